@@ -1,4 +1,4 @@
-"""A graph as passes change it: ops in order, who reads a value, and the only code that wires ops and values."""
+"""Holds a graph while passes change it: ops in order, readers of values, and the only code that links the two."""
 
 from .facts import dims, is_empty, is_open, order_of, reachable, readers_of, scalar
 from .view import GraphView

@@ -1,4 +1,4 @@
-"""Facts of single nodes and values that rules ask for."""
+"""Answers questions of passes and backends about nodes and values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..graph import Node, Value
 
 
 def reachable(outputs: Sequence[Value]) -> tuple[list[Node], list[Value]]:
-    """Nodes in topological order and the graph inputs and constants that the outputs depend on."""
+    """Returns the nodes that `outputs` depend on, in topological order, and the graph inputs and constants."""
     nodes: list[Node] = []
     leaves: dict[Value, None] = {}
     seen: set[Node] = set()
@@ -29,33 +29,33 @@ def reachable(outputs: Sequence[Value]) -> tuple[list[Node], list[Value]]:
 
 
 def scalar(value: Value) -> float | None:
-    """The one number that a constant holds."""
+    """Returns the number in a constant of one element; None for any other value."""
     return float(value.constant.reshape(-1)[0]) if value.constant is not None and value.constant.size == 1 else None
 
 
 def dims(value: Value) -> tuple[int, ...]:
-    """The sizes; 0 for those that are not known."""
+    """Returns the sizes of a value, with 0 for sizes that are unknown before the call."""
     return tuple(int(size or 0) for size in value.shape)
 
 
 def order_of(node: Node) -> list[int]:
-    """The axes of its source as a StaticTranspose puts them."""
+    """Returns the order in which a StaticTranspose puts the axes of its source; reversed if its attribute is empty."""
     rank = node.inputs[0].ndim
     return [axis % rank for axis in node.attrs["order"] or range(rank)[::-1]]
 
 
 def is_open(nodes: Sequence[Node]) -> bool:
-    """Whether a call tells sizes of what nodes read or give."""
+    """Whether a value that the nodes read or compute has a size that is unknown before the call."""
     return any(None in value.shape for node in nodes for value in (*node.inputs, *node.outputs))
 
 
 def is_empty(nodes: Sequence[Node]) -> bool:
-    """Whether something that nodes read or give has no elements."""
+    """Whether a value that the nodes read or compute has no elements."""
     return any(0 in value.shape for node in nodes for value in (*node.inputs, *node.outputs))
 
 
 def readers_of(nodes: Sequence[Node]) -> dict[Value, list[Node]]:
-    """Who reads which value, in order."""
+    """Returns, for each value that nodes read, the nodes that read it, in their order."""
     readers: dict[Value, list[Node]] = {}
     for node in nodes:
         for value in dict.fromkeys(node.inputs):

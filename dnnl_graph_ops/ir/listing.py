@@ -1,4 +1,4 @@
-"""A graph of ops as text, an op to a line."""
+"""Writes a graph as text, one op a line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from .view import GraphView
 
 
 def listing(graph: GraphView) -> str:
-    """The ops in their order with shapes and attributes; what the net returns last."""
+    """Returns a text with the ops of a graph in order, their shapes and attributes, and last what the net returns."""
     lines = map(op_line, graph.nodes())
     return "\n".join([*lines, f"returns {', '.join(sorted(value.name for value in graph.returned))}"])

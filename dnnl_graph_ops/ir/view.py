@@ -1,4 +1,4 @@
-"""The ops of a net in topological order, which passes take out, put in and replace."""
+"""Keeps the ops of a net in topological order, while passes insert, remove and replace ops."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from .wiring import linked
 
 
 class GraphView:
-    """Ops in topological order, and who reads a value.
+    """The ops of a net in topological order, and how often each value is read.
 
-    Iterating visits the ops that were there when it began and still are: a pass may change the graph meanwhile.
+    A loop over a GraphView visits the ops of the time when the loop began, except those removed since, so a pass may
+    change the graph in the loop.
     """
 
     def __init__(self, nodes: Iterable[Node], returned: Collection[Value]) -> None:
@@ -30,7 +31,7 @@ class GraphView:
         return node is not None and node in self._after
 
     def nodes(self) -> list[Node]:
-        """All ops, in order."""
+        """Returns all ops in order."""
         nodes: list[Node] = []
         node = self._after[None]
         while node is not None:
@@ -39,7 +40,7 @@ class GraphView:
         return nodes
 
     def reads(self, value: Value) -> int:
-        """How many operands of ops a value is."""
+        """Returns how many operands of ops a value is; an op that reads it twice counts twice."""
         return self._reads[value]
 
     def is_needed(self, value: Value) -> bool:
@@ -47,25 +48,25 @@ class GraphView:
         return self._reads[value] > 0 or value in self.returned
 
     def behind(self, node: Node) -> Node | None:
-        """The op behind another one; None: that is the last."""
+        """Returns the op after `node`; None after the last one."""
         return self._after[node]
 
     def insert(self, node: Node, before: Node | None = None) -> None:
-        """Put an op in front of another one; None: at the end."""
+        """Inserts an op before another one; at the end if `before` is None."""
         previous = self._before[before]
         self._after[previous], self._before[before] = node, node
         self._after[node], self._before[node] = before, previous
         self._reads.update(node.inputs)
 
     def remove(self, *nodes: Node) -> None:
-        """Take ops out. Their results stay as they are: the caller has given them another maker."""
+        """Removes ops; their results stay as they are, and the caller links those that are still read to another op."""
         for node in nodes:
             previous, following = self._before.pop(node), self._after.pop(node)
             self._after[previous], self._before[following] = following, previous
             self._reads.subtract(node.inputs)
 
     def replace(self, node: Node, by: Node, gives: Sequence[Value] | None = None) -> Node:
-        """Put one op in the place of another: it gives what that gave, or other values."""
+        """Puts the op `by` in the place of `node` and returns `by`, which gives the results of `node`, or `gives`."""
         self.insert(by, before=node)
         self.remove(node)
         return linked(by, node.outputs if gives is None else gives)

@@ -1,4 +1,4 @@
-"""Ops and values, wired to each other."""
+"""Makes nodes and values, and links a node to the values that it computes."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 from ..graph import Node, Value
 from ..graph.constants import Constant
 
-# the id of a value that no user sees
+# the id of values that passes make, which no user sees
 UNSEEN = -1
 
 
 def like(value: Value, dtype: str | None = None, shape: tuple[int | None, ...] | None = None) -> Value:
-    """A new value of a value's name; of its data type and shape, unless others are told."""
+    """Returns a new value that has the name of `value`, and its dtype and shape unless others are passed."""
     return Value(value.graph, UNSEEN, value.shape if shape is None else shape, dtype or value.dtype, value.name)
 
 
 def constant_like(value: Value, array: np.ndarray[Any, Any]) -> Value:
-    """A new f32 constant of a value's name."""
+    """Returns a new f32 constant with the elements of `array` and the name of `value`."""
     constant = like(value, "f32", array.shape)
     constant.constant = np.ascontiguousarray(array, np.float32)
     return constant
 
 
 def linked(node: Node, outputs: Sequence[Value]) -> Node:
-    """The node, which gives these values from now on."""
+    """Makes `outputs` the results of a node, and returns the node."""
     node.outputs = tuple(outputs)
     for value in outputs:
         value.node = node
@@ -40,9 +40,9 @@ def twin(
     inputs: Sequence[Value] | None = None,
     attrs: Mapping[str, Any] | None = None,
 ) -> Node:
-    """A node of the same id; of the same kind, operands and attributes, unless others are told, and of the same name.
+    """Returns a copy of a node with the same id and name, and other kind, operands or attributes if any are passed.
 
-    It took over what the node did, and gives nothing yet.
+    The copy has absorbed the same nodes, and has no outputs until `linked` or `GraphView.replace` links some.
     """
     other = Node(
         node.id,
@@ -56,12 +56,12 @@ def twin(
 
 
 def stand_in(node: Node, kind: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> Node:
-    """Another op with the results of a node, which these do not know."""
+    """Returns a node of another kind with the outputs of `node`; the output values still name `node` as their node."""
     other = Node(node.id, kind, node.name, tuple(inputs), attrs)
     other.outputs = node.outputs
     return other
 
 
 def make_constant(value: Value, held: Constant) -> None:
-    """No op gives the value any more: its elements are in the graph."""
+    """Makes `value` a constant with the elements `held`, which no op computes."""
     value.held, value.node = held, None

@@ -1,4 +1,4 @@
-"""Operands of fused binary ops: which ones the library reads rightly, by the op that they follow."""
+"""Tells which broadcast operands of fused binary ops the library reads rightly, by the op before the binary op."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from collections.abc import Sequence
 from .. import schema
 from ..graph import Node, Value
 
-# how an operand is spread over the result
+# how an operand is broadcast over the result
 ONE, AXIS_1, LAST, FULL, OTHER = "one element", "along axis 1", "along the last axis", "full", "otherwise"
 
 _ALL = frozenset({ONE, AXIS_1, LAST, FULL})
-# Seen in oneDNN 3.2, with AVX2 and AVX-512: behind a pooling one element of each vector stands for all, behind a resize
-# in NXC a full operand takes the place of the result, behind a batched MatMul axis 1 is mistaken for rows.
+# The spreads that are read rightly after an op. Seen in oneDNN 3.2, with AVX2 and AVX-512: after a pooling, one element
+# of each vector of the operand is used for the whole vector; after a resize in NXC, a full operand replaces the result;
+# after a batched MatMul, axis 1 is mistaken for rows.
 _TAKEN = {
     "AvgPool": frozenset({ONE}),
     "MaxPool": frozenset({ONE}),
     "Interpolate": _ALL - {FULL},
     "MatMul": _ALL - {AXIS_1},
 }
-# 3.2 compiles no operand with fewer axes behind these
+# after these ops, oneDNN 3.2 compiles no operand that has fewer axes than the result
 _FULL_RANK = schema.kinds("full_rank")
 
 
 def misread(nodes: Sequence[Node], *, besides: str = "") -> bool:
-    """Whether a partition of these nodes would read an operand of a binary op wrongly, or does not compile for it.
+    """Whether the library reads an operand of a binary op wrongly if it fuses these nodes, or does not compile them.
 
-    besides: a spread that is taken as well.
+    `besides`: a spread, such as FULL, that the caller accepts in any case.
     """
     main = ""
     for node in nodes:
@@ -43,7 +44,7 @@ def misread(nodes: Sequence[Node], *, besides: str = "") -> bool:
 
 
 def spread(value: Value, result: Value) -> str:
-    """How an operand lies over a result."""
+    """Returns how an operand is broadcast over a result: ONE, AXIS_1, LAST, FULL or OTHER."""
     rank = len(result.shape)
     padded = (1,) * (rank - len(value.shape)) + value.shape
     if padded == result.shape:

@@ -1,4 +1,4 @@
-"""Element-wise ops by own code: as programs that kernels apply to their results, or as steps of their own."""
+"""Compiles element-wise ops for own kernels: as post-ops that a kernel applies to its result, or as a separate step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .tail import Tail
 
 FLOATS = frozenset({"f32", "bf16", "f16"})
 INTEGERS = frozenset({"s8", "u8"})
-# of one step
+# that one step reads
 MOST_OPERANDS = 32
 MERGE_SWISH = Rewrite(
     "merge_swish",
@@ -31,7 +31,7 @@ MERGE_SWISH = Rewrite(
 
 
 class Op(NamedTuple):
-    """An op of a program, with its attributes in the order that they have there."""
+    """An op of a kernel's program, with the op's attributes in the order that the kernel expects."""
 
     name: str
     alpha: float = 0.0
@@ -42,7 +42,7 @@ def _named(name: str, *attributes: str) -> Callable[[Mapping[str, Any]], Op]:
     return lambda attrs: Op(name, *(float(attrs[attribute]) for attribute in attributes))
 
 
-# what programs have for an op kind
+# op kind -> the op of a kernel's program that computes a node with these attributes
 OPS: dict[str, Callable[[Mapping[str, Any]], Op]] = {
     "Abs": _named("abs"),
     "Add": _named("add"),
@@ -77,9 +77,9 @@ OPS: dict[str, Callable[[Mapping[str, Any]], Op]] = {
 
 
 def is_quantizing(node: Node) -> bool:
-    """Whether a node is a Dequantize or Quantize of 8 bits, by tensor or channel, which steps of their own may have.
+    """Whether own code can compute a node: a Dequantize or Quantize by tensor or channel between s8 or u8 and f32.
 
-    Such steps read and write integers, and round them to nearest, ties to even.
+    Steps of own code read and write the integers, and round to nearest, ties to even.
     """
     if node.kind not in ("Dequantize", "Quantize") or node.attrs["qtype"] not in ("per_tensor", "per_channel"):
         return False
@@ -92,29 +92,32 @@ Numbers = tuple[float, ...]
 
 
 def _quantizing_ops(node: Node) -> list[tuple[Op, Numbers]]:
-    """The f32 ops of a Dequantize or Quantize in order, each with the numbers of its second operand, if it has one."""
+    """Returns the f32 ops of a Dequantize or Quantize in order, each with the numbers of its second operand, if any."""
     scales, points = (tuple(map(float, node.attrs.get(name) or (0.0,))) for name in ("scales", "zps"))
     if node.kind == "Dequantize":
         shift = _scalar("linear", "subtract", points, 1.0, -points[0])
         return [*(shift if any(points) else []), *_scalar("linear", "multiply", scales, scales[0], 0.0)]
-    # ties are those of the quotient: an odd zero point would turn them
+    # rounded before the zero point is added: ties to even after adding an odd one would be ties to odd
     shift = [(Op("round"), ()), *_scalar("linear", "add", points, 1.0, points[0])]
     return [(Op("divide"), scales), *(shift if any(points) else [])]
 
 
 def _scalar(one: str, several: str, numbers: Numbers, alpha: float, beta: float) -> list[tuple[Op, Numbers]]:
-    """An op on one number, which is part of it, or on as many as there are channels."""
+    """Returns the op `one` with `alpha` and `beta` for a single number, else the op `several` on a number a channel.
+
+    The op `one` is linear, alpha * x + beta, and needs no second operand.
+    """
     return [(Op(one, alpha, beta), ())] if len(numbers) == 1 else [(Op(several), numbers)]
 
 
 def _rounding(dtype: str) -> list[tuple[Op, Numbers]]:
-    """To the nearest integers that there are."""
+    """Returns the ops that round f32 to the nearest integer and clamp it to the range of an integer dtype."""
     kinds = np.iinfo(dtypes.numpy_dtype(dtype))
     return [(Op("round"), ()), (Op("clamp", float(kinds.min), float(kinds.max)), ())]
 
 
 class _Call(NamedTuple):
-    """An op on operands: results are numbers as of `TailOp`, -1 - i stands for the i-th of what is read."""
+    """An op and its operands by number: 0 is the head's result, i the i-th call's, -1 - i the i-th tensor read."""
 
     op: Op
     operands: tuple[int, ...]
@@ -124,7 +127,10 @@ Step = tuple[str, int, int, int, float, float]
 
 
 class _Code(NamedTuple):
-    """Steps with registers, and the condition that keeps each sigmoid from being part of a swish, "" where it is."""
+    """The steps of a kernel's program on numbered registers.
+
+    `sigmoids`: for each sigmoid the condition that kept it from being merged into a swish, "" if it was merged.
+    """
 
     steps: tuple[Step, ...]
     sigmoids: tuple[str, ...]
@@ -136,9 +142,10 @@ class _Code(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _code(calls: tuple[_Call, ...], head: bool) -> _Code | None:
-    """Calls with registers: the last result gets 0, which is the first value where there is a `head`.
+    """Assigns registers to the results of calls; returns None if the kernels have too few registers.
 
-    Without a head the last step alone writes 0. None where there are too few registers.
+    The last result goes to register 0. With a `head`, register 0 holds the result of the head at the beginning; without
+    a head, only the last step writes register 0.
     """
     calls, sigmoids = _with_swish(calls)
     last_use: dict[int, int] = {}
@@ -165,7 +172,10 @@ def _code(calls: tuple[_Call, ...], head: bool) -> _Code | None:
 
 
 def _with_swish(calls: tuple[_Call, ...]) -> tuple[tuple[_Call, ...], tuple[str, ...]]:
-    """Calls with one in the place of a sigmoid and of its product with what it was taken of; what `_Code` tells."""
+    """Replaces a sigmoid and its product with the sigmoid's own operand by one call of swish.
+
+    Returns the calls, and for each sigmoid the condition that does not hold, "" if it was replaced.
+    """
     readers: dict[int, list[int]] = {}
     for position, call in enumerate(calls):
         for operand in set(call.operands):
@@ -199,7 +209,7 @@ def _multiplies(call: _Call, operands: tuple[int, int]) -> bool:
 
 @dataclass(frozen=True)
 class Fused:
-    """Post-ops as a kernel takes them, and the views that it reads besides."""
+    """The post-ops of a kernel, and the views that the kernel reads as operands of the post-ops."""
 
     tail: Any
     views: tuple[View, ...] = ()
@@ -209,9 +219,10 @@ NOTHING = Fused(kernels.Tail())
 
 
 def program_of(program: Program, tail: Tail, dst: View) -> Fused | None:
-    """Post-ops for a kernel that writes `dst`, axes (N, C, spatial...); operands that lie otherwise are copied.
+    """Returns post-ops for a kernel that writes `dst` (N, C, spatial...), or None if own kernels cannot compute them.
 
-    None where they cannot be expressed: ask `expresses` first where nothing may be appended in vain.
+    Appends copies of operands whose layout does not follow that of `dst` to `program`. With None nothing is appended;
+    `expresses` gives the same answer and never appends anything.
     """
     if not tail:
         return NOTHING
@@ -229,12 +240,12 @@ def program_of(program: Program, tail: Tail, dst: View) -> Fused | None:
 
 
 def expresses(tail: Tail, dst: View) -> bool:
-    """Whether kernels that write such a view can apply the post-ops."""
+    """Whether own kernels that write a view like `dst` (N, C, spatial...) can apply the post-ops to their results."""
     return _expressed(tail, dst) is not None
 
 
 def _expressed(tail: Tail, dst: View) -> tuple[list[View], _Code] | None:
-    """The views that post-ops read besides the result, and their steps for a kernel; None where no kernel has them."""
+    """Returns the views that post-ops read besides the result, and the kernel's steps; None if no kernel has them."""
     if any(op.kind not in OPS for op in tail) or not dst.size or dst.dtype not in FLOATS:
         return None
     views, calls = _calls(tail)
@@ -254,7 +265,10 @@ def _calls(tail: Tail) -> tuple[list[View], list[_Call]]:
 
 
 def _channels_last(dst: View) -> bool:
-    """Whether dst's strides are what kernels with post-ops expect: whole pixels of contiguous channels."""
+    """Whether dst (N, C, spatial...) has contiguous channels and pixels at multiples of a pitch of at least C elements.
+
+    Kernels with post-ops tell the channel of an element by its offset.
+    """
     if dst.shape[1] > 1 and dst.strides[1] != 1:
         return False
     return _pixel_pitch(dst) >= dst.shape[1]
@@ -266,14 +280,14 @@ def _pixel_pitch(dst: View) -> int:
 
 
 def _images_apart(dst: View) -> bool:
-    """Whether images lie one behind the other, so that an offset tells the image."""
+    """Whether the images of dst do not interleave in memory, so that the offset of an element tells its image."""
     sizes = [(s, n) for axis, (s, n) in enumerate(zip(dst.strides, dst.shape, strict=True)) if axis > 1]
     reach = sum((n - 1) * s for s, n in sizes)
     return dst.shape[0] == 1 or reach + dst.shape[1] <= dst.strides[0]
 
 
 def _spread(view: View, dst: View) -> str | None:
-    """How an operand lies over dst, as kernels name it; None where they have no name for it."""
+    """Returns the kernels' name for how an operand is broadcast over dst, such as "channel"; None if they have none."""
     if view.ndim == 1:  # a bias
         return "channel" if view.shape == dst.shape[1:2] and _channels_last(dst) else None
     varies = tuple(axis for axis, size in enumerate(view.shape) if size != 1)
@@ -293,7 +307,7 @@ def _spread(view: View, dst: View) -> str | None:
 
 
 def _laid(program: Program, view: View, dst: View) -> tuple[str, View]:
-    """The spread of an operand, and the operand as kernels read it: a copy where it lies otherwise."""
+    """Returns the spread of an operand, and the operand as kernels read it: itself, or a copy that is appended."""
     spread = _spread(view, dst)
     if spread == "one":
         return "one", view
@@ -316,7 +330,10 @@ def _axis(view: View, axis: int) -> View:
 
 
 def _vectors(program: Program, view: View, dst: View) -> View:
-    """Vectors of channels in f32 that begin again behind the last channel, for each image where the view has any."""
+    """Appends a copy of an operand's channels to f32 vectors (images or 1, C + REPEAT), and returns their view.
+
+    Element C + i repeats element i, so that a kernel reads on past the last channel in a run over several pixels.
+    """
     channels, pitch = dst.shape[1], dst.shape[1] + kernels.Tail.REPEAT
     images = 1 if view.ndim == 1 else dst.shape[0]
     by_image, by_channel = [0, *_steps_of(view)] if view.ndim == 1 else _steps_of(view)[:2]
@@ -330,26 +347,30 @@ def _vectors(program: Program, view: View, dst: View) -> View:
 
 
 def _steps_of(view: View) -> list[int]:
-    """Its strides, without those of axes of one element."""
+    """Returns the strides of a view, with 0 for axes of size 1."""
     return [0 if n == 1 else s for s, n in zip(view.strides, view.shape, strict=True)]
 
 
-# ---- steps of their own ---------------------------------------------------------------------------------------
+# ---- element-wise steps ---------------------------------------------------------------------------------------
 
 
 def apply(program: Program, source: View, tail: Tail, dst: View, label: str) -> bool:
-    """Append post-ops as a step of own code, which reads `source` as it is; False where they are beyond it."""
+    """Appends post-ops on `source` as one step of own code that writes `dst`; returns False if it cannot.
+
+    The step reads `source` in its dtype and strides. It cannot where an op is missing or registers are too few; nothing
+    is appended then.
+    """
     if any(op.kind not in OPS for op in tail):
         return False
     views, calls = _calls(tail)
     operands = [source, *(over(view, dst.shape, 1) for view in views)]
-    # the source is the first of what is read, and the head of the calls
+    # the source, which is number 0 in `calls`, becomes -1, the first tensor that the step reads
     moved = [_Call(call.op, tuple(-1 if o == 0 else o - 1 if o < 0 else o for o in call.operands)) for call in calls]
     return _append(program, moved, operands, dst, label)
 
 
 def takes(nodes: Sequence[Node], env: Env) -> bool:
-    """Whether nodes, of which the last one's result alone is read by others, run as one step of own code."""
+    """Whether own code can compute the nodes as one step, if other nodes read only the last node's result."""
     if not env.prefers_own:
         return False
     plain = [node for node in nodes if not is_quantizing(node)]
@@ -367,11 +388,11 @@ def takes(nodes: Sequence[Node], env: Env) -> bool:
 
 
 def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], View], label: str) -> None:
-    """Append nodes as one step."""
+    """Appends the nodes of an element-wise group to `program` as one step; `view_of` gives the view of each tensor."""
     operands, calls = _of_nodes(nodes)
     dst = view_of(nodes[-1].outputs[0])
     views = [
-        # one scale for all elements has no axis, and neither may the tensor have one
+        # a scale for all elements becomes a view without axes, as the tensor may have no axis, either
         over(program.constant(np.asarray(value if axis is not None else value[0], np.float32)), dst.shape, axis)
         if isinstance(value, tuple)
         else over(view_of(value), dst.shape, axis)
@@ -382,7 +403,7 @@ def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], Vi
 
 
 def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | None]], list[_Call]]:
-    """The operands of nodes, a vector of channels with the axis that it lies along, and the nodes as calls."""
+    """Returns operands and calls of nodes; a vector of channels comes with its axis, other operands with None."""
     results: dict[Value, int] = {}
     operands: dict[tuple[Value | Numbers, int | None], int] = {}
     calls: list[_Call] = []
@@ -398,7 +419,7 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | 
         if is_quantizing(node):
             ops = _quantizing_ops(node)
             if node.kind == "Quantize" and node.outputs[0] in within:
-                # what is written is rounded anyway
+                # the node's result stays in a register; the kernel rounds only what it writes
                 ops += _rounding(node.outputs[0].dtype)
             axis = node.attrs["axis"] % len(node.inputs[0].shape) if node.attrs["qtype"] == "per_channel" else None
             for op, second in ops:
@@ -412,7 +433,10 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | 
 
 
 def channel_axis(node: Node) -> int | None:
-    """Where the second operand of a node lies along the channels: their axis."""
+    """Returns the axis of the result along which the second operand of a BiasAdd or PReLU lies; None if it has none.
+
+    None means that the operand broadcasts as NumPy's operands do.
+    """
     if node.kind not in ("BiasAdd", "PReLU"):
         return None
     shape, rank = node.inputs[1].shape, len(node.inputs[0].shape)
@@ -422,7 +446,7 @@ def channel_axis(node: Node) -> int | None:
 
 
 def over(view: View, shape: tuple[int, ...], axis: int | None = None) -> View:
-    """An operand spread over a result of this shape by strides of 0; a vector lies along `axis`."""
+    """Returns an operand as a view of this shape, broadcast by strides of 0; `axis`: the axis of a vector."""
     sizes, strides = view.shape, view.strides
     if axis is not None and len(sizes) == 1:
         behind = len(shape) - 1 - axis

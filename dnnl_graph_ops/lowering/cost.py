@@ -1,7 +1,7 @@
-"""The linear model of what an algorithm costs, in seconds: a few counts times fitted constants.
+"""Estimates the seconds of an algorithm by a linear model: a few counts of its work times fitted constants.
 
-The counts of an algorithm stand beside it, and own kernels state theirs; its family's constants lie in `fits`. The
-constants here serve several algorithms, and were set by hand.
+Each algorithm states its counts in its own file, and own kernels state theirs; `fits` holds the constants of each
+family of algorithms. The constants in this file are common to several algorithms, and were set by hand.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .env import Env
 from .problem import BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
 from .program import View
 
-# weights of so many bytes, packed by the library for products forward, take as long as so many more bytes each: memory
-# for them is fresh from the system at every call
+# From FRESH bytes on, each weight that the library packs for a forward product takes as long as FRESHLY more bytes of
+# traffic: every call gets memory for the packed weights anew from the system.
 FRESH, FRESHLY = 32 << 20, 19.0
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
-# nanoseconds of an element that functions behind a layer take: by own code, by the library's convolutions and by its
-# products of matrices; of vectors of 8
+# nanoseconds an element that functions after a layer take in own code, in the library's convolutions and in the
+# library's MatMul, with vectors of 8 floats
 FUNCTIONS = {
     "Elu": (0.5, 0.7, 9.6),
     "Exp": (0.4, 0.6, 1.2),
@@ -36,7 +36,7 @@ BY_OWN_CODE, BY_CONVOLUTIONS, BY_PRODUCTS = range(3)
 
 
 class Counts(NamedTuple):
-    """The work of an algorithm by kind, or the seconds that one of each kind takes on one thread."""
+    """The work of an algorithm on all threads, by kind; prices are the seconds of one of each kind on one thread."""
 
     products: float  # multiplications, narrow channels padded to a vector
     values: float  # elements that pass through a transform, a reorder or a gather
@@ -49,40 +49,43 @@ class Counts(NamedTuple):
 
 Counting = Callable[[Problem, Env], Counts]
 
-# the same for all: memory's rate, and what one more step costs
+# seconds that are the same for all families: of a byte of traffic, and of one more step
 _BYTE, _CALL = 1e-10, 4e-6
-_SCAN = 2e-7  # a step of our own
+_SCAN = 2e-7  # of starting a scan, a step by an own kernel
 
 
 def estimate(counts: Counts, prices: fits.Prices, threads: int) -> float:
-    """Seconds of one run."""
+    """Returns the seconds of one run: counts times prices, divided among the threads, and the overhead."""
     work = sum(n * price for n, price in zip(counts, prices, strict=False))
     return work / threads + overhead(counts, threads)
 
 
 def overhead(counts: Counts, threads: int) -> float:
-    """Seconds of a run that no constant of a family stands for."""
+    """Returns the seconds of a run that no fitted constant covers: more passes over memory, and starting each step."""
     return counts.bytes * _BYTE / threads + counts.calls * _CALL
 
 
 def prices(key: fits.Key, problem: Problem, env: Env) -> fits.Prices:
-    """The fitted constants of a family here."""
+    """Returns the fitted constants of a family for the instruction set, oneDNN release and compute dtype."""
     return fits.find(env.isa, env.release, env.compute_dtype(problem.dtype))[key]
 
 
 def functions(problem: Problem, env: Env, by: int) -> float:
-    """Seconds that the functions among the post-ops take, by one of those who may compute them."""
+    """Returns the seconds of functions such as Tanh among a problem's post-ops.
+
+    `by`: who computes them: BY_OWN_CODE, BY_CONVOLUTIONS or BY_PRODUCTS, the library's convolutions or its MatMul.
+    """
     each = sum(FUNCTIONS[op.kind][by] for op in problem.tail if op.kind in FUNCTIONS)
     return each * 1e-9 * problem.result.size * 8 / env.lanes / env.threads
 
 
 def passing(size: int, threads: int) -> float:
-    """Seconds to read or write so many bytes."""
+    """Returns the seconds to read or write `size` bytes."""
     return size * _BYTE / threads
 
 
 def scan(views: Sequence[View], threads: int) -> float:
-    """Seconds to look for Inf and NaN in the views."""
+    """Returns the seconds of a step that scans the views for Inf and NaN."""
     return passing(sum(map(nbytes, views)), threads) + _SCAN
 
 
@@ -90,36 +93,38 @@ def scan(views: Sequence[View], threads: int) -> float:
 
 
 def padded(n: int, multiple: int) -> int:
-    """n up to a whole multiple."""
+    """Returns n rounded up to a multiple."""
     return -(-n // multiple) * multiple
 
 
 def nbytes(view: View) -> int:
-    """Bytes of the view's elements."""
+    """Returns the bytes of a view's elements."""
     return view.size * dtypes.itemsize(view.dtype)
 
 
 def channels(problem: Problem) -> tuple[int, int]:
-    """Channels of one group: in, out."""
+    """Returns the numbers of input and output channels of one group."""
     g = problem.geometry
     return g.in_channels // g.groups, g.out_channels // g.groups
 
 
 def rest(counts: Counts, problem: Problem, dtype: str) -> Counts:
-    """`counts` with a step of its own for bias or post-ops, which reads the result in this dtype."""
+    """Returns `counts` and a separate step for bias or post-ops, which reads the algorithm's result in `dtype`."""
     moved = problem.result.size * (dtypes.itemsize(dtype) + dtypes.itemsize(problem.result.dtype))
     return counts._replace(bytes=counts.bytes + moved, calls=counts.calls + 1)
 
 
 def detours(problem: Problem, env: Env) -> int:
-    """Bytes of the copies that channels-last code needs for other layouts: of the dtype that the library computes in,
-    as moving one narrow element by itself takes as long."""
+    """Returns the bytes of copies of src and dst to or from channels last, where they have other layouts.
+
+    Elements count as in the compute dtype: a copy of single bf16 or f16 elements takes as long as of f32.
+    """
     item = dtypes.itemsize(env.compute_dtype(problem.dtype))
     return sum(2 * item * view.size for view in (problem.src, problem.dst) if not is_channels_last(view))
 
 
 def conversions(problem: Problem, env: Env) -> float:
-    """The copies to and from the dtype that the library computes in, as bytes; constant weights are copied once."""
+    """Returns the bytes of copies to and from the compute dtype; constant weights, converted once, do not count."""
     if env.compute_dtype(problem.dtype) == problem.dtype:
         return 0.0
     weights = 0 if problem.weights.is_constant else problem.weights.size
@@ -127,19 +132,22 @@ def conversions(problem: Problem, env: Env) -> float:
 
 
 def packing(problem: Problem, weights: float) -> float:
-    """Weights that are packed at every call."""
+    """Returns `weights`, the number of packed weights, if every call packs them; 0 if they are constant or a result."""
     return 0.0 if problem.direction == BACKWARD_WEIGHTS or problem.weights.is_constant else weights
 
 
 def fresh(problem: Problem, env: Env, weights: float) -> float:
-    """Bytes that stand for the time of packing many weights, which the library does at each call of a product."""
+    """Returns the bytes of traffic that take as long as packing FRESH bytes or more of weights in a forward product.
+
+    0 if the weights are smaller, constant or converted to another dtype, or if the product is not forward.
+    """
     size = weights * dtypes.itemsize(problem.dtype)
     slow = problem.direction == FORWARD and size >= FRESH and env.compute_dtype(problem.dtype) == problem.dtype
     return packing(problem, weights) * FRESHLY if slow else 0.0
 
 
 def of_kernel(problem: Problem, env: Env, work: kernels.Work) -> Counts:
-    """The work that a kernel states of itself, and the copies around it."""
+    """Returns the counts of an own kernel: the work that the kernel states, and layout copies of src and dst."""
     return Counts(
         products=work.products,
         values=work.values,

@@ -1,4 +1,4 @@
-"""The environment of a choice: engine, threads and options."""
+"""Holds what the choice of backends and algorithms depends on besides a graph: engine, threads and user's options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALGORITHM_VARIABLE = "DNNL_GRAPH_OPS_ALGORITHM"
 
 
 def default_algorithm() -> str:
-    """The set of algorithms that DNNL_GRAPH_OPS_ALGORITHM names, else "auto"."""
+    """Returns the set of algorithms that the variable DNNL_GRAPH_OPS_ALGORITHM names; "auto" if it is unset."""
     value = os.environ.get(ALGORITHM_VARIABLE) or "auto"
     if value.lower() not in ALGORITHMS:
         raise InvalidArgumentError(f"{ALGORITHM_VARIABLE} must be one of {', '.join(ALGORITHMS)}, got {value!r}")
@@ -24,7 +24,7 @@ def default_algorithm() -> str:
 
 @dataclass(frozen=True)
 class Env:
-    """Engine, threads and the user's options; `varies`: whether the net has sizes that change from call to call."""
+    """Engine, threads and the user's options; `varies`: whether sizes of the net differ from call to call."""
 
     engine: Engine
     threads: int
@@ -33,7 +33,8 @@ class Env:
     fpmath_mode: str = "strict"
     varies: bool = False
 
-    # none is a cached_property: before Python 3.12 that holds a lock of all instances, and a forked child waits for it
+    # no property is cached: before Python 3.12, cached_property has one lock for all instances, and a child that was
+    # forked while another thread held the lock would wait forever
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -49,29 +50,30 @@ class Env:
 
     @property
     def lanes(self) -> int:
-        """Floats of the library's vectors."""
+        """Floats in a vector of the library's instruction set."""
         return cpu.lanes(self.isa)
 
     @property
     def vectors(self) -> str:
-        """The instruction set of own code as `_core.kernels` names it; empty: of this process."""
+        """The instruction set of own kernels as `_core.kernels` names it; "": the one that this process uses."""
         return ""
 
     def compute_dtype(self, dtype: str, *ops: str) -> str:
-        """The dtype to compute ops in: f32 where the library has no kernels of bf16 or f16, or reference kernels only.
+        """Returns the dtype to compute `ops` on `dtype` in: f32 if the library has no kernels for them in bf16 or f16.
 
-        Without ops: whether it has any. `groups.ops_of` and `Algorithm.ops` name them.
+        Reference kernels do not count as kernels. Without `ops`, any kernel of the dtype counts.
+        `native_attributes.ops_of` and `Algorithm.ops` give the names of ops.
         """
         return dtype if cpu.computes_natively(dtype, self.engine, ops) else "f32"
 
     @property
     def has_int8_products(self) -> bool:
-        """Whether the library multiplies integers faster than floats."""
+        """Whether the library multiplies 8-bit integers faster than floats."""
         return "int8" in cpu.native(self.isa)
 
     @property
     def prefers_own(self) -> bool:
-        """Whether own code may go before the library's: not with tune="off", nor on a device."""
+        """Whether own code may compute what the library can compute, too: not with tune="off", nor on a device."""
         return self.tune != "off" and self.engine.memory is None
 
     def key(self) -> tuple[Any, ...]:

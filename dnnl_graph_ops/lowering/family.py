@@ -1,4 +1,4 @@
-"""From a node of the convolution families to a problem, or to the literal op of the library."""
+"""Describes a node of the convolution ops as a `Problem`, or as the library's op in the user's own formats."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from .tail import Tail
 
 
 class Member(NamedTuple):
-    """An op in terms of a transposed convolution: a direction, and which of its tensors the inputs are.
+    """A convolution op in terms of ConvTranspose: its direction, and the tensors of ConvTranspose that its inputs are.
 
-    `native`: the kind that the library knows; `exchanged`: an ordinary convolution, whose out channels are the in
-    channels there.
+    For example, Convolution is the backward data of a ConvTranspose: it reads dst and weights, and writes src.
+
+    `native`: the kind of the library's op. `exchanged`: the op is an ordinary convolution, so that its output channels
+    are the input channels of the ConvTranspose.
     """
 
     direction: str
@@ -46,7 +48,7 @@ def make_problem(
     tail: Tail = (),
     where: str = "",
 ) -> Problem:
-    """The problem of one node; `inputs` and `output` are views in the shapes and formats of the node."""
+    """Returns the problem that a node computes; `inputs` and `output` are views in the node's shapes and formats."""
     record = resolved(kind, [view.shape for view in inputs], attrs, where or kind)
     member, fmt = MEMBERS[kind], record.data_format
     tensors = {RESULT[member.direction]: output, **dict(zip(member.inputs, inputs, strict=False))}
@@ -62,14 +64,15 @@ def make_problem(
 
 
 def multiplications(kind: str, attrs: Mapping[str, Any], inputs: Sequence[tuple[int | None, ...]], where: str) -> int:
-    """Those of an op's definition, taps that meet padding included."""
+    """Returns the number of multiplications by the definition of an op, including products of taps with padding."""
     return Sizes.of(resolved(kind, inputs, attrs, where).geometry).macs
 
 
 def literal_op(kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], output: View) -> NativeOp | None:
-    """The op with the user's own formats as the library takes it, or None where it refuses or is wrong.
+    """Returns the library's op on the user's own formats; None if the library refuses the op or computes it wrong.
 
-    The two formats of weights that it does not know are transposed views of those that it does.
+    The library takes two of the four weights formats for each op; the others are passed as views with the two channel
+    axes transposed.
     """
     record = resolved(kind, [view.shape for view in inputs], attrs, kind)
     literal = literal_attrs(kind, record)
@@ -85,7 +88,7 @@ def literal_op(kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], outp
 
 
 def literal_attrs(kind: str, record: Attributes) -> dict[str, Any] | None:
-    """The attributes of `literal_op`; None where the library refuses the op or is wrong."""
+    """Returns the attributes of `literal_op`; None if the library refuses the op or computes it wrong."""
     known, member = record.known, MEMBERS[kind]
     if known.weights.documented or any(0 in shape for shape in (*known.operands, known.result)):
         return None
@@ -118,18 +121,18 @@ def _exchanged_attrs(record: Attributes, member: Member) -> dict[str, Any] | Non
     g = record.geometry
     if member.direction != FORWARD:
         return {"pads_end": g.pads_end}
-    # 3.2 has no kernel for groups; positions that no tap reaches are beyond what it counts
+    # oneDNN 3.2 has no kernel for groups, nor for a result with positions that no tap reaches
     if g.groups > 1 or any(p >= s for p, s in zip(g.output_padding, g.strides, strict=True)):
         return None
     return {"pads_end": g.pads_end, "dst_shape": record.known.result}
 
 
-# by whether the convolution is an ordinary one
+# `exchanged` of the op -> the weights format that the library lacks -> the one with the channel axes transposed
 _LIBRARY_FORMAT = {False: {"OIX": "IOX", "XIO": "XOI"}, True: {"IOX": "OIX", "XOI": "XIO"}}
 
 
 def _in_library_order(weights: View, weights_format: str, exchanged: bool) -> View:
-    """A view in one of the two formats that the library knows."""
+    """Returns a view of weights in a format that the library takes, with the channel axes transposed if needed."""
     if weights_format not in _LIBRARY_FORMAT[exchanged]:
         return weights
     axes = list(range(weights.ndim))

@@ -1,4 +1,4 @@
-"""Ops and modes of the library's graphs."""
+"""Makes ops of the library's graphs, and numbers the library's fpmath modes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def native_op(
     inputs: Sequence[Any],
     outputs: Sequence[Any],
 ) -> Op:
-    """An op object of the library, with logical tensors as inputs and outputs."""
+    """Returns an op object of the library with logical tensors as inputs and outputs."""
     spec = schema.OPS[kind]
     op = Op(engine.runtime.library, fresh_id(), spec.value, name or kind)
     for tensor in inputs:

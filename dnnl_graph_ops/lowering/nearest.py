@@ -1,8 +1,8 @@
-"""Factors that correct estimates of algorithms, from recorded times of layers of about the same shape.
+"""Corrects estimates of algorithms by factors that were fitted to recorded times of layers of similar shapes.
 
-`python -m dnnl_graph_ops.bench.nearest` regresses the logarithms of measured by estimated seconds on a few features of
-a layer (a Gaussian process); its rows lie beside the constants that they correct, a file for each dtype, and belong to
-no others. Far from all rows, and for forms that were not recorded, a factor is 1.
+`python -m dnnl_graph_ops.bench.nearest` fits the logarithm of measured by estimated seconds to a few features of a
+layer (a Gaussian process). The fitted rows are files beside the constants in `fits`, one for each dtype, and correct
+those constants only. A factor is 1 for layers far from all rows, and for algorithms that were not recorded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from . import fits
 from .env import Env
 from .problem import Problem, is_channels_last
 
-# how far apart a difference of one puts two layers: of the logarithm of a size to the base of 2, or between no and yes
+# feature -> the distance of two layers whose feature differs by 1: the base-2 logarithm of a size, or a flag
 SCALES = {
     "positions": 0.125, "row": 0.25, "taps": 0.4, "taps of a row": 0.6, "strides": 0.2, "in": 0.3, "out": 0.15,
     "in blocks": 0.3, "out blocks": 0.6, "groups": 0.15, "batch": 0.1, "rank": 0.4, "channels first": 1.0,
@@ -31,7 +31,10 @@ BLOCK = 16  # channels
 
 
 class Rows(NamedTuple):
-    """Those of a direction: features of layers, and by form what each weighs."""
+    """The fitted rows of one direction: layers' `features` (rows, len(SCALES)), and `weights` (rows, len(forms)).
+
+    `forms`: names of algorithms, one for each column of `weights`.
+    """
 
     forms: tuple[str, ...]
     features: np.ndarray
@@ -39,7 +42,10 @@ class Rows(NamedTuple):
 
 
 def features(problem: Problem, env: Env, elsewhere: bool = False) -> list[float]:
-    """Where a layer lies; `elsewhere`: it was measured on another machine than that of the constants."""
+    """Returns the features of a layer, scaled by SCALES, so that similar layers have close features.
+
+    `elsewhere`: the layer was measured on another machine than the one that the constants were fitted on.
+    """
     g = problem.geometry
     channels = (g.in_channels // g.groups, g.out_channels // g.groups)
     blocks = (-(-n // BLOCK) * BLOCK / max(n, 1) for n in channels)
@@ -54,7 +60,10 @@ def features(problem: Problem, env: Env, elsewhere: bool = False) -> list[float]
 
 
 def near(rows: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """How much rows have to do with a place: 1 for the same, 0 far away."""
+    """Returns the similarity of each row of features to a layer's features `place`: 1 for equal ones, 0 far away.
+
+    This is the Matern kernel of order 3/2.
+    """
     difference = rows - place
     distance = np.sqrt(3 * np.einsum("...i,...i->...", difference, difference))
     weight: np.ndarray = (1 + distance) * np.exp(-distance)
@@ -62,7 +71,7 @@ def near(rows: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 
 def factors(problem: Problem, env: Env) -> Mapping[str, float]:
-    """By form, what its estimate is to be multiplied by; none for what it lacks."""
+    """Returns, by name of an algorithm, the factor of its estimate; algorithms that were not recorded are left out."""
     if env.engine.memory is not None:
         return {}
     named = fits.recorded(env.isa, env.release, env.compute_dtype(problem.dtype))
@@ -74,13 +83,13 @@ def factors(problem: Problem, env: Env) -> Mapping[str, float]:
 
 
 def package_file(key: str, dtype: str) -> Path:
-    """The rows that correct a file of constants in one dtype."""
+    """Returns the path of the rows that correct the constants of `key` in one dtype."""
     return fits.package_file(f"{key}_{dtype}_rows")
 
 
 @cache
 def read(key: str, dtype: str) -> dict[str, Rows]:
-    """By direction; none where there is no such file."""
+    """Returns the rows of a file by direction; nothing if there is no such file."""
     path = package_file(key, dtype)
     if not path.exists():
         return {}

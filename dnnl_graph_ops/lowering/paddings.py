@@ -1,4 +1,4 @@
-"""pads_end and output_padding of a transposed convolution, as the library's ops take them."""
+"""Splits pads_end and output_padding of a transposed convolution into what the library's ops take and the rest."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ Ints = tuple[int, ...]
 
 
 def forward(g: Geometry) -> tuple[Ints, Ints, Ints]:
-    """Per axis: pads_end and output_padding as the library takes them, and the rows of dst that no tap reaches.
+    """Returns, by axis: pads_end and output_padding for the library, and how many last positions of dst no tap reaches.
 
-    dst ends output_padding rows behind the plain result; pads_end trims as many first. Beyond that the rows are
-    never written by a tap, and only fewer than a stride of them can be had from the library.
+    pads_end removes positions from the end of dst, output_padding adds positions, so only their difference counts. The
+    library takes an output_padding below the stride; if it is larger, 0 is returned, and the caller has to fill the
+    added positions, which no tap reaches. For example, pads_end 1 and output_padding 4 at stride 2 give 0, 0 and 3.
     """
     ends, paddings, surplus = [], [], []
     for pe, op, s in zip(g.pads_end, g.output_padding, g.strides, strict=True):
@@ -24,6 +25,9 @@ def forward(g: Geometry) -> tuple[Ints, Ints, Ints]:
 
 
 def backward(g: Geometry) -> tuple[Ints, Ints]:
-    """Per axis: pads_end, and the last rows of diff_dst, which never met the kernel: output_padding beyond pads_end."""
+    """Returns, by axis: pads_end for the library, and how many last positions of diff_dst no tap reads.
+
+    These positions are the output_padding beyond pads_end; the caller leaves them out.
+    """
     pairs = list(zip(g.pads_end, g.output_padding, strict=True))
     return tuple(max(pe - op, 0) for pe, op in pairs), tuple(max(op - pe, 0) for pe, op in pairs)

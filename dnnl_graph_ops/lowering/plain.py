@@ -1,4 +1,4 @@
-"""Element-wise ops on numbers and truth values as they are: comparisons, logic, whole numbers, conversions."""
+"""Appends element-wise steps on booleans, integers and f32: comparisons, logic, sums of integers, casts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .program import Program, View
 _INTEGERS = frozenset({"s32", "s64"})
 _TYPES = frozenset({"boolean", "f32", "s32", "s64", "s8", "u8"})
 
-# what each op takes
+# the dtypes of operands that each op takes
 _TAKES = {
     **dict.fromkeys(("add", "subtract", "multiply", "maximum", "minimum"), _INTEGERS),
     **dict.fromkeys(("equal", "greater", "greater_equal", "less", "less_equal", "cast"), _TYPES),
@@ -22,14 +22,14 @@ _TAKES = {
 
 
 def takes(op: str, dtype: str, result: str = "boolean") -> bool:
-    """Whether there is a kernel for operands of a type; `result`: what a cast gives."""
+    """Whether a kernel computes `op` on operands of `dtype`; `result`: the dtype that a cast gives."""
     if op == "cast":
         return dtype in _TYPES and result in _TYPES and not (dtype == "f32" and result in ("s8", "u8"))
     return dtype in _TAKES[op]
 
 
 def append(program: Program, op: str, sources: Sequence[View], target: View, label: str) -> None:
-    """Append an op as a step; the sources are broadcast to the target."""
+    """Appends an element-wise op to `program` as a step that broadcasts the sources to `target` and writes it."""
     if not target.size:
         return
     shape = target.shape or (1,)
@@ -39,16 +39,16 @@ def append(program: Program, op: str, sources: Sequence[View], target: View, lab
 
 
 def is_whole(node: Node) -> bool:
-    """Whether a node computes with integers that it does not convert."""
+    """Whether all inputs and outputs of a node are s32 or s64."""
     return all(value.dtype in _INTEGERS for value in (*node.inputs, *node.outputs))
 
 
 def whole(program: Program, node: Node, sources: Sequence[View], targets: Sequence[View]) -> None:
-    """Append an Add or Subtract of integers, which wrap at the ends of their type as NumPy's do."""
+    """Appends a node's Add or Subtract of integers, which wrap around at the ends of their type as NumPy's do."""
     append(program, node.kind.lower(), sources, targets[0], node.kind)
 
 
 def compare(program: Program, node: Node, sources: Sequence[View], targets: Sequence[View]) -> None:
-    """Append a GreaterEqual; that of narrow floats is one of f32."""
+    """Appends a GreaterEqual node to `program`; operands in bf16 or f16 are converted to f32 first."""
     wide = [view if view.dtype in _TYPES else program.converted(view, "f32") for view in sources]
     append(program, "greater_equal", wide, targets[0], node.kind)

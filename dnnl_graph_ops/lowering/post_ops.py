@@ -1,4 +1,4 @@
-"""Nodes behind the head of a group as post-ops in normal form."""
+"""Describes the nodes after the head of a fused group as post-ops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from .tail import Tail, TailOp
 
 
 def post_ops(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View], env: Env) -> Tail:
-    """Post-ops in normal form; `view_of`: where what they read besides lies."""
+    """Returns the nodes `rest`, which follow `head` in a fused group, as post-ops.
+
+    `view_of` gives the view of an operand from outside of the group. Operands get the rank of the head's result and the
+    axes (N, C, spatial...), except the vectors of BiasAdd and PReLU.
+    """
     data_format = format_of(head)
     results = {head.outputs[0]: 0}
     ops = []
@@ -37,12 +41,12 @@ def post_ops(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View],
 
 
 def format_of(head: Node) -> str:
-    """Where the channels of its result lie."""
+    """Returns the data format of a head's result, "NXC" or "NCX"; "NXC" if the head has no such attribute."""
     return str(head.attrs.get("data_format", "NXC"))
 
 
 def _full_rank(view: View, rank: int, data_format: str) -> View:
-    """A broadcast operand with dst's rank and the axes (N, C, spatial...)."""
+    """Returns a broadcast operand as a view of the rank of dst with the axes (N, C, spatial...)."""
     while view.ndim < rank:
         view = view.insert(0)
     return data_view(view, data_format)

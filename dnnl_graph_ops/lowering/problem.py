@@ -1,4 +1,4 @@
-"""A member of the convolution families in normal form: one geometry and strided views on named axes."""
+"""Describes a convolution in one direction as a `Problem`: geometry, and strided views with axes in a fixed order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .tail import Tail
 FORWARD = "forward"
 BACKWARD_DATA = "backward_data"
 BACKWARD_WEIGHTS = "backward_weights"
-# which of a problem's views are read, and which is written
+# direction -> the views of a problem that are read, and the view that is written
 READ = {FORWARD: ("src", "weights"), BACKWARD_DATA: ("dst", "weights"), BACKWARD_WEIGHTS: ("src", "dst")}
 RESULT = {FORWARD: "dst", BACKWARD_DATA: "src", BACKWARD_WEIGHTS: "weights"}
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes(Geometry):
-    """A geometry with every size known."""
+    """A geometry in which no size is unknown."""
 
     batch: int
     in_channels: int
@@ -35,7 +35,7 @@ class Sizes(Geometry):
 
     @property
     def macs(self) -> int:
-        """Multiplications of the definition, taps that meet padding included."""
+        """The number of multiplications by the definition, including products of taps with padding."""
         total = self.batch * self.in_channels * (self.out_channels // self.groups)
         for n, k in zip(self.src, self.kernel, strict=True):
             total *= n * k
@@ -44,13 +44,14 @@ class Sizes(Geometry):
 
 @dataclass(frozen=True)
 class Problem:
-    """A layer in one direction, which algorithms compute.
+    """A convolution in one direction, as algorithms compute it.
 
-    Axes: src and dst are (N, C, spatial...), weights (G, IC/G, OC/G, kernel...), whatever the memory order. In the
-    backward directions src, weights and dst stand for the tensors of that shape: backward data reads dst (diff_dst)
-    and weights and writes src (diff_src); backward weights reads src and dst and writes weights (diff_weights).
+    Axes: src and dst are (N, C, spatial...), weights (G, IC/G, OC/G, kernel...), in any memory order. In the backward
+    directions src, weights and dst name the tensors of these shapes: backward data reads dst (the user's diff_dst) and
+    weights, and writes src (diff_src); backward weights reads src and dst, and writes weights (diff_weights).
 
-    An ordinary convolution is backward data with a bias and post-ops on src; its dst here is what it reads.
+    All problems are those of a ConvTranspose. An ordinary convolution is the backward data of one, with a bias and
+    post-ops on src: it reads dst and writes src.
     """
 
     direction: str
@@ -64,7 +65,7 @@ class Problem:
 
     @property
     def dtype(self) -> str:
-        """Of what is read; a result may be wider where post-ops follow."""
+        """The dtype of the tensors that are read; the result may have a wider dtype if post-ops follow."""
         return self.dst.dtype if self.direction == BACKWARD_DATA else self.src.dtype
 
     @property
@@ -78,16 +79,16 @@ class Problem:
 
     @property
     def macs(self) -> int:
-        """Multiplications of the definition, taps that meet padding included."""
+        """The number of multiplications by the definition, including products of taps with padding."""
         return self.geometry.macs
 
     def with_views(self, **views: Any) -> Problem:
-        """The same problem on other views, or with other post-ops."""
+        """Returns the problem with other views or post-ops in the named fields."""
         return replace(self, **views)
 
 
 def data_view(view: View, data_format: str) -> View:
-    """An activation as (N, C, spatial...)."""
+    """Returns a view of an activation with the axes (N, C, spatial...)."""
     if data_format == "NCX":
         return view
     last = view.ndim - 1
@@ -95,7 +96,10 @@ def data_view(view: View, data_format: str) -> View:
 
 
 def weights_view(view: View, attrs: Attributes, exchanged: bool) -> View:
-    """Weights as (G, IC/G, OC/G, kernel...), for either grouped shape and any format; `exchanged`: I and O are."""
+    """Returns a view of weights with the axes (G, IC/G, OC/G, kernel...), from any format and either grouped shape.
+
+    `exchanged`: the weights are an ordinary convolution's, whose O is IC here, and whose I is OC.
+    """
     i, o = channel_axes(attrs.weights_format, view.ndim)
     if exchanged:
         i, o = o, i
@@ -109,15 +113,15 @@ def weights_view(view: View, attrs: Attributes, exchanged: bool) -> View:
 
 
 def mergeable_groups(weights: View) -> bool:
-    """Whether (G, IC/G, ...) is one strided axis, as the library's grouped shape needs."""
+    """Whether the axes G and IC/G of weights can be merged into one, as in the library's shape of grouped weights."""
     return weights.can_merge(0)
 
 
 def is_channels_last(view: View) -> bool:
-    """Whether the channels of an activation are contiguous."""
+    """Whether the channels of an activation (N, C, spatial...) are contiguous."""
     return view.strides[1] == 1 or view.shape[1] <= 1
 
 
 def channels_apart(problem: Problem) -> bool:
-    """Whether an activation's channels are not contiguous."""
+    """Whether the channels of src or dst are not contiguous."""
     return not (is_channels_last(problem.src) and is_channels_last(problem.dst))

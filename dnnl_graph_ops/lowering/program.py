@@ -1,4 +1,4 @@
-"""The small language between lowering and compile: buffers, strided views, and steps in order."""
+"""Defines programs, which lowering writes and of which compile makes plans: steps in order, on views of buffers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..strides import dense_strides, is_row_major
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
-CopyItem = tuple[Ints, int, Ints, int, Ints]  # shape; offset and strides of the source, then of the target
+CopyItem = tuple[Ints, int, Ints, int, Ints]  # shape; offset and strides in the source, then in the target
 
 
 class Place(Enum):
@@ -34,22 +34,22 @@ class Place(Enum):
 
 @dataclass(eq=False)
 class Buffer:
-    """A piece of memory; `index` counts inputs and outputs, `array` or `held` is a constant's data."""
+    """A piece of memory; `index`: the number of an input or output; `array` or `held`: the data of a constant."""
 
     place: Place
     dtype: str
     elements: int
     index: int = 0
     array: Array | None = None
-    held: Constant | None = None  # read when it is needed
+    held: Constant | None = None  # whose elements are read or computed when they are needed
 
     @property
     def shared(self) -> bool:
-        """Whether it is a constant that somebody else keeps, too."""
+        """Whether the buffer is a constant whose data stays in memory outside of the plan as well."""
         return self.held is not None and not self.held.can_be_made_again
 
     def let_go(self) -> None:
-        """Nobody needs the data any more."""
+        """Drops the data of the buffer, which nobody needs any more."""
         self.array = None
         if self.held is not None:
             self.held.let_go()
@@ -78,7 +78,7 @@ class View:
 
     @property
     def row_major(self) -> bool:
-        """Whether the elements lie densely in the order of the axes; strides of axes of size 1 do not matter."""
+        """Whether the elements are dense with the last axis fastest; strides of axes of size 1 do not matter."""
         return is_row_major(self.shape, self.strides)
 
     @property
@@ -97,14 +97,14 @@ class View:
         return replace(self, shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes))
 
     def narrow(self, axis: int, start: int, size: int, step: int = 1) -> View:
-        """Elements start, start + step, ... of one axis."""
+        """Returns the view of `size` elements of one axis: start, start + step, ..."""
         shape, strides = list(self.shape), list(self.strides)
         offset = self.offset + start * strides[axis] if size else self.offset
         shape[axis], strides[axis] = size, strides[axis] * step
         return View(self.buffer, tuple(shape), tuple(strides), offset)
 
     def split(self, axis: int, sizes: Sequence[int]) -> View:
-        """One axis as several, the last of them the fastest."""
+        """Returns the view with one axis split into axes of these sizes, the last of them the fastest."""
         strides = []
         stride = self.strides[axis]
         for size in reversed(sizes):
@@ -117,12 +117,12 @@ class View:
         )
 
     def can_merge(self, axis: int) -> bool:
-        """Whether axes `axis` and `axis + 1` are one strided axis."""
+        """Whether axes `axis` and `axis + 1` can be one axis with one stride."""
         n, m = self.shape[axis], self.shape[axis + 1]
         return n <= 1 or m == 0 or self.strides[axis] == m * self.strides[axis + 1]
 
     def merge(self, axis: int) -> View:
-        """Axes `axis` and `axis + 1` as one; ask `can_merge` first."""
+        """Returns the view with axes `axis` and `axis + 1` as one; ask `can_merge` first."""
         n, m = self.shape[axis], self.shape[axis + 1]
         stride = self.strides[axis] if m == 1 and n > 1 else self.strides[axis + 1]
         return replace(
@@ -132,7 +132,7 @@ class View:
         )
 
     def reshaped(self, shape: Sequence[int]) -> View | None:
-        """The elements, taken in the order of the axes, in another shape; None where strides cannot say it."""
+        """Returns the view with its elements, in row-major order, in another shape; None if no strides express it."""
         if not self.size:
             return replace(self, shape=tuple(shape), strides=dense_strides(shape))
         blocks = common_blocks(self.shape, shape)
@@ -150,7 +150,7 @@ class View:
         return replace(self, shape=tuple(shape), strides=tuple(strides))
 
     def insert(self, axis: int) -> View:
-        """A new axis of size 1."""
+        """Returns the view with a new axis of size 1."""
         return replace(
             self,
             shape=(*self.shape[:axis], 1, *self.shape[axis:]),
@@ -159,7 +159,7 @@ class View:
 
 
 def data_of(buffer: Buffer) -> Array:
-    """The data of a constant, or of a buffer being folded."""
+    """Returns the data of a constant, or of a buffer whose elements are being computed in constant folding."""
     if buffer.array is not None:
         return buffer.array
     if buffer.held is None:
@@ -169,7 +169,7 @@ def data_of(buffer: Buffer) -> Array:
 
 
 def array_of(view: View) -> Array:
-    """A NumPy view of a constant or of a buffer being folded."""
+    """Returns a NumPy view of a constant, or of a buffer whose elements are being computed in constant folding."""
     flat = data_of(view.buffer).reshape(-1)
     size = flat.itemsize
     return np.lib.stride_tricks.as_strided(
@@ -178,12 +178,15 @@ def array_of(view: View) -> Array:
 
 
 def argument(place: Place, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], index: int = 0) -> View:
-    """An array that a call is given, as a whole; `index` counts those of one place."""
+    """Returns the view of a whole array that a call passes; `index` is its number among the inputs, or the outputs."""
     return View(Buffer(place, dtype, prod(shape), index), shape, strides)
 
 
 def common_blocks(first: Sequence[int], second: Sequence[int]) -> list[tuple[range, range]]:
-    """The axes of two shapes of as many elements in the smallest neighbouring blocks that hold equally many."""
+    """Splits the axes of two shapes into the smallest blocks of neighbouring axes that hold equally many elements.
+
+    For example, (2, 3, 4) and (6, 4) have the blocks of axes (0, 1) and (0), and (2) and (1).
+    """
     blocks = []
     a = b = 0
     while a < len(first) or b < len(second):
@@ -197,7 +200,7 @@ def common_blocks(first: Sequence[int], second: Sequence[int]) -> list[tuple[ran
                 break
             else:
                 raise RuntimeError(f"{tuple(first)} and {tuple(second)} have different sizes")
-        # what is left of one side is all ones
+        # one shape is used up: the axes that are left of the other have size 1, and join the last block
         if a == len(first) or b == len(second):
             a, b = len(first), len(second)
         blocks.append((range(start_a, a), range(start_b, b)))
@@ -205,12 +208,12 @@ def common_blocks(first: Sequence[int], second: Sequence[int]) -> list[tuple[ran
 
 
 def order_of(view: View) -> tuple[int, ...]:
-    """The axes from the slowest to the fastest in memory."""
+    """Returns the axes of a view from the slowest to the fastest in memory."""
     return tuple(sorted(range(view.ndim), key=lambda a: (-view.strides[a], a)))
 
 
 def dense_in(shape: Ints, order: Sequence[int]) -> Ints:
-    """The strides without gaps where the axes lie in this order, from the slowest to the fastest."""
+    """Returns strides without gaps for a shape whose axes lie in this order, from the slowest to the fastest."""
     strides = [0] * len(shape)
     for axis, stride in zip(order, dense_strides([shape[a] for a in order]), strict=True):
         strides[axis] = stride
@@ -218,7 +221,7 @@ def dense_in(shape: Ints, order: Sequence[int]) -> Ints:
 
 
 def is_dense(view: View) -> bool:
-    """Whether the elements fill a piece of memory, whatever the order of the axes."""
+    """Whether the elements fill a piece of memory without gaps, in any order of the axes."""
     expected = 1
     for stride, size in sorted((s, n) for s, n in zip(view.strides, view.shape, strict=True) if n > 1):
         if stride != expected:
@@ -228,9 +231,10 @@ def is_dense(view: View) -> bool:
 
 
 def describable(view: View) -> bool:
-    """Whether oneDNN takes these strides: no axis may begin again within what the finer ones span.
+    """Whether oneDNN takes the strides of a view: each at least the stride times the size of the next faster axis.
 
-    `x[:, ::3]` of an array of 5 columns is not: two of its columns, 3 apart, count as 6. Stride 0 is broadcast.
+    `x[:, ::3]` of an array with 5 columns has no such strides: 2 columns at stride 3 count as 6, more than the stride 5
+    of the rows. Stride 0 stands for broadcasting.
     """
     least = 1
     for stride, size in sorted((s, n) for s, n in zip(view.strides, view.shape, strict=True) if s > 0 and n > 1):
@@ -242,7 +246,7 @@ def describable(view: View) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """A tensor inside one native step, from an op to the next."""
+    """A tensor between two ops of one native step; it has no buffer."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -253,7 +257,7 @@ Operand = View | Edge
 
 @dataclass(frozen=True)
 class NativeOp:
-    """One op as the library takes it; `host` makes what computes it in NumPy where the library refuses."""
+    """One op of the library with attributes; `host` makes a NumPy function for it where the library refuses it."""
 
     kind: str
     attrs: Mapping[str, Any]
@@ -265,7 +269,7 @@ class NativeOp:
 
 @dataclass(frozen=True)
 class Condition:
-    """When a step runs: where the s32 in `flag`, which a step before it writes, is not 0, or is."""
+    """A condition of a step: it runs if the s32 `flag`, which an earlier step writes, is not 0 (`wanted`), or is 0."""
 
     flag: View
     wanted: bool
@@ -273,7 +277,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class NativeStep:
-    """Ops for the library."""
+    """A step that the library computes: ops that it compiles as one partition.
+
+    `group`: the number of the node group that the step is for.
+    """
 
     ops: tuple[NativeOp, ...]
     label: str
@@ -291,10 +298,11 @@ class NativeStep:
 
 @dataclass(frozen=True)
 class KernelStep:
-    """An own kernel and its operands: sources first, then what it writes, scratch included.
+    """A step by an own kernel, whose operands are the sources `reads`, then `writes`, scratch included.
 
-    `in_place`: a result that it can write over an operand. `recipe`: all that its results depend on besides the data
-    of what it reads; None: not known. `others`: further groups that it computes.
+    `in_place`: pairs of a source and a result that may be the same memory. `recipe`: cache key of the results, with all
+    that they depend on besides the data that is read; None: unknown, so they are not cached. `others`: numbers of
+    further groups that the step computes.
     """
 
     kernel: Any
@@ -310,9 +318,9 @@ class KernelStep:
 
 @dataclass(frozen=True)
 class HostStep:
-    """A NumPy function on views: it gets the inputs' arrays, then the outputs' arrays to fill.
+    """A step by a NumPy function of arrays: it reads those of `reads`, and fills those of `writes`.
 
-    `recipe`: as of a KernelStep. `by`: what computes it.
+    `recipe`: as in a KernelStep. `by`: the name of what computes the step, for explanations.
     """
 
     function: Callable[..., None]
@@ -333,7 +341,10 @@ def _views(groups: Iterable[Sequence[Operand]]) -> tuple[View, ...]:
 
 
 class Program:
-    """Steps in order, being built; `group`: the number of the group of nodes that the next steps are for."""
+    """A list of steps that grows by its methods; `group`: the number of the node group that the next steps are for.
+
+    `condition`: when the next steps run; None: always.
+    """
 
     def __init__(self, group: int | None = None, condition: Condition | None = None) -> None:
         self.steps: list[Step] = []
@@ -343,25 +354,28 @@ class Program:
 
     @contextmanager
     def only_if(self, flag: View, wanted: bool) -> Iterator[None]:
-        """The steps appended meanwhile run only where the flag is as wanted; nobody else reads what they copy."""
+        """Within this context, appended steps run only if `flag` is not 0 (`wanted`), or is 0.
+
+        Copies that `copied` appends within the context are not reused after it.
+        """
         before, self.condition = self.condition, Condition(flag, wanted)
         copies, self._copies = self._copies, dict(self._copies)
         yield
         self.condition, self._copies = before, copies
 
     def scratch(self, shape: Sequence[int], dtype: str, order: Sequence[int] | None = None) -> View:
-        """A new dense buffer; `order` lists the axes from the slowest to the fastest."""
+        """Returns a view of a new dense buffer; `order` lists the axes from the slowest to the fastest."""
         shape = tuple(shape)
         elements = prod(shape)
         buffer = Buffer(Place.SCRATCH, dtype, elements)
         return View(buffer, shape, dense_strides(shape) if order is None else dense_in(shape, order))
 
     def like(self, view: View, dtype: str) -> View:
-        """A new dense buffer of the same shape whose axes lie in the same order as `view`'s."""
+        """Returns a view of a new dense buffer in `dtype` that has the shape and the order of axes of `view`."""
         return self.scratch(view.shape, dtype, order_of(view))
 
     def constant(self, array: Array) -> View:
-        """Data that the plan owns."""
+        """Returns a view of a constant that the plan owns, with the data of `array`."""
         data = np.ascontiguousarray(array).reshape(array.shape)
         name = dtypes.canonical(data.dtype)
         return View(Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape))
@@ -390,11 +404,14 @@ class Program:
         label: str,
         in_place: Sequence[tuple[View, View]] = (),
     ) -> None:
-        """A step by the kernel of this name; name and arguments tell all that it computes."""
+        """Appends a step by the kernel of this name; name and `args`, its cache key, determine what it computes."""
         self.kernel(getattr(kernels, name)(*args), reads, writes, label, in_place, (name, *args))
 
     def copy_list(self, items: Sequence[CopyItem], source: View, target: View, label: str, zeros: int = 0) -> None:
-        """Many copies in one step, each a shape and for both sides an offset and strides; first so many zeros."""
+        """Appends many copies from `source` to `target` as one step, which first sets the first `zeros` elements to 0.
+
+        An item is a shape, offset and strides in `source`, and offset and strides in `target`, in elements.
+        """
         args = tuple(items), dtypes.CODES[source.dtype], dtypes.CODES[target.dtype], zeros
         self.append("copy_list", args, [source], [target], label)
 
@@ -413,7 +430,10 @@ class Program:
     # -- the kernels that everything uses ---------------------------------------------------------------------
 
     def copy(self, source: View, target: View, label: str = "copy", backwards: Collection[int] = ()) -> None:
-        """Copy, transpose and convert; `backwards`: axes on which the last element of the source comes first."""
+        """Appends a step that copies `source` to `target`, which may differ in strides and dtype.
+
+        `backwards`: axes along which the source is read from its last element to its first.
+        """
         if target.size == 0:
             return
         codes = dtypes.CODES
@@ -425,9 +445,9 @@ class Program:
         self.append("copy", args, [source], [target], label)
 
     def copied(self, view: View, dtype: str, order: Sequence[int], label: str) -> View:
-        """A dense copy with the axes in this order; made once, whoever else asks for it.
+        """Returns a dense copy of `view` in `dtype` with its axes in `order`; appends the step at the first request.
 
-        Nothing writes a buffer that was read, so the copy stays true.
+        A later request gets the same copy, as no step writes to a buffer that an earlier step has read.
         """
         key = (view, dtype, tuple(order))
         if key not in self._copies:
@@ -436,11 +456,11 @@ class Program:
         return self._copies[key]
 
     def converted(self, view: View, dtype: str, label: str = "convert") -> View:
-        """`view` itself, or a copy of it in another dtype."""
+        """Returns `view` itself if it has the dtype, else a copy in `dtype`, which is appended."""
         return view if view.dtype == dtype else self.copied(view, dtype, order_of(view), label)
 
     def in_a_row(self, vector: View) -> View:
-        """A vector, or a copy of it, whose elements follow each other."""
+        """Returns `vector` itself if its elements are contiguous, else a contiguous copy, which is appended."""
         if vector.strides == (1,) or vector.shape == (1,):
             return vector
         return self.copied(vector, vector.dtype, (0,), "vector in a row")
@@ -451,7 +471,7 @@ class Program:
             self.append("fill", args, [], [target], label)
 
     def fill_channel(self, target: View, axis: int, bias: View, label: str = "fill bias") -> None:
-        """Every element is the bias of its channel."""
+        """Appends a step that sets every element of `target` to the bias of its channel, its index along `axis`."""
         if target.size:
             codes = dtypes.CODES
             bias = self.in_a_row(bias)

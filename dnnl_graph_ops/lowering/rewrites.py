@@ -1,4 +1,4 @@
-"""The compiler's rewrites by name, with the conditions of each; reports tell where one fired, or why it declined.
+"""Names the compiler's rewrites and the conditions of each; reports tell where one fired, or which condition failed.
 
 A rewrite claims that two graphs give the same numbers. tests/rewrites proves each claim on graphs that match it, and on
 graphs that miss one of its conditions.
@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 from ..graph import Node
 
-# is told the condition that does not hold
+# a callback that reports the condition of a rewrite that does not hold
 No = Callable[[str], None]
 READ_ONCE, NOT_RETURNED = "nobody else reads what lies between", "the net does not return what lies between"
 ALONE = (READ_ONCE, NOT_RETURNED)
 
 
 class Report(NamedTuple):
-    """A rewrite looked at a node, the last one of what it would replace, or at a step of a plan by its label.
+    """A report of a rewrite about a node, the last one that it would replace, or about a step of a plan, by its label.
 
-    `condition`: the one that does not hold, "" where the rewrite fired.
+    `condition`: the condition that does not hold; "" if the rewrite fired.
     """
 
     rewrite: str
@@ -41,7 +41,7 @@ REWRITES: dict[str, Rewrite] = {}
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite of a graph: its name, its claim in a sentence, and what it asks of the graph besides its ops."""
+    """A rewrite of a graph: its name, its claim in a sentence, and its conditions on the graph besides kinds of ops."""
 
     name: str
     claim: str
@@ -65,7 +65,7 @@ class Rewrite:
             reports.append(Report(self.name, node, condition))
 
     def tell(self, node: Node | str, condition: str) -> None:
-        """Fired, or declined for a condition."""
+        """Reports that the rewrite was declined for `condition`, or that it fired if `condition` is ""."""
         if condition:
             self.declined(node, condition)
         else:
@@ -74,7 +74,7 @@ class Rewrite:
 
 @contextmanager
 def listening() -> Iterator[list[Report]]:
-    """Collects the reports of the graphs that this thread compiles meanwhile."""
+    """Collects the reports of all graphs that this thread compiles within the context."""
     reports: list[Report] = []
     token = _listening.set(reports)
     try:

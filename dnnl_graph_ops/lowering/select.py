@@ -1,4 +1,4 @@
-"""Select by an own kernel: elements of one of two operands."""
+"""Appends Select by an own kernel: elements of one of two operands, by a condition."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from .program import Program, View
 
 
 def build(program: Program, node: Node, sources: Sequence[View], targets: Sequence[View]) -> None:
-    """Append the step."""
+    """Appends a Select node to `program` as one step."""
     append(program, sources, targets[0], node.kind)
 
 
 def append(program: Program, sources: Sequence[View], target: View, label: str) -> None:
-    """Append the step on a condition and two operands, of elements of whole bytes, which are broadcast."""
+    """Appends a step that writes src_0 to `target` where cond is not 0, else src_1.
+
+    `sources`: cond (boolean), src_0 and src_1 (any dtype of whole bytes), which are broadcast to `target`.
+    """
     if not target.size:
         return
     shape = target.shape or (1,)

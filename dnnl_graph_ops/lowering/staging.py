@@ -1,4 +1,8 @@
-"""Views that the library cannot describe, misreads, or is slow on: copies around the steps that use them."""
+"""Works around defects of the library's kernels by copies around a native step.
+
+Copies replace views that the library cannot describe, misreads or is slow on; gradients of weights that it computes
+wrong are computed in f32 or from a padded source.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +39,9 @@ _WIDE = "f32"
 
 
 def staged(step: NativeStep, literal: bool = False) -> list[Step]:
-    """The step, working on copies of the views that the library cannot describe, or has only reference kernels for.
+    """Returns steps in place of a native step: copies around it, so that the library computes it right and fast.
 
-    `literal`: what it can describe is left as it is.
+    `literal`: leaves out the copies that only make the step faster.
     """
     program = Program(step.group, step.condition)
     if len(step.ops) == 1 and _is_widened(step.ops[0]):
@@ -68,7 +72,10 @@ def _on_copies(
     before: str,
     after: str,
 ) -> list[Step]:
-    """The steps of a program, and the step on copies of the views that have a twin."""
+    """Returns the steps of `program`, the copies to twins, the step on the twins by `then`, and the copies from twins.
+
+    `twins`: the views that are replaced, and their copies.
+    """
     reads, writes = step.reads, step.writes
     for view, twin in twins.items():
         if view in reads:
@@ -81,20 +88,19 @@ def _on_copies(
 
 
 def _taken(view: View) -> bool:
-    """Whether the library reads this view as it is.
+    """Whether the library can read this view as it is.
 
-    Seen in 3.2: elementwise ops, PReLU and BatchNorm end in SIGSEGV on one element that stands for all.
+    Seen in 3.2: elementwise ops, PReLU and BatchNorm end in SIGSEGV on one element that is broadcast along all axes.
     """
     spread = [stride for stride, size in zip(view.strides, view.shape, strict=True) if size > 1]
     return describable(view) and (not spread or any(spread))
 
 
 def _misread(op: NativeOp) -> list[View]:
-    """Operands that the library, 3.2, reads wrongly.
+    """Returns the operands of an op that the library, 3.2, reads wrongly.
 
-    A reduction takes its result to lie as its source does, so that all results along an axis of one element that
-    stands for all become one. PReLU takes wrong slopes where its source and result lie in orders that are neither that
-    of the axes nor channels last.
+    A reduction gives its result the layout of its source: along an axis of stride 0 all results become the same
+    element. PReLU reads wrong slopes unless its source and result are both row-major or both channels last.
     """
     views = [item for item in op.inputs if isinstance(item, View)]
     if op.kind.startswith("Reduce") or op.kind == "BiasAddBackward":
@@ -122,9 +128,9 @@ _VAST_BYTES = 16 << 20
 
 
 def _to_be_aligned(step: NativeStep) -> list[View]:
-    """Results in arrays of the caller, which may begin anywhere, that the library writes past the caches.
+    """Returns results in the caller's arrays, aligned or not, that the library writes by non-temporal stores.
 
-    Seen in 3.2: 16 MB and more of a resampling end in SIGSEGV where they are not aligned to 64 bytes.
+    Seen in 3.2: a resampling to 16 MB or more ends in SIGSEGV if the result is not aligned to 64 bytes.
     """
     if all(op.kind != "Interpolate" for op in step.ops):
         return []
@@ -135,12 +141,12 @@ def _to_be_aligned(step: NativeStep) -> list[View]:
     return vast
 
 
-# heads whose kernels of the library take any strides, by reorders of its own where they must
+# ops whose kernels in the library take any strides; the library reorders operands itself where it has to
 _TAKING_ANY = schema.kinds("any_strides").union(MEMBERS)
 
 
 def _slow(step: NativeStep) -> list[tuple[View, Ints]]:
-    """Views that the library, 3.2, has only reference kernels for, and the order of the axes that it is fast with."""
+    """Returns the views for which the library, 3.2, has only reference kernels, with an order of axes for fast ones."""
     head = step.ops[0]
     first = head.inputs[0]
     orders = {}
@@ -150,14 +156,14 @@ def _slow(step: NativeStep) -> list[tuple[View, Ints]]:
         axes = {axis % first.ndim for axis in head.attrs["axes"]}
         wide = [axis for axis in order_of(first) if first.shape[axis] > 1]
         finest = wide[len(wide) - len(axes.intersection(wide)) :]
-        # in the order of the axes only
+        # a reduction over the last axes, which are not the fastest in memory, is fast in row-major order only
         if axes == set(range(first.ndim - len(axes), first.ndim)) and not axes.issuperset(finest):
             orders[first] = tuple(range(first.ndim))
     return list(orders.items())
 
 
 def on_views(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:
-    """The step on other views."""
+    """Returns the step with the views that have a twin replaced by their twins."""
 
     def op(item: NativeOp) -> NativeOp:
         inputs, outputs = (
@@ -168,12 +174,15 @@ def on_views(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:
     return replace(step, ops=tuple(map(op, step.ops)))
 
 
-# kind: the input over which the window of taps moves
+# kind -> the number of the input over which the window of taps moves
 _WINDOWED = {"ConvolutionBackwardWeights": 0, "ConvTransposeBackwardWeights": 1}
 
 
 class _Window(NamedTuple):
-    """On one spatial axis: sizes of the source and of the dilated kernel, places of the window, stride and pads."""
+    """The window of taps on one spatial axis of a gradient of weights.
+
+    Source size, extent of the dilated kernel, number of positions of the window, stride, pads_begin and pads_end.
+    """
 
     size: int
     reach: int
@@ -184,7 +193,7 @@ class _Window(NamedTuple):
 
 
 def _windows(op: NativeOp) -> list[_Window]:
-    """Of a gradient of weights between views, an axis each; of any other op none."""
+    """Returns the windows of a gradient of weights by spatial axis; none for other ops, or if an operand is an Edge."""
     if op.kind not in _WINDOWED:
         return []
     source, moved, target = op.inputs[_WINDOWED[op.kind]], op.inputs[1 - _WINDOWED[op.kind]], op.outputs[0]
@@ -205,7 +214,10 @@ def _first_axis(op: NativeOp) -> int:
 
 
 def _with_zeros_in_front(program: Program, op: NativeOp) -> NativeOp:
-    """The op, or where it would be wrong, the same on a copy whose first spatial axis begins with its padding."""
+    """Returns the op, or where the library computes it wrong, the op on a source that includes padding in front.
+
+    A copy of the source, in which the first spatial axis begins with its padding, is appended to `program`.
+    """
     windows = _windows(op)
     if not windows:
         return op
@@ -230,9 +242,11 @@ def _with_zeros_in_front(program: Program, op: NativeOp) -> NativeOp:
 
 
 def _goes_wrong(window: _Window) -> bool:
-    """Whether a window of taps that leaves the padding in front reaches over the end.
+    """Whether the library computes a 3-D gradient of weights wrong for this window on the first spatial axis.
 
-    Seen in oneDNN 3.2 on CPUs with AVX-512, in f32 and bf16: taps are wrong, or memory behind them is written.
+    It does if the source has padding in front and is shorter than the window. It also does if this padding is longer
+    than the stride, and the first window without any of it ends past the source. Seen in oneDNN 3.2 on CPUs with
+    AVX-512, in f32 and bf16: the gradients of taps are wrong, or memory after them is overwritten.
     """
     size, reach, places, stride, pad, _ = window
     first_inside = -(-pad // stride)
@@ -241,7 +255,7 @@ def _goes_wrong(window: _Window) -> bool:
 
 
 def _is_widened(op: NativeOp) -> bool:
-    """Whether a gradient of weights is computed in f32 in place of its type."""
+    """Whether a gradient of weights in bf16 or f16 is computed in f32 instead, and rounded."""
     if op.kind not in _WINDOWED:
         return False
     if op.outputs[0].dtype == _WIDE:
@@ -255,10 +269,11 @@ def _is_widened(op: NativeOp) -> bool:
 
 
 def wrong_when_narrow(op: NativeOp) -> bool:
-    """Whether the library, computing in bf16, gets this gradient of weights wrong or writes behind its memory.
+    """Whether the library, computing in bf16, gets this gradient of weights wrong or writes past its memory.
 
-    Seen in oneDNN 3.2 on a CPU with AVX512-BF16, of all layers drawn in these alone: where the window is longer
-    than the source on an axis, or with padding as long, or has one place and padding. In f32 the same layers are right.
+    Seen in oneDNN 3.2 on a CPU with AVX512-BF16, if on some axis the window is longer than the source, or is as long
+    and there is padding, or has one position and there is padding. All other random layers were right, and so are these
+    in f32.
     """
     padded = ((window, window.begin > 0 or window.end > 0) for window in _windows(op))
     return any(one.reach > one.size - pads or (one.places == 1 and pads) for one, pads in padded)

@@ -1,4 +1,4 @@
-"""Post-ops: the small graph of elementwise ops that hangs on the head of a partition."""
+"""Describes post-ops: the element-wise ops that follow the head of a fused group, as a small graph."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .. import schema
 from .env import Env
 from .program import Edge, NativeOp, Operand, Program, View
 
-# what may follow a head: ops that the library fuses there, and one that only own kernels do
+# kinds that may be post-ops: those that the library fuses, and PReLU, which only own kernels fuse
 KINDS = schema.POST_OPS | {"PReLU"}
-# what the library's vector code makes a number of NaN in, though their definition keeps it
+# kinds whose vector code in the library gives a number for NaN, though by their definition the result is NaN
 LOSING_NAN = schema.kinds("nan_lost_behind")
 
 
 @dataclass(frozen=True)
 class TailOp:
-    """One post-op. An operand is a View, or the number of an earlier result: 0 the head, i the i-th post-op.
+    """One post-op. An operand is a View, or the number of an earlier result: 0 the head's, i that of the i-th post-op.
 
-    Operands are in normal form: rank of dst, axes (N, C, spatial...); only a vector of BiasAdd or PReLU has rank 1.
+    Views have the rank of dst and the axes (N, C, spatial...); only the vector of a BiasAdd or PReLU has rank 1.
     """
 
     kind: str
@@ -33,25 +33,25 @@ Tail = tuple[TailOp, ...]
 
 
 def views(tail: Tail) -> list[View]:
-    """The views that post-ops read besides the head."""
+    """Returns the views that post-ops read besides the result of the head."""
     return [operand for op in tail for operand in op.operands if isinstance(operand, View)]
 
 
 def native(tail: Tail, env: Env) -> bool:
-    """Whether the library fuses ops of these kinds, and computes what it is to compute."""
+    """Whether the library fuses all of these post-ops and, unless own code is switched off, keeps NaN in them."""
     losing = LOSING_NAN if env.prefers_own else frozenset[str]()
     return all(op.kind in schema.POST_OPS and op.kind not in losing for op in tail)
 
 
 def map_views(tail: Tail, function: Callable[[View], View]) -> Tail:
-    """The same post-ops on other views."""
+    """Returns the post-ops with `function` applied to each of their views."""
     return tuple(
         replace(op, operands=tuple(function(o) if isinstance(o, View) else o for o in op.operands)) for op in tail
     )
 
 
 def ops_on(head: Operand, tail: Tail, dst: View) -> list[NativeOp]:
-    """The post-ops as native ops from `head` to `dst`; the results between them stay inside the step."""
+    """Returns the post-ops as ops of one native step, from `head` to `dst`; results between them are Edges."""
     results: list[Operand] = [head]
     ops = []
     for position, op in enumerate(tail, 1):
@@ -63,7 +63,7 @@ def ops_on(head: Operand, tail: Tail, dst: View) -> list[NativeOp]:
 
 
 def fused(head: Callable[[Operand], NativeOp], tail: Tail, dst: View) -> list[NativeOp]:
-    """The head op and its post-ops, writing dst. `head` makes the head op for an output operand."""
+    """Returns the head op and its post-ops, the last of which writes dst; `head` makes the head op for its output."""
     if not tail:
         return [head(dst)]
     edge = Edge(dst.shape, dst.dtype)
@@ -71,7 +71,7 @@ def fused(head: Callable[[Operand], NativeOp], tail: Tail, dst: View) -> list[Na
 
 
 def apply(program: Program, source: View, tail: Tail, dst: View, label: str = "post-ops") -> None:
-    """Run post-ops as a step of their own, in the dtype of `source`."""
+    """Appends post-ops on `source` as a step of the library in the dtype of `source`, which writes `dst`."""
     inner = map_views(tail, lambda view: program.converted(view, source.dtype))
     if source.dtype == dst.dtype:
         program.native(ops_on(source, inner, dst), label)
@@ -82,7 +82,7 @@ def apply(program: Program, source: View, tail: Tail, dst: View, label: str = "p
 
 
 def with_bias(bias: View | None, tail: Tail) -> Tail:
-    """The post-ops with a bias in front of them."""
+    """Returns a BiasAdd of `bias` and the post-ops after it; only the post-ops if there is no bias."""
     if bias is None:
         return tail
     moved = (replace(op, operands=tuple(o + 1 if isinstance(o, int) else o for o in op.operands)) for op in tail)

@@ -1,4 +1,4 @@
-"""Gather by an own kernel: rows of a tensor by their places."""
+"""Appends Gather by an own kernel: rows of a tensor by their indices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INDICES = frozenset({"s32", "s64"})
 
 
 def gather(program: Program, node: Node, sources: Sequence[View], targets: Sequence[View]) -> None:
-    """Append a Gather of one axis."""
+    """Appends a Gather node, which has indices along one axis, to `program`."""
     axis = node.attrs["axis"] % sources[0].ndim
     rows(program, sources, targets[0], node.kind, range(axis, axis + 1))
 
@@ -21,10 +21,11 @@ def gather(program: Program, node: Node, sources: Sequence[View], targets: Seque
 def rows(
     program: Program, sources: Sequence[View], target: View, label: str, axes: range, *, batched: bool = False
 ) -> None:
-    """Append the step: the places, one for each of these axes, stand on the last axis of the second source.
+    """Appends a step that gathers rows of a tensor by indices; `sources` are the tensor and the indices (s32 or s64).
 
-    `batched`: there are some for each element of the axes before. A call with places outside of the axes raises
-    ShapeError.
+    `axes`: the axes of the tensor that are indexed. If there are several, the last axis of the indices holds an index
+    for each of them. `batched`: each element of the axes before `axes` has its own indices. A call with indices outside
+    of the axes raises ShapeError.
     """
     if not target.size:
         return

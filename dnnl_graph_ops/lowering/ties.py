@@ -1,4 +1,4 @@
-"""Which fused int8 partitions may round numbers that lie halfway between two integers the library's own way."""
+"""Tells which fused int8 partitions may differ from exact results where a number is halfway between two integers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from ..graph import Node
 Scales = np.ndarray[Any, Any]
 
 MULTIPLYING = schema.kinds("multiplies")
-# others have results that are no multiples of the scales, such as the ends of a Clamp and of Tanh
+# results of other ops are no multiples of the scales, such as the bounds of a Clamp or of Tanh
 _SUMS = MULTIPLYING | schema.kinds("keeps_ties")
-# two of them show that a ratio is a fraction of small numbers, or of powers of two
+# a ratio of scales with two halfway multiples among these is a fraction of small numbers, or of powers of two
 _INTEGERS = np.unique([*range(512), *(odd << power for power in range(8, 23) for odd in (1, 3))])
 
 
 def turns_ties(nodes: Sequence[Node]) -> bool:
-    """Whether the library, which adds a zero point before it rounds, may round ties of a partition the other way."""
+    """Whether the library may round ties in a partition to other integers than Quantize by its definition.
+
+    The library adds the zero point before it rounds to even. With an odd zero point, ties go to the other neighbour
+    then.
+    """
     *rest, dst = nodes
     if dst.kind != "Quantize" or not any(zero % 2 for zero in dst.attrs.get("zps") or ()):
         return False
@@ -47,10 +51,10 @@ def _scales(node: Node) -> Scales:
 
 
 def _may_be_halfway(factors: Sequence[Scales], step: Scales) -> bool:
-    """Whether sums of multiples of the factors are k + 0.5 steps, but for rounding, more often than by chance.
+    """Whether multiples of the factors' product are k + 0.5 times `step`, up to rounding, more often than by chance.
 
-    They never are for scales that were measured; constants may be, of any step that has few digits, and so may what has
-    scales along several axes.
+    Scales that were measured have no such multiples. Scales that someone has set may have them, and a `step` of few
+    binary digits always counts; so do factors and steps with scales along several axes, which are not compared.
     """
     if len({scales.size for scales in (*factors, step)} - {1}) > 1:
         return True

@@ -1,6 +1,7 @@
-"""Which fused int8 partitions of the library are trusted: their features, and a table of what it computes exactly.
+"""Tells which fused int8 partitions of the library are trusted, by a table of the partitions that it computes exactly.
 
-`python -m dnnl_graph_ops.trial` makes the table of a library, a file with the exact combinations by instruction set.
+`python -m dnnl_graph_ops.trial` makes the table of a library: a file with the exact combinations of features by
+instruction set.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ _COMMUTING = schema.kinds("commutes")
 
 
 class Features(NamedTuple):
-    """Features of an int8 partition that decide whether it is exact. Integers read "u8", "s8 channel", "u8 zp".
+    """The features of an int8 partition that decide whether the library computes it exactly.
 
-    `form`: what the head's attributes say. `tail`: post-ops in order, each with what its other operand is: "source" is
-    the head's own. `skip`: the integers that are dequantized and added.
+    Integers are written as "u8", "s8 channel" (one scale for each channel) or "u8 zp" (with a zero point). `form`:
+    properties of the head's attributes, such as "strided". `tail`: post-ops in order, each with its other operand, of
+    which "source" is the head's first. `skip`: the integers that are dequantized and added.
     """
 
     head: str
@@ -48,12 +50,15 @@ class Features(NamedTuple):
 
 
 def quantizes(nodes: Sequence[Node]) -> bool:
-    """Whether integers become floats or floats integers among the nodes."""
+    """Whether any of the nodes quantizes or dequantizes."""
     return any(node.kind in QUANTIZING for node in nodes)
 
 
 def multiplied(nodes: Sequence[Node]) -> str:
-    """The integers of a product whose operands are dequantized among the nodes, by their dtype; "" of any other."""
+    """Returns the dtype of the integers that a product among the nodes multiplies; "" if it multiplies floats.
+
+    A product multiplies integers if the nodes dequantize both of its operands.
+    """
     for product in nodes:
         if product.kind in MULTIPLYING:
             makers = [node for node in nodes if node.kind == "Dequantize" and node.outputs[0] in product.inputs[:2]]
@@ -63,8 +68,8 @@ def multiplied(nodes: Sequence[Node]) -> str:
 
 
 def trusted(nodes: Sequence[Node], env: Env) -> bool:
-    """Whether the library computes the nodes, of which some quantize, right as one partition."""
-    # the set is a fact of the machine, whatever the prices are that env chooses by
+    """Whether the library computes the nodes, some of which quantize or dequantize, exactly as one partition."""
+    # the machine's own instruction set, as env.isa may be another one, by whose prices algorithms are chosen
     runtime, row = env.engine.runtime, features(nodes)
     if row is None or env.engine.kind != "cpu" or (env.tune != "off" and turns_ties(nodes)):
         return False
@@ -72,7 +77,10 @@ def trusted(nodes: Sequence[Node], env: Env) -> bool:
 
 
 def features(nodes: Sequence[Node]) -> Features | None:
-    """The features of a partition; None where it is of a kind that has none, which is not to be trusted."""
+    """Returns the features of a partition, or None if features cannot describe it; such a partition is not trusted.
+
+    Features describe one product or pool of dequantized operands, its post-ops, and at most one Quantize at the end.
+    """
     heads = [node for node in nodes if node.kind in MULTIPLYING | _POOLS]
     reads = Counter(value for node in nodes for value in node.inputs)
     wide = {node.outputs[0]: node for node in nodes if node.kind == "Dequantize"}
@@ -105,7 +113,7 @@ def features(nodes: Sequence[Node]) -> Features | None:
 
 
 def channels(head: Node) -> int:
-    """The axis of the output channels of a head's weights."""
+    """Returns the axis of the output channels in the weights of a head."""
     rank = len(head.inputs[1].shape)
     if head.kind == "MatMul":
         return rank - (2 if head.attrs.get("transpose_b") else 1)
@@ -117,7 +125,10 @@ def _record(head: Node) -> Attributes:
 
 
 def integer_words(node: Node, channels: int | None = None) -> str:
-    """The integers that a Dequantize reads, or a Quantize writes, in words; their scales lie along `channels`."""
+    """Returns the integers that a Dequantize reads, or a Quantize writes, in words such as "s8 channel zp".
+
+    `channels`: the axis along which scales by channel lie; along another axis they read "axis".
+    """
     value = node.inputs[0] if node.kind == "Dequantize" else node.outputs[0]
     words = [value.dtype]
     if node.attrs["qtype"] != "per_tensor" and len(node.attrs["scales"]) > 1:
@@ -151,13 +162,13 @@ def _form(head: Node) -> str:
 
 
 def _has_gaps(g: Geometry) -> bool:
-    """Whether a transposed convolution has places that no tap reaches, at its end or between others."""
+    """Whether a ConvTranspose has positions of dst that no tap reaches, at the end or between taps."""
     ends = any(map(gt, g.output_padding, g.pads_end))
     return ends or any(map(gt, g.strides, g.kernel))  # type: ignore[arg-type]
 
 
 def _post_op(node: Node, head: Node, nodes: Sequence[Node], skips: Collection[Value]) -> str | None:
-    """A post-op of a head in words, with what else it reads; None for all else."""
+    """Returns a post-op of a head in words, with its other operand, such as "Add skip"; None for any other node."""
     result, made = head.outputs[0], {value for one in nodes for value in one.outputs}
     if node.kind not in schema.POST_OPS or node.outputs[0].shape != result.shape:
         return None
@@ -180,34 +191,34 @@ def _post_op(node: Node, head: Node, nodes: Sequence[Node], skips: Collection[Va
 
 
 def _made_of(operand: Value, result: Value) -> bool:
-    """Whether a result is of an op whose only operand is the other value."""
+    """Whether `operand` is the only operand of the op that gives `result`, such as x of Sigmoid(x)."""
     return result.node is not None and result.node.inputs == (operand,)
 
 
 def _spread(value: Value, result: Value, head: Node) -> str:
-    """How an operand lies over a result, in one word."""
+    """Returns how an operand is broadcast over the head's result, in one word."""
     channels = LAST if format_of(head) == "NXC" and len(result.shape) > 2 else AXIS_1
     return {ONE: "one", FULL: "full", channels: "channel"}.get(spread(value, result), "otherwise")
 
 
 # ---- the table -------------------------------------------------------------------------------------------------------
 
-# tried in more combinations than other post-ops of one operand, and what counts as one
+# a unary post-op that was tried in more combinations than others; two ops that count as one unary post-op
 RELU, SWISH = "ReLU", "Sigmoid, Multiply own"
 
 
 class Table(NamedTuple):
     """The int8 partitions that a library computes exactly with an instruction set.
 
-    `like_relu`: for each head the post-ops that it gets right wherever it does ReLU. `exact`: combinations, as a set of
-    values for each feature.
+    `like_relu`: by kind of the head, the post-ops that it computes exactly wherever it does so with ReLU. `exact`:
+    combinations of features, each as a set of values for every feature.
     """
 
     like_relu: Mapping[str, Collection[str]]
     exact: Sequence[tuple[Collection[str | int], ...]]
 
     def knows(self, row: Features) -> bool:
-        """Whether it computes a combination exactly; one that was not tried is not."""
+        """Whether the library computes partitions with these features exactly; False if this was not tried."""
         like = self.like_relu.get(row.head, ())
         tail = row.tail.replace(SWISH, RELU) if SWISH in like else row.tail
         row = row._replace(tail=", ".join(RELU if word in like else word for word in tail.split(", ")))
@@ -216,7 +227,10 @@ class Table(NamedTuple):
 
 @cache
 def table(runtime: str, release: str, isa: str) -> Table:
-    """The table for a library and an instruction set: the user's, or the package's; none of what was not tried."""
+    """Returns the table for a library and an instruction set: the user's, or else the package's, or an empty one.
+
+    A damaged file is ignored with a RuntimeWarning.
+    """
     for path in (user_file(runtime, release), package_file(runtime, release)):
         try:
             for one in cache_files.read(path)["tables"]:
@@ -230,7 +244,10 @@ def table(runtime: str, release: str, isa: str) -> Table:
 
 
 def parse(content: Any) -> Table:
-    """A table as a file has it. ValueError, TypeError, KeyError, AttributeError: it is anything else."""
+    """Returns the table in the content of a file.
+
+    Content of another form raises ValueError, TypeError, KeyError or AttributeError.
+    """
     boxes = [tuple(map(frozenset, box)) for box in content["exact"]]
     if any(len(box) != len(Features._fields) for box in boxes):
         raise ValueError(boxes)
@@ -238,10 +255,10 @@ def parse(content: Any) -> Table:
 
 
 def package_file(runtime: str, release: str) -> Path:
-    """The package's table for a library."""
+    """Returns the path of the package's table for a library."""
     return Path(__file__).with_name("trusted") / f"{runtime}-{release}.json"
 
 
 def user_file(runtime: str, release: str) -> Path:
-    """Where `python -m dnnl_graph_ops.trial` puts a table for this machine, which comes before the package's."""
+    """Returns the path at which `python -m dnnl_graph_ops.trial` writes a table; it precedes the package's."""
     return cache_files.folder("trusted") / package_file(runtime, release).name

@@ -1,1 +1,1 @@
-"""Passes over a graph before its ops are grouped: one file each, in the order of `pipeline.PASSES`."""
+"""Changes a graph before its ops are grouped: one file for each pass, in the order of `pipeline.PASSES`."""

@@ -1,4 +1,4 @@
-"""Moves constant scales and shifts of a convolution's channels into its weights and bias."""
+"""Folds constant scales and shifts of a convolution's channels into its weights and bias."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..shapes.common import channel_axis
 from ..shapes.weights import channel_axes
 
 Array = np.ndarray[Any, Any]
-# of a result's channels, in float64: what it is multiplied by, what is added then
+# scale and shift of each channel of a result y, in float64: scale * y + shift
 Affine = tuple[Array, Array]
 
 _HEADS = kinds("convolves")
@@ -45,11 +45,11 @@ DECOMPOSE_BATCH_NORM = Rewrite(
 
 
 def run(graph: GraphView) -> None:
-    """Convolutions take over a scale or a shift behind them.
+    """Folds constant scales and shifts that follow a convolution into its weights and bias.
 
-    In f32 only: weights of other dtypes would be rounded once more.
+    Only in f32: weights in other dtypes would be rounded once more.
     """
-    affines: dict[Node, Affine] = {}  # what a convolution takes over
+    affines: dict[Node, Affine] = {}  # convolution -> the scale and shift to be folded into it
     for node in graph:
         head = _head_of(node, graph) if node.kind in _READERS else None
         if head is None or not _absorbs(node, head, graph):
@@ -68,13 +68,13 @@ def run(graph: GraphView) -> None:
 
 
 def _head_of(node: Node, graph: GraphView) -> Node | None:
-    """The convolution whose result a node reads."""
+    """Returns the convolution whose result is one of the first two operands of a node; None if there is none."""
     makers = (value.node for value in node.inputs[:2])
     return next((maker for maker in makers if maker is not None and maker in graph and maker.kind in _HEADS), None)
 
 
 def _absorbs(node: Node, head: Node, graph: GraphView) -> bool:
-    """Whether a convolution may take over the node that reads its result."""
+    """Whether `node` may be folded into the convolution `head`, whose result it reads; if not, reports why."""
     result = head.outputs[0]
     unmet = None
     if not all(value.is_constant for value in head.inputs[1:]):
@@ -95,7 +95,7 @@ def _absorbs(node: Node, head: Node, graph: GraphView) -> bool:
 
 
 def decompose_batch_norm(graph: GraphView) -> None:
-    """Puts a product and a sum in the place of a batch norm whose numbers are constant: element-wise ops may join."""
+    """Replaces a batch norm with constant operands by a Multiply and an Add, which may join element-wise groups."""
     for node in graph:
         affine = None
         if node.kind == "BatchNormInference" and node.outputs[0].dtype != "f32":
@@ -116,13 +116,16 @@ def decompose_batch_norm(graph: GraphView) -> None:
 
 
 def _after(first: Affine, then: Affine) -> Affine:
-    """One after the other."""
+    """Returns the scale and shift that have the effect of `first` followed by `then`."""
     scale, shift = then
     return first[0] * scale, first[1] * scale + shift
 
 
 def _affine(rewrite: Rewrite, node: Node, result: Value, data_format: str) -> Affine | None:
-    """The scale and the shift that a node gives each channel of its operand; None if they are not constant numbers."""
+    """Returns the scale and shift that a node applies to channels of `result`; None if they are not finite constants.
+
+    `result`: the operand of the node that is scaled and shifted. With None the unmet condition is reported.
+    """
     axis = channel_axis(result.ndim, data_format)
     vectors = []
     for value in node.inputs:
@@ -130,7 +133,7 @@ def _affine(rewrite: Rewrite, node: Node, result: Value, data_format: str) -> Af
             continue
         if value.constant is None:
             return rewrite.declined(node, "its numbers are constant")
-        # operands of ops with a format are vectors of the channels, wherever their axis lies; of others they broadcast
+        # ops with a data_format read vectors of channels, whose axis is as in the format; others broadcast operands
         vector = _by_channel(value.constant, result, axis, "data_format" in node.attrs)
         if vector is None:
             return rewrite.declined(node, "they lie along the channels")
@@ -144,7 +147,10 @@ def _affine(rewrite: Rewrite, node: Node, result: Value, data_format: str) -> Af
 
 
 def _by_channel(array: Array, result: Value, axis: int, named: bool) -> Array | None:
-    """An operand that is the same at all positions: a number for each channel, or one for all."""
+    """Returns a constant that is the same at all positions as a vector, one number a channel or one for all, else None.
+
+    `named`: the op has a data_format, so that a vector always lies along the channels.
+    """
     if array.size not in (1, result.shape[axis]):
         return None
     # axes are counted from the last one, as NumPy broadcasts them
@@ -176,7 +182,7 @@ _READERS: dict[str, Callable[..., Affine]] = {
 
 
 def _with(head: Node, scale: Array, shift: Array) -> Node:
-    """The convolution with its weights and bias changed so that its result is scaled and shifted."""
+    """Returns the convolution with weights and bias changed so that its result is scaled and shifted."""
     src, weights, *rest = head.inputs
     assert weights.held is not None and isinstance(head.attrs, Attributes)
     bias = np.zeros(len(scale)) if not rest else np.asarray(rest[0].constant, np.float64)
@@ -190,26 +196,26 @@ def _with(head: Node, scale: Array, shift: Array) -> Node:
 
 
 def scaled(weights: Constant, factors: Array) -> Constant:
-    """Weights times factors, multiplied when they are needed."""
+    """Returns weights times factors as a constant that is computed when its elements are needed."""
     how = ("scaled", factors.shape, factors.tobytes())
     return weights.derived(how, partial(_products, factors=factors), weights.shape)
 
 
 def _products(weights: Array, factors: Array) -> Array:
-    """Each product is made in float64 and rounded once, with no copy of all of them."""
+    """Returns weights times factors, each product rounded once from float64, without a float64 copy of all products."""
     products = np.empty(weights.shape, np.float32)
     np.multiply(weights, factors, out=products, casting="same_kind")
     return products
 
 
 def _along_weights(attrs: Attributes, weights: Value, scale: Array) -> Array:
-    """A factor for each result's channel as one for each weight."""
+    """Returns `scale`, a factor for each channel of the result, in a shape that broadcasts over the weights."""
     i, o = channel_axes(attrs.weights_format, weights.ndim)
     shape = [1] * weights.ndim
     if weights.shape[o] == len(scale):
         shape[o] = len(scale)
         return scale.reshape(shape)
-    # in channels of all groups, out channels of one
+    # weights with groups have the input channels of all groups, and the output channels of one group
     groups = attrs.groups
     shape[i], shape[o] = int(weights.shape[i] or 0), len(scale) // groups
     matrix = np.repeat(scale.reshape(groups, -1), shape[i] // groups, axis=0)

@@ -1,4 +1,4 @@
-"""Computes results of constants alone, such as the weights of a weight norm, once; they become constants."""
+"""Computes values that depend on constants alone, such as the weights of a weight norm, once, as constants."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..ir import GraphView, make_constant
 from ..lowering.rewrites import Rewrite
 
 Array = np.ndarray[Any, Any]
-# what computes a value by these nodes, when it is called
+# called with nodes and a value; returns a function that runs the nodes, and returns the elements of the value
 Prepare = Callable[[Sequence[Node], Value], Callable[[], Array]]
 
-# int8 patterns begin and end with them, and the library's own ops say nothing of themselves
+# kinds that are not folded: int8 patterns begin and end with quantizing ops, and it is unknown what a Wildcard computes
 _STAY = schema.kinds("quantizes") | {"Wildcard"}
-# These alone are not worth a copy: they are views.
+# A value that only these kinds compute is a view of a constant, and not worth a copy.
 _MOVES = schema.kinds("moves")
-# Results may be larger than all that they follow from by this factor, or as large as that.
+# A folded value may have _LARGER times the bytes of the constants that it depends on, or _SMALL_BYTES.
 _LARGER, _SMALL_BYTES = 2, 1 << 20
 
 
@@ -45,7 +45,10 @@ FOLD_DEQUANTIZE = Rewrite(
 
 
 class _How:
-    """The ops that give a constant, told apart by what they compute: it stays within the process."""
+    """The cache key of a derived constant, equal for equal ops on equal constants.
+
+    A type of its own keeps it out of files, which accept plain tuples only: it means something in this process alone.
+    """
 
     __slots__ = ("key",)
 
@@ -60,7 +63,7 @@ class _How:
 
 
 def run(graph: GraphView, prepare: Prepare) -> None:
-    """Takes out the ops that only constants lead to; the others read constants instead, made when needed."""
+    """Removes ops that depend on constants alone; the readers of their results read constants, computed when needed."""
     fixed: dict[Node, None] = {}
     for node in graph:
         if not node.inputs or not all(v.held is not None or v.node in fixed for v in node.inputs):
@@ -79,7 +82,7 @@ def run(graph: GraphView, prepare: Prepare) -> None:
             FOLD_CONSTANTS.fired(parts[-1])
             make_constant(value, _constant(value, parts, prepare))
             gone.update(parts)
-    # what others, or who calls the net, still need stays, too
+    # nodes stay if their results are returned or read, directly or by other nodes that stay
     needed: set[Node] = set()
     read = {value for node in graph if node not in gone for value in node.inputs} | graph.returned
     waiting = [v.node for v in read if v.held is None and v.node in gone]
@@ -92,7 +95,10 @@ def run(graph: GraphView, prepare: Prepare) -> None:
 
 
 def fold_dequantize(groups: Sequence[FusionGroup], kept: Collection[Value], prepare: Prepare) -> list[FusionGroup]:
-    """The groups without a Dequantize of a constant that runs alone: what reads it packs floats."""
+    """Returns the groups without those of a single Dequantize of a constant; their results become f32 constants.
+
+    A step that reads such a constant packs floats.
+    """
     kept_groups = []
     for group in groups:
         node = group.nodes[0]
@@ -117,7 +123,7 @@ def _may_fold(group: FusionGroup, kept: Collection[Value]) -> bool:
 
 
 def _leading_to(value: Value, fixed: Collection[Node]) -> list[Node]:
-    """The nodes that a value follows from, each behind those that it reads."""
+    """Returns the nodes among `fixed` that a value depends on, in topological order."""
     leading: dict[Node, None] = {}
     waiting: list[tuple[Node | None, bool]] = [(value.node, False)]
     while waiting:
@@ -146,7 +152,7 @@ def _is_worthwhile(value: Value, parts: Sequence[Node]) -> bool:
 
 
 def _constant(value: Value, parts: Sequence[Node], prepare: Prepare) -> Constant:
-    """One for all plans of a graph, as weights are packed of it once."""
+    """Returns the constant that `parts` compute for a value: one for all plans of a graph, so it is packed once."""
     names: dict[Value, Any] = {}
     sources: list[Constant] = []
     steps = []

@@ -1,4 +1,4 @@
-"""Edges that a convolution brings along: zeros around its source, and the ends of its result that are cut off."""
+"""Folds zeros around the source of a convolution, and cropping of its result, into its pads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _REWRITES = {
 
 
 def run(graph: GraphView) -> None:
-    """Takes Pads in front of convolutions, and Slices behind them, into their pads."""
+    """Folds Pads before convolutions, and Slices after them, into pads_begin, pads_end and output_padding."""
     for node in graph:
         source = node.inputs[0] if node.inputs else None
         first = None if source is None else source.node
@@ -70,7 +70,7 @@ def _padded(pad: Node, head: Node) -> Node | None:
 
 
 def _cropped(head: Node, part: Node) -> Node | None:
-    """The convolution with the slice of its result in its pads."""
+    """Returns the convolution with a Slice of its result folded into its pads; None, with a report, if it cannot be."""
     result = head.outputs[0].shape
     taken = ranges(result, part.attrs, part.name)
     fronts, behind = [0] * len(result), [0] * len(result)
@@ -94,7 +94,10 @@ def _cropped(head: Node, part: Node) -> Node | None:
 
 
 def _pads_of_ordinary(head: Node, front: Ints, back: Ints) -> tuple[Ints, Ints, Ints] | None:
-    """Pads of a Convolution whose result lacks so many positions; None where none leave just these out."""
+    """Returns pads of a Convolution without the first `front` and last `back` positions of its result, else None.
+
+    None means that the strides fit no such pads.
+    """
     assert isinstance(head.attrs, Attributes)
     own = head.attrs.geometry
     begins, ends = [], []
@@ -113,10 +116,10 @@ def _pads_of_ordinary(head: Node, front: Ints, back: Ints) -> tuple[Ints, Ints, 
 
 
 def _pads_of_transposed(head: Node, front: Ints, back: Ints) -> tuple[Ints, Ints, Ints]:
-    """Pads and output_padding of a ConvTranspose whose result lacks so many positions."""
+    """Returns pads and output_padding of a ConvTranspose without the first `front` and last `back` positions."""
     assert isinstance(head.attrs, Attributes)
     own = head.attrs.geometry
-    # what output_padding has added is cut off first
+    # the positions that output_padding has added are cut off first
     ends = [p - more + cut for p, more, cut in zip(own.pads_end, own.output_padding, back, strict=True)]
     padding = tuple(max(-end, 0) for end in ends)
     return _sums(own.pads_begin, front), tuple(max(end, 0) for end in ends), padding
@@ -131,7 +134,7 @@ def _sums(a: Ints, b: Ints) -> Ints:
 
 
 def _reaches(head: Node, begin: Ints, end: Ints) -> bool:
-    """Whether every position has a tap beyond these pads; no kernel is made for what lies in pads alone."""
+    """Whether every position has a tap outside of these pads; there are no kernels for windows in padding alone."""
     assert isinstance(head.attrs, Attributes)
     own = head.attrs.geometry
     reach = [((taps or 0) - 1) * dilation for taps, dilation in zip(own.kernel, own.dilations, strict=True)]
@@ -141,7 +144,7 @@ def _reaches(head: Node, begin: Ints, end: Ints) -> bool:
 def _with(
     head: Node, inputs: tuple[Value, ...], begin: Ints, end: Ints, padding: Ints, absorbed: tuple[Node, ...]
 ) -> Node:
-    """The convolution with other pads."""
+    """Returns the convolution with other inputs and pads."""
     assert isinstance(head.attrs, Attributes)
     changed = replace(
         head.attrs, resolved=None, auto_pad="None", pads_begin=begin, pads_end=end, output_padding=padding

@@ -1,7 +1,7 @@
-"""Replaces groups of ops by the one op that exporters wrote them for, before anything is compiled.
+"""Replaces patterns of ops, as exporters write them, by the one op that they stand for.
 
-A rule looks at a node and back from there, and says which node takes the place of it and of those behind it that nobody
-else reads. The results are the same but for rounding.
+A rule looks at the last node of a pattern and back from this node. It returns the op to put in the place of the
+pattern, whose inner results nobody else may read. Results are the same up to rounding.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ FUSE_SOFTPLUS = Rewrite(
 
 
 class Match(NamedTuple):
-    """A node that computes what some others do: its kind, inputs and attributes, and those before the last one."""
+    """The op that replaces a pattern: its kind, inputs and attributes; `parts`: the pattern's nodes but the last."""
 
     kind: str
     inputs: tuple[Value, ...]
@@ -102,13 +102,16 @@ class Match(NamedTuple):
 
 
 class _Readers:
-    """Who may be taken for a part: results that only the pattern reads."""
+    """Finds the nodes of a pattern from their results, and ensures that only the pattern reads these results."""
 
     def __init__(self, graph: GraphView) -> None:
         self._graph = graph
 
     def maker(self, no: No, value: Value, *kinds: str, reads: int = 1) -> Node | None:
-        """The node of one of the kinds that makes a value for its `reads` readers alone."""
+        """Returns the node of one of the kinds that computes `value` for just `reads` readers; None if there is none.
+
+        A node of the right kind whose result is also read elsewhere, or returned, is reported to `no`.
+        """
         node = value.node
         if node is None or node.kind not in kinds:
             return None
@@ -123,7 +126,7 @@ Rule = Callable[[Node, _Readers, No], Match | None]
 
 
 def run(graph: GraphView) -> None:
-    """Puts one op in the place of every match."""
+    """Puts one op in the place of every pattern that matches a rule."""
     readers = _Readers(graph)
     for node in graph:
         for rewrite, rule in RULES.get(node.kind, ()):
@@ -141,7 +144,7 @@ def run(graph: GraphView) -> None:
 
 
 def _operand_and_constant(node: Node) -> tuple[Value, Array] | None:
-    """Of an op of two operands that may change places, one of them constant."""
+    """Returns the variable operand and the constant one of a commutative op; None if not just one is constant."""
     first, second = node.inputs
     for value, other in ((first, second), (second, first)):
         if other.constant is not None and value.constant is None:
@@ -150,7 +153,7 @@ def _operand_and_constant(node: Node) -> tuple[Value, Array] | None:
 
 
 def _along(array: Array, ndim: int, axis: int, size: int) -> Array | None:
-    """A constant that an op spreads over all axes but one, as a vector of that axis."""
+    """Returns a constant that varies along one axis only, as a vector (size,) of this axis; None for any other."""
     if array.ndim > ndim:
         return None
     full = array.reshape((1,) * (ndim - array.ndim) + array.shape)
@@ -160,15 +163,15 @@ def _along(array: Array, ndim: int, axis: int, size: int) -> Array | None:
 
 
 def _size(value: Value, axis: int) -> int:
-    """Of a net that is compiled all sizes are known."""
+    """Returns the size of an axis, which is known in a net that is being compiled."""
     return int(value.shape[axis] or 0)
 
 
-# ---- scale and shift behind a norm -----------------------------------------------------------------------------------
+# ---- scale and shift after a norm ------------------------------------------------------------------------------------
 
 
 def _vectors(no: No, norm: Node, size: int) -> tuple[Array, Array] | None:
-    """Scale and shift of a norm, in float64."""
+    """Returns scale and shift of a norm as float64 vectors (size,); None, with a report, if they are not constant."""
     if not norm.attrs["use_affine"]:
         return np.ones(size), np.zeros(size)
     gamma, beta = (value.constant for value in norm.inputs[1:3])
@@ -178,7 +181,7 @@ def _vectors(no: No, norm: Node, size: int) -> tuple[Array, Array] | None:
 
 
 def _last_axis(norm: Node) -> int | None:
-    """The axis that scale and shift of a norm lie along, if it is one."""
+    """Returns the axis that scale and shift of a norm lie along; None if they lie along several axes."""
     src = norm.inputs[0]
     if norm.kind == "GroupNorm":
         return channel_axis(src.ndim, norm.attrs["data_format"])
@@ -186,7 +189,7 @@ def _last_axis(norm: Node) -> int | None:
 
 
 def _affine(node: Node, readers: _Readers, no: No) -> Match | None:
-    """Multiply or Add behind a norm: its scale and shift."""
+    """Matches a Multiply or Add of a constant after a norm, which becomes part of the norm's scale and shift."""
     pair = _operand_and_constant(node)
     norm = None if pair is None else readers.maker(no, pair[0], "GroupNorm", "LayerNorm")
     if pair is None or norm is None:
@@ -219,7 +222,7 @@ def _group_attrs(groups: int, epsilon: float) -> Attrs:
 
 
 def _reshaped_norm(node: Node, readers: _Readers, no: No) -> Match | None:
-    """(N, C, ...) -> (N, G, ...), a norm of each of the G parts, and back: group norm."""
+    """Matches a reshape from (N, C, ...) to (N, G, ...), a norm of each of G parts, and a reshape back: GroupNorm."""
     norm = readers.maker(no, node.inputs[0], "GroupNorm", "LayerNorm")
     there = None if norm is None else readers.maker(no, norm.inputs[0], "StaticReshape")
     if norm is None or there is None:
@@ -253,7 +256,7 @@ def _reshaped_norm(node: Node, readers: _Readers, no: No) -> Match | None:
 
 
 def _divided(node: Node, readers: _Readers, no: No) -> Match | None:
-    """(x - mean) / sqrt(mean of (x - mean)^2 + epsilon) over the last axes."""
+    """Matches (x - mean) / sqrt(mean of (x - mean)^2 + epsilon) over the last axes: a LayerNorm or GroupNorm."""
     deviation = readers.maker(no, node.inputs[1], "Sqrt")
     total = None if deviation is None else readers.maker(no, deviation.inputs[0], "Add")
     pair = None if total is None else _operand_and_constant(total)
@@ -293,7 +296,7 @@ def _is_square(node: Node, of: Value) -> bool:
 
 
 def _axes(node: Node) -> tuple[int, ...] | None:
-    """The axes of a mean that keeps them."""
+    """Returns the axes of a mean that keeps them with size 1; None for other means."""
     axes = node.attrs.get("axes")
     if not node.attrs["keep_dims"] or len(node.inputs) > 1 or not axes:
         return None
@@ -315,7 +318,7 @@ def _norm_over(src: Value, axes: tuple[int, ...], epsilon: float) -> tuple[str, 
 
 
 def _by_root(node: Node, readers: _Readers, no: No) -> Match | None:
-    """x / sqrt(mean of x^2 + epsilon) over the last axis, or times the reciprocal of that."""
+    """Matches x / sqrt(mean of x^2 + epsilon) over the last axis, also written with Reciprocal or Pow: an RMSNorm."""
     first, second = node.inputs
     candidates = ((first, second),) if node.kind == "Divide" else ((first, second), (second, first))
     return next(filter(None, (_root_of(node, src, other, readers, no) for src, other in candidates)), None)
@@ -359,7 +362,7 @@ def _root_of(node: Node, src: Value, by: Value, readers: _Readers, no: No) -> Ma
 
 
 def _scaled_root(node: Node, readers: _Readers, no: No) -> Match | None:
-    """Multiply by a vector behind it: its scale."""
+    """Matches a Multiply of an RMSNorm by a vector, which becomes the scale of the RMSNorm."""
     for value, scale in (node.inputs, node.inputs[::-1]):
         norm = readers.maker(no, value, "RMSNorm")
         if norm is None:
@@ -377,12 +380,15 @@ def _scaled_root(node: Node, readers: _Readers, no: No) -> Match | None:
 
 # ---- softplus with a threshold ---------------------------------------------------------------------------------------
 
-# from here on log(1 + e^x) is x in f32
+# from this x on log(1 + e^x) is x in f32
 _SOFTPLUS_IS_X = 17.0
 
 
 def _guarded_softplus(node: Node, readers: _Readers, no: No) -> Match | None:
-    """x where it is large and else its softplus, as PyTorch has it: softplus, which own code knows to be x there."""
+    """Matches x where x >= a threshold, else SoftPlus(x), as PyTorch exports it: a SoftPlus.
+
+    From the threshold on, SoftPlus by own code is x as well.
+    """
     condition, large, small = node.inputs
     compared = readers.maker(no, condition, "GreaterEqual")
     function = None if compared is None else readers.maker(no, small, "SoftPlus")
@@ -400,7 +406,7 @@ def _guarded_softplus(node: Node, readers: _Readers, no: No) -> Match | None:
     return Match("SoftPlus", (large,), dict(function.attrs), (compared, function))
 
 
-# the last node of a pattern -> what it may be the end of
+# kind of the last node of a pattern -> the rewrites whose patterns may end with it
 RULES: dict[str, tuple[tuple[Rewrite, Rule], ...]] = {
     "Add": ((FUSE_NORM_AFFINE, _affine),),
     "Divide": ((FUSE_LAYER_NORM, _divided), (FUSE_RMS_NORM, _by_root)),

@@ -1,8 +1,8 @@
-"""f32 ops computed in bf16 or f16, where the user asks for that precision and it is faster.
+"""Computes f32 ops in bf16 or f16, where the user asks for this precision and it is faster.
 
-Products get narrow operands and are summed in f32; what hangs on them follows them, so that a chain stays in the narrow
-type between its steps. Which ops may is in the op table. Values are converted where a region of such ops begins and
-ends; one that these conversions would cost more than it gains stays in f32.
+Products read narrow operands and sum in f32; ops that read their results follow them, so that tensors between these ops
+stay narrow. The op table says which ops may. Tensors are converted at the edges of a region of such ops; a region whose
+conversions would cost more than it gains stays in f32.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from ..runtime import cpu
 from ..strides import channels_last
 
 PRECISIONS = ("bf16", "f16")
-# one of them, or neither
+# the type of PRECISIONS that gains most within max_error, or f32
 AUTO = "auto"
 _WIDE = "f32"
-# of the estimate in f32 that a narrow product has to save
+# the part of its seconds in f32 that a product has to save to become narrow
 _LEAST_GAIN = 0.1
-# operands of norms, which stay as exact as the statistics
+# operands of norms that stay in f32, as the statistics do
 _VECTORS = frozenset({"gamma", "beta", "mean", "variance"})
 # ops whose results int8 patterns begin with
 _QUANTIZED = schema.kinds("dequantizes")
@@ -57,9 +57,9 @@ MIXED_PRECISION = Rewrite(
 
 
 class Narrowed(NamedTuple):
-    """The nodes with those in the narrow type that are faster so.
+    """The choice for each product, by its name.
 
-    wide: why which products are not; gains: the seconds that each of the others saves by estimate.
+    `wide`: why a product stays in f32. `gains`: the seconds that a product in the narrow type saves by estimate.
     """
 
     wide: dict[str, str]
@@ -74,11 +74,11 @@ def run(
     *,
     weighed: bool = True,
 ) -> Narrowed:
-    """Ops that are faster in `dtype` are computed in it; what the net returns stays f32.
+    """Computes the ops of a graph that are faster in `dtype` in it; results of the net stay in f32.
 
     Args:
-        refused: names of products that stay f32.
-        weighed: whether what a region gains must exceed what its conversions cost.
+        refused: names of products that stay in f32.
+        weighed: whether a region must gain more than its conversions cost.
     """
     nodes = graph.nodes()
     candidates, wide = _candidates(nodes, dtype, env, frozenset(refused))
@@ -93,7 +93,7 @@ def run(
 
 
 def obeying(nodes: Sequence[Node], env: Env) -> dict[str, str]:
-    """Why the products of a graph with another fpmath_mode do as that says."""
+    """Returns why products of a graph are left as they are: its fpmath_mode, which is not strict, decides."""
     products = [node for node in nodes if _is_product(node)]
     for node in products:
         MIXED_PRECISION.declined(node, "the graph's fpmath_mode is strict")
@@ -101,20 +101,20 @@ def obeying(nodes: Sequence[Node], env: Env) -> dict[str, str]:
 
 
 def multiplied(env: Env) -> tuple[str, ...]:
-    """The narrow types that products may gain from here: what the CPU multiplies, and estimates are known of."""
+    """Returns the narrow types that products may gain from: the CPU multiplies them, and estimates exist for them."""
     return tuple(dtype for dtype in PRECISIONS if _known(dtype, env) and cpu.computes_natively(dtype, env.engine))
 
 
 def _known(dtype: str, env: Env) -> bool:
-    """Whether estimates are of this type rather than of another."""
+    """Whether the constants that estimate this dtype were fitted to it, rather than to another dtype."""
     return fits.origin(env.isa, env.release, dtype)[1] == dtype
 
 
-# ---- which ----------------------------------------------------------------------------------------------------------
+# ---- which ops become narrow ----------------------------------------------------------------------------------------
 
 
 class Weighed(NamedTuple):
-    """Seconds of a product in f32 and in the narrow type; why: what there is instead of an estimate."""
+    """The seconds of a product in f32 and in the narrow type; `why`: if they were not estimated, the reason."""
 
     wide: float
     narrow: float
@@ -122,12 +122,12 @@ class Weighed(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """Seconds saved; 0 where that is little or less than nothing."""
+        """The seconds saved in the narrow type; 0 if it saves too little, or nothing."""
         saved = self.wide - self.narrow
         return saved if saved > _LEAST_GAIN * self.wide else 0.0
 
     def reason(self, dtype: str) -> str:
-        """Why there is no gain."""
+        """Returns why a product gains nothing in `dtype`."""
         if self.narrow == float("inf"):
             return "this CPU has no such arithmetic"
         return self.why or f"estimated {self.narrow * 1e6:.0f} us in {dtype}, {self.wide * 1e6:.0f} in f32"
@@ -140,7 +140,10 @@ def _is_product(node: Node) -> bool:
 def _candidates(
     nodes: Sequence[Node], dtype: str, env: Env, refused: Collection[str]
 ) -> tuple[dict[Node, float], dict[str, str]]:
-    """The nodes that may be narrow with the seconds that each gains, products and what follows them; why others not."""
+    """Returns the nodes that may be narrow with the seconds that each gains, and why other products may not, by name.
+
+    Candidates are products that are faster in `dtype`, and ops that read results of candidates, which gain 0.
+    """
     gains: dict[Node, float] = {}
     wide: dict[str, str] = {}
     for node in nodes:
@@ -175,12 +178,12 @@ def _candidates(
 
 
 def _read(node: Node) -> list[Value]:
-    """The f32 inputs that are no constants."""
+    """Returns the f32 inputs of a node that are not constant."""
     return [value for value in node.inputs if value.dtype == _WIDE and not value.is_constant]
 
 
 def _weighed(node: Node, dtype: str, env: Env) -> Weighed:
-    """A product in both types, by estimate."""
+    """Returns the estimates of a product in f32 and in `dtype`."""
     if any(0 in value.shape for value in (*node.inputs, *node.outputs)):
         return Weighed(0.0, 0.0, "it is empty")
     if not _known(dtype, env):
@@ -204,7 +207,7 @@ def _estimate(node: Node, dtype: str, env: Env) -> float:
 
 
 def _view(value: Value, dtype: str, data_format: str) -> View:
-    """Where a value might lie: activations channels last."""
+    """Returns a view of a value as it might lie in memory when the product runs: activations channels last."""
     shape: tuple[int, ...] = value.shape  # type: ignore[assignment]
     turned = data_format == "NCX" and len(shape) >= 3 and not value.is_constant
     order = channels_last(len(shape)) if turned else tuple(range(len(shape)))
@@ -215,7 +218,7 @@ def _view(value: Value, dtype: str, data_format: str) -> View:
 
 
 def _worthwhile(nodes: Sequence[Node], gains: dict[Node, float], kept: Collection[Value], env: Env) -> set[Node]:
-    """The nodes of the regions that gain more than what is converted at their edges."""
+    """Returns the candidates in regions that gain more seconds than conversions at their edges cost."""
     regions: dict[Node, Node] = {}
 
     def region(node: Node) -> Node:
@@ -235,7 +238,7 @@ def _worthwhile(nodes: Sequence[Node], gains: dict[Node, float], kept: Collectio
     for value, some in readers.items():
         inside = {region(node) for node in some if node in gains}
         if value.node not in gains:
-            # one conversion serves all
+            # all regions that read the value share one conversion
             for root in inside:
                 totals[root] -= _conversion(value, env) / len(inside)
         elif value in kept or any(node not in gains for node in some):
@@ -247,20 +250,20 @@ def _worthwhile(nodes: Sequence[Node], gains: dict[Node, float], kept: Collectio
 
 
 def _conversion(value: Value, env: Env) -> float:
-    """Seconds to convert a value: 4 bytes of one side, 2 of the other."""
+    """Returns the seconds to convert a value: 4 bytes an element in f32, 2 in the narrow type."""
     moved = 6 * prod(value.shape)  # type: ignore[arg-type]
     return cost.overhead(cost.Counts(0, 0, 0, 0, 0, moved), env.threads)
 
 
-# ---- how ------------------------------------------------------------------------------------------------------------
+# ---- how they become narrow -----------------------------------------------------------------------------------------
 
 
 class _Rewriter:
-    """Makes narrow twins of nodes and values, and conversions where the one kind reads the other."""
+    """Replaces nodes by narrow twins, and inserts conversions between f32 and narrow values."""
 
     def __init__(self, dtype: str, chosen: Collection[Node], graph: GraphView) -> None:
         self.dtype, self.chosen, self.graph = dtype, chosen, graph
-        self.twins: dict[Value, Value] = {}  # by the f32 value
+        self.twins: dict[Value, Value] = {}  # f32 value -> the same value in the narrow type
 
     def rewrite(self) -> None:
         wide = (node for node in self.graph if node not in self.chosen)
@@ -305,7 +308,7 @@ def _names(node: Node) -> list[str]:
 
 
 def converted(constant: Constant, dtype: str) -> Constant:
-    """The elements in another type, rounded to nearest when they are needed."""
+    """Returns the constant in another dtype, rounded to nearest when its elements are needed."""
     to = dtypes.numpy_dtype(dtype)
     return constant.derived(("converted", dtype), partial(_converted, dtype=to), constant.shape, to)
 

@@ -1,4 +1,4 @@
-"""The passes in their order, the stages behind them, and what the graph, its groups or its steps are after each."""
+"""Runs the passes in order, and collects the graph, its groups or its steps as text after each pass and stage."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ _DUMP = "DNNL_GRAPH_OPS_DUMP"
 
 @dataclass
 class Setting:
-    """The environment and options of passes, and the answers of `mixed_precision`.
+    """The environment and options of passes, and the results of `mixed_precision`.
 
-    prepare: makes what computes a value of constants. precision: products may be computed in; refused: names of those
-    that stay in f32; weighed: only in regions that gain more than conversions cost.
-    wide: products that stay in f32 although another precision was asked for, and why. narrow: the others, and the
-    seconds that each gains by estimate.
+    `prepare`: returns a function that computes a value from constants. `precision`: the dtype that products may be
+    computed in. `refused`: names of products that stay in f32. `weighed`: whether products are narrow only in regions
+    that gain more than their conversions cost.
+
+    Results: `wide`: names of products that stay in f32 although another precision was asked for, and why. `narrow`:
+    names of the other products, and the seconds that each gains by estimate.
     """
 
     env: Env
@@ -39,7 +41,7 @@ class Setting:
 
 
 class Pass(NamedTuple):
-    """`run` changes the graph; `on_device`: also where operands lie in memory of a device."""
+    """A pass over a graph, which `run` changes; `on_device`: whether it also runs for tensors in a device's memory."""
 
     name: str
     run: Callable[[GraphView, Setting], None]
@@ -75,7 +77,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("mixed_precision", _mixed_precision),
 )
 
-# from ops to a plan, behind the passes; on a device and with tune="off" some have nothing to do
+# the stages after the passes, from ops to a plan; on a device and with tune="off" some have nothing to do
 STAGES = (
     "fuse_groups", "fold_dequantize", "choose_layouts", "lower", "tile_rows", "onednn_workarounds", "pack_weights",
     "compile_partitions", "place_memory",
@@ -85,7 +87,7 @@ _watching: ContextVar[list[tuple[str, str]] | None] = ContextVar("_watching", de
 
 
 def run(graph: GraphView, setting: Setting) -> None:
-    """All passes, one after the other."""
+    """Runs all passes on `graph`, one after the other."""
     tell("as given", lambda: listing(graph))
     for each in PASSES:
         if each.on_device or setting.env.engine.memory is None:
@@ -94,7 +96,10 @@ def run(graph: GraphView, setting: Setting) -> None:
 
 
 def tell(name: str, text: Callable[[], str]) -> None:
-    """Tell who watches what has become of a graph. DNNL_GRAPH_OPS_DUMP=passes prints it to stderr."""
+    """Adds `name` and `text()`, a graph as text, to the lists of `watching`.
+
+    DNNL_GRAPH_OPS_DUMP=passes prints both to stderr. `text` is called only if somebody watches.
+    """
     seen = _watching.get()
     dumps = os.environ.get(_DUMP) == "passes"
     if seen is None and not dumps:
@@ -108,7 +113,7 @@ def tell(name: str, text: Callable[[], str]) -> None:
 
 @contextmanager
 def watching() -> Iterator[list[tuple[str, str]]]:
-    """Collects the graph after each pass and stage, as text, of the nets that this thread compiles meanwhile."""
+    """Collects name and text of the graph after each pass and stage, of nets that this thread compiles meanwhile."""
     seen: list[tuple[str, str]] = []
     token = _watching.set(seen)
     try:

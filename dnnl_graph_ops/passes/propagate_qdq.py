@@ -1,4 +1,4 @@
-"""Quantized ops: integers are moved rather than floats, and each product has a Dequantize of its own."""
+"""Moves integers instead of floats where elements are only moved, and gives each product a Dequantize of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..ir import GraphView, like, linked, twin
 from ..lowering.rewrites import Rewrite
 from ..schema import kinds
 
-# what may run as one with the Dequantize of its operands
+# kinds that may be fused with the Dequantize of their operands
 _WITH_DEQUANTIZE = kinds("multiplies") | kinds("pools")
 
 MOVE_INTEGERS = Rewrite(
@@ -27,7 +27,7 @@ REPEAT_DEQUANTIZE = Rewrite("repeat_dequantize", "every product, or pool, has a 
 
 
 def run(graph: GraphView) -> None:
-    """Moves integers, and gives every op that may run as one with a Dequantize one of its own."""
+    """Moves integers, and gives every product or pool a Dequantize of its own that it may be fused with."""
     _move_integers(graph)
     for node in graph:
         if node.kind not in _WITH_DEQUANTIZE:
@@ -44,16 +44,16 @@ def run(graph: GraphView) -> None:
 
 
 def _moves(node: Node) -> int:
-    """How many of its first operands a node moves without computing anything; 0: it computes."""
+    """Returns how many of its first operands a node moves without computing anything; 0 if it computes."""
     if node.kind == "Concat":
         return len(node.inputs)
     return int(node.kind in ("StaticReshape", "StaticTranspose") or window.repeats(node))
 
 
 def _move_integers(graph: GraphView) -> None:
-    """Joins or moves integers in place of what does so between Dequantize and Quantize.
+    """Replaces Dequantize, an op that joins or moves elements, and Quantize by the same op on integers.
 
-    Parts are rounded alone, before they are moved; one of the same scale and zero point as the whole is not touched.
+    Operands with another scale, zero point or dtype than the result are quantized before they are moved.
     """
     for node in graph:
         join = node.inputs[0].node if node.kind == "Quantize" else None
@@ -86,7 +86,10 @@ def _moves_integers(quantize: Node, parts: Sequence[Value], graph: GraphView) ->
 
 
 def _rounded(value: Value, quantize: Node) -> Value:
-    """A part of a join in the integers of the whole."""
+    """Returns the operand `value` of a join as integers with the scale, zero point and dtype of the join's Quantize.
+
+    It is a result of a Dequantize: integers of this scale, zero point and dtype are read as they are, others quantized.
+    """
     maker, whole = value.node, quantize.outputs[0]
     assert maker is not None
     given, wanted = (
@@ -105,7 +108,7 @@ def _of_tensor(node: Node) -> bool:
 
 
 def _repeated(value: Value) -> Value:
-    """A value of the same Dequantize, made again; of others the value itself."""
+    """Returns the result of a new copy of the Dequantize that computes `value`; `value` itself if another op does."""
     node = value.node
     if node is None or node.kind != "Dequantize":
         return value

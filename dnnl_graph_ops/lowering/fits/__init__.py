@@ -1,8 +1,8 @@
-"""Fitted constants of the cost model: a file for each instruction set, made by `python -m dnnl_graph_ops.bench.fit`.
+"""Reads the cost model's fitted constants: a file for each instruction set, by `python -m dnnl_graph_ops.bench.fit`.
 
-A file says where and when it was fitted, and for each dtype that algorithms compute in, family and direction the
-seconds on one thread of a product, a value, a run of channels, a weight, and a weight packed at every call: the first
-fields of `cost.Counts`. Choices ask for proportions alone: seconds may be those of another machine.
+A file says where and when it was fitted. For each compute dtype, family of algorithms and direction it has the seconds
+on one thread of a product, a value, a run of channels, a weight, and a weight packed at every call: the first fields of
+`cost.Counts`. Choices depend on proportions alone, so the seconds may be those of another machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...runtime import cache_files, cpu
 
 Prices = tuple[float, ...]
 FIELDS = 5
-# whose constants are taken where a dtype has none of its own
+# the dtypes whose constants stand for a dtype, the best first
 INSTEAD = {"f16": ("f16", "bf16", "f32"), "bf16": ("bf16", "f32")}
 
 
@@ -27,21 +27,21 @@ Key = tuple[str, str]  # family, direction
 
 
 Constants = Mapping[Key, Prices]
-Fits = Mapping[str, Constants]  # a file: the same by dtype
+Fits = Mapping[str, Constants]  # the constants of a file, by dtype
 
 
 def package_file(key: str) -> Path:
-    """The package's own file for a key of `cpu.SETS`."""
+    """Returns the path of the package's constants for a key, the field `fit` of `cpu.SETS`."""
     return Path(__file__).with_name(f"{key}.json")
 
 
 def user_file(key: str) -> Path:
-    """Where `bench.fit --write` puts constants for this machine, which come before the package's."""
+    """Returns the path at which `bench.fit --write` writes constants for this machine; they precede the package's."""
     return cache_files.folder("fits") / f"{key}.json"
 
 
 def keys(isa: str) -> tuple[str, ...]:
-    """The files for an instruction set, the nearest first."""
+    """Returns the keys of the files for an instruction set: its own first, then those of sets that it contains."""
     return tuple(dict.fromkeys((*(row.fit for row in cpu.contained(isa)), "avx2")))
 
 
@@ -54,18 +54,21 @@ class Fitted(NamedTuple):
 
 @cache
 def find(isa: str, onednn: str, dtype: str) -> Constants:
-    """The constants for this instruction set, release and dtype: the user's, or the package's nearest."""
+    """Returns the constants for an instruction set, oneDNN release and dtype: the user's, or the package's nearest."""
     return next(file.constants[name] for file, name in _nearest(isa, onednn, dtype))
 
 
 @cache
 def origin(isa: str, onednn: str, dtype: str) -> tuple[str, str]:
-    """The instruction set and dtype that the constants of `find` were fitted to: others where none were to these."""
+    """Returns the instruction set and dtype that the constants of `find` were fitted to: those asked for, or others."""
     return next((file.isa, name) for file, name in _nearest(isa, onednn, dtype))
 
 
 def recorded(isa: str, onednn: str, dtype: str) -> tuple[str, str] | None:
-    """The key and dtype of the constants of `find`, which recorded layers correct; none for the user's own."""
+    """Returns the key and dtype of the package's constants that `find` returns; None if `find` returns the user's.
+
+    Only the package's constants have rows of recorded layers that correct them.
+    """
     found = find(isa, onednn, dtype)
     named = ((key, name) for key in keys(isa) for name, constants in package(key).constants.items())
     return next((one for one in named if package(one[0]).constants[one[1]] is found), None)
@@ -79,7 +82,7 @@ def _nearest(isa: str, onednn: str, dtype: str) -> Iterator[tuple[Fitted, str]]:
 
 @cache
 def package(key: str) -> Fitted:
-    """The package's own constants for a key of `cpu.SETS`: none where it was fitted on no such machine."""
+    """Returns the package's constants for a key; empty if it was fitted on no such machine."""
     path = package_file(key)
     if not path.exists():
         return Fitted("", {})
@@ -88,7 +91,10 @@ def package(key: str) -> Fitted:
 
 
 def _users(isa: str, onednn: str) -> Fits | None:
-    """The constants of the user's file if it is of this CPU and release; a damaged one is named in a RuntimeWarning."""
+    """Returns the constants of the user's file if they are for this CPU, instruction set and release, else None.
+
+    A damaged file is ignored with a RuntimeWarning.
+    """
     path = user_file(keys(isa)[0])
     try:
         content = cache_files.read(path)
@@ -109,7 +115,10 @@ def _users(isa: str, onednn: str) -> Fits | None:
 
 
 def parse(content: Any) -> Fits:
-    """The constants of a file. ValueError, TypeError, KeyError, AttributeError: it is anything else."""
+    """Returns the constants in the content of a file.
+
+    Content of another form raises ValueError, TypeError, KeyError or AttributeError.
+    """
     return {
         dtype: {key: _seconds(value) for key, value in _pairs(directions)}
         for dtype, directions in content["constants"].items()
