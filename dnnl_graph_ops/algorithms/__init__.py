@@ -1,1 +1,1 @@
-"""Algorithms that compute a direction of a convolution: one file each, with everything that is known of it."""
+"""Computes convolutions (forward, backward data, backward weights): a file per algorithm, with its cost and steps."""

@@ -1,4 +1,4 @@
-"""The record of one algorithm: when it may be used, what it costs, what it spreads of Inf and NaN, how it is built."""
+"""Defines the record of an algorithm: when it applies, its cost, which operands' Inf or NaN it spreads, its steps."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from ..lowering.program import Program
 Condition = Callable[[Problem, Env], bool]
 Build = Callable[[Program, Problem, Env], None]
 
-# operands whose Inf or NaN reaches results that the definition keeps apart from it
+# values of Algorithm.spreads
 NOTHING: frozenset[str] = frozenset()
 SRC, WEIGHTS, DST = (frozenset({name}) for name in ("src", "weights", "dst"))
 
 
 def always(problem: Problem, env: Env | None = None) -> bool:
-    """True for every problem."""
+    """Returns True for every problem: the condition that always holds."""
     return True
 
 
 def never(problem: Problem, env: Env | None = None) -> bool:
-    """For no problem."""
+    """Returns False for every problem: the condition that never holds."""
     return False
 
 
 def without_post_ops(problem: Problem, env: Env) -> bool:
-    """Where no post-ops follow."""
+    """Whether no post-ops follow the convolution."""
     return not problem.tail
 
 
-# eq=False: a row is itself alone, and costs little as a key
+# eq=False: algorithms are compared and hashed by identity, so that they are cheap keys
 @dataclass(frozen=True, eq=False)
 class Algorithm:
-    """One way to compute a direction of a convolution.
+    """Describes one way to compute a direction of a convolution: its conditions, its cost and its steps.
 
-    `applies` is true only where `build` is exact up to rounding; `counts` is its work, which the prices of its
-    `family` turn into seconds. `converts`: it reads and writes bf16 and f16 data itself while it computes in f32.
-    `adds_bias` and `fuses`: `build` takes a bias, and the post-ops; `lower` appends the rest.
+    `applies`: whether `build` computes the problem, exact up to rounding. `counts`: the amount of work by kind, which
+    the cost constants of `family` turn into seconds. `converts`: whether `build` reads and writes bf16 and f16 itself
+    and computes in f32. `adds_bias` and `fuses`: whether `build` adds the bias, and applies the post-ops; `lower`
+    appends steps for the conversions, the bias and the post-ops that `build` does not compute.
     """
 
     name: str
@@ -49,59 +50,66 @@ class Algorithm:
     applies: Condition
     counts: cost.Counting
     build: Build
-    # operands whose Inf or NaN reaches results that the definition keeps apart from it
+    # operands of which an Inf or NaN may reach results that do not depend on that element: 0 of padding * Inf is NaN
     spreads: frozenset[str]
     converts: Condition = never
     adds_bias: Callable[[Problem], bool] = always
     fuses: Condition = without_post_ops
-    # the library's op that computes it, and whether that op adds the bias; own kernels have none
+    # kind of the library's op that does the work, and whether this op adds the bias; empty for own kernels
     op: str = ""
     op_adds_bias: bool = False
-    # the library's op on the tensors as they are
+    # the library's op runs on src and dst in the layouts that they have; preferred with tune="off"
     literal: bool = False
-    # on devices too: no step works in memory of the host
+    # runs on devices too, because no step works in host memory
     anywhere: bool = False
-    # results depend on a few rows of what is read, in steps that are kernels alone
+    # `tile_rows` may compute a few rows at a time: all steps are own kernels, and a row depends on a few rows read
     tiles_rows: bool = False
-    # fewer products than the definition has
+    # minimal filtering (Winograd): multiplies less often than the definition
     filters: bool = False
-    # what explain() adds to the name
+    # note that explain() prints beside the name
     remark: str = ""
-    # seconds on one thread for each of the first `cost.Counts`, where `fits` has none for the family
+    # seconds on one thread for each of the first `cost.Counts`; None: `fits` has constants of the family
     prices: fits.Prices | None = None
-    # the algorithm of the other direction that computes it, with taps in reverse
+    # the algorithm of the other direction that this one runs on flipped weights
     flips: Algorithm | None = None
 
     @property
     def key(self) -> fits.Key:
-        """The family and direction that it is priced by."""
+        """Returns the (family, direction) of the cost constants; flipped algorithms have those of the original."""
         return self.family, (self.flips or self).direction
 
     @property
     def convolves(self) -> bool:
-        """Whether the library computes it as a convolution."""
+        """Whether a convolution op of the library does the work, rather than a MatMul or an own kernel."""
         return self.op not in ("", "MatMul")
 
     def ops(self, problem: Problem) -> list[str]:
-        """The library's ops that compute it, as `runtime.cpu.Reference` names them; none for own code."""
+        """Returns the library's ops of the algorithm, as `runtime.cpu.Reference` names them; [] for own kernels."""
         if not self.op:
             return []
         biased = self.op_adds_bias and problem.bias is not None and self.adds_bias(problem)
         return [self.op, f"{self.op} with bias"] if biased else [self.op]
 
     def compute_dtype(self, problem: Problem, env: Env) -> str:
-        """The dtype that it computes in: f32 where the library has no kernels of the problem's, or reference ones."""
+        """Returns the dtype that the algorithm computes in: the problem's, or f32.
+
+        f32 is used where the algorithm converts data itself, and where the library has no kernels of the problem's
+        dtype, or reference kernels only.
+        """
         return "f32" if self.converts(problem, env) else env.compute_dtype(problem.dtype, *self.ops(problem))
 
     def by_reference(self, problem: Problem, env: Env) -> bool:
-        """Whether the library has nothing but a reference kernel for it, though it has kernels of the dtype."""
+        """Whether the library has only a reference kernel for the algorithm's op, though fast kernels of the dtype."""
         ops = self.ops(problem)
         if not ops or self.converts(problem, env):
             return False
         return env.compute_dtype(problem.dtype, *ops) != env.compute_dtype(problem.dtype)
 
     def seconds(self, problem: Problem, env: Env, factor: float = 1.0) -> float:
-        """The estimate of one run, with a step for what `build` leaves; `factor` corrects all but functions."""
+        """Returns the estimated seconds of one run, separate steps for the bias and post-ops included.
+
+        `factor` multiplies the estimate except for the time of functions among the post-ops, such as Tanh.
+        """
         counts = self.counts(problem, env)
         finishes = self.finishes(problem, env)
         if not finishes:
@@ -113,14 +121,21 @@ class Algorithm:
         return factor * cost.estimate(counts, prices, env.threads) + cost.functions(problem, env, by)
 
     def finishes(self, problem: Problem, env: Env) -> bool:
-        """Whether `build` takes all of the problem's bias and post-ops."""
+        """Whether `build` adds the problem's bias, if there is any, and applies all of its post-ops."""
         return (problem.bias is None or self.adds_bias(problem)) and (not problem.tail or self.fuses(problem, env))
 
     def plain_dtype(self, problem: Problem, env: Env) -> str:
-        """The dtype of results that a bias or post-ops apart read: not rounded where `build` need not round."""
+        """Returns the dtype of the result that separate steps for the bias and post-ops read.
+
+        The dtype is f32 where `build` can write f32 whatever it reads, so that results are rounded once, at the end.
+        """
         return "f32" if self.converts(problem, env) else problem.dtype
 
     def spread_by(self, problem: Problem, env: Env) -> frozenset[str]:
-        """The operands whose Inf or NaN it spreads here; the library's convolutions pad narrow ones in other ways."""
+        """Returns the operands of which an Inf or NaN may spread to results that do not depend on that element.
+
+        Beyond `spreads`, the library's convolutions may spread all operands where they compute in bf16 or f16 or with
+        reduced precision, because they pad such data in other ways.
+        """
         narrow = env.compute_dtype(problem.dtype) != "f32" or env.fpmath_mode != "strict"
         return frozenset(READ[self.direction]) if narrow and self.convolves else self.spreads

@@ -1,8 +1,8 @@
-"""A transposed convolution as plain ones of its phases: which results, taps and sources belong together.
+"""Splits an axis of a transposed convolution into blocks, each an axis of an ordinary convolution over src.
 
-On one axis, without dilation: result o has phase r = (o + pad) mod s and meets the taps k = r + s * j at the sources
-i = (o + pad) div s - j. So the results of one phase are a Convolution of stride 1, and so are `fold` neighbouring
-results whose channels are laid side by side, over the union of their taps.
+On one axis, without dilation: result o has phase r = (o + pad) mod s and sums the taps k = r + s * j at the src
+positions i = (o + pad) div s - j. So the results of one phase are a convolution of stride 1. So are `fold` neighbouring
+results that are folded into channels: that convolution has the union of their taps, with zeros for absent ones.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ from itertools import product
 
 @dataclass(frozen=True)
 class AxisBlock:
-    """Results start + step * q + c of one axis, c < fold, q < count."""
+    """Describes results start + step * q + c of an axis (q < count, c < fold) as a convolution; c becomes a channel."""
 
     start: int
     count: int
     step: int
     fold: int
-    # the source that tap 0 meets at q = 0; each further q is `hop` sources on
+    # the src position of tap 0 at q = 0; for each further q it is `hop` positions later
     first: int
     hop: int
-    # per folded result, the kernel's index at every tap; None where the result has no such tap
+    # for each c, the kernel index of each tap of the convolution; None where result c lacks the tap
     taps: tuple[tuple[int | None, ...], ...]
 
     @property
     def length(self) -> int:
-        """Taps of the Convolution."""
+        """Returns the number of taps of the convolution."""
         return len(self.taps[0])
 
     def window(self, sources: int) -> tuple[int, int, int, int] | None:
-        """Padding before, first source, number of sources, padding behind; None if only padding is met."""
+        """Returns (padding before, first src position, number of positions, padding after) that the convolution reads.
+
+        `sources`: the number of src positions on the axis. None: the convolution reads padding only.
+        """
         last = self.first + (self.count - 1) * self.hop + self.length - 1
         begin, end = max(self.first, 0), min(last, sources - 1)
         if self.length == 0 or begin > end:
@@ -54,7 +57,11 @@ def _axis_block(kernel: int, stride: int, pad: int, start: int, count: int, mult
 
 @lru_cache(256)
 def axis_blocks(kernel: int, stride: int, pad: int, size: int, folds: bool, multiple: int = 1) -> list[AxisBlock]:
-    """All results of an axis: one block a phase, or `multiple` strides of results folded and one block for the rest."""
+    """Returns blocks that together cover the `size` results of an axis.
+
+    With `folds`, one block folds stride * multiple neighbouring results into channels, and a second one the rest, if
+    any. Otherwise each of the stride * multiple phases is a block.
+    """
     step = stride * multiple
     if not folds:
         return [
@@ -69,7 +76,10 @@ def axis_blocks(kernel: int, stride: int, pad: int, size: int, folds: bool, mult
 
 
 def tap_pairs(box: Sequence[AxisBlock]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]]:
-    """Folded results, taps and the kernel's indices of a box of blocks, one per axis; None where a tap is absent."""
+    """Yields (folded results, taps, kernel indices) for every folded result and tap of a box, with one index per axis.
+
+    A box has one block per axis. The kernel indices are None where the result lacks the tap.
+    """
     for results in product(*(range(block.fold) for block in box)):
         for taps in product(*(range(block.length) for block in box)):
             where = [block.taps[c][t] for block, c, t in zip(box, results, taps, strict=True)]

@@ -1,8 +1,9 @@
-"""Which algorithm computes a layer of a net whose sizes change from call to call.
+"""Ranks the algorithms of a layer by estimated time, also where the net's sizes change from call to call.
 
-A ranking is made once for a grid of sizes, not for each size, so that a new one costs little; it depends on the grid
-alone, never on which sizes came before. And the algorithm that is best for large sizes serves all of them where it
-comes near the best: its weights are packed already.
+Sizes that change are rounded up to a grid, and algorithms are ranked once for each size of the grid, so that a call of
+new sizes costs little. A ranking depends on the size of the grid alone, never on the sizes of earlier calls. The best
+algorithm for large sizes comes first for other sizes too if its estimate is near the best, as its weights are packed
+already.
 """
 
 from __future__ import annotations
@@ -23,28 +24,28 @@ from .table import Ranked, candidates, estimates, usable
 
 Ints = tuple[int, ...]
 
-# Sizes up to the first have a ranking each, larger ones share one with their neighbours: 4 rankings an octave.
+# each size up to _EXACT is in the grid, of larger sizes _PER_OCTAVE an octave
 _EXACT, _PER_OCTAVE = 16, 4
-# by the number of spatial axes: what stands for large sizes, from this part of it on
+# by the number of spatial axes: the size that represents large ones, which begin at 1 / _SMALL of it
 _LARGE = {1: 1024, 2: 128, 3: 32}
 _SMALL = 4
-# how much longer than the best algorithm that of large sizes may take
+# the best algorithm for large sizes comes first if its estimate is at most so many times the best
 _NEAR = 1.1
-# estimates that are no nearer than this are one
+# estimates within this factor count as equal
 _ALIKE = 1.02
-# seconds to compile an algorithm with steps of the library, and more by the position of its longest axis, spread over
-# so many runs of a size: oneDNN 3.2 makes tables for long rows of 1-D convolutions (up to 100 ms and 35 MB at 28,000
+# seconds to compile an op of the library, seconds more per position of dst's longest axis, and over how many runs of a
+# size they are spread: oneDNN 3.2 makes tables for long rows of 1-D convolutions (up to 100 ms and 35 MB at 28,000
 # positions)
 _COMPILING, _COMPILING_POSITION, _RUNS = 8e-3, 3.7e-6, 8
-# where that is the case, nets of one size bear it too, over more runs
+# at least so many positions and at most so many channels: nets of fixed sizes count compiling too, over more runs
 _LONG, _NARROW, _RUNS_OF_ONE = 8192, 64, 100
-_MOST = 4096
+_MOST = 4096  # rankings in the cache
 
 _rankings: dict[Hashable, Ranked] = {}
 
 
 def ranked(problem: Problem, env: Env) -> Ranked:
-    """The algorithms that may be used with estimates in seconds, the best first."""
+    """Returns the usable algorithms with their estimated seconds, the best first."""
     if not env.varies:
         ranking = candidates(problem, env)
         if _is_long_and_narrow(problem):
@@ -52,16 +53,19 @@ def ranked(problem: Problem, env: Env) -> Ranked:
             ranking = sorted(charged, key=itemgetter(1))
         return _without_compiling(ranking, problem, env)
     ranking = _ranking(problem, env, (_described(problem), env, table.ALGORITHMS), *_stand_in(problem))
-    # the sizes of the grid are not those of the problem
+    # an algorithm that applies to the sizes of the grid may not apply to the problem's own
     if env.algorithm == "direct":
-        # who asks chooses among all
+        # the caller gets all, to drop those that spread Inf or NaN
         return [item for item in ranking if item[0].applies(problem, env)] or candidates(problem, env)
     first = next((i for i, (algorithm, _) in enumerate(ranking) if algorithm.applies(problem, env)), None)
     return ranking[first:] if first is not None else candidates(problem, env)
 
 
 def scale(problem: Problem, env: Env) -> float:
-    """How many positions of a problem come to one of the sizes whose seconds `ranked` gives."""
+    """Returns the factor from the seconds of `ranked` to the seconds of the problem.
+
+    `ranked` estimates for a size of the grid, whose src has more or fewer positions than the problem's own.
+    """
     if not env.varies:
         return 1.0
     batch, sizes = _stand_in(problem)
@@ -69,14 +73,14 @@ def scale(problem: Problem, env: Env) -> float:
 
 
 def measured_as(problem: Problem, env: Env) -> Problem:
-    """The problem whose measured times stand for those of this one."""
+    """Returns the problem to measure in place of this one: the same layer with sizes rounded up to the grid."""
     if not env.varies:
         return problem
     return _resized(problem, grid(problem.geometry.batch), tuple(map(grid, problem.geometry.src)))
 
 
 def grid(size: int) -> int:
-    """The size that stands for this one: not less, and less than a quarter more."""
+    """Rounds a size up to the grid, by less than a quarter: 5 stays 5, 17 becomes 20, 100 becomes 112."""
     if size <= _EXACT:
         return size
     step: int = 1 << ((size - 1).bit_length() - 1)
@@ -85,19 +89,25 @@ def grid(size: int) -> int:
 
 
 def _stand_in(problem: Problem) -> tuple[int, Ints]:
-    """The batch and sizes that stand for those of a problem."""
+    """Returns the batch and spatial sizes for which the problem's algorithms are ranked.
+
+    The problem's own sizes are rounded up to the grid, or replaced by `_large` where no spatial size is small.
+    """
     g = problem.geometry
     small = any(1 < _SMALL * n < _LARGE[g.rank] for n in g.src)
     return (grid(g.batch), tuple(map(grid, g.src))) if small else _large(g.src)
 
 
 def _large(sizes: Ints) -> tuple[int, Ints]:
-    """The batch and sizes that stand for all large ones."""
+    """Returns the batch and spatial sizes that represent all large ones: 1, and `_LARGE` on axes longer than 1."""
     return 1, tuple(1 if n == 1 else _LARGE[len(sizes)] for n in sizes)
 
 
 def _ranking(problem: Problem, env: Env, key: Hashable, batch: int, sizes: Ints) -> Ranked:
-    """The ranking for a batch and sizes, with the best algorithm of large sizes first if it comes near the best."""
+    """Returns the ranking for a batch and sizes, from a cache after the first time.
+
+    The best algorithm for large sizes comes first if its estimate is at most `_NEAR` times the best.
+    """
     ranking = _rankings.get((key, batch, sizes))
     if ranking is None:
         ranking = _estimated(_resized(problem, batch, sizes), env)
@@ -112,39 +122,42 @@ def _ranking(problem: Problem, env: Env, key: Hashable, batch: int, sizes: Ints)
 
 
 def _estimated(problem: Problem, env: Env) -> Ranked:
-    """With what a run has to bear of what a size takes when it is new."""
+    """Ranks the usable algorithms by seconds of a run plus a share of the seconds that compiling takes for new sizes.
+
+    An algorithm is left out if this share alone exceeds all of another algorithm's seconds.
+    """
     ranking: Ranked = []
     estimate = estimates(problem, env)
     charged = ((_compiling(algorithm, problem, env), algorithm) for algorithm in usable(problem, env))
     for extra, algorithm in sorted(charged, key=itemgetter(0)):
-        # what compiling takes alone is more than all of another algorithm: estimates take time, too
+        # otherwise another algorithm is faster in any case, and the estimate, which takes time, is saved
         if all(extra / _RUNS < seconds for _, seconds in ranking):
             ranking.append((algorithm, estimate(algorithm) + extra / _RUNS))
     return sorted(ranking, key=itemgetter(1))
 
 
 def _without_compiling(found: Ranked, problem: Problem, env: Env) -> Ranked:
-    """First what the library compiles nothing of, where estimates do not tell it from the best."""
+    """Puts the first algorithm that compiles no op of the library in front if it is within `_ALIKE` of the best."""
     alike = (i for i, (_, seconds) in enumerate(found) if seconds <= _ALIKE * found[0][1])
     first = next((i for i in alike if not _compiling(found[i][0], problem, env)), 0)
     return [found[first], *found[:first], *found[first + 1 :]]
 
 
 def _compiling(algorithm: Algorithm, problem: Problem, env: Env) -> float:
-    """Seconds that it takes to compile an algorithm for a size."""
+    """Returns the seconds that the library takes to compile the algorithm's op for new sizes; 0 for own kernels."""
     if not algorithm.ops(problem) or algorithm.converts(problem, env):
         return 0.0
     return _COMPILING + _COMPILING_POSITION * max(problem.dst.shape[2:])
 
 
 def _is_long_and_narrow(problem: Problem) -> bool:
-    """Whether what the library makes for a layer may take many times its data."""
+    """Whether a 1-D layer has so many positions and so few channels that the library's tables may exceed its data."""
     g = problem.geometry
     return g.rank == 1 and g.dst[0] >= _LONG and min(g.in_channels, g.out_channels) <= _NARROW
 
 
 def _described(problem: Problem) -> Hashable:
-    """All that a ranking depends on but for sizes."""
+    """Returns a cache key of all that a ranking depends on besides the batch and spatial sizes."""
     g, weights, bias = problem.geometry, problem.weights, problem.bias
     fixed = (
         problem.direction, g.in_channels, g.out_channels, g.groups, g.kernel, g.strides, g.dilations, g.pads_begin,
@@ -163,13 +176,16 @@ def _described(problem: Problem) -> Hashable:
 
 
 def _lies(view: View, along: Ints | None = None) -> Hashable:
-    """Where an activation's axes lie; of an operand of a post-op also which of them it spreads over."""
+    """Returns a cache key of an activation's dtype, kind of buffer and memory order.
+
+    `along`: the result's shape, if the view is an operand of a post-op; the key then says on which axes it broadcasts.
+    """
     spread = () if along is None else tuple(n == m for n, m in zip(view.shape, along, strict=False))
     return view.dtype, view.buffer.place.value, order_of(view), is_dense(view), spread
 
 
 def _resized(problem: Problem, batch: int, sizes: Ints) -> Problem:
-    """The layer on activations of other sizes, which nothing runs on."""
+    """Returns the same layer with another batch and spatial sizes, on new buffers, for estimates only."""
     g = problem.geometry
     dst = tuple(d + (new - n) * s for d, new, n, s in zip(g.dst, sizes, g.src, g.strides, strict=True))
     before = problem.result.shape

@@ -1,4 +1,4 @@
-"""The library's convolutions on the same buffers, as they lie and on channels-last copies."""
+"""Computes layers by the library's Convolution ops, on the activations as they are or on channels-last copies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .views import channels_last, finish_weights, merged_weights, result_view, w
 
 
 def _backward_data(program: Program, problem: Problem, env: Env) -> None:
-    """Backward data is the Convolution of diff_dst: IC is its output channel axis, (IC, OC/G, k...) its OIX."""
+    """Appends diff_src as the Convolution of diff_dst with weights (IC, OC/G, kernel...), which the op reads as OIX."""
     ends, diff_dst = trimmed(problem)
     weights = merged_weights(program, problem.weights)
     attrs = {**attributes(problem, ends), "weights_format": "OIX"}
@@ -28,7 +28,7 @@ def _backward_data(program: Program, problem: Problem, env: Env) -> None:
 
 
 def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
-    """Backward weights is ConvolutionBackwardWeights with the roles of src and diff_dst swapped."""
+    """Appends ConvolutionBackwardWeights with diff_dst in the role of its src, and src in that of its diff_dst."""
     ends, diff_dst = trimmed(problem)
     result, target = weights_target(program, problem)
     attrs = {**attributes(problem, ends), "weights_format": "OIX", "weights_shape": target.shape}
@@ -38,7 +38,10 @@ def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
 
 
 def _backward_data_aside(program: Program, problem: Problem, env: Env) -> None:
-    """`_backward_data` on channels-last copies: the library's kernels for channels first are slower than the copies."""
+    """Appends `_backward_data` on a channels-last copy of diff_dst, and a copy of its channels-last result to diff_src.
+
+    The library's kernels for channels-first activations are slower than kernels for channels last and the copies.
+    """
     target = result_view(program, problem.src)
     dst = channels_last(program, problem.dst, "diff_dst to channels last")
     _backward_data(program, problem.with_views(src=target, dst=dst), env)
@@ -47,18 +50,18 @@ def _backward_data_aside(program: Program, problem: Problem, env: Env) -> None:
 
 
 def _backward_weights_aside(program: Program, problem: Problem, env: Env) -> None:
-    """`_backward_weights` on channels-last copies."""
+    """Appends `_backward_weights` on channels-last copies of src and diff_dst."""
     src = channels_last(program, problem.src, "src to channels last")
     dst = channels_last(program, problem.dst, "diff_dst to channels last")
     _backward_weights(program, problem.with_views(src=src, dst=dst), env)
 
 
 _PACE = Pace({FORWARD: (2.0, 6.7), BACKWARD_DATA: (2.0, 6.7), BACKWARD_WEIGHTS: (5.0, 3.0)}, (7.0, 1.9, 1.8))
-_SHALLOW, _WIDE = 2.5, 5  # for layers that read one channel, but windows of so many taps on each axis
+_SHALLOW, _WIDE = 2.5, 5  # cost factor of layers that read one channel, unless all kernel axes have so many taps
 
 
 def _work(problem: Problem, env: Env) -> Counts:
-    """`literal` of an op that reads diff_dst as its source."""
+    """Counts the work of a Convolution op that reads diff_dst; more where diff_dst has one channel per group."""
     counts = literal(problem, env, _PACE)
     g = problem.geometry
     wide = g.rank > 1 and min(g.kernel) >= _WIDE
@@ -67,7 +70,7 @@ def _work(problem: Problem, env: Env) -> Counts:
 
 
 def _aside_work(problem: Problem, env: Env) -> Counts:
-    """A Convolution on channels-last copies."""
+    """Counts the work of a Convolution op on channels-last copies, and of the copies."""
     counts = _work(problem, env)
     return counts._replace(bytes=counts.bytes - detours(problem, env), calls=counts.calls + 2)
 
@@ -77,7 +80,7 @@ def _copies_pay(problem: Problem, env: Env) -> bool:
 
 
 def _beyond_subpixels(problem: Problem, env: Env) -> bool:
-    """A problem that sub-pixel decomposition does not solve."""
+    """Whether sub-pixel decomposition does not apply to the layer, because it has groups or dilations."""
     g = problem.geometry
     return g.groups > 1 or any(d != 1 for d in g.dilations)
 

@@ -1,4 +1,8 @@
-"""The library's ops as they are declared, on strided views: NCX and IOX labels, explicit pads, surplus rows cropped."""
+"""Computes transposed convolutions by the library's ConvTranspose ops, on strided views of the tensors as they are.
+
+The ops get NCX and IOX as formats and explicit pads. Last rows of dst that the library cannot write are cropped, and
+filled with the bias by a step of their own.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ Ints = tuple[int, ...]
 
 
 def crop(view: View, surplus: Ints) -> View:
-    """A data view without its last rows."""
+    """Returns an activation without its last `surplus` rows on each spatial axis."""
     for axis, rows in enumerate(surplus, 2):
         if rows:
             view = view.narrow(axis, 0, view.shape[axis] - rows)
@@ -28,7 +32,7 @@ def crop(view: View, surplus: Ints) -> View:
 
 
 def attributes(problem: Problem, ends: Ints) -> dict[str, Any]:
-    """Attributes of the library's op on a problem's views, with `ends` as pads_end."""
+    """Returns the attributes of the library's op for a problem, with `ends` as pads_end."""
     g = problem.geometry
     return {
         "strides": g.strides,
@@ -57,9 +61,10 @@ def repeats_fused_ops(problem: Problem) -> bool:
 
 
 def _finishes(problem: Problem) -> bool:
-    """Whether the library adds a bias and applies post-ops, rightly and by vector code.
+    """Whether the library's op adds a bias and applies post-ops correctly and by vector code.
 
-    Seen in oneDNN 3.2: without strides, or where dst has a part of one, post-ops take 100 ns an element and a bias 6.
+    Seen in oneDNN 3.2: post-ops take 100 ns an element and a bias 6 ns where all strides are 1, or where dst's size is
+    no multiple of the stride.
     """
     g = problem.geometry
     whole = any(s > 1 for s in g.strides) and all(o % s == 0 for o, s in zip(g.dst, g.strides, strict=True))
@@ -67,7 +72,7 @@ def _finishes(problem: Problem) -> bool:
 
 
 def _forward(program: Program, problem: Problem, env: Env) -> None:
-    """ConvTranspose."""
+    """Appends ConvTranspose, and fills last rows of dst that the library cannot write with the bias."""
     ends, padding, surplus = paddings.forward(problem.geometry)
     dst, tail = problem.dst, problem.tail
     if any(surplus):
@@ -95,7 +100,7 @@ def _deconvolve(program: Program, problem: Problem, dst: View, tail: post.Tail, 
 
 
 def fill_untouched(program: Program, dst: View, surplus: Ints, bias: View | None) -> None:
-    """Bias (or zero) in the last rows of each axis, which no tap reaches."""
+    """Appends fills of the last `surplus` rows of each axis of dst, which no tap reaches, with the bias or zeros."""
     for axis, rows in enumerate(surplus, 2):
         if rows:
             fill_with_bias(program, dst.narrow(axis, dst.shape[axis] - rows, rows), bias)
@@ -103,7 +108,7 @@ def fill_untouched(program: Program, dst: View, surplus: Ints, bias: View | None
 
 
 def fill_with_bias(program: Program, view: View, bias: View | None) -> None:
-    """Append a fill of `view` (N, C, spatial...) with the bias, or with zeros: a transposed convolution of nothing."""
+    """Appends a fill of `view` (N, C, spatial...) with the bias of each channel, or with zeros if there is none."""
     if bias is None:
         program.fill(view, 0.0)
     else:
@@ -111,7 +116,7 @@ def fill_with_bias(program: Program, view: View, bias: View | None) -> None:
 
 
 def repeated_bias(program: Program, bias: View, times: int) -> View:
-    """A bias for `times` columns side by side."""
+    """Returns a bias (OC) as (times * OC), for results of which `times` neighbours are folded into channels."""
     if times == 1:
         return bias
     target = program.scratch((times, *bias.shape), bias.dtype)
@@ -121,7 +126,7 @@ def repeated_bias(program: Program, bias: View, times: int) -> View:
 
 
 def _backward_data(program: Program, problem: Problem, env: Env) -> None:
-    """ConvTransposeBackwardData; right without dilations only."""
+    """Appends ConvTransposeBackwardData, which is correct only without dilations."""
     ends, diff_dst = trimmed(problem)
     weights = merged_weights(program, problem.weights)
     op = NativeOp("ConvTransposeBackwardData", attributes(problem, ends), (diff_dst, weights), (problem.src,))
@@ -129,7 +134,7 @@ def _backward_data(program: Program, problem: Problem, env: Env) -> None:
 
 
 def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
-    """ConvTransposeBackwardWeights."""
+    """Appends ConvTransposeBackwardWeights."""
     ends, diff_dst = trimmed(problem)
     result, target = weights_target(program, problem)
     attrs = {**attributes(problem, ends), "weights_shape": target.shape}
@@ -139,17 +144,20 @@ def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
 
 
 def trimmed(problem: Problem) -> tuple[Ints, View]:
-    """pads_end and diff_dst for the backward ops: an output_padding beyond pads_end never met the kernel."""
+    """Returns pads_end for the library's backward ops, and diff_dst without the last rows that no tap reaches.
+
+    There are such rows where output_padding is larger than pads_end.
+    """
     ends, rows = paddings.backward(problem.geometry)
     return ends, crop(problem.dst, rows)
 
 
 class Pace(NamedTuple):
-    """Slow kernels of one of the library's ops, set by hand.
+    """Records how slow some kernels of one of the library's ops are; set by hand.
 
-    depthwise: by direction, a multiplication and an element of depthwise layers, as so many products and values of
-    other layers. groups: with vectors of 8, how many times longer groups take of less than a vector, of one, and of
-    some and a part.
+    depthwise: by direction, the products that count for one multiplication of a depthwise layer, and the values that
+    count for one element. groups: with vectors of 8, the cost factors of groups narrower than a vector, of exactly one
+    vector, and of some vectors and a part of one.
     """
 
     depthwise: dict[str, tuple[float, float]]
@@ -157,15 +165,15 @@ class Pace(NamedTuple):
 
 
 _PACE = Pace({FORWARD: (1.0, 4.5), BACKWARD_DATA: (1.0, 4.5), BACKWARD_WEIGHTS: (4.0, 7.0)}, (3.0, 1.0, 1.7))
-_VAST = 512  # taps; from there on the library's convolutions fetch their weights again and again
-# so few channels the library's backward deconvolutions read as they lie, for this share of the rest
+_VAST = 512  # taps; with more, the library's convolutions fetch their weights repeatedly
+# at most so many channels the library's backward deconvolutions read without a reorder; cost factor of these layers
 _FEW_CHANNELS, _AS_THEY_LIE = 4, 0.4
-_DEPTHWISE_GRADIENT = 3  # taps of an axis that depthwise kernels know in backward weights
-_MOST_COUNTED = 64  # taps of an axis; of more, all are taken to meet positions
+_DEPTHWISE_GRADIENT = 3  # most taps of an axis in the library's depthwise kernels of backward weights
+_MOST_COUNTED = 64  # most taps of an axis for which taps in the padding are counted
 
 
 def literal(problem: Problem, env: Env, pace: Pace) -> Counts:
-    """A native op of the same sums, which reorders what is not channels last with little speed."""
+    """Counts the work of the library's op, with its slow reorders of activations that are not channels last."""
     if _has_depthwise_kernel(problem):
         return _depthwise(problem, env, pace)
     ic, oc = channels(problem)
@@ -189,7 +197,7 @@ def literal(problem: Problem, env: Env, pace: Pace) -> Counts:
 
 
 def _of_narrow_groups(problem: Problem, env: Env, pace: Pace) -> float:
-    """How much longer the library takes for groups of less than a vector, of a single one, or of parts of one."""
+    """Returns the cost factor of a layer for the width of its groups; see `Pace.groups`."""
     width, (below, single, parts) = max(channels(problem)), pace.groups
     if problem.geometry.groups == 1 or problem.direction == BACKWARD_WEIGHTS or env.lanes != 8:
         return 1.0
@@ -199,7 +207,7 @@ def _of_narrow_groups(problem: Problem, env: Env, pace: Pace) -> float:
 
 
 def _has_depthwise_kernel(problem: Problem) -> bool:
-    """Whether the library has vectors of channels for it: images, no dilation, gradients of few taps."""
+    """Whether the library has vector code for a depthwise layer: 2-D, no dilation, few taps in backward weights."""
     g = problem.geometry
     most = _DEPTHWISE_GRADIENT if problem.direction == BACKWARD_WEIGHTS else max(g.kernel)
     plain = g.rank == 2 and all(d == 1 for d in g.dilations) and max(g.kernel) <= most
@@ -219,10 +227,10 @@ def _depthwise(problem: Problem, env: Env, pace: Pace) -> Counts:
 
 
 def _met(problem: Problem) -> float:
-    """The share of taps that meet a position: rows that lie in the padding are skipped, on all axes but the last, and
-    places on the last of several taps alone.
+    """Returns the share of products that the library computes, which is less than 1 for some dilated layers.
 
-    Few do without dilation.
+    The library skips taps in the padding on all axes but the last, and on the last axis if no other has several taps.
+    Without dilation few taps are skipped, and the share counts as 1.
     """
     g = problem.geometry
     if all(d == 1 for d in g.dilations):
@@ -244,13 +252,13 @@ def _met_on_axis(src: int, dst: int, kernel: int, stride: int, pad: int, dilatio
 
 
 def _gaps(problem: Problem) -> int:
-    """Bytes of the copies that the library makes of a tensor that is channels last with gaps between the pixels."""
+    """Returns the bytes of copies that the library makes of channels-last tensors with gaps between the pixels."""
     views = (problem.src, problem.dst)
     return sum(2 * nbytes(view) for view in views if is_channels_last(view) and not is_dense(view))
 
 
 def _work(problem: Problem, env: Env) -> Counts:
-    """`literal` of a backward op, which reads a few channels as they lie."""
+    """Counts the work of ConvTransposeBackwardData, which reads few channels of diff_dst without a reorder."""
     counts = literal(problem, env, _PACE)
     if channels(problem)[1] > _FEW_CHANNELS or not detours(problem, env):
         return counts

@@ -1,4 +1,4 @@
-"""Own vector code for one kernel a channel (groups = IC = OC), in any layout."""
+"""Computes depthwise layers (groups = IC = OC) in any layout by own vector code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..lowering.program import Program, View
 from .algorithm import NOTHING, Algorithm, without_post_ops
 from .epilogues import fused, labelled
 
-# the kernels that gather taps keep a list for each phase of dst, which takes more memory than a plane of dst does
+# largest stride: kernels keep a list of taps for each phase of dst, of which many take more memory than a plane of dst
 MOST_PHASES = 1 << 16
 
 
@@ -25,7 +25,7 @@ def _applies(problem: Problem, env: Env) -> bool:
 
 
 def _fuses(problem: Problem, env: Env) -> bool:
-    """Whether the kernels apply the post-ops: to f32, which is not rounded, where they write the result itself."""
+    """Whether the kernels apply the post-ops themselves, which they do on f32 data only."""
     return problem.dtype == problem.result.dtype == "f32" and chain.expresses(problem.tail, problem.result)
 
 
@@ -38,7 +38,7 @@ def _described(problem: Problem, src: View, dst: View) -> kernels.DepthwiseProbl
 
 
 def _build(program: Program, problem: Problem, env: Env) -> None:
-    """Append the steps of any direction of a depthwise layer."""
+    """Appends the steps of a depthwise layer in any direction."""
     if problem.direction == BACKWARD_WEIGHTS:
         kernel = kernels.depthwise_backward_weights(_described(problem, problem.src, problem.dst))
         program.kernel(kernel, [problem.src, problem.dst], [problem.weights], "own depthwise backward weights")
@@ -47,7 +47,10 @@ def _build(program: Program, problem: Problem, env: Env) -> None:
 
 
 def gather(program: Program, problem: Problem, source: View, target: View) -> None:
-    """Append the packing of weights and the kernel of a data direction, which reads `source` and writes `target`."""
+    """Appends the kernel of forward or backward data that reads `source` and writes `target`, with bias and post-ops.
+
+    Layers are depthwise or have groups of few channels. If the weights are constant, a step before packs them.
+    """
     weights, bias = problem.weights, problem.bias
     forward = problem.direction == FORWARD
     described = _described(problem, *((source, target) if forward else (target, source)))
@@ -71,12 +74,12 @@ def gather(program: Program, problem: Problem, source: View, target: View) -> No
 
 
 def _work(problem: Problem, env: Env) -> Counts:
-    """One multiplication per tap and element, at the rate of loads rather than of products."""
+    """Counts one multiplication per tap and element; its cost constant reflects loads, not arithmetic."""
     values = problem.src.size + problem.dst.size
     return Counts(problem.macs, values, 0, 0, 0)
 
 
-# kernels write the dtype that they read: a result that post-ops read is not rounded
+# kernels write the dtype that they read, so they convert without post-ops only: post-ops need results not yet rounded
 ALGORITHMS = tuple(
     Algorithm(
         "own depthwise", direction, "depthwise", _applies, _work, _build, NOTHING,

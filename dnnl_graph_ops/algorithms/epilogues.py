@@ -1,4 +1,4 @@
-"""Post-ops on results: by own kernels, in f32, before they round and write them, or by the library."""
+"""Fuses post-ops into the step that computes a result: into an own kernel, before it rounds, or the library's op."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from .views import channels_last_strides
 
 
 def expressed(problem: Problem, env: Env) -> bool:
-    """Whether a kernel that writes the result channels last, straight or to be copied, can apply the post-ops."""
+    """Whether a kernel that writes channels-last results can apply the problem's post-ops.
+
+    A result of another layout counts as channels last, because it is copied from channels-last scratch afterwards.
+    """
     result = problem.result
     laid = result if is_channels_last(result) else replace(result, strides=channels_last_strides(result))
     return chain.expresses(problem.tail, laid)
 
 
 def fused(program: Program, tail: Tail, target: View) -> chain.Fused:
-    """The post-ops for the kernel that writes `target`; ask `expressed` first."""
+    """Returns the post-ops as the kernel that writes `target` takes them; RuntimeError where `expressed` is False.
+
+    Appends copies of the post-ops' operands where the kernel needs another layout than they have.
+    """
     epilogue = chain.program_of(program, tail, target)
     if epilogue is None:
         raise RuntimeError(f"no program for {', '.join(op.kind for op in tail)} on {target.shape}")
@@ -29,14 +35,15 @@ def fused(program: Program, tail: Tail, target: View) -> chain.Fused:
 
 
 def labelled(label: str, tail: Tail) -> str:
-    """A step's label with the kinds of its post-ops: "own direct + ReLU"."""
+    """Returns a step's label followed by the kinds of its post-ops, e.g. "own direct + ReLU"."""
     return " + ".join((label, *(op.kind for op in tail)))
 
 
 def by_library(problem: Problem, env: Env) -> bool:
-    """Whether the library applies the post-ops itself, and not by a reference kernel.
+    """Whether the library's op can apply the post-ops itself without falling back to a reference kernel.
 
-    Seen in oneDNN 3.2: with two operands of dst's size, or one that is not added, channels-first convolutions do.
+    Seen in oneDNN 3.2: channels-first convolutions fall back where two post-ops have an operand of dst's size, or where
+    one has that is no Add.
     """
     if not native(problem.tail, env):
         return False
@@ -45,12 +52,15 @@ def by_library(problem: Problem, env: Env) -> bool:
 
 
 def by_library_without_operands(problem: Problem, env: Env) -> bool:
-    """Whether the library applies the post-ops to another view of the result than their operands have."""
+    """Whether the library's op can apply the post-ops, none of which has an operand besides the result.
+
+    An algorithm needs this where its op sees dst with other axes, e.g. as a matrix (N * positions, OC).
+    """
     return native(problem.tail, env) and not views(problem.tail)
 
 
 def _spans(operand: View) -> bool:
-    """Whether an operand of post-ops has more than one position."""
+    """Whether an operand of a post-op has more than one spatial position."""
     return operand.ndim > 2 and prod(operand.shape[2:]) > 1
 
 

@@ -1,5 +1,7 @@
-"""Own vector code for the gradients of few out channels, an ordinary convolution of few channels seen from behind: a
-network's first, in any layout of either side."""
+"""Computes gradients of layers of at most 4 out channels by own vector code, in any layout of src and diff_dst.
+
+Backward data is an ordinary convolution that reads few channels, such as the first one of a network.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,18 @@ def _layer(problem: Problem) -> kernels.LayerSizes:
 
 
 def _applies(problem: Problem, env: Env) -> bool:
-    """One group of few channels, whose rows are short enough to be copied."""
+    """Whether the layer has one group and few out channels, and rows that are short enough for the kernel to copy."""
     g = problem.geometry
     return g.groups == 1 and 1 <= g.out_channels <= _MOST_CHANNELS and not kernels.stem_refusal(_layer(problem))
 
 
 def _fuses(problem: Problem, env: Env) -> bool:
-    """Whether the kernel applies the post-ops."""
+    """Whether the kernel applies the post-ops itself."""
     return chain.expresses(problem.tail, problem.result)
 
 
 def _backward_data(program: Program, problem: Problem, env: Env) -> None:
-    """Append the steps: weights packed, which a constant's are once, then the sums."""
+    """Appends the packing of the weights (run once if they are constant) and the kernel that writes diff_src."""
     src, dst, bias = problem.src, problem.dst, problem.bias
     layer, channels, codes = _layer(problem), problem.geometry.in_channels, dtypes.CODES
     weights = problem.weights.merge(0)  # the only group
@@ -55,7 +57,7 @@ def _backward_data(program: Program, problem: Problem, env: Env) -> None:
 
 
 def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
-    """Append the step that adds up the gradient and writes it where it belongs."""
+    """Appends the kernel that writes diff_weights in the layout that the weights have."""
     src, dst, codes = problem.src, problem.dst, dtypes.CODES
     weights = problem.weights.merge(0)  # the only group
     kernel = kernels.stem_gradient(
@@ -66,12 +68,12 @@ def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
 
 
 def _work(problem: Problem, env: Env) -> Counts:
-    """Sums over taps and few channels, with results side by side in vectors."""
+    """Counts products over taps and out channels, with in channels padded to whole vectors."""
     g = problem.geometry
     places = g.batch * prod(g.src)
     depth = prod(g.kernel) * g.out_channels
     results = places * padded(g.in_channels, env.lanes)
-    # results that go to planes; or all sums, which each row adds to
+    # results that are written to channels-first planes; or the sums of diff_weights, to which each row adds
     moved = places * g.in_channels if problem.src.strides[1] != 1 else 0
     added = places // max(g.src[-1], 1) * problem.weights.size
     return Counts(

@@ -1,8 +1,9 @@
-"""Own products of small blocks, channels last: the direct form (tiles of one result) or minimal filtering. Where an
-axis is dilated, positions as far apart as the taps are a layer of their own.
+"""Computes layers of any direction by own kernels, channels last: directly or by minimal filtering (Winograd).
 
 Minimal filtering (Winograd's family; Lavin and Gray 2016): a tile of m results of a filter of t taps takes m + t - 1
-products per axis instead of m * t. A phase of a transposed convolution of stride s has ceil(kernel / s) taps.
+products per axis instead of m * t. A phase of a transposed convolution of stride s has ceil(kernel / s) taps. The
+direct algorithm has tiles of one result. To tile an axis of dilation d, the layer is split into d layers without
+dilation: positions 0, d, 2 * d, ... are the first, positions 1, d + 1, ... the second.
 """
 
 from __future__ import annotations
@@ -27,54 +28,60 @@ from .views import channels_last, finish_weights, merged_weights, result_view, w
 Make = Callable[..., Any]  # makes a kernel
 Tile = Callable[[Problem], tuple[int, ...]]  # results on each axis
 
-# by the results that name an algorithm: those of its tiles for so many taps per phase; MORE: taken as several filters
+# TILES, by the number in the algorithm's name: results of a tile, by taps per phase; MORE: split into several filters
 MORE = 4
-MOST_PARTS = 16  # layers that a dilated one is taken apart into
+MOST_PARTS = 16  # most layers that a dilated one is split into
 TILES = {2: {2: 2, 3: 2, MORE: 2}, 3: {2: 3, 3: 2, MORE: 3}, 4: {2: 4, 3: 4}}
-# from so many results on not all coefficients are dyadic fractions: the error (rms) against that of direct sums is at
-# most so many times as large, where so many channels are summed
+# tiles of at least FAST results have coefficients that are no dyadic fractions: their error (rms) is at most ERROR
+# times that of direct sums, where at least FEWEST channels are summed
 FAST, ERROR, FEWEST = 4, 8, 3
-_AGAIN = 0.25  # for weights that parts of a layer read after the first
-_ON_ONE_AXIS = 0.7  # for windows and gradients that are transformed on the only axis
-_BEGUN = 200  # products that a tap of a group takes at each place on top, in the direct form with vectors of 8
+_AGAIN = 0.25  # cost factor of weights that parts of a layer after the first read again
+_ON_ONE_AXIS = 0.7  # cost factor of transforms in backward weights of 1-D layers
+_BEGUN = 200  # cost, in products, of starting a tap of a group at a position, in the direct algorithm with vectors of 8
 
 
 def taps(problem: Problem) -> tuple[int, ...]:
-    """The most taps that one output element has, per axis."""
+    """Returns for each axis the most taps that one result has: ceil(kernel / stride)."""
     g = problem.geometry
     return tuple(-(-k // s) for k, s in zip(g.kernel, g.strides, strict=True))
 
 
 def direct_tile(problem: Problem) -> tuple[int, ...]:
-    """Tiles of one result: the direct form."""
+    """Returns tiles of one result per axis, which stand for the direct algorithm."""
     return (1,) * problem.geometry.rank
 
 
 def filtering_tile(problem: Problem, results: int) -> tuple[int, ...]:
-    """Results per tile and axis of the algorithm of so many; 1 where minimal filtering does not apply."""
+    """Returns for each axis how many results a tile of "minimal filtering `results`" has.
+
+    A tile has 1 where minimal filtering does not apply to the axis, and may have fewer than `results`, see `TILES`.
+    """
     g, counts, apart = problem.geometry, taps(problem), _parts_fit(problem)
     tile = [
         TILES[results].get(min(count, MORE), 1) if (d == 1 or apart) and size > 1 else 1
         for count, d, size in zip(counts, g.dilations, g.src, strict=True)
     ]
     if len(tile) == 3 and results >= FAST:
-        # more points on three axes are more planes than the kernel has
+        # tiles of so many results on three axes need more planes than the kernel has
         tile[0] = 1
     if len(tile) == 3 and tile[0] > 1:
-        # the kernel's transform of a first axis serves alike ones only
+        # the kernel tiles a first axis only together with axes of the same tile and taps
         tile = [m if (m, t) == (tile[0], counts[0]) else 1 for m, t in zip(tile, counts, strict=True)]
     return tuple(tile)
 
 
 def rounds_little(problem: Problem) -> bool:
-    """Whether tiles of FAST results keep to ERROR: sums of one or two channels round too little themselves."""
+    """Whether tiles of `FAST` results keep to the error `ERROR`, relative to that of direct sums.
+
+    Such tiles do not where one or two channels are summed, because direct sums of so few have little error themselves.
+    """
     g = problem.geometry
     summed = {FORWARD: g.in_channels, BACKWARD_DATA: g.out_channels}.get(problem.direction)
     return summed is None or summed // g.groups >= FEWEST
 
 
 def filter_problem(problem: Problem, tile: tuple[int, ...], any_size: bool = False) -> Any:
-    """The kernel's own description of the geometry; `any_size`: weights are packed alike whatever the sizes."""
+    """Returns the geometry as own kernels take it; `any_size`: the packing of weights must not depend on sizes."""
     g = problem.geometry
     return kernels.FilterProblem(
         g.batch, g.in_channels, g.out_channels, list(g.src), list(g.dst), list(g.kernel), list(g.strides),
@@ -83,19 +90,23 @@ def filter_problem(problem: Problem, tile: tuple[int, ...], any_size: bool = Fal
 
 
 def taken(problem: Problem, tile: tuple[int, ...]) -> bool:
-    """Whether the kernels take this layer: none has an axis of more than 32767 taps, say."""
+    """Whether the kernels can compute the layer; not with more than 32767 taps on an axis, for example."""
     return not filter_problem(next(parts(problem, tile)), tile).refusal()
 
 
 def _parts_fit(problem: Problem) -> bool:
-    """Whether dilated axes may be taken apart: a few layers on the same packed weights, none of them empty."""
+    """Whether a dilated layer may be split into layers without dilation.
+
+    The strides must be 1, and the layers few and not empty. All layers then read the same packed weights, so that
+    backward weights, which writes the weights, is excluded.
+    """
     g = problem.geometry
     fits = all(d <= min(n, o) for d, n, o in zip(g.dilations, g.src, g.dst, strict=True))
     return problem.direction != BACKWARD_WEIGHTS and set(g.strides) == {1} and prod(g.dilations) <= MOST_PARTS and fits
 
 
 def parts(problem: Problem, tile: tuple[int, ...]) -> Iterator[Problem]:
-    """The layer, or where a tiled axis is dilated, a layer for each residue of its positions."""
+    """Yields the layer, or if a tiled axis is dilated, a layer without dilation for each residue of its positions."""
     g = problem.geometry
     steps = (d if m > 1 else 1 for d, m in zip(g.dilations, tile, strict=True))
     for residues in product(*map(range, steps)):
@@ -107,7 +118,10 @@ def parts(problem: Problem, tile: tuple[int, ...]) -> Iterator[Problem]:
 
 
 def _part(problem: Problem, axis: int, residue: int) -> Problem:
-    """Results whose place on an axis has this residue, by the dilation there; what they read has one residue, too."""
+    """Returns the layer of the results whose positions on an axis equal `residue` modulo the dilation d.
+
+    The positions that these results read are equal modulo d, too, so that the layer has no dilation on the axis.
+    """
     g, at = problem.geometry, axis + 2
     d, pad = g.dilations[axis], g.pads_begin[axis]
     forward = problem.direction == FORWARD
@@ -145,11 +159,11 @@ def _code(view: View) -> int:
 
 
 def packed_weights(program: Program, description: Any, problem: Problem, threads: int) -> View:
-    """Append the packing of the weights, transformed for tiles of more than one result."""
+    """Appends the packing of the weights, which transforms them for minimal filtering; returns the packed weights."""
     weights = merged_weights(program, problem.weights)
     packed = program.scratch((description.packed_size(problem.direction),), "f32")
     kernel = kernels.filter_pack(description, problem.direction, _code(weights), list(weights.strides), threads)
-    # weights of one tap are packed by alike sizes, but transposed, for the other direction
+    # both directions pack weights of one tap by the same sizes, but one of them transposed
     how = problem.direction, description.packing(problem.direction)
     recipe = ("filters", *how, weights.dtype, weights.shape, weights.strides)
     program.kernel(kernel, [weights], [packed], "transform weights", recipe=recipe)
@@ -159,14 +173,14 @@ def packed_weights(program: Program, description: Any, problem: Problem, threads
 def _run(
     program: Program, kernel: Any, reads: list[View], target: View, label: str, beside: Sequence[View] = ()
 ) -> None:
-    """`beside`: those operands whose place the result may take if the kernel allows it."""
+    """Appends a kernel with its scratch; `beside`: operands that the result may overwrite if the kernel allows it."""
     scratch = program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
     pairs = [(view, target) for view in beside if view.dtype == target.dtype] if kernel.over_operands else []
     program.kernel(kernel, reads, [scratch, target], label, in_place=pairs)
 
 
 def _build(program: Program, problem: Problem, tile: tuple[int, ...], env: Env) -> None:
-    """Append the steps of any direction."""
+    """Appends the steps of all parts of a layer, in any direction."""
     threads = env.threads
     label = f"own {problem.direction}, tile {'x'.join(map(str, tile))}"
     packed: View | None = None
@@ -175,7 +189,7 @@ def _build(program: Program, problem: Problem, tile: tuple[int, ...], env: Env) 
         if problem.direction == BACKWARD_WEIGHTS:
             backward_weights(program, part, description, threads, label, kernels.filter_backward_weights)
             continue
-        # of strides of 1, the same for all sizes
+        # several parts have strides of 1, with which the packing is the same for all sizes
         packed = packed_weights(program, description, part, threads) if packed is None else packed
         make = kernels.filter_forward if problem.direction == FORWARD else kernels.filter_backward_data
         multiply(program, part, description, packed, threads, label, make)
@@ -184,7 +198,7 @@ def _build(program: Program, problem: Problem, tile: tuple[int, ...], env: Env) 
 def multiply(
     program: Program, problem: Problem, description: Any, packed: View, threads: int, label: str, make: Make
 ) -> None:
-    """Append the kernel that multiplies an activation by packed weights, with the problem's bias and post-ops."""
+    """Appends the kernel that multiplies an activation by packed weights, with the problem's bias and post-ops."""
     read, written = ("src", "dst") if problem.direction == FORWARD else ("diff_dst", "diff_src")
     source = channels_last(program, problem.read[0], f"{read} to channels last")
     target = result_view(program, problem.result)
@@ -203,7 +217,7 @@ def multiply(
 def backward_weights(
     program: Program, problem: Problem, description: Any, threads: int, label: str, make: Make
 ) -> None:
-    """Append the steps of a kernel of backward weights."""
+    """Appends a kernel of backward weights, on channels-last copies of src and diff_dst where needed."""
     src = channels_last(program, problem.src, "src to channels last")
     diff_dst = channels_last(program, problem.dst, "diff_dst to channels last")
     weights, merged = weights_target(program, problem)
@@ -216,7 +230,7 @@ def backward_weights(
 
 
 def work(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
-    """Own products and transforms."""
+    """Counts the kernels' products and transforms, for all parts of a layer."""
     first, *others = parts(problem, tile)
     work = kernels.filter_work(
         filter_problem(first, tile), problem.direction, dtypes.CODES[problem.src.dtype],
@@ -233,13 +247,17 @@ def work(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
 
 
 def _begun(problem: Problem, env: Env) -> float:
-    """Products that the taps of narrow groups take on top of their few own."""
+    """Returns the cost, in products, of starting each tap of each group; 0 for one group, or with longer vectors."""
     g = problem.geometry
     return _BEGUN * g.batch * prod(g.src) * prod(g.kernel) * g.groups if g.groups > 1 and env.lanes == 8 else 0.0
 
 
 def _filters(results: int) -> Condition:
-    """Whether minimal filtering with these tiles is allowed and differs from that with smaller ones."""
+    """Returns the condition of "minimal filtering `results`".
+
+    The condition holds where env.algorithm allows these tiles, the kernels can compute the layer, and no algorithm of
+    fewer results has the same tiles.
+    """
 
     def applies(problem: Problem, env: Env) -> bool:
         if env.algorithm == "direct":
@@ -278,7 +296,7 @@ def _filtering(direction: str, spreads: frozenset[str], results: int) -> Algorit
     )  # fmt: skip
 
 
-# by direction: the operands whose Inf and NaN the direct form spreads, and minimal filtering
+# by direction: the operands whose Inf and NaN the direct algorithm spreads, and those that minimal filtering spreads
 _SPREADS = {
     FORWARD: (SRC | WEIGHTS, SRC | WEIGHTS),
     BACKWARD_DATA: (WEIGHTS, DST | WEIGHTS),

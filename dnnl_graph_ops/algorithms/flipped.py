@@ -1,6 +1,6 @@
-"""Algorithms of the other direction for problems of stride 1: forward as backward data, and the other way round.
+"""Computes stride-1 layers by algorithms of the other direction: forward as backward data, backward data as forward.
 
-The same sums with taps in the reverse order, channels exchanged.
+With stride 1 both directions compute the same sums if the taps are reversed on each axis, and IC and OC exchanged.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..lowering.program import Program, View
 from .algorithm import Algorithm, Condition
 
 _OTHER = {FORWARD: BACKWARD_DATA, BACKWARD_DATA: FORWARD}
-# more taps make the list of the weights' copies a burden
+# most taps: each takes a copy of its own when the weights are reversed
 _MOST_TAPS = 4096
 
 
 def flips(problem: Problem, env: Env | None = None) -> bool:
-    """Whether there is such a problem: one that pads no less than nothing."""
+    """Whether an equal problem of the other direction exists: strides are 1, and its padding would not be negative."""
     g = problem.geometry
     return (
         problem.direction in _OTHER
@@ -31,11 +31,11 @@ def flips(problem: Problem, env: Env | None = None) -> bool:
 
 
 def _turned(problem: Problem) -> Problem:
-    """The equal problem on the same weights, whose taps are yet to be turned round."""
+    """Returns the equal problem of the other direction; IC and OC of weights are exchanged, taps not yet reversed."""
     g = problem.geometry
     reach = [d * (k - 1) for d, k in zip(g.dilations, g.kernel, strict=True)]
     begins = [r - pad for r, pad in zip(reach, g.pads_begin, strict=True)]
-    # what is read behind the end, or is left over there
+    # padding at the end, or where negative, positions at the end that are left over
     ends = [o - n + pad for o, n, pad in zip(g.dst, g.src, g.pads_begin, strict=True)]
     geometry = replace(
         g,
@@ -62,7 +62,7 @@ def _exchanged(weights: View) -> View:
 
 
 def _in_reverse(program: Program, weights: View) -> View:
-    """A copy of the weights with the taps in the reverse order."""
+    """Appends a copy of the weights (G, IC/G, OC/G, kernel...) with taps reversed on each axis; returns the copy."""
     target = program.like(weights, weights.dtype)
     taps = weights.shape[3:]
     items = []
@@ -79,7 +79,7 @@ def _in_reverse(program: Program, weights: View) -> View:
 
 
 def flipped(algorithm: Algorithm, pays: Condition) -> Algorithm:
-    """An algorithm for the other direction, where that `pays`."""
+    """Returns an algorithm of the other direction that runs `algorithm` on reversed taps, if `pays` holds."""
 
     def build(program: Program, problem: Problem, env: Env) -> None:
         turned = _turned(problem)

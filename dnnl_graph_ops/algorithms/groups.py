@@ -1,4 +1,4 @@
-"""Own vector code for groups of a few channels, as many in as out, channels last."""
+"""Computes groups of few channels (as many in as out) by own vector code on channels-last activations."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .depthwise import MOST_PHASES, gather
 from .epilogues import expressed
 from .views import channels_last, result_view
 
-_WIDEST = 16  # channels of a group; wider ones are products
-_PERMUTED = 1.3  # for groups narrower than a vector
+_WIDEST = 16  # most channels of a group; wider groups are left to other algorithms
+_PERMUTED = 1.3  # cost factor of groups narrower than a vector
 
 
 def _applies(problem: Problem, env: Env) -> bool:
@@ -25,12 +25,12 @@ def _applies(problem: Problem, env: Env) -> bool:
 
 
 def _fuses(problem: Problem, env: Env) -> bool:
-    """Whether the kernels apply the post-ops: to f32, which is not rounded, where they write the result itself."""
+    """Whether the kernels apply the post-ops themselves, which they do on f32 data only."""
     return problem.dtype == problem.result.dtype == "f32" and expressed(problem, env)
 
 
 def _build(program: Program, problem: Problem, env: Env) -> None:
-    """Append the steps of a data direction, on channels-last copies where the operands are not."""
+    """Appends the steps of forward or backward data, on channels-last copies of activations that have other layouts."""
     source, result = channels_last(program, problem.read[0], "source to channels last"), problem.result
     target = result_view(program, result)
     gather(program, problem, source, target)
@@ -39,9 +39,9 @@ def _build(program: Program, problem: Problem, env: Env) -> None:
 
 
 def _work(problem: Problem, env: Env) -> Counts:
-    """Groups in vectors: as many multiplications as the definition has."""
+    """Counts as many multiplications as the definition has, and more for groups that do not fill a vector."""
     width = problem.geometry.in_channels // problem.geometry.groups
-    # groups within a vector do not fill it, and their sources are permuted
+    # groups narrower than a vector leave lanes unused, and their sources must be permuted
     waste = _PERMUTED * env.lanes / (env.lanes // width * width) if width < env.lanes else 1.0
     return Counts(
         products=problem.macs * waste,
@@ -53,7 +53,7 @@ def _work(problem: Problem, env: Env) -> Counts:
     )
 
 
-# kernels write the dtype that they read: a result that post-ops read is not rounded
+# kernels write the dtype that they read, so they convert without post-ops only: post-ops need results not yet rounded
 ALGORITHMS = tuple(
     Algorithm(
         "own groups", direction, "groups", _applies, _work, _build, NOTHING,

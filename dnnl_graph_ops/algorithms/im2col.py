@@ -1,4 +1,4 @@
-"""im2col and GEMM + col2im: one product with the columns of dst, gathered before it or added up after it."""
+"""Computes layers as one GEMM with the columns of dst: im2col before it (backward), or col2im after it (forward)."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .depthwise import MOST_PHASES
 from .epilogues import by_library_without_operands, expressed, fused, labelled
 from .matrices import Gemm, Multiply, by_own_code, dense, matrix, merged, plain, positions, single
 
-# rows so many elements apart, or a multiple of it, would share few sets of a cache
+# rows at a distance of a multiple of so many elements would share few sets of a cache
 _SAME_SETS = 1024
-_MOST_CACHED = 6 << 20  # columns, in elements; more do not stay in the caches
-_ROWS_ACROSS = 8  # of own products whose other factor is multiplied as it lies
+_MOST_CACHED = 6 << 20  # elements of columns that stay in the caches
+_ROWS_ACROSS = 8  # most columns (OC * taps) for which an own GEMM of backward weights does not transpose src
 
 
 def summed(problem: Problem, env: Env) -> bool:
-    """One group, and strides that own code adds up or gathers."""
+    """Whether the problem has one group, and strides that the im2col and col2im kernels take."""
     return max(problem.geometry.strides) <= MOST_PHASES and single(problem, env)
 
 
 def _gathers_rows(problem: Problem) -> bool:
-    """Whether the weights are to change places so that columns can be gathered in whole rows of dst.
+    """Whether to make OC the weights' fastest axis by a copy: im2col then copies all channels of a position at once.
 
-    That needs channels last, and pays where the columns outweigh the weights.
+    The copy needs a channels-last dst, and saves time if the columns have more than twice the elements of the weights.
     """
     g, dst = problem.geometry, problem.dst
     columns = g.batch * prod(g.src) * prod(g.kernel) * g.out_channels
@@ -41,12 +41,15 @@ def _gathers_rows(problem: Problem) -> bool:
 
 
 def _channels_fastest(weights: View) -> tuple[int, ...]:
-    """(G, IC, OC, kernel...) with OC last in memory."""
+    """Returns the axes of weights (G, IC, OC, kernel...) from slowest to fastest if OC is the fastest."""
     return (0, 1, *range(3, weights.ndim), 2)
 
 
 def _arranged(program: Program, problem: Problem) -> tuple[View, tuple[int, ...]]:
-    """Weights as (IC, the rest in memory's order), and that order as axes of (OC, kernel)."""
+    """Returns the weights as a matrix (IC, OC * taps), and the order of its columns as axes of (OC, kernel...).
+
+    Appends a copy of the weights that makes OC the fastest axis if `_gathers_rows`.
+    """
     weights = problem.weights
     if _gathers_rows(problem):
         weights = program.copied(weights, weights.dtype, _channels_fastest(weights), "weights to (IC, kernel, OC)")
@@ -54,8 +57,11 @@ def _arranged(program: Program, problem: Problem) -> tuple[View, tuple[int, ...]
 
 
 def column_strides(problem: Problem, order: Sequence[int], rows: Sequence[int], unit: int) -> list[int]:
-    """Strides of columns (N, src..., kernel..., OC): of `rows` (N, src...), and of the rest `unit` times those that it
-    has densely in the given order of (OC, kernel...)."""
+    """Returns strides of columns with the axes (N, src..., kernel..., OC).
+
+    `rows` are the strides of (N, src...). The other axes lie densely in `order`, a permutation of (OC, kernel...),
+    slowest first, with `unit` elements from one column to the next.
+    """
     sizes = (problem.geometry.out_channels, *problem.geometry.kernel)
     inner = [0] * len(sizes)
     for axis, stride in zip(order, dense_strides([sizes[a] for a in order]), strict=True):
@@ -64,7 +70,7 @@ def column_strides(problem: Problem, order: Sequence[int], rows: Sequence[int], 
 
 
 def _columns(program: Program, problem: Problem, order: Sequence[int], dtype: str) -> tuple[View, list[int]]:
-    """Room for columns as a matrix (N * src positions, OC * kernel in some order), and their strides."""
+    """Allocates columns (N * src positions, OC * taps in `order`); returns this matrix and its `column_strides`."""
     g = problem.geometry
     width = g.out_channels * prod(g.kernel)
     distance = width + 16 * (width % _SAME_SETS == 0)
@@ -79,14 +85,14 @@ def _layer(problem: Problem) -> kernels.LayerSizes:
 
 
 def one_tap(problem: Problem) -> bool:
-    """Whether every position of dst is seen from the same one of src alone."""
+    """Whether the kernel has a single tap, stride 1 and no padding, so that dst itself is the matrix of columns."""
     g = problem.geometry
     pointwise = all(k == s == 1 for k, s in zip(g.kernel, g.strides, strict=True))
     return pointwise and g.src == g.dst and not any(g.pads_begin)
 
 
 def _gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
-    """diff_dst as (N * src positions, OC * kernel in some order): what every source position sees of it."""
+    """Returns im2col of diff_dst as a matrix (N * src positions, OC * taps in `order`), and appends its steps."""
     diff_dst = problem.dst
     if one_tap(problem):
         return positions(program, diff_dst, "diff_dst to channels last")
@@ -96,7 +102,7 @@ def _gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
 
 
 def gather(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
-    """Append the im2col of diff_dst to `columns`, whose axes (N, src..., kernel..., OC) have these strides."""
+    """Appends im2col of diff_dst into `columns`, whose axes (N, src..., kernel..., OC) have these strides."""
     diff_dst = problem.dst
     code = dtypes.CODES[diff_dst.dtype]
     kernel = kernels.im2col(_layer(problem), code, list(diff_dst.strides), code, strides)
@@ -104,7 +110,7 @@ def gather(program: Program, problem: Problem, columns: View, strides: list[int]
 
 
 def _backward_data(program: Program, problem: Problem, multiply: Multiply) -> None:
-    """diff_src = im2col(diff_dst) times the plain weights."""
+    """Appends diff_src (N * positions, IC) = im2col of diff_dst (N * positions, OC * taps) times weights transposed."""
     weights, order = _arranged(program, problem)
     columns = _gathered(program, problem, order)
     target, back = _diff_src(program, problem.src)
@@ -115,7 +121,7 @@ def _backward_data(program: Program, problem: Problem, multiply: Multiply) -> No
 
 
 def _backward_data_fuses(problem: Problem, env: Env, own: bool) -> bool:
-    """Whether the product takes the post-ops of `_backward_data`; own code does not where it writes results across."""
+    """Whether the GEMM applies the post-ops; own kernels do only if they write diff_src channels last."""
     if not own:
         return by_library_without_operands(problem, env)
     target = _as_positions(problem.src)
@@ -123,7 +129,7 @@ def _backward_data_fuses(problem: Problem, env: Env, own: bool) -> bool:
 
 
 def _whole_rows(problem: Problem, env: Env) -> bool:
-    """Whether own code can read the weights of an in channel as one row."""
+    """Whether an own kernel can read the weights (OC * taps) of each in channel as one contiguous row."""
     if not summed(problem, env):
         return False
     weights, _ = matrix(problem.weights)
@@ -131,7 +137,10 @@ def _whole_rows(problem: Problem, env: Env) -> bool:
 
 
 def _diff_src(program: Program, diff_src: View) -> tuple[View, View | None]:
-    """Where (N * positions, IC) goes; scratch, and the same as diff_src's axes, if diff_src's strides forbid it."""
+    """Returns the matrix (N * positions, IC) for the GEMM to write: a view of diff_src, and None, if strides allow it.
+
+    Otherwise the matrix is scratch, and the second result is this scratch with diff_src's axes, to be copied there.
+    """
     last = diff_src.ndim - 1
     target = _as_positions(diff_src)
     if target is not None:
@@ -141,13 +150,13 @@ def _diff_src(program: Program, diff_src: View) -> tuple[View, View | None]:
 
 
 def _as_positions(diff_src: View) -> View | None:
-    """(N * positions, IC), one of which is contiguous."""
+    """Returns diff_src as a matrix (N * positions, IC) with contiguous rows or columns; None if strides forbid it."""
     matrix = merged(diff_src.permute((0, *range(2, diff_src.ndim), 1)), diff_src.ndim - 1)
     return matrix if matrix is not None and 1 in matrix.strides else None
 
 
 def _backward_weights(program: Program, problem: Problem, multiply: Multiply) -> None:
-    """diff_weights = src transposed times im2col(diff_dst)."""
+    """Appends diff_weights (IC, OC * taps) = src transposed times im2col of diff_dst (N * positions, OC * taps)."""
 
     def write(target: View, order: Sequence[int]) -> None:
         columns = _gathered(program, problem, order)
@@ -160,7 +169,11 @@ def _backward_weights(program: Program, problem: Problem, multiply: Multiply) ->
 def write_gradient(
     program: Program, problem: Problem, write: Callable[[View, tuple[int, ...]], None], by_rows: bool = False
 ) -> None:
-    """`write` fills (IC, the rest in an order of (OC, kernel)); `by_rows`: that order has OC last."""
+    """Calls `write` with a matrix (IC, OC * taps) to fill and the order of its columns, as axes of (OC, kernel...).
+
+    The matrix lies in the weights' own memory if possible, else in scratch that is copied to the weights. `by_rows`: OC
+    is the fastest axis of the columns.
+    """
     result = problem.weights
     if by_rows:
         result = program.scratch(result.shape, result.dtype, _channels_fastest(result))
@@ -174,7 +187,7 @@ def write_gradient(
 
 
 def _forward(program: Program, problem: Problem, multiply: Multiply) -> None:
-    """dst is the overlap-add of src times the plain weights."""
+    """Appends columns (N * positions, OC * taps) = src (N * positions, IC) times weights, and their col2im to dst."""
     weights, order = _arranged(program, problem)
     src = positions(program, problem.src, "src to channels last", as_it_is=multiply is by_own_code)
     columns, strides = _columns(program, problem, order, "f32")
@@ -183,7 +196,7 @@ def _forward(program: Program, problem: Problem, multiply: Multiply) -> None:
 
 
 def add_up(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
-    """Columns, and the bias, to their sums, and post-ops on them."""
+    """Appends col2im: dst = bias + the sums of `columns`, then the post-ops. `strides` are the columns' own."""
     bias, dst = problem.bias, problem.dst
     after = fused(program, problem.tail, dst)
     kernel = kernels.overlap_add(
@@ -195,20 +208,20 @@ def add_up(program: Program, problem: Problem, columns: View, strides: list[int]
 
 
 def _forward_fuses(problem: Problem, env: Env) -> bool:
-    """Whether own code takes the post-ops of `_forward`."""
+    """Whether the col2im kernel applies the post-ops."""
     dst = problem.dst
     return kernels.overlap_add_takes_tail(dst.shape[1], list(dst.strides)) and expressed(problem, env)
 
 
 def work(problem: Problem, env: Env) -> Counts:
-    """One MatMul with the columns of dst, which are gathered before it or added up after it."""
+    """Counts the work of one GEMM with the columns of dst, and of im2col before or col2im after it."""
     ic, oc = channels(problem)
     g = problem.geometry
     places = g.batch * prod(g.src) * prod(g.kernel)
-    # src of a gradient is put across, but not for few columns by own products
+    # backward weights transposes src, except in own kernels for few columns
     own = problem.dtype != "f32" and env.compute_dtype(problem.dtype) == "f32"
     across = not (own and problem.direction == BACKWARD_WEIGHTS and prod(g.kernel) * oc <= _ROWS_ACROSS)
-    # to memory and back
+    # columns that exceed the caches are written to memory and read again
     beyond = 8 * places * oc if places * oc > _MOST_CACHED and not one_tap(problem) else 0
     return Counts(
         products=places * oc * padded(ic, env.lanes),
@@ -222,7 +235,7 @@ def work(problem: Problem, env: Env) -> Counts:
 
 
 def _rows_work(problem: Problem, env: Env) -> Counts:
-    """`work` with own products on weights as they are, which many rows transpose on the way."""
+    """Counts `work` for an own kernel that reads weights unpacked, and transposes them if there are many rows."""
     g = problem.geometry
     ic, oc = channels(problem)
     own = kernels.row_product_work(g.batch * prod(g.src), ic, oc * prod(g.kernel), env.vectors)

@@ -1,4 +1,4 @@
-"""im2col image by image: one product for each image, whose activations are channels first and stay it."""
+"""Computes layers as one GEMM per image with im2col or col2im, on channels-first activations as they are."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from .algorithm import NOTHING, SRC, WEIGHTS, never
 from .im2col import add_up, column_strides, gather, one_tap, summed, write_gradient
 from .matrices import Gemm, Multiply, by_own_code, merged, plain, transposed
 
-# of one image: so few rows of results, or channels that are summed, a MatMul multiplies slowly
+# in a GEMM of one image: rows, or summed channels, so few that the library's MatMul is slow
 _FEW_ROWS, _FEW_SUMMED = 4, range(2, 9)
-_SCATTERED = 2.0  # for columns of images that are gathered
-# for columns of images that are added up: runs to begin a line of dst, and each row of columns that it takes; values to
-# write an element between those of other phases
+_SCATTERED = 2.0  # cost factor of a GEMM per image with im2col
+# col2im per image: runs for each line of dst, and for each row of columns that is added to a line; values for each
+# element that is written between those of other phases
 _LINE, _LINE_OF_TAP, _PHASES_IN_TURN = 100, 30, 2
-_IN_F32 = 1.25  # for products in f32, of those in bf16
+_IN_F32 = 1.25  # cost of products in f32 over that of products in bf16
 
 
 def _applies(problem: Problem, env: Env) -> bool:
-    """Channels first, where src is a matrix of channels against positions for each image."""
+    """Whether activations are channels first, and each image of src is a matrix (IC, positions)."""
     return summed(problem, env) and channels_apart(problem) and _pixels(problem.src) is not None
 
 
 def _pixels(view: View) -> View | None:
-    """An activation as (N, C, positions) if its positions follow each other."""
+    """Returns an activation (N, C, spatial...) as (N, C, positions); None where its positions are not contiguous."""
     pixels = merged(view, view.ndim - 2, 2)
     return pixels if pixels is not None and pixels.strides[2] == 1 else None
 
 
 def _images(view: View) -> View:
-    """`_pixels` of a view that has them."""
+    """Returns `_pixels` of a view; raises RuntimeError where its positions are not contiguous."""
     pixels = _pixels(view)
     if pixels is None:
         raise RuntimeError(f"the positions of {view.shape} with strides {view.strides} do not follow each other")
@@ -46,18 +46,18 @@ def _images(view: View) -> View:
 
 
 def _is_thin(problem: Problem, env: Env) -> bool:
-    """Whether own products of images are faster than the library's."""
+    """Whether a GEMM of one image has so few rows or summed channels that own kernels are faster than the library."""
     count = problem.geometry.in_channels
     return {FORWARD: count in _FEW_SUMMED, BACKWARD_DATA: count <= _FEW_ROWS}.get(problem.direction, False)
 
 
 def _dst_is_columns(problem: Problem) -> bool:
-    """Whether the columns of an image are dst's image itself."""
+    """Whether an image of dst is itself its matrix of columns (OC, positions), because the kernel has one tap."""
     return one_tap(problem) and _pixels(problem.dst) is not None
 
 
 def _image_columns(program: Program, problem: Problem, order: Sequence[int], dtype: str) -> tuple[View, list[int]]:
-    """The same for each image, positions fastest: (N, OC * kernel in some order, src positions)."""
+    """Allocates columns (N, OC * taps in `order`, src positions); returns the view and its `column_strides`."""
     g = problem.geometry
     places = prod(g.src)
     room = program.scratch((g.batch, g.out_channels * prod(g.kernel), places), dtype)
@@ -65,7 +65,10 @@ def _image_columns(program: Program, problem: Problem, order: Sequence[int], dty
 
 
 def _forward(program: Program, problem: Problem, multiply: Multiply) -> None:
-    """dst of an image is the overlap-add of the weights, transposed, times src."""
+    """Appends columns (OC * taps, positions) = weights (OC * taps, IC) times src (IC, positions) per image, and col2im.
+
+    If the kernel has one tap, the GEMM writes dst itself.
+    """
     weights, order = plain(program, problem.weights)
     left, src = weights.permute((1, 0)).insert(0), _images(problem.src)
     alone, own = _dst_is_columns(problem), multiply is by_own_code
@@ -74,7 +77,7 @@ def _forward(program: Program, problem: Problem, multiply: Multiply) -> None:
         multiply(program, Gemm(left, src, columns))
         add_up(program, problem, columns, strides)
     elif own:
-        # transposed, the bias is one of the columns
+        # transposed, the columns are channels, as the bias of a GEMM needs
         multiply(program, Gemm(transposed(src), transposed(left), transposed(_images(problem.dst)), problem.bias))
     elif problem.bias is None:
         multiply(program, Gemm(left, src, _images(problem.dst)))
@@ -85,7 +88,7 @@ def _forward(program: Program, problem: Problem, multiply: Multiply) -> None:
 
 
 def _gathered_images(program: Program, problem: Problem, order: Sequence[int]) -> View:
-    """diff_dst as (N, OC * kernel in some order, src positions): all taps that each source position meets."""
+    """Returns im2col of diff_dst (N, OC * taps in `order`, src positions), and appends its step."""
     if _dst_is_columns(problem):
         return _images(problem.dst)
     columns, strides = _image_columns(program, problem, order, problem.dst.dtype)
@@ -94,14 +97,14 @@ def _gathered_images(program: Program, problem: Problem, order: Sequence[int]) -
 
 
 def _backward_data(program: Program, problem: Problem, multiply: Multiply) -> None:
-    """diff_src of an image is the weights times what its positions see of diff_dst."""
+    """Appends diff_src (IC, positions) = weights (IC, OC * taps) times im2col of diff_dst per image."""
     weights, order = plain(program, problem.weights)
     columns = _gathered_images(program, problem, order)
     multiply(program, Gemm(weights.insert(0), columns, _images(problem.src)))
 
 
 def _backward_weights(program: Program, problem: Problem, multiply: Multiply) -> None:
-    """diff_weights are rows of src times rows of what its positions see of diff_dst, summed over all images."""
+    """Appends diff_weights (IC, OC * taps): src times transposed im2col of diff_dst, summed over all positions."""
 
     def write(target: View, order: tuple[int, ...]) -> None:
         columns = _gathered_images(program, problem, order)
@@ -111,16 +114,16 @@ def _backward_weights(program: Program, problem: Problem, multiply: Multiply) ->
 
 
 def _work(problem: Problem, env: Env) -> Counts:
-    """`im2col.work` of images that are channels first and stay it."""
+    """Counts `im2col.work` with one GEMM per image, and without the copies to channels last."""
     counts = im2col.work(problem, env)
     ic, oc = channels(problem)
     g = problem.geometry
     # a product for each image, with its positions as columns
     places = g.batch * padded(prod(g.src), 2 * env.lanes) * prod(g.kernel)
-    alone = _dst_is_columns(problem)  # an image of dst is the product itself
+    alone = _dst_is_columns(problem)  # the GEMM reads or writes dst itself
     scattered = 1.0 if alone or problem.direction == FORWARD else _SCATTERED
     lines, apart = (0, 0) if alone or problem.direction != FORWARD else _added_up(problem)
-    # own products are of f32, the constants those of the library's in bf16 where it has such
+    # the GEMM is an own one in f32, but the constants are those of the library in bf16 where it has such kernels
     slower = _IN_F32 if problem.direction == BACKWARD_DATA and env.compute_dtype(problem.dtype) != "f32" else 1.0
     return counts._replace(
         products=places * oc * ic * scattered * slower,
@@ -132,7 +135,7 @@ def _work(problem: Problem, env: Env) -> Counts:
 
 
 def _added_up(problem: Problem) -> tuple[float, float]:
-    """Runs and values that adding up columns of images takes: of lines of dst, and of phases beside each other."""
+    """Returns the runs and values of col2im per image: runs for lines of dst, values for strided writes of phases."""
     g, (_, oc) = problem.geometry, channels(problem)
     lines, rows = prod(g.dst[:-1]), prod(g.src[:-1]) * prod(g.kernel)
     apart = problem.dst.size if g.strides[-1] > 1 else 0
@@ -140,7 +143,7 @@ def _added_up(problem: Problem) -> tuple[float, float]:
 
 
 def _rows_work(problem: Problem, env: Env) -> Counts:
-    """`im2col.work` of own products on images: the gradient of the weights."""
+    """Counts the work of backward weights by own GEMMs of images, and of im2col."""
     ic, oc = channels(problem)
     g = problem.geometry
     taps, places = prod(g.kernel), g.batch * prod(g.src)

@@ -1,4 +1,4 @@
-"""From a problem to steps: empty cases, the compute dtype, the choice of an algorithm."""
+"""Appends the steps of a problem: handles empty tensors, chooses the dtype to compute in and the algorithm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from .table import Ranked
 
 @dataclass
 class Decision:
-    """The algorithm that was chosen, and all that were weighed with estimated or measured seconds; for explain()."""
+    """Records how a problem was lowered, for explain(): the algorithm's name and the dtype that it computes in.
+
+    `candidates`: the algorithms that were compared, with estimated or, if `measured`, with measured seconds.
+    """
 
     formulation: str
     compute: str
@@ -27,12 +30,15 @@ class Decision:
     measured: bool = False
 
 
-# None: it was not measured
+# measures the candidates; returns them with measured seconds, the best first, or None if it measures nothing
 Chooser = Callable[[Problem, Env, Ranked], Ranked | None]
 
 
 def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None = None) -> Decision:
-    """Append the steps that solve `problem`."""
+    """Appends the steps that compute `problem` to `program`, by the cheapest algorithm; returns the decision.
+
+    `choose` may return another ranking from measured times, except with tune="off".
+    """
     if problem.result.size == 0:
         return Decision("nothing to do", problem.dtype)
     problem = with_own_bias(problem)
@@ -41,7 +47,7 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
         return Decision("empty sum", problem.dtype)
     ranking = nonfinite.obeying(ranked(problem, env), problem, env)
     if env.tune == "off":
-        # nearest to the literal op, which the caller could not use as it is
+        # first the algorithms nearest to the library's op on the tensors as they are, which the caller could not use
         ranking.sort(key=lambda item: not item[0].literal)
     measured = choose(problem, env, ranking) if choose is not None and env.tune != "off" else None
     ranking = measured or ranking
@@ -52,7 +58,10 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
 
 
 def with_own_bias(problem: Problem) -> Problem:
-    """A BiasAdd right behind the head as the head's bias."""
+    """Returns the problem with a BiasAdd that is its first post-op as the bias of the convolution itself.
+
+    The problem is returned unchanged if it has a bias, or if another post-op reads the convolution's result too.
+    """
     first = problem.tail[0] if problem.tail else None
     if problem.bias is not None or first is None or first.kind != "BiasAdd" or first.operands[0] != 0:
         return problem
@@ -66,7 +75,11 @@ def with_own_bias(problem: Problem) -> Problem:
 
 
 def build(program: Program, problem: Problem, algorithm: Algorithm, env: Env) -> None:
-    """Append one algorithm, and where an operand might spread Inf or NaN there, what runs in its place then."""
+    """Appends to `program` the steps that compute `problem` with `algorithm`.
+
+    If the algorithm could spread an operand's Inf or NaN to results that do not depend on it, a run-time scan of the
+    operands is appended as well, and an algorithm that spreads none, which runs instead where the scan finds any.
+    """
     views = nonfinite.guarded(algorithm, problem, env)
     if not views:
         _build(program, problem, algorithm, env)
@@ -79,10 +92,10 @@ def build(program: Program, problem: Problem, algorithm: Algorithm, env: Env) ->
 
 
 def _build(program: Program, problem: Problem, algorithm: Algorithm, env: Env) -> None:
-    """Append one algorithm; where the library lacks kernels for the dtype, in f32 and converted at the edges."""
+    """Appends the steps of one algorithm, on f32 copies of the operands if the library lacks kernels of the dtype."""
     compute = algorithm.compute_dtype(problem, env)
     if problem.bias is not None:
-        # own code reads no strides of it
+        # own kernels read a contiguous bias only
         problem = problem.with_views(bias=program.in_a_row(problem.bias))
     if compute == problem.dtype or algorithm.converts(problem, env):
         _with_rest(program, problem, algorithm, env)
@@ -93,7 +106,7 @@ def _build(program: Program, problem: Problem, algorithm: Algorithm, env: Env) -
 
 
 def _with_rest(program: Program, problem: Problem, algorithm: Algorithm, env: Env) -> None:
-    """The algorithm, and behind it a bias and post-ops that it leaves to others."""
+    """Appends the steps of the algorithm, then steps for the bias and post-ops that its `build` does not compute."""
     bias, tail = problem.bias, problem.tail
     if algorithm.finishes(problem, env):
         algorithm.build(program, problem, env)
@@ -107,13 +120,13 @@ def _with_rest(program: Program, problem: Problem, algorithm: Algorithm, env: En
 
 
 def _apply(program: Program, source: View, tail: post.Tail, dst: View, env: Env) -> None:
-    """Post-ops as a step of their own, by own code where they are not to be the library's."""
+    """Appends the post-ops as separate steps from `source` to `dst`: own kernels where allowed, else the library's."""
     if not (env.prefers_own and chain.apply(program, source, tail, dst, "post-ops")):
         post.apply(program, source, tail, dst)
 
 
 def _converted(program: Program, problem: Problem, compute: str) -> tuple[Problem, View]:
-    """The same problem on copies in the compute dtype, and the view that its result lands in."""
+    """Returns the problem on copies in dtype `compute`, and the new result, which the caller copies to the old one."""
 
     def take(view: View) -> View:
         return program.converted(view, compute, f"{view.dtype} to {compute}")
@@ -128,12 +141,12 @@ def _converted(program: Program, problem: Problem, compute: str) -> tuple[Proble
 
 
 def _sums_nothing(problem: Problem) -> bool:
-    """Whether every sum of the definition is empty: a batch, channel or spatial size of zero on the input side."""
+    """Whether every result is an empty sum: an operand has no elements, or no tap reaches dst."""
     return any(view.size == 0 for view in problem.read) or _untouched(problem)
 
 
 def _untouched(problem: Problem) -> bool:
-    """Whether on some axis no tap reaches dst, because pads_begin crops all of the plain result."""
+    """Whether no tap reaches dst, because pads_begin crops all rows that taps reach on some axis."""
     g = problem.geometry
     return any(o - max(op - pe, 0) <= 0 for o, op, pe in zip(g.dst, g.output_padding, g.pads_end, strict=True))
 

@@ -1,6 +1,6 @@
-"""Algorithms around one product of matrices: the library's or own, on activations and weights as matrices.
+"""Builds algorithms around one GEMM, by the library or an own kernel, on activations and weights viewed as matrices.
 
-Weights are read or written as they are whenever their memory is a matrix of in channels against the rest.
+Weights are read or written without a copy where their strides allow a view as a matrix (IC, OC * taps).
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from .epilogues import fused, labelled
 
 
 def single(problem: Problem, env: Env) -> bool:
-    """One group; everything else is a matter of gathering."""
+    """Whether the problem has one group, which is all that the algorithms of im2col need."""
     return problem.geometry.groups == 1
 
 
 class Gemm(NamedTuple):
-    """The product of two matrices, or of those of each image, with a bias of its columns and post-ops.
+    """Describes result = a times b + bias, followed by the post-ops `tail`.
 
-    `dst` is the result with the axes (N, C, spatial...), which post-ops need.
+    Factors and result are matrices, or have a first axis of images, with a matrix each. `bias` has an element for each
+    column. `dst`: the result with the axes (N, C, spatial...), from which own kernels read how post-ops apply.
     """
 
     a: View
@@ -42,18 +43,21 @@ Multiply = Callable[[Program, Gemm], None]
 
 
 def by_library(program: Program, p: Gemm) -> None:
-    """Append a MatMul."""
+    """Appends the GEMM as a MatMul of the library, with the post-ops fused."""
     inputs = (p.a, p.b) if p.bias is None else (p.a, p.b, p.bias)
     program.native(post.fused(lambda output: NativeOp("MatMul", {}, inputs, (output,)), p.tail, p.result), "MatMul")
 
 
 def transposed(view: View) -> View:
-    """Of matrices, the last two axes exchanged."""
+    """Returns the view with the last two axes exchanged: matrices, or a matrix for each image."""
     return view.permute((*range(view.ndim - 2), view.ndim - 1, view.ndim - 2))
 
 
 def by_own_code(program: Program, p: Gemm) -> None:
-    """Factors of any dtype as they lie, sums in f32 that are rounded once; a matrix as result sums the images."""
+    """Appends the GEMM as an own kernel: factors of any dtype and strides, sums in f32 that are rounded once.
+
+    If the factors have several images and the result is one matrix, the products of all images are added up.
+    """
     left, right = (view if view.ndim == 3 else view.insert(0) for view in (p.a, transposed(p.b)))
     images = max(left.shape[0], right.shape[0])
     factors = [(dtypes.CODES[v.dtype], [v.strides[0] * (v.shape[0] > 1), *v.strides[1:]]) for v in (left, right)]
@@ -75,7 +79,7 @@ def by_own_code(program: Program, p: Gemm) -> None:
 
 
 def merged(view: View, axes: int, start: int = 0) -> View | None:
-    """So many neighbouring axes as one, or None where the strides forbid it."""
+    """Returns the view with `axes` neighbouring axes from `start` on merged into one; None if strides forbid it."""
     for _ in range(axes - 1):
         if not view.can_merge(start):
             return None
@@ -84,7 +88,7 @@ def merged(view: View, axes: int, start: int = 0) -> View | None:
 
 
 def dense(view: View, axes: int, start: int = 0) -> View:
-    """`merged` of a view that is known to be dense."""
+    """Returns `merged` of a view whose strides are known to allow it; raises RuntimeError where they do not."""
     matrix = merged(view, axes, start)
     if matrix is None:
         raise RuntimeError(f"{view.shape} with strides {view.strides} does not merge")
@@ -92,7 +96,10 @@ def dense(view: View, axes: int, start: int = 0) -> View:
 
 
 def positions(program: Program, view: View, label: str, as_it_is: bool = False) -> View:
-    """An activation as (N * positions, C), channels last unless `as_it_is`: a matrix that is read transposed."""
+    """Returns an activation (N, C, spatial...) as a matrix (N * positions, C): a view if strides allow it, else a copy.
+
+    The rows are contiguous (channels last). With `as_it_is` the columns may be instead: own kernels read both.
+    """
     order = (0, *range(2, view.ndim), 1)
     matrix = merged(view.permute(order), view.ndim - 1)
     if matrix is not None and (matrix.strides[1] == 1 or matrix.shape[1] == 1 or (as_it_is and matrix.strides[0] == 1)):
@@ -101,7 +108,11 @@ def positions(program: Program, view: View, label: str, as_it_is: bool = False) 
 
 
 def matrix(weights: View) -> tuple[View | None, tuple[int, ...]]:
-    """Weights as (IC, the rest in memory's order) if their strides allow it, and that order as axes of (OC, kernel)."""
+    """Returns weights (1, IC, OC, kernel...) as a matrix (IC, OC * taps), and the memory order of its columns.
+
+    The order lists axes of (OC, kernel...), slowest first: (1, 2, 0) if OC is faster than the axes of a 2-D kernel. The
+    matrix is None where strides forbid such a view.
+    """
     plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
     order = tuple(a for a in order_of(plain) if a != 0)
     matrix = merged(plain.permute((0, *order)), len(order), 1)
@@ -109,7 +120,7 @@ def matrix(weights: View) -> tuple[View | None, tuple[int, ...]]:
 
 
 def plain(program: Program, weights: View) -> tuple[View, tuple[int, ...]]:
-    """`matrix`, by a copy where it must be."""
+    """Returns `matrix` of the weights, or of a dense copy where the weights have no such view."""
     found, order = matrix(weights)
     if found is not None and 1 in found.strides:
         return found, order
@@ -133,10 +144,10 @@ def algorithm(
     fuses: Callable[[Problem, Env, bool], bool] = lambda problem, env, own: not problem.tail,
     own_pays: Condition = never,
 ) -> Algorithm:
-    """An algorithm around one product: of the library where it has one in the dtype, else own, which reads any dtype.
+    """Returns an algorithm around one GEMM: the library's if it has one of the dtype, else an own kernel of any dtype.
 
-    `f32_only`: the steps around the library's product know no other dtype. `fuses` is told whether it is own.
-    `own_pays`: own products are faster. Without `op` all are own.
+    `build` and `fuses` are told which of the two runs. `f32_only`: the steps around the library's GEMM take only f32,
+    so other dtypes use the own kernel. `own_pays`: whether the own kernel is faster. Without `op` all are own kernels.
     """
 
     def own(problem: Problem, env: Env) -> bool:

@@ -1,4 +1,4 @@
-"""The definition in NumPy: one tap at a time, on the positions that it meets. Slow; for values that are not finite."""
+"""Computes the definition in NumPy, tap by tap. Slow: it runs where other algorithms would spread an Inf or NaN."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Slices = tuple[slice, ...]
 
 
 def _build(program: Program, problem: Problem, env: Env) -> None:
-    """Append the step, and what converts and comes behind it."""
+    """Appends the NumPy step on f32 copies of the operands, then the bias, post-ops and conversion of its result."""
     operands = [program.converted(view, "f32") for view in problem.read]
     sums = program.like(problem.result, "f32")
     program.host(partial(_SUMS[problem.direction], problem.geometry), operands, [sums], f"{_NAME} (NumPy)")
@@ -36,7 +36,7 @@ def _build(program: Program, problem: Problem, env: Env) -> None:
 
 
 def _taps(g: Sizes) -> Iterator[tuple[tuple[int, ...], Slices, Slices]]:
-    """Each tap with the positions of src that it takes to dst, and where they come to lie there."""
+    """Yields each tap that reaches dst, with the slices of src that it reads and the slices of dst that it adds to."""
     for tap in product(*map(range, g.kernel)):
         axes = zip(tap, g.src, g.dst, g.strides, g.dilations, g.pads_begin, strict=True)
         pairs = [pair for pair in (_meeting(*axis) for axis in axes) if pair]
@@ -55,17 +55,17 @@ def _meeting(k: int, src: int, dst: int, stride: int, dilation: int, pad: int) -
 
 
 def _last(index: Sequence[int] | Slices) -> Any:
-    """An index of the last axes."""
+    """Returns an index of an array's last axes; all elements of the axes before are taken."""
     return (..., *index)
 
 
 def _grouped(array: Array, groups: int) -> Array:
-    """(N, C, spatial...) as (N, G, C/G, spatial...)."""
+    """Reshapes (N, C, spatial...) to (N, G, C/G, spatial...)."""
     return array.reshape(array.shape[0], groups, -1, *array.shape[2:])
 
 
 def _flat(array: Array) -> Array:
-    """(N, G, C, spatial...) as (N, G, C, positions)."""
+    """Reshapes (N, G, C, spatial...) to (N, G, C, positions)."""
     return array.reshape(*array.shape[:3], -1)
 
 
@@ -118,7 +118,7 @@ _PRODUCT = 1e-9  # seconds, roughly
 
 
 def seconds(problem: Problem) -> float:
-    """A guess that is far above the estimates of all others."""
+    """Returns a rough estimate in seconds, far above the estimates of all other algorithms."""
     return problem.macs * _PRODUCT
 
 

@@ -1,4 +1,4 @@
-"""Own products of bf16 by instructions that multiply pairs of them and sum in f32: the direct form, rounded once."""
+"""Computes bf16 layers by the direct algorithm, in own kernels of AVX-512 BF16 or AMX: sums in f32, rounded once."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .algorithm import SRC, WEIGHTS, Algorithm, always
 from .epilogues import expressed
 from .views import merged_weights
 
-_FEWEST = 16  # channels of a group: of fewer, most of a unit would be zeros
-_HALF = 16  # channels that products pack together
-_TILE_DEPTH = 32  # of products by tiles
-_MOST_TOGETHER, _ALONE = 128, 10.0  # taps of weights that are packed together; how much longer one by one takes
+_FEWEST = 16  # fewest channels of a group; with fewer, a k-block would be mostly zeros
+_HALF = 16  # channels are padded to a multiple of this
+_TILE_DEPTH = 32  # channels that one AMX tile sums
+_MOST_TOGETHER, _ALONE = 128, 10.0  # most taps that are packed together; cost factor of packing them one by one
 
 
 def _applies(problem: Problem, env: Env) -> bool:
-    """Whether there are such instructions for a problem in bf16, and its channels fill them."""
+    """Whether the CPU has AVX-512 BF16 or AMX, and the layer is in bf16 with enough channels in each group."""
     g = problem.geometry
     read = problem.src if problem.direction == BACKWARD_WEIGHTS else problem.weights
     if not problem.dtype == read.dtype == "bf16" or min(g.in_channels, g.out_channels) // g.groups < _FEWEST:
@@ -33,7 +33,7 @@ def _applies(problem: Problem, env: Env) -> bool:
 
 
 def _build(program: Program, problem: Problem, env: Env) -> None:
-    """Append the steps of any direction."""
+    """Appends the steps of any direction: the packing of weights, except for backward weights, and the kernel."""
     description = filtering.filter_problem(problem, filtering.direct_tile(problem), env.varies)
     label = f"own narrow {problem.direction}"
     if problem.direction == BACKWARD_WEIGHTS:
@@ -59,13 +59,13 @@ def _packed(program: Program, description: Any, problem: Problem, threads: int) 
 
 
 def _work(problem: Problem, env: Env) -> Counts:
-    """Own products of pairs in bf16; tiles fill up what is summed."""
+    """Counts products of bf16 pairs; with AMX the summed channels are padded to the depth of a tile."""
     g = problem.geometry
     if problem.direction != BACKWARD_WEIGHTS:
         counts = filtering.work(problem, env, filtering.direct_tile(problem))
         summed = channels(problem)[problem.direction == BACKWARD_DATA]
         filled = padded(summed, _TILE_DEPTH) / summed if "amx" in cpu.native(env.isa) else 1.0
-        # columns that do not come by eights are packed one by one
+        # weights whose number of columns is no multiple of eight are packed one by one
         taps, columns = prod(g.kernel), channels(problem)[problem.direction == FORWARD]
         alone = _ALONE if columns % 8 or taps > _MOST_TOGETHER else 1.0
         return counts._replace(products=counts.products * filled, variable=counts.variable * alone)
@@ -74,7 +74,7 @@ def _work(problem: Problem, env: Env) -> Counts:
     places = g.batch * prod(g.src[:-1]) * padded(g.src[-1], 2)
     return Counts(
         products=places * prod(g.kernel) * g.groups * ic * oc,
-        # src for each tap of a first axis of three, diff_dst for each tap of the last one
+        # src is transformed for each tap of the first of three axes, diff_dst for each tap of the last axis
         values=prod(outer[:-1]) * (places * g.groups * ic + problem.dst.size * last / g.strides[-1]),
         runs=0,
         weights=problem.weights.size,

@@ -1,7 +1,7 @@
-"""With algorithm="direct", an Inf or NaN reaches no other results: algorithms that spread one get finite operands.
+"""Keeps Inf and NaN from results that do not depend on them, as algorithm="direct" promises.
 
-An algorithm spreads one where it multiplies padding or absent taps by zeros. A constant operand is looked at now, a
-variable one by a scan at every call.
+An algorithm spreads an Inf or NaN where it multiplies it by a zero of padding or of an absent tap (0 * Inf is NaN).
+Such an algorithm runs on finite operands only: constants are checked at compile time, others by a scan at each call.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from .table import NAIVE, Ranked, candidates
 
 
 def rules(env: Env) -> bool:
-    """Whether the rule holds: on a device the library's own algorithms are all there are."""
+    """Whether Inf and NaN must not spread: for "direct", except on devices, which run only the library's ops."""
     return env.algorithm == "direct" and env.engine.memory is None
 
 
 def obeying(ranked: Ranked, problem: Problem, env: Env) -> Ranked:
-    """The candidates without those that would spread what is in a constant, the scans of the others charged."""
+    """Returns the candidates that spread no Inf or NaN of a constant operand, with the seconds of their scans added.
+
+    The naive algorithm alone is returned if no candidate remains; all of `ranked` where Inf and NaN may spread.
+    """
     if not rules(env):
         return ranked
     kept = []
@@ -41,24 +44,24 @@ def obeying(ranked: Ranked, problem: Problem, env: Env) -> Ranked:
 
 
 def takes_literal(problem: Problem, env: Env) -> bool:
-    """Whether the library's op may run as it is given, whatever the operands hold."""
+    """Whether the library's op may run without a scan: it spreads no Inf or NaN, or Inf and NaN may spread."""
     literal = next(a for a in deconvolution.ALGORITHMS if a.direction == problem.direction)
     return not rules(env) or not literal.spread_by(problem, env)
 
 
 def guarded(algorithm: Algorithm, problem: Problem, env: Env) -> list[View]:
-    """The operands to be scanned before the algorithm may run."""
+    """Returns the operands that must be scanned for Inf and NaN before each run of the algorithm."""
     return _doubted(algorithm, problem, env) if rules(env) else []
 
 
 def clean(problem: Problem, env: Env) -> Algorithm:
-    """The cheapest algorithm that spreads nothing of this problem's operands, whatever they hold."""
+    """Returns the cheapest algorithm that spreads no Inf or NaN, whatever variable operands hold."""
     spreading_none = (algorithm for algorithm, _ in candidates(problem, env) if not _doubted(algorithm, problem, env))
     return next(spreading_none, NAIVE[problem.direction])
 
 
 def scan(program: Program, views: list[View]) -> View:
-    """Append a step that tells whether there is any Inf or NaN in the views; its answer."""
+    """Appends a step that scans the views for Inf and NaN; returns its result, an s32 that is not 0 if there is any."""
     flag = program.scratch((1,), "s32")
     recipe = ("scan", *((view.shape, view.dtype, view.strides) for view in views))
     program.kernel(_kernel(views), views, [flag], "scan for Inf and NaN", recipe=recipe)
@@ -66,7 +69,10 @@ def scan(program: Program, views: list[View]) -> View:
 
 
 def _doubted(algorithm: Algorithm, problem: Problem, env: Env) -> list[View]:
-    """Operands whose Inf or NaN the algorithm would spread and which may have some; constants are known."""
+    """Returns the operands that may hold an Inf or NaN which the algorithm would spread.
+
+    These are variable operands, whose data is unknown, and constant operands that do hold an Inf or NaN.
+    """
     views = [getattr(problem, name) for name in sorted(algorithm.spread_by(problem, env))]
     return [view for view in views if not view.is_constant or not _finite(view, env.threads)]
 
@@ -75,7 +81,7 @@ def _kernel(views: list[View]) -> kernels.Kernel:
     return kernels.scan([(list(view.shape), dtypes.CODES[view.dtype], list(view.strides)) for view in views])
 
 
-# by offset, shape and strides; several algorithms and plans ask for the same constant, which never changes
+# of each constant, whether it is finite by offset, shape and strides; several algorithms and plans ask for the same one
 _LOOKED_AT: WeakKeyDictionary[Buffer | Constant, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
 
 

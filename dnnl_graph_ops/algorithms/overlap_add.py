@@ -1,4 +1,4 @@
-"""Own products of every position of src with all taps, channels last, added up before they leave the caches."""
+"""Computes forward as own GEMM + col2im, channels last, that adds up the products while they are in the caches."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .epilogues import expressed
 from .filtering import direct_tile, filter_problem, multiply, packed_weights
 from .flipped import flipped
 
-_MOST_COLUMNS = 4096  # products of a position of src with all taps
-_FEW_RESULTS = 8  # channels
+_MOST_COLUMNS = 4096  # most products (taps * OC) of one src position
+_FEW_RESULTS = 8  # channels of a result that leave most of a vector empty
 
 
 def _applies(problem: Problem, env: Env) -> bool:
-    """A layer that the kernel takes, with few enough products of a position to keep those of many near."""
+    """Whether the kernel takes the layer, and a src position has few products (taps * OC), so that caches hold many."""
     g = problem.geometry
     few = prod(g.kernel) * g.out_channels <= _MOST_COLUMNS
     return few and not filter_problem(problem, direct_tile(problem)).overlap_refusal()
 
 
 def _build(program: Program, problem: Problem, env: Env) -> None:
-    """Append the steps of products with all taps at once, which are added up before they leave the caches."""
+    """Appends the packing of weights, and the kernel that multiplies src by all taps and sums the products to dst."""
     description = filter_problem(problem, direct_tile(problem))
     packed = packed_weights(program, description.taps_apart(), problem, env.threads)
     label = "own forward, overlap-add"
@@ -34,12 +34,15 @@ def _build(program: Program, problem: Problem, env: Env) -> None:
 
 
 def _work(problem: Problem, env: Env) -> Counts:
-    """Products with all taps, added up run by run in whole vectors."""
+    """Counts the kernel's work: products with all taps, and their additions to dst in whole vectors."""
     return of_kernel(problem, env, kernels.overlap_work(filter_problem(problem, direct_tile(problem)), env.vectors))
 
 
 def _gives_few_channels(problem: Problem, env: Env) -> bool:
-    """Results that fill a small part of a vector, of many products: taps beside each other fill it."""
+    """Whether a result of backward data has few channels and several taps.
+
+    Few channels fill a small part of a vector; this algorithm fills it with several taps, where others leave it empty.
+    """
     g = problem.geometry
     return g.in_channels <= _FEW_RESULTS and prod(g.kernel) > 1
 

@@ -1,4 +1,4 @@
-"""The transposed convolution whose taps do not meet: every result is one product of src and the weights."""
+"""Computes a transposed convolution in which every result has one tap, e.g. kernel 2 with stride 2, as one GEMM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .matrices import Gemm, Multiply, by_own_code, dense, merged, positions, sin
 
 
 def _applies(problem: Problem, env: Env) -> bool:
-    """No two taps meet, so that every result is one product."""
+    """Whether each result has one tap: on every axis src has one position, or kernel = stride without padding."""
     g = problem.geometry
     return (
         single(problem, env)
@@ -29,14 +29,14 @@ def _applies(problem: Problem, env: Env) -> bool:
 
 
 def _build(program: Program, problem: Problem, multiply: Multiply) -> None:
-    """Every result is one product: src times the weights with OC as the fastest axis."""
+    """Appends dst (N * positions, taps * OC) = src (N * positions, IC) times weights (IC, taps * OC), and the bias."""
     window, surplus = _windows(problem)
     fill_untouched(program, problem.dst, surplus, problem.bias)
     _products(program, problem, multiply, crop(problem.dst, surplus), window)
 
 
 def _windows(problem: Problem) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
-    """Per axis: first tap and number of taps, and the rows of dst that they do not reach."""
+    """Returns per axis (first tap, number of taps) that reach dst, and how many last rows of dst no tap reaches."""
     g = problem.geometry
     window, covered = [], []
     for n, k, s, p, size in zip(g.src, g.kernel, g.strides, g.pads_begin, g.dst, strict=True):
@@ -47,9 +47,9 @@ def _windows(problem: Problem) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
 
 
 def _fuses(problem: Problem, env: Env, own: bool) -> bool:
-    """Whether a product takes the post-ops of `_build`, all of whose results it must write itself.
+    """Whether the GEMM can apply the post-ops, for which it must write all of dst itself.
 
-    The library's has another view of dst than operands have.
+    `own`: whether it is an own kernel. The library's MatMul sees dst as a matrix, unlike the operands of post-ops.
     """
     window, surplus = _windows(problem)
     if any(surplus):
@@ -88,9 +88,9 @@ def _products(
 
 
 def _direct(dst: View, src: Sequence[int], window: Sequence[tuple[int, int]]) -> View | None:
-    """dst as (N * src positions, taps * OC) if that is how it lies in memory."""
+    """Returns dst as a matrix (N * src positions, taps * OC), or None where dst's strides do not allow this view."""
     ordered = dst.permute((0, *range(2, dst.ndim), 1))
-    # the positions outside, the taps inside: one axis at most may have both
+    # src positions are the outer axis, taps the inner one: at most one axis of dst may have several of both
     both = [a for a, (n, (_, taps)) in enumerate(zip(src, window, strict=True)) if n > 1 and taps > 1]
     if len(both) > 1 or any(s * t != o for s, (_, t), o in zip(src, window, dst.shape[2:], strict=True)):
         return None
@@ -105,7 +105,7 @@ def _direct(dst: View, src: Sequence[int], window: Sequence[tuple[int, int]]) ->
 
 
 def _spread(program: Program, result: View, dst: View, window: Sequence[tuple[int, int]]) -> None:
-    """(N, src..., taps..., OC) to its places in dst; the last position may reach beyond it."""
+    """Appends copies of `result` (N, src..., taps..., OC) to dst; taps of the last src position may lie beyond dst."""
     rank = len(window)
     order = [0]
     for axis in range(rank):
@@ -115,7 +115,7 @@ def _spread(program: Program, result: View, dst: View, window: Sequence[tuple[in
 
 
 def _spread_axes(program: Program, source: View, dst: View, taps: Sequence[int], axis: int) -> None:
-    """Axis by axis: whole positions, and the part of the last one that dst still has."""
+    """Appends copies axis by axis: src positions with all taps in dst, then the taps in dst of the last position."""
     if axis == len(taps):
         program.copy(source, dst, "products to their places")
         return
@@ -130,10 +130,10 @@ def _spread_axes(program: Program, source: View, dst: View, taps: Sequence[int],
 
 
 def _work(problem: Problem, env: Env) -> Counts:
-    """One MatMul whose results are those of dst."""
+    """Counts the work of one MatMul, and of copying its result to dst if several axes have several taps."""
     g = problem.geometry
     ic, _ = channels(problem)
-    # the taps of one axis at most lie beside each other in dst
+    # results are copied to dst if more than one axis has several positions and several taps
     spread = sum(n > 1 and k > 1 for n, k in zip(g.src, g.kernel, strict=True)) > 1
     return Counts(
         products=problem.macs,

@@ -1,4 +1,7 @@
-"""Sub-pixel decomposition: Convolutions of stride 1 over the phases of dst, one by one or folded into channels."""
+"""Computes a transposed convolution by sub-pixel decomposition: ordinary Convolutions over the phases of dst.
+
+Phases of an axis are computed one by one, or folded into channels of one Convolution (depth to space).
+"""
 
 from __future__ import annotations
 
@@ -20,34 +23,34 @@ from .axis_blocks import AxisBlock, axis_blocks, tap_pairs
 from .deconvolution import fill_with_bias, repeated_bias
 from .epilogues import by_library_without_operands
 
-# more pairs of column and tap than this make the list of weights' copies a burden, more boxes the list of steps
+# most pairs of folded result and tap, each a copy of weights; most boxes, each a Convolution
 _MOST_PAIRS = 20000
 _MOST_BOXES = 64
-_ACROSS = 2.0  # for copies of a few columns to planes
+_ACROSS = 2.0  # cost factor of copies of a few columns to channels-first planes
 
 
 @dataclass(frozen=True)
 class Folding:
-    """How each axis is taken apart: its phases one by one, or folded into channels."""
+    """Tells for each axis whether its phases are folded into channels or computed one by one."""
 
     fold_last: bool
     fold_others: bool
-    # strides of columns that are folded at once on the last axis
+    # how many strides of results are folded at once on the last axis
     multiple: int = 1
 
     def modes(self, rank: int) -> list[tuple[bool, int]]:
-        """Per axis: whether it is folded, and how many strides at once."""
+        """Returns for each axis whether its phases are folded, and how many strides of results at once."""
         return [(self.fold_others, 1)] * (rank - 1) + [(self.fold_last, self.multiple)]
 
     def axes(self, problem: Problem) -> list[list[AxisBlock]]:
-        """The blocks of each axis."""
+        """Returns the blocks of each axis of the problem."""
         g = problem.geometry
         rows = zip(g.kernel, g.strides, g.pads_begin, g.dst, self.modes(g.rank), strict=True)
         return [axis_blocks(k, s, p, size, folds, multiple) for k, s, p, size, (folds, multiple) in rows]
 
 
 def _applies(problem: Problem, folding: Folding) -> bool:
-    """Whether this folding solves the problem and is not another one in disguise."""
+    """Whether this folding can compute the problem, and is not the same as another folding for these sizes."""
     g = problem.geometry
     if g.groups != 1 or any(d != 1 for d in g.dilations) or problem.src.size == 0:
         return False
@@ -63,11 +66,12 @@ def _applies(problem: Problem, folding: Folding) -> bool:
 
 
 def _boxes(problem: Problem, folding: Folding) -> Iterator[tuple[AxisBlock, ...]]:
-    """Every combination of the axes' blocks: disjoint parts of dst that cover it."""
+    """Yields the boxes of dst, one for each combination of the axes' blocks; boxes are disjoint and cover dst."""
     yield from product(*folding.axes(problem))
 
 
 def _window(problem: Problem, box: Sequence[AxisBlock]) -> tuple[View, dict[str, Any]] | None:
+    """Returns the part of src that a box reads and the attributes of its Convolution; None if it reads padding only."""
     src, before, behind = problem.src, [], []
     for axis, block in enumerate(box, 2):
         window = block.window(problem.src.shape[axis])
@@ -90,7 +94,7 @@ def _window(problem: Problem, box: Sequence[AxisBlock]) -> tuple[View, dict[str,
 
 
 def _box_view(dst: View, box: Sequence[AxisBlock]) -> View:
-    """The box's part of dst as (N, C, count, fold, count, fold, ...)."""
+    """Returns the box's part of dst as a view (N, C, count, fold, ...), with a count and a fold per spatial axis."""
     for axis, block in enumerate(box):
         at = 2 + 2 * axis
         if block.fold == 1:
@@ -103,7 +107,10 @@ def _box_view(dst: View, box: Sequence[AxisBlock]) -> View:
 
 
 def _as_channels(view: View) -> View | None:
-    """(N, C, count, fold, ...) as (N, fold * ... * C, count, ...), or None where the strides forbid it."""
+    """Returns (N, C, count, fold, ...) as (N, fold * ... * C, count, ...), folded into channels.
+
+    None: strides forbid the view, or the library does not take its strides.
+    """
     rank = (view.ndim - 2) // 2
     counts, folds = [2 + 2 * a for a in range(rank)], [3 + 2 * a for a in range(rank)]
     view = view.permute((0, *folds, 1, *counts))
@@ -115,7 +122,7 @@ def _as_channels(view: View) -> View | None:
 
 
 def _apart(program: Program, view: View) -> tuple[View, View]:
-    """A dense stand-in for (N, C, count, fold, ...): the same axes, and folded."""
+    """Allocates scratch like `view` (N, C, count, fold, ...); returns it with these axes, and folded into channels."""
     rank = (view.ndim - 2) // 2
     order = (0, *(2 + 2 * a for a in range(rank)), *(3 + 2 * a for a in range(rank)), 1)
     dense = program.scratch(view.shape, view.dtype, order)
@@ -126,12 +133,12 @@ def _apart(program: Program, view: View) -> tuple[View, View]:
 
 
 def _folded_shape(box: Sequence[AxisBlock], channels: tuple[int, int]) -> tuple[int, ...]:
-    """A box's weights as they lie in memory: (taps..., IC, folds..., OC)."""
+    """Returns the shape of a box's weights in memory order: (taps..., IC, folds..., OC)."""
     return (*(block.length for block in box), channels[0], *(block.fold for block in box), channels[1])
 
 
 def _oix(program: Program, box: Sequence[AxisBlock], channels: tuple[int, int], dtype: str) -> View:
-    """A buffer for a box's weights as (folds * OC, IC, taps...)."""
+    """Allocates the folded weights of a box; returns them as (folds * OC, IC, taps...)."""
     rank = len(box)
     view = program.scratch(_folded_shape(box, channels), dtype).permute(
         (*range(rank + 1, 2 * rank + 2), rank, *range(rank))
@@ -142,7 +149,10 @@ def _oix(program: Program, box: Sequence[AxisBlock], channels: tuple[int, int], 
 
 
 def _pairs(weights: View, box: Sequence[AxisBlock], channels: tuple[int, int]) -> tuple[list[tuple[int, int]], bool]:
-    """Offsets of the (IC, OC) matrices in the plain and in the folded weights; whether some are absent."""
+    """Returns the offsets of each (IC, OC) matrix in the plain and in the folded weights, and whether taps are absent.
+
+    A tap is absent where a folded result lacks it and its neighbours have it; the folded weights hold zeros there.
+    """
     rank = len(box)
     strides = dense_strides(_folded_shape(box, channels))
     found, absent = [], False
@@ -157,12 +167,12 @@ def _pairs(weights: View, box: Sequence[AxisBlock], channels: tuple[int, int]) -
 
 
 def _matrix_strides(weights: View, box: Sequence[AxisBlock]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Strides of one (IC, OC) matrix in the plain and in the folded weights."""
+    """Returns the strides of an (IC, OC) matrix in the plain weights, and in the folded weights of a box."""
     return weights.strides[1:3], (prod(block.fold for block in box) * weights.shape[2], 1)
 
 
 def _gather(program: Program, problem: Problem, box: Sequence[AxisBlock]) -> View:
-    """The weights of a box; absent taps are zeros."""
+    """Appends the copies that fold the weights of a box, with zeros for absent taps; returns the folded weights."""
     weights = problem.weights
     channels = weights.shape[1], weights.shape[2]
     target = _oix(program, box, channels, weights.dtype)
@@ -174,7 +184,7 @@ def _gather(program: Program, problem: Problem, box: Sequence[AxisBlock]) -> Vie
 
 
 def _scatter(program: Program, problem: Problem, box: Sequence[AxisBlock], source: View) -> None:
-    """A box's gradient to the weights' own places, each written by one pair only."""
+    """Appends the copies of a box's folded gradient to the plain diff_weights, each element of which one box writes."""
     weights = problem.weights
     channels = weights.shape[1], weights.shape[2]
     pairs, _ = _pairs(weights, box, channels)
@@ -184,7 +194,7 @@ def _scatter(program: Program, problem: Problem, box: Sequence[AxisBlock], sourc
 
 
 def _forward(program: Program, problem: Problem, folding: Folding) -> None:
-    """One Convolution for each box of dst."""
+    """Appends one Convolution for each box of dst."""
     tail = problem.tail
     label = "Convolution of folded columns" if folding.fold_last else "Convolution of a phase"
     for box in _boxes(problem, folding):
@@ -211,6 +221,7 @@ def _forward(program: Program, problem: Problem, folding: Folding) -> None:
 
 
 def _only_bias(program: Program, problem: Problem, part: View, tail: post.Tail) -> None:
+    """Appends the bias and post-ops for a box of dst that no tap reaches."""
     if not tail:
         fill_with_bias(program, part, problem.bias)
         return
@@ -220,7 +231,7 @@ def _only_bias(program: Program, problem: Problem, part: View, tail: post.Tail) 
 
 
 def _backward_weights(program: Program, problem: Problem, folding: Folding) -> None:
-    """One ConvolutionBackwardWeights for each box of diff_dst; no two boxes share a tap."""
+    """Appends one ConvolutionBackwardWeights for each box of diff_dst; no two boxes share a tap."""
     problem = _rounded(program, problem, folding)
     windows = [(box, window) for box in _boxes(problem, folding) if (window := _window(problem, box)) is not None]
     weights = problem.weights
@@ -241,7 +252,7 @@ def _backward_weights(program: Program, problem: Problem, folding: Folding) -> N
 
 
 def _rounded(program: Program, problem: Problem, folding: Folding) -> Problem:
-    """diff_dst with zeros up to whole strides on the folded axes, so that one box has all their taps."""
+    """Returns the problem with diff_dst zero-padded to whole strides on folded axes, so that one box has all taps."""
     g = problem.geometry
     sizes = [
         -(-size // stride) * stride if folds else size
@@ -260,7 +271,7 @@ def _rounded(program: Program, problem: Problem, folding: Folding) -> Problem:
 
 
 def _work(problem: Problem, env: Env, folding: Folding) -> Counts:
-    """Convolutions over dst's phases."""
+    """Counts the work of the Convolutions of all boxes, and of copies of src, dst and weights around them."""
     ic, oc = channels(problem)
     axes = folding.axes(problem)
     folds = prod(axis[0].fold for axis in axes)
@@ -271,14 +282,14 @@ def _work(problem: Problem, env: Env, folding: Folding) -> Counts:
     )
     boxes = prod(len(axis) for axis in axes)
     weights = prod(sum(cell.fold * cell.length for cell in axis) for axis in axes) * ic * oc
-    # rows of channels cannot be folded in place on other axes, nor where channels are not last
+    # results are copied to dst unless only the last axis is folded, and dst is channels last
     moved = folding.fold_others or problem.dst.strides[1] != 1
-    # nor does every strided view stay one inside the library
+    # the library copies strided views of several blocks itself
     scattered = moved or any(len(axis) > 1 for axis in axes)
-    # columns of which a few lie beside each other, to planes
+    # copies to channels-first planes write only a few neighbouring columns at a time
     across = _ACROSS if folding.fold_others and not is_channels_last(problem.dst) else 1.0
     batch = problem.src.shape[0]
-    # the library puts the windows of each box in channels last itself
+    # the library reorders the part of src that each box reads to channels last itself
     windowed = 0 if is_channels_last(problem.src) else 4 * dtypes.itemsize(problem.dtype) * batch * ic * windows
     return Counts(
         products=batch * taps * ic * padded(oc * folds, env.lanes) / folds,
@@ -295,7 +306,7 @@ def _work(problem: Problem, env: Env, folding: Folding) -> Counts:
 
 
 _FAMILY = "phases"
-# how dst's columns are taken apart
+# by the name of the algorithm
 _FOLDINGS = {
     "phases": Folding(fold_last=False, fold_others=False),
     "row phases": Folding(fold_last=True, fold_others=False),
@@ -308,7 +319,7 @@ _FOLDINGS = {
 def _algorithm(name: str, direction: str, folding: Folding) -> Algorithm:
     forward = direction == FORWARD
     build = _forward if forward else _backward_weights
-    # zeros fill up folded columns and rows
+    # absent taps are zeros in the folded weights; diff_dst is padded by zeros
     spreads = (WEIGHTS if forward else DST) | (SRC if folding.fold_last else frozenset())
     return Algorithm(
         name, direction, _FAMILY,
@@ -316,7 +327,7 @@ def _algorithm(name: str, direction: str, folding: Folding) -> Algorithm:
         counts=lambda p, e: _work(p, e, folding),
         build=lambda program, p, e: build(program, p, folding),
         spreads=spreads,
-        # an operand would need the boxes' views too
+        # an operand of a post-op would have to be split into boxes like dst
         fuses=by_library_without_operands,
         op="Convolution" if forward else "ConvolutionBackwardWeights",
         op_adds_bias=forward,

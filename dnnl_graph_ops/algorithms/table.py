@@ -1,4 +1,4 @@
-"""The table of algorithms: which of them apply to a problem, cheapest first."""
+"""Lists all algorithms, and ranks those that apply to a problem by estimated time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from . import (
 )
 from .algorithm import Algorithm
 
-# of two with the same estimate, the first is taken
+# of two algorithms with the same estimate, the first is taken
 ALGORITHMS: tuple[Algorithm, ...] = (
     *deconvolution.ALGORITHMS,
     *convolution.ALGORITHMS,
@@ -41,17 +41,18 @@ ALGORITHMS: tuple[Algorithm, ...] = (
     *filtering.ALGORITHMS,
     *narrow.ALGORITHMS,
 )
-# by direction: the definition, where all that apply would spread Inf or NaN; never chosen for finite values
+# by direction: the naive algorithm, which runs only where all others would spread an Inf or NaN
 NAIVE = {algorithm.direction: algorithm for algorithm in naive.ALGORITHMS}
 
 Ranked = list[tuple[Algorithm, float]]  # algorithms with seconds, best first
 
 
 def register(algorithm: Algorithm) -> None:
-    """Add an algorithm behind the others: nets that are compiled from now on may use it.
+    """Appends an algorithm to the table: nets that are compiled afterwards may use it.
 
     Raises:
-        InvalidArgumentError: another of its direction has the name; `fits` lacks its family, and it has no prices.
+        InvalidArgumentError: the table has an algorithm of this name and direction; or `algorithm.prices` is None,
+            and `fits` has no cost constants of its family and direction.
     """
     global ALGORITHMS
     if any((a.name, a.direction) == (algorithm.name, algorithm.direction) for a in (*ALGORITHMS, *naive.ALGORITHMS)):
@@ -62,39 +63,46 @@ def register(algorithm: Algorithm) -> None:
 
 
 def unregister(algorithm: Algorithm) -> None:
-    """Take an algorithm out of the table."""
+    """Removes an algorithm from the table: nets that are compiled afterwards do not use it."""
     global ALGORITHMS
     ALGORITHMS = tuple(a for a in ALGORITHMS if a is not algorithm)
 
 
 def named(name: str, direction: str) -> Algorithm | None:
-    """The algorithm of a name for a direction; None where the table has no such."""
+    """Returns the algorithm of this name and direction; None if the table has none."""
     return next((a for a in ALGORITHMS if (a.name, a.direction) == (name, direction)), None)
 
 
 def remark(name: str) -> str:
-    """A remark on the algorithms of this name, for explain(); mostly empty."""
+    """Returns the note that explain() prints beside algorithms of this name; empty for most."""
     return next((a.remark for a in ALGORITHMS if a.name == name), "")
 
 
 def candidates(problem: Problem, env: Env) -> Ranked:
-    """The algorithms that may be used with their estimates in seconds, cheapest first."""
+    """Returns the usable algorithms with their estimated seconds, cheapest first."""
     seconds = estimates(problem, env)
     return sorted(((a, seconds(a)) for a in usable(problem, env)), key=lambda item: item[1])
 
 
 def estimates(problem: Problem, env: Env) -> Callable[[Algorithm], float]:
-    """Seconds of a run by an algorithm: its counts times prices, corrected by layers near the problem."""
+    """Returns a function that estimates the seconds of one run of an algorithm on the problem.
+
+    The estimate is counts times cost constants, multiplied by a factor from recorded times of similar layers.
+    """
     factors = nearest.factors(problem, env)
     return lambda algorithm: algorithm.seconds(problem, env, factors.get(algorithm.name, 1.0))
 
 
 def usable(problem: Problem, env: Env) -> list[Algorithm]:
-    """The algorithms that may be used where the data is."""
+    """Returns the applicable algorithms that can run on the engine: on devices, only those with no step on the host."""
     return [a for a in applicable(problem, env) if a.anywhere or env.engine.memory is None]
 
 
 def applicable(problem: Problem, env: Env) -> list[Algorithm]:
-    """The algorithms that apply; those that are left to a reference kernel only if there are no others, then in f32."""
+    """Returns the algorithms of the problem's direction that apply to it.
+
+    An algorithm for whose op the library has only a reference kernel is left out, unless there is no other algorithm;
+    the op then runs in f32.
+    """
     applying = [a for a in ALGORITHMS if a.direction == problem.direction and a.applies(problem, env)]
     return [a for a in applying if not a.by_reference(problem, env)] or applying

@@ -1,9 +1,9 @@
-"""Layers behind each other as one step, by bands of rows: what lies between them stays in the near caches.
+"""Fuses consecutive convolutions into one step by row tiling, so that results between them stay in the near caches.
 
-A result that is larger than those caches, and that only the next layer reads, is computed a few rows at a time; behind
-them come the rows of the next layer that see these. Rows are positions on the first spatial axis. The kernels are those
-of own algorithms, made for as many rows as a band has. A chain of layers runs so where that takes less time by estimate
-than the layers one by one by the algorithms that were chosen for them, with what lies between them in far caches.
+The step computes a band: a few rows of the first layer, then the rows of the next layer that depend on them, and so on
+to the last layer; then the next band. Rows are indices of the first spatial axis. Results between layers are larger
+than the near caches and read by the next layer alone. The kernels are those of own algorithms, made for the rows of a
+band. Layers are fused only where the estimate is below that of the layers one by one by their chosen algorithms.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from . import choice, table
 from .algorithm import Algorithm
 from .lower import Decision, build, with_own_bias
 
-NEAR = 512 * 1024  # bytes of a thread between layers that stay in its near caches
-MOVED = 5e-11  # seconds of a byte that a band moves: rows that the one before it has seen, and many weights
-CALL = 1e-6  # seconds of a kernel's call
+NEAR = 512 * 1024  # bytes of results between layers that stay in the near caches of a thread
+MOVED = 5e-11  # seconds per byte that a band moves: rows kept from the band before, and weights that exceed NEAR
+CALL = 1e-6  # seconds per call of a kernel
 _ALIGNED = 64
 TILE_ROWS = Rewrite(
     "tile_rows",
@@ -43,7 +43,10 @@ TILE_ROWS = Rewrite(
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer as it was lowered, and the algorithm that could compute it by rows. `group`: the number of its steps'."""
+    """Describes a lowered convolution, as backward data, and the cheapest algorithm that could compute it by rows.
+
+    `group`: the number that the program's steps of the layer have. `decision`: how the layer was lowered.
+    """
 
     group: int
     problem: Problem
@@ -52,7 +55,7 @@ class Layer:
 
     @property
     def source(self) -> View:
-        """The activation that the layer reads, a few rows at a time."""
+        """Returns the activation that the layer reads: its problem is backward data, which reads diff_dst."""
         return self.problem.dst
 
     @property
@@ -70,36 +73,36 @@ class Layer:
 
     @property
     def overlap(self) -> int:
-        """The rows of the source that two bands see."""
+        """Returns how many rows of the source two neighbouring bands both read."""
         return max(self._reach - self.problem.geometry.strides[0], 0)
 
     def chosen(self, env: Env) -> float:
-        """Seconds of the layer by itself."""
+        """Returns the seconds of the layer alone, by the algorithm that was chosen for it."""
         return self.decision.candidates[0][1] * self._scale(env)
 
     def by_rows(self, env: Env) -> float:
-        """Seconds of the algorithm that could compute it by rows."""
+        """Returns the seconds of the layer by `algorithm`, on all rows at once."""
         return dict(self.decision.candidates)[self.algorithm.name] * self._scale(env)
 
     def _scale(self, env: Env) -> float:
         return 1.0 if self.decision.measured else choice.scale(self.problem, env)
 
     def inner(self, count: int) -> int:
-        """The rows of the source that so many rows of the target see, away from its ends."""
+        """Returns how many rows of the source `count` neighbouring rows of the target depend on, padding included."""
         return (count - 1) * self.problem.geometry.strides[0] + self._reach
 
     def seen(self, rows: range) -> range:
-        """The rows of the source that these rows of the target see."""
+        """Returns the rows of the source that these rows of the target depend on."""
         g = self.problem.geometry
         first, last = (row * g.strides[0] - g.pads_begin[0] for row in (rows.start, rows[-1]))
         return range(max(first, 0), min(last + self._reach, g.dst[0]))
 
     def padding(self, rows: range) -> int:
-        """How many rows before the source's first one these rows of the target see."""
+        """Returns how many rows of padding before the source these rows of the target depend on."""
         return max(self.problem.geometry.pads_begin[0] - rows.start * self.problem.geometry.strides[0], 0)
 
     def cut(self, rows: range, source: View, target: View, tail: post.Tail) -> Problem:
-        """The problem of these rows of one image alone."""
+        """Returns the problem that computes these rows of one image: from `source`, the rows `seen`, to `target`."""
         g, seen, begin = self.problem.geometry, self.seen(rows), self.padding(rows)
         end = self.inner(len(rows)) - begin - len(seen)
         first = {"src": len(rows), "dst": len(seen), "pads_begin": begin, "pads_end": end, "output_padding": 0}
@@ -109,14 +112,17 @@ class Layer:
 
 
 def layers(group: int, problem: Problem, decision: Decision) -> list[Layer]:
-    """A layer with the cheapest algorithm that computes it by rows, whichever it was lowered by; none without one."""
+    """Returns a list of one `Layer`, whose algorithm is the cheapest candidate that can compute the problem by rows.
+
+    The list is empty if no candidate can. The candidate need not be the algorithm that the problem was lowered by.
+    """
     weighed = (table.named(name, problem.direction) for name, _ in decision.candidates)
     algorithm = next((a for a in weighed if a is not None and a.tiles_rows), None)
     return [] if algorithm is None else [Layer(group, with_own_bias(problem), algorithm, decision)]
 
 
 def in_bands(program: Program, layers: Sequence[Layer], env: Env) -> None:
-    """Replace the steps of layers by one that computes them by bands, where that saves time."""
+    """Replaces the steps of consecutive layers by one step that computes bands of rows, where this saves time."""
     if not env.prefers_own:
         return
     for run in _runs(program, layers):
@@ -131,8 +137,8 @@ def in_bands(program: Program, layers: Sequence[Layer], env: Env) -> None:
 
 
 def _chains(run: Sequence[Layer], env: Env) -> list[Sequence[Layer]]:
-    """The parts of a run of layers that save the most seconds together."""
-    best: list[tuple[float, list[Sequence[Layer]]]] = [(0.0, [])]  # by the number of layers from the first one on
+    """Returns the parts of a run of layers that should each become one step, so that they save the most seconds."""
+    best: list[tuple[float, list[Sequence[Layer]]]] = [(0.0, [])]  # by number of layers
     for stop in range(1, len(run) + 1):
         ways = [best[-1]]
         for start in range(stop - 1):
@@ -144,7 +150,7 @@ def _chains(run: Sequence[Layer], env: Env) -> list[Sequence[Layer]]:
 
 
 def _runs(program: Program, layers: Sequence[Layer]) -> Iterator[list[Layer]]:
-    """Layers each of which reads what the one before it gives, that to nobody else."""
+    """Yields the longest runs of layers in which each layer alone reads the result of the layer before."""
     readers = {layer.source.buffer: layer for layer in layers}
     touching: dict[Buffer, set[int | None]] = {}
     for step in program.steps:
@@ -175,7 +181,10 @@ def _is_plain(step: Step) -> bool:
 
 
 def _fits(first: Layer, after: Layer) -> bool:
-    """Whether what lies between two layers is theirs alone, and dense with the channels as the last axis."""
+    """Whether the result of `first` can stay in bands: scratch that `after` reads once, as its source.
+
+    The result must be dense and channels last, and fill its buffer.
+    """
     between = first.target
     alone = between.buffer.place is Place.SCRATCH and between.buffer.elements == between.size
     others = (*post.views(after.problem.tail), after.problem.weights, after.problem.bias)
@@ -188,18 +197,25 @@ def _band_strides(view: View) -> tuple[int, ...]:
 
 
 def saving(chain: Sequence[Layer], env: Env) -> float:
-    """Seconds that bands save: what of the results between layers exceeds the near caches stays in them."""
+    """Returns the seconds that computing the chain by bands saves; negative if it takes longer.
+
+    Bands save writing and reading the bytes of results between layers that exceed the near caches. If no bytes exceed
+    the near caches, or not even one row fits into them, 0 is returned.
+    """
     beyond = sum(max(cost.nbytes(layer.target) - NEAR * env.threads, 0) for layer in chain[:-1])
     count = _rows_of_a_band(chain) if beyond else 0
     if not count:
         return 0.0
     alone = sum(layer.chosen(env) for layer in chain)
-    # written, and read again
+    # bytes beyond the near caches would be written, and read again
     return alone + 2 * cost.passing(beyond, env.threads) - _tiled(chain, count, env)
 
 
 def _tiled(chain: Sequence[Layer], count: int, env: Env) -> float:
-    """Seconds of a chain by bands of so many rows: threads may lack a part, or compute rows that another one does."""
+    """Estimates the seconds of a chain by bands of `count` rows.
+
+    The estimate includes rows that several threads compute, and the time of threads that have fewer parts than others.
+    """
     images, each = chain[-1].target.shape[0], _parts(chain, count, env.threads)
     seconds = chain[-1].by_rows(env)
     moved = max(sum(cost.nbytes(layer.problem.weights) for layer in chain) - NEAR, 0)
@@ -212,9 +228,9 @@ def _tiled(chain: Sequence[Layer], count: int, env: Env) -> float:
 
 
 def _rows_of_a_band(chain: Sequence[Layer]) -> int:
-    """0: not even one row of all stays near."""
+    """Returns how many rows of the last result a band has so that it fits the near caches; 0 if not even one fits."""
     rows, bytes_of_rows = chain[-1].rows, [_row_bytes(layer.target) for layer in chain[:-1]]
-    # every further row of the last layer takes as many bytes
+    # each further row of the last result adds the same number of bytes
     first, second = (sum(map(mul, _between(chain, count), bytes_of_rows)) for count in (1, 2))
     if first > NEAR:
         return 0
@@ -223,7 +239,7 @@ def _rows_of_a_band(chain: Sequence[Layer]) -> int:
 
 
 def _between(chain: Sequence[Layer], count: int) -> list[int]:
-    """Rows of each result between layers that so many rows of the last one see."""
+    """Returns, for each result between layers, how many of its rows `count` rows of the last result depend on."""
     counts = []
     for layer in reversed(chain[1:]):
         count = layer.inner(count)
@@ -232,7 +248,7 @@ def _between(chain: Sequence[Layer], count: int) -> list[int]:
 
 
 def _parts(chain: Sequence[Layer], count: int, threads: int) -> int:
-    """How many threads divide the rows of an image."""
+    """Returns into how many parts the rows of an image are divided, so that all threads have work."""
     images, rows = chain[-1].target.shape[0], chain[-1].rows
     return min(threads // gcd(images, threads), -(-rows // count))
 
@@ -249,9 +265,9 @@ _SOURCE, _TARGET, _SCRATCH = "source", "target", "scratch"
 
 
 class _Operand(NamedTuple):
-    """Of a kernel in bands: the layer's source or target, a thread's scratch, or a view; from an offset in bytes on.
+    """Describes an operand of a kernel call: a layer's source or target, the thread's scratch, or a view.
 
-    A view may move on with images and rows, by so many bytes each.
+    The operand begins at an offset in bytes, to which each image and each row of a view add `by_image` and `by_row`.
     """
 
     what: View | str
@@ -261,13 +277,15 @@ class _Operand(NamedTuple):
 
 
 class _Call(NamedTuple):
+    """Describes a call of a kernel, by its number in `_Bands.kernels`, on the rows of a band."""
+
     kernel: int
     operands: tuple[_Operand, ...]
     label: str
 
 
 class _Bands:
-    """The kernels of a chain of layers, and who computes what with them."""
+    """Makes the kernels of a chain of layers, and the tasks that call them: lists of calls, each run by one thread."""
 
     def __init__(self, program: Program, chain: Sequence[Layer], env: Env) -> None:
         self.program, self.chain = program, chain
@@ -278,9 +296,9 @@ class _Bands:
         self.reads: list[View] = []
         self.parts: dict[tuple[int, int, int, int], list[_Call] | None] = {}
         self.copies: dict[int, int] = {}
-        # buffers of steps that only a sub-program has, by those that the program has already
+        # results of steps in front of the bands: by buffer, the program's own buffer that already has the same data
         self.same: dict[Buffer, Buffer] = {}
-        self.room = 0  # bytes of the kernels' own scratch
+        self.room = 0  # bytes of scratch inside a layer, besides results between layers
         self.tasks: list[list[tuple[int, list[tuple[int, int]]]]] = []
         self.strides = [_band_strides(layer.target) for layer in chain[:-1]]
         self.row_bytes = [_row_bytes(layer.target) for layer in chain[:-1]]
@@ -290,7 +308,7 @@ class _Bands:
     # -- how rows are divided ---------------------------------------------------------------------------------
 
     def _tasks(self) -> Iterator[tuple[int, range]]:
-        """An image and the rows of the last result that a thread computes one band after the other."""
+        """Yields an image and a range of rows of the last result for each task, which computes them band by band."""
         images, rows = self.chain[-1].target.shape[0], self.chain[-1].rows
         each = _parts(self.chain, self.count, self.threads)
         for image in range(images):
@@ -298,7 +316,10 @@ class _Bands:
                 yield image, range(rows * part // each, rows * (part + 1) // each)
 
     def _bands(self, rows: range) -> Iterator[list[tuple[range, range]]]:
-        """For each band, of every layer the rows that are new and those of its result that the band sees."""
+        """Yields for each band, by layer, two ranges of target rows: those to compute, and those that the band needs.
+
+        Needed rows that the band before has computed are not computed again.
+        """
         held = [range(0)] * len(self.chain)
         for start in range(rows.start, rows.stop, self.count):
             new = held[-1] = range(start, min(start + self.count, rows.stop))
@@ -314,7 +335,7 @@ class _Bands:
     # -- kernels ----------------------------------------------------------------------------------------------
 
     def _all_parts(self) -> bool:
-        """Make the tasks and all that they call; False where a layer cannot be cut like this."""
+        """Fills `tasks` and the kernels that they call; returns False if some layer cannot be computed by bands."""
         for image, rows in self._tasks():
             task: list[tuple[int, list[tuple[int, int]]]] = []
             held = [range(0)] * len(self.strides)
@@ -333,7 +354,10 @@ class _Bands:
         return True
 
     def _kept(self, i: int, before: range, now: range) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-        """Rows that were there go to the front, as few at a time as lie apart."""
+        """Yields calls that copy rows of the i-th result between layers, kept for the next band, to its first rows.
+
+        Each call copies at most `shift` rows, so that its source and target do not overlap.
+        """
         shift, size = now.start - before.start, self.row_bytes[i]
         for row in range(now.start, before.stop, max(shift, 1)) if shift > 0 else ():
             count = min(shift, before.stop - row) * size
@@ -345,7 +369,7 @@ class _Bands:
             yield self.copies[count], [(-1, source), (-1, source - shift * size)]
 
     def _start(self, i: int) -> int:
-        """Where the rows of a result between layers begin in a thread's scratch."""
+        """Returns the byte offset at which the rows of the i-th result between layers begin in a thread's scratch."""
         most = _between(self.chain, self.count)
         return sum(_aligned(most[j] * self.row_bytes[j]) for j in range(i))
 
@@ -354,7 +378,10 @@ class _Bands:
         return len(self.kernels) - 1
 
     def _part(self, i: int, rows: range) -> list[_Call] | None:
-        """The calls for some rows of a layer; the same for all that see as much."""
+        """Returns the calls that compute some rows of the i-th layer; None if it cannot be computed by bands.
+
+        Rows of equal number, source rows and padding have the same calls.
+        """
         layer = self.chain[i]
         key = i, len(rows), len(layer.seen(rows)), layer.padding(rows)
         if key not in self.parts:
@@ -362,6 +389,7 @@ class _Bands:
         return self.parts[key]
 
     def _made(self, i: int, rows: range) -> list[_Call] | None:
+        """Builds the calls of `_part`: lowers the layer cut to these rows on stand-in buffers, and reads the steps."""
         layer = self.chain[i]
         moving: dict[Buffer, _Operand] = {}
 
@@ -393,7 +421,10 @@ class _Bands:
         return self._calls(inside.steps, moving)
 
     def _calls(self, steps: Sequence[Step], moving: Mapping[Buffer, _Operand]) -> list[_Call] | None:
-        """Steps on stand-ins as calls; those that no row has a part in run before them all."""
+        """Returns the steps of a layer cut to some rows as calls; None if one of them is conditional or no kernel.
+
+        Steps that depend on no rows, such as the packing of weights, run once before all bands instead.
+        """
         fixed: set[Buffer] = set()
         own: dict[Buffer, int] = {}
         start = self._start(len(self.strides))
@@ -424,7 +455,10 @@ class _Bands:
         return calls
 
     def _run_before(self, step: KernelStep) -> None:
-        """Once, where the program does not do the same already."""
+        """Adds a step to those that run once before all bands.
+
+        If the program has an equal step already, its results are used instead.
+        """
         for other in (*self.program.steps, *self.fixed):
             alike = isinstance(other, KernelStep) and step.recipe is not None and other.recipe == step.recipe
             if alike and other.reads == step.reads and other.condition is None:
@@ -436,7 +470,10 @@ class _Bands:
     def _placed(
         self, call: _Call, i: int, image: int, rows: range, held: Sequence[range]
     ) -> tuple[int, list[tuple[int, int]]]:
-        """A call for these rows: numbers of operands, -1 for scratch, -2 for the last result, and offsets."""
+        """Returns a call for these rows as the number of its kernel and (number, offset in bytes) for each operand.
+
+        Operand -1 is the thread's scratch and -2 the last result; other numbers index `reads`.
+        """
         layer, found = self.chain[i], []
         for what, offset, by_image, by_row in call.operands:
             if what == _SOURCE:
@@ -466,7 +503,10 @@ class _Bands:
     # -- the step ---------------------------------------------------------------------------------------------
 
     def replace_steps(self) -> None:
-        """The program's steps of the layers, of which those stay that no row has a part in, with one in their place."""
+        """Replaces the program's steps of the layers by one step, with the steps that run once before it.
+
+        Steps that depend on no rows stay in the program.
+        """
         program, last = self.program, self.chain[-1]
         groups = [layer.group for layer in self.chain]
         for layer in self.chain:
@@ -491,13 +531,13 @@ class _Bands:
         ]
 
     def _labels(self) -> Iterator[str]:
-        """The labels of a band's calls, layer by layer."""
+        """Yields the labels of the calls of one band, layer by layer."""
         by_layer = {i: calls or () for (i, *_), calls in self.parts.items()}
         for i in range(len(self.chain)):
             yield from (call.label for call in by_layer[i])
 
     def _of_rows(self, groups: Sequence[int]) -> list[int]:
-        """Where the program has steps of the layers that rows have a part in."""
+        """Returns the indices of the program's steps to replace: steps of these groups that depend on rows."""
         moving = {self.chain[0].source.buffer}
         moving.update(view.buffer for layer in self.chain for view in post.views(layer.problem.tail) if view.ndim > 2)
         found = []
@@ -510,7 +550,10 @@ class _Bands:
         return self._read_by_none(found)
 
     def _read_by_none(self, found: list[int]) -> list[int]:
-        """Those of the steps whose results, but for the last one's, no other step reads: a copy may serve several."""
+        """Returns the indices of steps whose results, the last layer's apart, no step outside of the list reads.
+
+        The other steps must stay: a channels-last copy, for example, may serve a further layer.
+        """
         steps, result = self.program.steps, self.chain[-1].target.buffer
         while True:
             read = {view.buffer for at, step in enumerate(steps) if at not in found for view in step.reads}

@@ -1,4 +1,4 @@
-"""Activations and weights in the layout that an algorithm asks for."""
+"""Returns activations and weights in the layout that an algorithm needs: views where strides allow it, else copies."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from ..strides import dense_strides
 
 
 def channels_last(program: Program, view: View, label: str) -> View:
-    """A view whose channels are contiguous: itself, or a transposed copy."""
+    """Returns the activation (N, C, spatial...) itself if its channels are contiguous, else a channels-last copy."""
     if is_channels_last(view):
         return view
     return program.copied(view, view.dtype, (0, *range(2, view.ndim), 1), label)
 
 
 def channels_last_strides(view: View) -> tuple[int, ...]:
-    """Those of a dense view of the same shape whose channels are contiguous."""
+    """Returns the strides of a dense channels-last view of the same shape (N, C, spatial...)."""
     n, c, *spatial = view.shape
     batch, *others = dense_strides((n, *spatial, c))
     return (batch, others[-1], *others[:-1])
 
 
 def result_view(program: Program, view: View) -> View:
-    """Where a result goes whose channels must be contiguous: the view itself, or scratch to copy from."""
+    """Returns a channels-last view for a kernel to write the result `view` (N, C, spatial...) to.
+
+    This is `view` itself if its channels are contiguous, else scratch, which the caller copies to `view` afterwards.
+    """
     if is_channels_last(view):
         return view
     return program.scratch(view.shape, view.dtype, (0, *range(2, view.ndim), 1))
 
 
 def merged_weights(program: Program, weights: View) -> View:
-    """Weights as (IC, OC/G, kernel...), the groups' in channels one after the other; a copy where strides forbid it."""
+    """Returns weights (G, IC/G, OC/G, kernel...) as (IC, OC/G, kernel...), copied where strides forbid a view."""
     if not mergeable_groups(weights):
         dense = program.scratch(weights.shape, weights.dtype)
         program.copy(weights, dense, "weights to (IC, OC/groups, ...)")
@@ -38,7 +41,11 @@ def merged_weights(program: Program, weights: View) -> View:
 
 
 def weights_target(program: Program, problem: Problem) -> tuple[View, View]:
-    """Where a gradient of weights goes: (grouped view, the library's shape of it); scratch if strides forbid."""
+    """Returns where to write diff_weights: a view (G, IC/G, OC/G, kernel...), and the same as (IC, OC/G, kernel...).
+
+    Both are views of the problem's weights, or of scratch if the weights' strides forbid the second one; call
+    `finish_weights` with the first view afterwards.
+    """
     weights = problem.weights
     if not mergeable_groups(weights):
         weights = program.scratch(weights.shape, weights.dtype)
@@ -46,6 +53,6 @@ def weights_target(program: Program, problem: Problem) -> tuple[View, View]:
 
 
 def finish_weights(program: Program, result: View, problem: Problem) -> None:
-    """Append the copy of a gradient that `weights_target` put into scratch."""
+    """Appends the copy of `result` to the problem's weights if `weights_target` returned scratch."""
     if result is not problem.weights:
         program.copy(result, problem.weights, "weights to the asked shape")
