@@ -65,6 +65,10 @@ class Algorithm:
     tiles_rows: bool = False
     # fewer products than the definition has
     filters: bool = False
+    # it rounds so much that algorithm="fast" alone allows it
+    fast: bool = False
+    # the same bits at every run of the same operands on as many threads
+    deterministic: bool = True
     # what explain() adds to the name
     remark: str = ""
     # seconds on one thread for each of the first `cost.Counts`, where `fits` has none for the family
@@ -119,6 +123,12 @@ class Algorithm:
     def plain_dtype(self, problem: Problem, env: Env) -> str:
         """The dtype of results that a bias or post-ops apart read: not rounded where `build` need not round."""
         return "f32" if self.converts(problem, env) else problem.dtype
+
+    def error(self, problem: Problem, env: Env) -> frozenset[str]:
+        """How results differ from sums of the definition beyond the order of terms, as `AlgorithmInfo.error` has it."""
+        rounds = problem.dtype == "f32" and env.fpmath_mode != "strict" and bool(self.ops(problem))
+        facts = {"filtered": self.filters, "fast": self.fast, "narrow": rounds and not self.converts(problem, env)}
+        return frozenset(name for name, holds in facts.items() if holds)
 
     def spread_by(self, problem: Problem, env: Env) -> frozenset[str]:
         """The operands whose Inf or NaN it spreads here; the library's convolutions pad narrow ones in other ways."""

@@ -14,32 +14,40 @@ from . import nonfinite
 from .algorithm import Algorithm
 from .choice import ranked
 from .deconvolution import fill_with_bias
-from .table import Ranked
+from .table import Ranked, candidates
 
 
 @dataclass
 class Decision:
-    """The algorithm that was chosen, and all that were weighed with estimated or measured seconds; for explain()."""
+    """The algorithm that was chosen, and all that were weighed with estimated or measured seconds; for explain().
+
+    `problem`: of a convolution that has something to compute.
+    """
 
     formulation: str
     compute: str
     candidates: list[tuple[str, float]] = field(default_factory=list)
     measured: bool = False
+    problem: Problem | None = None
 
 
 # None: it was not measured
 Chooser = Callable[[Problem, Env, Ranked], Ranked | None]
+# of the algorithms that may be used those that the user wants, best first
+Selector = Callable[[Problem, Env], Ranked]
 
 
-def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None = None) -> Decision:
-    """Append the steps that solve `problem`."""
+def lower(
+    program: Program, problem: Problem, env: Env, choose: Chooser | None = None, select: Selector | None = None
+) -> Decision:
+    """Append the steps that solve `problem` by the best algorithm, of those that `select` leaves if it is there."""
     if problem.result.size == 0:
         return Decision("nothing to do", problem.dtype)
     problem = with_own_bias(problem)
     if _sums_nothing(problem):
         _write_empty_sum(program, problem, env)
         return Decision("empty sum", problem.dtype)
-    found = nonfinite.obeying(ranked(problem, env), problem, env)
+    found = select(problem, env) if select else _ranked(problem, env)
     if env.tune == "off":
         # nearest to the literal op, which the caller could not use as it is
         found.sort(key=lambda item: not item[0].literal)
@@ -48,7 +56,21 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
     algorithm = found[0][0]
     build(program, problem, algorithm, env)
     computed = algorithm.compute_dtype(problem, env)
-    return Decision(algorithm.name, computed, [(a.name, seconds) for a, seconds in found], measured is not None)
+    weighed = [(a.name, seconds) for a, seconds in found]
+    return Decision(algorithm.name, computed, weighed, measured is not None, problem)
+
+
+def allowed(problem: Problem, env: Env) -> Ranked:
+    """Every algorithm that may be used, with its estimate for these sizes; the first is the one that is taken."""
+    ranking = _ranked(problem, env)
+    if not env.varies:
+        return ranking
+    every = nonfinite.obeying(candidates(problem, env), problem, env)
+    return sorted(every, key=lambda item: item[0] is not ranking[0][0])
+
+
+def _ranked(problem: Problem, env: Env) -> Ranked:
+    return nonfinite.obeying(ranked(problem, env), problem, env)
 
 
 def with_own_bias(problem: Problem) -> Problem:

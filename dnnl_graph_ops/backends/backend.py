@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..algorithms import tile_rows
-from ..algorithms.lower import Chooser, Decision
+from ..algorithms.lower import Chooser, Decision, Selector
 from ..graph import Node, Value
 from ..ir import readers_of
 from ..lowering import chain
@@ -36,7 +36,7 @@ class Backend:
     None where it does; `title` says who computes such ops. find: takes groups of several nodes out of those that are
     free yet, by patterns of its own. leads: whether the element-wise ops behind a node run with it. takes_any_strides:
     of what its groups read and give; order: the axes of a group's result from the slowest to the fastest, where the
-    group has a wish.
+    group has a wish. weighs: it chooses among the algorithms of convolutions.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Backend:
     leads: Callable[[Node], bool] = lambda node: False
     takes_any_strides: bool = False
     order: Callable[[FusionGroup], Sequence[int] | None] = lambda group: None
+    weighs: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,8 @@ class Built:
     env: Env
     # ranks the formulations of convolutions, if they are not to be ranked by their estimates
     choose: Chooser | None = None
+    # by the names of the ops whose algorithms the user selects
+    selectors: Mapping[str, Selector] = field(default_factory=dict)
     program: Program = field(default_factory=Program)
     decisions: list[tuple[FusionGroup, Decision]] = field(default_factory=list)
     macs: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..algorithms.lower import Chooser, Decision
+from ..algorithms.lower import Chooser, Decision, Selector
 from ..errors import UnsupportedError
 from ..graph import Node, Value
 from ..lowering import chain
@@ -140,12 +140,19 @@ def who_runs(kind: Kind, target: Target) -> tuple[Backend, str]:
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
 
-def build(groups: Sequence[FusionGroup], views: dict[Value, View], env: Env, choose: Chooser | None = None) -> Built:
+def build(
+    groups: Sequence[FusionGroup],
+    views: dict[Value, View],
+    env: Env,
+    choose: Chooser | None = None,
+    selectors: Mapping[str, Selector] | None = None,
+) -> Built:
     """Append the steps of every group. `views` has inputs, constants and outputs; the rest gets scratch.
 
-    `choose` ranks the formulations of convolutions, if they are not to be ranked by their estimates.
+    `choose` ranks the formulations of convolutions, if they are not to be ranked by their estimates; `selectors` say
+    which of them the user wants, by the names of ops.
     """
-    built = Built(views, _shared(groups, views), env, choose)
+    built = Built(views, _shared(groups, views), env, choose, selectors or {})
     for one in groups:
         built.program.group = len(built.decisions)
         if isinstance(views, Places):
