@@ -48,7 +48,7 @@ from .functional import (
     convolution_backward_weights,
     convolution_output_shape,
 )
-from .graph import Graph, Value
+from .graph import AlgorithmInfo, Graph, Value
 from .interop import from_dlpack, from_onnx, from_torch, to_dlpack
 from .runtime import (
     DeviceArray,
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "AlgorithmInfo",
     "DeviceArray",
     "Engine",
     "Error",

@@ -66,6 +66,10 @@ class Algorithm:
     tiles_rows: bool = False
     # minimal filtering (Winograd): multiplies less often than the definition
     filters: bool = False
+    # it rounds so much that algorithm="fast" alone allows it
+    fast: bool = False
+    # the same bits at every run of the same operands on as many threads
+    deterministic: bool = True
     # note that explain() prints beside the name
     remark: str = ""
     # seconds on one thread for each of the first `cost.Counts`; None: `fits` has constants of the family
@@ -130,6 +134,12 @@ class Algorithm:
         The dtype is f32 where `build` can write f32 whatever it reads, so that results are rounded once, at the end.
         """
         return "f32" if self.converts(problem, env) else problem.dtype
+
+    def error(self, problem: Problem, env: Env) -> frozenset[str]:
+        """How results differ from sums of the definition beyond the order of terms, as `AlgorithmInfo.error` has it."""
+        rounds = problem.dtype == "f32" and env.fpmath_mode != "strict" and bool(self.ops(problem))
+        facts = {"filtered": self.filters, "fast": self.fast, "narrow": rounds and not self.converts(problem, env)}
+        return frozenset(name for name, holds in facts.items() if holds)
 
     def spread_by(self, problem: Problem, env: Env) -> frozenset[str]:
         """Returns the operands of which an Inf or NaN may spread to results that do not depend on that element.

@@ -292,7 +292,8 @@ def _direct(direction: str, spreads: frozenset[str]) -> Algorithm:
 def _filtering(direction: str, spreads: frozenset[str], results: int) -> Algorithm:
     return _algorithm(
         f"minimal filtering {results}", "filtering", direction, spreads, lambda p: filtering_tile(p, results),
-        _filters(results), filters=True, remark=f"error up to {ERROR} x direct" if results >= FAST else "",
+        _filters(results), filters=True, fast=results >= FAST,
+        remark=f"error up to {ERROR} x direct" if results >= FAST else "",
     )  # fmt: skip
 
 

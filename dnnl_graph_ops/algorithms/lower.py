@@ -14,7 +14,7 @@ from . import nonfinite
 from .algorithm import Algorithm
 from .choice import ranked
 from .deconvolution import fill_with_bias
-from .table import Ranked
+from .table import Ranked, candidates
 
 
 @dataclass
@@ -22,22 +22,30 @@ class Decision:
     """Records how a problem was lowered, for explain(): the algorithm's name and the dtype that it computes in.
 
     `candidates`: the algorithms that were compared, with estimated or, if `measured`, with measured seconds.
+
+    `problem`: of a convolution that has something to compute.
     """
 
     formulation: str
     compute: str
     candidates: list[tuple[str, float]] = field(default_factory=list)
     measured: bool = False
+    problem: Problem | None = None
 
 
 # measures the candidates; returns them with measured seconds, the best first, or None if it measures nothing
 Chooser = Callable[[Problem, Env, Ranked], Ranked | None]
+# of the algorithms that may be used those that the user wants, best first
+Selector = Callable[[Problem, Env], Ranked]
 
 
-def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None = None) -> Decision:
+def lower(
+    program: Program, problem: Problem, env: Env, choose: Chooser | None = None, select: Selector | None = None
+) -> Decision:
     """Appends the steps that compute `problem` to `program`, by the cheapest algorithm; returns the decision.
 
-    `choose` may return another ranking from measured times, except with tune="off".
+    `choose` may return another ranking from measured times, except with tune="off"; `select` ranks the algorithms that
+    the user leaves.
     """
     if problem.result.size == 0:
         return Decision("nothing to do", problem.dtype)
@@ -45,7 +53,7 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
     if _sums_nothing(problem):
         _write_empty_sum(program, problem, env)
         return Decision("empty sum", problem.dtype)
-    ranking = nonfinite.obeying(ranked(problem, env), problem, env)
+    ranking = select(problem, env) if select else _ranked(problem, env)
     if env.tune == "off":
         # first the algorithms nearest to the library's op on the tensors as they are, which the caller could not use
         ranking.sort(key=lambda item: not item[0].literal)
@@ -54,7 +62,21 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
     algorithm = ranking[0][0]
     build(program, problem, algorithm, env)
     computed = algorithm.compute_dtype(problem, env)
-    return Decision(algorithm.name, computed, [(a.name, seconds) for a, seconds in ranking], measured is not None)
+    weighed = [(a.name, seconds) for a, seconds in ranking]
+    return Decision(algorithm.name, computed, weighed, measured is not None, problem)
+
+
+def allowed(problem: Problem, env: Env) -> Ranked:
+    """Ranks every algorithm that may be used, with its estimate for these sizes; the first one is taken."""
+    ranking = _ranked(problem, env)
+    if not env.varies:
+        return ranking
+    every = nonfinite.obeying(candidates(problem, env), problem, env)
+    return sorted(every, key=lambda item: item[0] is not ranking[0][0])
+
+
+def _ranked(problem: Problem, env: Env) -> Ranked:
+    return nonfinite.obeying(ranked(problem, env), problem, env)
 
 
 def with_own_bias(problem: Problem) -> Problem:

@@ -73,6 +73,11 @@ def named(name: str, direction: str) -> Algorithm | None:
     return next((a for a in ALGORITHMS if (a.name, a.direction) == (name, direction)), None)
 
 
+def names(direction: str) -> list[str]:
+    """The names of all algorithms for a direction."""
+    return [a.name for a in (*ALGORITHMS, NAIVE[direction]) if a.direction == direction]
+
+
 def remark(name: str) -> str:
     """Returns the note that explain() prints beside algorithms of this name; empty for most."""
     return next((a.remark for a in ALGORITHMS if a.name == name), "")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..algorithms import tile_rows
-from ..algorithms.lower import Chooser, Decision
+from ..algorithms.lower import Chooser, Decision, Selector
 from ..graph import Node, Value
 from ..ir import readers_of
 from ..lowering import chain
@@ -36,7 +36,8 @@ class Backend:
     of a kind, None where it does. title: names the backend in reports. find: takes groups of several nodes from a
     search's free nodes, by patterns of the backend's own. leads: whether element-wise ops that read a node's result may
     run as its post-ops. takes_any_strides: whether groups read and write tensors of any strides. order: the axes of a
-    group's result from the slowest to the fastest in memory, None where the group prefers no order.
+    group's result from the slowest to the fastest in memory, None where the group prefers no order. weighs: whether the
+    backend chooses among the algorithms of convolutions.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Backend:
     leads: Callable[[Node], bool] = lambda node: False
     takes_any_strides: bool = False
     order: Callable[[FusionGroup], Sequence[int] | None] = lambda group: None
+    weighs: bool = False
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,8 @@ class Built:
     env: Env
     # ranks the algorithms of a convolution by measured times; None: estimates rank them
     choose: Chooser | None = None
+    # by the names of the ops whose algorithms the user selects
+    selectors: Mapping[str, Selector] = field(default_factory=dict)
     program: Program = field(default_factory=Program)
     decisions: list[tuple[FusionGroup, Decision]] = field(default_factory=list)
     macs: int = 0

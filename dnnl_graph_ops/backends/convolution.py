@@ -60,9 +60,9 @@ def _build(built: Built, group: FusionGroup) -> Decision:
     literal = _literal_head(group.nodes, problem, inputs, output, env) if env.tune == "off" else None
     if literal is not None:
         _append_literal(built, literal, group.nodes)
-        return Decision("literal", output.dtype)
+        return Decision("literal", output.dtype, problem=problem)
     built.macs += problem.macs
-    decision = lower(built.program, problem, env, built.choose)
+    decision = lower(built.program, problem, env, built.choose, built.selectors.get(head.name))
     built.layers += tile_rows.layers(len(built.decisions), problem, decision)
     return decision
 
@@ -100,4 +100,4 @@ def _append_literal(built: Built, head: NativeOp, nodes: Sequence[Node]) -> None
     built.program.native([head, *ops], head.kind)
 
 
-CONVOLUTION = Backend("convolution", _build, _match, _why_not, "library or own kernels", leads=leads)
+CONVOLUTION = Backend("convolution", _build, _match, _why_not, "library or own kernels", leads=leads, weighs=True)

@@ -135,7 +135,7 @@ def _build(built: Built, group: FusionGroup) -> Decision:
     head, *rest = group.nodes
     problem = problem_of(head, rest, built.view, built.env)
     built.macs += problem.macs
-    return lower(built.program, problem, built.env, built.choose)
+    return lower(built.program, problem, built.env, built.choose, built.selectors.get(head.name))
 
 
-MATMUL = Backend("matmul", _build, _match, leads=leads)
+MATMUL = Backend("matmul", _build, _match, leads=leads, weighs=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..algorithms.lower import Chooser, Decision
+from ..algorithms.lower import Chooser, Decision, Selector
 from ..errors import UnsupportedError
 from ..graph import Node, Value
 from ..lowering import chain
@@ -149,13 +149,20 @@ def who_runs(kind: Kind, target: Target) -> tuple[Backend, str]:
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
 
-def build(groups: Sequence[FusionGroup], views: dict[Value, View], env: Env, choose: Chooser | None = None) -> Built:
+def build(
+    groups: Sequence[FusionGroup],
+    views: dict[Value, View],
+    env: Env,
+    choose: Chooser | None = None,
+    selectors: Mapping[str, Selector] | None = None,
+) -> Built:
     """Appends the steps of every group to a new program.
 
     `views`: the views of the net's inputs, constants and outputs; other values get scratch buffers. `choose` ranks the
-    algorithms of a convolution by measured times; without it estimates rank them.
+    algorithms of a convolution by measured times; without it estimates rank them. `selectors`: by the names of ops
+    whose algorithms the user chooses.
     """
-    built = Built(views, _shared(groups, views), env, choose)
+    built = Built(views, _shared(groups, views), env, choose, selectors or {})
     for one in groups:
         built.program.group = len(built.decisions)
         if isinstance(views, Places):

@@ -11,6 +11,7 @@ from ..graph import Graph
 from ..lowering.env import ALGORITHMS, default_algorithm
 from ..passes.mixed_precision import AUTO, PRECISIONS
 from ..runtime.engines import Engine, default_engine
+from . import selection
 from .auto import checked_bound, within
 from .net import Net, made
 from .specialise import Options
@@ -28,17 +29,25 @@ def compile_graph(
     precision: str | None = None,
     samples: Any = None,
     max_error: float | None = None,
+    algorithms: Any = None,
 ) -> Net:
     """Implements `Graph.compile`."""
     engine = graph.engine or default_engine()
-    options = checked_options(engine, policy, tune, algorithm, precision, samples, max_error)
+    options = checked_options(engine, policy, tune, algorithm, precision, samples, max_error, algorithms)
     if options.precision == AUTO:
         return within(lambda chosen: made(graph, outputs, chosen), options, samples, checked_bound(max_error))
     return made(graph, outputs, options)
 
 
 def checked_options(
-    engine: Engine, policy: Any, tune: Any, algorithm: Any, precision: Any, samples: Any = None, max_error: Any = None
+    engine: Engine,
+    policy: Any,
+    tune: Any,
+    algorithm: Any,
+    precision: Any,
+    samples: Any = None,
+    max_error: Any = None,
+    algorithms: Any = None,
 ) -> Options:
     """Of Graph.compile, by their canonical names.
 
@@ -50,7 +59,13 @@ def checked_options(
         choice(tune, "tune", TUNES),
         choice(default_algorithm() if algorithm is None else algorithm, "algorithm", ALGORITHMS),
         _narrow(precision),
+        algorithms=selection.checked(algorithms),
     )
+    if options.algorithms and options.tune == "off":
+        raise InvalidArgumentError(
+            "Graph.compile: 'algorithms' selects what tune='heuristic' or 'measure' may run; tune='off' runs the "
+            "literal ops, leave one of them out"
+        )
     if precision is not None:
         _check_precision(options, engine)
     if options.precision == AUTO:

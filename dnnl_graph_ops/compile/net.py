@@ -15,7 +15,7 @@ from ..backends.backend import FusionGroup
 from ..backends.table import group
 from ..drawing import net_to_dot, net_to_svg
 from ..errors import Error, InvalidArgumentError
-from ..graph import Graph, Node, Value, hooks
+from ..graph import AlgorithmInfo, Graph, Node, Value, hooks
 from ..ir import reachable
 from ..lowering.env import Env
 from ..lowering.rewrites import listening
@@ -27,6 +27,7 @@ from ..runtime.dlpack import Array
 from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import Builds
 from ..strides import dense_strides, is_row_major
+from . import selection
 from .explain import Benchmark, Explanation, StepTime, explain, rewrites_of
 from .pickled import MadeBy, made_here
 from .plan import Plan
@@ -62,6 +63,7 @@ class Net(NetBase):
 
     def __init__(self, graph: Graph, outputs: Mapping[str, Value], engine: Engine, options: Options) -> None:
         nodes, leaves = reachable(list(outputs.values()))
+        selection.check_ops(options.algorithms, nodes)
         needed = set(leaves)
         self.inputs = tuple(value for value in graph.inputs if graph.keeps_inputs or value in needed)
         self._strides = tuple(_result_strides(name, value) for name, value in outputs.items())
@@ -98,7 +100,7 @@ class Net(NetBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         outputs = {name: value.id for name, value in self.outputs.items()}
-        return _restore, (made_here(), self.graph, outputs, self.engine, self.options), *self._state()
+        return _restore, (made_here(), self.graph, outputs, self.engine, self.named_options()), *self._state()
 
     def _state(self) -> tuple[dict[str, Any], ...]:
         """What a pickle has beside what the net is made of."""
@@ -336,11 +338,13 @@ class Net(NetBase):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the net to a file for `dgo.load`: ops, options, constants and what its plans have packed of them.
 
-        A net of unknown dims has plans once it was called: call it with a usual size first. All of it is in the one
-        file, what came from an ONNX file too. What was at `path` is replaced when all is written; nets loaded from that
-        go on with it.
+        A net of unknown dims has plans once it was called: call it with a usual size first. A predicate of
+        `compile(algorithms=...)` is saved as the name of the algorithm that it chose in the plan used last. All of it
+        is in the one file, what came from an ONNX file too. What was at `path` is replaced when all is written; nets
+        loaded from that go on with it.
 
         Raises:
+            InvalidArgumentError: a predicate has chosen nothing yet.
             UnsupportedError: a Wildcard, a device's engine that belongs to a queue of this process, or too many ops.
             OSError: the file cannot be written.
 
@@ -429,10 +433,7 @@ class Net(NetBase):
         Raises:
             InvalidArgumentError: the net has unknown dims and was never called, or its plans were dropped since.
         """
-        latest = self.latest()
-        if latest is None:
-            raise InvalidArgumentError(f"{self!r}: has no plan; call it once, then there is one to explain")
-        said = self._with_choice(explain(latest, self.engine, self.options))
+        said = self._with_choice(explain(self._planned("to explain"), self.engine, self.options))
         if not rewrites and not passes:
             return said
         executor = self._plans.latest()
@@ -445,6 +446,48 @@ class Net(NetBase):
     def _with_choice(self, said: Explanation) -> Explanation:
         report = self.precision_report
         return said if report is None else replace(said, chosen=report.summary)
+
+    def algorithms(self, op: str) -> tuple[AlgorithmInfo, ...]:
+        """Every algorithm that may compute a convolution, best first, in the plan made or used last.
+
+        Args:
+            op: the name of a convolution, a transposed one, a gradient of these, or a MatMul that runs as one.
+
+        Returns:
+            For each its name, seconds, workspace in bytes, errors and determinism, as `AlgorithmInfo` tells them; those
+            that tune="measure" has timed come first. None where the op has nothing to compute.
+
+        Raises:
+            InvalidArgumentError: no op has the name, or it has one algorithm alone; the net has unknown dims and was
+                never called, or its plans were dropped since.
+            TypeError: `op` is no string.
+        """
+        where = f"{self!r}.algorithms"
+        selection.convolution(op, self._nodes, where)
+        plan = self._planned("whose algorithms there are")
+        return selection.listed(op, plan.built.decisions, plan.narrow, plan.built.env, where)
+
+    def named_options(self) -> Options:
+        """The options with names of algorithms in the place of predicates: of those that these chose in the last plan.
+
+        Raises:
+            InvalidArgumentError: a predicate has chosen nothing yet.
+        """
+        if all(isinstance(wanted, str) for _, wanted in self.options.algorithms):
+            return self.options
+        decisions = self._planned("that predicates have chosen in").built.decisions
+        return replace(self.options, algorithms=selection.named(self.options.algorithms, decisions, repr(self)))
+
+    def _planned(self, wanted: str) -> Specialised:
+        """The plan that ran last, or was made since.
+
+        Raises:
+            InvalidArgumentError: there is none.
+        """
+        latest = self.latest()
+        if latest is None:
+            raise InvalidArgumentError(f"{self!r}: has no plan; call it once, then there is one {wanted}")
+        return latest
 
     def graph_api(self) -> GraphObjects:
         """What the library was given, as objects of `dnnl_graph_ops.graph_api`: copies, which share nothing with it.

@@ -56,14 +56,14 @@ def fold_constants(steps: Sequence[Step]) -> list[Step]:
 
     Data that nothing reads any more is let go at once: weights are not needed beside their packed copies.
     """
-    folded, remaining = _parted(steps)
+    folded, remaining = parted(steps)
     if any(step.condition for step in steps):
         flags = {step.condition.flag.buffer for step in steps if step.condition}
         plain = [step for step in folded if step.condition is None]
         written = {view.buffer for step in plain for view in step.writes}
         _Folding(plain).make(flags & written)
         steps = [step for given in steps if (step := _decided(given, written)) is not None]
-        folded, remaining = _parted(steps)
+        folded, remaining = parted(steps)
     folding = _Folding(folded)
     needed = {view.buffer for step in remaining for view in _read(step)}
     folding.make(needed & folding.recipes.keys())
@@ -78,7 +78,7 @@ def _decided(step: Step, known: set[Buffer]) -> Step | None:
     return replace(step, condition=None) if wanted else None
 
 
-def _parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[Step]]:
+def parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[Step]]:
     """The own steps that depend on constants alone, and the others. What the former write is constant from here on."""
     readers: dict[Buffer, list[Step]] = {}
     for step in steps:

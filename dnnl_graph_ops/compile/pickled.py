@@ -9,7 +9,7 @@ from ..errors import Error
 from ..runtime.info import version
 
 # Counts the ways in which graphs and nets lie in a pickle: up by one whenever their attributes change.
-LAYOUT = 9
+LAYOUT = 10
 
 
 @dataclass(frozen=True)

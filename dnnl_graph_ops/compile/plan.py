@@ -22,7 +22,7 @@ from ..strides import extent
 from . import listings
 from .memory import ALIGNMENT, Use, place
 from .native import Compiled, Partitioned, compile_partitions, partitioned, separated
-from .packed import fold_constants
+from .packed import fold_constants, parted
 from .written import check
 
 # A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
@@ -74,11 +74,7 @@ def assemble(
     with pool.using(count):
         parts: list[Compiled | KernelStep | HostStep] = []
         as_they_are = literal or engine.memory is not None
-        steps = [
-            one
-            for given in program.steps
-            for one in (staged(given, as_they_are) if isinstance(given, NativeStep) else [given])
-        ]
+        steps = _worked_around(program, as_they_are)
         tell("after onednn_workarounds", lambda: listings.of_steps(steps))
         steps = fold_constants(steps)
         tell("after pack_weights", lambda: listings.of_steps(steps))
@@ -102,6 +98,21 @@ def assemble(
     # copies to a device and back take long whatever is computed there
     executor.finalize(release_gil=seconds > GIL_SECONDS or engine.native.on_device, threads=count)
     return Plan(executor, tuple(parts), scratch)
+
+
+def _worked_around(program: Program, literal: bool) -> list[Step]:
+    """The steps of `program`, those of the library as it computes them right."""
+    return [
+        step
+        for given in program.steps
+        for step in (staged(given, literal) if isinstance(given, NativeStep) else [given])
+    ]
+
+
+def scratch_bytes(program: Program, engine: Engine, literal: bool) -> int:
+    """Bytes of scratch that a plan of `program` takes for what its steps leave each other; nothing is compiled."""
+    _, steps = parted(_worked_around(program, literal or engine.memory is not None))
+    return place([_use(step) for step in steps])[1]
 
 
 def _seconds(steps: Sequence[Step], macs: int) -> float:
@@ -132,7 +143,7 @@ def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostS
         return [HostStep(op.host(), reads, writes, f"{op.kind} (NumPy)", step.group, step.condition)]
 
 
-def _use(part: Compiled | KernelStep | HostStep) -> Use:
+def _use(part: Compiled | Step) -> Use:
     flag = (part.condition.flag,) if part.condition else ()
     if isinstance(part, Compiled):
         return Use((*part.inputs, *flag), part.outputs, part.in_place, part.label)

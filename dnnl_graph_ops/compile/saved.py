@@ -34,6 +34,7 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
     from ..graph.array_file import write
     from ..ops.records import described
 
+    options = net.named_options()
     nodes, constants = net.parts
     held = [value.held for value in constants if value.held is not None]
     if held and not net.plan_count() and not net.holds:
@@ -43,7 +44,7 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
     header = {
         "made_by": made_by(net.engine),
         "engine": _arguments(net.engine) if net.graph.engine is not None else None,
-        "options": vars(net.options),
+        "options": vars(options),
         "graph": record,
         "packed": [recipe for recipe, _ in packed],
     }
@@ -109,11 +110,19 @@ def _options(stated: Mapping[str, Any], engine: Engine, where: str) -> Options:
 
     names = ("policy", "tune", "algorithm", "precision")
     policy, tune, algorithm, precision = (field(stated, name, str, where) for name in names)
-    found = checked_options(engine, policy, tune, algorithm, None if precision == "f32" else precision)
+    selected = stated.get("algorithms", [])
+    if not (isinstance(selected, list) and all(map(_is_selection, selected))):
+        raise InvalidArgumentError(f"{where}: is damaged: the algorithms of ops are {str(selected)[:60]}")
+    narrow = None if precision == "f32" else precision
+    found = checked_options(engine, policy, tune, algorithm, narrow, algorithms=dict(selected))
     wide = stated.get("wide", [])
     if found.precision == AUTO or not (isinstance(wide, list) and all(isinstance(name, str) for name in wide)):
         raise InvalidArgumentError(f"{where}: is damaged: the ops that stay in f32 are {str(wide)[:60]}")
     return replace(found, wide=tuple(wide))
+
+
+def _is_selection(item: Any) -> bool:
+    return isinstance(item, list) and len(item) == 2 and all(isinstance(name, str) for name in item)
 
 
 def _packed(graph: Graph, records: list[Any], file: ArrayFile, where: str) -> list[Any]:

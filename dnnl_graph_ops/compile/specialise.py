@@ -27,10 +27,11 @@ from ..passes.fold_constants import fold_dequantize
 from ..passes.pipeline import tell
 from ..shapes import Meta, checked
 from ..strides import dense_strides
-from . import listings
+from . import listings, selection
 from .layouts import as_given, chosen, lay_out
 from .native import Compiled
 from .plan import Plan, assemble
+from .selection import Selections
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -49,6 +50,8 @@ class Options:
     wide: tuple[str, ...] = ()
     # whether products are narrow only in regions that gain more than conversions cost
     weighed: bool = True
+    # the algorithms of ops, by their names or by predicates
+    algorithms: Selections = ()
 
     @property
     def asked_precision(self) -> str | None:
@@ -192,10 +195,12 @@ def specialise(
             value for some in groups for node in some.nodes for value in node.inputs if value not in views
         )
 
+    selectors = selection.selectors(options.algorithms, groups, setting.narrow)
+
     def lowered(choose: Chooser | None) -> tuple[Built, Places]:
         places = (lay_out if chosen(env, policy) else as_given)(groups, views)
         tell("after choose_layouts", lambda: listings.of_places(places))
-        return build(groups, places, env, choose), places
+        return build(groups, places, env, choose, selectors), places
 
     built, places = measured(lowered, env) if env.tune == "measure" else lowered(None)
     for value, target in (*places.leaving.items(), *copies):

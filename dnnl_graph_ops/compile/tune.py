@@ -7,7 +7,7 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -119,7 +119,8 @@ def choose(problem: Problem, env: Env, found: Ranked, budget: float) -> Ranked |
     if budget < 0:
         return None
     limit = HOPELESS_ESTIMATE * found[0][1]
-    ranked = _race(problem, env, [algorithm for algorithm, seconds in found if seconds <= limit], budget)
+    racing = [algorithm for algorithm, seconds in found if seconds <= limit and algorithm.applies(problem, env)]
+    ranked = _race(problem, env, racing, budget)
     if not ranked:
         return found
     _save(path, [(algorithm.name, seconds) for algorithm, seconds in ranked])
@@ -219,17 +220,22 @@ def _output(view: View, index: int = 0) -> View:
     return View(buffer, view.shape, view.strides)
 
 
-def runner_of(problem: Problem, env: Env, algorithm: Algorithm) -> Runner:
-    """The problem on buffers of its own, filled with ones, as a plan of this algorithm."""
-    program, buffers = Program(), _Buffers()
-    take, inputs, result = buffers.take, buffers.inputs, problem.result
-    output = _output(result)
+def apart(problem: Problem, take: Callable[[View], View]) -> Problem:
+    """The problem with its result as an output of its own, on the views that `take` gives for those that it reads."""
+    result = problem.result
     views = {name: getattr(problem, name) for name in ("src", "weights", "dst")}
-    own = problem.with_views(
-        **{name: output if view is result else take(view) for name, view in views.items()},
+    return problem.with_views(
+        **{name: _output(view) if view is result else take(view) for name, view in views.items()},
         bias=None if problem.bias is None else take(problem.bias),
         tail=post.map_views(problem.tail, take),
     )
+
+
+def runner_of(problem: Problem, env: Env, algorithm: Algorithm) -> Runner:
+    """The problem on buffers of its own, filled with ones, as a plan of this algorithm."""
+    program, buffers = Program(), _Buffers()
+    own, inputs = apart(problem, buffers.take), buffers.inputs
+    output = own.result
     lower.build(program, own, algorithm, env)
     plan = assemble(
         program, list(inputs.values()), [output], env.engine, fpmath_mode=env.fpmath_mode, threads=env.threads

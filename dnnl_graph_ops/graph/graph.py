@@ -14,6 +14,7 @@ from ..runtime.engines import Engine
 from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer
 from . import hooks, reclaim
+from .algorithm_info import Selection
 from .constants import Constant, in_file, never_changes
 
 if TYPE_CHECKING:
@@ -383,6 +384,7 @@ class Graph:
         precision: str | None = None,
         samples: Iterable[Any] | None = None,
         max_error: float | None = None,
+        algorithms: Mapping[str, Selection] | None = None,
     ) -> Net:
         """Compile into a callable net.
 
@@ -405,13 +407,18 @@ class Graph:
             samples: for "auto", what the net is called with: arrays, tuples of arrays, or {input name: array}.
             max_error: for "auto", the largest error at any output over the samples, as a part of the largest absolute
                 value there in f32; None: 0.01.
+            algorithms: {op name: selection} for convolutions, their gradients and MatMul: the name of an algorithm as
+                `net.algorithms(op)` lists it, or a predicate that takes an `AlgorithmInfo` and says whether that one
+                may be used; the best of those that are left runs. `algorithm` says which there are to select from.
+                With unknown dims a selection that nothing meets is an error at the call. Nets are saved and pickled
+                with names: in the place of a predicate, of the algorithm that it chose in the plan used last.
 
         Returns:
             A `Net`: `net(x)`, `net(src=x)`, `net(x, out=buffer)`, `net.run({"src": x})`.
 
         Raises:
             InvalidArgumentError: no outputs, a Value of another graph, an unknown choice; "auto" without samples, or
-                with such as the net does not take.
+                with such as the net does not take; an op or an algorithm that is not there, or may not be used.
             UnsupportedError: the loaded library cannot run an op and no equal form is known.
         """
         net: Net = hooks.call(
@@ -424,6 +431,7 @@ class Graph:
             precision=precision,
             samples=samples,
             max_error=max_error,
+            algorithms=algorithms,
         )
         return net
 

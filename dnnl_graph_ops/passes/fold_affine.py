@@ -51,7 +51,7 @@ def run(graph: GraphView) -> None:
     """
     affines: dict[Node, Affine] = {}  # convolution -> the scale and shift to be folded into it
     for node in graph:
-        head = _head_of(node, graph) if node.kind in _READERS else None
+        head = _head_of(node, graph) if node.kind in READERS else None
         if head is None or not _absorbs(node, head, graph):
             continue
         affine = _affine(FOLD_AFFINE, node, head.outputs[0], head.attrs["data_format"])
@@ -140,7 +140,7 @@ def _affine(rewrite: Rewrite, node: Node, result: Value, data_format: str) -> Af
         vectors.append(vector)
     channels = int(result.shape[axis] or 0)
     with np.errstate(invalid="ignore", over="ignore"):
-        scale, shift = _READERS[node.kind](node, *(np.broadcast_to(vector, (channels,)) for vector in vectors))
+        scale, shift = READERS[node.kind](node, *(np.broadcast_to(vector, (channels,)) for vector in vectors))
     if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
         return rewrite.declined(node, "they are finite")
     return scale, shift
@@ -173,7 +173,8 @@ def _sum(node: Node, term: Array) -> Affine:
     return np.ones_like(term), term
 
 
-_READERS: dict[str, Callable[..., Affine]] = {
+# by the kind of op that a convolution takes over
+READERS: dict[str, Callable[..., Affine]] = {
     "Add": _sum,
     "BatchNormInference": _batch_norm,
     "BiasAdd": _sum,

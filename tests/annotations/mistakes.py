@@ -34,6 +34,7 @@ print(x ** "2")  # type: ignore  # pyright: ignore
 
 net: dgo.Graph = graph.compile(x)  # type: ignore  # pyright: ignore
 graph.compile("x")  # type: ignore  # pyright: ignore
+graph.compile(x, algorithms={"x": 3})  # type: ignore  # pyright: ignore
 graph.compile(x).explian()  # type: ignore  # pyright: ignore
 print(graph.compile(x).benchmark(src).mean)  # type: ignore  # pyright: ignore
 print(graph.compile(x).explain().partition)  # type: ignore  # pyright: ignore

@@ -41,7 +41,7 @@ def test_explain_tells_what_fired_and_what_declined():
 def test_a_failure_is_told_by_the_smallest_graph(monkeypatch, capsys):
     """Of ten nodes the product that is wrong, as a script that runs."""
     wrong = lambda node, factor: (factor + 1, np.zeros_like(factor))  # noqa: E731
-    monkeypatch.setitem(fold_affine._READERS, "Multiply", wrong)
+    monkeypatch.setitem(fold_affine.READERS, "Multiply", wrong)
     d = Draw(1)
     x = d.input((1, 2, 4, 4))
     y = ops.abs(ops.relu(x) + 1.0)

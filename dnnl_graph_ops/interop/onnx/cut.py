@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -16,13 +16,14 @@ import numpy as np
 
 from ... import dtypes
 from ..._core import NetBase, PlanCache
+from ...compile import selection
 from ...compile.explain import Benchmark, Explanation, PartitionReport, StepReport, StepTime
 from ...compile.net import Net, made
 from ...compile.pickled import MadeBy, made_here
 from ...compile.plan import Plan
 from ...compile.specialise import Options, PartitionInfo, Specialised
 from ...errors import UnsupportedError
-from ...graph import Graph, Value
+from ...graph import AlgorithmInfo, Graph, Value
 from ...runtime import arrays
 from ...runtime.engines import Engine, default_engine
 from .hosts import HostNode
@@ -89,11 +90,13 @@ class CutNet(Net):
         self._outs_where = [f"{self!r}: 'out' for {name!r}" for name in self.outputs]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (made_here(), self.graph, self.options), *self._state()
+        return _restore, (made_here(), self.graph, self.named_options()), *self._state()
 
     def _stages(self, graph: CutGraph) -> tuple[_Stage, ...]:
         """What is needed for the outputs, found from the end."""
-        needed, stages, options = {*self.outputs}, list[_Stage](), self.options
+        needed, stages, selections = {*self.outputs}, list[_Stage](), self.options.algorithms
+        selection.check_ops(selections, graph.nodes)
+        options = replace(self.options, algorithms=())
         if graph.rest is not None:
             rest = graph.rest
 
@@ -105,7 +108,8 @@ class CutNet(Net):
         for part in reversed(graph.parts):
             wanted = {name: value for name, value in part.gives.items() if name in needed}
             if wanted:
-                net = made(part.graph, wanted, options)
+                of_part = selection.of_nodes(selections, part.graph.nodes)
+                net = made(part.graph, wanted, replace(options, algorithms=of_part))
                 stages.append(_of_net(net, tuple(part.feeds[value] for value in net.inputs), tuple(wanted)))
                 needed.update(stages[-1].reads)
             for host in reversed(part.before):
@@ -245,6 +249,15 @@ class CutNet(Net):
         told = [net._plans_told() for stage in self.stages for net in _nets(stage)]
         last, others = ([plan for pair in told for plan in pair[i]] for i in (0, 1))
         return last, others
+
+    def algorithms(self, op: str) -> tuple[AlgorithmInfo, ...]:
+        nets = self.nets
+        selection.convolution(op, [node for net in nets for node in net.graph.nodes], f"{self!r}.algorithms")
+        return next(net for net in nets if any(node.name == op for node in net.graph.nodes)).algorithms(op)
+
+    def named_options(self) -> Options:
+        names = [pair for net in self.nets for pair in net.named_options().algorithms]
+        return replace(self.options, algorithms=tuple(names))
 
     def explain(self, *, rewrites: bool = False, passes: bool = False) -> Explanation:
         """What runs and why: the plans of its graphs, and the nodes between them, in their order."""
