@@ -157,7 +157,7 @@ def _is_long_and_narrow(problem: Problem) -> bool:
 
 
 def _described(problem: Problem) -> Hashable:
-    """Returns a cache key of all that a ranking depends on besides the batch and spatial sizes."""
+    """Returns a cache key for rankings of algorithms: every property that affects one, but batch and spatial sizes."""
     g, weights, bias = problem.geometry, problem.weights, problem.bias
     fixed = (
         problem.direction, g.in_channels, g.out_channels, g.groups, g.kernel, g.strides, g.dilations, g.pads_begin,

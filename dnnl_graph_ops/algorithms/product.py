@@ -36,7 +36,10 @@ def _build(program: Program, problem: Problem, multiply: Multiply) -> None:
 
 
 def _windows(problem: Problem) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
-    """Returns per axis (first tap, number of taps) that reach dst, and how many last rows of dst no tap reaches."""
+    """Returns for each spatial axis the taps that reach dst, as (first, count), and the positions that no tap reaches.
+
+    The positions are those at the end of dst, as many as a tuple says for each axis.
+    """
     g = problem.geometry
     window, covered = [], []
     for n, k, s, p, size in zip(g.src, g.kernel, g.strides, g.pads_begin, g.dst, strict=True):

@@ -433,9 +433,9 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | 
 
 
 def channel_axis(node: Node) -> int | None:
-    """Returns the axis of the result along which the second operand of a BiasAdd or PReLU lies; None if it has none.
+    """Returns the axis of the result that the second operand of a BiasAdd or PReLU, a vector, lies along.
 
-    None means that the operand broadcasts as NumPy's operands do.
+    Returns None for every node whose second operand broadcasts as NumPy's operands do.
     """
     if node.kind not in ("BiasAdd", "PReLU"):
         return None

@@ -115,9 +115,9 @@ def rest(counts: Counts, problem: Problem, dtype: str) -> Counts:
 
 
 def detours(problem: Problem, env: Env) -> int:
-    """Returns the bytes of copies of src and dst to or from channels last, where they have other layouts.
+    """Returns how many bytes are read and written to copy src to, and dst from, channels last; 0 where they lie so.
 
-    Elements count as in the compute dtype: a copy of single bf16 or f16 elements takes as long as of f32.
+    Elements count with the size of the compute dtype: such copies go element by element, and bf16 takes as long as f32.
     """
     item = dtypes.itemsize(env.compute_dtype(problem.dtype))
     return sum(2 * item * view.size for view in (problem.src, problem.dst) if not is_channels_last(view))

@@ -69,10 +69,11 @@ def multiplications(kind: str, attrs: Mapping[str, Any], inputs: Sequence[tuple[
 
 
 def literal_op(kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], output: View) -> NativeOp | None:
-    """Returns the library's op on the user's own formats; None if the library refuses the op or computes it wrong.
+    """Returns the library's op on tensors in the user's layouts, without copies; None if the library refuses the op.
 
-    The library takes two of the four weights formats for each op; the others are passed as views with the two channel
-    axes transposed.
+    Returns None as well where the library is known to compute the op wrong. Of the four weights formats (OIX, IOX, XIO,
+    XOI) the library takes two for convolutions and two for transposed ones; the others are passed as views whose
+    channel axes are transposed.
     """
     record = resolved(kind, [view.shape for view in inputs], attrs, kind)
     literal = literal_attrs(kind, record)

@@ -38,7 +38,10 @@ def views(tail: Tail) -> list[View]:
 
 
 def native(tail: Tail, env: Env) -> bool:
-    """Whether the library fuses all of these post-ops and, unless own code is switched off, keeps NaN in them."""
+    """Whether the library fuses all of these post-ops without losing NaN.
+
+    Where the package's own kernels are switched off, post-ops that lose NaN count as fused: nothing else has them.
+    """
     losing = LOSING_NAN if env.prefers_own else frozenset[str]()
     return all(op.kind in schema.POST_OPS and op.kind not in losing for op in tail)
 

@@ -227,7 +227,9 @@ class Table(NamedTuple):
 
 @cache
 def table(runtime: str, release: str, isa: str) -> Table:
-    """Returns the table for a library and an instruction set: the user's, or else the package's, or an empty one.
+    """Returns the int8 partitions that a release of the library computes exactly with an instruction set.
+
+    The table comes from the user's file, else from the package's; it is empty where there is none.
 
     A damaged file is ignored with a RuntimeWarning.
     """
