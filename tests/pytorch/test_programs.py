@@ -208,6 +208,7 @@ FOUND = {
         "v1 = F.batch_norm(x0, p1, p2, None, None)",
         {"x0": X[..., None]}, {"p1": X[0], "p2": torch.tensor([3.0, 1.0])}, "v1", {"rounding": ["v1"]},
     ),
+    "no element of one": ("v1 = torch.abs(x0)[1:]", {"x0": torch.ones(1)}, {}, "v1", {}),
 }  # fmt: skip
 
 
