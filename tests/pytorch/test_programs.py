@@ -33,7 +33,7 @@ def test_compiled_programs(start, seed):
 def test_failures_shrink_to_one_line(monkeypatch):
     """Of programs some of whose ops do nothing."""
     planted = {"abs": "aten.abs.default", "neg": "aten.neg.default"}
-    large = (program for case in range(1000) if len((program := drawn(3, case, "neg", "f32")).steps) == 3)
+    large = (program for case in range(1000) if len((program := drawn(3, case, {"neg": ("f32",)})).steps) == 3)
     with monkeypatch.context() as patch:
         for name in planted.values():
             patch.setitem(RULES, name, replace(RULES[name], build=lambda call, self, **_: self))
@@ -69,6 +69,13 @@ def test_elements_by_strides(name):
     module, x = _Called(AS_STRIDED[name]), torch.arange(12.0).reshape(3, 4)
     got = dgo.from_torch(torch.export.export(module, (x,))).compile()(x.numpy())
     assert torch.equal(torch.from_numpy(got), module(x))
+
+
+def test_elements_from_where_a_call_tells():
+    """PyTorch's graph has no number for their begin."""
+    module, sizes = _Called(lambda x: x.chunk(2)[-1].as_strided([2], [1])), [{0: torch.export.Dim.AUTO}]
+    with pytest.raises(dgo.UnsupportedError, match="storage_offset"):
+        dgo.from_torch(torch.export.export(module, (torch.arange(8.0).reshape(4, 2),), dynamic_shapes=sizes))
 
 
 COPIES = {
@@ -157,6 +164,14 @@ FOUND = {
         "v1 = F.scaled_dot_product_attention(x0, x0, x0, p1)",
         {"x0": Y}, {"p1": torch.tensor([[0.0, -torch.inf], [-torch.inf, -torch.inf]])}, "v1", {"rounding": ["v1"]},
     ),
+    "a mask that hides some keys by a condition": (
+        "v1 = F.scaled_dot_product_attention(x0, x0, x0, x1)",
+        {"x0": Y, "x1": torch.tensor([[False, False], [True, False]])}, {}, "v1", {"rounding": ["v1"]},
+    ),
+    "a mask that hides all keys of a row, and has NaN in another": (
+        "v1 = F.scaled_dot_product_attention(x0, x0, x0, x1)",
+        {"x0": Y, "x1": torch.tensor([[0.0, torch.nan], [-torch.inf, -torch.inf]])}, {}, "v1", {"rounding": ["v1"]},
+    ),
     "a root of a size that a call tells": (
         "v1 = F.scaled_dot_product_attention(x0, x0, x0)", {"x0": X.half()}, {}, "v1",
         {"dynamic": True, "rounding": ["v1"]},
@@ -208,6 +223,15 @@ FOUND = {
         "v1 = F.batch_norm(x0, p1, p2, None, None)",
         {"x0": X[..., None]}, {"p1": X[0], "p2": torch.tensor([3.0, 1.0])}, "v1", {"rounding": ["v1"]},
     ),
+    "elements by strides of a part whose size a call tells": (
+        "v1 = x0.chunk(2, 1)[-1].as_strided([2], [3], 4)", {"x0": Y.long()}, {}, "v1", {"dynamic": True}
+    ),
+    "exponentials of minus infinity alone": (
+        "v1 = torch.logsumexp(x0, 1)",
+        {"x0": torch.tensor([[-torch.inf, -torch.inf], [torch.inf, 1.0], [-torch.inf, 2.0], [torch.nan, 1.0]])},
+        {}, "v1", {"rounding": ["v1"]},
+    ),
+    "no element of one": ("v1 = torch.abs(x0)[1:]", {"x0": torch.ones(1)}, {}, "v1", {}),
 }  # fmt: skip
 
 

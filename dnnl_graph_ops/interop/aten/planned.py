@@ -27,7 +27,7 @@ def order_of(fake: Tensor) -> tuple[int, ...] | None:
         if shape[axis] != 1 and strides[axis] != expected and 0 not in shape:
             return None
         expected *= shape[axis]
-    return tuple(order) if nbytes <= max(expected, 1) * fake.element_size() else None
+    return tuple(order) if nbytes <= expected * fake.element_size() else None
 
 
 def base_of(result: fx.Node, may_vary: bool = False) -> tuple[fx.Node, tuple[fx.Node, ...]]:
