@@ -25,7 +25,7 @@ from .table import NAIVE, Ranked, candidates
 
 def rules(env: Env) -> bool:
     """Whether the rule holds: on a device the library's own algorithms are all there are."""
-    return env.algorithm == "direct" and env.engine.memory is None
+    return env.algorithm == "direct" and env.engine.on_host
 
 
 def obeying(ranked: Ranked, problem: Problem, env: Env) -> Ranked:

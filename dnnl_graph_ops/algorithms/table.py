@@ -91,7 +91,7 @@ def estimates(problem: Problem, env: Env) -> Callable[[Algorithm], float]:
 
 def usable(problem: Problem, env: Env) -> list[Algorithm]:
     """The algorithms that may be used where the data is."""
-    return [a for a in applicable(problem, env) if a.anywhere or env.engine.memory is None]
+    return [a for a in applicable(problem, env) if a.anywhere or env.engine.on_host]
 
 
 def applicable(problem: Problem, env: Env) -> list[Algorithm]:

@@ -18,7 +18,6 @@ from ..backends.places import Places
 from ..backends.window import REDUCTIONS
 from ..graph import Node, Value
 from ..ir import order_of, readers_of
-from ..lowering.env import Env
 from ..lowering.family import MEMBERS
 from ..lowering.problem import BACKWARD_WEIGHTS, is_channels_last
 from ..lowering.program import Place, Program, View
@@ -317,8 +316,3 @@ def _lies_in(view: View, last: bool) -> bool:
 def as_given(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Places:
     """Every value in the order of its axes."""
     return Places(given)
-
-
-def chosen(env: Env, policy: str) -> bool:
-    """Whether layouts are chosen at all."""
-    return policy == "fusion" and env.prefers_own and env.engine.kind == "cpu"

@@ -73,7 +73,7 @@ def assemble(
         count = 1
     with pool.using(count):
         parts: list[Compiled | KernelStep | HostStep] = []
-        as_they_are = literal or engine.memory is not None
+        as_they_are = literal or not engine.on_host
         steps = [
             one
             for given in program.steps

@@ -72,7 +72,7 @@ class Env:
     @property
     def prefers_own(self) -> bool:
         """Whether own code may go before the library's: not with tune="off", nor on a device."""
-        return self.tune != "off" and self.engine.memory is None
+        return self.tune != "off" and self.engine.on_host
 
     def key(self) -> tuple[Any, ...]:
         return (self.threads, self.tune, self.algorithm, self.fpmath_mode, self.varies)

@@ -63,7 +63,7 @@ def near(rows: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 def factors(problem: Problem, env: Env) -> Mapping[str, float]:
     """By form, what its estimate is to be multiplied by; none for what it lacks."""
-    if env.engine.memory is not None:
+    if not env.engine.on_host:
         return {}
     named = fits.recorded(env.isa, env.release, env.compute_dtype(problem.dtype))
     rows = None if named is None else read(*named).get(problem.direction)
