@@ -106,7 +106,7 @@ def _terms(node: Node | None, maker: Maker) -> list[list[_Term]]:
 
 def _pairs(real: Node | None, other: Node | None, maker: Maker) -> tuple[Turn, Cut, Cut] | None:
     """cos a - sin b and sin a + cos b of two parts of one value."""
-    if real is None or other is None or (real.kind, other.kind) != ("Subtract", "Add"):
+    if real is None or other is None or real.kind != "Subtract" or other.kind != "Add":
         return None
     first, second = _terms(real, maker), _terms(other, maker)
     if not first or not second:

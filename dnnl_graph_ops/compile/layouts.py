@@ -32,6 +32,7 @@ _INDIFFERENT = schema.kinds("any_order") | {
 }
 # what own code computes, or copies, from any strides
 _TAKING_ANY = frozenset({*MEMBERS, *VIEWS, "Concat"})
+_EMBEDDING = schema.kinds("embeds")
 _SOFTMAX = frozenset(kind for kind in schema.OPS if "SoftMax" in kind)
 # what a vote of each weighs, by the byte: copies into and out of a net can be shared with those of a convolution
 _FAMILY, _FORMAT, _GIVEN, _SHAPE, _SLOW = 1.0, 0.25, 0.5, 1.0, 4.0
@@ -256,7 +257,7 @@ def _join(places: Places, nodes: Sequence[Node], last: set[Value]) -> None:
     """
     placed = set(places).difference(places.entering, places.leaving)
     for node in reversed(nodes):
-        if node.kind not in ("Concat", "Pad"):
+        if node.kind not in _EMBEDDING:
             continue
         result = node.outputs[0]
         joint = places.get(result) or places.planned.setdefault(result, _scratch(result, last))

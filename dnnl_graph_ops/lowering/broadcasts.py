@@ -8,17 +8,12 @@ from .. import schema
 from ..graph import Node, Value
 
 # how an operand is spread over the result
-ONE, AXIS_1, LAST, FULL, OTHER = "one element", "along axis 1", "along the last axis", "full", "otherwise"
+ONE, AXIS_1, LAST, FULL, OTHER = "one", "axis_1", "last", "full", "otherwise"
 
 _ALL = frozenset({ONE, AXIS_1, LAST, FULL})
-# Seen in oneDNN 3.2, with AVX2 and AVX-512: behind a pooling one element of each vector stands for all, behind a resize
-# in NXC a full operand takes the place of the result, behind a batched MatMul axis 1 is mistaken for rows.
-_TAKEN = {
-    "AvgPool": frozenset({ONE}),
-    "MaxPool": frozenset({ONE}),
-    "Interpolate": _ALL - {FULL},
-    "MatMul": _ALL - {AXIS_1},
-}
+# Behind a pooling one element of each vector stands for all, behind a resize in NXC a full operand takes the place of
+# the result, behind a batched MatMul axis 1 is mistaken for rows.
+_TAKEN = {kind: op.behind for kind, op in schema.OPS.items() if op.behind}
 # 3.2 compiles no operand with fewer axes behind these
 _FULL_RANK = schema.kinds("full_rank")
 
