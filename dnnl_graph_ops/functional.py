@@ -110,12 +110,11 @@ class _Op(NamedTuple):
     result: Meta
 
 
-def _family(kind: str, name: str, inputs: Mapping[str, Meta], values: dict[str, Any], wanted: Dims | None) -> _Op:
-    """An op of the convolution families; wanted: the shape of `out`."""
-    shape = {}
-    if kind in _SHAPES:
-        argument, attribute = _SHAPES[kind]
-        shape[attribute] = read_shape(values.pop(argument), argument, name)
+def _family(
+    kind: str, extra: dict[str, str], name: str, inputs: Mapping[str, Meta], values: dict[str, Any], wanted: Dims | None
+) -> _Op:
+    """An op of the convolution families; `wanted`: the shape of `out`."""
+    shape = {attribute: read_shape(values.pop(argument), argument, name) for argument, attribute in extra.items()}
     checked, result = resolve(kind, list(inputs.values()), list(inputs), values, shape, name, wanted)
     return _Op(kind, checked, result)
 
@@ -131,15 +130,6 @@ def _bias_gradient(name: str, inputs: Mapping[str, Meta], values: dict[str, Any]
     attrs = {"axes": tuple(axis for axis in range(rank) if axis != channel), "keep_dims": False}
     return _Op("ReduceSum", attrs, Meta((meta.shape[channel],), meta.dtype))
 
-
-# the argument of a function that is the shape of its result, and the attribute that it is of this kind of op
-_SHAPES = {
-    "ConvTransposeBackwardData": ("src_shape", "src_shape"),
-    "ConvTransposeBackwardWeights": ("weights_shape", "weights_shape"),
-    "ConvTransposeBackpropFilters": ("filter_shape", "weights_shape"),
-    "ConvolutionBackwardData": ("src_shape", "dst_shape"),
-    "ConvolutionBackwardWeights": ("weights_shape", "weights_shape"),
-}
 
 for _name in ("conv_transpose_backward_bias", "convolution_backward_bias"):
     _FUNCTIONS[_name] = _Function(("diff_dst",), ("data_format",), _bias_gradient)
@@ -239,15 +229,18 @@ _LAST = (
 )
 
 
-def _one_shot(kind: str) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
-    """Make the function that the decorated one describes: the family's keywords, out and engine for `**attributes`."""
-    words, (extra, _) = WORDS[kind], _SHAPES.get(kind, ("", ""))
+def _one_shot(kind: str, **extra: str) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
+    """Make the function that the decorated one describes: the family's keywords, out and engine for `**attributes`.
+
+    extra: by the function's argument that is the shape of its result, the attribute of the op that it becomes.
+    """
+    words = WORDS[kind]
 
     def decorate(described: Callable[..., Array]) -> Callable[..., Array]:
         name, shape = described.__name__, with_keywords(described, words)
-        slots = tuple(p.name for p in shape.parameters.values() if p.kind is not _KEYWORD and p.name != extra)
-        attrs = (*KEYWORDS[words], *((extra,) if extra else ()))
-        _FUNCTIONS[name] = _Function(slots, attrs, partial(_family, kind))
+        slots = tuple(p.name for p in shape.parameters.values() if p.kind is not _KEYWORD and p.name not in extra)
+        attrs = (*KEYWORDS[words], *extra)
+        _FUNCTIONS[name] = _Function(slots, attrs, partial(_family, kind, extra))
         shape = shape.replace(parameters=[*shape.parameters.values(), *_LAST])
         plain = [p.replace(annotation=Parameter.empty) for p in shape.parameters.values()]
         source = _TEMPLATE.format(
@@ -310,7 +303,7 @@ else:
         Source: oneDNN Graph API, ConvTranspose.
         """
 
-    @_one_shot("ConvTransposeBackwardData")
+    @_one_shot("ConvTransposeBackwardData", src_shape="src_shape")
     def conv_transpose_backward_data(
         diff_dst: Any, weights: Any, *, src_shape: Sequence[int] | None = None, **attributes: Any
     ) -> Array:
@@ -332,7 +325,7 @@ else:
         Source: oneDNN Graph API, ConvTransposeBackwardData.
         """
 
-    @_one_shot("ConvTransposeBackwardWeights")
+    @_one_shot("ConvTransposeBackwardWeights", weights_shape="weights_shape")
     def conv_transpose_backward_weights(src: Any, diff_dst: Any, weights_shape: Any = None, **attributes: Any) -> Array:
         """Gradient of `conv_transpose` with respect to the weights.
 
@@ -353,7 +346,7 @@ else:
         Source: oneDNN Graph API, ConvTransposeBackwardWeights.
         """
 
-    @_one_shot("ConvTransposeBackpropFilters")
+    @_one_shot("ConvTransposeBackpropFilters", filter_shape="weights_shape")
     def conv_transpose_backprop_filters(
         input_forward: Any, output_delta: Any, filter_shape: Any = None, **attributes: Any
     ) -> Array:
@@ -415,7 +408,7 @@ else:
         Source: oneDNN Graph API, Convolution.
         """
 
-    @_one_shot("ConvolutionBackwardData")
+    @_one_shot("ConvolutionBackwardData", src_shape="dst_shape")
     def convolution_backward_data(
         diff_dst: Any, weights: Any, *, src_shape: Sequence[int] | None = None, **attributes: Any
     ) -> Array:
@@ -437,7 +430,7 @@ else:
         Source: oneDNN Graph API, ConvolutionBackwardData.
         """
 
-    @_one_shot("ConvolutionBackwardWeights")
+    @_one_shot("ConvolutionBackwardWeights", weights_shape="weights_shape")
     def convolution_backward_weights(src: Any, diff_dst: Any, weights_shape: Any = None, **attributes: Any) -> Array:
         """Gradient of `convolution` with respect to the weights.
 

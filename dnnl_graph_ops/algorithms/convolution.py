@@ -76,7 +76,7 @@ def _aside_work(problem: Problem, env: Env) -> Counts:
 
 
 def _copies_pay(problem: Problem, env: Env) -> bool:
-    return env.engine.memory is None and channels_apart(problem)
+    return env.engine.on_host and channels_apart(problem)
 
 
 def _beyond_subpixels(problem: Problem, env: Env) -> bool:

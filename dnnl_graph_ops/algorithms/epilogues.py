@@ -48,7 +48,7 @@ def by_library(problem: Problem, env: Env) -> bool:
     if not native(problem.tail, env):
         return False
     whole = [op.kind for op in problem.tail if any(_spans(o) for o in op.operands if isinstance(o, View))]
-    return env.engine.memory is not None or _all_channels_last(problem) or whole in ([], ["Add"])
+    return not env.engine.on_host or _all_channels_last(problem) or whole in ([], ["Add"])
 
 
 def by_library_without_operands(problem: Problem, env: Env) -> bool:

@@ -25,7 +25,7 @@ from .table import NAIVE, Ranked, candidates
 
 def rules(env: Env) -> bool:
     """Whether Inf and NaN must not spread: for "direct", except on devices, which run only the library's ops."""
-    return env.algorithm == "direct" and env.engine.memory is None
+    return env.algorithm == "direct" and env.engine.on_host
 
 
 def obeying(ranked: Ranked, problem: Problem, env: Env) -> Ranked:

@@ -100,7 +100,7 @@ def estimates(problem: Problem, env: Env) -> Callable[[Algorithm], float]:
 
 def usable(problem: Problem, env: Env) -> list[Algorithm]:
     """Returns the applicable algorithms that can run on the engine: on devices, only those with no step on the host."""
-    return [a for a in applicable(problem, env) if a.anywhere or env.engine.memory is None]
+    return [a for a in applicable(problem, env) if a.anywhere or env.engine.on_host]
 
 
 def applicable(problem: Problem, env: Env) -> list[Algorithm]:

@@ -22,6 +22,7 @@ from ..lowering import select
 from ..lowering.chain import over
 from ..lowering.program import Program, View
 from ..lowering.rewrites import ALONE, No, Rewrite
+from ..schema import kinds
 from . import fused_patterns
 from .backend import Backend, Built, FusionGroup, Search
 from .fused_patterns import Maker, in_rows
@@ -35,6 +36,7 @@ _HIDDEN = -1e30
 _MOST_KEYS = 1 << 13
 _MOST_MASKS = 2
 _COPIED = "of attention"
+_SCALING = kinds("scales_by")
 FUSE_ATTENTION = Rewrite(
     "fuse_attention",
     "a product, a SoftMax of its scaled and masked scores, and a product with values run as one",
@@ -241,7 +243,7 @@ class _Scores:
         self.members.append(node)
         if node.kind == "MatMul":
             return node
-        if node.kind in ("Divide", "Multiply") and (found := _scaled(node)) is not None:
+        if (found := _scaled(node)) is not None:
             self.scale *= found[1]
             return self.walk(found[0])
         if node.kind == "StaticReshape" and node.inputs[0].shape[-2:] == value.shape[-2:]:
@@ -282,6 +284,8 @@ def _masked(node: Node, shape: Ints) -> list[tuple[Value, Mask]]:
 
 def _scaled(node: Node) -> tuple[Value, float] | None:
     """Returns the operand that a Multiply or Divide scales by one number, and that factor; None otherwise."""
+    if node.kind not in _SCALING:
+        return None
     value, other = node.inputs
     if node.kind == "Multiply" and scalar(other) is None:
         value, other = other, value
@@ -300,7 +304,7 @@ def _side(value: Value, maker: Maker, members: list[Node], scales: bool) -> tupl
     turned, factor = False, 1.0
     while (node := maker(value, 1)) is not None and node.outputs[0].dtype == "f32":
         source = node.inputs[0]
-        if scales and node.kind in ("Divide", "Multiply") and (found := _scaled(node)) is not None:
+        if scales and (found := _scaled(node)) is not None:
             source, number = found
             factor *= number
         elif node.kind == "Pad" and _stretches(node):

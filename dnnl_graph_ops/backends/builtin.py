@@ -32,7 +32,8 @@ class Kernel(NamedTuple):
 
 
 KERNELS: dict[str, Kernel] = {
-    **dict.fromkeys(("Add", "Subtract"), Kernel(plain.whole, plain.is_whole, plain.is_whole)),
+    "Add": Kernel(plain.whole, plain.is_whole, plain.is_whole),
+    "Subtract": Kernel(plain.whole, plain.is_whole, plain.is_whole),
     **dict.fromkeys(kinds("pools"), Kernel(window.pool, window.is_float, window.pools_faster)),
     **dict.fromkeys(norm.OWN_NORMS, Kernel(norm.build, norm.serves, norm.serves)),
     "Gather": Kernel(take.gather),

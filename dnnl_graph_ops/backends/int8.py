@@ -39,6 +39,7 @@ Array = np.ndarray[Any, Any]
 ViewOf = Callable[[Value], View]
 
 HEADS = schema.kinds("convolves")
+_BOUNDING = schema.kinds("bounds")
 # terms of a sum in s32: with more, sums of the largest products would not fit
 _MOST_TERMS = (2**31 - 1) // 255**2
 # panel width and depth step to which the kernel fills up with zeros, and the most multiplications per needed one
@@ -172,7 +173,7 @@ def bounded(tail: Tail, quantize: Node) -> tuple[Tail, int, int]:
     def rounded(bound: float) -> int:
         return int(np.clip(np.rint(np.float32(bound) / scale) + zero, low, high))
 
-    if not tail or tail[-1].kind not in ("ReLU", "Clamp"):
+    if not tail or tail[-1].kind not in _BOUNDING:
         BOUND_INTEGERS.declined(quantize, "a ReLU or Clamp comes last")
         return tail, low, high
     BOUND_INTEGERS.fired(quantize)

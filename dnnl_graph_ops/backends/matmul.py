@@ -16,9 +16,11 @@ from ..lowering.post_ops import post_ops
 from ..lowering.problem import Problem
 from ..lowering.program import View
 from ..lowering.tail import Tail, TailOp
+from ..schema import kinds
 from .backend import Backend, Built, FusionGroup
 
 _AXES = range(2, 6)  # numbers of axes of a src that is read as (N, spatial..., C), or as (rows, C)
+_ADDING = kinds("adds")
 _PLAIN = {"groups": 1, "auto_pad": "None", "data_format": "NXC", "weights_format": "XIO"}
 
 
@@ -78,7 +80,7 @@ def _own_bias(tail: Tail, channels: int) -> tuple[View | None, Tail]:
     Returns None and all post-ops where the first adds no such vector, or where another post-op reads the product.
     """
     first = tail[0] if tail else None
-    if first is None or first.kind not in ("Add", "BiasAdd") or any(0 in op.operands for op in tail[1:]):
+    if first is None or first.kind not in _ADDING or any(0 in op.operands for op in tail[1:]):
         return None, tail
     added = [operand for operand in first.operands if isinstance(operand, View)]
     if len(added) != 1 or added[0].size != channels or max(added[0].shape) != channels:

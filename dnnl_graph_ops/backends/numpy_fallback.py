@@ -25,7 +25,7 @@ def _why_not(kind: Kind, target: Target) -> str | None:
 def _build(built: Built, group: FusionGroup) -> Decision:
     program, node = built.program, group.nodes[0]
     inputs, outputs = built.operands(node)
-    if node.host is not None and node.host.own is not None and built.env.engine.memory is None:
+    if node.host is not None and node.host.own is not None and built.env.engine.on_host:
         _append_own(program, node.host.title, node.host.own, inputs, outputs)
         return Decision("own kernel", node.outputs[0].dtype)
     layouts = tuple((view.shape, view.strides, view.dtype) for view in (*inputs, *outputs))

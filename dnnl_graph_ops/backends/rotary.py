@@ -118,7 +118,7 @@ def _pairs(real: Node | None, other: Node | None, maker: Maker) -> tuple[Turn, C
 
     Returns the embedding and the cuts of a and b; None where the nodes compute something else.
     """
-    if real is None or other is None or (real.kind, other.kind) != ("Subtract", "Add"):
+    if real is None or other is None or real.kind != "Subtract" or other.kind != "Add":
         return None
     first, second = _terms(real, maker), _terms(other, maker)
     if not first or not second:

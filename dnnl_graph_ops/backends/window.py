@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -12,6 +13,7 @@ from .._core import kernels
 from ..graph import Node
 from ..lowering.problem import data_view
 from ..lowering.program import Program, View
+from ..schema import OPS
 from ..shapes.common import channels_of, per_axis, spatial_of
 from ..shapes.windows import resolve
 
@@ -195,12 +197,11 @@ def resample(program: Program, node: Node, sources: Views, targets: Views) -> No
     _on_channels_last(program, node, source, target, make)
 
 
-# kind -> the kernel's name of the reduction, and the result of no elements
 REDUCTIONS = {
-    "ReduceMax": ("max", float("-inf")),
-    "ReduceMean": ("mean", float("nan")),
-    "ReduceMin": ("min", float("inf")),
-    "ReduceSum": ("sum", 0.0),
+    "ReduceMax": partial(kernels.reduce, "max"),
+    "ReduceMean": partial(kernels.reduce, "mean"),
+    "ReduceMin": partial(kernels.reduce, "min"),
+    "ReduceSum": partial(kernels.reduce, "sum"),
 }
 
 
@@ -212,14 +213,15 @@ def reduces(node: Node) -> bool:
 def reduce(program: Program, node: Node, sources: Views, targets: Views) -> None:
     source, target = sources[0], targets[0]
     axes = {axis % source.ndim for axis in node.attrs["axes"]}
-    name, nothing = REDUCTIONS[node.kind]
     if source.size == 0:
-        program.fill(target, nothing)
+        empty = OPS[node.kind].empty
+        assert empty is not None
+        program.fill(target, empty)
         return
     if not node.attrs["keep_dims"]:
         for axis in sorted(axes):
             target = target.insert(axis)
     reduced = [axis in axes for axis in range(source.ndim)]
     code = dtypes.CODES[source.dtype]
-    kernel = kernels.reduce(name, source.shape, reduced, code, source.strides, target.strides)
+    kernel = REDUCTIONS[node.kind](source.shape, reduced, code, source.strides, target.strides)
     program.kernel(kernel, [source], [target], node.kind)

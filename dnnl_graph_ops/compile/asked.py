@@ -81,7 +81,7 @@ def _check_precision(options: Options, engine: Engine) -> None:
     """Raises:
     InvalidArgumentError: other choices leave nothing to choose.
     """
-    if options.tune == "off" or options.policy != "fusion" or engine.memory is not None or engine.kind != "cpu":
+    if options.tune == "off" or options.policy != "fusion" or not engine.on_host:
         raise InvalidArgumentError(
             f"Graph.compile: 'precision' chooses dtypes of ops on the CPU with policy='fusion' and tune='heuristic' or "
             f"'measure', got {options.policy!r} and {options.tune!r} on {engine!r}; leave it out, or build the graph "

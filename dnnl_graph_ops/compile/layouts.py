@@ -18,7 +18,6 @@ from ..backends.places import Places
 from ..backends.window import REDUCTIONS
 from ..graph import Node, Value
 from ..ir import order_of, readers_of
-from ..lowering.env import Env
 from ..lowering.family import MEMBERS
 from ..lowering.problem import BACKWARD_WEIGHTS, is_channels_last
 from ..lowering.program import Place, Program, View
@@ -33,6 +32,7 @@ _INDIFFERENT = schema.kinds("any_order") | {
 }
 # what own code computes, or copies, from any strides
 _TAKING_ANY = frozenset({*MEMBERS, *VIEWS, "Concat"})
+_EMBEDDING = schema.kinds("embeds")
 _SOFTMAX = frozenset(kind for kind in schema.OPS if "SoftMax" in kind)
 # what a vote of each weighs, by the byte: copies into and out of a net can be shared with those of a convolution
 _FAMILY, _FORMAT, _GIVEN, _SHAPE, _SLOW = 1.0, 0.25, 0.5, 1.0, 4.0
@@ -257,7 +257,7 @@ def _join(places: Places, nodes: Sequence[Node], last: set[Value]) -> None:
     """
     placed = set(places).difference(places.entering, places.leaving)
     for node in reversed(nodes):
-        if node.kind not in ("Concat", "Pad"):
+        if node.kind not in _EMBEDDING:
             continue
         result = node.outputs[0]
         joint = places.get(result) or places.planned.setdefault(result, _scratch(result, last))
@@ -317,8 +317,3 @@ def _lies_in(view: View, last: bool) -> bool:
 def as_given(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Places:
     """Every value in the order of its axes."""
     return Places(given)
-
-
-def chosen(env: Env, policy: str) -> bool:
-    """Whether layouts are chosen at all."""
-    return policy == "fusion" and env.prefers_own and env.engine.kind == "cpu"

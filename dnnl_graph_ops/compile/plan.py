@@ -73,7 +73,7 @@ def assemble(
         count = 1
     with pool.using(count):
         parts: list[Compiled | KernelStep | HostStep] = []
-        as_they_are = literal or engine.memory is not None
+        as_they_are = literal or not engine.on_host
         steps = _worked_around(program, as_they_are)
         tell("after onednn_workarounds", lambda: listings.of_steps(steps))
         steps = fold_constants(steps)
@@ -111,7 +111,7 @@ def _worked_around(program: Program, literal: bool) -> list[Step]:
 
 def scratch_bytes(program: Program, engine: Engine, literal: bool) -> int:
     """Bytes of scratch that a plan of `program` takes for what its steps leave each other; nothing is compiled."""
-    _, steps = parted(_worked_around(program, literal or engine.memory is not None))
+    _, steps = parted(_worked_around(program, literal or not engine.on_host))
     return place([_use(step) for step in steps])[1]
 
 

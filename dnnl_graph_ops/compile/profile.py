@@ -66,7 +66,7 @@ def profile(specialised: Specialised, engine: Engine, ins: Sequence[Any], outs: 
         groups = [decisions[number] for number in groups_of(part)]
         nodes = [node for group, _ in groups for node in group.nodes]
         of_peak, bound = 0.0, ""
-        if engine.memory is None:
+        if engine.on_host:
             most = peaks(engine, groups[-1][1].compute if groups else "f32", plan.executor.threads)
             macs = sum(map(_macs, nodes)) if part.group in spent and _multiplies(part) else 0
             if macs and part.group is not None:

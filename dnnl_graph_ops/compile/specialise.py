@@ -28,7 +28,7 @@ from ..passes.pipeline import tell
 from ..shapes import Meta, checked
 from ..strides import dense_strides
 from . import listings, selection
-from .layouts import as_given, chosen, lay_out
+from .layouts import as_given, lay_out
 from .native import Compiled
 from .plan import Plan, assemble
 from .selection import Selections
@@ -166,8 +166,8 @@ def specialise(
     results = [value for value, _ in outputs]
     prepare = partial(_prepared, env=env)
     setting = pipeline.Setting(env, prepare, options.precision, options.wide, options.weighed)
-    rewrites = env.tune != "off" and policy == "fusion"
-    if rewrites:
+    own = policy == "fusion" and env.prefers_own
+    if policy == "fusion" and env.tune != "off":
         graph = GraphView(nodes, results)
         pipeline.run(graph, setting)
         nodes = graph.nodes()
@@ -188,7 +188,7 @@ def specialise(
     views |= _constants(value for value in _read(nodes, ()) if value not in views)
     groups = group(nodes, results, env, policy)
     tell("after fuse_groups", lambda: listings.of_groups(groups))
-    if rewrites and env.engine.memory is None:
+    if own:
         groups = fold_dequantize(groups, results, prepare)
         tell("after fold_dequantize", lambda: listings.of_groups(groups))
         views |= _constants(
@@ -198,7 +198,7 @@ def specialise(
     selectors = selection.selectors(options.algorithms, groups, setting.narrow)
 
     def lowered(choose: Chooser | None) -> tuple[Built, Places]:
-        places = (lay_out if chosen(env, policy) else as_given)(groups, views)
+        places = (lay_out if own else as_given)(groups, views)
         tell("after choose_layouts", lambda: listings.of_places(places))
         return build(groups, places, env, choose, selectors), places
 

@@ -15,24 +15,8 @@ from ..runtime import cpu
 # the bundled library, and the newest one that was tried
 VERSIONS: tuple[Version, ...] = ((3, 2), (3, 13))
 
-_SPREAD = "the first operand is spread, or either over its last axis or two axes apart"
-_REDUCED = "axes are reduced that are not the last in memory"
-_ACROSS = "the axis is not the last in memory"
-# what is left to the library's reference kernels, by the log of oneDNN 3.2; explain() flags it where it happens
-REFERENCE = {
-    **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"), _SPREAD),
-    **dict.fromkeys(("BiasAddBackward", "ReduceProd"), _REDUCED),
-    **dict.fromkeys(("LogSoftmax", "LogSoftmaxBackward", "SoftMax", "SoftMaxBackward"), _ACROSS),
-    **dict.fromkeys(("Reciprocal", "ReduceL1", "ReduceL2"), "always"),
-    "AvgPoolBackward": "of a few sizes",
-    "BatchNormTrainingBackward": "of a few small sizes, where a gradient of weights was compiled before",
-    "BiasAdd": "of a few sizes",
-    "InterpolateBackward": "of a few sizes",
-    "MaxPool": "of a few sizes",
-    "MaxPoolBackward": "the forward is run again, to find the places",
-    "PReLU": "the slope is spread over axes between its own",
-    "PReLUBackward": "the slope is spread over axes between its own",
-}
+# what is left to the library's reference kernels; explain() flags it where it happens
+REFERENCE = {kind: schema.REFERENCE[op.reference] for kind, op in schema.OPS.items() if op.reference}
 
 
 class Row(NamedTuple):

@@ -21,7 +21,7 @@ from ..runtime import Runtime
 from ..shapes.native import native_attrs
 from ..strides import dense_strides, extent
 from .logical_tensors import changed, logical_tensor
-from .ops import op, record
+from .ops import FIXED_SCALES, op, record
 
 
 def _dilated(attrs: dict[str, Any]) -> str:
@@ -130,7 +130,7 @@ def _check_kernels(
 def _check_axis(item: Op, ndim: int, alone: bool) -> None:
     """Refuse a negative axis of channels where the library sets no scales by it: outside of a fused partition."""
     axis = item.attrs["axis"].value if "axis" in item.attrs else 1
-    channels = item.kind in ("Quantize", "Dequantize") and "qtype" in item.attrs
+    channels = item.kind in FIXED_SCALES and "qtype" in item.attrs
     if alone and channels and item.attrs["qtype"].value == "per_channel" and axis < 0:
         raise UnsupportedError(
             f"{item.where}: oneDNN has no kernel for axis = {axis} of one op alone; give axis = {axis + ndim}"

@@ -21,6 +21,7 @@ from .enumerators import OpNames, data_type, layout_type, op_attr, op_kind, prop
 from .logical_tensors import logical_tensor
 
 # by the number of an op kind, and of an attribute
+FIXED_SCALES = schema.kinds("fixed_scales")
 _KINDS = {spec.value: kind for kind, spec in schema.OPS.items() if not spec.own}
 _ATTRS = {code: name for name, code in schema.ATTR_CODES.items()}
 _TYPES = {name: attr.type for spec in schema.OPS.values() for name, attr in spec.attrs.items()}
@@ -212,7 +213,7 @@ def _check_tensors(o: op) -> None:
 
 def _check_scales(o: op) -> None:
     """Quantize and Dequantize take one scale for a tensor, or one for each channel, and as many zero points."""
-    if o._kind not in ("Quantize", "Dequantize"):
+    if o._kind not in FIXED_SCALES:
         return
     scales = len(o._attrs["scales"])
     points = len(o._attrs.get("zps", o._attrs["scales"]))

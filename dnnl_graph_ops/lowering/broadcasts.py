@@ -8,18 +8,13 @@ from .. import schema
 from ..graph import Node, Value
 
 # how an operand is broadcast over the result
-ONE, AXIS_1, LAST, FULL, OTHER = "one element", "along axis 1", "along the last axis", "full", "otherwise"
+ONE, AXIS_1, LAST, FULL, OTHER = "one", "axis_1", "last", "full", "otherwise"
 
 _ALL = frozenset({ONE, AXIS_1, LAST, FULL})
 # The spreads that are read rightly after an op. Seen in oneDNN 3.2, with AVX2 and AVX-512: after a pooling, one element
 # of each vector of the operand is used for the whole vector; after a resize in NXC, a full operand replaces the result;
 # after a batched MatMul, axis 1 is mistaken for rows.
-_TAKEN = {
-    "AvgPool": frozenset({ONE}),
-    "MaxPool": frozenset({ONE}),
-    "Interpolate": _ALL - {FULL},
-    "MatMul": _ALL - {AXIS_1},
-}
+_TAKEN = {kind: op.behind for kind, op in schema.OPS.items() if op.behind}
 # after these ops, oneDNN 3.2 compiles no operand that has fewer axes than the result
 _FULL_RANK = schema.kinds("full_rank")
 

@@ -13,6 +13,7 @@ import numpy as np
 from .. import dtypes
 from .._core import kernels
 from ..graph import Node, Value
+from ..schema import kinds
 from ..strides import extent
 from .env import Env
 from .program import Buffer, CopyItem, Place, Program, View
@@ -21,6 +22,8 @@ from .tail import Tail
 
 FLOATS = frozenset({"f32", "bf16", "f16"})
 INTEGERS = frozenset({"s8", "u8"})
+_BY_CHANNEL = kinds("by_channel")
+_FIXED_SCALES = kinds("fixed_scales")
 # that one step reads
 MOST_OPERANDS = 32
 MERGE_SWISH = Rewrite(
@@ -81,7 +84,7 @@ def is_quantizing(node: Node) -> bool:
 
     Steps of own code read and write the integers, and round to nearest, ties to even.
     """
-    if node.kind not in ("Dequantize", "Quantize") or node.attrs["qtype"] not in ("per_tensor", "per_channel"):
+    if node.kind not in _FIXED_SCALES or node.attrs["qtype"] not in ("per_tensor", "per_channel"):
         return False
     ends = node.inputs[0].dtype, node.outputs[0].dtype
     narrow, wide = ends if node.kind == "Dequantize" else ends[::-1]
@@ -437,7 +440,7 @@ def channel_axis(node: Node) -> int | None:
 
     Returns None for every node whose second operand broadcasts as NumPy's operands do.
     """
-    if node.kind not in ("BiasAdd", "PReLU"):
+    if node.kind not in _BY_CHANNEL:
         return None
     shape, rank = node.inputs[1].shape, len(node.inputs[0].shape)
     if node.kind == "PReLU" and (shape == (1,) or len(shape) != 1 or not node.attrs.get("per_channel_broadcast", True)):

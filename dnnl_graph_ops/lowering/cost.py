@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from .. import dtypes
 from .._core import kernels
+from ..schema import OPS
 from . import fits
 from .env import Env
 from .problem import BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
@@ -20,18 +21,7 @@ from .program import View
 # traffic: every call gets memory for the packed weights anew from the system.
 FRESH, FRESHLY = 32 << 20, 19.0
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
-# nanoseconds an element that functions after a layer take in own code, in the library's convolutions and in the
-# library's MatMul, with vectors of 8 floats
-FUNCTIONS = {
-    "Elu": (0.5, 0.7, 9.6),
-    "Exp": (0.4, 0.6, 1.2),
-    "GELU": (1.3, 1.2, 9.2),
-    "HardSwish": (0.1, 0.1, 4.3),
-    "Mish": (0.7, 0.9, 1.2),
-    "Sigmoid": (0.6, 0.7, 5.7),
-    "SoftPlus": (0.9, 1.5, 9.6),
-    "Tanh": (0.6, 4.3, 3.6),
-}
+# the columns of "nanoseconds" in the op table
 BY_OWN_CODE, BY_CONVOLUTIONS, BY_PRODUCTS = range(3)
 
 
@@ -75,7 +65,7 @@ def functions(problem: Problem, env: Env, by: int) -> float:
 
     `by`: who computes them: BY_OWN_CODE, BY_CONVOLUTIONS or BY_PRODUCTS, the library's convolutions or its MatMul.
     """
-    each = sum(FUNCTIONS[op.kind][by] for op in problem.tail if op.kind in FUNCTIONS)
+    each = sum(OPS[op.kind].nanoseconds[by] for op in problem.tail if OPS[op.kind].nanoseconds)
     return each * 1e-9 * problem.result.size * 8 / env.lanes / env.threads
 
 

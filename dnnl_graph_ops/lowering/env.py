@@ -74,7 +74,7 @@ class Env:
     @property
     def prefers_own(self) -> bool:
         """Whether own code may compute what the library can compute, too: not with tune="off", nor on a device."""
-        return self.tune != "off" and self.engine.memory is None
+        return self.tune != "off" and self.engine.on_host
 
     def key(self) -> tuple[Any, ...]:
         return (self.threads, self.tune, self.algorithm, self.fpmath_mode, self.varies)

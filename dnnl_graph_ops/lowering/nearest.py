@@ -72,7 +72,7 @@ def near(rows: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 def factors(problem: Problem, env: Env) -> Mapping[str, float]:
     """Returns, by name of an algorithm, the factor of its estimate; algorithms that were not recorded are left out."""
-    if env.engine.memory is not None:
+    if not env.engine.on_host:
         return {}
     named = fits.recorded(env.isa, env.release, env.compute_dtype(problem.dtype))
     rows = None if named is None else read(*named).get(problem.direction)

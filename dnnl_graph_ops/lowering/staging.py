@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from .. import dtypes, schema
 from .family import MEMBERS
+from .problem import BACKWARD_WEIGHTS
 from .program import NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
 from .rewrites import Rewrite
 
@@ -174,8 +175,8 @@ def on_views(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:
     return replace(step, ops=tuple(map(op, step.ops)))
 
 
-# kind -> the number of the input over which the window of taps moves
-_WINDOWED = {"ConvolutionBackwardWeights": 0, "ConvTransposeBackwardWeights": 1}
+# gradients of weights, and the input over which the window of taps moves
+_WINDOWED = {k: m.inputs.index("dst") for k, m in MEMBERS.items() if m.direction == BACKWARD_WEIGHTS}
 
 
 class _Window(NamedTuple):

@@ -16,14 +16,8 @@ from ..shapes.weights import channel_axes
 from .build import as_value, graph_of, label
 
 # kind: the keywords that its builder takes
-WORDS = {
-    "ConvTranspose": "conv_transpose",
-    "ConvTransposeBackwardData": "conv_transpose",
-    "ConvTransposeBackwardWeights": "conv_transpose",
-    "ConvTransposeBackpropFilters": "conv_transpose_backprop_filters",
-    "Convolution": "convolution",
-    "ConvolutionBackwardData": "convolution_backward_data",
-    "ConvolutionBackwardWeights": "convolution",
+WORDS = {kind: op.keywords for kind, op in OPS.items() if op.keywords} | {
+    "ConvTransposeBackpropFilters": "conv_transpose_backprop_filters"
 }
 # whose weights may be quantized
 SCALED = kinds("convolves")

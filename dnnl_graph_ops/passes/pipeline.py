@@ -90,7 +90,7 @@ def run(graph: GraphView, setting: Setting) -> None:
     """Runs all passes on `graph`, one after the other."""
     tell("as given", lambda: listing(graph))
     for each in PASSES:
-        if each.on_device or setting.env.engine.memory is None:
+        if each.on_device or setting.env.engine.on_host:
             each.run(graph, setting)
             tell(f"after {each.name}", lambda: listing(graph))
 

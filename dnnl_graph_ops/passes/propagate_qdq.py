@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..backends import window
+from ..backends.movement import VIEWS
 from ..graph import Node, Value
 from ..ir import GraphView, like, linked, twin
 from ..lowering.rewrites import Rewrite
@@ -12,6 +13,7 @@ from ..schema import kinds
 
 # kinds that may be fused with the Dequantize of their operands
 _WITH_DEQUANTIZE = kinds("multiplies") | kinds("pools")
+_MOVING_VIEWS = kinds("moves").intersection(VIEWS)
 
 MOVE_INTEGERS = Rewrite(
     "move_integers",
@@ -47,7 +49,7 @@ def _moves(node: Node) -> int:
     """Returns how many of its first operands a node moves without computing anything; 0 if it computes."""
     if node.kind == "Concat":
         return len(node.inputs)
-    return int(node.kind in ("StaticReshape", "StaticTranspose") or window.repeats(node))
+    return int(node.kind in _MOVING_VIEWS or window.repeats(node))
 
 
 def _move_integers(graph: GraphView) -> None:

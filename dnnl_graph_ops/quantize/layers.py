@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .. import ops
 from ..graph import Graph, Node, Value
+from ..schema import OPS, kinds
 from ..shapes import resolved
 from ..shapes.weights import channel_axes
 from ..weights import convert_weights
@@ -20,14 +21,7 @@ LEVELS = {"u8": (0, 255), "s8": (-128, 127)}
 WEIGHT_LEVEL = 127
 
 
-class _Layer(NamedTuple):
-    """How a kind of op is quantized: the order that its weights get, and its builder."""
-
-    weights_format: str
-    build: Callable[..., Value]
-
-
-_LAYERS = {"ConvTranspose": _Layer("IOX", ops.conv_transpose), "Convolution": _Layer("OIX", ops.convolution)}
+_LAYERS = kinds("convolves")
 
 
 def divided(graph: Graph, chosen: Callable[[str], bool] | None) -> tuple[list[Node], tuple[LeftReport, ...]]:
@@ -99,13 +93,13 @@ def _quantized_node(
     if value not in rounded:
         rounded[value] = ops.quantize(mapped[value], dtype=dtype, **qparams)
     src = ops.dequantize(rounded[value], **qparams)
-    layer = _LAYERS[node.kind]
-    weights, scales, axis = _quantized_weights(node, layer.weights_format)
+    op = OPS[node.kind]
+    weights, scales, axis = _quantized_weights(node, op.pytorch)
     qparams = {"scales": list(scales), "zps": [0] * len(scales), "qtype": "per_channel", "axis": axis}
     w = ops.dequantize(graph.constant(weights), **qparams)
     rest = [mapped[value] for value in node.inputs[2:]]
-    attrs = {**node.attrs, "weights_format": layer.weights_format}
-    result = layer.build(src, w, *rest, name=node.name, **attrs)
+    attrs = {**node.attrs, "weights_format": op.pytorch}
+    result = getattr(ops, op.builder)(src, w, *rest, name=node.name, **attrs)
     return result, LayerReport(node.name, dtype, scale, zero_point, scales, node.kind)
 
 

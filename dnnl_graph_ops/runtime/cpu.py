@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from ..schema import kinds
 from .engines import Engine
 from .probe import has_kernels
 
@@ -55,13 +56,7 @@ class Reference(NamedTuple):
 
 
 # by the log of oneDNN 3.2
-REFERENCE = (
-    Reference(
-        "avx512_core_fp16",
-        "f16",
-        frozenset({"ConvolutionBackwardWeights", "ConvTransposeBackwardWeights", "MatMul with bias"}),
-    ),
-)
+REFERENCE = (Reference("avx512_core_fp16", "f16", kinds("f16_by_reference") | {"MatMul with bias"}),)
 
 
 @cache

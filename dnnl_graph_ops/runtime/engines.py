@@ -80,6 +80,11 @@ class Engine:
                 _OF_SYCL[key] = Engine(kind, index, chosen, memory, native)
             return _OF_SYCL[key]
 
+    @property
+    def on_host(self) -> bool:
+        """Whether buffers lie in memory of this process, where own kernels and NumPy read them too."""
+        return self.memory is None
+
     def __repr__(self) -> str:
         memory = f", memory={self.memory!r}" if self.memory and self.kind == "cpu" else ""
         return f"Engine({self.kind!r}, {self.index}, runtime={self.runtime.name!r}{memory})"

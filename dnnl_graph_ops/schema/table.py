@@ -10,10 +10,17 @@ order of their axes: "all", the "vectors", or "batches" of matrices; "@version" 
 "narrow": what of an op may be bf16 or f16 where the user asks for that precision in f32: its "operands", whose products
 are summed in f32, or "all" of it, which then follows its operands. Others need the range or the exactness of f32.
 "traits": words of TRAITS, each a fact about some kinds.
+"behind": how an operand of a binary post-op may lie over the op's result, in words of lowering.broadcasts. Other
+operands are misread by oneDNN 3.2, with AVX2 and AVX-512.
+"reference": the word of REFERENCE for the uses that oneDNN 3.2 computes by a slow reference kernel, as its log says.
+"nanoseconds": of an element of a function behind a layer, for vectors of 8 floats: by own code, by the library's
+convolutions, and by its products of matrices.
+"empty": a reduction's result over no elements.
+"pytorch": the order of weights of PyTorch and ONNX, with data in NCX.
 "own": an op that this package has and the library does not; it has no value there, its attributes no code.
 What ops and arguments mean stands in meaning.json.
 "keywords": the attributes of a family of ops as functions of this package take them, with more defaults and formats
-than the library has; some functions call one otherwise.
+than the library has; some functions call one otherwise. An op names the family whose keywords its builder takes.
 """
 
 from __future__ import annotations
@@ -112,6 +119,12 @@ class OpSchema:
     narrow: str  # operands, all or empty: what may be bf16 or f16 in place of f32
     own: bool  # the library does not have it
     traits: frozenset[str]  # see TRAITS
+    behind: frozenset[str]  # how operands of post-ops behind it may lie; empty: in any way
+    reference: str  # see REFERENCE; empty: the library has vector code for all uses
+    nanoseconds: tuple[float, ...]
+    empty: float | None
+    pytorch: str
+    keywords: str  # a key of KEYWORDS, or empty
 
     @property
     def binary(self) -> bool:
@@ -218,6 +231,12 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
         narrow=row.get("narrow", ""),
         own=row.get("own", False),
         traits=frozenset(row.get("traits", "").split()),
+        behind=frozenset(row.get("behind", "").split()),
+        reference=row.get("reference", ""),
+        nanoseconds=tuple(row.get("nanoseconds", ())),
+        empty=float(row["empty"]) if "empty" in row else None,
+        pytorch=row.get("pytorch", ""),
+        keywords=row.get("keywords", ""),
     )
 
 
@@ -241,12 +260,19 @@ KEYWORDS: Final[dict[str, dict[str, Keyword]]] = {
 BUILDERS: Final[dict[str, str]] = {op.builder: kind for kind, op in OPS.items()}
 # what is said of some kinds of ops
 TRAITS: Final[dict[str, str]] = {
+    "adds": "gives the sum of its two operands",
     "any_order": "computes elements in whatever order of the axes they lie, besides what the library fuses",
     "any_strides": "the library's kernel takes any strides, by reorders of its own where it must",
+    "bounds": "keeps numbers within two bounds, which may be infinite",
+    "by_channel": "a vector as its second operand lies along the channels",
     "commutes": "its two operands may change places",
     "converts": "falls away where the library computes in another data type, but not in memory",
     "convolves": "a convolution, ordinary or transposed, that may be quantized",
     "dequantizes": "gives floats of integers",
+    "embeds": "its result holds its operands as they are, each in a part of its own",
+    "explicit_pads": "versions of the library read auto_pad and ceil differently, and take explicit pads alike",
+    "f16_by_reference": "oneDNN 3.2 has only a reference kernel for f16, with instruction sets that multiply f16",
+    "fixed_scales": "quantizes by scales that are attributes",
     "full_rank": "oneDNN 3.2 compiles no operand with fewer axes behind it",
     "keeps_ties": "its results are multiples of its operands' scales",
     "moves": "moves elements and computes nothing",
@@ -255,8 +281,11 @@ TRAITS: Final[dict[str, str]] = {
     "nan_lost_behind": "the library's vector code behind products makes a number of NaN",
     "pools": "reduces the elements of a window",
     "quantizes": "turns floats into integers, or back",
+    "scales_by": "multiplies or divides by its second operand",
     "slow_behind_products": "behind products of f32 the library takes 4 to 10 times as long as own code",
 }
+# by word, when the library's kernel for an op is a reference kernel
+REFERENCE: Final[dict[str, str]] = _DATA["reference"]
 
 
 def kinds(trait: str) -> frozenset[str]:

@@ -27,16 +27,7 @@ class Use(NamedTuple):
     version: Version
 
 
-# kind: (whose sizes the window slides over, index of the weights, None: the attribute kernel)
-_WINDOWS: Final[dict[str, tuple[str, int | None]]] = {
-    "Convolution": ("input", 1),
-    "ConvolutionBackwardData": ("output", 1),
-    "ConvolutionBackwardWeights": ("input", -1),
-    "AvgPool": ("input", None),
-    "MaxPool": ("input", None),
-    "AvgPoolBackward": ("output", None),
-    "MaxPoolBackward": ("input", None),
-}
+_WINDOWS: Final = schema.kinds("explicit_pads")
 
 
 def native_attrs(
@@ -62,18 +53,20 @@ def native_attrs(
 def _explicit_window(
     kind: str, attrs: Mapping[str, Any], inputs: Sequence[Meta], outputs: Sequence[Meta]
 ) -> dict[str, Any]:
-    side, weights = _WINDOWS[kind]
-    layout = attrs["data_format"]
-    sizes = spatial_of((inputs if side == "input" else outputs)[0].shape, layout)
-    found = resolve(kind, attrs, sizes, _kernel(weights, attrs, inputs, outputs), crops=weights is None)
+    op, layout = schema.OPS[kind], attrs["data_format"]
+    slots = (*op.inputs[: len(inputs)], *op.outputs[: len(outputs)])
+    shapes = {slot.name: meta.shape for slot, meta in zip(slots, (*inputs, *outputs), strict=True)}
+    weights, src, dst = (shapes.get(name, shapes.get(f"diff_{name}")) for name in ("weights", "src", "dst"))
+    assert src is not None and dst is not None
+    sizes = spatial_of(src, layout)
+    found = resolve(kind, attrs, sizes, _kernel(weights, attrs), crops=weights is None)
     windows = [window for window in found if window is not None]
     if len(windows) < len(sizes):
         return {}
     ends = [window.end for window in windows]
     if weights is None:
         # the gradient of a ceil pooling has no rounding_type: pad until the floor formula meets diff_dst
-        pooled = {"AvgPoolBackward": inputs[0], "MaxPoolBackward": inputs[-1]}.get(kind, outputs[0])
-        for axis, (window, count) in enumerate(zip(windows, spatial_of(pooled.shape, layout), strict=True)):
+        for axis, (window, count) in enumerate(zip(windows, spatial_of(dst, layout), strict=True)):
             if count is not None and window.positions() < count:
                 ends[axis] = (count - 1) * window.stride + window.reach - window.size - window.begin
     explicit = {"auto_pad": "None", "pads_begin": tuple(w.begin for w in windows), "pads_end": tuple(ends)}
@@ -83,11 +76,10 @@ def _explicit_window(
     return explicit
 
 
-def _kernel(weights: int | None, attrs: Mapping[str, Any], inputs: Sequence[Meta], outputs: Sequence[Meta]) -> Shape:
+def _kernel(weights: Shape | None, attrs: Mapping[str, Any]) -> Shape:
     if weights is None:
         return tuple(attrs["kernel"])
-    shape = (outputs[0] if weights < 0 else inputs[weights]).shape
-    return shape[2:] if attrs["weights_format"].endswith("X") else shape[:-2]
+    return weights[2:] if attrs["weights_format"].endswith("X") else weights[:-2]
 
 
 def unsupported(
@@ -241,5 +233,5 @@ _LIMITS: Final[dict[str, Callable[[Use], str | None]]] = {
     "PReLUBackward": _prelu,
     "RMSNorm": _last_axis,
     "Round": _round,
-    **dict.fromkeys((f"Reduce{name}" for name in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum")), _reduce),
+    **dict.fromkeys((kind for kind, op in schema.OPS.items() if op.empty is not None), _reduce),
 }

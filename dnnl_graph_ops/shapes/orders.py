@@ -7,14 +7,12 @@ from dataclasses import replace
 from itertools import product
 
 from ..errors import InvalidArgumentError
-from ..schema import KEYWORDS
+from ..schema import KEYWORDS, OPS
 from .attributes import DATA_FORMATS, Attributes, Dims, Resolved
 
 Resolve = Callable[[Sequence[Dims], Attributes, str], Resolved]
 
 _FILTERS = "ConvTransposeBackpropFilters"
-# PyTorch's and ONNX's order of weights, with data in NCX
-_PYTORCH = {"ConvTranspose": "IOX", "Convolution": "OIX"}
 _MOST = 3
 
 
@@ -27,7 +25,7 @@ def fitting_orders(
     """
     family = KEYWORDS["conv_transpose_backprop_filters" if kind == _FILTERS else "conv_transpose"]
     word = next(word for word in family.values() if word.attribute == "weights_format")
-    pytorch = "" if kind == _FILTERS else _PYTORCH[kind.partition("Backward")[0]]
+    pytorch = "" if kind == _FILTERS else OPS[kind.partition("Backward")[0]].pytorch
 
     def fits(data_format: str, weights_format: str) -> bool:
         other = replace(attrs, data_format=data_format, weights_format=weights_format, resolved=None)

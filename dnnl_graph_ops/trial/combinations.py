@@ -14,7 +14,7 @@ _WEIGHTS = ("s8", "s8 channel")
 _UNARY = tuple(sorted(kind for kind in schema.POST_OPS if not schema.OPS[kind].binary and kind != "BiasAdd"))
 _BINARY = tuple(
     f"{kind} {spread}"
-    for kind in ("Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract")
+    for kind in sorted(kind for kind, op in schema.OPS.items() if op.binary and kind != "BiasAdd")
     for spread in ("one", "channel", "full")
 )
 _GROUPS = ("", "groups", "depthwise")
@@ -92,7 +92,7 @@ def _matmuls() -> Iterator[Features]:
 
 
 def _pools() -> Iterator[Features]:
-    for head in ("AvgPool", "MaxPool"):
+    for head in sorted(schema.kinds("pools")):
         forms = tuple(form for form in _WINDOWS if head == "AvgPool" or "exclude" not in form)
         yield from _block(head, (2,), forms, ("",), ("",), results=_TYPES)
         yield from _block(head, (1, 3), forms, ("",), ("",), ("u8", "s8 zp"), ("u8", "s8 zp"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import log2, prod, sqrt
 from typing import Any, NamedTuple
 
@@ -197,11 +198,11 @@ _HEADS = {
     "MatMul": _matmul,
     "MaxPool": _pool,
 }
-_ATTRS: dict[str, dict[str, Any]] = {
-    "Clamp": {"min": -1.5, "max": 2.5},
-    "Elu": {"alpha": 0.5},
-    "HardSigmoid": {"alpha": 0.25, "beta": 0.5},
-    "LeakyReLU": {"alpha": 0.125},
+_WITH_ATTRS = {
+    "Clamp": partial(ops.clamp, min=-1.5, max=2.5),
+    "Elu": partial(ops.elu, alpha=0.5),
+    "HardSigmoid": partial(ops.hard_sigmoid, alpha=0.25, beta=0.5),
+    "LeakyReLU": partial(ops.leaky_relu, alpha=0.125),
 }
 
 
@@ -218,9 +219,9 @@ def _with_post_ops(maker: _Maker, row: Features, value: Value, channel: int) -> 
         kind, *other = word.split()
         if kind == "bias" and maker.sizes.constant:
             continue
-        build = getattr(ops, schema.OPS["BiasAdd" if kind == "bias" else kind].builder)
+        build = _WITH_ATTRS.get(kind) or getattr(ops, schema.OPS["BiasAdd" if kind == "bias" else kind].builder)
         operands: list[Value] = []
-        attrs = _ATTRS.get(kind, {})
+        attrs = {}
         if kind == "bias":
             operands, attrs = (
                 [maker.floats(sizes[channel : channel + 1])],

@@ -11,6 +11,7 @@ import numpy as np
 from ..backends.host_ops import HOST
 from ..backends.host_ops.quantization import static
 from ..graph import Node, Value
+from ..schema import kinds
 from .graphs import Array, Trial
 
 
@@ -39,12 +40,12 @@ def right(actual: Array, exact: Array) -> bool:
 
 def _evaluated(node: Node, inputs: Sequence[Array]) -> Array:
     attrs = dict(node.attrs)
-    if node.kind in ("Convolution", "ConvTranspose"):
+    if node.kind in kinds("convolves"):
         return _convolved(node, inputs)
     if node.kind == "Quantize":
         scales, points = static(attrs, inputs[0])
         return np.asarray(inputs[0] / scales + points)
-    if node.kind in ("AvgPool", "MaxPool"):
+    if node.kind in kinds("pools"):
         return _pooled(node, inputs[0])
     shape, *shapes = (tuple(map(int, value.shape)) for value in (node.outputs[0], *node.inputs))  # type: ignore[arg-type]
     return np.asarray(HOST[node.kind](attrs, shapes, shape)(attrs, inputs, shape)[0])

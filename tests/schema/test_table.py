@@ -1,9 +1,11 @@
 """The op table against the enumerators of the C headers, and its own consistency."""
 
+import numpy as np
 import pytest
 
 from bindings import headers
 from dnnl_graph_ops import _core, dtypes, schema
+from dnnl_graph_ops.lowering import broadcasts
 
 THEIRS = [op for op in schema.OPS.values() if not op.own]
 OWN = {kind for kind, op in schema.OPS.items() if op.own}
@@ -119,3 +121,27 @@ def test_each_trait_is_said_of_some_kinds_and_explained():
     assert all(schema.kinds(trait) for trait in schema.TRAITS)
     with pytest.raises(KeyError):
         schema.kinds("pretty")
+
+
+def test_columns_of_words_say_known_ones():
+    ops = schema.OPS.values()
+    assert {op.reference for op in ops if op.reference} == set(schema.REFERENCE)
+    assert {word for op in ops for word in op.behind} == {
+        broadcasts.ONE,
+        broadcasts.AXIS_1,
+        broadcasts.LAST,
+        broadcasts.FULL,
+    }
+    assert {op.keywords for op in ops if op.keywords} == set(schema.KEYWORDS) - {"conv_transpose_backprop_filters"}
+    assert {op.pytorch for op in ops if op.pytorch} == {"IOX", "OIX"}
+
+
+def test_a_function_behind_a_layer_has_a_time_for_each_who_computes_it():
+    timed = {op.kind: op.nanoseconds for op in schema.OPS.values() if op.nanoseconds}
+    assert timed.keys() < schema.POST_OPS and all(len(row) == 3 and min(row) > 0 for row in timed.values())
+
+
+def test_reductions_of_no_elements_give_what_numpy_gives():
+    numpy = {"ReduceL1": 0, "ReduceL2": 0, "ReduceMax": -np.inf, "ReduceMean": np.nan, "ReduceMin": np.inf}
+    empty = {op.kind: op.empty for op in schema.OPS.values() if op.empty is not None}
+    np.testing.assert_equal(empty, numpy | {"ReduceProd": np.prod([]), "ReduceSum": np.sum([])})
