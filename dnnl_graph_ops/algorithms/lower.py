@@ -33,7 +33,7 @@ class Decision:
 
 # None: it was not measured
 Chooser = Callable[[Problem, Env, Ranked], Ranked | None]
-# of the algorithms that may be used those that the user wants, best first
+# the algorithms that the user wants, of those that may be used, best first
 Selector = Callable[[Problem, Env], Ranked]
 
 
