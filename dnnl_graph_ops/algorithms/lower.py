@@ -35,7 +35,7 @@ class Decision:
 
 # measures the candidates; returns them with measured seconds, the best first, or None if it measures nothing
 Chooser = Callable[[Problem, Env, Ranked], Ranked | None]
-# of the algorithms that may be used those that the user wants, best first
+# the algorithms that the user wants, of those that may be used, best first
 Selector = Callable[[Problem, Env], Ranked]
 
 

@@ -52,10 +52,10 @@ def _type(value: object) -> str:
 
 
 def check_ops(selections: Selections, nodes: Sequence[Node]) -> None:
-    """Refuse selections for ops that a net does not have or that have one algorithm alone, and names of no algorithm.
+    """Check that nodes have the ops of selections, that these are convolutions or MatMul, and names of algorithms.
 
     Raises:
-        InvalidArgumentError: there is such a selection.
+        InvalidArgumentError: a selection that fails one of these.
     """
     for op, selection in selections:
         node = convolution(op, nodes, _WHERE)
@@ -73,10 +73,10 @@ def of_nodes(selections: Selections, nodes: Iterable[Node]) -> Selections:
 
 
 def convolution(op: str, nodes: Sequence[Node], where: str) -> Node:
-    """The convolution or product of a name, or a node that becomes one when sizes are known.
+    """The convolution or MatMul of a name; a node whose kind is known with its sizes may be either.
 
     Raises:
-        InvalidArgumentError: no node has the name, or one of another kind. TypeError: the name is no string.
+        InvalidArgumentError: no node has the name, or it is of another kind. TypeError: `op` is no string.
     """
     if not isinstance(op, str):
         raise TypeError(f"{where}: names of ops must be strings, got {_type(op)}")
@@ -101,7 +101,7 @@ def _direction(kind: str) -> str:
 
 
 def selectors(selections: Selections, groups: Sequence[FusionGroup], narrow: Collection[str]) -> Mapping[str, Selector]:
-    """For each op that has a selection what applies it; `narrow`: names of ops that are computed in a narrow type.
+    """The selectors of ops, by their names; `narrow`: names of ops that are computed in a narrow type.
 
     Raises:
         InvalidArgumentError: an op runs in a way that leaves nothing to select.
@@ -114,10 +114,10 @@ def selectors(selections: Selections, groups: Sequence[FusionGroup], narrow: Col
 
 
 def _group_of(op: str, groups: Iterable[FusionGroup], where: str) -> FusionGroup:
-    """The group of nodes whose head an op is.
+    """The group of nodes with an op as its head.
 
     Raises:
-        InvalidArgumentError: it heads none that chooses among algorithms.
+        InvalidArgumentError: no group has, or its backend does not choose among algorithms.
     """
     group = next((group for group in groups if any(node.name == op for node in group.listed)), None)
     if group is None:
@@ -134,7 +134,7 @@ def _selected(selection: Selection, head: Node, inherent: frozenset[str], proble
     """The algorithms of a problem that the user selects, best first.
 
     Raises:
-        InvalidArgumentError: there are none.
+        InvalidArgumentError: the selection leaves no algorithm.
     """
     ranked = lower.allowed(problem, env)
     if isinstance(selection, str):
@@ -153,7 +153,7 @@ def _selected(selection: Selection, head: Node, inherent: frozenset[str], proble
 
 
 def _hint(name: str, problem: Problem, env: Env) -> str:
-    """The set of algorithms that has the one of this name here, where another one was asked for."""
+    """The `algorithm=` that would allow the algorithm of this name, as words behind an error; mostly empty."""
     algorithm = table.named(name, problem.direction)
     for allowing in ALGORITHMS:
         if algorithm and algorithm.applies(problem, replace(env, algorithm=allowing)) and allowing != env.algorithm:
@@ -238,10 +238,10 @@ def _workspace(algorithm: Algorithm, problem: Problem, env: Env) -> int:
     from .tune import apart
 
     program = Program()
-    lower.build(program, apart(problem, _given), algorithm, env)
+    lower.build(program, apart(problem, _as_input), algorithm, env)
     return scratch_bytes(program, env.engine, env.tune == "off")
 
 
-def _given(view: View) -> View:
+def _as_input(view: View) -> View:
     """An operand that the steps do not make themselves."""
     return view if view.is_constant else argument(Place.INPUT, view.dtype, view.shape, view.strides)

@@ -97,6 +97,21 @@ def test_it_is_chosen_explained_and_saved(registered: None, seed: int, tmp_path:
     np.testing.assert_array_equal(without(x), want)
 
 
+def test_it_is_listed_and_selected(registered: None, seed: int, tmp_path: Path) -> None:
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    w, bias = integers(rng, (8, 4, 1, 1)), integers(rng, (8,))
+    (op,) = net_of(w, bias).explain().partitions
+    info = net_of(w, bias).algorithms(op.ops[0])[0]
+    assert (info.name, info.error, info.deterministic) == ("einsum", frozenset(), True)
+    net = net_of(w, bias, algorithms={op.ops[0]: "einsum"})
+    net.save(tmp_path / "a.net")
+    assert dgo.load(tmp_path / "a.net").explain().partitions[0].formulation == "einsum"
+    table.unregister(EINSUM)
+    with pytest.raises(dgo.errors.InvalidArgumentError, match="no algorithm of Convolution is named 'einsum'"):
+        dgo.load(tmp_path / "a.net")
+
+
 def test_nets_of_open_sizes_rank_it_from_then_on(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)

@@ -15,6 +15,9 @@ from reference.data import integers, unwritten
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import AlgorithmInfo, ops
 from dnnl_graph_ops.algorithms import tile_rows
+from dnnl_graph_ops.backends import int8
+
+from .saved_mutations import header_of, with_header
 
 Array = np.ndarray[Any, Any]
 LAYERS: dict[str, dict[str, Any]] = {
@@ -116,6 +119,24 @@ def test_products_have_algorithms_as_well() -> None:
         net, x, want = product(algorithms={"op": info.name})
         assert chosen(net) == info.name
         check(net, [x], want)
+
+
+def test_products_by_the_library_have_no_choice() -> None:
+    graph = dgo.Graph()
+    x = graph.input("x", (None, 16))
+    y = ops.matmul(x, np.ones((16, 8), np.float32), name="op")
+    net, selected = graph.compile(y), graph.compile(y, algorithms={"op": "own direct"})
+    for rows in (4, 1):
+        array = np.ones((rows, 16), np.float32)
+        check(net, [array], np.full((rows, 8), 16, np.float32))
+        if rows > 1:
+            check(selected, [array], np.full((rows, 8), 16, np.float32))
+            assert "own direct" in {info.name for info in net.algorithms("op")}
+            continue
+        # a single row reads each weight once: there the library is faster
+        for use in (lambda: net.algorithms("op"), lambda array=array: selected(array)):
+            with pytest.raises(dgo.InvalidArgumentError, match="'op' has no choice of algorithms here: MatMul"):
+                use()
 
 
 def strided(**options: Any) -> dgo.Net:
@@ -227,18 +248,17 @@ def test_what_cannot_be_listed_is_refused() -> None:
         graph.compile([y, fixed], algorithms={"fixed": "own direct"})
 
 
-def test_an_op_that_runs_in_integers_has_no_choice() -> None:
+def test_an_op_that_runs_in_integers_has_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(int8, "_floats_are_faster", lambda *_: False)
     graph, rng = dgo.Graph(), np.random.default_rng(0)
     x = ops.dequantize(graph.input("x", (1, 8, 8, 64), "u8"), scales=[0.5])
     w = ops.dequantize(graph.constant(integers(rng, (3, 3, 64, 64), "s8")), scales=[0.5])
     y = ops.quantize(ops.convolution(x, w, name="op"), scales=[1.0], dtype="u8")
     net = graph.compile(y)
-    if net.explain().partitions[-1].formulation != "own integer":
-        with pytest.raises(dgo.InvalidArgumentError, match="has no choice of algorithms here"):
-            net.algorithms("op")
-        return
     for use in (lambda: net.algorithms("op"), lambda: graph.compile(y, algorithms={"op": "own direct"})):
-        with pytest.raises(dgo.InvalidArgumentError, match=r"'op' has no choice .* by backend 'int8'"):
+        with pytest.raises(
+            dgo.InvalidArgumentError, match=r"'op' has no choice of algorithms here: .* by backend '(int8|onednn)'"
+        ):
             use()
 
 
@@ -246,17 +266,31 @@ def test_an_op_that_runs_in_integers_has_no_choice() -> None:
 def test_selections_are_kept_with_nets(how: str, tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}")
     compiled, given, want = case_of("ConvTranspose", "strided", np.random.default_rng([seed, 3]))
-    best = compiled().algorithms("op")[0].name
-    for selection, name in (("own direct", "own direct"), (lambda info: info.name != best, None)):
+    best, second, *_, last = (info.name for info in compiled().algorithms("op"))
+    selections: list[tuple[Any, str]] = [(last, last), (lambda info: info.name != best, second)]
+    for selection, name in selections:
         net = compiled(algorithms={"op": selection})
         if how == "file":
             net.save(tmp_path / "a.net")
             kept = dgo.load(tmp_path / "a.net", verify=True)
         else:
             kept = pickle.loads(pickle.dumps(net))
-        assert chosen(kept) == chosen(net) == (name or chosen(net)) != best
-        assert kept.options.algorithms == (("op", chosen(net)),)
+        assert chosen(kept) == chosen(net) == name
+        assert kept.options.algorithms == (("op", name),)
         check(kept, given, want)
+
+
+@pytest.mark.parametrize("selections", [3, ["op"], [["op", 3]], [["op", "own dirct"]], [["opp", "own direct"]]])
+def test_damaged_selections_in_a_file_are_refused(selections: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.net"
+    strided(algorithms={"op": "own direct"}).save(path)
+    data = path.read_bytes()
+    header = header_of(data)
+    assert header["options"]["algorithms"] == [["op", "own direct"]]
+    header["options"]["algorithms"] = selections
+    path.write_bytes(with_header(data, header))
+    with pytest.raises(dgo.InvalidArgumentError, match=r"damaged: the algorithms of ops|did you mean"):
+        dgo.load(path)
 
 
 def open_net(**options: Any) -> tuple[dgo.Net, Array]:
