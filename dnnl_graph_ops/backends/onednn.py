@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 
 from .. import schema, shapes
@@ -55,8 +57,30 @@ def why_not_kind(kind: Kind, target: Target) -> str | None:
     return reason
 
 
+_reasons: ContextVar[dict[Node, str | None] | None] = ContextVar("_reasons", default=None)
+
+
+@contextmanager
+def asked_once() -> Iterator[None]:
+    """Remembers the answers of `why_not` meanwhile; nodes must not change."""
+    token = _reasons.set({})
+    try:
+        yield
+    finally:
+        _reasons.reset(token)
+
+
 def why_not(node: Node, env: Env) -> str | None:
     """Returns why the loaded library does not run a node as it is, or None; sizes of the node may be unknown."""
+    reasons = _reasons.get()
+    if reasons is None:
+        return _why_not(node, env)
+    if node not in reasons:
+        reasons[node] = _why_not(node, env)
+    return reasons[node]
+
+
+def _why_not(node: Node, env: Env) -> str | None:
     kind, attrs = node.kind, node.attrs
     if kind in MEMBERS:
         return None

@@ -61,7 +61,8 @@ def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str
         members = sorted(partitions.partitions(nodes, outputs, env, policy))
         groups = [one for some in members for one in _settled([nodes[i] for i in some], env)]
     else:
-        groups = _fused(nodes, outputs, env)
+        with onednn.asked_once():
+            groups = _fused(nodes, outputs, env)
     return _ordered(groups)
 
 
