@@ -121,7 +121,8 @@ def _group_of(op: str, groups: Iterable[FusionGroup], where: str) -> FusionGroup
     """
     group = next((group for group in groups if any(node.name == op for node in group.listed)), None)
     if group is None:
-        raise InvalidArgumentError(f"{where}: nothing of {op!r} is left to run: it was computed from constants")
+        words = "it was computed from constants, or is part of another op"
+        raise InvalidArgumentError(f"{where}: nothing of {op!r} is left to run: {words}")
     if not group.backend.weighs or group.nodes[0].name != op:
         kinds = " + ".join(node.kind for node in group.nodes)
         raise InvalidArgumentError(

@@ -427,3 +427,25 @@ def test_a_model_of_several_graphs_takes_selections_of_each() -> None:
             one.algorithms("yy")
     with pytest.raises(dgo.InvalidArgumentError, match="no op 'yy'; did you mean 'y'"):
         dgo.from_onnx(model).compile(algorithms={"yy": "own direct"})
+
+
+def test_an_op_whose_attributes_a_call_tells_takes_selections() -> None:
+    pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    w, x = integers(rng, (16, 8, 4, 4)), integers(rng, (1, 16, 6, 6))
+    # pads follow from sizes
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2], output_shape=[12, 12])
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ("n", channels, "h", "v"))
+        for name, channels in (("x", 16), ("y", 8))
+    ]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    net = dgo.from_onnx(model).compile(algorithms={"y": "own direct"})
+    pads = {"strides": 2, "pads_begin": 1, "pads_end": 1}
+    check(net, [x], conv_transpose.forward(x, w, data_format="NCX", weights_format="IOX", **pads))
+    assert chosen(net, "y") == "own direct" and len(net.algorithms("y")) > 1
+    with pytest.raises(dgo.InvalidArgumentError, match="algorithm 'own dirct' may not be used"):
+        dgo.from_onnx(model).compile(algorithms={"y": "own dirct"})(x)
