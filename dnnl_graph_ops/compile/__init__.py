@@ -1,4 +1,4 @@
-"""Partitions to plans, and the nets that hold them."""
+"""Compiles graphs into nets: specialises them to shapes and strides, builds plans, and runs, explains or saves them."""
 
 from ..graph import hooks
 from .asked import compile_graph

@@ -1,4 +1,4 @@
-"""What a user asks of `Graph.compile`: options by their names, and the net that is made by them."""
+"""Checks the options of `Graph.compile`, and builds the net."""
 
 from __future__ import annotations
 
@@ -49,10 +49,11 @@ def checked_options(
     max_error: Any = None,
     algorithms: Any = None,
 ) -> Options:
-    """Of Graph.compile, by their canonical names.
+    """Returns the options of Graph.compile by their canonical names.
 
     Raises:
-        InvalidArgumentError, TypeError: one that is none, or two that do not go together.
+        InvalidArgumentError: an option has an unknown value, or two options exclude each other.
+        TypeError: an option has a wrong type.
     """
     options = Options(
         choice(policy, "policy", POLICIES),
@@ -78,8 +79,10 @@ def checked_options(
 
 
 def _check_precision(options: Options, engine: Engine) -> None:
-    """Raises:
-    InvalidArgumentError: other choices leave nothing to choose.
+    """Refuses a `precision` where no dtypes are chosen: with tune="off", with another policy, or on another engine.
+
+    Raises:
+        InvalidArgumentError: tune is "off", policy is not "fusion", or the engine is no CPU with memory of the host.
     """
     if options.tune == "off" or options.policy != "fusion" or not engine.on_host:
         raise InvalidArgumentError(
@@ -90,12 +93,12 @@ def _check_precision(options: Options, engine: Engine) -> None:
 
 
 _INT8 = "; int8 needs scales from samples: dgo.quantize.calibrate(net, samples).compile()"
-# what to do where another precision is asked for
+# advice that the message adds for these unsupported precisions
 _INSTEAD = {"f32": "; leave it out, f32 ops are computed in f32 then", **dict.fromkeys(("s8", "u8", "int8"), _INT8)}
 
 
 def _narrow(precision: Any) -> str:
-    """`precision` of Graph.compile by its canonical name; f32 for None."""
+    """Returns `precision` of Graph.compile by its canonical name: "f32" for None, else "bf16", "f16" or "auto"."""
     if precision is None:
         return "f32"
     if not isinstance(precision, str):
@@ -109,7 +112,11 @@ def _narrow(precision: Any) -> str:
 
 
 def choice(value: Any, name: str, allowed: Any) -> str:
-    """An option of Graph.compile in lower case."""
+    """Returns the value of the option `name` of Graph.compile in lower case.
+
+    Raises:
+        InvalidArgumentError: the value is not in `allowed`. TypeError: the value is no string.
+    """
     if not isinstance(value, str):
         raise TypeError(f"Graph.compile: '{name}' must be a string, got {type(value).__name__}")
     if value.lower() not in allowed:

@@ -1,4 +1,4 @@
-"""`precision="auto"`: the narrow type in which a net is faster, in as many ops as an error on samples allows."""
+"""Compiles with `precision="auto"`: in bf16 or f16 as many ops as a bound on the errors on samples allows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ Make = Callable[[Options], Net]
 
 
 def within(make: Make, options: Options, samples: Any, bound: float) -> Net:
-    """The net with the narrow type that gains most within the bound; the one in f32 if none does.
+    """Returns the net in the narrow type that saves most time with errors up to `bound`, or in f32 if no type does.
+
+    `make` compiles the net with other options. The net gets a `precision_report`.
 
     Raises:
-        InvalidArgumentError, ShapeError, TypeError: no samples, or such as the net does not take.
+        InvalidArgumentError, ShapeError, TypeError: there are no samples, or the net does not take them.
     """
     if samples is None:
         raise InvalidArgumentError(
@@ -44,10 +46,10 @@ def within(make: Make, options: Options, samples: Any, bound: float) -> Net:
 
 
 def checked_bound(max_error: Any) -> float:
-    """`max_error` of Graph.compile as a number.
+    """Returns `max_error` of Graph.compile as a float; 0.01 for None.
 
     Raises:
-        InvalidArgumentError, TypeError: no bound.
+        InvalidArgumentError: `max_error` is negative or not finite. TypeError: `max_error` is no number.
     """
     if max_error is None:
         return MAX_ERROR
@@ -61,7 +63,7 @@ def checked_bound(max_error: Any) -> float:
 
 
 def _given(net: Net, samples: Iterable[Any]) -> list[Sample]:
-    """Samples that the net takes."""
+    """Returns the samples without arrays for inputs that the net does not read; raises if the net refuses a sample."""
     unread = {value.name for value in net.graph.inputs} - {*net.input_names}
     found: list[Sample] = [
         {name: array for name, array in sample.items() if name not in unread}
@@ -85,7 +87,7 @@ def _why_wide(net: Net, dtypes: Sequence[str], some_are_faster: bool, bound: flo
 
 @dataclass(frozen=True)
 class _Found:
-    """A net, the seconds that it gains by estimate with each narrow product, and what is to say of it."""
+    """A net, the estimated seconds that each of its products in the narrow type saves, and the report on its errors."""
 
     net: Net
     gains: Mapping[str, float]
@@ -102,7 +104,10 @@ class _Search:
     _results: Sequence[Sample] = ()
 
     def best(self, dtype: str) -> _Found:
-        """With as few ops left in f32 as it takes, those first that cost most by themselves."""
+        """Returns the net in `dtype` with errors within the bound, and with as few products kept in f32 as needed.
+
+        Products that cause the largest errors, each measured as the only narrow product, are kept in f32 first.
+        """
         options = replace(self.options, precision=dtype)
         found = self._tried(options)
         names = tuple(found.gains)
@@ -115,7 +120,7 @@ class _Search:
         return replace(found, report=replace(found.report, ops=ops))
 
     def _fewest(self, names: Sequence[str], options: Options) -> _Found:
-        """The net with the first so many of the names in f32 that it is within the bound; all of them are f32."""
+        """Returns the net within the bound that keeps the fewest names in f32, the first ones; else the f32 net."""
         low, high, best = 0, len(names), None
         while high - low > 1:
             middle = (low + high) // 2
@@ -128,7 +133,7 @@ class _Search:
         return best or _Found(self.wide, {}, PrecisionReport("f32", self.bound))
 
     def _alone(self, name: str, names: Sequence[str], options: Options) -> float:
-        """The error with one op in the narrow type, worth its conversions or not."""
+        """Returns the largest error with one product narrow, even if its conversions take longer than it saves."""
         tune = "heuristic" if options.tune == "measure" else options.tune
         others = tuple(one for one in names if one != name)
         found = self._tried(replace(options, tune=tune, wide=others, weighed=False))

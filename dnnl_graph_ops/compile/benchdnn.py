@@ -1,4 +1,4 @@
-"""Convolutions of a plan as lines for oneDNN's benchmark driver, benchdnn."""
+"""Writes the convolutions of a plan as lines for oneDNN's benchmark driver, benchdnn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAGS = {"NXC": "axb", "NCX": "abx"}
 
 
 def lines(groups: Sequence[FusionGroup]) -> Iterator[str]:
-    """A line for each convolution, transposed convolution and gradient of these, in the order of the plan."""
+    """Yields a line for each convolution, transposed convolution and gradient of these, in the order of the plan."""
     for group in groups:
         for node in group.nodes:
             if node.kind in MEMBERS:
@@ -35,7 +35,7 @@ def _line(node: Node, beside: Sequence[Node]) -> str:
 
 
 def _direction(node: Node) -> str:
-    """FWD_B is forward with a bias, FWD_I without."""
+    """Returns the value of --dir: FWD_B for forward with a bias, FWD_I without a bias, BWD_D or BWD_W for gradients."""
     if node.kind.endswith("BackwardData"):
         return "BWD_D"
     if MEMBERS[node.kind].direction == BACKWARD_WEIGHTS:
@@ -44,7 +44,10 @@ def _direction(node: Node) -> str:
 
 
 def _types(node: Node, beside: Sequence[Node]) -> str:
-    """The data type; or those of source, weights and destination where the operands or the result are integers."""
+    """Returns the value of --dt: the dtype, or "operand:operand:result" where the dtypes differ, such as "u8:s8:f32".
+
+    In an int8 pattern, Dequantize before an operand and Quantize after the result (in `beside`) give the dtypes.
+    """
     made = {node.outputs[0]: node.inputs[0].dtype for node in beside if node.kind == "Dequantize"}
     last = {node.inputs[0]: node.outputs[0].dtype for node in beside if node.kind == "Quantize"}
 

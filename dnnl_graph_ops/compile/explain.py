@@ -1,4 +1,4 @@
-"""What a net does and why: its partitions, algorithms, implementations, layouts, memory and time."""
+"""Explains a plan of a net: its partitions, algorithms, implementations, layouts, memory and time."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from .native import Compiled, again
 from .plan import Plan, ones
 from .specialise import Options, Specialised
 
-# properties of a PartitionReport that its record has too
+# properties of a PartitionReport that `Explanation.to_dict` includes
 _DERIVED = ("implementation", "layouts", "reference", "scratch_bytes", "remark")
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Seconds per execution of the native loop alone."""
+    """The seconds of each timed execution of a plan, in native code alone, without the Python call around it."""
 
     times: tuple[float, ...]
 
@@ -52,15 +52,16 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Median seconds of one step of the plan, and what that is of the whole and of what the machine can do.
+    """The median seconds of one step of the plan, its share of the whole plan, and its fraction of the machine's peak.
 
-    of_peak: of multiply-adds (`bound` is "arithmetic") or of bytes moved ("memory") in a second. Multiplications are
-    counted by the definition, so that forms with fewer may be above 1, as may be what lies in the caches.
+    of_peak: fraction of the peak of multiply-adds (`bound` is "arithmetic") or of bytes read and written ("memory") in
+    a second. Multiply-adds are counted by the op's definition, so an algorithm that multiplies less often (Winograd)
+    may be above 1. A step whose tensors fit in the caches may be above 1, too.
     """
 
     step: str
     seconds: float
-    # of the partition that the step belongs to; none for a copy to a second output
+    # names of the ops of the partition that the step belongs to; empty for a copy to a second output
     ops: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     share: float = 0.0
@@ -70,9 +71,11 @@ class StepTime:
 
 @dataclass(frozen=True)
 class StepReport:
-    """One step of a plan. `reference` flags a slow implementation that is there for completeness.
+    """One step of a plan: its implementation, the layouts of the tensors that it reads and writes, and its memory.
 
-    scratch_bytes: intermediate results that it writes, and what the library asks for besides (known from 3.13 on).
+    reference: whether a slow reference implementation runs, such as a reference kernel of the library. reorders: how
+    many reorders the library runs in the step. scratch_bytes: bytes of the intermediate results that the step writes,
+    and of the library's scratchpad (known from oneDNN 3.13 on).
     """
 
     step: str
@@ -86,7 +89,10 @@ class StepReport:
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """What became of ops that run together: the algorithm, and the steps that compute it."""
+    """Ops that run together, the algorithm (`formulation`) chosen for them, and the steps that compute them.
+
+    candidates: the algorithms that were compared, with estimated or, if `measured`, with measured seconds.
+    """
 
     ops: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -95,38 +101,38 @@ class PartitionReport:
     candidates: tuple[tuple[str, float], ...]
     measured: bool
     steps: tuple[StepReport, ...]
-    # the instruction set and dtype that estimates were fitted to, where nothing was to those in use
+    # the instruction set and dtype of the cost constants, if the ones in use have no constants of their own
     estimated_from: str = ""
 
     @property
     def implementation(self) -> str:
-        """What the steps run, as the library's log names it."""
+        """Returns the implementations of the steps, those of the library as its log names them, joined by "; "."""
         return "; ".join(dict.fromkeys(step.implementation for step in self.steps))
 
     @property
     def layouts(self) -> tuple[str, ...]:
-        """Of all tensors that the steps read and write."""
+        """Returns the layouts of all tensors that the steps read and write, each as "dtype shape : strides"."""
         return tuple(dict.fromkeys(text for step in self.steps for text in (*step.reads, *step.writes)))
 
     @property
     def reference(self) -> bool:
-        """Whether a step is left to one of the library's reference kernels."""
+        """Whether a slow reference implementation computes a step."""
         return any(step.reference for step in self.steps)
 
     @property
     def remark(self) -> str:
-        """What the algorithm gives up for its speed; mostly nothing."""
+        """Returns a note on the algorithm, such as how much less accurate than direct sums it is; empty for most."""
         return remark(self.formulation)
 
     @property
     def scratch_bytes(self) -> int:
-        """Over all steps; steps of other partitions may use the same memory."""
+        """Returns the bytes of scratch of all steps; steps of other partitions may use the same memory."""
         return sum(step.scratch_bytes for step in self.steps)
 
 
 @dataclass(frozen=True)
 class RewriteReport:
-    """A rewrite that fired at an op, or a step, or the condition of it that does not hold there."""
+    """A rewrite that fired at an op or a step, or that was declined, with the condition that does not hold there."""
 
     rewrite: str
     at: str
@@ -135,40 +141,40 @@ class RewriteReport:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """What a net does; str() and what a prompt shows are a table, `.to_dict()` the data."""
+    """Describes a plan of a net; str() and repr() return a table, `.to_dict()` the data."""
 
     runtime: str
     isa: str
     threads: int
     tune: str
     algorithm: str
-    # "bf16" or "f16" where products of f32 may be computed with such operands
+    # "bf16" or "f16" if f32 products may be computed with operands of this dtype
     precision: str | None
     scratch_bytes: int
     constant_bytes: int
     partitions: tuple[PartitionReport, ...]
     steps: tuple[StepReport, ...]
-    # products that stayed in f32 all the same, by the names of their ops, and why
+    # names of the products that stay in f32 although `precision` was asked for, and why
     wide: Mapping[str, str]
-    # what precision="auto" chose, if that was asked for
+    # the choice of precision="auto" in one line; empty with other precisions
     chosen: str = ""
     # with explain(rewrites=True)
     rewrites: tuple[RewriteReport, ...] = ()
     # with explain(passes=True): the graph after each pass
     passes: tuple[tuple[str, str], ...] = ()
-    # each convolution as benchdnn takes it
+    # a line of arguments of benchdnn for each convolution
     convolutions: tuple[str, ...] = ()
 
     def benchdnn(self) -> str:
-        """A line for each convolution, transposed or not, and each gradient of these, in the order of the plan.
+        """Returns a line for each convolution, transposed or not, and each gradient of these, in the order of the plan.
 
-        A file of these lines is what oneDNN's benchmark driver takes: `benchdnn --batch=FILE`. What is fused behind a
-        convolution is not said.
+        oneDNN's benchmark driver runs a file of these lines: `benchdnn --batch=FILE`. Post-ops that are fused into a
+        convolution are left out.
         """
         return "\n".join(self.convolutions)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as dicts and lists, which JSON can hold."""
+        """Returns the explanation as dicts and lists, which JSON can hold."""
         data = asdict(self)
         for part, record in zip(self.partitions, data["partitions"], strict=True):
             record |= {name: getattr(part, name) for name in _DERIVED}
@@ -241,7 +247,7 @@ def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def rewrites_of(reports: Sequence[Report]) -> tuple[RewriteReport, ...]:
-    """Each report once; where a rewrite fired in the end, nothing of what else it looked for there."""
+    """Returns each report once; where a rewrite fired at an op or step, its declined attempts there are left out."""
     rows = [(one.rewrite, one.node if isinstance(one.node, str) else one.node.name, one.condition) for one in reports]
     fired = {(rewrite, at) for rewrite, at, condition in rows if not condition}
     return tuple(RewriteReport(*row) for row in dict.fromkeys(rows) if not row[2] or row[:2] not in fired)
@@ -252,7 +258,10 @@ def ops_of(group: FusionGroup) -> tuple[str, ...]:
 
 
 def explain(specialised: Specialised, engine: Engine, options: Options) -> Explanation:
-    """What a plan does."""
+    """Returns the explanation of a plan.
+
+    At the first call for a plan, a copy of each of the library's partitions is compiled and run, to log its primitives.
+    """
     plan, runtime = specialised.plan, engine.runtime
     steps = [_step(plan, number, engine) for number in range(len(plan.parts))]
     partitions = tuple(
@@ -295,7 +304,7 @@ def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> s
 
 
 def groups_of(part: Compiled | KernelStep | HostStep) -> tuple[int, ...]:
-    """The numbers of the groups that a step computes, or has a part in."""
+    """Returns the numbers of the fusion groups that a step computes, as a whole or in part."""
     others = part.others if isinstance(part, KernelStep) else ()
     return others if part.group is None else (*others, part.group)
 
@@ -314,7 +323,7 @@ def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
         reads, writes = _layouts(part.reads), _layouts(part.writes)
         return StepReport(_titled(part.label, part), implementation, reads, writes, 0, slow, _scratch(part.writes))
     if number not in plan.executed:
-        # where it cannot be run apart now, perhaps another time
+        # if the library refuses the copy now, the next explanation tries again
         with suppress(Error):
             plan.executed[number] = _executed(part, engine, plan.executor.threads)
     records = plan.executed.get(number, ())
@@ -328,7 +337,7 @@ def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
 
 
 def _titled(title: str, part: Compiled | KernelStep | HostStep) -> str:
-    """A step's title, and when it runs if that depends on the operands."""
+    """Returns a step's title, and its condition, such as "(all finite)", if it runs for certain operands only."""
     if part.condition is None:
         return title
     return f"{title} ({'not all' if part.condition.wanted else 'all'} finite)"
@@ -345,18 +354,18 @@ def _layouts(views: Sequence[View]) -> tuple[str, ...]:
 
 
 def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...]:
-    """The primitives that run in a partition at every call.
+    """Returns the log records of the primitives that a partition runs at every call.
 
-    The partition is compiled apart and run twice: the library keeps what it makes of constants at the first run, and
-    the plan's own must not find here what its calls then compute with.
+    A copy of the partition is compiled and run twice: at the first run the library also processes constants, and keeps
+    the results for later runs. The plan's own partition is not run here, so that it processes its constants itself.
     """
     with pool.using(threads):
         twin, *more = again(part, engine)
     if more:
-        # by themselves these ops are no partition: what would run is something else
+        # compiled apart, these ops make several partitions, which would run other primitives
         return ()
     executor = Executor(engine.native, "explain")
-    # a result in the place of an operand needs no copy of it
+    # a result that overwrites an operand needs no copy of the operand
     shared = {view: executor.add_scratch(0, view.buffer.nbytes) for pair in part.in_place for view in pair}
     arrays: tuple[list[Any], list[Any]] = ([], [])
 
@@ -375,6 +384,6 @@ def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...
     executor.run(*arrays)
     with verbose() as log:
         executor.run(*arrays)
-    # others may run theirs meanwhile; SYCL prints from a thread of its own
+    # other threads may run primitives meanwhile, so the thread is compared; SYCL logs from a thread of its own
     everyone = engine.kind != "cpu" or engine.runtime.cpu_runtime == "sycl"
     return tuple(record for record in log.executed() if everyone or record.thread == threading.get_native_id())

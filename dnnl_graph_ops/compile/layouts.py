@@ -1,8 +1,8 @@
-"""How intermediate values lie in memory: chosen for a whole graph, not taken over from each op.
+"""Chooses the layouts of intermediate values for a whole graph at once, rather than op by op.
 
-An activation has two sensible orders: that of its axes, and with axis 1 the fastest, which is channels last where the
-data format is NCX. Ops that do not care tie their operands and results together; the convolution families and others
-that do care vote with the bytes that would have to be copied.
+An activation has one of two layouts: row-major, or with axis 1 the fastest in memory (channels last if the data format
+is NCX). Ops that compute in any layout, such as element-wise ops, tie their operands and results to one layout. Ops
+that need a certain layout, such as convolutions, vote for it with the bytes that a copy to this layout would move.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from ..strides import channels_last
 
 Ints = tuple[int, ...]
 
-# Ops besides those that the library fuses behind others that compute in any order of the axes.
+# ops that compute in any layout: those that the op table says, post-ops of the library, and gradients of post-ops
 _INDIFFERENT = schema.kinds("any_order") | {
     kind for kind in schema.OPS if kind.removesuffix("Backward") in schema.POST_OPS
 }
-# what own code computes, or copies, from any strides
+# ops that own code computes, or copies, from any strides
 _TAKING_ANY = frozenset({*MEMBERS, *VIEWS, "Concat"})
 _EMBEDDING = schema.kinds("embeds")
 _SOFTMAX = frozenset(kind for kind in schema.OPS if "SoftMax" in kind)
-# what a vote of each weighs, by the byte: copies into and out of a net can be shared with those of a convolution
+# weights of votes, per byte: of convolutions, other ops with a data_format, inputs and outputs of the net (whose copies
+# a convolution may need anyway), ops that need row-major, and softmax, which is slow unless its axis is the fastest
 _FAMILY, _FORMAT, _GIVEN, _SHAPE, _SLOW = 1.0, 0.25, 0.5, 1.0, 4.0
 CHOOSE_ORDER = Rewrite("choose_order", "a value between ops, or a copy of one that is given, lies channels last")
 WRITE_IN_PLACE = Rewrite(
@@ -50,7 +51,11 @@ ALIAS = Rewrite(
 
 
 class _Regions:
-    """Values tied together, each in one of two orders: the same as the others of its region, or the other one."""
+    """Divides values into regions whose layouts depend on each other, and counts each region's votes for a layout.
+
+    A value of a region has the region's layout or, if `turned`, the other layout: a transpose from NCX to NXC, as a
+    view, ties a channels-last operand to a row-major result.
+    """
 
     def __init__(self) -> None:
         self._parent: dict[Value, Value] = {}
@@ -58,7 +63,7 @@ class _Regions:
         self._votes: dict[Value, float] = {}
 
     def _find(self, value: Value) -> tuple[Value, bool]:
-        """The value that stands for a region, and whether this one has the other order."""
+        """Returns the value that represents the region of `value`, and whether `value` has the other layout than it."""
         path, root = [], value
         while self._parent.setdefault(root, root) is not root:
             path.append(root)
@@ -78,29 +83,29 @@ class _Regions:
             self._votes[first] = self._votes.get(first, 0.0) + (-votes if turned else votes)
 
     def vote(self, value: Value, last: bool, weight: float) -> None:
-        """For axis 1 to be the last in memory, or for the order of the axes."""
+        """Adds a vote of `weight` per byte of `value`: for axis 1 fastest in memory if `last`, else for row-major."""
         root, turned = self._find(value)
         weight *= prod(value.shape) * dtypes.itemsize(value.dtype)  # type: ignore[arg-type]
         self._votes[root] = self._votes.get(root, 0.0) + (weight if last is not turned else -weight)
 
     def last(self, value: Value) -> bool:
-        """Whether axis 1 is to be the last in memory."""
+        """Whether axis 1 of `value` is to be the fastest in memory, by the votes of the region."""
         root, turned = self._find(value)
         votes = self._votes.get(root, 0.0)
         return (votes < 0) if turned else (votes > 0)
 
 
 def _has_order(value: Value) -> bool:
-    """Whether it is an activation in which the two orders differ."""
+    """Whether the value is an activation (3 to 5 axes) whose two layouts differ, as channels and space exceed 1."""
     shape = value.shape
     return 3 <= len(shape) <= 5 and shape[1] != 1 and any(size != 1 for size in shape[2:])
 
 
 def last_in_memory(nodes: Sequence[Node], given: Mapping[Value, View]) -> set[Value]:
-    """The values whose axis 1 is to be the last in memory; `given`: those that lie somewhere already."""
+    """Returns the values whose axis 1 is to be the fastest in memory; `given`: views of values that have memory."""
     regions = _Regions()
     read = readers_of(nodes)
-    # from one view to the next: whatever their order, a copy is the same work
+    # values that only reshapes, transposes and slices write and read: a copy costs the same in either layout
     passed = {v for v, some in read.items() if v.node is not None and _all_in([v.node, *some], VIEWS)}
     for node in nodes:
         if node.kind not in VIEWS or passed.isdisjoint((node.inputs[0], node.outputs[0])):
@@ -126,7 +131,7 @@ def _lies_last(view: View) -> bool:
 
 
 def _consider(regions: _Regions, node: Node) -> None:
-    """Tie and vote as the op asks for."""
+    """Ties the operands and results of an op, or votes for layouts of them, as the kind of the op demands."""
     ordered = [value for value in (*node.inputs, *node.outputs) if _has_order(value)]
     if not ordered or node.kind in REDUCTIONS:
         return
@@ -153,7 +158,7 @@ def _consider(regions: _Regions, node: Node) -> None:
 
 
 def _activations(node: Node) -> list[Value]:
-    """Of a member of the families: what it reads and writes besides weights."""
+    """Returns the activations of a convolution op: its tensors besides weights and bias."""
     member = MEMBERS[node.kind]
     read = [value for name, value in zip(member.inputs, node.inputs, strict=False) if name in ("src", "dst")]
     return read if member.direction == BACKWARD_WEIGHTS else [*read, *node.outputs]
@@ -170,7 +175,10 @@ def _reshape(regions: _Regions, node: Node) -> None:
 
 
 def _splits(shape: Ints, other: Ints) -> bool:
-    """Whether the second shape has the axes of the first, some in parts: views in any order can say that."""
+    """Whether `other` has the axes of `shape`, some split in several, so that a view in any layout can be reshaped so.
+
+    For example (8, 6) to (8, 2, 3), but not (8, 6) to (4, 12).
+    """
     rest = iter(other)
     for size in shape:
         part = 1
@@ -194,7 +202,7 @@ _MOVES: dict[str, Callable[[_Regions, Node], None]] = {"StaticReshape": _reshape
 
 
 def lay_out(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Places:
-    """Places for the values between the groups; `given`: inputs, constants and outputs."""
+    """Returns `given`, the views of inputs, constants and outputs, with views planned for values between the groups."""
     nodes = [node for item in groups for node in item.nodes]
     places = Places(given)
     patterns = [item for item in groups if item.backend.takes_any_strides]
@@ -220,7 +228,11 @@ def lay_out(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Place
 
 
 def _order_heads(places: Places, group: FusionGroup, readers: Mapping[Value, Sequence[Node]]) -> None:
-    """What attention gives, for one, in the order in which heads stand side by side where they are put so."""
+    """Plans the result of a group that writes any strides in the order that its only reader would copy it to.
+
+    For example, attention writes its result (N, H, S, D) with the heads of a row side by side, as (N, S, H, D) lies, if
+    a transpose to (N, S, H, D) follows: the transpose is then a view.
+    """
     value = group.result
     read, order = readers.get(value, ()), group.backend.order(group)
     if value in places or value in places.planned or len(read) != 1:
@@ -240,10 +252,14 @@ def _scratch(value: Value, last: set[Value]) -> View:
 
 
 def _beside(places: Places, value: Value, head: str, readers: Sequence[Node], last: set[Value]) -> None:
-    """A copy of something given that ops would read, or write, in another order than it has."""
+    """Plans a channels-last copy of an input, constant or output whose view lies in another order.
+
+    Steps read an input or constant from the copy, unless convolutions alone read it; they write an output to the copy,
+    unless a convolution writes it and nobody reads it. The copies themselves are appended later.
+    """
     view = places[value]
     if view.buffer.place is Place.OUTPUT:
-        # a convolution writes it as well as anything
+        # a convolution writes an output in any order at no extra cost
         if readers or head not in MEMBERS:
             places[value], places.leaving[value] = _scratch(value, last), view
     elif any(node.kind not in MEMBERS for node in readers):
@@ -251,9 +267,10 @@ def _beside(places: Places, value: Value, head: str, readers: Sequence[Node], la
 
 
 def _join(places: Places, nodes: Sequence[Node], last: set[Value]) -> None:
-    """Operands of Concat and Pad where they belong in the result; from the last, as a result may be an operand.
+    """Plans operands of Concat and Pad as parts of the result, so that they are written there and need no copy.
 
-    Both are in one order, as these ops tie them together.
+    The last op comes first, as its operand may be the result of an earlier Concat. An operand and the result have the
+    same layout, since these ops tie their tensors.
     """
     placed = set(places).difference(places.entering, places.leaving)
     for node in reversed(nodes):
@@ -284,7 +301,7 @@ def _alias(
     last: set[Value],
     taking: Collection[Node],
 ) -> None:
-    """Results that are their operand seen in another shape, where that serves who reads them."""
+    """Plans results of reshapes, transposes and slices as views of their operands, if readers take such strides."""
     for node in nodes:
         if node.kind not in VIEWS:
             continue
@@ -308,12 +325,12 @@ def _alias(
 
 
 def _lies_in(view: View, last: bool) -> bool:
-    """Whether the axes lie in one of the two orders, with gaps or without."""
+    """Whether the axes of a view lie with axis 1 fastest if `last`, else row-major; gaps between them do not matter."""
     order = channels_last(view.ndim) if last else range(view.ndim)
     strides = [view.strides[axis] for axis in order if view.shape[axis] > 1]
     return all(a >= b > 0 for a, b in pairwise(strides)) if strides else True
 
 
 def as_given(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Places:
-    """Every value in the order of its axes."""
+    """Returns the `given` views alone: without planned views, all other values are row-major."""
     return Places(given)

@@ -1,4 +1,4 @@
-"""Groups and steps of a net on its way to a plan, as text."""
+"""Lists the groups, places, steps and memory of a plan that is being built, as text for `explain(passes=True)`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .memory import Use
 
 
 def of_groups(groups: Sequence[FusionGroup]) -> str:
-    """The backend of each group, its ops and their names."""
+    """Returns a line for each group: its backend, and the kinds and names of its ops."""
     return "\n".join(
         f"{group.backend.name}: {' + '.join(f'{node.kind} {node.name}' for node in group.nodes)}" for group in groups
     )
 
 
 def of_places(places: Places) -> str:
-    """Where values lie: those that are given, and those that a place is planned for."""
+    """Returns a line for each value that has a view, or for which a view is planned, with this view."""
     lines = [f"{value.name}: {_view(view)}" for value, view in places.items()]
     return "\n".join([*lines, *(f"{value.name}: {_view(view)}, planned" for value, view in places.planned.items())])
 
 
 def of_steps(steps: Sequence[Step]) -> str:
-    """Each step with what it reads and writes."""
+    """Returns a line for each step, with the views that it reads and writes."""
     return "\n".join(
         _line(
             " + ".join(op.kind for op in step.ops) if isinstance(step, NativeStep) else step.label,
@@ -36,12 +36,12 @@ def of_steps(steps: Sequence[Step]) -> str:
 
 
 def of_uses(uses: Sequence[Use]) -> str:
-    """The same of steps that are compiled."""
+    """Returns a line for each compiled step, with the views that it reads and writes."""
     return "\n".join(_line(use.label, use.reads, use.writes) for use in uses)
 
 
 def of_memory(offsets: Mapping[Buffer, int], size: int) -> str:
-    """Where intermediate results lie in the memory that they share."""
+    """Returns the byte offset and size of each scratch buffer in the arena, and the size of the arena."""
     lines = [f"{offset}: {buffer.nbytes} bytes" for buffer, offset in sorted(offsets.items(), key=lambda item: item[1])]
     return "\n".join([*lines, f"{size} bytes in all"])
 

@@ -1,4 +1,4 @@
-"""Native ops to compiled partitions: logical tensors, ops, and what the library makes of them."""
+"""Compiles native steps: describes their tensors and ops to the library, and compiles the library's partitions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ SPLIT_PARTITION = Rewrite(
 
 
 def _as_beside(view: View) -> list[int]:
-    """The strides with those of axes of size 1 as if there were more: behind channels last if these lie so."""
+    """Returns the strides of a view, with those of axes of size 1 as a longer axis would have in the view's order.
+
+    The order is channels last if axis 1 is the fastest, else row-major. The library guesses the layout from strides.
+    """
     steps = [stride for stride, size in zip(view.strides, view.shape, strict=True) if size > 1]
     order = list(range(view.ndim))
     if view.ndim > 2 and view.shape[1] > 1 and view.strides[1] == min(steps, default=0):
@@ -48,19 +51,19 @@ def _as_beside(view: View) -> list[int]:
 
 
 def logical_tensor(operand: Operand, identity: int, baked: bool = True) -> LogicalTensor:
-    """The library's description of a view (strided), or of an edge (layout left to the library)."""
+    """Returns the library's description of a view (strided), or of an edge (layout "any": the library chooses)."""
     code = dtypes.CODES[operand.dtype]
     if isinstance(operand, Edge):
         return LogicalTensor(identity, code, list(operand.shape), layout=LayoutType.any)
     kind = TensorProperty.constant if baked and operand.is_constant else TensorProperty.variable
-    # the library guesses layouts from the strides of all axes, also of those of size 1
+    # the library guesses the layout from the strides of all axes, those of size 1 included
     strides = dense_strides(operand.shape) if operand.row_major else _as_beside(operand)
     return LogicalTensor(identity, code, list(operand.shape), list(strides), property=kind)
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """One compiled partition and the views it is bound to, in its order."""
+    """A compiled partition, and the views of its inputs and outputs in the order of its ports."""
 
     partition: Any
     inputs: tuple[View, ...]
@@ -68,18 +71,18 @@ class Compiled:
     label: str
     names: tuple[str, ...]
     kinds: tuple[str, ...]
-    # its ops on these views, the mode of its graph, and whether constants are told to the library
+    # the ops on these views, the mode of the library's graph, and whether constants are declared to the library
     step: NativeStep
     fpmath_mode: str
     baked: bool
     group: int | None
     condition: Condition | None
-    # operands and the results that may take their place in memory; in a plan: those that do
+    # (operand, result) where the result may overwrite the operand; in a plan: where it does
     in_place: tuple[tuple[View, View], ...] = ()
 
 
 class _Builder:
-    """The tensors of one native step by operand."""
+    """Builds the logical tensors and ops of one native step, with one id for each operand."""
 
     def __init__(self, engine: Engine, baked: bool) -> None:
         self.engine = engine
@@ -99,16 +102,16 @@ class _Builder:
         return native_op(self.engine, op.kind, op.attrs, op.name, inputs, [self.tensor(o) for o in op.outputs])
 
     def bound(self, op: NativeOp) -> NativeOp:
-        """The op on the buffers that edges have got."""
+        """Returns the op with its edges replaced by the buffers that `_materialise` has given to some of them."""
         inputs, outputs = (tuple(self.operands[self.ids[o]] for o in some) for some in (op.inputs, op.outputs))
         return replace(op, inputs=inputs, outputs=outputs)
 
 
 def miscounts_channels(step: NativeStep) -> bool:
-    """Whether the library would read wrong channels of a broadcast operand.
+    """Whether the library would read wrong channels of a broadcast operand of this step.
 
-    Seen in oneDNN 3.2: a chain of binary ops takes wrong elements of its second broadcast operand, always with N > 1
-    and every spatial size 1, at times in other chains that no heavier op leads.
+    Seen in oneDNN 3.2: a partition of several binary ops reads wrong elements of its second broadcast operand, always
+    if N > 1 and every spatial size is 1, and sometimes for other shapes if it has no op besides post-ops.
     """
     if len(step.ops) == 1:
         return False
@@ -125,7 +128,7 @@ def miscounts_channels(step: NativeStep) -> bool:
 
 @dataclass(frozen=True)
 class Partitioned:
-    """A step of ops and the library's partitions of it."""
+    """A native step, the library's partitions of its ops, and the settings to compile them with (see `partitioned`)."""
 
     step: NativeStep
     builder: _Builder
@@ -145,10 +148,11 @@ def partitioned(
     baked: bool | None = None,
     fused: bool | None = None,
 ) -> list[Partitioned]:
-    """The library's partitions of the ops of each step, which may be several.
+    """Divides the ops of each step into partitions of the library, one or several a step.
 
-    `judged`: where a partition of several ops would be left to a reference kernel, its parts are compiled instead.
-    `baked` and `fused`: whether constants are told to the library, and ops run together; None: as the step allows.
+    `judged`: whether a partition of several ops that a reference kernel would run is compiled in parts instead.
+    `baked`: whether constants are declared to the library, which then processes them at the first run only. `fused`:
+    whether ops of a step may share a partition. None: decided by each step's ops.
     """
     found: list[tuple[NativeStep, _Builder, dict[int, NativeOp], str, bool]] = []
     graphs: dict[tuple[str, bool], Any] = {}
@@ -166,7 +170,7 @@ def partitioned(
     partitions: list[list[Any]] = [[] for _ in found]
     for (_, together), graph in graphs.items():
         graph.finalize()
-        # in oneDNN 3.2 the pattern matcher takes 4 ms whatever the graph: once for all steps, and one op needs none
+        # oneDNN 3.2 takes 4 ms to match patterns in any graph: once for all steps together, and not for steps of one op
         graph.filter(PartitionPolicy.fusion if together else PartitionPolicy.debug)
         for partition in graph.partitions():
             partitions[step_of[partition.op_ids[0]]].append(partition)
@@ -177,13 +181,13 @@ def partitioned(
 
 
 def compile_partitions(program: Program, given: Partitioned) -> list[Compiled]:
-    """The partitions of a step, compiled. Edges that cross partitions get scratch buffers of `program`."""
+    """Compiles the partitions of a step. Edges between partitions get scratch buffers of `program`."""
     _materialise(program, given.builder, given.partitions)
     return [one for partition in given.partitions for one in _compiled(program, partition, given)]
 
 
 def _compiled(program: Program, partition: Any, given: Partitioned) -> list[Compiled]:
-    """A partition, or its parts where as a whole it would be left to a reference kernel, and they would not."""
+    """Compiles a partition, or its first op separately if a reference kernel would run the whole but not this op."""
     if not given.judged or len(partition.op_ids) == 1:
         return [_compile(partition, given)]
     whole, slow = _judged(partition, given)
@@ -201,7 +205,7 @@ def _compiled(program: Program, partition: Any, given: Partitioned) -> list[Comp
 
 
 def _judged(partition: Any, given: Partitioned) -> tuple[Compiled, bool]:
-    """A compiled partition, and whether a reference kernel is part of it, by the library's log of what it creates."""
+    """Compiles a partition, and returns as well whether the library's log says that it created a reference kernel."""
     with verbose(2) as log:
         made = _compile(partition, given)
     here = threading.get_native_id()
@@ -209,14 +213,17 @@ def _judged(partition: Any, given: Partitioned) -> tuple[Compiled, bool]:
 
 
 def _in_parts(program: Program, ops: Sequence[NativeOp], given: Partitioned) -> list[Partitioned]:
-    """The first op of a partition apart from the others."""
+    """Returns the partitions of the first op, and of all other ops, of a partition."""
     step = replace(given.step, ops=tuple(ops))
     steps = separated(program, step, [ops[:1], ops[1:]])
     return partitioned(steps, given.engine, given.fpmath_mode, judged=True, baked=given.builder.baked)
 
 
 def separated(program: Program, step: NativeStep, parts: Sequence[Sequence[NativeOp]]) -> list[NativeStep]:
-    """The ops of a step as several steps. Edges between these get scratch buffers, laid out as the last result."""
+    """Returns a step for each of `parts`, the ops of a native step. Edges between parts get scratch buffers.
+
+    Buffers of the shape of the step's last result have its layout, others are dense.
+    """
     result = step.writes[-1]
     maker = {edge: i for i, part in enumerate(parts) for op in part for edge in op.outputs}
     placed: dict[Operand, View] = {}
@@ -234,7 +241,10 @@ def separated(program: Program, step: NativeStep, parts: Sequence[Sequence[Nativ
 
 
 def _gives_constants(step: NativeStep) -> bool:
-    """Whether a result depends on constants alone: the library would write it at the first run only."""
+    """Whether a result of the step depends on constants alone.
+
+    The library would write such a result at the first run only, so constants must not be declared to it.
+    """
     fixed: set[Operand] = set()
     for op in step.ops:
         if all(o in fixed or (isinstance(o, View) and o.is_constant) for o in op.inputs):
@@ -247,7 +257,7 @@ def _gives_constants(step: NativeStep) -> bool:
 
 
 def _materialise(program: Program, builder: _Builder, partitions: Sequence[Any]) -> None:
-    """Give scratch to the edges that leave a partition."""
+    """Gives a scratch buffer of `program` to each edge that leaves a partition."""
     for partition in partitions:
         for port in partition.output_ports:
             operand = builder.operands[port.id]
@@ -275,7 +285,7 @@ def _compile(partition: Any, given: Partitioned) -> Compiled:
         )
     except Error as refusal:
         raise UnsupportedError(_refused(kinds, (*inputs.values(), *outputs.values()), engine, refusal)) from refusal
-    # an operand that two ops read may be overwritten before the second one does
+    # a result must not overwrite an operand that a second op of the partition reads later
     reads = Counter(operand for i in partition.op_ids for operand in ops[i].inputs)
     pairs = tuple((inputs[i], outputs[o]) for i, o in compiled.inplace_ports if reads[inputs[i]] == 1)
     alone = NativeStep(tuple(builder.bound(ops[i]) for i in partition.op_ids), step.label, group=step.group)
@@ -304,7 +314,7 @@ def _refused(kinds: Sequence[str], views: Sequence[View], engine: Engine, refusa
 
 
 def again(part: Compiled, engine: Engine) -> list[Compiled]:
-    """A part compiled once more, for the same views; the library keeps nothing that both share."""
+    """Compiles a part once more, for the same views; both copies share nothing that the library keeps of constants."""
     (given,) = partitioned([part.step], engine, part.fpmath_mode, baked=part.baked, fused=True)
     return compile_partitions(Program(), given)
 

@@ -1,4 +1,4 @@
-"""A compiled graph: one executor per combination of shapes and strides, made when it is first seen."""
+"""Defines Net, a compiled graph, which builds a plan for each combination of shapes and strides at its first call."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ _MOST_SHAPES = 1024
 
 
 class Net(NetBase):
-    """A compiled graph. Made by `Graph.compile`.
+    """A compiled graph, which can be called with arrays; `Graph.compile` returns it.
 
-    `net(x)`, `net(src=x)` and `net(x, out=buffer)` return one array, or a tuple in the order of the outputs;
-    `net.run({"src": x})` returns {output name: array}. Inputs and outputs may be strided views; each new combination
-    of shapes and strides is compiled at its first call and kept while all plans together take no more than
-    `set_cache_limit` says; the one used last always is.
+    `net(x)`, `net(src=x)` and `net(x, out=buffer)` return one array, or a tuple of arrays in the order of the outputs;
+    `net.run({"src": x})` returns {output name: array}. Inputs and outputs may be strided views. Each new combination of
+    shapes and strides is compiled to a plan at its first call. A plan is kept while all plans together take no more
+    memory than `set_cache_limit` allows; the plan used last is always kept.
 
     Raises:
-        TypeError: missing or unknown arguments, things that are not arrays.
-        ShapeError, InvalidArgumentError: arrays that do not fit the graph.
+        TypeError: an input is missing or unknown, or an argument is not an array.
+        ShapeError, InvalidArgumentError: an array does not fit the graph.
     """
 
-    #: what `precision="auto"` chose, and what that costs; of nets that were loaded from files None
+    #: the choice of `precision="auto"` and its errors; None with another precision, and for nets loaded from files
     precision_report: PrecisionReport | None = None
 
     def __init__(self, graph: Graph, outputs: Mapping[str, Value], engine: Engine, options: Options) -> None:
@@ -75,10 +75,10 @@ class Net(NetBase):
         self.options = options
         self._nodes = tuple(nodes)
         self._constants = tuple(value for value in leaves if value.is_constant)
-        # shapes of results by those of inputs; and what the newest of them were inferred from, until it is compiled
+        # shapes of results by shapes of inputs; and for the newest, the values that inference returned, until compiled
         self._shapes: dict[tuple[Ints, ...], list[Ints]] = {}
         self._inferred: dict[tuple[Ints, ...], dict[Value, Value]] = {}
-        # what plans to come may find packed
+        # packed weights from a file, kept alive for plans that are built later
         self.holds: Sequence[Array] = ()
         self._builds = Builds()
         if all(None not in value.shape for value in self.inputs):
@@ -103,13 +103,13 @@ class Net(NetBase):
         return _restore, (made_here(), self.graph, outputs, self.engine, self.named_options()), *self._state()
 
     def _state(self) -> tuple[dict[str, Any], ...]:
-        """What a pickle has beside what the net is made of."""
+        """Returns the attributes that a pickle holds besides the arguments of `_restore`."""
         return () if self.precision_report is None else ({"precision_report": self.precision_report},)
 
     # -- calling ----------------------------------------------------------------------------------------------
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run on arrays by name.
+        """Runs the net on arrays by name.
 
         Args:
             inputs: {name of an input: array}, of the declared shapes and dtypes, with any strides.
@@ -119,7 +119,7 @@ class Net(NetBase):
             {name of an output: array}.
 
         Raises:
-            TypeError, ShapeError, InvalidArgumentError: as a call.
+            TypeError, ShapeError, InvalidArgumentError: as a call of the net.
         """
         if not isinstance(inputs, Mapping):
             raise TypeError(f"{self!r}.run: needs a mapping of names to arrays, got {type(inputs).__name__}")
@@ -129,17 +129,18 @@ class Net(NetBase):
         return dict(zip(self.outputs, results, strict=True))
 
     def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Like a call, but returns at once; `.result()` of what it returns waits for the results.
+        """Queues a call of the net and returns a future at once; `.result()` of the future waits for the results.
 
-        Submissions to nets of one engine run in the order in which they are made. The arrays are kept alive until
-        then and must not be changed meanwhile. Raises nothing itself: what a call would raise, `.result()` raises.
+        Calls that are submitted to nets of one engine run one at a time, in the order of submission. The arrays are
+        kept alive until the call has run, and must not be changed before. An error that the call raises is raised by
+        `.result()`, not by `submit`.
         """
         from .submit import submit
 
         return submit(self.engine, self, args, kwargs)
 
     def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls that the native fast path has not seen before, or that are wrong."""
+        """Runs a call that the native fast path does not handle: of new shapes or strides, or with wrong arguments."""
         kwargs = dict(kwargs)
         out = kwargs.pop("out", None) if "out" not in self.input_names else None
         results = self._call(self._by_name(args, kwargs), self._outs(out))
@@ -182,7 +183,11 @@ class Net(NetBase):
         return [result if item is None else item for result, item in zip(results, outs, strict=True)]
 
     def prepare(self, given: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any], Executor]:
-        """Checked arrays, arrays for the results (new where `outs` has None), and the plan for them.
+        """Returns the checked inputs, the arrays for the results (new ones where `outs` has None), and their executor.
+
+        Args:
+            given: an array for each input.
+            outs: for each output an array to write the result to, or None.
 
         Raises:
             TypeError, ShapeError, InvalidArgumentError: `given` or `outs` do not fit the graph.
@@ -206,7 +211,7 @@ class Net(NetBase):
             arrays.check_apart(written, list(zip(self.input_names, ins, strict=True)), label)
         out_layouts = self._results(shapes, checked)
         executor = self._specialise(layouts, out_layouts)
-        # what comes from the engine's memory stays there
+        # results are in the engine's memory if an input is
         home = self.engine if any(isinstance(array, DeviceArray) for array in ins) else None
         results = [
             arrays.empty(shape, value.dtype, None if out_layouts is None else out_layouts[i][1], home)
@@ -228,18 +233,22 @@ class Net(NetBase):
         return found
 
     def check(self, inputs: Mapping[str, Any]) -> None:
-        """Refuse what `run` would, and compute nothing.
+        """Checks that each input is an array of the declared dtype and shape, and computes nothing.
 
         Args:
-            inputs: as `run` takes them.
+            inputs: {name of an input: array}, as `run` takes them.
 
         Raises:
-            TypeError, ShapeError, InvalidArgumentError: it does not.
+            TypeError, ShapeError, InvalidArgumentError: an input is missing, unknown or no such array.
         """
         self._operands(self._by_name((), dict(inputs)))
 
     def _results(self, shapes: Sequence[tuple[int, ...]], given: Sequence[Any] | None = None) -> list[Layout] | None:
-        """How the results lie: as the given arrays, else as a graph file says; None if all are new and row-major."""
+        """Returns the shape and strides of each result; None if all results are row-major and new.
+
+        The strides are those of the array in `given`, else those that the output declares (by a graph file), else
+        row-major.
+        """
         strides = [
             arrays.element_strides(array, "out") if array is not None else stated
             for array, stated in zip(given or [None] * len(shapes), self._strides, strict=True)
@@ -270,7 +279,7 @@ class Net(NetBase):
         return found
 
     def _infer(self, shapes: Sequence[tuple[int, ...]]) -> dict[Value, Value]:
-        """The values of the graph with every dim known, as copies."""
+        """Infers all shapes from those of the inputs; returns a copy of each value of the graph with all dims known."""
         known: dict[Value, tuple[int, ...]] = dict(zip(self.inputs, shapes, strict=True))
         known.update({value: value.shape for value in self._constants})  # type: ignore[misc]
         return known_values(self._nodes, known)
@@ -280,7 +289,7 @@ class Net(NetBase):
         return self._builds.once(lambda: self._plans.find(*key), lambda: self._made(ins, outs).plan.executor)
 
     def _made(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Specialised:
-        """A new plan, which is kept unless plans were dropped meanwhile: it may be wrong for the threads of others."""
+        """Builds a plan, and keeps it unless plans were dropped meanwhile: the number of threads may have changed."""
         start = self._plans.start()
         made = self._build([layout[0] for layout in ins], ins, outs)
         self._plans.add(made.plan.executor, made, start)
@@ -289,7 +298,7 @@ class Net(NetBase):
     def _build(
         self, shapes: Sequence[tuple[int, ...]], ins: Sequence[Layout], outs: Sequence[Layout] | None
     ) -> Specialised:
-        # whoever takes them changes them
+        # specialise changes the values, so only one build may take them
         values = self._inferred.pop(tuple(shapes), None) or self._infer(shapes)
         if any(node.late for node in self._nodes):
             nodes, _ = reachable([values[value] for value in self.outputs.values()])
@@ -306,7 +315,7 @@ class Net(NetBase):
         )
 
     def env(self) -> Env:
-        """What lowering may depend on."""
+        """Returns the settings that lowering depends on: engine, threads, options, and whether sizes vary."""
         return Env(
             self.engine,
             pool.get_num_threads(),
@@ -317,69 +326,74 @@ class Net(NetBase):
         )
 
     def clear_plans(self) -> None:
-        """Drop every plan; each is built anew when it is needed."""
+        """Drops all plans; a later call builds the plan that it needs again."""
         self._plans.clear()
 
     def plan_count(self) -> int:
-        """How many plans it has now, one for each combination of shapes and strides that was called."""
+        """Returns how many plans the net has now: one for each combination of shapes and strides, unless dropped."""
         return self._plans.info()["size"]
 
     # -- files --------------------------------------------------------------------------------------------------
 
     @property
     def parts(self) -> tuple[tuple[Node, ...], tuple[Value, ...]]:
-        """The ops and the constants that its outputs depend on."""
+        """Returns the ops and the constants that the outputs depend on."""
         return self._nodes, self._constants
 
     def constants_read(self) -> list[np.ndarray[Any, Any]]:
-        """By the plans that it has now."""
+        """Returns the constant arrays, packed weights included, that the current plans read."""
         return [array for executor in self._plans.executors() for array in executor.constants]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the net to a file for `dgo.load`: ops, options, constants and what its plans have packed of them.
+        """Writes the net to a file for `dgo.load`: ops, options, constants and the weights that its plans have packed.
 
-        A net of unknown dims has plans once it was called: call it with a usual size first. A predicate of
-        `compile(algorithms=...)` is saved as the name of the algorithm that it chose in the plan used last. All of it
-        is in the one file, what came from an ONNX file too. What was at `path` is replaced when all is written; nets
-        loaded from that go on with it.
+        A net of unknown dims has no plan, and so no packed weights, before its first call: call the net with a usual
+        size first. A predicate of `compile(algorithms=...)` is saved as the name of the algorithm that it chose in the
+        plan used last. The file contains all data, also constants that came from an ONNX file. An existing file at
+        `path` is replaced when the new file is complete; nets that were loaded from the old file keep its data.
 
         Raises:
-            InvalidArgumentError: a predicate has chosen nothing yet.
-            UnsupportedError: a Wildcard, a device's engine that belongs to a queue of this process, or too many ops.
+            InvalidArgumentError: a predicate has chosen no algorithm yet.
+            UnsupportedError: the net has a Wildcard or too many ops, or its engine belongs to a SYCL queue of this
+                process.
             OSError: the file cannot be written.
 
         Warns:
-            UserWarning: it has constants, but no plan.
+            UserWarning: the net has constants, but no plan that has packed them.
         """
         hooks.call("save", self, path)
 
     # -- looking inside ---------------------------------------------------------------------------------------
 
     def latest(self) -> Specialised | None:
-        """The plan that ran last, or was made since."""
+        """Returns the plan that ran last, or was built since; None if the net has no plan."""
         executor = self._plans.latest()
         return None if executor is None else self._whole(executor)
 
     def _whole(self, executor: Executor) -> Specialised:
-        """What there is to say of a plan. Only the one made last has that; another is made once more, and kept so."""
+        """Returns the full record of the plan of an executor.
+
+        Only the record of the plan built last is in memory. For another executor the plan is built again.
+        """
 
         return self._builds.once(lambda: self._plans.payload(executor), lambda: self._made(*self._layouts(executor)))
 
     def _layouts(self, executor: Executor) -> tuple[list[Layout], list[Layout] | None]:
-        """How a plan's inputs and outputs lie; None: all outputs are row-major."""
+        """Returns the layouts of a plan's inputs and outputs; None for outputs that are all row-major."""
         ins, outs = ([_stated(*layout) for layout in some] for some in (executor.inputs, executor.outputs))
         return ins, None if all(is_row_major(*layout) for layout in outs) else outs
 
     def narrow(self) -> Mapping[str, float]:
-        """Names of the products that the plan used last computes in a narrow type, and the seconds that each gains."""
+        """Returns {name: estimated seconds saved} of the products that the plan used last computes in a narrow type."""
         latest = self.latest()
         return {} if latest is None else latest.narrow
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
-        """What was given to the library, in order; with tune="off" these are the literal ops.
+        """Returns the partitions that the library runs in the plan used last, in order.
 
-        Before the first call of a net with unknown dims: the groups of ops that will be compiled together.
+        Before the first call of a net with unknown dims, and with tune="off", returns the groups of ops that are
+        compiled together.
         """
         latest = self.latest()
         if latest is None or self.options.tune == "off":
@@ -389,26 +403,28 @@ class Net(NetBase):
         return latest.partitions
 
     def benchmark(self, *args: Any, repeat: int = 100, **kwargs: Any) -> Benchmark:
-        """Time the native loop alone on these arrays: `.median`, `.minimum`, `.times` in seconds per execution.
+        """Times executions of the plan on these arrays, in native code alone, without the Python call around it.
 
-        `repeat` executions are timed, from 1 to 10,000,000.
+        `repeat` executions are timed, from 1 to 10,000,000. The result has `.median`, `.minimum` and `.times`, in
+        seconds per execution.
 
         Raises:
-            TypeError, ShapeError, InvalidArgumentError: as a call; another `repeat`.
+            TypeError, ShapeError, InvalidArgumentError: as a call of the net, or if `repeat` is out of range.
         """
         self._check_repeat(repeat)
         ins, outs, executor = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
         return Benchmark(tuple(executor.benchmark(ins, outs, repeat)))
 
     def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> list[StepTime]:
-        """Median time of each step of the plan on these arrays; str() of the list is a table, the longest first.
+        """Times each step of the plan on these arrays; str() of the returned list is a table, the longest time first.
 
-        A step is named with the ops and kinds of its partition, its share of the whole, and what it reaches of this
-        machine's peak: of multiplications for convolutions and matrix products, of memory's rate for all else. Both
-        peaks are measured at the first call, which takes a fraction of a second. Each step is timed `repeat` times.
+        Each `StepTime` has the step's median seconds of `repeat` runs, the ops and kinds of its partition, its share of
+        the whole time, and its fraction of this machine's peak: of multiply-adds for convolutions and matrix products,
+        of memory bandwidth for other steps. Both peaks are measured at the first call, which takes a fraction of a
+        second.
 
         Raises:
-            TypeError, ShapeError, InvalidArgumentError: as a call; `repeat` out of range.
+            TypeError, ShapeError, InvalidArgumentError: as a call of the net, or if `repeat` is out of range.
         """
         self._check_repeat(repeat)
         ins, outs, executor = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
@@ -421,14 +437,16 @@ class Net(NetBase):
             raise InvalidArgumentError(f"{self!r}: 'repeat' must be from 1 to 10000000, got {repeat}")
 
     def explain(self, *, rewrites: bool = False, passes: bool = False) -> Explanation:
-        """What runs and why, of the plan made or used last; str() is a table, `.to_dict()` the data.
+        """Explains the plan built or used last: its partitions, algorithms, implementations, layouts and memory.
 
-        The first time, each partition is compiled and run apart, on ones: the net itself stays as it is.
+        str() of the result is a table, `.to_dict()` returns the data. At the first call for a plan, a copy of each
+        partition is compiled and run on ones, to learn its implementations; the net itself does not change.
 
         Args:
-            rewrites: tell as well which rewrites of the graph fired, and which condition kept others from it; the plan
-                is made once more for that.
-            passes: tell the graph after each pass over it, and its groups and steps after each stage, likewise.
+            rewrites: whether to list the rewrites of the graph that fired, and those that were declined, with the
+                condition that did not hold; the plan is built once more to learn them.
+            passes: whether to list the graph after each pass, and its groups and steps after each later stage; the
+                plan is built once more as well.
 
         Raises:
             InvalidArgumentError: the net has unknown dims and was never called, or its plans were dropped since.
@@ -448,18 +466,19 @@ class Net(NetBase):
         return said if report is None else replace(said, chosen=report.summary)
 
     def algorithms(self, op: str) -> tuple[AlgorithmInfo, ...]:
-        """Every algorithm that may compute a convolution, best first, in the plan made or used last.
+        """Returns the algorithms that may compute an op in the plan built or used last, best first.
 
         Args:
-            op: the name of a convolution, a transposed one, a gradient of these, or a MatMul that runs as one.
+            op: the name of a convolution, a transposed convolution, a gradient of these, or a MatMul that runs as a
+                convolution.
 
         Returns:
-            For each its name, seconds, workspace in bytes, errors and determinism, as `AlgorithmInfo` tells them; those
-            that tune="measure" has timed come first. None where the op has nothing to compute.
+            An `AlgorithmInfo` for each algorithm: its name, seconds, workspace in bytes, errors and determinism.
+            Algorithms that tune="measure" has timed come first. An empty tuple if the op has nothing to compute.
 
         Raises:
-            InvalidArgumentError: no op has the name, or it has one algorithm alone; the net has unknown dims and was
-                never called, or its plans were dropped since.
+            InvalidArgumentError: no op has the name, or the op has no choice of algorithms; the net has unknown dims
+                and was never called, or its plans were dropped since.
             TypeError: `op` is no string.
         """
         where = f"{self!r}.algorithms"
@@ -468,10 +487,10 @@ class Net(NetBase):
         return selection.listed(op, plan.built.decisions, plan.narrow, plan.built.env, where)
 
     def named_options(self) -> Options:
-        """The options with names of algorithms in the place of predicates: of those that these chose in the last plan.
+        """Returns the options, with each predicate replaced by the name of its choice in the plan used last.
 
         Raises:
-            InvalidArgumentError: a predicate has chosen nothing yet.
+            InvalidArgumentError: a predicate has chosen no algorithm yet.
         """
         if all(isinstance(wanted, str) for _, wanted in self.options.algorithms):
             return self.options
@@ -479,10 +498,10 @@ class Net(NetBase):
         return replace(self.options, algorithms=selection.named(self.options.algorithms, decisions, repr(self)))
 
     def _planned(self, wanted: str) -> Specialised:
-        """The plan that ran last, or was made since.
+        """Returns the plan that ran last, or was built since; `wanted`: its purpose, for the message.
 
         Raises:
-            InvalidArgumentError: there is none.
+            InvalidArgumentError: the net has no plan.
         """
         latest = self.latest()
         if latest is None:
@@ -490,16 +509,16 @@ class Net(NetBase):
         return latest
 
     def graph_api(self) -> GraphObjects:
-        """What the library was given, as objects of `dnnl_graph_ops.graph_api`: copies, which share nothing with it.
+        """Returns the library's view of the net as objects of `dnnl_graph_ops.graph_api`, which are copies.
 
         Returns:
-            `.graph`: the plan used last, steps of own code as Wildcard ops named for what computes them;
-            `.compiled_partitions`: those of all plans that the net has now, compiled once more.
+            `.graph`: the plan used last; a step of own code is a Wildcard op, named for the kernel or function that
+            computes it. `.compiled_partitions`: the partitions of all plans that the net has now, compiled once more.
 
         Raises:
             InvalidArgumentError: the net has unknown dims and was never called, or its plans were dropped since.
         """
-        from .objects import objects  # only who asks needs the module
+        from .objects import objects  # imported here, as few nets need the module
 
         last, others = self._plans_told()
         if not last:
@@ -507,27 +526,27 @@ class Net(NetBase):
         return objects(last, others, self.engine, self.graph.fpmath_mode)
 
     def _plans_told(self) -> tuple[list[Plan], list[Plan]]:
-        """The plan used last, and all others."""
+        """Returns the plan used last ([] without plans), and all other plans."""
         latest = self._plans.latest()
         others = [self._whole(one).plan for one in self._plans.executors() if one is not latest]
         return [] if latest is None else [self._whole(latest).plan], others
 
     def to_dot(self) -> str:
-        """The graph in Graphviz's language, coloured by partition."""
+        """Returns the graph in Graphviz's DOT language, coloured by partition."""
         return net_to_dot(self)
 
     def to_svg(self, path: Any = None) -> str:
-        """The graph as SVG text, coloured by partition; written to `path` if given. Raises OSError as writing does."""
+        """Returns the graph as SVG text, coloured by partition, and writes it to `path` if given. Raises OSError."""
         return net_to_svg(self, path)
 
 
 def _described(values: Iterable[Value], layouts: Sequence[Layout]) -> list[tuple[int, Ints, Ints]]:
-    """Data type, shape and strides of arrays, as plans are looked up by."""
+    """Returns (dtype code, shape, strides) of each array: the key by which plans are looked up."""
     return [(dtypes.CODES[value.dtype], *layout) for value, layout in zip(values, layouts, strict=True)]
 
 
 def _stated(shape: Sequence[int], strides: Sequence[int]) -> Layout:
-    """A layout as a plan has it, with strides for axes of one element as well."""
+    """Returns the layout of an executor's tensor; axes of one element get the strides of a dense array."""
     dense = dense_strides(shape)
     if is_row_major(shape, strides):
         return tuple(shape), dense
@@ -535,7 +554,11 @@ def _stated(shape: Sequence[int], strides: Sequence[int]) -> Layout:
 
 
 def _result_strides(name: str, value: Value) -> tuple[int, ...] | None:
-    """Strides of a new array for a result; None: row-major."""
+    """Returns the strides of a new array for the output `name`; None for row-major.
+
+    Raises:
+        InvalidArgumentError: by its declared strides, several elements of the output share memory.
+    """
     if value.strides is None or None in value.shape:
         return None
     shape: tuple[int, ...] = value.shape  # type: ignore[assignment]
@@ -544,7 +567,7 @@ def _result_strides(name: str, value: Value) -> tuple[int, ...] | None:
     if not arrays.overlaps_itself(shape, value.strides):
         return value.strides
     if value.node is None:
-        # a broadcast input that is returned as well
+        # the output is an input that is broadcast
         return None
     raise InvalidArgumentError(
         f"Graph.compile: output {name!r} of shape {shape} has the strides {value.strides}, so that several of its "
@@ -566,7 +589,7 @@ def _describe_group(item: FusionGroup, env: Env) -> PartitionInfo:
 
 @singledispatch
 def made(graph: Graph, outputs: Any, options: Options) -> Net:
-    """The net of a graph, of whatever kind that is."""
+    """Builds the net of a graph; other types of graph register their own function, for other types of net."""
     return Net(graph, _outputs(graph, outputs), graph.engine or default_engine(), options)
 
 
@@ -601,10 +624,11 @@ def _outputs(graph: Graph, outputs: Any) -> dict[str, Value]:
 
 
 def _restore(made_by: MadeBy, graph: Graph, outputs: Mapping[str, int], engine: Engine, options: Options) -> Net:
-    """Compile a pickled graph anew: plans are never in a pickle.
+    """Builds the net of a pickled graph; its plans are compiled again, as a pickle contains none.
 
     Raises:
-        InvalidArgumentError: a state that does not hold together, or that another version made and this cannot build.
+        InvalidArgumentError: the pickled state is inconsistent, or this version cannot build a net that another version
+            pickled.
     """
     try:
         by_id = {value.id: value for value in (*graph.inputs, *graph.constants)}

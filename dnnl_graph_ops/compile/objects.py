@@ -1,4 +1,4 @@
-"""The objects of graph_api that a net's plans are made of, as copies."""
+"""Builds the objects of graph_api (graph, ops, compiled partitions) that describe a net's plans, as copies."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .plan import Plan
 
 
 class GraphObjects(NamedTuple):
-    """What `Net.graph_api` gives.
+    """The result of `Net.graph_api`.
 
-    graph: the plan used last as one graph, finalized. An op that the library was given is there as it was given; a step
-    of own code is a Wildcard, named for what computes it.
-    compiled_partitions: of all plans that the net has now, in the order of their steps. Their logical tensors have the
-    ids that the graph has.
+    graph: the plan used last as one graph, finalized. Ops of the library's partitions are in the graph as the library
+    got them; a step of own code is a Wildcard op, named for the kernel or function that computes the step.
+    compiled_partitions: those of all plans that the net has now, in the order of their steps. Logical tensors of the
+    plan used last have the same ids as in `graph`.
     """
 
     graph: graph
@@ -29,7 +29,7 @@ class GraphObjects(NamedTuple):
 
 
 def objects(last: Sequence[Plan], others: Sequence[Plan], on: Engine, fpmath_mode: str) -> GraphObjects:
-    """The objects of plans, of which those used last are the graph."""
+    """Returns the objects of all plans; the ops of the plans in `last` make up the graph."""
     shared = wrapped(on)
     ids = itertools.count()
     whole = _graph(shared, fpmath_mode)
@@ -53,7 +53,7 @@ def _graph(shared: engine, fpmath_mode: str) -> graph:
 
 
 class _Tensors:
-    """Logical tensors of the operands of a plan's steps; what is written again has another id from then on."""
+    """Logical tensors of the operands of a plan's steps; an operand gets a new id whenever a step writes it."""
 
     def __init__(self, ids: itertools.count[int]) -> None:
         self._ids = ids
@@ -92,7 +92,7 @@ def _wildcard(part: KernelStep | HostStep, tensors: _Tensors, ids: itertools.cou
 
 
 def _compiled(part: Compiled, ops: Sequence[op], shared: engine) -> list[compiled_partition]:
-    """The partitions of a step, compiled once more."""
+    """Compiles the ops of a part once more, as objects of graph_api."""
     apart = graph(shared.get_kind(), graph.fpmath_mode[part.fpmath_mode], runtime=shared._runtime)
     for each in ops:
         apart.add_op(each)

@@ -1,9 +1,10 @@
-"""What plans compute of constants alone, kept once for all of them: packed weights, above all.
+"""Runs the steps that read constants alone, and shares their results, above all packed weights, between plans.
 
-The steps that read constants only run when a plan is made. What they leave in a buffer is told by a recipe: the steps
-that write it, each with what its kernel depends on, the places that it reads and writes, and the recipes or tokens of
-what it reads. No sizes of inputs are part of it but where a packing depends on them, so that the plans of a net, and
-those of other nets of a graph, share one array. It lives as long as one of them does.
+Such steps run once, when a plan is made. The data of a buffer that they write is cached under a recipe (cache key): the
+steps that write the buffer, each with the parameters of its kernel, the offsets that it reads and writes at, and the
+recipes or constants' tokens of the buffers that it reads. A recipe contains input sizes only if the packing depends on
+them, so that the plans of a net, and of other nets of the graph, share one array. The cache holds arrays weakly: an
+array is freed with the last plan that uses it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..lowering.rewrites import Rewrite
 from .memory import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
-# Steps behind each other; what takes more is made anew, as recipes would become long.
+# the most steps in sequence; results of longer sequences are not shared, as their recipes would become long
 _DEEPEST = 16
 
 SHARE_PACKED = Rewrite(
@@ -35,26 +36,27 @@ _packed: WeakValueDictionary[Hashable, Array] = WeakValueDictionary()
 
 
 def kept() -> dict[Hashable, Array]:
-    """All that is kept now, by its recipe."""
+    """Returns the arrays in the cache, by recipe."""
     return dict(_packed)
 
 
 def keep(recipe: Hashable, array: Array) -> None:
-    """Let plans to come find an array for as long as somebody holds it."""
+    """Enters an array in the cache, so that plans that are made later use it while the caller or a plan holds it."""
     _packed[recipe] = array
 
 
 def meant(recipe: Any) -> tuple[Any, Any] | None:
-    """The dtype and the number of elements of what a recipe makes; None where it is no recipe."""
+    """Returns the dtype and the number of elements of a recipe's array; None if `recipe` is not a recipe."""
     while isinstance(recipe, tuple) and len(recipe) == 4:
         recipe = recipe[0]
     return recipe if isinstance(recipe, tuple) and len(recipe) == 2 else None
 
 
 def fold_constants(steps: Sequence[Step]) -> list[Step]:
-    """The steps that are left when those that read only constants have run, or their results have been found.
+    """Runs the steps that read only constants, or takes their results from the cache; returns the remaining steps.
 
-    Data that nothing reads any more is let go at once: weights are not needed beside their packed copies.
+    Conditions that depend on constants alone are decided as well. Data that no remaining step reads is released at
+    once: weights need not stay in memory beside their packed copies.
     """
     folded, remaining = parted(steps)
     if any(step.condition for step in steps):
@@ -71,7 +73,7 @@ def fold_constants(steps: Sequence[Step]) -> list[Step]:
 
 
 def _decided(step: Step, known: set[Buffer]) -> Step | None:
-    """The step without its condition where that is known; None where it never runs."""
+    """Returns the step, without its condition if a flag in `known` fulfils it; None if the flag rules the step out."""
     if step.condition is None or step.condition.flag.buffer not in known:
         return step
     wanted = bool(array_of(step.condition.flag)[0]) is step.condition.wanted
@@ -79,13 +81,16 @@ def _decided(step: Step, known: set[Buffer]) -> Step | None:
 
 
 def parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[Step]]:
-    """The own steps that depend on constants alone, and the others. What the former write is constant from here on."""
+    """Divides steps into own steps that depend on constants alone, and all others.
+
+    Changes the buffers that the former write from scratch to constants.
+    """
     readers: dict[Buffer, list[Step]] = {}
     for step in steps:
         for view in step.reads:
             readers.setdefault(view.buffer, []).append(step)
     fixed = (Place.CONSTANT, Place.SCRATCH)
-    # what gives one of its results to the caller runs at each call, and makes the others there
+    # a step that writes an output of the net runs at each call, and so writes its other results at each call
     varying = [
         step
         for step in steps
@@ -117,11 +122,11 @@ def _read(step: Step) -> tuple[View, ...]:
 
 
 class _Folding:
-    """Steps on constants, and what tells their results apart."""
+    """The steps on constants alone, and the recipe of each buffer that they write."""
 
     def __init__(self, steps: Sequence[KernelStep | HostStep]) -> None:
         self.steps = steps
-        # of each buffer that they write its recipe and how many steps lie behind each other in it
+        # for each buffer that the steps write: its recipe, and the number of steps in sequence in the recipe
         self.recipes: dict[Buffer, tuple[Hashable, int]] = {}
         for step in steps:
             self._add(step)
@@ -136,7 +141,7 @@ class _Folding:
             unmet = "few steps lie behind each other"
         if unmet:
             SHARE_PACKED.declined(step.label, unmet)
-            # like no other
+            # a recipe that equals no other
             how, deepest, sources = object(), 0, []
         reads = tuple((token, view.offset) for view, (token, _) in zip(step.reads, sources, strict=False))
         for view in step.writes:
@@ -149,7 +154,7 @@ class _Folding:
         return (buffer if buffer.held is None else buffer.held.token), 0
 
     def make(self, buffers: Iterable[Buffer]) -> None:
-        """Find the data of these, or run the steps that make it."""
+        """Gives each of the buffers its data: from the cache, else by the steps that write it."""
         missing: set[Buffer] = set()
 
         def want(buffer: Buffer) -> None:
@@ -183,8 +188,8 @@ class _Folding:
 
 
 def run_now(step: KernelStep | HostStep) -> None:
-    """Run a step whose operands have data; its results get memory."""
-    # what has no elements is read though no step has written it
+    """Runs a step whose operands have data, after it has allocated the results."""
+    # views without elements are read although no step has written them
     for view in (*step.writes, *(view for view in step.reads if not view.buffer.elements)):
         buffer = view.buffer
         if buffer.array is None:

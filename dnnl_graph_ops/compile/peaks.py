@@ -1,4 +1,4 @@
-"""What this machine can do at most, measured: multiplications and bytes in a second."""
+"""Measures the peak rates of this machine: multiply-adds, and bytes read or written, in a second."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..runtime.engines import Engine
 from ..strides import dense_strides
 from .plan import assemble, ones
 
-# of a square product, which lies in the caches; and what is copied, which does not
+# rows and columns of a matrix product whose operands fit in the caches; bytes of a copy, which do not fit
 SIDE, COPIED = 640, 48 << 20
 ROUNDS = 7
 SCALED = {"qtype": "per_tensor", "axis": 1, "scales": (1.0,), "zps": (0,)}
 
 
 class Peaks(NamedTuple):
-    """By so many threads: multiply-adds and bytes read or written in a second."""
+    """Multiply-adds, and bytes read or written, in a second by a number of threads."""
 
     macs: float
     bytes: float
@@ -31,7 +31,10 @@ class Peaks(NamedTuple):
 
 @lru_cache(64)
 def peaks(engine: Engine, dtype: str, threads: int) -> Peaks:
-    """The best of a few products by the library, in f32 where it has none of the dtype, and of copies; remembered."""
+    """Returns the peaks by the fastest of a few runs of a matrix product and of a copy; they are measured once.
+
+    The library's matrix product runs in `dtype`, or in f32 if the CPU does not multiply this dtype itself.
+    """
     narrow = dtype in ("bf16", "f16") and cpu.computes_natively(dtype, engine)
     return Peaks(_macs(engine, dtype if narrow or dtype in chain.INTEGERS else "f32", threads), _bytes(engine, threads))
 
@@ -46,7 +49,10 @@ def _bytes(engine: Engine, threads: int) -> float:
 
 @lru_cache(64)
 def _macs(engine: Engine, dtype: str, threads: int) -> float:
-    """Integers are dequantized for the product, which the library then has of integers."""
+    """Returns the multiply-adds per second of a matrix product; 0.0 if the library refuses it.
+
+    Integer operands pass through Dequantize ops, which the library fuses with the product into an integer product.
+    """
     shape = (SIDE, SIDE)
     strides = dense_strides(shape)
     program = Program()

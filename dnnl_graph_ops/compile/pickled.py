@@ -1,4 +1,4 @@
-"""Who pickled a net: asked before anything else of the pickle is read."""
+"""Checks which version pickled a net, before anything else of the pickle is read."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from ..errors import Error
 from ..runtime.info import version
 
-# Counts the ways in which graphs and nets lie in a pickle: up by one whenever their attributes change.
+# version of the pickles' format: raise by one whenever attributes of graphs or nets change
 LAYOUT = 10
 
 
 @dataclass(frozen=True)
 class MadeBy:
-    """The first thing in a pickled net."""
+    """The version record of a pickled net, first in the pickle: its format (`layout`) and the package's version."""
 
     layout: int
     version: str
@@ -28,10 +28,10 @@ def made_here() -> MadeBy:
 
 
 def _checked(layout: int, made_by: str) -> MadeBy:
-    """Runs while the pickle is read, before a graph that this version may not understand.
+    """Rebuilds a MadeBy; pickle calls this function before it reads the graph, whose format may be another.
 
     Raises:
-        Error: the pickle lies otherwise than this version writes it.
+        Error: the pickle has another format than this version writes.
     """
     if layout != LAYOUT:
         raise Error(

@@ -1,4 +1,4 @@
-"""A program to an executor: constants folded, native steps compiled, buffers placed."""
+"""Builds an executor from a program: folds constants, compiles native steps and places buffers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .native import Compiled, Partitioned, compile_partitions, partitioned, sepa
 from .packed import fold_constants, parted
 from .written import check
 
-# A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
+# A shorter run keeps the GIL: it ends before another thread could use it (0.1 us to release and take it back).
 GIL_SECONDS = 20e-6
-# A run below this gains less from further threads than they take to wake up.
+# A shorter run uses one thread: to wake others takes longer than they save.
 SERIAL_SECONDS = 10e-6
 _BYTES_PER_SECOND = 10e9
 _MACS_PER_SECOND = 20e9
@@ -35,9 +35,9 @@ _MACS_PER_SECOND = 20e9
 
 @dataclass(frozen=True)
 class Plan:
-    """An executor and what explain() says of it.
+    """An executor, the steps (`parts`) that it runs, and data for explain().
 
-    `executed`: what the library's log says of parts, by number, once someone has asked.
+    `executed`: the library's log records of parts, by the part's number; explain() fills it.
     """
 
     executor: Any
@@ -58,13 +58,13 @@ def assemble(
     name: str = "",
     literal: bool = False,
 ) -> Plan:
-    """Compile the steps of `program` into an executor whose inputs and outputs are the given views.
+    """Compiles the steps of `program` into an executor whose inputs and outputs are the given views.
 
-    `literal`: the library's steps run on them as they are wherever it can, else partitions of several ops that would
-    be left to a reference kernel are compiled in parts.
+    `literal`: runs the library's ops on their views without copies wherever the library can. Otherwise, copies are
+    added where they save time, and partitions that a reference kernel would run are compiled in parts.
 
     Raises:
-        Error: the steps leave elements of an output, or of what a step reads, unwritten.
+        Error: the steps leave elements of an output, or of a view that a step reads, unwritten.
     """
     check_fork()
     count = pool.get_num_threads() if threads is None else threads
@@ -95,13 +95,13 @@ def assemble(
             for part in parts
         ]
         executor = executor_of(parts, inputs, outputs, offsets, engine, name)
-    # copies to a device and back take long whatever is computed there
+    # on a device, copies take long even if the computation is short
     executor.finalize(release_gil=seconds > GIL_SECONDS or engine.native.on_device, threads=count)
     return Plan(executor, tuple(parts), scratch)
 
 
 def _worked_around(program: Program, literal: bool) -> list[Step]:
-    """The steps of `program`, those of the library as it computes them right."""
+    """Returns the steps of `program`, with copies around those that the library would compute wrong or slowly."""
     return [
         step
         for given in program.steps
@@ -110,23 +110,23 @@ def _worked_around(program: Program, literal: bool) -> list[Step]:
 
 
 def scratch_bytes(program: Program, engine: Engine, literal: bool) -> int:
-    """Bytes of scratch that a plan of `program` takes for what its steps leave each other; nothing is compiled."""
+    """Returns the bytes of intermediate results that a plan of `program` holds in the arena; compiles nothing."""
     _, steps = parted(_worked_around(program, literal or not engine.on_host))
     return place([_use(step) for step in steps])[1]
 
 
 def _seconds(steps: Sequence[Step], macs: int) -> float:
-    """Roughly what a run takes on one thread, where operands are finite."""
+    """Estimates roughly the seconds of a run on one thread; steps that run for Inf or NaN only do not count."""
     usual = [step for step in steps if not (step.condition and step.condition.wanted)]
     moved = sum(view.size * dtypes.itemsize(view.dtype) for step in usual for view in (*step.reads, *step.writes))
     return moved / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
 
 
 def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostStep]:
-    """A step as the library compiles it: as a whole, else op by op, else in NumPy.
+    """Compiles a native step as a whole; if the library refuses it, op by op; an op that it refuses, in NumPy.
 
     Raises:
-        UnsupportedError: an op has no other way.
+        UnsupportedError: the library refuses an op that NumPy cannot compute either.
     """
     step = given.step
     try:
@@ -159,7 +159,7 @@ def executor_of(
     engine: Engine,
     name: str = "",
 ) -> Any:
-    """Parts in order, whose scratch buffers lie at the offsets of one piece of memory."""
+    """Returns an executor of the parts in order; `offsets`: byte offsets of the scratch buffers in its arena."""
     if any(isinstance(part, Compiled) for part in parts):
         follow.prepare(engine)
     executor = Executor(engine.native, name)
@@ -196,12 +196,12 @@ def executor_of(
 
 
 def _nbytes(view: View) -> int:
-    """How far a view reaches from its first element."""
+    """Returns the bytes that a view spans from its first element to its last, gaps included."""
     return extent(view.shape, view.strides) * dtypes.itemsize(view.dtype)
 
 
 def ones(view: View) -> np.ndarray[Any, Any]:
-    """An array of ones with a view's shape and strides, aligned as scratch is."""
+    """Returns an array of ones with a view's shape and strides, aligned to 64 bytes as scratch is."""
     dtype = dtypes.numpy_dtype(view.dtype)
     count, more = max(extent(view.shape, view.strides), 1), ALIGNMENT // dtype.itemsize
     flat = np.ones(count + more, dtype)

@@ -1,4 +1,4 @@
-"""The steps of a plan with their times, and how near each comes to what the machine can do."""
+"""Times the steps of a plan, and compares each with the peak rates of the machine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .specialise import Specialised
 
 ARITHMETIC, MEMORY = "arithmetic", "memory"
 
-# own kernels that multiply, by the beginning of their names; those of the library by the op
+# beginnings of names of own kernels that multiply; steps of the library are told by their ops
 _MULTIPLYING = ("bands", "depthwise_", "filter_", "groups_", "integer_", "narrow_", "overlap_", "row_product", "stem_")
 _PRODUCTS = frozenset({*MEMBERS, "MatMul"})
 _LONGEST = 60  # letters of a column
 
 
 class Profile(list[StepTime]):
-    """The times in the order in which the steps run; str() is a table, the longest first."""
+    """The times of a plan's steps in the order in which they run; str() returns a table, the longest time first."""
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -52,11 +52,11 @@ def _short(text: str) -> str:
 
 
 def profile(specialised: Specialised, engine: Engine, ins: Sequence[Any], outs: Sequence[Any], repeat: int) -> Profile:
-    """The steps of a plan, timed on these arrays."""
+    """Times each step of a plan `repeat` times on these inputs and outputs."""
     plan, decisions = specialised.plan, specialised.built.decisions
     times = [seconds for _, seconds in plan.executor.profile(ins, outs, repeat)]
     total = sum(times) or 1.0
-    # several steps may share the products of one partition
+    # seconds of all steps that multiply, by their group, as several steps may share the products of one group
     spent: dict[int, float] = {}
     for part, seconds in zip(plan.parts, times, strict=True):
         if part.group is not None and _multiplies(part):
@@ -90,7 +90,7 @@ def _multiplies(part: Compiled | KernelStep | HostStep) -> bool:
 
 
 def _macs(node: Node) -> int:
-    """Multiply-adds by the op's definition, taps that meet padding included; of products only."""
+    """Returns the multiply-adds of a product by its definition, taps on padding included; 0 for other ops."""
     shapes = [value.shape for value in node.inputs]
     if node.kind in MEMBERS:
         return multiplications(node.kind, node.attrs, shapes, node.name)

@@ -1,4 +1,7 @@
-"""What a net has packed, with recipes that mean something elsewhere: JSON with a graph's constants by their number."""
+"""Writes the recipes (cache keys) of a net's packed weights as JSON for its file, and reads them.
+
+A recipe in a file names constants by their number in the graph, as another process has other constants.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +23,18 @@ from . import packed
 
 Array = np.ndarray[Any, Any]
 
-# characters of a recipe beyond which its array is packed anew
+# an array whose recipe has more characters is not saved, but packed again after loading
 _LONGEST = 1 << 18
-# lists within each other, in what is read
+# the most lists nested in a recipe that is read
 _DEEPEST = 200
 
 
 class _Strange(Exception):
-    """A recipe that means something in this process only."""
+    """Raised for a recipe that is valid in this process only."""
 
 
 def of_arrays(arrays: Sequence[Array], constants: Sequence[Constant]) -> Iterator[tuple[Any, Array]]:
-    """Those of the arrays that were packed of these constants, by recipes as `read` takes them."""
+    """Yields (record, array) for each of the arrays that was packed from these constants; `read` takes the record."""
     places: dict[Constant, Any] = {}
     for number, constant in enumerate(constants):
         _place(constant, {"constant": number}, places)
@@ -43,7 +46,7 @@ def of_arrays(arrays: Sequence[Array], constants: Sequence[Constant]) -> Iterato
                 record = _written(recipe, places, found)
             except _Strange:
                 continue
-            # what is made of few elements alone is known by them, to all nets: no file says what that is
+            # a recipe of small constants alone contains their elements and names no constant; such arrays are not saved
             if found and len(json.dumps(record)) <= _LONGEST:
                 yield record, array
 
@@ -76,10 +79,10 @@ def _place_written(place: Mapping[str, Any], places: Mapping[Constant, Any], fou
 
 
 def read(record: Any, constants: Sequence[Constant], where: str) -> tuple[Hashable, str, int]:
-    """A recipe of a file, the dtype and the number of elements of what it makes.
+    """Returns the recipe of a file's record, and the dtype and number of elements of its array.
 
     Raises:
-        InvalidArgumentError: it is none, or one that concerns others than these constants.
+        InvalidArgumentError: the record is damaged, or names no constant, or constants that the graph does not have.
     """
     reader = _Reader(constants, f"{where}: a recipe of packed weights")
     recipe = reader.read(record, 0)

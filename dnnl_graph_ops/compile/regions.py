@@ -1,8 +1,9 @@
-"""Whether views of a buffer hold all elements of another view, by regions: a range of places on each common axis.
+"""Tells whether views of a buffer together hold all elements of another view of the buffer.
 
-The common axes are steps of which each divides the next. Every other column of a dense (H, W, C) is `range(0, C)` on
-the axis of step 1 and `range(0, H * W / 2)` on that of step 2C; the columns between, which begin C later, are
-`range(C, 2C)` on the first.
+Views are compared as regions. A region is a range of indices on each of several axes that the views share; an axis is a
+step in elements, and each step divides the next. For example, the even columns of a dense (H, W, C) tensor, with W
+even, are the region `range(0, C)` on the axis of step 1 and `range(0, H * W / 2)` on the axis of step 2 * C. The odd
+columns, which begin C elements later, are `range(C, 2 * C)` and `range(0, H * W / 2)`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from math import lcm
 # the set of a view's elements: its offset, and strides and sizes from the finest to the widest axis
 Axes = tuple[int, tuple[tuple[int, int], ...]]
 Region = tuple[range, ...]
-# places that are looked up for one question
+# the most indices that are compared on one axis
 _MOST = 1 << 14
 
 
 def covers(wanted: Axes, parts: Sequence[Axes], strides: Collection[int] = ()) -> bool | None:
-    """Whether the parts hold all elements of what is wanted; None where that cannot be told.
+    """Whether the parts together hold all elements of the view `wanted`; None where regions cannot tell.
 
-    `strides`: those of the view that is wanted, on whose axes odd sizes are no matter.
+    `strides`: strides of `wanted`, which are tried first as the shared axes; then the strides of all views are.
     """
     every = {stride for _, axes in (wanted, *parts) for stride, _ in axes}
     told = _told(wanted, parts, strides) if strides else None
@@ -30,7 +31,7 @@ def covers(wanted: Axes, parts: Sequence[Axes], strides: Collection[int] = ()) -
 
 
 def _told(wanted: Axes, parts: Sequence[Axes], strides: Collection[int]) -> bool | None:
-    """`covers` on axes of those of the strides of which each divides the next."""
+    """Answers as `covers` does, on the axes of those of the strides that divide all larger ones."""
     steps = sorted({1, *strides} - {0})
     steps = [step for i, step in enumerate(steps) if all(wider % step == 0 for wider in steps[i:])]
     whole, regions = _region(wanted, steps), [_region(axes, steps) for axes in parts]
@@ -44,11 +45,11 @@ def _told(wanted: Axes, parts: Sequence[Axes], strides: Collection[int]) -> bool
 
 
 class _TooMany(Exception):
-    """More places than are worth a look."""
+    """Raised where there are more indices to compare than is worth the time."""
 
 
 def _region(view: Axes, steps: Sequence[int]) -> Region | None:
-    """The places of a view on axes of these steps; None where they are no range on each axis."""
+    """Returns the region of a view on axes of these steps; None where the view is not a range on each axis."""
     rest, axes = view
     starts = []
     for step in reversed(steps):
@@ -67,7 +68,7 @@ def _region(view: Axes, steps: Sequence[int]) -> Region | None:
             if axis == len(ends) or start + stride * (size - 1) < ends[axis]:
                 ranges[axis] = range(start, start + stride * size, stride)
                 break
-            # as many as there are on this axis, again and again along the next
+            # an axis of the view that is longer than this axis fills it, and goes on along the next
             count, odd = divmod(ends[axis], stride)
             if odd or start >= stride or size % count:
                 return None
@@ -77,13 +78,13 @@ def _region(view: Axes, steps: Sequence[int]) -> Region | None:
 
 
 def _covers(whole: Region, regions: Sequence[Region], axis: int) -> bool:
-    """Whether regions have every place of `whole` that is theirs on the axes before."""
+    """Whether the regions together cover `whole` on the axes from `axis` on; on earlier axes, all regions match."""
     if axis == len(whole) or not regions:
         return bool(regions)
     wanted, others = whole[axis], [region[axis] for region in regions]
     if all(one == wanted for one in others):
         return _covers(whole, regions, axis + 1)
-    # between two ends the same regions have a place as have the one a period before
+    # between two ends of ranges, an index is in the same regions as the index one period before
     period = lcm(*(one.step for one in (wanted, *others) if len(one) > 1))
     ends = {wanted.start, *(end for one in others for end in (one.start, one[-1] + 1))}
     if len(ends) * period * len(regions) > _MOST:

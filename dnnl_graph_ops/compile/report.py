@@ -1,4 +1,4 @@
-"""What fewer bits cost, measured on samples."""
+"""Reports the errors that fewer bits cause in a net's outputs, measured on samples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import inf
 
 @dataclass(frozen=True)
 class OutputReport:
-    """What fewer bits cost at one output, over all samples; `relative_error` is of the largest absolute value."""
+    """The errors of fewer bits at one output, over all samples; `relative_error` is of the largest absolute value."""
 
     name: str
     max_abs_error: float
@@ -25,9 +25,10 @@ class OutputReport:
 
 @dataclass(frozen=True)
 class OpReport:
-    """A product: the type of its operands, and the relative error at the outputs with it alone in a narrow type.
+    """A product that is faster in a narrow type: its name, and the dtype of its operands in the net.
 
-    That is measured where all of them together exceed the bound, and else None.
+    error: the relative error at the outputs if this product alone is in the narrow type; None if not measured, since
+    all products in the narrow type together keep within the bound.
     """
 
     name: str
@@ -37,10 +38,11 @@ class OpReport:
 
 @dataclass(frozen=True)
 class PrecisionReport:
-    """What `precision="auto"` chose; str() is a table.
+    """The choice of `precision="auto"`; str() returns a table.
 
-    dtype: the narrow type, "f32" where there is none; ops: those that are faster in it, and what became of them;
-    errors: at each output over the samples, against f32; remark: why all is in f32, if it is.
+    dtype: the narrow type, or "f32" if all products stay in f32. max_error: the bound on the relative error. ops: the
+    products that are faster in the narrow type, each with its dtype in the net. errors: the errors at each output over
+    the samples, compared with f32. remark: why all products stay in f32; empty if some are narrow.
     """
 
     dtype: str
@@ -51,12 +53,12 @@ class PrecisionReport:
 
     @property
     def largest_error(self) -> float:
-        """Of all outputs; without any nothing is known of it."""
+        """Returns the largest relative error of all outputs; inf if no output was measured."""
         return max((one.relative_error for one in self.errors), default=inf)
 
     @property
     def summary(self) -> str:
-        """In one line."""
+        """Returns the choice in one line."""
         if self.remark:
             return f"f32: {self.remark}"
         narrow = sum(op.dtype == self.dtype for op in self.ops)

@@ -1,4 +1,4 @@
-"""Samples that a net is judged on, and what another net's results differ by."""
+"""Reads the samples that a net is measured on, and measures by how much the results of two nets differ."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ Sample = Mapping[str, Any]
 
 
 def as_samples(net: Net, samples: Iterable[Any], where: str) -> list[Sample]:
-    """By input names: of the arrays, tuples of arrays and mappings that a user gives.
+    """Returns each sample as {input name: array}; a user gives arrays, tuples of arrays, or such mappings.
 
     Raises:
-        InvalidArgumentError: none, one sample alone where a list is meant, or not the inputs of the net.
-        TypeError: no samples at all.
+        InvalidArgumentError: the list is empty, a single sample is given in place of a list, or a sample has more or
+            fewer arrays than the net has inputs.
+        TypeError: `samples` is not iterable.
     """
     _refuse_one_alone(net, samples, where)
     if isinstance(samples, str | bytes) or not isinstance(samples, Iterable):
@@ -31,7 +32,7 @@ def as_samples(net: Net, samples: Iterable[Any], where: str) -> list[Sample]:
 
 
 def _refuse_one_alone(net: Net, samples: Any, where: str) -> None:
-    """An array with one axis more than the input is as good as a list."""
+    """Refuses a single sample in place of a list; an array with one axis more than the net's only input is a list."""
     if isinstance(samples, Mapping):
         given = f"a mapping of {', '.join(map(repr, samples))}"
     elif hasattr(samples, "__array__") and not (len(net.inputs) == 1 and np.ndim(samples) == net.inputs[0].ndim + 1):
@@ -54,7 +55,7 @@ def _by_name(net: Net, sample: Any, where: str) -> Sample:
 
 
 class _Sums:
-    """Of one output over the samples."""
+    """Sums up the errors of one output over the samples."""
 
     def __init__(self) -> None:
         self.worst = self.largest = self.noise = self.signal = 0.0
@@ -83,7 +84,7 @@ class _Sums:
 
 
 def differences(wanted: Iterable[Sample], found: Iterator[Sample], names: Sequence[str]) -> tuple[OutputReport, ...]:
-    """By how much results differ at each output that holds numbers; of every sample one after the other."""
+    """Returns the errors of `found` against `wanted`, the results for each sample, at each output of numbers."""
     sums: dict[str, _Sums] = {}
     for want, got in zip(wanted, found, strict=True):
         for name in names:

@@ -1,6 +1,7 @@
-"""Compiled nets in files: the graph as records, constants and packed weights as arrays that lie there ready for use.
+"""Saves compiled nets to files, and loads them: the graph as records, constants and packed weights as arrays.
 
-What reads and writes such files is loaded with the first of them.
+The arrays of a file are used as they are, mapped into memory. Modules that read and write files are imported at the
+first use.
 """
 
 from __future__ import annotations
@@ -55,25 +56,29 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: bool = False) -> Net:
-    """A net that `Net.save` has written, compiled for its engine.
+    """Loads a net that `Net.save` has written, and compiles it for its engine.
 
-    The file is mapped: its pages are read when they are wanted, and processes that load the same file share them. It
-    must not be written to or cut off while a net of it lives, which ends processes that read it (SIGBUS); replace it by
-    renaming another to its name, as `Net.save` does.
+    The file is mapped into memory: its pages are read at their first use, and processes that load the same file share
+    the pages. Do not write to the file or truncate it while a net loaded from it exists, as this ends processes that
+    read the file (SIGBUS). Replace the file by renaming another file to its name, as `Net.save` does.
 
     Args:
-        path: of the file.
-        engine: where it runs; None: the engine that it was compiled for, or where that was none in particular, the
-            default.
-        verify: read all of the file first, and compare it with its checksums.
+        path: the path of the file.
+        engine: the engine that the net runs on; None: the engine that the net was compiled for, or the default engine
+            if the graph named no engine.
+        verify: whether to read the whole file first, and to compare it with its checksums.
+
+    Returns:
+        The net.
 
     Raises:
         FileNotFoundError, PermissionError: as `open` does.
-        InvalidArgumentError: a file of another kind or format, or a damaged one. Nothing in it is run as code.
-        RuntimeUnavailableError: the engine that it was compiled for is no CPU, and not here.
+        InvalidArgumentError: the file has another format, or is damaged. Nothing in the file is run as code.
+        RuntimeUnavailableError: the engine that the net was compiled for is no CPU, and is not available.
 
     Warns:
-        RuntimeWarning: it was saved by another version, library or instruction set; weights are then packed anew.
+        RuntimeWarning: another version, library or instruction set saved the net, so its weights are packed again; or
+            the CPU engine that it was compiled for is not available, so the net runs on the default engine.
     """
     from ..graph.array_file import ArrayFile, field
     from ..ops.records import rebuilt
@@ -126,7 +131,7 @@ def _is_selection(item: Any) -> bool:
 
 
 def _packed(graph: Graph, records: list[Any], file: ArrayFile, where: str) -> list[Any]:
-    """Let the plans of a graph find what the file has packed for it, for as long as somebody holds what is returned."""
+    """Enters a file's packed weights in the cache, for plans of the graph to use; returns them, to be kept alive."""
     held = [value.held for value in graph.constants if value.held is not None]
     arrays = []
     for number, record in enumerate(records, len(file) - len(records)):
@@ -137,7 +142,7 @@ def _packed(graph: Graph, records: list[Any], file: ArrayFile, where: str) -> li
 
 
 def made_by(engine: Engine) -> dict[str, str]:
-    """What packed weights depend on beside their recipes."""
+    """Returns the versions and instruction sets that packed weights depend on besides their recipes."""
     library = engine.runtime.library
     return {
         "dnnl_graph_ops": version(),
@@ -151,7 +156,7 @@ def made_by(engine: Engine) -> dict[str, str]:
 
 
 def _differences(stated: Mapping[str, Any], engine: Engine) -> str:
-    """How what saved a net differs from what loads it; empty if it does not."""
+    """Returns how the versions and instruction sets that a file states differ from those here; "" if they do not."""
     here = made_by(engine)
     other = [
         f"{name} {str(stated.get(name))[:60]} (here {here[name]})" for name in here if stated.get(name) != here[name]
@@ -166,10 +171,10 @@ def _path(path: Any, where: str) -> Path:
 
 
 def _arguments(engine: Engine) -> tuple[str, int, str, str | None]:
-    """What `dgo.engine` makes it of.
+    """Returns the arguments with which `dgo.engine` opens this engine again.
 
     Raises:
-        UnsupportedError: it belongs to a queue of this process.
+        UnsupportedError: the engine belongs to a SYCL queue of this process.
     """
     try:
         kind, index, runtime, memory = engine.__reduce__()[1]
@@ -182,7 +187,14 @@ def _arguments(engine: Engine) -> tuple[str, int, str, str | None]:
 
 
 def _engine(arguments: Any, where: str) -> Engine | None:
-    """The engine that these arguments make, or where another CPU is not here, None for the default one."""
+    """Opens the engine that a file names; returns None, for the default engine, if a CPU engine fails to open.
+
+    Raises:
+        InvalidArgumentError: the file is damaged. RuntimeUnavailableError: a device fails to open.
+
+    Warns:
+        RuntimeWarning: a CPU engine fails to open.
+    """
     if arguments is None:
         return None
     if not isinstance(arguments, list) or len(arguments) != 4:

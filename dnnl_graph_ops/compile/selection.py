@@ -1,4 +1,4 @@
-"""The algorithms of a net's convolutions as values: listed by the names of ops, selected by name or predicate."""
+"""Lists the algorithms that may compute an op of a net, and selects among them by name or predicate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..passes import fold_affine
 from ..schema.arguments import suggest
 from .plan import scratch_bytes
 
-# by the names of ops
+# (op name, algorithm name or predicate)
 Selections = tuple[tuple[str, Selection], ...]
 Decisions = Sequence[tuple[FusionGroup, Decision]]
 _WHERE = "Graph.compile: 'algorithms'"
@@ -32,10 +32,10 @@ _WHERE = "Graph.compile: 'algorithms'"
 
 
 def checked(algorithms: Any) -> Selections:
-    """`algorithms` of Graph.compile.
+    """Returns the option `algorithms` of Graph.compile, {op name: selection}, as pairs.
 
     Raises:
-        TypeError: no mapping, or one to other things than strings and functions.
+        TypeError: `algorithms` is not a mapping, or a selection is neither a string nor a function.
     """
     if algorithms is None:
         return ()
@@ -52,10 +52,10 @@ def _type(value: object) -> str:
 
 
 def check_ops(selections: Selections, nodes: Sequence[Node]) -> None:
-    """Check that nodes have the ops of selections, that these are convolutions or MatMul, and names of algorithms.
+    """Checks that a net has the ops that algorithms are selected for, and that the named algorithms exist for them.
 
     Raises:
-        InvalidArgumentError: a selection that fails one of these.
+        InvalidArgumentError: the net has no such op, the op has no choice of algorithms, or no algorithm has the name.
     """
     for op, selection in selections:
         node = convolution(op, nodes, _WHERE)
@@ -67,16 +67,16 @@ def check_ops(selections: Selections, nodes: Sequence[Node]) -> None:
 
 
 def of_nodes(selections: Selections, nodes: Iterable[Node]) -> Selections:
-    """The selections for some nodes."""
+    """Returns the selections for ops among the nodes."""
     names = {node.name for node in nodes}
     return tuple(item for item in selections if item[0] in names)
 
 
 def convolution(op: str, nodes: Sequence[Node], where: str) -> Node:
-    """The convolution or MatMul of a name; a node whose kind is known with its sizes may be either.
+    """Returns the node named `op`: a convolution op or MatMul, or a node that becomes another op when sizes are known.
 
     Raises:
-        InvalidArgumentError: no node has the name, or it is of another kind. TypeError: `op` is no string.
+        InvalidArgumentError: no node has the name, or the node is of another kind. TypeError: the name is no string.
     """
     if not isinstance(op, str):
         raise TypeError(f"{where}: names of ops must be strings, got {_type(op)}")
@@ -93,7 +93,7 @@ def convolution(op: str, nodes: Sequence[Node], where: str) -> Node:
 
 
 def _direction(kind: str) -> str:
-    """The direction of problems that ops of a kind are; a product is a convolution of one tap."""
+    """Returns the direction of the convolution problems of a kind; MatMul runs as a forward convolution of one tap."""
     return MEMBERS["Convolution" if kind == "MatMul" else kind].direction
 
 
@@ -101,10 +101,12 @@ def _direction(kind: str) -> str:
 
 
 def selectors(selections: Selections, groups: Sequence[FusionGroup], narrow: Collection[str]) -> Mapping[str, Selector]:
-    """The selectors of ops, by their names; `narrow`: names of ops that are computed in a narrow type.
+    """Returns a function for each op with a selection, which returns the selected algorithms of a problem.
+
+    `narrow`: names of the ops that are computed in a narrow type.
 
     Raises:
-        InvalidArgumentError: an op runs in a way that leaves nothing to select.
+        InvalidArgumentError: a backend that does not choose among algorithms computes the op.
     """
     result: dict[str, Selector] = {}
     for op, selection in selections:
@@ -114,10 +116,11 @@ def selectors(selections: Selections, groups: Sequence[FusionGroup], narrow: Col
 
 
 def _group_of(op: str, groups: Iterable[FusionGroup], where: str) -> FusionGroup:
-    """The group of nodes with an op as its head.
+    """Returns the fusion group whose first node is the op.
 
     Raises:
-        InvalidArgumentError: no group has, or its backend does not choose among algorithms.
+        InvalidArgumentError: the op is in no group, is not the first node of its group, or the group's backend does not
+            choose among algorithms.
     """
     group = next((group for group in groups if any(node.name == op for node in group.listed)), None)
     if group is None:
@@ -132,10 +135,10 @@ def _group_of(op: str, groups: Iterable[FusionGroup], where: str) -> FusionGroup
 
 
 def _selected(selection: Selection, head: Node, inherent: frozenset[str], problem: Problem, env: Env) -> Ranked:
-    """The algorithms of a problem that the user selects, best first.
+    """Returns the algorithms that the selection allows for a problem, best first.
 
     Raises:
-        InvalidArgumentError: the selection leaves no algorithm.
+        InvalidArgumentError: the selection allows no algorithm that may compute the problem.
     """
     ranked = lower.allowed(problem, env)
     if isinstance(selection, str):
@@ -154,7 +157,7 @@ def _selected(selection: Selection, head: Node, inherent: frozenset[str], proble
 
 
 def _hint(name: str, problem: Problem, env: Env) -> str:
-    """The `algorithm=` that would allow the algorithm of this name, as words behind an error; mostly empty."""
+    """Returns advice for a message: another value of the option `algorithm` with which the named one may run, or ""."""
     algorithm = table.named(name, problem.direction)
     for allowing in ALGORITHMS:
         if algorithm and algorithm.applies(problem, replace(env, algorithm=allowing)) and allowing != env.algorithm:
@@ -166,10 +169,10 @@ def _hint(name: str, problem: Problem, env: Env) -> str:
 
 
 def listed(op: str, decisions: Decisions, narrow: Collection[str], env: Env, where: str) -> tuple[AlgorithmInfo, ...]:
-    """The algorithms that may compute an op in a plan, best first; none where it has nothing to compute.
+    """Returns the algorithms that may compute an op in a plan, best first; () if the op has nothing to compute.
 
     Raises:
-        InvalidArgumentError: the op runs in a way that leaves no choice.
+        InvalidArgumentError: a backend that does not choose among algorithms computes the op.
     """
     head, decision = _decision(op, decisions, where)
     problem = decision.problem
@@ -185,10 +188,10 @@ def listed(op: str, decisions: Decisions, narrow: Collection[str], env: Env, whe
 
 
 def named(selections: Selections, decisions: Decisions, where: str) -> Selections:
-    """The selections with names in the place of predicates: of the algorithms that these chose in a plan.
+    """Returns the selections, with each predicate replaced by the name of the algorithm that ran in a plan.
 
     Raises:
-        InvalidArgumentError: an op had nothing to compute there.
+        InvalidArgumentError: an op with a predicate had nothing to compute in the plan.
     """
     result = []
     for op, selection in selections:
@@ -204,13 +207,13 @@ def named(selections: Selections, decisions: Decisions, where: str) -> Selection
 
 
 def _decision(op: str, decisions: Decisions, where: str) -> tuple[Node, Decision]:
-    """The head of the group that an op heads, and what was decided for it."""
+    """Returns the first node of the op's group, and the decision of the group."""
     group = _group_of(op, [group for group, _ in decisions], where)
     return group.nodes[0], next(decision for other, decision in decisions if other is group)
 
 
 def _inherent(head: Node, narrow: Collection[str]) -> frozenset[str]:
-    """The errors of `AlgorithmInfo.error` that an op has by any algorithm."""
+    """Returns the entries of `AlgorithmInfo.error` that do not depend on the algorithm: "narrow" and "folded"."""
     folded = any(node.kind in fold_affine.READERS for node in head.absorbed)
     facts = {"narrow": head.name in narrow, "folded": folded}
     return frozenset(name for name, holds in facts.items() if holds)
@@ -235,7 +238,7 @@ def _info(
 
 
 def _workspace(algorithm: Algorithm, problem: Problem, env: Env) -> int:
-    """Bytes of scratch that the steps of an algorithm take at a call."""
+    """Returns the bytes of scratch that the steps of an algorithm use at a call."""
     from .tune import apart
 
     program = Program()
@@ -244,5 +247,5 @@ def _workspace(algorithm: Algorithm, problem: Problem, env: Env) -> int:
 
 
 def _as_input(view: View) -> View:
-    """An operand that the steps do not make themselves."""
+    """Returns a constant as it is, and any other operand as an input of the plan, which needs no scratch."""
     return view if view.is_constant else argument(Place.INPUT, view.dtype, view.shape, view.strides)

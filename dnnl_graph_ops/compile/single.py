@@ -1,4 +1,4 @@
-"""One op on arrays whose layouts are known, to a plan: the convolution families' straight, others through a graph."""
+"""Plans one op on arrays of known layouts: a convolution op directly, another op through a graph of this op."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .specialise import specialise
 
 
 class Argument(NamedTuple):
-    """An array that the op reads or writes; strides in elements."""
+    """Describes an array that the op reads or writes; strides in elements."""
 
     name: str
     dtype: str
@@ -27,9 +27,9 @@ class Argument(NamedTuple):
 def plan_op(
     kind: str, attrs: Mapping[str, Any], inputs: Sequence[Argument], output: Argument, env: Env, name: str
 ) -> Plan:
-    """The plan of an op with one result; `attrs` as a node has them, `name`: how messages call the op.
+    """Returns the plan of an op with one result; `attrs`: attributes as a node has them; `name`: the name in messages.
 
-    What computes an op of the family is chosen by estimates, whatever `env` says of tuning.
+    The algorithm of a convolution op is chosen by estimates, even with tune="measure".
     """
     if kind in MEMBERS:
         return _plan_family(kind, attrs, inputs, output, env, name)

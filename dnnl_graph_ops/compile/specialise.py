@@ -1,4 +1,4 @@
-"""Nodes whose shapes are all known, to a plan."""
+"""Compiles nodes of known shapes into a plan: passes, fusion groups, layouts, lowering and assembly, in this order."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ Layout = tuple[Ints, Ints]  # shape, strides in elements
 
 @dataclass(frozen=True)
 class Options:
-    """How a net was asked to be compiled."""
+    """The options that a net is compiled with."""
 
     policy: str = "fusion"
     tune: str = "heuristic"
     algorithm: str = "auto"
     precision: str = "f32"
-    # names of the products that another precision leaves in f32
+    # names of products that stay in f32 although `precision` is another
     wide: tuple[str, ...] = ()
     # whether products are narrow only in regions that gain more than conversions cost
     weighed: bool = True
-    # the algorithms of ops, by their names or by predicates
+    # pairs of an op's name and its selection: the name of an algorithm, or a predicate
     algorithms: Selections = ()
 
     @property
     def asked_precision(self) -> str | None:
-        """`precision` as `Graph.compile` takes it."""
+        """Returns `precision` as `Graph.compile` takes it: None for f32."""
         return None if self.precision == "f32" else self.precision
 
 
@@ -64,7 +64,7 @@ _AS_DECLARED = Options()
 
 @dataclass(frozen=True)
 class PartitionInfo:
-    """One partition as given to the library: op names, op kinds, tensors by name."""
+    """A partition as given to the library: names and kinds of its ops, and names of its input and output tensors."""
 
     ops: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -75,20 +75,20 @@ class PartitionInfo:
 
 @dataclass(frozen=True)
 class Specialised:
-    """A plan for one combination of shapes and strides, and how it came about."""
+    """A plan for one combination of shapes and strides, and the records of its compilation for explain()."""
 
     plan: Plan
     built: Built
     names: Mapping[Buffer, str]
     out_shapes: tuple[tuple[int, ...], ...]
-    # products that stayed in f32 although another precision was asked for, and why
+    # names of products that stay in f32 although another precision was asked for, and why
     wide: Mapping[str, str]
-    # the others, and the seconds that each gains by estimate
+    # names of the products in the narrow type, and the seconds that each saves by estimate
     narrow: Mapping[str, float]
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
-        """The partitions that the plan gives to the library."""
+        """Returns the partitions that the library runs in the plan."""
 
         def names(views: Sequence[View]) -> tuple[str, ...]:
             return tuple(self.names.get(view.buffer, "scratch") for view in views)
@@ -101,12 +101,14 @@ class Specialised:
 
 
 def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]]) -> dict[Value, Value]:
-    """Copies of the nodes' values with the inputs' dims known; the copies carry copies of the nodes.
+    """Returns a copy of each value of the nodes with all dims known; the copies belong to copies of the nodes.
 
-    What depends on sizes is made of them now: other nodes, or constants.
+    `shapes`: shapes of the inputs and constants. A deferred node (`node.late`), whose op depends on sizes, is replaced
+    by the nodes or constants that it makes for these sizes.
 
     Raises:
-        ShapeError: dims that are known now do not fit together.
+        ShapeError: shapes do not fit together.
+        InvalidArgumentError: a deferred node makes other tensors than it announced.
     """
     found: dict[Value, Value] = {}
 
@@ -158,7 +160,7 @@ def specialise(
     options: Options = _AS_DECLARED,
     name: str = "",
 ) -> Specialised:
-    """Compile nodes of known shapes for inputs and outputs of the given strides (None: row-major)."""
+    """Compiles nodes of known shapes for inputs and outputs of the given strides (None: row-major)."""
     views: dict[Value, View] = {}
     policy = options.policy
     for index, (value, (shape, strides)) in enumerate(inputs):
@@ -220,7 +222,7 @@ def specialise(
         literal=env.tune == "off",
     )
     for value in (*constants, *views):
-        # what is packed from it is all that is needed from here on
+        # from here on, plans need only the weights that were packed from the constant
         if value.held is not None:
             value.held.let_go()
     shapes = tuple(target.shape for target in targets)
@@ -228,7 +230,7 @@ def specialise(
 
 
 def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Array]:
-    """What computes a value of constants, on copies: the nodes themselves are about to change."""
+    """Returns a function that computes a value from constants, by copies of the nodes, as passes change the nodes."""
     shapes = {v: v.held.shape for node in nodes for v in node.inputs if v.held is not None}
     found = known_values(nodes, shapes)
     twins = [twin for node in nodes if (twin := found[node.outputs[0]].node) is not None]
@@ -237,7 +239,7 @@ def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Arr
 
 
 def _computed(nodes: Sequence[Node], value: Value, env: Env) -> Array:
-    # nobody asks how constants are computed
+    # explain(passes=True) leaves out the plans that compute constants
     with pipeline.watching():
         of_constants = specialise(nodes, [], [], [(value, None)], env, options=Options(policy="debug"))
     result: Array = np.empty(of_constants.out_shapes[0], dtypes.numpy_dtype(value.dtype))
@@ -246,7 +248,10 @@ def _computed(nodes: Sequence[Node], value: Value, env: Env) -> Array:
 
 
 def measured(lowered: Callable[[Chooser | None], tuple[Built, Places]], env: Env) -> tuple[Built, Places]:
-    """The program by measured choices: first what there is to choose, then the heaviest first."""
+    """Lowers with measured choices: once to collect the problems and their algorithms, and again with the fastest ones.
+
+    Problems are measured in the order of their estimated time, the longest first.
+    """
     from .tune import Answers, Question
 
     questions: list[Question] = []
@@ -262,7 +267,7 @@ def _read(nodes: Sequence[Node], results: Sequence[Value]) -> list[Value]:
 
 
 def _constants(values: Iterable[Value]) -> dict[Value, View]:
-    """Those of the values that are constants."""
+    """Returns a row-major view of each of the values that is a constant."""
     found = {}
     for value in values:
         if value.held is not None:

@@ -1,4 +1,4 @@
-"""How each op kind runs with one version of the library, as a table."""
+"""Tabulates what computes each op kind with several versions of the library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..backends.kinds import Kind, Target, Version
 from ..backends.table import NOWHERE, who_runs
 from ..runtime import cpu
 
-# the bundled library, and the newest one that was tried
+# the bundled library, and the newest release that was tried
 VERSIONS: tuple[Version, ...] = ((3, 2), (3, 13))
 
 # what is left to the library's reference kernels; explain() flags it where it happens
@@ -20,7 +20,7 @@ REFERENCE = {kind: schema.REFERENCE[op.reference] for kind, op in schema.OPS.ite
 
 
 class Row(NamedTuple):
-    """One op kind: where its results come from, by version."""
+    """A row of the table: an op kind, the release of oneDNN that introduced it, and what computes it by version."""
 
     kind: str
     since: str
@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 def how(kind: str, version: Version) -> tuple[str, str]:
-    """What runs an op of ordinary data and default attributes, and the library's reason if it is not the library."""
+    """Returns what computes an op of usual dtypes and default attributes, and why not the library, if it does not."""
     if kind in KERNELS and KERNELS[kind].preferred:
         return CONVOLUTION.title, ""
     if kind == "End":
@@ -41,7 +41,7 @@ def how(kind: str, version: Version) -> tuple[str, str]:
 
 
 def rows(versions: Sequence[Version] = VERSIONS) -> list[Row]:
-    """Every op kind, by name."""
+    """Returns a row for each op kind, sorted by name."""
     found = []
     for kind, op in sorted(schema.OPS.items()):
         results = [how(kind, version) for version in versions]
@@ -52,7 +52,7 @@ def rows(versions: Sequence[Version] = VERSIONS) -> list[Row]:
 
 
 def markdown(only_missing: bool = False, versions: Sequence[Version] = VERSIONS) -> Iterator[str]:
-    """The table in Markdown, line by line."""
+    """Yields the lines of the table in Markdown; `only_missing`: only ops that some version does not support."""
     names = [".".join(map(str, version)) for version in versions]
     yield "| op | in oneDNN since | " + " | ".join(f"with {name}" for name in names) + " |"
     yield "|---" * (2 + len(names)) + "|"
@@ -64,7 +64,10 @@ def markdown(only_missing: bool = False, versions: Sequence[Version] = VERSIONS)
 
 
 def reference_kernels() -> Iterator[str]:
-    """What runs by the library's reference kernels, and what would if it were not computed in f32, in Markdown."""
+    """Yields two tables in Markdown: ops that the library's reference kernels compute, and ops computed in f32 instead.
+
+    The latter would run by reference kernels in bf16 or f16.
+    """
     yield ""
     yield "| op by a reference kernel, which is slow | when |"
     yield "|---|---|"

@@ -1,4 +1,4 @@
-"""Calls that run behind the caller's back: each engine has one queue, worked off in order."""
+"""Runs submitted calls in other threads: each engine has a queue and one thread, which runs its calls in order."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ renew_after_fork(sys.modules[__name__], "_lock")
 
 
 def submit(engine: Engine, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Future[Any]:
-    """Run `call(*args, **kwargs)` behind what was submitted to this engine before.
+    """Queues `call(*args, **kwargs)` after all calls that were submitted to this engine before; returns its future.
 
-    One call at a time: it uses all the threads it may have, and a later one may read what an earlier one wrote. The
-    queue holds `call` and its arguments until it is done; the interpreter ends when all queues are empty.
+    Calls of an engine run one at a time, since each call uses all its threads, and a later call may read arrays that an
+    earlier call writes. The queue keeps `call` and its arguments alive until the call ends; the interpreter exits when
+    all queues are empty.
     """
     with _lock:
         queue = _queues.get(engine)
@@ -32,7 +33,7 @@ def submit(engine: Engine, call: Callable[..., Any], args: tuple[Any, ...], kwar
 
 
 def _after_fork() -> None:
-    """A forked child has none of the threads."""
+    """Drops all queues in a forked child, which has none of their threads."""
     _queues.clear()
 
 

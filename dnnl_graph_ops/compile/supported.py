@@ -1,4 +1,4 @@
-"""Whether an op runs here with a dtype, and how."""
+"""Tells whether an op runs with a dtype on an engine, and how."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _ALIASES = dict.fromkeys(
 class Support:
     """The answer of `supported`; true if the op runs.
 
-    `how` is "natively", "in f32" (converted at the edges), "on the host" (own code or NumPy), or "" if it
-    does not run; `reason` says why.
+    `how` is "natively", "in f32" (operands and results are converted), "on the host" (own code or NumPy), or "" if the
+    op does not run; `reason` says why.
     """
 
     op: str
@@ -50,15 +50,15 @@ def supported(op: str | Callable[..., Any], *, dtype: Any = "f32", engine: Engin
 
     Args:
         op: a builder's name or the builder ("max_pool", `dgo.ops.max_pool`), or a kind ("MaxPool").
-        dtype: of the op's first input, or of its result where only that takes it (Quantize).
-        engine: from `dgo.engine`, or its kind; None: the default CPU engine.
+        dtype: the dtype of the op's first input, or of its result if only the result takes this dtype (Quantize).
+        engine: an engine from `dgo.engine`, or its kind, such as "cpu"; None: the default CPU engine.
 
     Returns:
         A `Support`: true or false, with `.how` and `.reason`. Attributes and shapes may still rule a use out.
 
     Raises:
-        InvalidArgumentError: an unknown op or dtype. RuntimeUnavailableError: no such engine.
-        TypeError: wrong Python types.
+        InvalidArgumentError: the op or the dtype is unknown. RuntimeUnavailableError: there is no such engine.
+        TypeError: an argument has a wrong Python type.
     """
     kind = _kind(op)
     name = dtypes.canonical(dtype)
@@ -107,7 +107,7 @@ def _engine(engine: Any) -> Engine:
 
 
 def _dtypes(kind: str, dtype: str) -> tuple[list[str], list[str]]:
-    """The dtypes of the required inputs and outputs if the first one is `dtype`."""
+    """Returns the dtypes of an op's required inputs and outputs if its first input, or else its result, is `dtype`."""
     spec = schema.OPS[kind]
     required = [slot for slot in spec.inputs if slot.required or slot.variadic]
     results = [slot for slot in spec.outputs if slot.required]

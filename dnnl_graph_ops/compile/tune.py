@@ -1,4 +1,4 @@
-"""tune="measure": time the candidates on the real shapes, once, and remember the winner in a file."""
+"""Measures algorithms on the real shapes for tune="measure", once, and keeps the times in a file."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from ..strides import extent
 from .native import separated
 from .plan import assemble, ones
 
-# Seconds that one op and all ops of a graph may take to tune
+# the most seconds to measure one op, and all ops of a graph
 BUDGET, GRAPH_BUDGET = 2.0, 20.0
-# What an estimate or time must not exceed to stay in the race
+# algorithms whose estimate or time exceeds the best by this factor are not measured further
 HOPELESS_ESTIMATE = 6.0
 HOPELESS_TIME = 1.5
 ROUNDS = 25
 SURE_ROUNDS = 4
-# the rooms that make the algorithms what they are
+# folders whose sources define the algorithms: times are measured again when a source changes
 SOURCES = tuple(Path(__file__).parents[1] / room for room in ("algorithms", "lowering"))
 
 
 @dataclass
 class Runner:
-    """An algorithm of one problem, on buffers of its own."""
+    """A plan of one algorithm for a problem, on arrays of its own, and the seconds of its runs."""
 
     algorithm: Algorithm
     executor: Any
@@ -60,14 +60,17 @@ class Runner:
 
 
 class Question(NamedTuple):
-    """A problem, and the algorithms that may solve it with their estimates."""
+    """A problem, and the algorithms that may compute it (`found`) with their estimated seconds."""
 
     problem: Problem
     found: Ranked
 
 
 class Answers:
-    """What measuring says of the ops of a graph: the heaviest first, and none that the budget does not reach."""
+    """Measures the algorithms of a graph's problems, the longest estimate first, until the budget of the graph ends.
+
+    A problem that the budget does not reach keeps its estimates.
+    """
 
     def __init__(self, env: Env, questions: Sequence[Question]) -> None:
         self._ranked: dict[Path, Ranked | None] = {}
@@ -79,16 +82,16 @@ class Answers:
                 self._ranked[path] = choose(alike, env, found, min(BUDGET, self.left()))
 
     def left(self) -> float:
-        """Seconds of the graph's budget that are left."""
+        """Returns the seconds that are left of the graph's budget."""
         return self.deadline - time.perf_counter()
 
     def choose(self, problem: Problem, env: Env, found: Ranked) -> Ranked | None:
         ranked = self._ranked.get(_path(measured_as(problem, env), env, found))
-        # what was measured may be of another size
+        # the measured problem may have other sizes, so an algorithm may not apply
         return ranked and [item for item in ranked if item[0].applies(problem, env)]
 
     def part(self, program: Program, env: Env) -> None:
-        """Take apart the steps of several ops of the library whose parts are faster by themselves."""
+        """Divides native steps of several ops of `program` into a step for each op, where measured as faster."""
         known: dict[Path, bool] = {}
         natives = [step for step in program.steps if isinstance(step, NativeStep) and len(step.ops) > 1]
         for step in sorted(natives, key=_heaviness, reverse=True):
@@ -107,9 +110,9 @@ class Answers:
 
 
 def choose(problem: Problem, env: Env, found: Ranked, budget: float) -> Ranked | None:
-    """The candidates with their measured seconds, fastest first; from the file cache if they were measured before.
+    """Returns the algorithms with their measured seconds, fastest first, from the file cache if measured before.
 
-    None where no time is left to measure them.
+    None if no time is left to measure them.
     """
     names = {algorithm.name: algorithm for algorithm, _ in found}
     path = _path(problem, env, found)
@@ -131,14 +134,14 @@ WHOLE, PARTS = "whole", "parts"
 
 
 def _faster_apart(step: NativeStep, env: Env, path: Path, left: float) -> bool:
-    """Whether the ops of a step one by one are faster; False where no time is left to measure it."""
+    """Whether the ops of a step are faster as steps of their own; False if no time is left to measure both."""
     rows = _load(path, (WHOLE, PARTS)) or []
     if not rows and left > 0:
         for name in (WHOLE, PARTS):
             try:
                 rows.append((name, _seconds_of(step, env, name == PARTS, min(BUDGET, left) / 2)))
             except (Error, MemoryError):
-                # the plan will say what is wrong with the whole
+                # if the step itself is at fault, the plan of the net will raise the error
                 return False
         rows.sort(key=lambda row: row[1])
         _save(path, rows)
@@ -146,7 +149,7 @@ def _faster_apart(step: NativeStep, env: Env, path: Path, left: float) -> bool:
 
 
 def _seconds_of(step: NativeStep, env: Env, apart: bool, budget: float) -> float:
-    """The median time of a step on buffers of its own."""
+    """Returns the median seconds of a step on arrays of ones; `apart`: of its ops as steps of their own."""
     program, buffers = Program(), _Buffers()
     taken = {view: buffers.take(view) for view in step.reads}
     made = {view: _output(view, i) for i, view in enumerate(step.writes)}
@@ -166,23 +169,26 @@ def _seconds_of(step: NativeStep, env: Env, apart: bool, budget: float) -> float
 
 
 def _heaviness(step: NativeStep) -> int:
-    """Bytes that a step's operands have."""
+    """Returns the bytes of a step's operands and results."""
     return sum(view.size * itemsize(view.dtype) for view in (*step.reads, *step.writes))
 
 
 def _race(problem: Problem, env: Env, algorithms: Sequence[Algorithm], budget: float) -> Ranked:
-    """Run the candidates in turn; drop those far behind the best; stop at the budget."""
+    """Measures algorithms by rounds in which each runs once; returns them with median seconds, fastest first.
+
+    Drops algorithms that are much slower than the best, and stops at the budget.
+    """
     runners: list[Runner] = []
     deadline = time.perf_counter() + budget
     for algorithm in algorithms:
         if len(runners) > 1 and time.perf_counter() > deadline:
-            # the likeliest came first
+            # algorithms come in the order of their estimates
             break
         try:
             runner = runner_of(problem, env, algorithm)
             runner.run()
         except (Error, MemoryError):
-            # an algorithm that the library refuses or that has no room here is no candidate
+            # the library refuses the algorithm, or memory is too small for it
             continue
         runner.times.clear()
         runners.append(runner)
@@ -199,14 +205,14 @@ def _race(problem: Problem, env: Env, algorithms: Sequence[Algorithm], budget: f
 
 
 class _Buffers:
-    """Inputs in the place of what a problem or step reads."""
+    """Replaces the views that a problem or step reads by inputs of a plan of its own."""
 
     def __init__(self) -> None:
         self.inputs: dict[View, View] = {}
 
     def take(self, view: View) -> View:
         if view.is_constant:
-            # the other candidates and the net need its data too
+            # a copy of the buffer record, as other algorithms and the net need the data after this plan releases it
             return replace(view, buffer=replace(view.buffer, array=data_of(view.buffer)))
         if view not in self.inputs:
             elements = extent(view.shape, view.strides)
@@ -221,7 +227,7 @@ def _output(view: View, index: int = 0) -> View:
 
 
 def apart(problem: Problem, take: Callable[[View], View]) -> Problem:
-    """The problem with its result as an output of its own, on the views that `take` gives for those that it reads."""
+    """Returns the problem with a new output as its result, and with `take(view)` for each view that it reads."""
     result = problem.result
     views = {name: getattr(problem, name) for name in ("src", "weights", "dst")}
     return problem.with_views(
@@ -232,7 +238,7 @@ def apart(problem: Problem, take: Callable[[View], View]) -> Problem:
 
 
 def runner_of(problem: Problem, env: Env, algorithm: Algorithm) -> Runner:
-    """The problem on buffers of its own, filled with ones, as a plan of this algorithm."""
+    """Returns a runner of the problem by this algorithm, on arrays of ones; constants keep their data."""
     program, buffers = Program(), _Buffers()
     own, inputs = apart(problem, buffers.take), buffers.inputs
     output = own.result
@@ -248,12 +254,12 @@ def runner_of(problem: Problem, env: Env, algorithm: Algorithm) -> Runner:
 
 
 def folder() -> Path:
-    """Where winners are remembered: dnnl_graph_ops in the user's cache directory."""
+    """Returns the folder of the files of measured times, in the package's folder of the user's cache directory."""
     return cache_files.folder("tuning")
 
 
 def _path(problem: Problem, env: Env, found: Ranked) -> Path:
-    """A file per question: everything that can change the answer is in its name."""
+    """Returns the path of the file of a problem's times; its name is a digest of all that the times depend on."""
     views = {name: getattr(problem, name) for name in ("src", "weights", "dst", "bias")}
     return _file(
         {
@@ -303,7 +309,7 @@ def _file(question: dict[str, Any], env: Env) -> Path:
 
 @cache
 def _sources() -> str:
-    """A digest of all that makes the algorithms: the sources of their storeys, and the kernels."""
+    """Returns a digest of the sources of the algorithms, and of the extension module with the kernels."""
     digest = hashlib.sha256()
     files = sorted(file for folder in SOURCES for file in folder.rglob("*") if file.suffix in (".py", ".json"))
     for file in (*files, Path(extension_file)):
@@ -313,7 +319,7 @@ def _sources() -> str:
 
 
 def _load(path: Path, names: Collection[str]) -> list[tuple[str, float]] | None:
-    """What the file says, fastest first; None if there is none, or, with a RuntimeWarning, if it is damaged."""
+    """Returns the (name, seconds) of a file, fastest first; None if it is missing or, with a warning, damaged."""
     try:
         return _rows(cache_files.read(path), names)
     except OSError:
@@ -324,7 +330,11 @@ def _load(path: Path, names: Collection[str]) -> list[tuple[str, float]] | None:
 
 
 def _rows(content: Any, names: Collection[str]) -> list[tuple[str, float]]:
-    """(name, seconds), fastest first. ValueError, TypeError, OverflowError: anything else than `_save` writes."""
+    """Returns the (name, seconds) of a file's content, fastest first.
+
+    Raises:
+        ValueError, TypeError, OverflowError: the content is not as `_save` writes it, or has names not in `names`.
+    """
     rows = [(name, float(seconds)) for name, seconds in content]
     known = {name for name, _ in rows}
     times = [seconds for _, seconds in content]

@@ -1,4 +1,4 @@
-"""Refuses a program that would return, or read, elements that no step has written."""
+"""Refuses programs that return, or read, elements that no step has written."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PLACES = (Place.SCRATCH, Place.OUTPUT)
 
 
 def check(steps: Sequence[Use], outputs: Sequence[View]) -> None:
-    """Refuse steps that leave elements of an output, or of what a step reads, unwritten where that is known.
+    """Checks that all elements of each output, and of each view that a step reads, were written by earlier steps.
 
-    Where strides cannot tell whether views are the whole together, their elements are counted; steps that run under a
-    condition count as if they ran.
+    Where regions cannot tell whether the written views together cover a view, only their elements are counted, so an
+    unwritten element may go unnoticed. Steps with a condition count as if they ran.
 
     Raises:
-        Error: there are such elements.
+        Error: an element is not written.
     """
     written: dict[Buffer, dict[Axes, View]] = {}
 
@@ -48,7 +48,7 @@ def check(steps: Sequence[Use], outputs: Sequence[View]) -> None:
 
 
 def _written(views: dict[Axes, View], view: View, axes: Axes) -> bool:
-    """Whether the views have all elements of another one, or may have where regions do not tell."""
+    """Whether the views together hold all elements of `view`; where regions cannot tell, whether they have enough."""
     if any(is_dense(one) and one.size == one.buffer.elements for one in views.values()):
         return True
     wide = [(stride, n) for stride, n in zip(view.strides, view.shape, strict=True) if n > 1 and stride]
@@ -60,7 +60,7 @@ def _written(views: dict[Axes, View], view: View, axes: Axes) -> bool:
 
 
 def axes_of(view: View) -> Axes:
-    """The set of a view's elements, whatever the order and the number of its axes."""
+    """Returns a view's offset, strides and sizes, with axes sorted and merged: the order of axes does not matter."""
     axes: list[tuple[int, int]] = []
     for stride, size in sorted((s, n) for s, n in zip(view.strides, view.shape, strict=True) if n > 1 and s):
         if axes and stride == axes[-1][0] * axes[-1][1]:
