@@ -30,7 +30,7 @@ def never(problem: Problem, env: Env | None = None) -> bool:
 
 def without_post_ops(problem: Problem, env: Env) -> bool:
     """Whether no post-ops follow the convolution."""
-    return not problem.tail
+    return not problem.epilogue
 
 
 # eq=False: algorithms are compared and hashed by identity, so that they are cheap keys
@@ -126,7 +126,7 @@ class Algorithm:
 
     def finishes(self, problem: Problem, env: Env) -> bool:
         """Whether `build` adds the problem's bias, if there is any, and applies all of its post-ops."""
-        return (problem.bias is None or self.adds_bias(problem)) and (not problem.tail or self.fuses(problem, env))
+        return (problem.bias is None or self.adds_bias(problem)) and (not problem.epilogue or self.fuses(problem, env))
 
     def plain_dtype(self, problem: Problem, env: Env) -> str:
         """Returns the dtype of the result that separate steps for the bias and post-ops read.

@@ -14,7 +14,7 @@ from functools import partial
 from math import prod
 from operator import itemgetter
 
-from ..lowering import tail as post
+from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.problem import Problem
 from ..lowering.program import Buffer, View, dense_in, is_dense, order_of
@@ -171,7 +171,7 @@ def _described(problem: Problem) -> Hashable:
             repr(sorted(op.attrs.items())),
             tuple(o if isinstance(o, int) else _lies(o, spatial) for o in op.operands),
         )
-        for op in problem.tail
+        for op in problem.epilogue
     )
 
 
@@ -195,7 +195,9 @@ def _resized(problem: Problem, batch: int, sizes: Ints) -> Problem:
         src=_of_shape(problem.src, (batch, problem.src.shape[1], *sizes)),
         dst=_of_shape(problem.dst, (batch, problem.dst.shape[1], *dst)),
     )
-    return replace(twin, tail=post.map_views(problem.tail, partial(_operand, before=before, after=twin.result.shape)))
+    return replace(
+        twin, epilogue=post.map_views(problem.epilogue, partial(_operand, before=before, after=twin.result.shape))
+    )
 
 
 def _operand(view: View, before: Ints, after: Ints) -> View:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..lowering import tail as post
+from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, detours
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
@@ -24,7 +24,7 @@ def _backward_data(program: Program, problem: Problem, env: Env) -> None:
     def head(output: Operand) -> NativeOp:
         return NativeOp("Convolution", attrs, inputs, (output,))
 
-    program.native(post.fused(head, problem.tail, problem.src), "Convolution")
+    program.native(post.fused(head, problem.epilogue, problem.src), "Convolution")
 
 
 def _backward_weights(program: Program, problem: Problem, env: Env) -> None:

@@ -10,8 +10,8 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
+from ..lowering import epilogue as post
 from ..lowering import paddings
-from ..lowering import tail as post
 from ..lowering.cost import Counts, channels, conversions, detours, nbytes, packing, padded
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
@@ -56,7 +56,7 @@ def repeats_fused_ops(problem: Problem) -> bool:
     """
     g = problem.geometry
     depth = g.in_channels // g.groups * prod(g.kernel)
-    fused = problem.bias is not None or bool(problem.tail)
+    fused = problem.bias is not None or bool(problem.epilogue)
     return problem.direction == FORWARD and fused and g.rank > 1 and any(s > 1 for s in g.strides) and depth >= CHUNKED
 
 
@@ -74,18 +74,20 @@ def _finishes(problem: Problem) -> bool:
 def _forward(program: Program, problem: Problem, env: Env) -> None:
     """Appends ConvTranspose, and fills last rows of dst that the library cannot write with the bias."""
     ends, padding, surplus = paddings.forward(problem.geometry)
-    dst, tail = problem.dst, problem.tail
+    dst, epilogue = problem.dst, problem.epilogue
     if any(surplus):
-        whole = program.like(dst, dst.dtype) if tail else dst
+        whole = program.like(dst, dst.dtype) if epilogue else dst
         fill_untouched(program, whole, surplus, problem.bias)
         _deconvolve(program, problem, crop(whole, surplus), (), ends, padding)
-        if tail:
-            post.apply(program, whole, tail, dst)
+        if epilogue:
+            post.apply(program, whole, epilogue, dst)
         return
-    _deconvolve(program, problem, dst, tail, ends, padding)
+    _deconvolve(program, problem, dst, epilogue, ends, padding)
 
 
-def _deconvolve(program: Program, problem: Problem, dst: View, tail: post.Tail, ends: Ints, padding: Ints) -> None:
+def _deconvolve(
+    program: Program, problem: Problem, dst: View, epilogue: post.Epilogue, ends: Ints, padding: Ints
+) -> None:
     if dst.size == 0:
         return
     attrs = {**attributes(problem, ends), "output_padding": padding}
@@ -96,7 +98,7 @@ def _deconvolve(program: Program, problem: Problem, dst: View, tail: post.Tail, 
     def head(output: Operand) -> NativeOp:
         return NativeOp("ConvTranspose", attrs, tuple(inputs), (output,))
 
-    program.native(post.fused(head, tail, dst), "ConvTranspose")
+    program.native(post.fused(head, epilogue, dst), "ConvTranspose")
 
 
 def fill_untouched(program: Program, dst: View, surplus: Ints, bias: View | None) -> None:

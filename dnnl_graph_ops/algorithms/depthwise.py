@@ -26,7 +26,7 @@ def _applies(problem: Problem, env: Env) -> bool:
 
 def _fuses(problem: Problem, env: Env) -> bool:
     """Whether the kernels apply the post-ops themselves, which they do on f32 data only."""
-    return problem.dtype == problem.result.dtype == "f32" and chain.expresses(problem.tail, problem.result)
+    return problem.dtype == problem.result.dtype == "f32" and chain.expresses(problem.epilogue, problem.result)
 
 
 def _described(problem: Problem, src: View, dst: View) -> kernels.DepthwiseProblem:
@@ -63,13 +63,13 @@ def gather(program: Program, problem: Problem, source: View, target: View) -> No
         program.kernel(packing, [weights], [packed], "pack weights", recipe=recipe)
     else:
         packed = weights
-    after = fused(program, problem.tail, target)
+    after = fused(program, problem.epilogue, target)
     kernel = make(
         described, has_bias=bias is not None, bias_dtype=None if bias is None else dtypes.CODES[bias.dtype],
-        packed=packed is not weights, tail=after.tail,
+        packed=packed is not weights, tail=after.epilogue,
     )  # fmt: skip
     added = [] if bias is None else [bias]
-    label = labelled(f"own {kind} {'forward' if forward else 'backward data'}", problem.tail)
+    label = labelled(f"own {kind} {'forward' if forward else 'backward data'}", problem.epilogue)
     program.kernel(kernel, [source, packed, *added, *after.views], [target], label)
 
 

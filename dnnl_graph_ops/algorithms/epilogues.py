@@ -7,9 +7,9 @@ from math import prod
 
 from ..lowering import chain
 from ..lowering.env import Env
+from ..lowering.epilogue import Epilogue, native, views
 from ..lowering.problem import Problem, is_channels_last
 from ..lowering.program import Program, View
-from ..lowering.tail import Tail, native, views
 from .views import channels_last_strides
 
 
@@ -20,23 +20,23 @@ def expressed(problem: Problem, env: Env) -> bool:
     """
     result = problem.result
     laid = result if is_channels_last(result) else replace(result, strides=channels_last_strides(result))
-    return chain.expresses(problem.tail, laid)
+    return chain.expresses(problem.epilogue, laid)
 
 
-def fused(program: Program, tail: Tail, target: View) -> chain.Fused:
+def fused(program: Program, epilogue: Epilogue, target: View) -> chain.Fused:
     """Returns the post-ops as the kernel that writes `target` takes them; RuntimeError where `expressed` is False.
 
     Appends copies of the post-ops' operands where the kernel needs another layout than they have.
     """
-    epilogue = chain.program_of(program, tail, target)
-    if epilogue is None:
-        raise RuntimeError(f"no program for {', '.join(op.kind for op in tail)} on {target.shape}")
-    return epilogue
+    applied = chain.program_of(program, epilogue, target)
+    if applied is None:
+        raise RuntimeError(f"no program for {', '.join(op.kind for op in epilogue)} on {target.shape}")
+    return applied
 
 
-def labelled(label: str, tail: Tail) -> str:
+def labelled(label: str, epilogue: Epilogue) -> str:
     """Returns a step's label followed by the kinds of its post-ops, e.g. "own direct + ReLU"."""
-    return " + ".join((label, *(op.kind for op in tail)))
+    return " + ".join((label, *(op.kind for op in epilogue)))
 
 
 def by_library(problem: Problem, env: Env) -> bool:
@@ -45,9 +45,9 @@ def by_library(problem: Problem, env: Env) -> bool:
     Seen in oneDNN 3.2: channels-first convolutions fall back where two post-ops have an operand of dst's size, or where
     one has that is no Add.
     """
-    if not native(problem.tail, env):
+    if not native(problem.epilogue, env):
         return False
-    whole = [op.kind for op in problem.tail if any(_spans(o) for o in op.operands if isinstance(o, View))]
+    whole = [op.kind for op in problem.epilogue if any(_spans(o) for o in op.operands if isinstance(o, View))]
     return not env.engine.on_host or _all_channels_last(problem) or whole in ([], ["Add"])
 
 
@@ -56,7 +56,7 @@ def by_library_without_operands(problem: Problem, env: Env) -> bool:
 
     An algorithm needs this where its op sees dst with other axes, e.g. as a matrix (N * positions, OC).
     """
-    return native(problem.tail, env) and not views(problem.tail)
+    return native(problem.epilogue, env) and not views(problem.epilogue)
 
 
 def _spans(operand: View) -> bool:
@@ -65,5 +65,5 @@ def _spans(operand: View) -> bool:
 
 
 def _all_channels_last(problem: Problem) -> bool:
-    operands = (view for view in views(problem.tail) if _spans(view))
+    operands = (view for view in views(problem.epilogue) if _spans(view))
     return all(is_channels_last(view) for view in (problem.src, problem.dst, *operands))

@@ -34,7 +34,7 @@ def _applies(problem: Problem, env: Env) -> bool:
 
 def _fuses(problem: Problem, env: Env) -> bool:
     """Whether the kernel applies the post-ops itself."""
-    return chain.expresses(problem.tail, problem.result)
+    return chain.expresses(problem.epilogue, problem.result)
 
 
 def _backward_data(program: Program, problem: Problem, env: Env) -> None:
@@ -46,13 +46,13 @@ def _backward_data(program: Program, problem: Problem, env: Env) -> None:
     pack = kernels.stem_pack(layer, channels, codes[weights.dtype], weights.strides)
     recipe = ("stem", weights.dtype, weights.shape, weights.strides)
     program.kernel(pack, [weights], [packed], "pack weights", recipe=recipe)
-    after = fused(program, problem.tail, src)
+    after = fused(program, problem.epilogue, src)
     kernel = kernels.stem_product(
         layer, channels, codes[dst.dtype], dst.strides, codes[src.dtype], src.strides,
-        0 if bias is None else codes[bias.dtype], after.tail,
+        0 if bias is None else codes[bias.dtype], after.epilogue,
     )  # fmt: skip
     added = [] if bias is None else [program.in_a_row(bias)]
-    label = labelled("own stem backward data", problem.tail)
+    label = labelled("own stem backward data", problem.epilogue)
     program.kernel(kernel, [dst, packed, *added, *after.views], [src], label)
 
 

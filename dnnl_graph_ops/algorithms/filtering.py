@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import dtypes
 from .._core import kernels
-from ..lowering import tail as post
+from ..lowering import epilogue as post
 from ..lowering.cost import Counts, of_kernel
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
@@ -146,8 +146,8 @@ def _part(problem: Problem, axis: int, residue: int) -> Problem:
     lists: dict[str, Any] = {
         name: (*getattr(g, name)[:axis], value, *getattr(g, name)[axis + 1 :]) for name, value in changes.items()
     }
-    tail = post.map_views(problem.tail, operand)
-    return replace(problem, geometry=replace(g, **lists), tail=tail, **views)
+    epilogue = post.map_views(problem.epilogue, operand)
+    return replace(problem, geometry=replace(g, **lists), epilogue=epilogue, **views)
 
 
 def _strides(view: View) -> list[int]:
@@ -202,14 +202,14 @@ def multiply(
     read, written = ("src", "dst") if problem.direction == FORWARD else ("diff_dst", "diff_src")
     source = channels_last(program, problem.read[0], f"{read} to channels last")
     target = result_view(program, problem.result)
-    bias, after = problem.bias, fused(program, problem.tail, target)
+    bias, after = problem.bias, fused(program, problem.epilogue, target)
     kernel = make(
         description, _code(source), _strides(source), _code(target), _strides(target),
-        0 if bias is None else _code(bias), threads, after.tail,
+        0 if bias is None else _code(bias), threads, after.epilogue,
     )  # fmt: skip
     added = [] if bias is None else [bias]
     reads = [source, packed, *added, *after.views]
-    _run(program, kernel, reads, target, labelled(label, problem.tail), after.views)
+    _run(program, kernel, reads, target, labelled(label, problem.epilogue), after.views)
     if target is not problem.result:
         program.copy(target, problem.result, f"{written} from channels last")
 

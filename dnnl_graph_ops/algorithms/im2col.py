@@ -115,7 +115,7 @@ def _backward_data(program: Program, problem: Problem, multiply: Multiply) -> No
     columns = _gathered(program, problem, order)
     target, back = _diff_src(program, problem.src)
     dst = problem.src if back is None else back
-    multiply(program, Gemm(columns, weights.permute((1, 0)), target, problem.bias, problem.tail, dst))
+    multiply(program, Gemm(columns, weights.permute((1, 0)), target, problem.bias, problem.epilogue, dst))
     if back is not None:
         program.copy(back, problem.src, "diff_src from channels last")
 
@@ -198,13 +198,13 @@ def _forward(program: Program, problem: Problem, multiply: Multiply) -> None:
 def add_up(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
     """Appends col2im: dst = bias + the sums of `columns`, then the post-ops. `strides` are the columns' own."""
     bias, dst = problem.bias, problem.dst
-    after = fused(program, problem.tail, dst)
+    after = fused(program, problem.epilogue, dst)
     kernel = kernels.overlap_add(
         _layer(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), bias is not None,
-        None if bias is None else dtypes.CODES[bias.dtype], after.tail,
+        None if bias is None else dtypes.CODES[bias.dtype], after.epilogue,
     )  # fmt: skip
     added = [] if bias is None else [bias]
-    program.kernel(kernel, [columns, *added, *after.views], [dst], labelled("overlap-add", problem.tail))
+    program.kernel(kernel, [columns, *added, *after.views], [dst], labelled("overlap-add", problem.epilogue))
 
 
 def _forward_fuses(problem: Problem, env: Env) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from .._core import kernels
-from ..lowering import tail as post
+from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, detours, padded
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart

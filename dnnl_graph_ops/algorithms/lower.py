@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ..lowering import chain
-from ..lowering import tail as post
+from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.problem import RESULT, Problem
 from ..lowering.program import Program, View
@@ -84,16 +84,17 @@ def with_own_bias(problem: Problem) -> Problem:
 
     The problem is returned unchanged if it has a bias, or if another post-op reads the convolution's result too.
     """
-    first = problem.tail[0] if problem.tail else None
+    first = problem.epilogue[0] if problem.epilogue else None
     if problem.bias is not None or first is None or first.kind != "BiasAdd" or first.operands[0] != 0:
         return problem
-    if any(operand == 0 for op in problem.tail[1:] for operand in op.operands):
+    if any(operand == 0 for op in problem.epilogue[1:] for operand in op.operands):
         return problem
     rest = tuple(
-        replace(op, operands=tuple(o - 1 if isinstance(o, int) else o for o in op.operands)) for op in problem.tail[1:]
+        replace(op, operands=tuple(o - 1 if isinstance(o, int) else o for o in op.operands))
+        for op in problem.epilogue[1:]
     )
     bias = first.operands[1]
-    return problem.with_views(bias=bias if isinstance(bias, View) else None, tail=rest)
+    return problem.with_views(bias=bias if isinstance(bias, View) else None, epilogue=rest)
 
 
 def build(program: Program, problem: Problem, algorithm: Algorithm, env: Env) -> None:
@@ -129,22 +130,22 @@ def _build(program: Program, problem: Problem, algorithm: Algorithm, env: Env) -
 
 def _with_rest(program: Program, problem: Problem, algorithm: Algorithm, env: Env) -> None:
     """Appends the steps of the algorithm, then steps for the bias and post-ops that its `build` does not compute."""
-    bias, tail = problem.bias, problem.tail
+    bias, epilogue = problem.bias, problem.epilogue
     if algorithm.finishes(problem, env):
         algorithm.build(program, problem, env)
         return
     adds = bias is None or algorithm.adds_bias(problem)
     plain = program.like(problem.result, algorithm.plain_dtype(problem, env))
     algorithm.build(
-        program, problem.with_views(**{RESULT[problem.direction]: plain}, bias=bias if adds else None, tail=()), env
+        program, problem.with_views(**{RESULT[problem.direction]: plain}, bias=bias if adds else None, epilogue=()), env
     )
-    _apply(program, plain, tail if adds else post.with_bias(bias, tail), problem.result, env)
+    _apply(program, plain, epilogue if adds else post.with_bias(bias, epilogue), problem.result, env)
 
 
-def _apply(program: Program, source: View, tail: post.Tail, dst: View, env: Env) -> None:
+def _apply(program: Program, source: View, epilogue: post.Epilogue, dst: View, env: Env) -> None:
     """Appends the post-ops as separate steps from `source` to `dst`: own kernels where allowed, else the library's."""
-    if not (env.prefers_own and chain.apply(program, source, tail, dst, "post-ops")):
-        post.apply(program, source, tail, dst)
+    if not (env.prefers_own and chain.apply(program, source, epilogue, dst, "post-ops")):
+        post.apply(program, source, epilogue, dst)
 
 
 def _converted(program: Program, problem: Problem, compute: str) -> tuple[Problem, View]:
@@ -159,7 +160,7 @@ def _converted(program: Program, problem: Problem, compute: str) -> tuple[Proble
         for name in ("src", "weights", "dst")
     }
     bias = None if problem.bias is None else take(problem.bias)
-    return problem.with_views(**views, bias=bias, tail=post.map_views(problem.tail, take)), result
+    return problem.with_views(**views, bias=bias, epilogue=post.map_views(problem.epilogue, take)), result
 
 
 def _sums_nothing(problem: Problem) -> bool:
@@ -174,9 +175,9 @@ def _untouched(problem: Problem) -> bool:
 
 
 def _write_empty_sum(program: Program, problem: Problem, env: Env) -> None:
-    if not problem.tail:
+    if not problem.epilogue:
         fill_with_bias(program, problem.result, problem.bias)
         return
     empty = program.like(problem.result, problem.dtype)
     fill_with_bias(program, empty, problem.bias)
-    _apply(program, empty, problem.tail, problem.result, env)
+    _apply(program, empty, problem.epilogue, problem.result, env)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .. import dtypes
 from .._core import kernels
 from ..lowering import chain, cost
-from ..lowering import tail as post
+from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.problem import Problem
 from ..lowering.program import NativeOp, Program, View, order_of
@@ -25,7 +25,7 @@ def single(problem: Problem, env: Env) -> bool:
 
 
 class Gemm(NamedTuple):
-    """Describes result = a times b + bias, followed by the post-ops `tail`.
+    """Describes result = a times b + bias, followed by the post-ops `epilogue`.
 
     Factors and result are matrices, or have a first axis of images, with a matrix each. `bias` has an element for each
     column. `dst`: the result with the axes (N, C, spatial...), from which own kernels read how post-ops apply.
@@ -35,7 +35,7 @@ class Gemm(NamedTuple):
     b: View
     result: View
     bias: View | None = None
-    tail: post.Tail = ()
+    epilogue: post.Epilogue = ()
     dst: View | None = None
 
 
@@ -45,7 +45,7 @@ Multiply = Callable[[Program, Gemm], None]
 def by_library(program: Program, p: Gemm) -> None:
     """Appends the GEMM as a MatMul of the library, with the post-ops fused."""
     inputs = (p.a, p.b) if p.bias is None else (p.a, p.b, p.bias)
-    program.native(post.fused(lambda output: NativeOp("MatMul", {}, inputs, (output,)), p.tail, p.result), "MatMul")
+    program.native(post.fused(lambda output: NativeOp("MatMul", {}, inputs, (output,)), p.epilogue, p.result), "MatMul")
 
 
 def transposed(view: View) -> View:
@@ -64,17 +64,18 @@ def by_own_code(program: Program, p: Gemm) -> None:
     strides = p.result.strides if p.result.ndim == 3 else (0, *p.result.strides)
     added = [] if p.bias is None else [p.bias]
     after, described = chain.NOTHING, {}
-    if p.tail and p.dst is not None:
-        after = fused(program, p.tail, p.dst)
+    if p.epilogue and p.dst is not None:
+        after = fused(program, p.epilogue, p.dst)
         (n, channels, *sizes), (apart, _, *steps) = p.dst.shape, p.dst.strides
         described = {
-            "tail": after.tail, "tail_channels": channels, "tail_sizes": [n, *sizes], "tail_strides": [apart, *steps],
+            "tail": after.epilogue, "tail_channels": channels, "tail_sizes": [n, *sizes],
+            "tail_strides": [apart, *steps],
         }  # fmt: skip
     kernel = kernels.row_product(
         images, left.shape[1], right.shape[1], left.shape[2], *factors[0], *factors[1],
         dtypes.CODES[p.result.dtype], list(strides), 0 if p.bias is None else dtypes.CODES[p.bias.dtype], **described,
     )  # fmt: skip
-    label = labelled("own product of rows", p.tail)
+    label = labelled("own product of rows", p.epilogue)
     program.kernel(kernel, [p.a, p.b, *added, *after.views], [p.result], label)
 
 
@@ -141,7 +142,7 @@ def algorithm(
     op_adds_bias: bool = False,
     f32_only: bool = False,
     adds_bias: Callable[[Problem], bool] = always,
-    fuses: Callable[[Problem, Env, bool], bool] = lambda problem, env, own: not problem.tail,
+    fuses: Callable[[Problem, Env, bool], bool] = lambda problem, env, own: not problem.epilogue,
     own_pays: Condition = never,
 ) -> Algorithm:
     """Returns an algorithm around one GEMM: the library's if it has one of the dtype, else an own kernel of any dtype.

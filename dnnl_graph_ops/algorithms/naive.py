@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..lowering import chain
-from ..lowering import tail as post
+from ..lowering import epilogue as post
 from ..lowering.cost import Counts
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, Sizes
@@ -28,11 +28,11 @@ def _build(program: Program, problem: Problem, env: Env) -> None:
     operands = [program.converted(view, "f32") for view in problem.read]
     sums = program.like(problem.result, "f32")
     program.host(partial(_SUMS[problem.direction], problem.geometry), operands, [sums], f"{_NAME} (NumPy)")
-    tail = post.with_bias(problem.bias, problem.tail)
-    if not tail:
+    epilogue = post.with_bias(problem.bias, problem.epilogue)
+    if not epilogue:
         program.copy(sums, problem.result)
-    elif not chain.apply(program, sums, tail, problem.result, "post-ops"):
-        post.apply(program, sums, tail, problem.result)
+    elif not chain.apply(program, sums, epilogue, problem.result, "post-ops"):
+        post.apply(program, sums, epilogue, problem.result)
 
 
 def _taps(g: Sizes) -> Iterator[tuple[tuple[int, ...], Slices, Slices]]:

@@ -65,7 +65,7 @@ def _fuses(problem: Problem, env: Env, own: bool) -> bool:
 def _products(
     program: Program, problem: Problem, multiply: Multiply, dst: View, window: Sequence[tuple[int, int]]
 ) -> None:
-    g, tail = problem.geometry, problem.tail
+    g, epilogue = problem.geometry, problem.epilogue
     rank = g.rank
     weights = problem.weights
     for axis, (first, taps) in enumerate(window, 3):
@@ -82,11 +82,11 @@ def _products(
     bias = None if problem.bias is None else repeated_bias(program, problem.bias, prod(t for _, t in window))
     direct = _direct(dst, g.src, window)
     if direct is not None:
-        multiply(program, Gemm(left, right, direct, bias, tail, dst))
+        multiply(program, Gemm(left, right, direct, bias, epilogue, dst))
         return
     shape = (g.batch, *g.src, *(taps for _, taps in window), g.out_channels)
     result = program.scratch(shape, dst.dtype)
-    multiply(program, Gemm(left, right, dense(dense(result, rank + 1), rank + 1, 1), bias, tail))
+    multiply(program, Gemm(left, right, dense(dense(result, rank + 1), rank + 1, 1), bias, epilogue))
     _spread(program, result, dst, window)
 
 

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from .. import dtypes
-from ..lowering import tail as post
+from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, conversions, fresh, nbytes, packing, padded
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
@@ -195,13 +195,13 @@ def _scatter(program: Program, problem: Problem, box: Sequence[AxisBlock], sourc
 
 def _forward(program: Program, problem: Problem, folding: Folding) -> None:
     """Appends one Convolution for each box of dst."""
-    tail = problem.tail
+    epilogue = problem.epilogue
     label = "Convolution of folded columns" if folding.fold_last else "Convolution of a phase"
     for box in _boxes(problem, folding):
         whole = _box_view(problem.dst, box)
         window = _window(problem, box)
         if window is None:
-            _only_bias(program, problem, whole, tail)
+            _only_bias(program, problem, whole, epilogue)
             continue
         src, attrs = window
         inputs = [src, _gather(program, problem, box)]
@@ -215,19 +215,19 @@ def _forward(program: Program, problem: Problem, folding: Folding) -> None:
         def head(output: Any, attrs: dict[str, Any] = attrs, inputs: list[View] = inputs) -> NativeOp:
             return NativeOp("Convolution", attrs, tuple(inputs), (output,))
 
-        program.native(post.fused(head, tail, target), label)
+        program.native(post.fused(head, epilogue, target), label)
         if dense is not None:
             program.copy(dense, whole, "columns to their places")
 
 
-def _only_bias(program: Program, problem: Problem, part: View, tail: post.Tail) -> None:
+def _only_bias(program: Program, problem: Problem, part: View, epilogue: post.Epilogue) -> None:
     """Appends the bias and post-ops for a box of dst that no tap reaches."""
-    if not tail:
+    if not epilogue:
         fill_with_bias(program, part, problem.bias)
         return
     empty = program.like(part, part.dtype)
     fill_with_bias(program, empty, problem.bias)
-    post.apply(program, empty, tail, part)
+    post.apply(program, empty, epilogue, part)
 
 
 def _backward_weights(program: Program, problem: Problem, folding: Folding) -> None:

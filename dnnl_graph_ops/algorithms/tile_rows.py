@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from .. import dtypes
 from .._core import kernels
 from ..lowering import cost
-from ..lowering import tail as post
+from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.problem import Problem
 from ..lowering.program import Buffer, HostStep, KernelStep, Place, Program, Step, View, dense_in
@@ -101,14 +101,14 @@ class Layer:
         """Returns how many rows of padding before the source these rows of the target depend on."""
         return max(self.problem.geometry.pads_begin[0] - rows.start * self.problem.geometry.strides[0], 0)
 
-    def cut(self, rows: range, source: View, target: View, tail: post.Tail) -> Problem:
+    def cut(self, rows: range, source: View, target: View, epilogue: post.Epilogue) -> Problem:
         """Returns the problem that computes these rows of one image: from `source`, the rows `seen`, to `target`."""
         g, seen, begin = self.problem.geometry, self.seen(rows), self.padding(rows)
         end = self.inner(len(rows)) - begin - len(seen)
         first = {"src": len(rows), "dst": len(seen), "pads_begin": begin, "pads_end": end, "output_padding": 0}
         lists: dict[str, Any] = {name: (value, *getattr(g, name)[1:]) for name, value in first.items()}
         geometry = replace(g, batch=1, **lists)
-        return self.problem.with_views(geometry=geometry, src=target, dst=source, tail=tail)
+        return self.problem.with_views(geometry=geometry, src=target, dst=source, epilogue=epilogue)
 
 
 def layers(group: int, problem: Problem, decision: Decision) -> list[Layer]:
@@ -187,7 +187,7 @@ def _fits(first: Layer, after: Layer) -> bool:
     """
     between = first.target
     alone = between.buffer.place is Place.SCRATCH and between.buffer.elements == between.size
-    others = (*post.views(after.problem.tail), after.problem.weights, after.problem.bias)
+    others = (*post.views(after.problem.epilogue), after.problem.weights, after.problem.bias)
     read_once = all(view is None or view.buffer is not between.buffer for view in others)
     return alone and read_once and after.source == between and between.strides == _band_strides(between)
 
@@ -413,7 +413,7 @@ class _Bands:
         target = stand_in(layer.target, len(rows), _Operand(_TARGET), after)
         if not len(layer.seen(rows)):
             return None
-        part = layer.cut(rows, source, target, post.map_views(layer.problem.tail, beside))
+        part = layer.cut(rows, source, target, post.map_views(layer.problem.epilogue, beside))
         if not layer.algorithm.applies(part, self.env):
             return None
         inside = Program()
@@ -539,7 +539,9 @@ class _Bands:
     def _of_rows(self, groups: Sequence[int]) -> list[int]:
         """Returns the indices of the program's steps to replace: steps of these groups that depend on rows."""
         moving = {self.chain[0].source.buffer}
-        moving.update(view.buffer for layer in self.chain for view in post.views(layer.problem.tail) if view.ndim > 2)
+        moving.update(
+            view.buffer for layer in self.chain for view in post.views(layer.problem.epilogue) if view.ndim > 2
+        )
         found = []
         for at, step in enumerate(self.program.steps):
             if step.group not in groups:

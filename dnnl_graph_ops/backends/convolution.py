@@ -11,13 +11,13 @@ from ..graph import Node, Value
 from ..ir import is_empty
 from ..lowering import chain
 from ..lowering.env import Env
+from ..lowering.epilogue import KINDS
 from ..lowering.family import MEMBERS, literal_op, make_problem
 from ..lowering.native_attributes import ops_of
 from ..lowering.post_ops import post_ops
 from ..lowering.problem import BACKWARD_WEIGHTS, Problem
 from ..lowering.program import Edge, NativeOp, Operand, View
 from ..lowering.rewrites import Rewrite
-from ..lowering.tail import KINDS
 from .backend import Backend, Built, FusionGroup
 from .kinds import Kind, Target
 from .onednn import leaving_of, native_ops, runs
@@ -55,8 +55,8 @@ def _why_not(kind: Kind, target: Target) -> str | None:
 def _build(built: Built, group: FusionGroup) -> Decision:
     env, (head, *rest) = built.env, group.nodes
     inputs, output = [built.view(value) for value in head.inputs], built.view(group.result)
-    tail = post_ops(head, rest, built.view, env)
-    problem = make_problem(head.kind, head.attrs, inputs, output, tail, f"{head.kind} {head.name!r}")
+    epilogue = post_ops(head, rest, built.view, env)
+    problem = make_problem(head.kind, head.attrs, inputs, output, epilogue, f"{head.kind} {head.name!r}")
     literal = _literal_head(group.nodes, problem, inputs, output, env) if env.tune == "off" else None
     if literal is not None:
         _append_literal(built, literal, group.nodes)

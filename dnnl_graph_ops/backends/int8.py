@@ -23,12 +23,12 @@ from ..algorithms.views import channels_last, channels_last_strides, merged_weig
 from ..graph import Node, Value
 from ..lowering import chain, trust
 from ..lowering.env import Env
+from ..lowering.epilogue import Epilogue
 from ..lowering.family import MEMBERS, make_problem
 from ..lowering.post_ops import post_ops
 from ..lowering.problem import FORWARD, Problem
 from ..lowering.program import Buffer, Place, Program, View
 from ..lowering.rewrites import Rewrite
-from ..lowering.tail import Tail
 from ..lowering.trust import channels, integer_words
 from ..shapes import resolved
 from ..strides import dense_strides
@@ -84,7 +84,7 @@ class Quantized(NamedTuple):
     src: Node
     weights: Node
     head: Node
-    tail: tuple[Node, ...]
+    epilogue: tuple[Node, ...]
     quantize: Node | None
 
 
@@ -154,13 +154,13 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
         unmet = "the kernel takes the layer"
     elif kernels.integer_isa()[0] == _WORDS and _floats_are_faster(problem, waste, env):
         unmet = "integers are faster"
-    elif not chain.expresses(problem.tail, _as_floats(laid)):
+    elif not chain.expresses(problem.epilogue, _as_floats(laid)):
         unmet = "the kernel has the post-ops"
     FUSE_INT8.tell(q.head, unmet)
     return None if unmet else q
 
 
-def bounded(tail: Tail, quantize: Node) -> tuple[Tail, int, int]:
+def bounded(epilogue: Epilogue, quantize: Node) -> tuple[Epilogue, int, int]:
     """Replaces a ReLU or Clamp right before a Quantize by bounds of the integers.
 
     Returns the post-ops without it, and the lowest and highest integer; all post-ops and the bounds of the dtype where
@@ -173,14 +173,14 @@ def bounded(tail: Tail, quantize: Node) -> tuple[Tail, int, int]:
     def rounded(bound: float) -> int:
         return int(np.clip(np.rint(np.float32(bound) / scale) + zero, low, high))
 
-    if not tail or tail[-1].kind not in _BOUNDING:
+    if not epilogue or epilogue[-1].kind not in _BOUNDING:
         BOUND_INTEGERS.declined(quantize, "a ReLU or Clamp comes last")
-        return tail, low, high
+        return epilogue, low, high
     BOUND_INTEGERS.fired(quantize)
     # each post-op's result is read inside of the group, so the last post-op reads the one before it
-    op = tail[-1]
+    op = epilogue[-1]
     bounds = (0.0, np.inf) if op.kind == "ReLU" else (op.attrs["min"], op.attrs["max"])
-    return tail[:-1], rounded(bounds[0]), rounded(bounds[1])
+    return epilogue[:-1], rounded(bounds[0]), rounded(bounds[1])
 
 
 def set_for(best: str, depth: int) -> str:
@@ -192,9 +192,9 @@ def _problem(q: Quantized, view_of: ViewOf, env: Env) -> Problem:
     """Returns the head as a problem on the integers that its Dequantize ops read, with the post-ops and dst."""
     head = q.head
     inputs = [view_of(node.inputs[0]) for node in (q.src, q.weights)] + [view_of(value) for value in head.inputs[2:]]
-    last = q.quantize or (q.tail[-1] if q.tail else head)
-    tail = post_ops(head, q.tail, view_of, env)
-    return make_problem(head.kind, head.attrs, inputs, view_of(last.outputs[0]), tail, f"{head.kind} {head.name!r}")
+    last = q.quantize or (q.epilogue[-1] if q.epilogue else head)
+    epilogue = post_ops(head, q.epilogue, view_of, env)
+    return make_problem(head.kind, head.attrs, inputs, view_of(last.outputs[0]), epilogue, f"{head.kind} {head.name!r}")
 
 
 def _floats_are_faster(problem: Problem, waste: float, env: Env) -> bool:
@@ -204,7 +204,7 @@ def _floats_are_faster(problem: Problem, waste: float, env: Env) -> bool:
     """
     weights = replace(problem.weights, buffer=Buffer(Place.CONSTANT, "f32", problem.weights.buffer.elements))
     views = {"src": _as_floats(problem.src), "dst": _as_floats(problem.dst), "weights": weights}
-    ranking = ranked(replace(problem, **views, tail=()), env)  # type: ignore[arg-type]
+    ranking = ranked(replace(problem, **views, epilogue=()), env)  # type: ignore[arg-type]
     direct = dict(ranking).get(filtering.DIRECT[problem.direction])
     if direct is None:
         return False
@@ -353,17 +353,17 @@ def build(built: Built, group: FusionGroup) -> Decision:
     if late:
         reads += [program.constant(points), steps.sums(rows, strides, target)]
     to = q.quantize
-    tail, low, high = (problem.tail, -128, 255) if to is None else bounded(problem.tail, to)
-    after = fused(program, tail, _as_floats(target))
+    epilogue, low, high = (problem.epilogue, -128, 255) if to is None else bounded(problem.epilogue, to)
+    after = fused(program, epilogue, _as_floats(target))
     kernel = kernels.integer_product(
         steps.description, problem.direction, strides, dtypes.CODES[target.dtype],
         [target.strides[0], *target.strides[2:]], *steps.read(),
         1.0 if to is None else to.attrs["scales"][0], 0 if to is None else _point(to), low, high, late,
-        0 if problem.bias is None else dtypes.CODES["f32"], target.shape[1], env.threads, after.tail, steps.isa,
+        0 if problem.bias is None else dtypes.CODES["f32"], target.shape[1], env.threads, after.epilogue, steps.isa,
     )  # fmt: skip
     best = kernels.integer_isa()[0]
     by = "" if steps.isa == best else f" by {steps.isa}"
-    label = labelled(f"own integer {problem.direction}{by}", problem.tail)
+    label = labelled(f"own integer {problem.direction}{by}", problem.epilogue)
     steps.run(kernel, [*reads, *after.views], target, label)
     if target is not result:
         program.copy(target, result, "dst from channels last")
@@ -397,13 +397,13 @@ def _longest(makers: list[int], head: int, joining: set[int], search: Search) ->
 
     Tried are the group with post-ops and a Quantize, without the Quantize, and without both.
     """
-    _, *tail = behind(head, joining, search)
-    last = search.nodes[tail[-1] if tail else head].outputs[0]
+    _, *epilogue = behind(head, joining, search)
+    last = search.nodes[epilogue[-1] if epilogue else head].outputs[0]
     after = search.of(last)
     rounding = list(after) if len(after) == 1 and search.nodes[after[0]].kind == "Quantize" else []
     if search.leaves(last):
         rounding = []
-    for more in ([*tail, *rounding], tail, []):
+    for more in ([*epilogue, *rounding], epilogue, []):
         members = [search.nodes[number] for number in (*makers, head, *more)]
         parts = match(members, search.env)
         if parts is not None:

@@ -9,13 +9,13 @@ from typing import Any
 
 from ..algorithms.lower import Decision, lower
 from ..graph import Node, Value
-from ..lowering import tail as post
+from ..lowering import epilogue as post
 from ..lowering.env import Env
+from ..lowering.epilogue import Epilogue, EpilogueOp
 from ..lowering.family import make_problem
 from ..lowering.post_ops import post_ops
 from ..lowering.problem import Problem
 from ..lowering.program import View
-from ..lowering.tail import Tail, TailOp
 from ..schema import kinds
 from .backend import Backend, Built, FusionGroup
 
@@ -54,16 +54,16 @@ def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View
     dst = view_of((rest[-1] if rest else head).outputs[0])
     if head.attrs.get("transpose_b"):
         weights = weights.permute((1, 0))
-    tail = post_ops(head, rest, view_of, env)
+    epilogue = post_ops(head, rest, view_of, env)
     bias = view_of(head.inputs[2]) if len(head.inputs) > 2 else None
     if bias is None:
-        bias, tail = _own_bias(tail, dst.shape[-1])
-    in_rows = _rows(src, dst, tail)
+        bias, epilogue = _own_bias(epilogue, dst.shape[-1])
+    in_rows = _rows(src, dst, epilogue)
     if in_rows is not None:
-        src, dst, tail = in_rows
+        src, dst, epilogue = in_rows
     elif src.ndim == 2:
         src, dst = src.insert(0), dst.insert(0)
-        tail = post.map_views(tail, _as_image)
+        epilogue = post.map_views(epilogue, _as_image)
     taps = (1,) * (src.ndim - 2)
     weights = replace(weights, shape=(*taps, *weights.shape), strides=(*taps, *weights.strides))
     inputs = [src, weights] if bias is None else [src, weights, bias]
@@ -71,38 +71,40 @@ def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View
     attrs: dict[str, Any] = {
         **_PLAIN, "strides": taps, "dilations": taps, "pads_begin": zeros, "pads_end": zeros,
     }  # fmt: skip
-    return make_problem("Convolution", attrs, inputs, dst, tail, f"{head.kind} {head.name!r}")
+    return make_problem("Convolution", attrs, inputs, dst, epilogue, f"{head.kind} {head.name!r}")
 
 
-def _own_bias(tail: Tail, channels: int) -> tuple[View | None, Tail]:
+def _own_bias(epilogue: Epilogue, channels: int) -> tuple[View | None, Epilogue]:
     """Splits a bias off the post-ops: returns the constant vector that the first post-op adds, and the other post-ops.
 
     Returns None and all post-ops where the first adds no such vector, or where another post-op reads the product.
     """
-    first = tail[0] if tail else None
-    if first is None or first.kind not in _ADDING or any(0 in op.operands for op in tail[1:]):
-        return None, tail
+    first = epilogue[0] if epilogue else None
+    if first is None or first.kind not in _ADDING or any(0 in op.operands for op in epilogue[1:]):
+        return None, epilogue
     added = [operand for operand in first.operands if isinstance(operand, View)]
     if len(added) != 1 or added[0].size != channels or max(added[0].shape) != channels:
-        return None, tail
+        return None, epilogue
     (vector,) = added
     axis = vector.shape.index(channels)
     if not vector.is_constant or axis != min(vector.ndim - 1, 1):
-        return None, tail
+        return None, epilogue
     flat = replace(vector, shape=(channels,), strides=(vector.strides[axis],))
-    moved = (replace(op, operands=tuple(o - 1 if isinstance(o, int) else o for o in op.operands)) for op in tail[1:])
+    moved = (
+        replace(op, operands=tuple(o - 1 if isinstance(o, int) else o for o in op.operands)) for op in epilogue[1:]
+    )
     return flat, tuple(moved)
 
 
-def _rows(src: View, dst: View, tail: Tail) -> tuple[View, View, Tail] | None:
+def _rows(src: View, dst: View, epilogue: Epilogue) -> tuple[View, View, Epilogue] | None:
     """Returns src and dst as (1, rows, channels), and post-ops with operands as (1, channels, rows).
 
     Returns None where the strides of one of them do not allow that.
     """
     rows = prod(dst.shape[:-1])
     seen = [view.reshaped((1, rows, view.shape[-1])) for view in (src, dst)]
-    moved: list[TailOp] = []
-    for op in tail:
+    moved: list[EpilogueOp] = []
+    for op in epilogue:
         operands = tuple(_row_operand(o, dst) if isinstance(o, View) else o for o in op.operands)
         if any(operand is None for operand in operands):
             return None

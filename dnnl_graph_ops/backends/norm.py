@@ -10,16 +10,16 @@ from .._core import kernels
 from ..algorithms.lower import Decision
 from ..graph import Node
 from ..lowering import chain
-from ..lowering import tail as post
+from ..lowering import epilogue as post
 from ..lowering.env import Env
+from ..lowering.epilogue import Epilogue
 from ..lowering.post_ops import post_ops
 from ..lowering.problem import data_view
 from ..lowering.program import Program, View, order_of
-from ..lowering.tail import Tail
 from .backend import Backend, Built, FusionGroup
 
 # Appends the steps of a norm and its post-ops, from the views of the node's inputs to the view of the last result.
-Builder = Callable[[Program, Node, Sequence[View], View, Tail], None]
+Builder = Callable[[Program, Node, Sequence[View], View, Epilogue], None]
 
 
 def leads(node: Node) -> bool:
@@ -44,23 +44,25 @@ def _over_last(node: Node) -> bool:
     return node.attrs["begin_norm_axis"] % src.ndim == src.ndim - 1 and whole and all(size == 1 for size in sizes)
 
 
-def build(program: Program, node: Node, inputs: Sequence[View], outputs: Sequence[View], tail: Tail = ()) -> None:
-    """Appends the steps of a norm or softmax and of the post-ops in `tail`."""
-    OWN_NORMS[node.kind](program, node, inputs, outputs[0], tail)
+def build(
+    program: Program, node: Node, inputs: Sequence[View], outputs: Sequence[View], epilogue: Epilogue = ()
+) -> None:
+    """Appends the steps of a norm or softmax and of the post-ops in `epilogue`."""
+    OWN_NORMS[node.kind](program, node, inputs, outputs[0], epilogue)
 
 
-def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, tail: Tail) -> None:
+def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, epilogue: Epilogue) -> None:
     src, dst = (data_view(view, node.attrs["data_format"]) for view in (inputs[0], dst))
     fused = chain.NOTHING
-    if tail:
-        program_of_tail = chain.program_of(program, tail, dst) if _last(src, dst) else None
+    if epilogue:
+        program_of_tail = chain.program_of(program, epilogue, dst) if _last(src, dst) else None
         if program_of_tail is None:
             plain = program.like(dst, "f32")
             if not _alike(plain, plain):
                 plain = _channels_last(program, dst, "f32")
             _normalise(program, node, src, inputs[1:], plain, fused)
-            if not chain.apply(program, plain, tail, dst, f"behind {node.kind}"):
-                post.apply(program, plain, tail, dst)
+            if not chain.apply(program, plain, epilogue, dst, f"behind {node.kind}"):
+                post.apply(program, plain, epilogue, dst)
             return
         fused = program_of_tail
     if _alike(src, dst):
@@ -92,7 +94,7 @@ def _normalise(program: Program, node: Node, src: View, affine: Sequence[View], 
         dst.strides,
         node.attrs["epsilon"],
         bool(affine),
-        fused.tail,
+        fused.epilogue,
     )
     program.kernel(kernel, [src, *affine, *fused.views], [dst], node.kind)
 
@@ -115,7 +117,7 @@ def _alike(src: View, dst: View) -> bool:
     return fastest is None or src.strides[fastest] == dst.strides[fastest] == 1
 
 
-def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, tail: Tail) -> None:
+def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, epilogue: Epilogue) -> None:
     src, axis = inputs[0], node.attrs["axis"] % dst.ndim
     result = dst if _neighbours(dst, dst) else program.scratch(dst.shape, dst.dtype)
     if not _neighbours(src, result):
@@ -131,7 +133,7 @@ def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, ta
         program.copy(result, dst, f"dst of {node.kind}")
 
 
-def _rms_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, tail: Tail) -> None:
+def _rms_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, epilogue: Epilogue) -> None:
     src, *gamma = inputs
     width = dst.shape[-1]
     read, written = _as_rows(src), _as_rows(dst)
@@ -178,8 +180,8 @@ def _match(nodes: Sequence[Node], env: Env) -> object:
 def _build(built: Built, group: FusionGroup) -> Decision:
     head, *rest = group.nodes
     inputs, output = [built.view(value) for value in head.inputs], built.view(group.result)
-    tail = post_ops(head, rest, built.view, built.env) if rest else ()
-    build(built.program, head, inputs, [output], tail)
+    epilogue = post_ops(head, rest, built.view, built.env) if rest else ()
+    build(built.program, head, inputs, [output], epilogue)
     return Decision("own kernel", output.dtype)
 
 

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 
 from ..graph import Node
+from ..lowering.epilogue import KINDS
 from ..lowering.post_ops import format_of
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
-from ..lowering.tail import KINDS
 from .backend import BACKENDS, Search
 
 # ops that may be tried past the end of a group, until one result again is all that is read outside of the group

@@ -21,7 +21,7 @@ from ..algorithms.choice import measured_as
 from ..algorithms.table import Ranked
 from ..dtypes import itemsize
 from ..errors import Error
-from ..lowering import tail as post
+from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.problem import Problem
 from ..lowering.program import Buffer, NativeStep, Operand, Place, Program, View, data_of
@@ -233,7 +233,7 @@ def apart(problem: Problem, take: Callable[[View], View]) -> Problem:
     return problem.with_views(
         **{name: _output(view) if view is result else take(view) for name, view in views.items()},
         bias=None if problem.bias is None else take(problem.bias),
-        tail=post.map_views(problem.tail, take),
+        epilogue=post.map_views(problem.epilogue, take),
     )
 
 
@@ -272,7 +272,7 @@ def _path(problem: Problem, env: Env, found: Ranked) -> Path:
                     sorted(map(repr, op.attrs.items())),
                     [o if isinstance(o, int) else (o.shape, o.strides) for o in op.operands],
                 )
-                for op in problem.tail
+                for op in problem.epilogue
             ],
             "candidates": sorted(algorithm.name for algorithm, _ in found),
         },

@@ -16,9 +16,9 @@ from ..graph import Node, Value
 from ..schema import kinds
 from ..strides import extent
 from .env import Env
+from .epilogue import Epilogue
 from .program import Buffer, CopyItem, Place, Program, View
 from .rewrites import Rewrite
-from .tail import Tail
 
 FLOATS = frozenset({"f32", "bf16", "f16"})
 INTEGERS = frozenset({"s8", "u8"})
@@ -214,26 +214,26 @@ def _multiplies(call: _Call, operands: tuple[int, int]) -> bool:
 class Fused:
     """The post-ops of a kernel, and the views that the kernel reads as operands of the post-ops."""
 
-    tail: Any
+    epilogue: Any
     views: tuple[View, ...] = ()
 
 
 NOTHING = Fused(kernels.Tail())
 
 
-def program_of(program: Program, tail: Tail, dst: View) -> Fused | None:
+def program_of(program: Program, epilogue: Epilogue, dst: View) -> Fused | None:
     """Returns post-ops for a kernel that writes `dst` (N, C, spatial...), or None if own kernels cannot compute them.
 
     Appends copies of operands whose layout does not follow that of `dst` to `program`. With None nothing is appended;
     `expresses` gives the same answer and never appends anything.
     """
-    if not tail:
+    if not epilogue:
         return NOTHING
-    expressed = _expressed(tail, dst)
+    expressed = _expressed(epilogue, dst)
     if expressed is None:
         return None
     views, code = expressed
-    code.tell(tail[-1].name)
+    code.tell(epilogue[-1].name)
     described, taken = [], []
     for view in views:
         spread, laid = _laid(program, view, dst)
@@ -242,27 +242,27 @@ def program_of(program: Program, tail: Tail, dst: View) -> Fused | None:
     return Fused(kernels.Tail(code.steps, described), tuple(taken))
 
 
-def expresses(tail: Tail, dst: View) -> bool:
+def expresses(epilogue: Epilogue, dst: View) -> bool:
     """Whether own kernels that write a view like `dst` (N, C, spatial...) can apply the post-ops to their results."""
-    return _expressed(tail, dst) is not None
+    return _expressed(epilogue, dst) is not None
 
 
-def _expressed(tail: Tail, dst: View) -> tuple[list[View], _Code] | None:
+def _expressed(epilogue: Epilogue, dst: View) -> tuple[list[View], _Code] | None:
     """Returns the views that post-ops read besides the result, and the kernel's steps; None if no kernel has them."""
-    if any(op.kind not in OPS for op in tail) or not dst.size or dst.dtype not in FLOATS:
+    if any(op.kind not in OPS for op in epilogue) or not dst.size or dst.dtype not in FLOATS:
         return None
-    views, calls = _calls(tail)
+    views, calls = _calls(epilogue)
     if len(views) > MOST_OPERANDS or not all(view.dtype in FLOATS and _spread(view, dst) is not None for view in views):
         return None
     code = _code(tuple(calls), head=True)
     return None if code is None else (views, code)
 
 
-def _calls(tail: Tail) -> tuple[list[View], list[_Call]]:
-    views = list(dict.fromkeys(o for op in tail for o in op.operands if isinstance(o, View)))
+def _calls(epilogue: Epilogue) -> tuple[list[View], list[_Call]]:
+    views = list(dict.fromkeys(o for op in epilogue for o in op.operands if isinstance(o, View)))
     calls = [
         _Call(OPS[op.kind](op.attrs), tuple(o if isinstance(o, int) else -1 - views.index(o) for o in op.operands))
-        for op in tail
+        for op in epilogue
     ]
     return views, calls
 
@@ -357,15 +357,15 @@ def _steps_of(view: View) -> list[int]:
 # ---- element-wise steps ---------------------------------------------------------------------------------------
 
 
-def apply(program: Program, source: View, tail: Tail, dst: View, label: str) -> bool:
+def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: str) -> bool:
     """Appends post-ops on `source` as one step of own code that writes `dst`; returns False if it cannot.
 
     The step reads `source` in its dtype and strides. It cannot where an op is missing or registers are too few; nothing
     is appended then.
     """
-    if any(op.kind not in OPS for op in tail):
+    if any(op.kind not in OPS for op in epilogue):
         return False
-    views, calls = _calls(tail)
+    views, calls = _calls(epilogue)
     operands = [source, *(over(view, dst.shape, 1) for view in views)]
     # the source, which is number 0 in `calls`, becomes -1, the first tensor that the step reads
     moved = [_Call(call.op, tuple(-1 if o == 0 else o - 1 if o < 0 else o for o in call.operands)) for call in calls]

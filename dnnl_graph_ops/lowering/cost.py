@@ -65,7 +65,7 @@ def functions(problem: Problem, env: Env, by: int) -> float:
 
     `by`: who computes them: BY_OWN_CODE, BY_CONVOLUTIONS or BY_PRODUCTS, the library's convolutions or its MatMul.
     """
-    each = sum(OPS[op.kind].nanoseconds[by] for op in problem.tail if OPS[op.kind].nanoseconds)
+    each = sum(OPS[op.kind].nanoseconds[by] for op in problem.epilogue if OPS[op.kind].nanoseconds)
     return each * 1e-9 * problem.result.size * 8 / env.lanes / env.threads
 
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from ..shapes import Attributes, resolved
 from . import paddings
+from .epilogue import Epilogue
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, RESULT, Problem, Sizes, data_view, weights_view
 from .program import NativeOp, View
-from .tail import Tail
 
 
 class Member(NamedTuple):
@@ -45,7 +45,7 @@ def make_problem(
     attrs: Mapping[str, Any],
     inputs: Sequence[View],
     output: View,
-    tail: Tail = (),
+    epilogue: Epilogue = (),
     where: str = "",
 ) -> Problem:
     """Returns the problem that a node computes; `inputs` and `output` are views in the node's shapes and formats."""
@@ -59,7 +59,7 @@ def make_problem(
         weights_view(tensors["weights"], record, member.exchanged),
         data_view(tensors["dst"], fmt),
         tensors.get("bias"),
-        tail,
+        epilogue,
     )
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from ..graph import Node, Value
 from . import chain
 from .env import Env
+from .epilogue import Epilogue, EpilogueOp
 from .native_attributes import native_attributes
 from .problem import data_view
 from .program import View
-from .tail import Tail, TailOp
 
 
-def post_ops(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View], env: Env) -> Tail:
+def post_ops(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View], env: Env) -> Epilogue:
     """Returns the nodes `rest`, which follow `head` in a fused group, as post-ops.
 
     `view_of` gives the view of an operand from outside of the group. Operands get the rank of the head's result and the
@@ -35,7 +35,7 @@ def post_ops(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View],
         attrs = native_attributes(node, env)
         if "data_format" in attrs:
             attrs["data_format"] = "NCX"
-        ops.append(TailOp(node.kind, attrs, tuple(operands), node.name))
+        ops.append(EpilogueOp(node.kind, attrs, tuple(operands), node.name))
         results[node.outputs[0]] = position
     return tuple(ops)
 

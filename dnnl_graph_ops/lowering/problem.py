@@ -7,8 +7,8 @@ from typing import Any
 
 from ..shapes.attributes import Attributes, Geometry
 from ..shapes.weights import channel_axes
+from .epilogue import Epilogue
 from .program import View
-from .tail import Tail
 
 FORWARD = "forward"
 BACKWARD_DATA = "backward_data"
@@ -61,7 +61,7 @@ class Problem:
     dst: View
     bias: View | None = None
     # post-ops on the result
-    tail: Tail = ()
+    epilogue: Epilogue = ()
 
     @property
     def dtype(self) -> str:

@@ -17,10 +17,10 @@ from dnnl_graph_ops.algorithms import lower, narrow, table
 from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering.env import Env
+from dnnl_graph_ops.lowering.epilogue import EpilogueOp
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
 from dnnl_graph_ops.lowering.problem import Problem
 from dnnl_graph_ops.lowering.program import Buffer, Place, Program, View
-from dnnl_graph_ops.lowering.tail import TailOp
 from dnnl_graph_ops.strides import dense_strides
 
 KINDS = ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
@@ -114,12 +114,14 @@ def adorned(
         described, want = described.with_views(bias=spread), want + along(bias)
     choice = rng.integers(0, 4)
     if choice in (1, 3):
-        described = described.with_views(tail=(TailOp("ReLU", {}, (0,)),))
+        described = described.with_views(epilogue=(EpilogueOp("ReLU", {}, (0,)),))
         want = np.maximum(want, 0)
     if choice in (2, 3):
         scale = rng.integers(-3, 4, channels).astype(np.float32)
         operand = constant(scale.reshape(1, channels, *(1,) * (want.ndim - 2)))
-        described = described.with_views(tail=(*described.tail, TailOp("Multiply", {}, (len(described.tail), operand))))
+        described = described.with_views(
+            epilogue=(*described.epilogue, EpilogueOp("Multiply", {}, (len(described.epilogue), operand)))
+        )
         want = want * along(scale)
     return described, want
 
@@ -180,7 +182,7 @@ def forward_forms_give(
     want: np.ndarray[Any, Any],
     attrs: dict[str, Any],
     arrays: list[np.ndarray[Any, Any]],
-    tail: tuple[TailOp, ...] = (),
+    epilogue: tuple[EpilogueOp, ...] = (),
     order: tuple[int, ...] | None = None,
 ) -> set[str]:
     """Every forward form that applies gives `want`, its axes in memory as `order` says; the names of those."""
@@ -192,7 +194,7 @@ def forward_forms_give(
         program = Program()
         views = [external(Place.INPUT, array, i) for i, array in enumerate(arrays)]
         output = external(Place.OUTPUT, result, 0).permute(np.argsort(axes).tolist())
-        described = make_problem("ConvTranspose", attrs, views, output, tail)
+        described = make_problem("ConvTranspose", attrs, views, output, epilogue)
         if form.direction != MEMBERS["ConvTranspose"].direction or not form.applies(described, env):
             continue
         lower.build(program, described, form, env)
@@ -217,7 +219,7 @@ def test_a_bias_on_a_deep_sum_is_added_once(stride: int) -> None:
     bias = rng.integers(-3, 4, 16).astype(np.float32)
     plain = truth.forward(x, w, **attrs)
     want = np.maximum(plain + bias, 0)
-    assert forward_forms_give(want, attrs, [x, w, bias], (TailOp("ReLU", {}, (0,)),))
+    assert forward_forms_give(want, attrs, [x, w, bias], (EpilogueOp("ReLU", {}, (0,)),))
 
 
 def test_one_tap_from_channels_first_to_channels_last() -> None:

@@ -10,8 +10,8 @@ from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.lowering import cost, nearest
 from dnnl_graph_ops.lowering.env import Env
+from dnnl_graph_ops.lowering.epilogue import EpilogueOp
 from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
-from dnnl_graph_ops.lowering.tail import TailOp
 
 pytestmark = pytest.mark.choice
 
@@ -50,7 +50,7 @@ def test_recorded_layers_correct_all_but_functions(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(nearest, "factors", lambda problem, env: {"convolution": 0.25})
     form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == ("convolution", BACKWARD_DATA))
     layer = described(Problem("3x3", 1, 32, 32, (24, 24), (3, 3), (1, 1), (1, 1), (1, 1)), BACKWARD_DATA, "NXC", True)
-    behind = layer.with_views(tail=(TailOp("Sigmoid", {}, (0,)),))
+    behind = layer.with_views(epilogue=(EpilogueOp("Sigmoid", {}, (0,)),))
     alone, both = (table.estimates(problem, env)(form) for problem in (layer, behind))
     assert alone == pytest.approx(0.25 * form.seconds(layer, env))
     assert both - alone == pytest.approx(cost.functions(behind, env, cost.BY_CONVOLUTIONS))

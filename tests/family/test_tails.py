@@ -18,9 +18,9 @@ from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.algorithms import lower, table
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering.env import Env
+from dnnl_graph_ops.lowering.epilogue import EpilogueOp, map_views
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
 from dnnl_graph_ops.lowering.program import Place, Program, View
-from dnnl_graph_ops.lowering.tail import TailOp, map_views
 
 Array = np.ndarray[Any, Any]
 CASES = (35, 70, 700)
@@ -129,36 +129,36 @@ def operand_of(rng: np.random.Generator, shape: tuple[int, ...], values: list[fl
 
 def draw_tail(
     rng: np.random.Generator, kinds: tuple[str, ...], want: Array, shape: tuple[int, ...], laid: View
-) -> tuple[tuple[TailOp, ...], Array]:
+) -> tuple[tuple[EpilogueOp, ...], Array]:
     """Up to five post-ops, and what they make of `want` (NXC)."""
-    tail: list[TailOp] = []
+    epilogue: list[EpilogueOp] = []
     results = [want]
     for _ in range(int(rng.integers(1, 6))):
         kind = str(rng.choice(kinds))
         number = len(results) - 1
-        made = [TailOp(kind, ATTRS.get(kind, {}), (number,))]
+        made = [EpilogueOp(kind, ATTRS.get(kind, {}), (number,))]
         value = results[-1]
         if kind == "Swish":
             gate = UNARY["Sigmoid"](value)
-            made = [TailOp("Sigmoid", {}, (number,)), TailOp("Multiply", {}, (number, number + 1))]
+            made = [EpilogueOp("Sigmoid", {}, (number,)), EpilogueOp("Multiply", {}, (number, number + 1))]
             new = [gate, value * gate]
         elif kind == "PReLU":
             slopes = rng.choice([0.5, 2.0, -1.0], shape[1]).astype(np.float32)
-            made = [TailOp(kind, ATTRS[kind], (number, Program().constant(slopes)))]
+            made = [EpilogueOp(kind, ATTRS[kind], (number, Program().constant(slopes)))]
             new = [np.where(value > 0, value, value * slopes)]
         elif kind in BINARY:
             values = [1.0, 2.0, 4.0] if kind == "Divide" else [-2.0, -1.0, 0.0, 1.0, 2.0]
             view, data = operand_of(rng, shape, values, laid)
             exchanged = kind != "Divide" and rng.random() < 0.3
-            made = [TailOp(kind, {}, (view, number) if exchanged else (number, view))]
+            made = [EpilogueOp(kind, {}, (view, number) if exchanged else (number, view))]
             new = [BINARY[kind](*((data, value) if exchanged else (value, data)))]
         else:
             new = [UNARY[kind](value, **ATTRS.get(kind, {}))]
         if np.abs(new[-1]).max(initial=0) > LARGEST:
             continue
-        tail += made
+        epilogue += made
         results += new
-    return tuple(tail), results[-1]
+    return tuple(epilogue), results[-1]
 
 
 def unused(constant: View) -> View:
@@ -195,16 +195,16 @@ def check(
 
     last = len(spatial) + 1
     laid = described()[1].permute((0, last, *range(1, last)))
-    tail, want = draw_tail(rng, kinds, sums, (n, c, *spatial), laid)
+    epilogue, want = draw_tail(rng, kinds, sums, (n, c, *spatial), laid)
     operands = [x.astype(item), w.astype(item)]
     fused = set()
-    print(dtype, layer, [op.kind for op in tail], "bias" if bias is not None else "")
+    print(dtype, layer, [op.kind for op in epilogue], "bias" if bias is not None else "")
     for form in table.ALGORITHMS:
         if form.direction != MEMBERS[layer.kind].direction:
             continue
         inputs = [external(Place.INPUT, array, i) for i, array in enumerate(operands)]
         output, dst = described()
-        problem = make_problem(layer.kind, layer.attrs, inputs, dst, map_views(tail, unused))
+        problem = make_problem(layer.kind, layer.attrs, inputs, dst, map_views(epilogue, unused))
         if bias is not None:
             problem = problem.with_views(bias=Program().constant(bias))
         if not form.applies(problem, env) or (dtype != "f32" and not form.converts(problem, env)):
@@ -220,7 +220,7 @@ def check(
         if layer.extra > 0:
             beside = np.delete(wide(whole), np.s_[first : first + c], -1)
             assert np.isnan(beside).all(), f"{form.name} wrote beside its channels"
-        if tail and form.fuses(problem, env):
+        if epilogue and form.fuses(problem, env):
             fused.add(form.name)
     return fused
 

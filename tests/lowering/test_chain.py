@@ -16,8 +16,8 @@ from dnnl_graph_ops import _core, ops
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering import chain
 from dnnl_graph_ops.lowering.env import Env
+from dnnl_graph_ops.lowering.epilogue import EpilogueOp, with_bias
 from dnnl_graph_ops.lowering.program import Buffer, KernelStep, Place, Program, View
-from dnnl_graph_ops.lowering.tail import TailOp, with_bias
 from dnnl_graph_ops.strides import extent
 
 Array = np.ndarray[Any, Any]
@@ -122,8 +122,8 @@ def test_a_result_takes_the_place_of_an_operand() -> None:
     given, out = (np.arange(1024, dtype=np.float32).reshape(1, 1024), np.full((1, 1024), np.nan, np.float32))
     source, target = external(Place.INPUT, given, 0), external(Place.OUTPUT, out, 0)
     program.copy(source, x)
-    tail = (TailOp("Square", {}, (0,)), TailOp("Subtract", {}, (1, 0)))
-    assert chain.apply(program, x, tail, y, "square less itself")
+    epilogue = (EpilogueOp("Square", {}, (0,)), EpilogueOp("Subtract", {}, (1, 0)))
+    assert chain.apply(program, x, epilogue, y, "square less itself")
     program.copy(y, target)
     engine = dgo.engine("cpu")
     plan = assemble(program, [source], [target], engine)
@@ -171,7 +171,7 @@ def test_programs_of_post_ops(seed: int) -> None:
     head = integers(rng, shape)
     arrays = [head]
     given = [external(Place.INPUT, head, 0)]
-    results, tail = [head.astype(np.float64)], []
+    results, epilogue = [head.astype(np.float64)], []
     for number in range(int(rng.integers(1, 5))):
         kind = str(rng.choice(list(BINARY)))
         left = int(rng.integers(len(results)))
@@ -184,16 +184,16 @@ def test_programs_of_post_ops(seed: int) -> None:
             right = int(rng.integers(len(results)))
             value = results[right]
         results.append(BINARY[kind](results[left], value))
-        tail.append(TailOp(kind, {}, (left, right), f"op{number}"))
+        epilogue.append(EpilogueOp(kind, {}, (left, right), f"op{number}"))
     if np.abs(results[-1]).max() > 2**20:
         pytest.skip("not exact in f32")
     program = Program()
     whole = View(Buffer(Place.SCRATCH, "f32", extent(shape, strides)), shape, strides)
     program.copy(given[0], whole)
-    fused = chain.program_of(program, tuple(tail), whole)
+    fused = chain.program_of(program, tuple(epilogue), whole)
     assert fused is not None
     assert all(isinstance(step, KernelStep) for step in program.steps)
-    last = _core.kernels.tail(fused.tail, [shape[0], *shape[2:]], shape[1], [strides[0], *strides[2:]])
+    last = _core.kernels.tail(fused.epilogue, [shape[0], *shape[2:]], shape[1], [strides[0], *strides[2:]])
     program.kernel(last, fused.views, [whole], "post-ops")
     out = np.full(shape, np.nan, np.float32)
     target = external(Place.OUTPUT, out, 0)
@@ -206,8 +206,8 @@ def test_a_bias_in_front() -> None:
     bias = View(Buffer(Place.SCRATCH, "bf16", 3), (3,), (1,))
     dst = View(Buffer(Place.SCRATCH, "f32", 24), (2, 3, 4), (12, 1, 3))
     program = Program()
-    fused = chain.program_of(program, with_bias(bias, (TailOp("ReLU", {}, (0,)),)), dst)
-    assert fused is not None and fused.tail.operands == len(fused.views) == 1
+    fused = chain.program_of(program, with_bias(bias, (EpilogueOp("ReLU", {}, (0,)),)), dst)
+    assert fused is not None and fused.epilogue.operands == len(fused.views) == 1
     assert chain.program_of(program, (), dst) is chain.NOTHING
 
 
@@ -225,10 +225,10 @@ def test_what_kernels_have_no_name_for(
     dst = View(Buffer(Place.SCRATCH, "f32", extent(shape, strides)), shape, strides)
     other = View(Buffer(Place.SCRATCH, "f32", 24), operand, (12, 4, 1))
     program = Program()
-    assert chain.program_of(program, (TailOp("Add", {}, (0, other)),), dst) is None
+    assert chain.program_of(program, (EpilogueOp("Add", {}, (0, other)),), dst) is None
     assert not program.steps
     alone = View(Buffer(Place.SCRATCH, "f32", 1), (1, 1, 1), (1, 1, 1))
-    assert chain.program_of(program, (TailOp("Add", {}, (0, alone)),), dst) is not None
+    assert chain.program_of(program, (EpilogueOp("Add", {}, (0, alone)),), dst) is not None
 
 
 def test_nothing_to_take() -> None:

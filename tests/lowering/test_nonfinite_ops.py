@@ -12,8 +12,8 @@ from shapes.generate import GENERATORS, inside
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops, schema
 from dnnl_graph_ops.lowering import chain
+from dnnl_graph_ops.lowering.epilogue import LOSING_NAN
 from dnnl_graph_ops.lowering.family import MEMBERS
-from dnnl_graph_ops.lowering.tail import LOSING_NAN
 
 PAGE = Path(__file__).parents[2] / "docs" / "nonfinite.md"
 HEADER = '| op | what is in | by default | with `tune="off"` |'

@@ -17,7 +17,7 @@ LOSING_NAN = schema.kinds("nan_lost_behind")
 
 
 @dataclass(frozen=True)
-class TailOp:
+class EpilogueOp:
     """One post-op. An operand is a View, or the number of an earlier result: 0 the head's, i that of the i-th post-op.
 
     Views have the rank of dst and the axes (N, C, spatial...); only the vector of a BiasAdd or PReLU has rank 1.
@@ -29,53 +29,53 @@ class TailOp:
     name: str = ""
 
 
-Tail = tuple[TailOp, ...]
+Epilogue = tuple[EpilogueOp, ...]
 
 
-def views(tail: Tail) -> list[View]:
+def views(epilogue: Epilogue) -> list[View]:
     """Returns the views that post-ops read besides the result of the head."""
-    return [operand for op in tail for operand in op.operands if isinstance(operand, View)]
+    return [operand for op in epilogue for operand in op.operands if isinstance(operand, View)]
 
 
-def native(tail: Tail, env: Env) -> bool:
+def native(epilogue: Epilogue, env: Env) -> bool:
     """Whether the library fuses all of these post-ops without losing NaN.
 
     Where the package's own kernels are switched off, post-ops that lose NaN count as fused: nothing else has them.
     """
     losing = LOSING_NAN if env.prefers_own else frozenset[str]()
-    return all(op.kind in schema.POST_OPS and op.kind not in losing for op in tail)
+    return all(op.kind in schema.POST_OPS and op.kind not in losing for op in epilogue)
 
 
-def map_views(tail: Tail, function: Callable[[View], View]) -> Tail:
+def map_views(epilogue: Epilogue, function: Callable[[View], View]) -> Epilogue:
     """Returns the post-ops with `function` applied to each of their views."""
     return tuple(
-        replace(op, operands=tuple(function(o) if isinstance(o, View) else o for o in op.operands)) for op in tail
+        replace(op, operands=tuple(function(o) if isinstance(o, View) else o for o in op.operands)) for op in epilogue
     )
 
 
-def ops_on(head: Operand, tail: Tail, dst: View) -> list[NativeOp]:
+def ops_on(head: Operand, epilogue: Epilogue, dst: View) -> list[NativeOp]:
     """Returns the post-ops as ops of one native step, from `head` to `dst`; results between them are Edges."""
     results: list[Operand] = [head]
     ops = []
-    for position, op in enumerate(tail, 1):
-        target: Operand = dst if position == len(tail) else Edge(dst.shape, dst.dtype)
+    for position, op in enumerate(epilogue, 1):
+        target: Operand = dst if position == len(epilogue) else Edge(dst.shape, dst.dtype)
         inputs = tuple(results[o] if isinstance(o, int) else o for o in op.operands)
         ops.append(NativeOp(op.kind, op.attrs, inputs, (target,), op.name))
         results.append(target)
     return ops
 
 
-def fused(head: Callable[[Operand], NativeOp], tail: Tail, dst: View) -> list[NativeOp]:
+def fused(head: Callable[[Operand], NativeOp], epilogue: Epilogue, dst: View) -> list[NativeOp]:
     """Returns the head op and its post-ops, the last of which writes dst; `head` makes the head op for its output."""
-    if not tail:
+    if not epilogue:
         return [head(dst)]
     edge = Edge(dst.shape, dst.dtype)
-    return [head(edge), *ops_on(edge, tail, dst)]
+    return [head(edge), *ops_on(edge, epilogue, dst)]
 
 
-def apply(program: Program, source: View, tail: Tail, dst: View, label: str = "post-ops") -> None:
+def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: str = "post-ops") -> None:
     """Appends post-ops on `source` as a step of the library in the dtype of `source`, which writes `dst`."""
-    inner = map_views(tail, lambda view: program.converted(view, source.dtype))
+    inner = map_views(epilogue, lambda view: program.converted(view, source.dtype))
     if source.dtype == dst.dtype:
         program.native(ops_on(source, inner, dst), label)
         return
@@ -84,9 +84,9 @@ def apply(program: Program, source: View, tail: Tail, dst: View, label: str = "p
     program.copy(result, dst, f"{source.dtype} to {dst.dtype}")
 
 
-def with_bias(bias: View | None, tail: Tail) -> Tail:
+def with_bias(bias: View | None, epilogue: Epilogue) -> Epilogue:
     """Returns a BiasAdd of `bias` and the post-ops after it; only the post-ops if there is no bias."""
     if bias is None:
-        return tail
-    moved = (replace(op, operands=tuple(o + 1 if isinstance(o, int) else o for o in op.operands)) for op in tail)
-    return (TailOp("BiasAdd", {"data_format": "NCX"}, (0, bias)), *moved)
+        return epilogue
+    moved = (replace(op, operands=tuple(o + 1 if isinstance(o, int) else o for o in op.operands)) for op in epilogue)
+    return (EpilogueOp("BiasAdd", {"data_format": "NCX"}, (0, bias)), *moved)
