@@ -46,7 +46,7 @@ class Backend:
     why_not: Callable[[Kind, Target], str | None] = _is_no_kind
     title: str = ""
     find: Callable[[Search], None] = _finds_nothing
-    leads: Callable[[Node], bool] = lambda node: False
+    leads: Callable[[Node], bool] | None = None
     takes_any_strides: bool = False
     order: Callable[[FusionGroup], Sequence[int] | None] = lambda group: None
     weighs: bool = False
@@ -88,14 +88,13 @@ class Search:
         nodes: Sequence[Node],
         outputs: Collection[Value],
         env: Env,
-        partitions: Sequence[tuple[int, ...]] = (),
     ) -> None:
-        self.nodes, self.env, self.partitions = nodes, env, partitions
+        self.nodes, self.outputs, self.env = nodes, dict.fromkeys(outputs), env
+        self.partitions: Sequence[tuple[int, ...]] = ()
         self.numbers = {node: i for i, node in enumerate(nodes)}
         self.elementwise = {i for i, node in enumerate(nodes) if elementwise(node)}
         self.free = set(range(len(nodes)))
         self.groups: list[tuple[tuple[int, ...], FusionGroup]] = []
-        self._outputs = frozenset(outputs)
         self._readers = {
             value: [self.numbers[node] for node in readers] for value, readers in readers_of(nodes).items()
         }
@@ -106,7 +105,7 @@ class Search:
 
     def leaves(self, value: Value) -> bool:
         """Whether the net returns the value."""
-        return value in self._outputs
+        return value in self.outputs
 
     def sorted(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """Sorts nodes of the net into topological order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 from .. import dtypes, schema
 from .._core import Graph, LogicalTensor, PartitionPolicy, TensorProperty
 from ..graph import Node, Value
-from ..ir import readers_of
 from ..lowering import trust
 from ..lowering.env import Env
 from ..lowering.epilogue import LOSING_NAN
@@ -21,7 +20,7 @@ from ..lowering.ties import MULTIPLYING
 from ..runtime.engines import KINDS, Engine
 from ..schema.defects import Edges, crashes_matcher
 from . import matmul
-from .backend import elementwise
+from .backend import Search
 from .onednn import ONEDNN_PARTITION, runs
 
 POLICIES = {"fusion": PartitionPolicy.fusion, "debug": PartitionPolicy.debug}
@@ -57,23 +56,21 @@ def partitions(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy
     return [some for part in _partitioned(nodes, outputs, env, policy, shown) for some in _trusted(part, nodes, env)]
 
 
-def exact_partitions(
-    nodes: Sequence[Node], outputs: Sequence[Value], env: Env
-) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+def exact_partitions(search: Search) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """Returns partitions of several nodes that own code does not fuse and that the library computes exactly.
 
     The first list has partitions as the library forms them, the second the exact parts of others, each by its nodes'
     numbers. They are worth having, as the library is faster with such a partition than with its nodes one by one.
     """
-    theirs, readers = _library_only(nodes), readers_of(nodes)
-    wanted = {nodes[i] for i in theirs}
-    if not any(reader in wanted for node in wanted for value in node.outputs for reader in readers.get(value, ())):
+    nodes, env = search.nodes, search.env
+    theirs = _library_only(nodes)
+    if theirs.isdisjoint(reader for i in theirs for value in nodes[i].outputs for reader in search.of(value)):
         return [], []
     shown = [i in theirs and runs(node, env) for i, node in enumerate(nodes)]
     whole: list[tuple[int, ...]] = []
     products: list[tuple[int, ...]] = []
-    for part in _partitioned(nodes, outputs, env, "fusion", shown):
-        if len(part) < 2 or all(elementwise(nodes[i]) for i in part):
+    for part in _partitioned(nodes, search.outputs, env, "fusion", shown):
+        if len(part) < 2 or search.elementwise.issuperset(part):
             continue
         kinds = {nodes[i].kind for i in part}
         if kinds & trust.QUANTIZING and kinds & MULTIPLYING and not env.has_int8_products:
@@ -143,7 +140,7 @@ def _library_only(nodes: Sequence[Node]) -> set[int]:
 
 
 def _partitioned(
-    nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str, supported: Sequence[bool]
+    nodes: Sequence[Node], outputs: Collection[Value], env: Env, policy: str, supported: Sequence[bool]
 ) -> Sequence[tuple[int, ...]]:
     """Returns the node numbers of each partition as the library forms it.
 
@@ -158,7 +155,7 @@ def _native_kind(kind: str) -> str:
     return MEMBERS[kind].native if kind in MEMBERS else kind
 
 
-def _structure(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, supported: Sequence[bool]) -> _Structure:
+def _structure(nodes: Sequence[Node], outputs: Collection[Value], env: Env, supported: Sequence[bool]) -> _Structure:
     numbers: dict[Value, int] = {}
 
     def number(value: Value) -> int:

@@ -43,8 +43,9 @@ def with_post_ops(search: Search, free: Collection[int]) -> Iterator[tuple[int, 
     time that the later head runs. So in `conv1(x) + conv2(x)` the Add is a post-op of conv2.
     """
     left, joining = set(free), search.elementwise.intersection(free)
+    leads = [backend.leads for backend in BACKENDS if backend.leads is not None]
     for number in sorted(free, reverse=True):
-        if number in left and any(backend.leads(search.nodes[number]) for backend in BACKENDS):
+        if number in left and any(is_head(search.nodes[number]) for is_head in leads):
             members = behind(number, joining, search)
             joining.difference_update(members)
             left.difference_update(members)

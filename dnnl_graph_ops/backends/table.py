@@ -82,8 +82,8 @@ def _fused(nodes: Sequence[Node], outputs: Sequence[Value], env: Env) -> list[Fu
     First come the patterns of backends (attention, rotary embeddings, int8), then exact partitions of the library of
     nodes that own code does not fuse, then heads with their post-ops, then element-wise groups, then single nodes.
     """
-    whole, products = partitions.exact_partitions(nodes, outputs, env)
-    search = Search(nodes, outputs, env, whole)
+    search = Search(nodes, outputs, env)
+    search.partitions, products = partitions.exact_partitions(search)
     for backend in BACKENDS:
         backend.find(search)
 
@@ -92,7 +92,7 @@ def _fused(nodes: Sequence[Node], outputs: Sequence[Value], env: Env) -> list[Fu
             for one in _settled([nodes[i] for i in members], env):
                 search.take(one)
 
-    for members in (*whole, *products):
+    for members in (*search.partitions, *products):
         take(members)
     joining = {i for i in search.free if _may_join(nodes[i], env)}
     for members in with_post_ops(search, joining):
