@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import NodeProto, helper
-from random_runs import Cell, long_run
+from random_runs import Aim, Cell, long_run, nearest, properties
 from reference.closeness import ROUNDING, VAGUE, distance, is_exact, largest
 from reference.data import EXTENTS
 from smaller import smallest
@@ -28,7 +28,7 @@ from .random_operands import KINDS, Again, Draw, Operand, extents, kind_of
 from .shrinking import script, smaller
 
 OPSETS = range(11, onnx.defs.onnx_opset_version() + 1)
-MOST_NODES, MOST_TRIES, EACH_TRIES, AIMED_TRIES = 12, 60, 4, 200
+MOST_NODES, MOST_TRIES, EACH_TRIES = 12, 60, 4
 # what ONNX Runtime runs and the package refuses, by the message: why
 LIMITS = {"data; there are no ops on it": "sizes of a call, converted to a type that graphs do not have"}
 onnxruntime.set_default_logger_severity(4)
@@ -90,16 +90,10 @@ def _known(opset: int) -> tuple[str, ...]:
     return tuple(name for name in ROWS if onnx.defs.has(name, opset))
 
 
-def drawn(seed: int, case: int, op_type: str = "", text: str = "") -> Model:
-    """A model that ONNX Runtime runs; with the cell (op_type, text), if tries find one."""
+def drawn(seed: int, case: int, aim: Aim | None = None) -> Model:
+    """A model that ONNX Runtime runs; of a few that have some of the cells of an aim, the one with most of them."""
     rng = np.random.default_rng([seed, case])
-    for _ in range(AIMED_TRIES * bool(op_type)):
-        model = _drawn(rng, op_type, text)
-        if model and (op_type, text) in cells(model):
-            return model
-    while not (model := _drawn(rng)):
-        pass
-    return model
+    return nearest(lambda: _drawn(rng, aim or {}), aim or {}, cells)
 
 
 class Refused(Exception):
@@ -115,25 +109,25 @@ def refusing() -> Iterator[None]:
         raise Refused(str(error)) from None
 
 
-def _drawn(rng: np.random.Generator, aim: str = "", text: str = "") -> Model | None:
-    """A model, whose first node is an `aim` as near to the cell (aim, text) as can be; None: there is none of these."""
-    first = str(rng.choice(CARRIERS.get(aim, (aim,)))) if aim else ""
-    extent = int(rng.choice(EXTENTS)) if text == "equal extents" else extents(rng)
-    opset = int(text[6:]) if text.startswith("opset") else int(rng.choice([n for n in OPSETS if _has(first, n)]))
-    model = Model(opset, text == "symbolic" or bool(rng.random() < 0.3), extent is not None)
+def _drawn(rng: np.random.Generator, aim: Aim) -> Model | None:
+    """A model, mostly of the operators of an aim and with some of its properties; None: ONNX Runtime refuses it."""
+    texts = properties(rng, aim, KINDS.values())
+    extent = int(rng.choice(EXTENTS)) if "equal extents" in texts else extents(rng)
+    opset = int(next((text[6:] for text in texts if text.startswith("opset")), rng.choice(OPSETS)))
+    model = Model(opset, "symbolic" in texts or bool(rng.random() < 0.3), extent is not None)
+    known = _known(opset)
+    aimed = [name for op_type in aim for name in CARRIERS.get(op_type, (op_type,)) if name in known]
     values: dict[str, Operand] = {}
-    wanted = int(rng.integers(1, (3 if aim else MOST_NODES) + 1))
+    wanted = int(rng.integers(len(aim) or 1, MOST_NODES + 1))
     op_type, tries = "", 0
     for _ in range(MOST_TRIES):
         if not tries:
-            is_first = aim and not model.nodes
-            op_type, tries = first if is_first else str(rng.choice(_known(opset))), EACH_TRIES
+            op_type, tries = str(rng.choice(aimed if aimed and rng.random() < 0.8 else known)), EACH_TRIES
         tries -= 1
         try:
-            nodes, results, leaves = _tried(Draw(rng, values, extent, opset, "" if model.nodes else text), op_type)
+            draw = Draw(rng, values, extent, opset, texts if rng.random() < 0.8 else set())
+            nodes, results, leaves = _tried(draw, op_type)
         except (Again, Refused):
-            if aim and not tries and not model.nodes:
-                return None
             continue
         for name, (array, is_constant) in leaves.items():
             (model.constants if is_constant else model.feeds)[name] = array
@@ -145,17 +139,14 @@ def _drawn(rng: np.random.Generator, aim: str = "", text: str = "") -> Model | N
         if len(model.nodes) >= wanted:
             break
     reads = {name for node in model.nodes for name in node.input}
-    model.outputs = [name for name in model.errors if name not in reads or rng.random() < 0.3]
+    share = 1 if "inner output" in texts else 0.3
+    model.outputs = [name for name in model.errors if name not in reads or rng.random() < share]
     try:
         with refusing():
             model.wanted()
     except Refused:
         return None
     return model
-
-
-def _has(op_type: str, opset: int) -> bool:
-    return not op_type or op_type in _known(opset)
 
 
 def _tried(d: Draw, op_type: str):
@@ -259,30 +250,32 @@ def fault(text: str) -> str:
     return re.sub(r"'[^']*'|[\[(][^\])]*[\])]|\b\w*\d\w*\b|[-.+]", "", text)[:60]
 
 
-def cells(model: Model) -> Iterator[Cell]:
+def cells(model: Model) -> set[Cell]:
     """An operator and a property of its node or of the model, for each node."""
     arrays = model.results()
     reads = Counter(name for node in model.nodes for name in node.input)
+    found: set[Cell] = set()
     for node in model.nodes:
         data = [arrays[name] for name in (*node.input[:1], *node.output) if name in arrays]
-        properties = {
+        facts = {
             "equal extents": model.equal,
             "symbolic": model.symbolic,
             "second reader": any(reads[name] > 1 for name in (*node.input, *node.output)),
             "inner output": any(reads[name] and name in model.outputs for name in node.output),
         }
         texts = {*map(kind_of, data), *(f"rank {array.ndim}" for array in data), f"opset {model.opset}"}
-        yield from ((node.op_type, text) for text in (*texts, *(name for name, holds in properties.items() if holds)))
+        found.update((node.op_type, text) for text in (*texts, *(name for name, holds in facts.items() if holds)))
+    return found
 
 
-def judged(seed: int, case: int, aim: tuple[str, ...]) -> tuple[set[Cell], list[str]]:
+def judged(seed: int, case: int, aim: Aim) -> tuple[set[Cell], list[str]]:
     """The cells of a model, and how it ended: by a limit, with nothing, or how it failed."""
-    model = drawn(seed, case, *aim)
+    model = drawn(seed, case, aim)
     try:
-        text = check(model, f"drawn{(seed, case, *aim)}") or "agrees"
+        text = check(model, f"drawn{(seed, case, aim)}") or "agrees"
     except AssertionError as error:
         text = str(error)
-    return set(cells(model)), [text]
+    return cells(model), [text]
 
 
 if __name__ == "__main__":

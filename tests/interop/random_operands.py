@@ -1,6 +1,6 @@
 """Operands of random nodes: values that a model has already, or new inputs and constants of small integers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,14 +37,15 @@ def kind_of(array: np.ndarray) -> str:
 class Draw:
     """One node being drawn: `flags` of its operator's row, `attrs` that it will have, `leaves` that are new.
 
-    `text`: "f2" or "rank 3" that its operands shall have where the operator takes them.
+    `texts`: "f2" and "rank 3", that its operands shall have where the operator takes them.
     """
 
     def __init__(
-        self, rng: np.random.Generator, values: dict[str, Operand], extent: int | None, opset: int, text: str = ""
+        self, rng: np.random.Generator, values: dict[str, Operand], extent: int | None, opset: int, texts: Set[str]
     ) -> None:
         self.rng, self.values, self.extent, self.opset = rng, values, extent, opset
-        self.aimed, self.rank = text, int(text[5:]) if text.startswith("rank") else -1
+        self.aimed = texts
+        self.rank = next((int(text[5:]) for text in texts if text.startswith("rank")), -1)
         self.start("Identity")
 
     def start(self, op_type: str, flags: str = "") -> None:
@@ -101,8 +102,8 @@ class Draw:
         kinds = [kind for kind in kinds if not allowed or kind in allowed.split()]
         if not kinds:
             raise Again
-        if self.aimed in kinds:
-            return self.aimed
+        if aimed := self.aimed.intersection(kinds):
+            return aimed.pop()
         return self.pick(*(kind for kind in kinds for _ in range(WEIGHTS.get(kind, 1))))
 
     def leaf(self, array: Any, constant: float = 0.5) -> str:
@@ -136,6 +137,9 @@ class Draw:
         """An operand of the input's types (or of `kind`, several with blanks between) and of low to high axes."""
         types = self.schema.inputs[min(slot, len(self.schema.inputs) - 1)].types
         kinds = set(kind.split() if kind else [KINDS.get(one[7:-1], "") for one in types])
+        kinds = kinds & self.aimed or kinds
+        if low <= self.rank <= high:
+            low = high = self.rank
         name = self._chosen(lambda one: kind_of(one) in kinds and low <= one.ndim <= high and fits(one))
         for _ in range(5 * (not name)):
             array = self.numbers(self.shape(low, high), self.kind(slot, kind))

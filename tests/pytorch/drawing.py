@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, NamedTuple
 
 import torch
@@ -25,23 +25,21 @@ class Again(Exception):
 
 
 class Draw:
-    """One call being drawn; `leaves` are the inputs and parameters that it adds.
+    """One call being drawn; `leaves` are the inputs and parameters that it adds."""
 
-    `text`: "bf16" or "rank 3" that operands of the first call shall have where it takes them.
-    """
-
-    def __init__(self, rng: random.Random, extent: int | None, text: str) -> None:
+    def __init__(self, rng: random.Random, extent: int | None) -> None:
         self.rng, self.extent = rng, extent
         self.values: dict[str, torch.Tensor] = {}
         # of values that may be a little off; where the elements of inputs and parameters lie
         self.inexact: set[str] = set()
         self.given: set[int] = set()
-        self.aimed, self.rank = text, int(text[5:]) if text.startswith("rank") else -1
+        self.aim(set())
         self.start("", "")
 
-    def start_free(self) -> None:
-        """Whatever the first call aimed at, the next ones do not."""
-        self.aimed, self.rank = "", -1
+    def aim(self, texts: Set[str]) -> None:
+        """Operands shall be "bf16", "rank 3", "strided" where a call takes such."""
+        self.aimed = texts
+        self.rank = next((int(text[5:]) for text in texts if text.startswith("rank")), -1)
 
     def start(self, op: str, flags: str) -> None:
         self.op, self.flags = op, flags
@@ -79,8 +77,8 @@ class Draw:
 
     def kind(self, allowed: str = "") -> str:
         kinds = allowed.split() or list(KINDS)
-        if self.aimed in kinds:
-            return self.aimed
+        if aimed := self.aimed.intersection(kinds):
+            return aimed.pop()
         return self.pick(*(kind for kind in kinds for _ in range(WEIGHTS.get(kind, 1))))
 
     def dtype(self, allowed: str = "") -> torch.dtype:
@@ -94,7 +92,7 @@ class Draw:
     def leaf(self, tensor: torch.Tensor, parameter: float = 0.4) -> str:
         """A new input, or a parameter with this chance; some lie in another order than their axes."""
         name = f"{'p' if self.chance(parameter) else 'x'}{len(self.values) + len(self.leaves)}"
-        if tensor.ndim > 1 and self.chance(0.25):
+        if tensor.ndim > 1 and ("strided" in self.aimed or self.chance(0.25)):
             order = self.rng.sample(range(tensor.ndim), tensor.ndim)
             tensor = tensor.permute(order).contiguous().permute(back(order))
         self.leaves[name] = tensor
@@ -124,6 +122,9 @@ class Draw:
     ) -> str:
         """An operand of low to high axes and of one of the kinds."""
         allowed = set(kinds.split() or KINDS)
+        allowed = allowed & self.aimed or allowed
+        if low <= self.rank <= high:
+            low = high = self.rank
         name = self._chosen(lambda one: low <= one.ndim <= high and NAMES[one.dtype] in allowed and fits(one))
         if not name:
             tensor = self.numbers(self.shape(low, high), self.kind(kinds))

@@ -11,17 +11,17 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from random_runs import Cell, long_run
+from random_runs import Aim, Cell, long_run, nearest, properties
 from reference.closeness import distance, is_exact, largest
 from smaller import smallest
 
 from . import program_layers, program_moves, program_ops  # noqa: F401  (fill the table)
-from .drawing import NAMES, ROWS, Again, Draw, back, extents, where
+from .drawing import KINDS, NAMES, ROWS, Again, Draw, back, extents, where
 from .program import NUMPY, Program, Step, Tensors, array_of, computed, results_of, tolerances, values_of
 from .program_shrinking import script, smaller
 from .program_ways import LIMITS, WAYS, Left, Theirs, planned
 
-MOST_CALLS, MOST_TRIES, AIMED_TRIES = 8, 40, 60
+MOST_CALLS, MOST_TRIES = 8, 40
 # beyond it a result is drawn again
 MOST = {"f16": 300.0, "bf16": 1e3}
 REFUSED = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
@@ -30,37 +30,30 @@ REFUSED = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
 # ---- drawing ---------------------------------------------------------------------------------------------------------
 
 
-def drawn(seed: int, case: int, op: str = "", text: str = "") -> Program:
-    """A program that eager runs; with the cell (op, text), if tries find one."""
+def drawn(seed: int, case: int, aim: Aim | None = None) -> Program:
+    """A program that eager runs; of a few that have some of the cells of an aim, the one with most of them."""
     rng = random.Random(f"{seed} {case}")
-    for _ in range(AIMED_TRIES * bool(op)):
-        program = _drawn(rng, op, text)
-        if program and (op, text) in cells(program):
-            return program
-    while not (program := _drawn(rng)):
-        pass
-    return program
+    return nearest(lambda: _drawn(rng, aim or {}), aim or {}, cells)
 
 
-def _drawn(rng: random.Random, aim: str = "", text: str = "") -> Program | None:
-    """A program, whose first op is an `aim` as near to the cell (aim, text) as can be; None: nothing could be drawn."""
-    extent = rng.choice((1, 2, 3, 4)) if text == "equal extents" else extents(rng)
-    program = Program(dynamic=text in ("dynamic", "grown") or rng.random() < 0.25, equal=extent is not None)
-    d = Draw(rng, extent, text)
-    wanted = rng.randint(1, MOST_CALLS)
-    for number in range(MOST_TRIES):
-        _extend(program, d, rng.choice(list(ROWS)) if program.steps or not aim else aim, not aim)
+def _drawn(rng: random.Random, aim: Aim) -> Program | None:
+    """A program, mostly of the ops of an aim and with some of its properties; None: nothing could be drawn."""
+    texts = properties(rng, aim, KINDS)
+    extent = rng.choice((1, 2, 3, 4)) if "equal extents" in texts else extents(rng)
+    program = Program(dynamic=bool(texts & {"dynamic", "grown"}) or rng.random() < 0.25, equal=extent is not None)
+    d = Draw(rng, extent)
+    wanted = rng.randint(len(aim) or 1, MOST_CALLS)
+    for _ in range(MOST_TRIES):
+        d.aim(texts if rng.random() < 0.8 else set())
+        _extend(program, d, rng.choice(list(aim if aim and rng.random() < 0.8 else ROWS)), not aim)
         if len(program.steps) == wanted or program.refused:
-            break
-        if program.steps:
-            d.start_free()
-        elif aim and number > 10:
             break
     if not program.steps:
         return None
     reads = {name for step in program.steps for name in step.reads}
     names = [step.name for step in program.steps]
-    program.outputs = [name for name in names if name not in reads or rng.random() < 0.25]
+    share = 1 if "inner output" in texts else 0.25
+    program.outputs = [name for name in names if name not in reads or rng.random() < share]
     program = program.pruned()
     return replace(program, grown=_grown(rng, program)) if program.dynamic and not program.refused else program
 
@@ -241,13 +234,13 @@ def cells(program: Program) -> set[Cell]:
     return found
 
 
-def judged(seed: int, case: int, aim: tuple[str, ...]) -> tuple[set[Cell], list[str]]:
+def judged(seed: int, case: int, aim: Aim) -> tuple[set[Cell], list[str]]:
     """The cells of a program, and what came of it by each way: a limit, nothing, or how it failed."""
-    program = drawn(seed, case, *aim)
+    program = drawn(seed, case, aim)
     texts = []
     for way in ("export", "compile"):
         try:
-            texts.append(f"{way}: {check(program, way, f'drawn{(seed, case, *aim)}') or 'agrees'}")
+            texts.append(f"{way}: {check(program, way, f'drawn{(seed, case, aim)}') or 'agrees'}")
         except AssertionError as error:
             texts.append(str(error))
     return cells(program), texts

@@ -33,7 +33,7 @@ def test_compiled_programs(start, seed):
 def test_failures_shrink_to_one_line(monkeypatch):
     """Of programs some of whose ops do nothing."""
     planted = {"abs": "aten.abs.default", "neg": "aten.neg.default"}
-    large = (program for case in range(1000) if len((program := drawn(3, case, "neg", "f32")).steps) == 3)
+    large = (program for case in range(1000) if len((program := drawn(3, case, {"neg": ("f32",)})).steps) == 3)
     with monkeypatch.context() as patch:
         for name in planted.values():
             patch.setitem(RULES, name, replace(RULES[name], build=lambda call, self, **_: self))
