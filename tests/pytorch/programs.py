@@ -21,7 +21,7 @@ from .program import NUMPY, Program, Step, Tensors, array_of, computed, results_
 from .program_shrinking import script, smaller
 from .program_ways import LIMITS, WAYS, Left, Theirs, planned
 
-MOST_CALLS, MOST_TRIES = 8, 40
+MOST_CALLS, MOST_TRIES = 12, 60
 # beyond it a result is drawn again
 MOST = {"f16": 300.0, "bf16": 1e3}
 REFUSED = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
@@ -42,10 +42,11 @@ def _drawn(rng: random.Random, aim: Aim) -> Program | None:
     extent = rng.choice((1, 2, 3, 4)) if "equal extents" in texts else extents(rng)
     program = Program(dynamic=bool(texts & {"dynamic", "grown"}) or rng.random() < 0.25, equal=extent is not None)
     d = Draw(rng, extent)
-    wanted = rng.randint(len(aim) or 1, MOST_CALLS)
+    wanted = rng.randint(len(aim) + 1, MOST_CALLS)
     for _ in range(MOST_TRIES):
-        d.aim(texts if rng.random() < 0.8 else set())
-        _extend(program, d, rng.choice(list(aim if aim and rng.random() < 0.8 else ROWS)), not aim)
+        op = rng.choice(list(aim if aim and rng.random() < 0.9 else ROWS))
+        d.aim(properties(rng, {op: aim[op]}, KINDS) if op in aim else texts)
+        _extend(program, d, op, not aim)
         if len(program.steps) == wanted or program.refused:
             break
     if not program.steps:
