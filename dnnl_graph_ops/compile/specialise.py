@@ -222,11 +222,12 @@ def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Arr
     shapes = {v: v.held.shape for node in nodes for v in node.inputs if v.held is not None}
     found = known_values(nodes, shapes)
     twins = [twin for node in nodes if (twin := found[node.outputs[0]].node) is not None]
-    return partial(_computed, twins, found[value], replace(env, tune="off"))
+    # one op at a time, which keeps Inf and NaN as the ops of an input do
+    return partial(_computed, twins, found[value], replace(env, tune="heuristic", algorithm="direct"))
 
 
 def _computed(nodes: Sequence[Node], value: Value, env: Env) -> Array:
-    made = specialise(nodes, [], [], [(value, None)], env)
+    made = specialise(nodes, [], [], [(value, None)], env, options=Options(policy="debug"))
     result: Array = np.empty(made.out_shapes[0], dtypes.numpy_dtype(value.dtype))
     made.plan.executor.run([], [result])
     return result

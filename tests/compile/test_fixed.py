@@ -141,3 +141,22 @@ assert not any("pack" in step.step for step in net.explain().steps)
 def test_quantized_weights_of_a_layer_in_floats_are_packed_once():
     done = child("-c", QUANTIZED, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="none")
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+NONFINITE = {
+    "exp": ops.exp,
+    "relu": ops.relu,
+    "clamp": lambda x: ops.clamp(x, min=-1, max=5),
+    "maximum": lambda x: ops.maximum(x, x * 2),
+    "softmax": lambda x: ops.softmax(x, axis=1),
+}
+
+
+@pytest.mark.parametrize("name", NONFINITE)
+def test_infinities_and_nan_of_constants(name):
+    """They are where they are in the results of an input."""
+    array = np.float32([[np.nan, 1, np.inf], [1, -np.inf, 0]])
+    graph, other = dgo.Graph(), dgo.Graph()
+    got = graph.compile(NONFINITE[name](graph.constant(array)))()
+    want = other.compile(NONFINITE[name](other.input("x", array.shape)))(array)
+    np.testing.assert_allclose(got, want, rtol=1e-6)
