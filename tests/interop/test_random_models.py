@@ -138,6 +138,11 @@ FOUND = {
          node("SequenceLength", "s", "n")],
         {"x": FLOATS, "sizes": np.int64([2])}, {}, {},
     ),
+    "a sum of exponentials of infinities": (
+        [node("ReduceLogSumExp", "x axes")],
+        {"x": np.float32([[-np.inf, -np.inf], [np.inf, 1], [-np.inf, 2], [np.nan, 1]])}, {"axes": np.int64([1])},
+        {"opset": 18, "tolerance": 1e-6},
+    ),
     "a number of 64 bits": ([node("Softsign", "x")], {"x": np.array(3.0)}, {}, {}),
 }  # fmt: skip
 

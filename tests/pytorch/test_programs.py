@@ -71,6 +71,13 @@ def test_elements_by_strides(name):
     assert torch.equal(torch.from_numpy(got), module(x))
 
 
+def test_elements_from_where_a_call_tells():
+    """PyTorch's graph has no number for their begin."""
+    module, sizes = _Called(lambda x: x.chunk(2)[-1].as_strided([2], [1])), [{0: torch.export.Dim.AUTO}]
+    with pytest.raises(dgo.UnsupportedError, match="storage_offset"):
+        dgo.from_torch(torch.export.export(module, (torch.arange(8.0).reshape(4, 2),), dynamic_shapes=sizes))
+
+
 COPIES = {
     "device": lambda x: x.to("cpu", torch.int32).to("cpu", torch.int32),
     "device, bool": lambda x: x.to("cpu", torch.bool),
@@ -207,6 +214,14 @@ FOUND = {
     "a norm of channels by no weights": (
         "v1 = F.batch_norm(x0, p1, p2, None, None)",
         {"x0": X[..., None]}, {"p1": X[0], "p2": torch.tensor([3.0, 1.0])}, "v1", {"rounding": ["v1"]},
+    ),
+    "elements by strides of a part whose size a call tells": (
+        "v1 = x0.chunk(2, 1)[-1].as_strided([2], [3], 4)", {"x0": Y.long()}, {}, "v1", {"dynamic": True}
+    ),
+    "exponentials of minus infinity alone": (
+        "v1 = torch.logsumexp(x0, 1)",
+        {"x0": torch.tensor([[-torch.inf, -torch.inf], [torch.inf, 1.0], [-torch.inf, 2.0], [torch.nan, 1.0]])},
+        {}, "v1", {"rounding": ["v1"]},
     ),
     "no element of one": ("v1 = torch.abs(x0)[1:]", {"x0": torch.ones(1)}, {}, "v1", {}),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from ...errors import UnsupportedError
 from ..onnx.node import OnnxNode
 from .call import DOMAIN, written
 from .host import stated
-from .planned import base_of, hinted, order_of
+from .planned import base_of, order_of
 from .sizes import SIZES
 
 
@@ -111,13 +111,15 @@ class Reader:
         """Elements by their places in memory, which is made as PyTorch plans it.
 
         Raises:
-            UnsupportedError: what lies there is not one tensor without gaps.
+            UnsupportedError: what lies there is not one tensor without gaps, or its begin varies.
         """
         given, size, stride, *rest = fx.args
         offset = rest[0] if rest else fx.kwargs.get("storage_offset")
         if offset is None:
-            (offset,) = hinted([given.meta["val"].storage_offset()])
-        base, _ = base_of(given)
+            (offset,) = dims_of([given.meta["val"].storage_offset()])
+        if offset is None:
+            raise UnsupportedError(f"{where} ({fx.target}): begins where sizes of a call tell; give storage_offset")
+        base, _ = base_of(given, may_vary=True)
         order = order_of(base.meta["val"])
         if order is None:
             raise UnsupportedError(f"{where} ({fx.target}): PyTorch plans what it reads with gaps")

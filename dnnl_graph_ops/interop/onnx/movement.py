@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
+
+from ... import dtypes
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
 from ...graph.json_format import MAX_NDIM
@@ -197,12 +200,13 @@ def reduce(step: Step) -> Value:
 
 @rule("ReduceLogSumExp", inputs=(1, 2), **_REDUCED)
 def reduce_log_sum_exp(step: Step) -> Operand:
-    """The largest value is taken out of the sum, which could overflow."""
+    """The largest value is taken out of the sum, which could overflow; where it is infinite, the largest finite one."""
     src, given = step.value(0), _axes(step)
     if not given and step.attr("noop_with_empty_axes"):
         return src
     axes = _all_axes(step, given, src)
-    top = _reduced(step, "ReduceMax", src, axes, True)
+    limit = float(ml_dtypes.finfo(dtypes.numpy_dtype(src.dtype)).max)
+    top = step.op("Clamp", _reduced(step, "ReduceMax", src, axes, True), min=-limit, max=limit)
     total = _reduced(step, "ReduceSum", step.op("Exp", step.op("Subtract", src, top)), axes, True)
     made = step.op("Add", step.op("Log", total), top)
     if step.attr("keepdims"):
