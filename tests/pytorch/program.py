@@ -105,20 +105,23 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 
 
 def tolerances(program: Program, inputs: Tensors, results: list[torch.Tensor]) -> list[float]:
-    """How far off results may be: as far as they move where each result that rounds is moved; infinite: not judged."""
-    if not any(step.rounds for step in program.steps):
-        return [0.0] * len(results)
+    """How far off results may be: as far as they move where each result that rounds is moved; infinite: not judged.
+
+    Each is moved alone: what two move together may cancel.
+    """
     rng = random.Random(1)
     errors = [0.0] * len(results)
-    for sign in (lambda: 1, lambda: -1, *2 * (lambda: rng.choice((1, -1)),)):
+    for step in (step for step in program.steps if step.rounds):
+        alone = replace(program, steps=[one._replace(rounds=one is step) for one in program.steps])
+        for sign in (lambda: 1, lambda: -1, lambda: rng.choice((1, -1))):
 
-        def moved(result: torch.Tensor, sign: Callable[[], int] = sign) -> None:
-            kind = NUMPY[NAMES[result.dtype]]
-            signs = torch.tensor([sign() for _ in range(result.numel())], dtype=result.dtype).reshape(result.shape)
-            result.add_(signs * ROUNDING[kind] * largest(array_of(result)))
+            def moved(result: torch.Tensor, sign: Callable[[], int] = sign) -> None:
+                kind = NUMPY[NAMES[result.dtype]]
+                signs = torch.tensor([sign() for _ in range(result.numel())], dtype=result.dtype).reshape(result.shape)
+                result.add_(signs * ROUNDING[kind] * largest(array_of(result)))
 
-        others = results_of(program, values_of(program, inputs, moved))
-        errors = [e + distance(array_of(a), array_of(b)) for e, a, b in zip(errors, results, others, strict=True)]
+            others = results_of(program, values_of(alone, inputs, moved))
+            errors = [e + distance(array_of(a), array_of(b)) for e, a, b in zip(errors, results, others, strict=True)]
     return [np.inf if e > VAGUE * largest(array_of(one)) else e for e, one in zip(errors, results, strict=True)]
 
 

@@ -166,7 +166,7 @@ def located(d):
 
 def largest(d):
     """The values: which of equal ones is not defined."""
-    x, shape, _ = d.tensor(1)
+    x, shape, _ = d.tensor(1, fits=lambda x: d.op != "median" or not repeats(x))
     axis = d.axis(len(shape))
     return {
         "max": f"torch.max({x}, {axis}, keepdim={d.chance()})[0]",
@@ -175,6 +175,11 @@ def largest(d):
         "sort": f"torch.sort({x}, dim={axis}, stable=True, descending={d.chance()})[{d.pick(0, 1)}]",
         "median": f"torch.median({x}, {axis})[0]",
     }[d.op]
+
+
+def repeats(x):
+    """Whether the elements of an axis are one, of which eager's median is a number that is not among them."""
+    return any(size > 1 and not stride for size, stride in zip(x.shape, x.stride(), strict=True))
 
 
 def running(d):

@@ -160,3 +160,5 @@ WAYS: dict[str, Callable[[Program], list[list[torch.Tensor]]]] = {
     "aot_eager": aot_eager,
     "decomposed": decomposed,
 }
+# the way of PyTorch itself that is like one of the package's
+THEIRS = {"export": "decomposed", "compile": "aot_eager"}

@@ -19,7 +19,7 @@ from . import program_layers, program_moves, program_ops  # noqa: F401  (fill th
 from .drawing import KINDS, NAMES, ROWS, Again, Draw, back, extents, where
 from .program import NUMPY, Program, Step, Tensors, array_of, computed, results_of, tolerances, values_of
 from .program_shrinking import script, smaller
-from .program_ways import LIMITS, WAYS, Left, Theirs, planned
+from .program_ways import LIMITS, THEIRS, WAYS, Left, Theirs, planned
 
 MOST_CALLS, MOST_TRIES = 12, 60
 # beyond it a result is drawn again
@@ -128,7 +128,7 @@ def verdict(program: Program, way: str) -> str:
     except Theirs as error:
         return f"limit: {error}"
     except Exception as error:
-        if way == "compile" and not isinstance(error, Left) and _raises(lambda: WAYS["aot_eager"](program)):
+        if not isinstance(error, Left) and _raises(lambda: WAYS[THEIRS[way]](program)):
             return f"limit: {type(error).__name__} of PyTorch itself"
         limits = (f"limit: {why}" for part, why in LIMITS.items() if part in str(error))
         return next(limits, f"refused: {type(error).__name__}: {error}")
@@ -180,7 +180,7 @@ def _theirs(program: Program, way: str, inputs: Tensors, got: list[torch.Tensor]
         wanted = results_of(program, values_of(program, inputs))
         if not any(difference(a, b, error, False) for a, b, error in zip(got, wanted, errors, strict=True)):
             return "limit: PyTorch plans other strides than eager has"
-    own = "aot_eager" if way == "compile" else "decomposed"
+    own = THEIRS[way]
     (results, *_) = WAYS[own](replace(program, inputs=inputs, grown={}))
     pairs = zip(got, results, errors, strict=False)
     same = not any(difference(a, b, error, way == "compile") for a, b, error in pairs)

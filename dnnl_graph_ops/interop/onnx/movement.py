@@ -205,7 +205,7 @@ def reduce_log_sum_exp(step: Step) -> Operand:
     if not given and step.attr("noop_with_empty_axes"):
         return src
     axes = _all_axes(step, given, src)
-    limit = float(ml_dtypes.finfo(dtypes.numpy_dtype(src.dtype)).max)
+    limit = float(ml_dtypes.finfo(dtypes.numpy_dtype(src.dtype)).max)  # type: ignore[no-untyped-call]
     top = step.op("Clamp", _reduced(step, "ReduceMax", src, axes, True), min=-limit, max=limit)
     total = _reduced(step, "ReduceSum", step.op("Exp", step.op("Subtract", src, top)), axes, True)
     made = step.op("Add", step.op("Log", total), top)
