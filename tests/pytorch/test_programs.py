@@ -164,6 +164,14 @@ FOUND = {
         "v1 = F.scaled_dot_product_attention(x0, x0, x0, p1)",
         {"x0": Y}, {"p1": torch.tensor([[0.0, -torch.inf], [-torch.inf, -torch.inf]])}, "v1", {"rounding": ["v1"]},
     ),
+    "a mask that hides some keys by a condition": (
+        "v1 = F.scaled_dot_product_attention(x0, x0, x0, x1)",
+        {"x0": Y, "x1": torch.tensor([[False, False], [True, False]])}, {}, "v1", {"rounding": ["v1"]},
+    ),
+    "a mask that hides all keys of a row, and has NaN in another": (
+        "v1 = F.scaled_dot_product_attention(x0, x0, x0, x1)",
+        {"x0": Y, "x1": torch.tensor([[0.0, torch.nan], [-torch.inf, -torch.inf]])}, {}, "v1", {"rounding": ["v1"]},
+    ),
     "a root of a size that a call tells": (
         "v1 = F.scaled_dot_product_attention(x0, x0, x0)", {"x0": X.half()}, {}, "v1",
         {"dynamic": True, "rounding": ["v1"]},

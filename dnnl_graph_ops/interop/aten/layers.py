@@ -396,15 +396,13 @@ def attention(
         if rows is None or columns is None:
             raise call.needs_sizes(f"of {q.shape} and {k.shape}")
         attn_mask = np.tril(np.ones((rows, columns), np.bool_))
-    guarded = False
+    hidden = None
     if attn_mask is not None:
-        products, guarded = _masked(call, products, attn_mask)
-    shares = call.std("Softmax", products, axis=-1)
-    if guarded:
-        # what sees nothing gives zeros
-        zero = np.zeros(1, dtypes.numpy_dtype(dtype))
-        shares = call.op("Select", call.op("GreaterEqual", shares, zero), shares, zero)
-    made = call.op("MatMul", shares, v)
+        products, hidden = _masked(call, products, attn_mask)
+    made = call.op("MatMul", call.std("Softmax", products, axis=-1), v)
+    if hidden is not None:
+        # what sees nothing gives zeros; NaN of other rows stays
+        made = call.op("Select", hidden, np.zeros(1, dtypes.numpy_dtype(dtype)), made)
     return made if call.node.op_type == "aten.scaled_dot_product_attention.default" else (made,)
 
 
@@ -421,14 +419,20 @@ def _for_all_heads(call: Call, each: Value, q: Value) -> Any:
     return call.reshaped(more, (n, shared * times, *rest))
 
 
-def _masked(call: Call, products: Value, mask: Any) -> tuple[Any, bool]:
-    """The products with a mask; whether a query may see nothing."""
+def _masked(call: Call, products: Value, mask: Any) -> tuple[Any, Any]:
+    """The products with a mask (..., L, S), and which queries (..., L, 1) it lets see nothing; None: all see some."""
     known, kind = call.known_array(mask), dtypes.numpy_dtype(products.dtype)
-    if known is not None and known.dtype == np.bool_:
-        hidden = np.where(known, 0, -np.inf).astype(kind)
-        return call.std("Add", products, hidden), not known.any(-1).all()
-    if known is None and mask.dtype == "boolean":
-        return call.op("Select", mask, products, np.full(1, -np.inf, kind)), True
-    # what is added may be minus infinity
-    is_hiding = known is None or bool(np.isneginf(known.astype(np.float32)).all(-1).any())
-    return call.std("Add", products, call.cast(mask, products.dtype)), is_hiding
+    if known is not None:
+        numbers = np.where(known, 0, -np.inf).astype(kind) if known.dtype == np.bool_ else known.astype(kind)
+        unseen = np.isneginf(numbers.astype(np.float32)).all(-1, keepdims=True)
+        return call.std("Add", products, numbers), unseen if unseen.any() else None
+    below = np.full(1, -np.inf, kind)
+    if mask.dtype == "boolean":
+        if None in mask.shape:
+            raise call.needs_sizes(f"with a mask of {mask.shape}")
+        masked = call.op("Select", mask, products, below)
+        added = call.op("Select", mask, np.zeros(mask.shape, kind), below)
+    else:
+        added = call.cast(mask, products.dtype)
+        masked = call.std("Add", products, added)
+    return masked, call.op("GreaterEqual", below, call.std("ReduceMax", added, [-1], keepdims=1))
