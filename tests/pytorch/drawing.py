@@ -146,6 +146,11 @@ class Draw:
         """A result, in memory of its own."""
         return self.any(low, high, kinds, lambda one: where(one) in {*map(where, self.values.values())} - self.given)
 
+    def signed(self, **more: Any) -> str:
+        """An operand, of results one without zeros and NaN: how a sum is ordered decides the sign of its zero."""
+        results = {*map(where, self.values.values())} - self.given
+        return self.any(fits=lambda one: where(one) not in results or bool(((one != 0) & ~one.isnan()).all()), **more)
+
     def like(self, name: str) -> tuple[tuple[int, ...], str]:
         return tuple(self[name].shape), NAMES[self[name].dtype]
 

@@ -1,6 +1,6 @@
 """How calls are drawn that move numbers."""
 
-from .drawing import Again, Draw, row, rows
+from .drawing import Again, Draw, row, rows, where
 
 FORMATS = ("torch.contiguous_format", "torch.preserve_format", "torch.channels_last")
 
@@ -68,9 +68,11 @@ def expanded(d):
 
 
 def strided(d):
-    """Within the memory of what it reads."""
+    """Within the memory of what it reads, of which eager writes all: behind im2col there may be more."""
     x = d.any()
     room = d[x].untyped_storage().nbytes() // d[x].element_size()
+    if room > max(one.numel() for one in (*d.values.values(), *d.leaves.values()) if where(one) == where(d[x])):
+        raise Again
     sizes = [d.whole(1, 3) for _ in range(d.whole(1, 3))]
     strides = [d.pick(0, 1, 2, 3, 5) for _ in sizes]
     reach = sum((n - 1) * stride for n, stride in zip(sizes, strides, strict=True))

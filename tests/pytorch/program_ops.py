@@ -9,6 +9,10 @@ def unary(d):
     return f"torch.{d.op}({d.any()})"
 
 
+def by_sign(d):
+    return f"torch.{d.op}({d.signed()})"
+
+
 def of_floats(d):
     return f"torch.{d.op}({d.any(kinds=FLOATS)})"
 
@@ -56,7 +60,8 @@ def divided(d):
 
 def powers(d):
     if d.chance():
-        return f"{d.any(kinds=FLOATS)} ** {d.pick(2, 3, 0.5, -1, 1, 0, 4, 1.5)}"
+        power = d.pick(2, 3, 0.5, -1, 1, 0, 4, 1.5)
+        return f"{(d.signed if power == -1 else d.any)(kinds=FLOATS)} ** {power}"
     x = d.any()
     return f"torch.pow({x}, {d.beside(x, '', 0, 2)})"
 
@@ -116,9 +121,11 @@ def three(d):
 
 
 row("abs neg square positive sign", unary)
-row("floor ceil trunc round frac isnan isinf isfinite logical_not signbit", unary, "j")
+row("floor ceil trunc round frac isnan isinf isfinite logical_not", unary, "j")
+row("signbit", by_sign, "j")
+row("rsqrt reciprocal", by_sign, "r")
 row("relu", unary)
-row("sqrt rsqrt reciprocal exp exp2 expm1 log log1p log2 sin cos tan asin acos atan sinh cosh tanh asinh atanh",
+row("sqrt exp exp2 expm1 log log1p log2 sin cos tan asin acos atan sinh cosh tanh asinh atanh",
     unary, "r")  # fmt: skip
 row("sigmoid erf erfc", unary, "r")
 row("nan_to_num", of_floats)
@@ -136,7 +143,11 @@ row("mul maximum minimum fmax fmin", binary)
 row("div", divided, "r")
 row("remainder fmod floor_divide", divided, "j")
 row("pow", powers, "r")
-row("atan2 logaddexp hypot", lambda d: f"torch.{d.op}({(x := d.any(kinds=FLOATS))}, {d.beside(x, d.like(x)[1])})", "r")
+row(
+    "atan2 logaddexp hypot",
+    lambda d: f"torch.{d.op}({(x := d.signed(kinds=FLOATS))}, {d.beside(x, d.like(x)[1])})",
+    "r",
+)
 row("eq ne lt le gt ge logical_and logical_or logical_xor", logical, "j")
 row("addcmul addcdiv lerp", three, "r")
 rows("", number=by_number, clamp=clamped, clamp_between=clamped_between, bitwise=bits, invert=inverted, shift=shifted)
