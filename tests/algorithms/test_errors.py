@@ -139,6 +139,7 @@ def stated() -> dict[tuple[str, ...], list[Error]]:
     }
 
 
+@pytest.mark.slow
 def test_the_page_says_what_forms_round() -> None:
     """Other vectors sum in another order, so that the numbers are nearly the same."""
     page, seen = stated(), {}
