@@ -1,6 +1,7 @@
 """How calls of layers are drawn: convolutions, products, pools, norms, softmax, resizing, attention."""
 
 from .drawing import FLOATS, Again, row, rows
+from .program_ops import is_finite
 
 
 def axes_of(d):
@@ -166,8 +167,9 @@ def slopes(d):
 
 def resized(d):
     axes = d.pick(1, 2, 3)
-    x = d.any(axes + 2, axes + 2, FLOATS, lambda x: x.numel() > 0)
     mode = d.op.partition(".")[2]
+    # PyTorch's kernels and its decomposition differ in which Inf or NaN they multiply by a weight of 0
+    x = d.any(axes + 2, axes + 2, FLOATS, lambda x: x.numel() > 0 and (mode == "nearest" or is_finite(x)))
     smooth = {1: "linear", 2: "bilinear", 3: "trilinear"}[axes]
     mode = smooth if mode == "linear" else mode
     size = f"scale_factor={d.pick(2.0, 0.5, 1.5)}" if d.chance() else f"size={[d.whole(1, 5) for _ in range(axes)]}"

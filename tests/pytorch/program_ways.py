@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 import torch
 from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.torch import backend
@@ -146,11 +147,13 @@ def aot_eager(program: Program) -> list[list[torch.Tensor]]:
 
 
 def planned(program: Program, inputs: Tensors) -> list[torch.Tensor]:
-    """Results without numbers, with the strides that PyTorch's rules for them give."""
-    with FakeTensorMode() as mode:
-        given, parameters = (
-            {name: mode.from_tensor(tensor) for name, tensor in part.items()} for part in (inputs, program.parameters)
-        )
+    """Results without numbers, with the strides that PyTorch's rules give for sizes that are captured as the program's.
+
+    floor_divide of a permuted tensor and a scalar keeps the order of axes for sizes of a call alone.
+    """
+    with FakeTensorMode(shape_env=ShapeEnv() if program.dynamic else None) as mode:
+        given = {name: mode.from_tensor(tensor) for name, tensor in inputs.items()}
+        parameters = {name: mode.from_tensor(tensor, static_shapes=True) for name, tensor in program.parameters.items()}
         return results_of(program, values_of(replace(program, parameters=parameters), given))
 
 

@@ -231,6 +231,18 @@ FOUND = {
         {"x0": torch.tensor([[-torch.inf, -torch.inf], [torch.inf, 1.0], [-torch.inf, 2.0], [torch.nan, 1.0]])},
         {}, "v1", {"rounding": ["v1"]},
     ),
+    "strides that PyTorch plans otherwise for sizes of a call than for known ones": (
+        """
+        v1 = torch.floor_divide(x0, x1)
+        v2 = torch.floor_divide(v1, x2)
+        """,
+        {
+            "x0": torch.ones(2, 2, 2, 2, 2, dtype=torch.bool).permute(2, 0, 4, 1, 3),
+            "x1": torch.tensor(1.0),
+            "x2": torch.ones(2, 2, 2, 2, 2),
+        },
+        {}, "v1 v2", {"dynamic": True},
+    ),
     "no element of one": ("v1 = torch.abs(x0)[1:]", {"x0": torch.ones(1)}, {}, "v1", {}),
 }  # fmt: skip
 
