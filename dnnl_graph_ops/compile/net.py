@@ -29,6 +29,7 @@ from ..runtime.locks import Builds
 from ..strides import dense_strides, is_row_major
 from . import selection
 from .explain import Benchmark, Explanation, StepTime, explain, rewrites_of
+from .outputs import named_outputs, result_strides
 from .pickled import MadeBy, made_here
 from .plan import Plan
 from .profile import profile
@@ -66,7 +67,7 @@ class Net(NetBase):
         selection.check_ops(options.algorithms, nodes)
         needed = set(leaves)
         self.inputs = tuple(value for value in graph.inputs if graph.keeps_inputs or value in needed)
-        self._strides = tuple(_result_strides(name, value) for name, value in outputs.items())
+        self._strides = tuple(result_strides(name, value) for name, value in outputs.items())
         row_major = all(strides is None for strides in self._strides)
         super().__init__([value.name for value in self.inputs], len(outputs), PlanCache(), row_major)
         self.graph = graph
@@ -505,8 +506,11 @@ class Net(NetBase):
         """
         latest = self.latest()
         if latest is None:
-            raise InvalidArgumentError(f"{self!r}: has no plan; call it once, then there is one {wanted}")
+            raise self._has_no_plan(wanted)
         return latest
+
+    def _has_no_plan(self, wanted: str) -> InvalidArgumentError:
+        return InvalidArgumentError(f"{self!r}: has no plan; call it once, then there is one {wanted}")
 
     def graph_api(self) -> GraphObjects:
         """Returns the library's view of the net as objects of `dnnl_graph_ops.graph_api`, which are copies.
@@ -522,7 +526,7 @@ class Net(NetBase):
 
         last, others = self._plans_told()
         if not last:
-            raise InvalidArgumentError(f"{self!r}: has no plan; call it once, then there is one to show")
+            raise self._has_no_plan("to show")
         return objects(last, others, self.engine, self.graph.fpmath_mode)
 
     def _plans_told(self) -> tuple[list[Plan], list[Plan]]:
@@ -553,28 +557,6 @@ def _stated(shape: Sequence[int], strides: Sequence[int]) -> Layout:
     return tuple(shape), tuple(d if n == 1 else s for n, s, d in zip(shape, strides, dense, strict=True))
 
 
-def _result_strides(name: str, value: Value) -> tuple[int, ...] | None:
-    """Returns the strides of a new array for the output `name`; None for row-major.
-
-    Raises:
-        InvalidArgumentError: by its declared strides, several elements of the output share memory.
-    """
-    if value.strides is None or None in value.shape:
-        return None
-    shape: tuple[int, ...] = value.shape  # type: ignore[assignment]
-    if is_row_major(shape, value.strides):
-        return None
-    if not arrays.overlaps_itself(shape, value.strides):
-        return value.strides
-    if value.node is None:
-        # the output is an input that is broadcast
-        return None
-    raise InvalidArgumentError(
-        f"Graph.compile: output {name!r} of shape {shape} has the strides {value.strides}, so that several of its "
-        f"elements share memory; give it strides of distinct elements"
-    )
-
-
 def _describe_group(item: FusionGroup, env: Env) -> PartitionInfo:
     made = {value for node in item.nodes for value in node.outputs}
     read = {value for node in item.nodes for value in node.inputs}
@@ -590,37 +572,7 @@ def _describe_group(item: FusionGroup, env: Env) -> PartitionInfo:
 @singledispatch
 def made(graph: Graph, outputs: Any, options: Options) -> Net:
     """Builds the net of a graph; other types of graph register their own function, for other types of net."""
-    return Net(graph, _outputs(graph, outputs), graph.engine or default_engine(), options)
-
-
-def _outputs(graph: Graph, outputs: Any) -> dict[str, Value]:
-    if outputs is None:
-        outputs = graph.outputs
-    if isinstance(outputs, Value):
-        found = {outputs.name: outputs}
-    elif isinstance(outputs, Mapping):
-        found = dict(outputs)
-    elif isinstance(outputs, tuple | list):
-        found = {}
-        for value in outputs:
-            name = value.name if isinstance(value, Value) else repr(value)
-            if name in found:
-                raise InvalidArgumentError(f"Graph.compile: output {name!r} is listed twice")
-            found[name] = value
-    else:
-        raise TypeError(
-            f"Graph.compile: 'outputs' must be a Value, a sequence of them, or {{name: Value}}, got "
-            f"{type(outputs).__name__}"
-        )
-    if not found:
-        raise InvalidArgumentError("Graph.compile: needs at least one output, g.compile(y) or g.compile([y, z])")
-    for name, value in found.items():
-        if not isinstance(name, str):
-            raise TypeError(f"Graph.compile: names of outputs must be strings, got {type(name).__name__}")
-        if not isinstance(value, Value):
-            raise TypeError(f"Graph.compile: output {name!r} must be a Value, got {type(value).__name__}")
-        graph.owns(value, "Graph.compile")
-    return found
+    return Net(graph, named_outputs(graph, outputs), graph.engine or default_engine(), options)
 
 
 def _restore(made_by: MadeBy, graph: Graph, outputs: Mapping[str, int], engine: Engine, options: Options) -> Net:
