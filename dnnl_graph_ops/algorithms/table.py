@@ -100,7 +100,8 @@ def estimates(problem: Problem, env: Env) -> Callable[[Algorithm], float]:
 
 def usable(problem: Problem, env: Env) -> list[Algorithm]:
     """Returns the applicable algorithms that can run on the engine: on devices, only those with no step on the host."""
-    return [a for a in applicable(problem, env) if a.anywhere or env.engine.on_host]
+    applying = applicable(problem, env)
+    return applying if env.engine.on_host else [a for a in applying if a.anywhere]
 
 
 def applicable(problem: Problem, env: Env) -> list[Algorithm]:

@@ -62,7 +62,7 @@ _reasons: ContextVar[dict[Node, str | None] | None] = ContextVar("_reasons", def
 
 @contextmanager
 def asked_once() -> Iterator[None]:
-    """Remembers the answers of `why_not` meanwhile; nodes must not change."""
+    """Remembers the answers of `why_not` during a with block, in which nodes must not change."""
     token = _reasons.set({})
     try:
         yield

@@ -55,13 +55,13 @@ def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str
 
     With tune="off", policy "debug" or on a device the groups are the library's partitions.
     """
-    if len(nodes) < 2:
-        groups = [one for node in nodes for one in _settled([node], env)]
-    elif not env.prefers_own or policy != "fusion":
-        members = sorted(partitions.partitions(nodes, outputs, env, policy))
-        groups = [one for some in members for one in _settled([nodes[i] for i in some], env)]
-    else:
-        with onednn.asked_once():
+    with onednn.asked_once():
+        if len(nodes) < 2:
+            groups = [one for node in nodes for one in _settled([node], env)]
+        elif not env.prefers_own or policy != "fusion":
+            members = sorted(partitions.partitions(nodes, outputs, env, policy))
+            groups = [one for some in members for one in _settled([nodes[i] for i in some], env)]
+        else:
             groups = _fused(nodes, outputs, env)
     return _ordered(groups)
 

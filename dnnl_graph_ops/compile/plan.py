@@ -13,7 +13,7 @@ from .._core import Executor, check_fork
 from ..errors import UnsupportedError
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
 from ..lowering.staging import staged
-from ..passes.pipeline import tell
+from ..passes.pipeline import teller
 from ..runtime import follow
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
@@ -73,7 +73,7 @@ def assemble(
         count = 1
     with pool.using(count):
         parts: list[Compiled | KernelStep | HostStep] = []
-        as_they_are = literal or not engine.on_host
+        as_they_are, tell = literal or not engine.on_host, teller()
         steps = _worked_around(program, as_they_are)
         tell("after onednn_workarounds", lambda: listings.of_steps(steps))
         steps = fold_constants(steps)

@@ -24,7 +24,6 @@ from ..lowering.env import Env
 from ..lowering.program import Buffer, Place, View, argument
 from ..passes import pipeline
 from ..passes.fold_constants import fold_dequantize
-from ..passes.pipeline import tell
 from ..shapes import Meta, checked
 from ..strides import dense_strides
 from . import listings, selection
@@ -188,6 +187,7 @@ def specialise(
             views[value] = target
     names = {view.buffer: value.name for value, view in views.items()}
     views |= _constants(value for value in _read(nodes, ()) if value not in views)
+    tell = pipeline.teller()
     groups = group(nodes, results, env, policy)
     tell("after fuse_groups", lambda: listings.of_groups(groups))
     if own:
@@ -196,7 +196,6 @@ def specialise(
         views |= _constants(
             value for some in groups for node in some.nodes for value in node.inputs if value not in views
         )
-
     selectors = selection.selectors(options.algorithms, groups, setting.narrow)
 
     def lowered(choose: Chooser | None) -> tuple[Built, Places]:

@@ -88,6 +88,7 @@ _watching: ContextVar[list[tuple[str, str]] | None] = ContextVar("_watching", de
 
 def run(graph: GraphView, setting: Setting) -> None:
     """Runs all passes on `graph`, one after the other."""
+    tell = teller()
     tell("as given", lambda: listing(graph))
     for each in PASSES:
         if each.on_device or setting.env.engine.on_host:
@@ -95,20 +96,30 @@ def run(graph: GraphView, setting: Setting) -> None:
             tell(f"after {each.name}", lambda: listing(graph))
 
 
-def tell(name: str, text: Callable[[], str]) -> None:
-    """Adds `name` and `text()`, a graph as text, to the lists of `watching`.
+# takes what a text is of, and a function that makes the text
+Tell = Callable[[str, Callable[[], str]], None]
 
-    DNNL_GRAPH_OPS_DUMP=passes prints both to stderr. `text` is called only if somebody watches.
+
+def teller() -> Tell:
+    """Returns a function that adds a graph as text to the lists of `watching`, or drops it if nobody watches.
+
+    DNNL_GRAPH_OPS_DUMP=passes prints the text to stderr.
     """
     seen = _watching.get()
     dumps = os.environ.get(_DUMP) == "passes"
-    if seen is None and not dumps:
-        return
-    told = text()
-    if seen is not None:
-        seen.append((name, told))
-    if dumps:
-        print(f"dnnl_graph_ops, graph {name}:\n{told}\n", file=sys.stderr)
+
+    def tell(name: str, text: Callable[[], str]) -> None:
+        told = text()
+        if seen is not None:
+            seen.append((name, told))
+        if dumps:
+            print(f"dnnl_graph_ops, graph {name}:\n{told}\n", file=sys.stderr)
+
+    return tell if dumps or seen is not None else _drop
+
+
+def _drop(name: str, text: Callable[[], str]) -> None:
+    return None
 
 
 @contextmanager

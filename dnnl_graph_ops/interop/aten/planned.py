@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedError
@@ -65,12 +66,12 @@ def _is_told(node: fx.Node) -> bool:
     val = node.meta.get("val")
     if node.op == "placeholder" or not isinstance(val, SymInt):
         return node.op == "placeholder"
-    given = [one for one in node.graph.nodes if one.op == "placeholder"]
-    return val.node.expr.free_symbols <= _symbols({one: one.meta.get("val") for one in given}).keys()
+    arguments = {one: one.meta.get("val") for one in node.graph.nodes if one.op == "placeholder"}
+    return val.node.expr.free_symbols <= _symbols(arguments).keys()
 
 
 def _symbols(arguments: Mapping[fx.Node, Any]) -> dict[Any, Any]:
-    """Symbols of the sizes that vary, and what they are where the arguments are these."""
+    """Returns the symbols of sizes that vary, with the sizes that the arguments have."""
     from torch import SymInt, Tensor
 
     sizes: dict[Any, Any] = {}
@@ -85,10 +86,12 @@ def viewed(tensor: Any, views: Sequence[fx.Node], arguments: Mapping[fx.Node, An
     """A tensor seen through views, one after the other, by numbers that are computed of the graph's arguments."""
     from torch.fx.node import map_arg
 
+    @cache
+    def sizes() -> dict[Any, Any]:
+        return _symbols(arguments)
+
     def number(node: fx.Node) -> Any:
-        if node in arguments:
-            return arguments[node]
-        return int(node.meta["val"].node.expr.xreplace(_symbols(arguments)))
+        return arguments[node] if node in arguments else int(node.meta["val"].node.expr.xreplace(sizes()))
 
     for node in views:
         given = map_arg((node.args[1:], node.kwargs), number)
