@@ -114,6 +114,14 @@ def limit() -> Iterator[Callable[[int | None], None]]:
     dgo.set_cache_limit(None)
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    before = dgo.get_num_threads()
+    dgo.set_num_threads(1)
+    yield
+    dgo.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def full(request) -> bool:
     """Every random case and the largest fixed ones."""

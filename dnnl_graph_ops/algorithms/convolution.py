@@ -11,7 +11,7 @@ from . import epilogues
 from .algorithm import SRC, WEIGHTS, Algorithm, always
 from .deconvolution import Pace, attributes, literal, trimmed
 from .flipped import flipped
-from .views import channels_last, finish_weights, merged_weights, result_view, weights_target
+from .views import as_channels_last, finish_weights, merged_weights, result_view, weights_target
 
 
 def _backward_data(program: Program, problem: Problem, env: Env) -> None:
@@ -43,7 +43,7 @@ def _backward_data_aside(program: Program, problem: Problem, env: Env) -> None:
     The library's kernels for channels-first activations are slower than kernels for channels last and the copies.
     """
     target = result_view(program, problem.src)
-    dst = channels_last(program, problem.dst, "diff_dst to channels last")
+    dst = as_channels_last(program, problem.dst, "diff_dst to channels last")
     _backward_data(program, problem.with_views(src=target, dst=dst), env)
     if target is not problem.src:
         program.copy(target, problem.src, "diff_src from channels last")
@@ -51,8 +51,8 @@ def _backward_data_aside(program: Program, problem: Problem, env: Env) -> None:
 
 def _backward_weights_aside(program: Program, problem: Problem, env: Env) -> None:
     """Appends `_backward_weights` on channels-last copies of src and diff_dst."""
-    src = channels_last(program, problem.src, "src to channels last")
-    dst = channels_last(program, problem.dst, "diff_dst to channels last")
+    src = as_channels_last(program, problem.src, "src to channels last")
+    dst = as_channels_last(program, problem.dst, "diff_dst to channels last")
     _backward_weights(program, problem.with_views(src=src, dst=dst), env)
 
 

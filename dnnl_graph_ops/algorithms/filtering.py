@@ -23,7 +23,7 @@ from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from ..lowering.program import Program, View
 from .algorithm import DST, SRC, WEIGHTS, Algorithm, Condition, always
 from .epilogues import expressed, fused, labelled
-from .views import channels_last, finish_weights, merged_weights, result_view, weights_target
+from .views import as_channels_last, finish_weights, merged_weights, result_view, weights_target
 
 Make = Callable[..., Any]  # makes a kernel
 Tile = Callable[[Problem], tuple[int, ...]]  # results on each axis
@@ -200,7 +200,7 @@ def multiply(
 ) -> None:
     """Appends the kernel that multiplies an activation by packed weights, with the problem's bias and post-ops."""
     read, written = ("src", "dst") if problem.direction == FORWARD else ("diff_dst", "diff_src")
-    source = channels_last(program, problem.read[0], f"{read} to channels last")
+    source = as_channels_last(program, problem.read[0], f"{read} to channels last")
     target = result_view(program, problem.result)
     bias, after = problem.bias, fused(program, problem.epilogue, target)
     kernel = make(
@@ -218,8 +218,8 @@ def backward_weights(
     program: Program, problem: Problem, description: Any, threads: int, label: str, make: Make
 ) -> None:
     """Appends a kernel of backward weights, on channels-last copies of src and diff_dst where needed."""
-    src = channels_last(program, problem.src, "src to channels last")
-    diff_dst = channels_last(program, problem.dst, "diff_dst to channels last")
+    src = as_channels_last(program, problem.src, "src to channels last")
+    diff_dst = as_channels_last(program, problem.dst, "diff_dst to channels last")
     weights, merged = weights_target(program, problem)
     kernel = make(
         description, _code(src), _strides(src), _code(diff_dst), _strides(diff_dst), _code(merged),

@@ -10,7 +10,7 @@ from ..lowering.program import Program
 from .algorithm import NOTHING, Algorithm, without_post_ops
 from .depthwise import MOST_PHASES, gather
 from .epilogues import expressed
-from .views import channels_last, result_view
+from .views import as_channels_last, result_view
 
 _WIDEST = 16  # most channels of a group; wider groups are left to other algorithms
 _PERMUTED = 1.3  # cost factor of groups narrower than a vector
@@ -31,7 +31,7 @@ def _fuses(problem: Problem, env: Env) -> bool:
 
 def _build(program: Program, problem: Problem, env: Env) -> None:
     """Appends the steps of forward or backward data, on channels-last copies of activations that have other layouts."""
-    source, result = channels_last(program, problem.read[0], "source to channels last"), problem.result
+    source, result = as_channels_last(program, problem.read[0], "source to channels last"), problem.result
     target = result_view(program, result)
     gather(program, problem, source, target)
     if target is not result:

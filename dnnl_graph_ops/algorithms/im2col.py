@@ -11,7 +11,7 @@ from ..lowering.cost import Counts, channels, detours, fresh, packing, padded
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from ..lowering.program import Program, View
-from ..strides import dense_strides
+from ..strides import channels_last, dense_strides
 from . import matrices
 from .algorithm import NOTHING, SRC, WEIGHTS
 from .depthwise import MOST_PHASES
@@ -151,7 +151,7 @@ def _diff_src(program: Program, diff_src: View) -> tuple[View, View | None]:
 
 def _as_positions(diff_src: View) -> View | None:
     """Returns diff_src as a matrix (N * positions, IC) with contiguous rows or columns; None if strides forbid it."""
-    matrix = merged(diff_src.permute((0, *range(2, diff_src.ndim), 1)), diff_src.ndim - 1)
+    matrix = merged(diff_src.permute(channels_last(diff_src.ndim)), diff_src.ndim - 1)
     return matrix if matrix is not None and 1 in matrix.strides else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..lowering import chain
 from ..lowering import epilogue as post
@@ -21,9 +21,8 @@ from .table import Ranked, candidates
 class Decision:
     """Records how a problem was lowered, for explain(): the algorithm's name and the dtype that it computes in.
 
-    `candidates`: the algorithms that were compared, with estimated or, if `measured`, with measured seconds.
-
-    `problem`: of a convolution that has something to compute.
+    `candidates`: the algorithms that were compared, with estimated or, if `measured`, with measured seconds. `problem`:
+    the problem of a convolution that has something to compute.
     """
 
     formulation: str
@@ -89,11 +88,8 @@ def with_own_bias(problem: Problem) -> Problem:
         return problem
     if any(operand == 0 for op in problem.epilogue[1:] for operand in op.operands):
         return problem
-    rest = tuple(
-        replace(op, operands=tuple(o - 1 if isinstance(o, int) else o for o in op.operands))
-        for op in problem.epilogue[1:]
-    )
     bias = first.operands[1]
+    rest = post.renumbered(problem.epilogue[1:], -1)
     return problem.with_views(bias=bias if isinstance(bias, View) else None, epilogue=rest)
 
 

@@ -15,6 +15,7 @@ from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.problem import Problem
 from ..lowering.program import NativeOp, Program, View, order_of
+from ..strides import channels_last
 from .algorithm import Algorithm, Condition, always, never
 from .epilogues import fused, labelled
 
@@ -101,7 +102,7 @@ def positions(program: Program, view: View, label: str, as_it_is: bool = False) 
 
     The rows are contiguous (channels last). With `as_it_is` the columns may be instead: own kernels read both.
     """
-    order = (0, *range(2, view.ndim), 1)
+    order = channels_last(view.ndim)
     matrix = merged(view.permute(order), view.ndim - 1)
     if matrix is not None and (matrix.strides[1] == 1 or matrix.shape[1] == 1 or (as_it_is and matrix.strides[0] == 1)):
         return matrix

@@ -9,6 +9,7 @@ from ..lowering.cost import Counts, channels, detours, fresh, nbytes, packing
 from ..lowering.env import Env
 from ..lowering.problem import FORWARD, Problem
 from ..lowering.program import Program, View
+from ..strides import channels_last
 from . import matrices
 from .algorithm import NOTHING
 from .deconvolution import crop, fill_untouched, repeated_bias
@@ -72,7 +73,7 @@ def _products(
         weights = weights.narrow(axis, first, taps)
     # (IC, kernel..., OC)
     plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
-    plain = plain.permute((0, *range(2, plain.ndim), 1))
+    plain = plain.permute(channels_last(plain.ndim))
     right = merged(plain, rank + 1, 1)
     if right is None or 1 not in right.strides:
         copy = program.scratch(plain.shape, plain.dtype)
@@ -92,7 +93,7 @@ def _products(
 
 def _direct(dst: View, src: Sequence[int], window: Sequence[tuple[int, int]]) -> View | None:
     """Returns dst as a matrix (N * src positions, taps * OC), or None where dst's strides do not allow this view."""
-    ordered = dst.permute((0, *range(2, dst.ndim), 1))
+    ordered = dst.permute(channels_last(dst.ndim))
     # src positions are the outer axis, taps the inner one: at most one axis of dst may have several of both
     both = [a for a, (n, (_, taps)) in enumerate(zip(src, window, strict=True)) if n > 1 and taps > 1]
     if len(both) > 1 or any(s * t != o for s, (_, t), o in zip(src, window, dst.shape[2:], strict=True)):
@@ -114,7 +115,7 @@ def _spread(program: Program, result: View, dst: View, window: Sequence[tuple[in
     for axis in range(rank):
         order += [1 + axis, 1 + rank + axis]
     source = result.permute((*order, 2 * rank + 1))
-    _spread_axes(program, source, dst.permute((0, *range(2, dst.ndim), 1)), [t for _, t in window], 0)
+    _spread_axes(program, source, dst.permute(channels_last(dst.ndim)), [t for _, t in window], 0)
 
 
 def _spread_axes(program: Program, source: View, dst: View, taps: Sequence[int], axis: int) -> None:

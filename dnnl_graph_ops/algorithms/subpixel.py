@@ -17,7 +17,7 @@ from ..lowering.cost import Counts, channels, conversions, fresh, nbytes, packin
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
 from ..lowering.program import NativeOp, Program, View, describable
-from ..strides import dense_strides
+from ..strides import channels_last, dense_strides
 from .algorithm import DST, SRC, WEIGHTS, Algorithm
 from .axis_blocks import AxisBlock, axis_blocks, tap_pairs
 from .deconvolution import fill_with_bias, repeated_bias
@@ -261,7 +261,7 @@ def _rounded(program: Program, problem: Problem, folding: Folding) -> Problem:
     if sizes == list(g.dst):
         return problem
     shape = (*problem.dst.shape[:2], *sizes)
-    padded = program.scratch(shape, problem.dst.dtype, (0, *range(2, len(shape)), 1))
+    padded = program.scratch(shape, problem.dst.dtype, channels_last(len(shape)))
     inside = padded
     for axis, size in enumerate(problem.dst.shape[2:], 2):
         program.fill(inside.narrow(axis, size, inside.shape[axis] - size), 0.0)

@@ -21,11 +21,12 @@ from ..lowering import cost
 from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.problem import Problem
-from ..lowering.program import Buffer, HostStep, KernelStep, Place, Program, Step, View, dense_in
+from ..lowering.program import Buffer, HostStep, KernelStep, Place, Program, Step, View
 from ..lowering.rewrites import Rewrite
 from . import choice, table
 from .algorithm import Algorithm
 from .lower import Decision, build, with_own_bias
+from .views import channels_last_strides
 
 NEAR = 512 * 1024  # bytes of results between layers that stay in the near caches of a thread
 MOVED = 5e-11  # seconds per byte that a band moves: rows kept from the band before, and weights that exceed NEAR
@@ -189,11 +190,7 @@ def _fits(first: Layer, after: Layer) -> bool:
     alone = between.buffer.place is Place.SCRATCH and between.buffer.elements == between.size
     others = (*post.views(after.problem.epilogue), after.problem.weights, after.problem.bias)
     read_once = all(view is None or view.buffer is not between.buffer for view in others)
-    return alone and read_once and after.source == between and between.strides == _band_strides(between)
-
-
-def _band_strides(view: View) -> tuple[int, ...]:
-    return dense_in(view.shape, (0, *range(2, view.ndim), 1))
+    return alone and read_once and after.source == between and between.strides == channels_last_strides(between)
 
 
 def saving(chain: Sequence[Layer], env: Env) -> float:
@@ -254,7 +251,7 @@ def _parts(chain: Sequence[Layer], count: int, threads: int) -> int:
 
 
 def _row_bytes(view: View) -> int:
-    return _band_strides(view)[2] * dtypes.itemsize(view.dtype)
+    return channels_last_strides(view)[2] * dtypes.itemsize(view.dtype)
 
 
 def _aligned(size: int) -> int:
@@ -300,7 +297,7 @@ class _Bands:
         self.same: dict[Buffer, Buffer] = {}
         self.room = 0  # bytes of scratch inside a layer, besides results between layers
         self.tasks: list[list[tuple[int, list[tuple[int, int]]]]] = []
-        self.strides = [_band_strides(layer.target) for layer in chain[:-1]]
+        self.strides = [channels_last_strides(layer.target) for layer in chain[:-1]]
         self.row_bytes = [_row_bytes(layer.target) for layer in chain[:-1]]
         self.count = _rows_of_a_band(chain)
         self.complete = self.count > 0 and self._all_parts()

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from ..lowering.problem import Problem, is_channels_last, mergeable_groups
-from ..lowering.program import Program, View
-from ..strides import dense_strides
+from ..lowering.program import Program, View, dense_in
+from ..strides import channels_last
 
 
-def channels_last(program: Program, view: View, label: str) -> View:
+def as_channels_last(program: Program, view: View, label: str) -> View:
     """Returns the activation (N, C, spatial...) itself if its channels are contiguous, else a channels-last copy."""
     if is_channels_last(view):
         return view
-    return program.copied(view, view.dtype, (0, *range(2, view.ndim), 1), label)
+    return program.copied(view, view.dtype, channels_last(view.ndim), label)
 
 
 def channels_last_strides(view: View) -> tuple[int, ...]:
     """Returns the strides of a dense channels-last view of the same shape (N, C, spatial...)."""
-    n, c, *spatial = view.shape
-    batch, *others = dense_strides((n, *spatial, c))
-    return (batch, others[-1], *others[:-1])
+    return dense_in(view.shape, channels_last(view.ndim))
 
 
 def result_view(program: Program, view: View) -> View:
@@ -28,7 +26,7 @@ def result_view(program: Program, view: View) -> View:
     """
     if is_channels_last(view):
         return view
-    return program.scratch(view.shape, view.dtype, (0, *range(2, view.ndim), 1))
+    return program.scratch(view.shape, view.dtype, channels_last(view.ndim))
 
 
 def merged_weights(program: Program, weights: View) -> View:

@@ -83,12 +83,7 @@ class Search:
     `partitions`: numbers of the nodes of each partition that the library computes exactly.
     """
 
-    def __init__(
-        self,
-        nodes: Sequence[Node],
-        outputs: Collection[Value],
-        env: Env,
-    ) -> None:
+    def __init__(self, nodes: Sequence[Node], outputs: Collection[Value], env: Env) -> None:
         self.nodes, self.outputs, self.env = nodes, dict.fromkeys(outputs), env
         self.partitions: Sequence[tuple[int, ...]] = ()
         self.numbers = {node: i for i, node in enumerate(nodes)}

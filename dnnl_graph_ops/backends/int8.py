@@ -19,7 +19,7 @@ from ..algorithms import filtering
 from ..algorithms.choice import ranked
 from ..algorithms.epilogues import fused, labelled
 from ..algorithms.lower import Decision
-from ..algorithms.views import channels_last, channels_last_strides, merged_weights, result_view
+from ..algorithms.views import as_channels_last, channels_last_strides, merged_weights, result_view
 from ..graph import Node, Value
 from ..lowering import chain, trust
 from ..lowering.env import Env
@@ -31,7 +31,7 @@ from ..lowering.program import Buffer, Place, Program, View
 from ..lowering.rewrites import Rewrite
 from ..lowering.trust import channels, integer_words
 from ..shapes import resolved
-from ..strides import dense_strides
+from ..strides import channels_last, dense_strides
 from .backend import Backend, Built, FusionGroup, Search
 from .search import behind
 
@@ -275,7 +275,7 @@ class _Steps:
         """
         problem, src = self.problem, self.q.src
         view = problem.src if problem.direction == FORWARD else problem.dst
-        view = channels_last(self.program, view, "src to channels last")
+        view = as_channels_last(self.program, view, "src to channels last")
         code, channels = dtypes.CODES[view.dtype], view.shape[1]
         item, pitch, as_it_is = kernels.integer_layout(channels, code, self.isa)
         sizes, strides = ([some[0], *some[2:]] for some in (view.shape, view.strides))
@@ -345,7 +345,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
     target = result_view(program, result)
     if late and target.strides != channels_last_strides(target):
         # the kernel indexes sums by the position in a dense result
-        target = program.scratch(result.shape, result.dtype, (0, *range(2, result.ndim), 1))
+        target = program.scratch(result.shape, result.dtype, channels_last(result.ndim))
     scales = np.float32(q.src.attrs["scales"][0]) * _of_channels(q, weights.attrs["scales"], np.float32)
     reads = [rows, packed, program.constant(scales)]
     if problem.bias is not None:

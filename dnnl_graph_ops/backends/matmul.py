@@ -17,6 +17,7 @@ from ..lowering.post_ops import post_ops
 from ..lowering.problem import Problem
 from ..lowering.program import View
 from ..schema import kinds
+from ..strides import channels_last
 from .backend import Backend, Built, FusionGroup
 
 _AXES = range(2, 6)  # numbers of axes of a src that is read as (N, spatial..., C), or as (rows, C)
@@ -90,10 +91,7 @@ def _own_bias(epilogue: Epilogue, channels: int) -> tuple[View | None, Epilogue]
     if not vector.is_constant or axis != min(vector.ndim - 1, 1):
         return None, epilogue
     flat = replace(vector, shape=(channels,), strides=(vector.strides[axis],))
-    moved = (
-        replace(op, operands=tuple(o - 1 if isinstance(o, int) else o for o in op.operands)) for op in epilogue[1:]
-    )
-    return flat, tuple(moved)
+    return flat, post.renumbered(epilogue[1:], -1)
 
 
 def _rows(src: View, dst: View, epilogue: Epilogue) -> tuple[View, View, Epilogue] | None:
@@ -119,7 +117,7 @@ def _row_operand(view: View, dst: View) -> View | None:
     sizes = (view.shape[0], *view.shape[2:])
     whole = (dst.shape[0], *dst.shape[1:-1])
     if sizes == whole:
-        rows = view.permute((0, *range(2, view.ndim), 1)).reshaped((1, prod(whole), view.shape[1]))
+        rows = view.permute(channels_last(view.ndim)).reshaped((1, prod(whole), view.shape[1]))
         return None if rows is None else rows.permute((0, 2, 1))
     if prod(sizes) == 1:
         return replace(view, shape=(1, view.shape[1], 1), strides=(1, view.strides[1], 1))

@@ -16,6 +16,7 @@ from ..lowering.epilogue import Epilogue
 from ..lowering.post_ops import post_ops
 from ..lowering.problem import data_view
 from ..lowering.program import Program, View, order_of
+from ..strides import channels_last
 from .backend import Backend, Built, FusionGroup
 
 # Appends the steps of a norm and its post-ops, from the views of the node's inputs to the view of the last result.
@@ -55,8 +56,8 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
     src, dst = (data_view(view, node.attrs["data_format"]) for view in (inputs[0], dst))
     fused = chain.NOTHING
     if epilogue:
-        program_of_tail = chain.program_of(program, epilogue, dst) if _last(src, dst) else None
-        if program_of_tail is None:
+        applied = chain.program_of(program, epilogue, dst) if _last(src, dst) else None
+        if applied is None:
             plain = program.like(dst, "f32")
             if not _alike(plain, plain):
                 plain = _channels_last(program, dst, "f32")
@@ -64,7 +65,7 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
             if not chain.apply(program, plain, epilogue, dst, f"behind {node.kind}"):
                 post.apply(program, plain, epilogue, dst)
             return
-        fused = program_of_tail
+        fused = applied
     if _alike(src, dst):
         _normalise(program, node, src, inputs[1:], dst, fused)
         return
@@ -100,7 +101,7 @@ def _normalise(program: Program, node: Node, src: View, affine: Sequence[View], 
 
 
 def _channels_last(program: Program, view: View, dtype: str) -> View:
-    return program.scratch(view.shape, dtype, (0, *range(2, view.ndim), 1))
+    return program.scratch(view.shape, dtype, channels_last(view.ndim))
 
 
 def _last(src: View, dst: View) -> bool:

@@ -16,6 +16,7 @@ from ..lowering.program import Program, View
 from ..schema import OPS
 from ..shapes.common import channels_of, per_axis, spatial_of
 from ..shapes.windows import resolve
+from ..strides import channels_last
 
 FLOATS = frozenset({"f32", "bf16", "f16"})
 Views = Sequence[View]
@@ -82,7 +83,7 @@ def _on_channels_last(
 
     A source or target with other strides is replaced by a copy in channels-last order.
     """
-    order = (0, *range(2, source.ndim), 1)
+    order = channels_last(source.ndim)
     if not _side_by_side(source):
         source = program.copied(source, source.dtype, order, "to channels last")
     written = target if _side_by_side(target) else program.scratch(target.shape, target.dtype, order)

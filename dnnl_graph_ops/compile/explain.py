@@ -24,6 +24,7 @@ from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record, verbose
 from .benchdnn import lines
+from .listings import of_view
 from .native import Compiled, again
 from .plan import Plan, ones
 from .specialise import Options, Specialised
@@ -348,9 +349,7 @@ def _scratch(views: Sequence[View]) -> int:
 
 
 def _layouts(views: Sequence[View]) -> tuple[str, ...]:
-    return tuple(
-        f"{view.dtype} {'x'.join(map(str, view.shape))} : {'x'.join(map(str, view.strides))}" for view in views
-    )
+    return tuple(map(of_view, views))
 
 
 def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...]:

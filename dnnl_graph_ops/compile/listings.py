@@ -19,8 +19,8 @@ def of_groups(groups: Sequence[FusionGroup]) -> str:
 
 def of_places(places: Places) -> str:
     """Returns a line for each value that has a view, or for which a view is planned, with this view."""
-    lines = [f"{value.name}: {_view(view)}" for value, view in places.items()]
-    return "\n".join([*lines, *(f"{value.name}: {_view(view)}, planned" for value, view in places.planned.items())])
+    lines = [f"{value.name}: {_placed(view)}" for value, view in places.items()]
+    return "\n".join([*lines, *(f"{value.name}: {_placed(view)}, planned" for value, view in places.planned.items())])
 
 
 def of_steps(steps: Sequence[Step]) -> str:
@@ -47,9 +47,13 @@ def of_memory(offsets: Mapping[Buffer, int], size: int) -> str:
 
 
 def _line(label: str, reads: Iterable[View], writes: Iterable[View]) -> str:
-    return f"{label}: {', '.join(map(_view, reads))} -> {', '.join(map(_view, writes))}"
+    return f"{label}: {', '.join(map(_placed, reads))} -> {', '.join(map(_placed, writes))}"
 
 
-def _view(view: View) -> str:
-    sizes, strides = ("x".join(map(str, numbers)) for numbers in (view.shape, view.strides))
-    return f"{view.buffer.place.value} {view.dtype} {sizes} : {strides}"
+def _placed(view: View) -> str:
+    return f"{view.buffer.place.value} {of_view(view)}"
+
+
+def of_view(view: View) -> str:
+    """Returns the dtype, sizes and strides of a view, such as "f32 2x3 : 3x1"."""
+    return f"{view.dtype} {'x'.join(map(str, view.shape))} : {'x'.join(map(str, view.strides))}"

@@ -119,11 +119,11 @@ def _options(stated: Mapping[str, Any], engine: Engine, where: str) -> Options:
     if not (isinstance(selected, list) and all(map(_is_selection, selected))):
         raise InvalidArgumentError(f"{where}: is damaged: the algorithms of ops are {str(selected)[:60]}")
     narrow = None if precision == "f32" else precision
-    found = checked_options(engine, policy, tune, algorithm, narrow, algorithms=dict(selected))
+    checked = checked_options(engine, policy, tune, algorithm, narrow, algorithms=dict(selected))
     wide = stated.get("wide", [])
-    if found.precision == AUTO or not (isinstance(wide, list) and all(isinstance(name, str) for name in wide)):
+    if checked.precision == AUTO or not (isinstance(wide, list) and all(isinstance(name, str) for name in wide)):
         raise InvalidArgumentError(f"{where}: is damaged: the ops that stay in f32 are {str(wide)[:60]}")
-    return replace(found, wide=tuple(wide))
+    return replace(checked, wide=tuple(wide))
 
 
 def _is_selection(item: Any) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from .. import dtypes
 from .._core import kernels
 from ..graph import Node, Value
+from ..ir import is_open
 from ..schema import kinds
 from ..strides import extent
 from .env import Env
@@ -380,7 +381,7 @@ def takes(nodes: Sequence[Node], env: Env) -> bool:
     if any(node.kind not in OPS for node in plain):
         return False
     shape = nodes[-1].outputs[0].shape
-    if any(None in value.shape for node in nodes for value in (*node.inputs, *node.outputs)):
+    if is_open(nodes):
         return False
     if any(value.dtype not in FLOATS for node in plain for value in (*node.inputs, *node.outputs)):
         return False

@@ -88,5 +88,11 @@ def with_bias(bias: View | None, epilogue: Epilogue) -> Epilogue:
     """Returns a BiasAdd of `bias` and the post-ops after it; only the post-ops if there is no bias."""
     if bias is None:
         return epilogue
-    moved = (replace(op, operands=tuple(o + 1 if isinstance(o, int) else o for o in op.operands)) for op in epilogue)
-    return (EpilogueOp("BiasAdd", {"data_format": "NCX"}, (0, bias)), *moved)
+    return (EpilogueOp("BiasAdd", {"data_format": "NCX"}, (0, bias)), *renumbered(epilogue, 1))
+
+
+def renumbered(epilogue: Epilogue, by: int) -> Epilogue:
+    """Returns the post-ops with `by` added to the numbers of the results that they read."""
+    return tuple(
+        replace(op, operands=tuple(o + by if isinstance(o, int) else o for o in op.operands)) for op in epilogue
+    )

@@ -93,9 +93,9 @@ def read(key: str, dtype: str) -> dict[str, Rows]:
     path = package_file(key, dtype)
     if not path.exists():
         return {}
-    rows_of = {}
+    by_direction = {}
     for direction, content in json.loads(path.read_text("utf-8"))["directions"].items():
         forms = tuple(content["forms"])
         table = np.array(content["rows"], np.float64)
-        rows_of[direction] = Rows(forms, table[:, : len(SCALES)].copy(), table[:, len(SCALES) :].copy())
-    return rows_of
+        by_direction[direction] = Rows(forms, table[:, : len(SCALES)].copy(), table[:, len(SCALES) :].copy())
+    return by_direction

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .. import dtypes, schema
+from ..strides import channels_last
 from .family import MEMBERS
 from .problem import BACKWARD_WEIGHTS
 from .program import NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
@@ -122,7 +123,7 @@ def _misread(op: NativeOp) -> list[View]:
 
 
 def _lies_channels_last(view: View) -> bool:
-    return view.permute((0, *range(2, view.ndim), 1)).row_major
+    return view.permute(channels_last(view.ndim)).row_major
 
 
 _VAST_BYTES = 16 << 20

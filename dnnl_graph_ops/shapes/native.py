@@ -59,8 +59,8 @@ def _explicit_window(
     weights, src, dst = (shapes.get(name, shapes.get(f"diff_{name}")) for name in ("weights", "src", "dst"))
     assert src is not None and dst is not None
     sizes = spatial_of(src, layout)
-    found = resolve(kind, attrs, sizes, _kernel(weights, attrs), crops=weights is None)
-    windows = [window for window in found if window is not None]
+    resolved = resolve(kind, attrs, sizes, _kernel(weights, attrs), crops=weights is None)
+    windows = [window for window in resolved if window is not None]
     if len(windows) < len(sizes):
         return {}
     ends = [window.end for window in windows]

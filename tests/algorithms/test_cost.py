@@ -123,5 +123,5 @@ def test_narrow_groups_are_gathered(channels: int, width: int, stride: int) -> N
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx2")
     sizes = (28, 28), (3, 3), (stride, stride), (1, 1)
     layer = Problem("groups", 1, channels, channels, *sizes, groups=channels // width)
-    found = table.candidates(described(layer, BACKWARD_DATA, "NXC", True), env)
-    assert found[0][0].name == "own groups"
+    ranking = table.candidates(described(layer, BACKWARD_DATA, "NXC", True), env)
+    assert ranking[0][0].name == "own groups"

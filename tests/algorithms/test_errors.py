@@ -1,4 +1,4 @@
-"""What forms round: docs/errors.md has the table, which `python -m algorithms.test_errors` in tests/ prints anew."""
+"""Errors of algorithms against the table of docs/errors.md: `python -m algorithms.test_errors` in tests/ prints it."""
 
 from __future__ import annotations
 

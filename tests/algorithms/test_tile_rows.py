@@ -26,14 +26,6 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
-    before = dgo.get_num_threads()
-    dgo.set_num_threads(1)
-    yield
-    dgo.set_num_threads(before)
-
-
-@pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Bands wherever they are possible; the argument is how many bytes stay near."""
     monkeypatch.setattr(tile_rows, "saving", lambda chain, env: len(chain) - 1)

@@ -41,19 +41,19 @@ def net():
 
 
 def test_it_is_chosen_and_explained(backend):
-    made = net()
-    np.testing.assert_array_equal(made(X), abs(X))
-    (part,) = made.explain().partitions
+    compiled = net()
+    np.testing.assert_array_equal(compiled(X), abs(X))
+    (part,) = compiled.explain().partitions
     assert (part.kinds, part.formulation, part.implementation) == (("Abs",), "magnitude", "a test")
-    assert "magnitude" in str(made.explain())
-    (step,) = made.latest().plan.parts
+    assert "magnitude" in str(compiled.explain())
+    (step,) = compiled.latest().plan.parts
     assert isinstance(step, HostStep)
 
 
 def test_it_is_part_of_a_saved_net(backend, tmp_path):
-    made = net()
-    made(X)
-    made.save(tmp_path / "net.dgo")
+    compiled = net()
+    compiled(X)
+    compiled.save(tmp_path / "net.dgo")
     loaded = dgo.load(tmp_path / "net.dgo")
     np.testing.assert_array_equal(loaded(X), abs(X))
     assert loaded.explain().partitions[0].formulation == "magnitude"
@@ -62,8 +62,8 @@ def test_it_is_part_of_a_saved_net(backend, tmp_path):
 def test_it_is_gone_again():
     with registered(MAGNITUDE, before="norm"):
         pass
-    made = net()
-    np.testing.assert_array_equal(made(X), abs(X))
-    assert made.explain().partitions[0].formulation == "own chain"
-    (value,) = made.outputs.values()
-    assert group_of([value.node], made.env()).backend.name == "elementwise"
+    compiled = net()
+    np.testing.assert_array_equal(compiled(X), abs(X))
+    assert compiled.explain().partitions[0].formulation == "own chain"
+    (value,) = compiled.outputs.values()
+    assert group_of([value.node], compiled.env()).backend.name == "elementwise"

@@ -6,7 +6,6 @@ The numbers are those of today on one thread by the constants of AVX-512. None m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -81,14 +80,6 @@ PRESENT = {
     "vae_decoder": Counts(3, 0, 0),
     "convtranspose1d": Counts(0, 0, 0),
 }
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    before = dgo.get_num_threads()
-    dgo.set_num_threads(1)
-    yield
-    dgo.set_num_threads(before)
 
 
 @pytest.mark.bench

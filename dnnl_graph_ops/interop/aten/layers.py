@@ -399,11 +399,11 @@ def attention(
     hidden = None
     if attn_mask is not None:
         products, hidden = _masked(call, products, attn_mask)
-    made = call.op("MatMul", call.std("Softmax", products, axis=-1), v)
+    result = call.op("MatMul", call.std("Softmax", products, axis=-1), v)
     if hidden is not None:
         # what sees nothing gives zeros; NaN of other rows stays
-        made = call.op("Select", hidden, np.zeros(1, dtypes.numpy_dtype(dtype)), made)
-    return made if call.node.op_type == "aten.scaled_dot_product_attention.default" else (made,)
+        result = call.op("Select", hidden, np.zeros(1, dtypes.numpy_dtype(dtype)), result)
+    return result if call.node.op_type == "aten.scaled_dot_product_attention.default" else (result,)
 
 
 def _for_all_heads(call: Call, each: Value, q: Value) -> Any:
