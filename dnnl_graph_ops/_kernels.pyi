@@ -163,13 +163,14 @@ def attention(
     masks: Sequence[Sequence[int]],
     dst: Sequence[int],
     scale: float = 1.0,
-    zeros: bool = False,
+    zeros: str = "none",
     seen: Sequence[int] = (),
 ) -> Kernel:
     """run(q (batch, rows, depth), k (batch, keys, depth), v (batch, keys, width), masks (batch, rows, keys)...,
     dst (batch, rows, width)): f32: dst = softmax(scale * q k' + the masks) v. Strides of each: the batch's
     axes, then row and depth of q, key and depth of k, key and width of v, row and key of a mask, row and width
-    of dst. zeros: rows of NaN become zeros; seen: of each row, the keys from the first on that count at all.
+    of dst. zeros: rows of shares that become zeros: none, nan: those of NaN, unseen: those whose scores all are
+    -Inf; seen: of each row, the keys from the first on that count at all.
     """
 
 def bands(

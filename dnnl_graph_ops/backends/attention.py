@@ -82,8 +82,9 @@ class Mask(NamedTuple):
 class Parts:
     """The nodes of an attention, its operands, and how its scores are scaled and masked.
 
-    `masks`: from the mask that is applied last to the first. `zeros`: whether rows of NaN among the shares, those of
-    rows without a key, become zeros. `flipped`: whether the result has its last two axes transposed.
+    `masks`: from the mask that is applied last to the first. `zeros`: the rows of the shares that become zeros: "none",
+    "nan" (rows of NaN) or "unseen" (rows whose scores all are -Inf). `flipped`: whether the result has its last two
+    axes transposed.
     """
 
     members: tuple[Node, ...]
@@ -92,7 +93,7 @@ class Parts:
     v: Side
     masks: tuple[Mask, ...]
     scale: float
-    zeros: bool
+    zeros: str
     result: Value
     flipped: bool
 
@@ -136,7 +137,8 @@ def parts_of(last: Node, maker: Maker, no: No) -> Parts | None:
     if shares.attrs["axis"] % shares.inputs[0].ndim != shares.inputs[0].ndim - 1:
         return no("SoftMax is over the keys")
     scores = _Scores(maker, members)
-    product = scores.walk(shares.inputs[0])
+    # the ReduceMax that tells rows without a key reads the scores as well
+    product = scores.walk(shares.inputs[0], 2 if end.zeros == "unseen" else 1)
     if product is None:
         return no("scores are scaled by numbers, then masked")
     if not _is_product(product):
@@ -157,12 +159,12 @@ class _End(NamedTuple):
     """How the last product is read: as shares of a SoftMax times values.
 
     `turned`: whether `values` is transposed, (width, keys). `flipped`: whether the product is values' shares', the
-    result transposed. `zeros`: whether NaN among the shares become zeros.
+    result transposed. `zeros`: as of Parts.
     """
 
     members: list[Node]
     shares: Node
-    zeros: bool
+    zeros: str
     values: Value
     turned: bool
     flipped: bool
@@ -199,28 +201,45 @@ def _is_product(node: Node) -> bool:
     return fits and len({value.shape[:-2] for value in values}) == 1
 
 
-def _shares(value: Value, maker: Maker, members: list[Node]) -> tuple[Node | None, bool]:
-    """Returns the SoftMax that computes `value`, or None, and whether a Select replaces NaN in its result by zeros.
+def _shares(value: Value, maker: Maker, members: list[Node]) -> tuple[Node | None, str]:
+    """Returns the SoftMax that computes `value`, or None, and which of its rows a Select replaces by zeros.
 
     The nodes of such a Select are added to `members`.
     """
     node = maker(value, 1)
     if node is None or node.kind != "Select":
-        return (node if node is not None and _is_softmax(node) else None), False
+        return (node if node is not None and _is_softmax(node) else None), "none"
     condition, *sources = node.inputs
     asked = maker(condition, 1)
     if asked is None:
-        return None, False
+        return None, "none"
+    bound = scalar(asked.inputs[0])
+    if asked.kind == "GreaterEqual" and bound == -np.inf:
+        return _unseen(node, asked, maker, members), "unseen"
     number = asked.kind == "GreaterEqual" and scalar(asked.inputs[1]) == 0
     if not number and (asked.host is None or asked.host.title != "IsNaN"):
-        return None, False
+        return None, "none"
     # Shares are never negative, so share >= 0 is false of NaN alone.
     shares, zero = sources if number else sources[::-1]
     softmax = maker(shares, 2)
     if softmax is None or not _is_softmax(softmax) or scalar(zero) != 0 or asked.inputs[0] is not shares:
-        return None, False
+        return None, "none"
     members += (node, asked)
-    return softmax, True
+    return softmax, "nan"
+
+
+def _unseen(node: Node, asked: Node, maker: Maker, members: list[Node]) -> Node | None:
+    """Returns the SoftMax of Select(-Inf >= ReduceMax(scores), 0, SoftMax(scores)), or None."""
+    _, zero, shares = node.inputs
+    softmax, largest = maker(shares, 1), maker(asked.inputs[1], 1)
+    if softmax is None or largest is None or not _is_softmax(softmax) or scalar(zero) != 0:
+        return None
+    scores = softmax.inputs[0]
+    last = [axis % scores.ndim for axis in largest.attrs.get("axes", ())] == [scores.ndim - 1]
+    if largest.kind != "ReduceMax" or largest.inputs[0] is not scores or not last or not largest.attrs.get("keep_dims"):
+        return None
+    members += (node, asked, largest)
+    return softmax
 
 
 def _is_softmax(node: Node) -> bool:
@@ -235,9 +254,12 @@ class _Scores:
         self.masks: list[Mask] = []
         self.scale = 1.0
 
-    def walk(self, value: Value) -> Node | None:
-        """Returns the MatMul whose result is scaled and masked to the scores `value`; None where there is none."""
-        node = self.maker(value, 1)
+    def walk(self, value: Value, reads: int = 1) -> Node | None:
+        """Returns the MatMul whose result is scaled and masked to the scores `value`; None where there is none.
+
+        `reads`: the number of readers of `value` in the attention.
+        """
+        node = self.maker(value, reads)
         if node is None:
             return None
         self.members.append(node)

@@ -11,21 +11,22 @@ from dnnl_graph_ops._core import kernels
 pytestmark = pytest.mark.isa
 
 
-def expected(q: Any, k: Any, v: Any, masks: Any, scale: float, zeros: bool) -> Any:
+def expected(q: Any, k: Any, v: Any, masks: Any, scale: float, zeros: str) -> Any:
     scores = scale * q.astype(np.float64) @ k.swapaxes(-1, -2)
     for mask in masks:
         scores = scores + mask
     with np.errstate(invalid="ignore"):
         shares = np.exp(scores - scores.max(-1, keepdims=True))
         shares /= shares.sum(-1, keepdims=True)
-    return np.where(zeros & np.isnan(shares), 0, shares) @ v
+    empty = {"none": False, "nan": np.isnan(shares), "unseen": np.isneginf(scores).all(-1, keepdims=True)}
+    return np.where(empty[zeros], 0, shares) @ v
 
 
 def strides(array: Any) -> list[int]:
     return [step // array.itemsize for step in array.strides]
 
 
-def run(q: Any, k: Any, v: Any, masks: Any = (), scale: float = 0.5, zeros: bool = False, seen: Any = ()) -> Any:
+def run(q: Any, k: Any, v: Any, masks: Any = (), scale: float = 0.5, zeros: str = "none", seen: Any = ()) -> Any:
     made = np.full((*q.shape[:-1], v.shape[-1]), 7, np.float32)
     wide = [np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2])) for mask in masks]
     sizes = q.shape[:-2], q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]
@@ -58,7 +59,7 @@ def test_random_sizes(number: int, seed: int) -> None:
     for _ in range(rng.integers(0, 3)):
         mask = floats(rng, rows if rng.random() < 0.5 else 1, keys if rng.random() < 0.8 else 1)
         masks.append(np.where(rng.random(mask.shape) < 0.1, np.float32(-np.inf), mask))
-    run(q, k, v, masks, float(rng.random()), True)
+    run(q, k, v, masks, float(rng.random()), "nan" if rng.random() < 0.5 else "unseen")
 
 
 def test_heads_that_stand_side_by_side() -> None:
@@ -82,9 +83,12 @@ def test_what_is_not_finite(rows: int) -> None:
     q, k, v = np.ones((rows, 3), np.float32), np.ones((11, 3), np.float32), np.ones((11, 5), np.float32)
     hidden = np.full((rows, 11), -np.inf, np.float32)
     assert np.isnan(run(q, k, v, [hidden])).all()
-    assert not run(q, k, v, [hidden], zeros=True).any()
+    assert not run(q, k, v, [hidden], zeros="nan").any()
+    assert not run(q, k, v, [hidden], zeros="unseen").any()
     k[4, 1] = np.nan
     assert np.isnan(run(q, k, v)).all()
+    assert not run(q, k, v, zeros="nan").any()
+    assert np.isnan(run(q, k, v, [hidden], zeros="unseen")).all()
     k[4, 1] = 0
     v[2, 2] = np.inf
     assert np.isinf(run(q, k, v)[:, 2]).all()
@@ -114,6 +118,7 @@ def test_threads_do_not_change_the_bits(threads: Any = (1, 2, 3)) -> None:
         ({"masks": [[0, 0, 1]] * 3}, "at most 2 masks"),
         ({"keys": 0}, "at least 1"),
         ({"batch": [-1]}, "at least 0"),
+        ({"zeros": "rows"}, "none, nan or unseen"),
         ({"seen": [1]}, "a number for each row"),
         ({"seen": [1, 0, 2]}, "at least 1"),
         ({"v": [1 << 60, 6, 1], "batch": [9]}, "reaches beyond any array"),

@@ -168,6 +168,11 @@ FOUND = {
         "v1 = F.scaled_dot_product_attention(x0, x0, x0, x1)",
         {"x0": Y, "x1": torch.tensor([[False, False], [True, False]])}, {}, "v1", {"rounding": ["v1"]},
     ),
+    "queries of NaN that a condition hides all keys of": (
+        "v1 = F.scaled_dot_product_attention(x0, x1, x1, x2)",
+        {"x0": Y / torch.where(Y == 3, 0.0, 1.0) * 0, "x1": Y, "x2": torch.tensor([[False, False], [True, False]])}, {},
+        "v1", {"rounding": ["v1"]},
+    ),
     "a mask that hides all keys of a row, and has NaN in another": (
         "v1 = F.scaled_dot_product_attention(x0, x0, x0, x1)",
         {"x0": Y, "x1": torch.tensor([[0.0, torch.nan], [-torch.inf, -torch.inf]])}, {}, "v1", {"rounding": ["v1"]},

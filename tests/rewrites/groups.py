@@ -149,7 +149,16 @@ def attention(d: Draw, unmet: str | None) -> None:
         scores = scores + d.input(scores.shape)
         scores = scores * d.pick(d.number(0.5), d.input(scores.shape[-1:]))
     axis = scores.ndim - (2 if unmet == "SoftMax is over the keys" else 1)
-    shares = d.between(ops.softmax(d.between(scores, unmet if d.chance(0.3) else None), axis=axis), unmet)
+    unseen = d.chance(0.2)
+    if unseen:
+        shape = (*scores.shape[-2:-1], 1) if d.chance() else scores.shape
+        scores = scores + d.graph.constant(np.where(d.rng.random(shape) < 0.5, np.float32(-np.inf), np.float32(0)))
+    scores = d.between(scores, unmet if d.chance(0.3) else None)
+    shares = d.between(ops.softmax(scores, axis=axis), unmet)
+    if unseen:
+        # rows whose scores all are -Inf become zeros
+        largest = ops.reduce_max(scores, axes=[axis], keep_dims=True)
+        shares = ops.select(ops.greater_equal(d.number(-np.inf), largest), d.number(0.0), shares)
     if way == "bias":
         d.leave(ops.matmul(shares, v, d.input((width,))))
     elif d.chance(0.3):

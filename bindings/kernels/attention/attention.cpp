@@ -1,5 +1,6 @@
 // Attention: softmax of scaled products of queries and keys, and masks, times values.
 #include <algorithm>
+#include <map>
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
@@ -22,7 +23,7 @@ struct AttentionProblem {
     std::vector<Dims> masks;
     Dims dst;
     double scale;
-    bool zeros;                 // rows of NaN, as those have that see nothing, become zeros
+    std::string zeros;  // a key of kZeroRows
     Dims seen;  // of each row, the keys from the first on that count at all; empty: all do
 };
 
@@ -31,6 +32,9 @@ constexpr const char* kName = "attention";
 constexpr int64_t kFewRows = 4;
 // of each product of a query and a key
 constexpr double kBytesOfProduct = 0.25;
+
+const std::map<std::string, ZeroRows> kZeroRows{
+    {"none", ZeroRows::none}, {"nan", ZeroRows::nan}, {"unseen", ZeroRows::unseen}};
 
 const AttentionCode& code() { return vector_code().attention; }
 
@@ -78,6 +82,9 @@ struct Attention : Kernel {
             fail(ErrorKind::invalid_argument, "attention: seen needs a number for each row");
         }
         for (const int64_t one : p.seen) check_number(kName, "seen", one, 1, p.keys);
+        if (!kZeroRows.count(p.zeros)) {
+            fail(ErrorKind::invalid_argument, "attention: zeros is none, nan or unseen, not " + p.zeros);
+        }
     }
 
     void check_strides(const char* which, const std::vector<int64_t>& strides, int64_t first, int64_t last) const {
@@ -123,7 +130,7 @@ struct Attention : Kernel {
         block.depth = p.depth;
         block.width = p.width;
         block.scale = static_cast<float>(p.scale);
-        block.zeros = p.zeros;
+        block.zeros = kZeroRows.at(p.zeros);
         block.packed = p.rows >= kFewRows;
         return block;
     }
@@ -153,13 +160,14 @@ struct Attention : Kernel {
 }  // namespace
 
 const Declaration kAttention{
-    "attention(batch, rows, keys, depth, width, q, k, v, masks, dst, scale=1.0, zeros=False, seen=())",
+    "attention(batch, rows, keys, depth, width, q, k, v, masks, dst, scale=1.0, zeros='none', seen=())",
     kernel_of<Attention, AttentionProblem, Dims, int64_t, int64_t, int64_t, int64_t, Dims, Dims, Dims,
-              std::vector<Dims>, Dims, double, bool, Dims>,
+              std::vector<Dims>, Dims, double, std::string, Dims>,
     "q (batch, rows, depth), k (batch, keys, depth), v (batch, keys, width), masks (batch, rows, keys)..., dst (batch, "
     "rows, width)",
     "f32: dst = softmax(scale * q k' + the masks) v. Strides of each: the batch's axes, then row and depth of q, key "
-    "and depth of k, key and width of v, row and key of a mask, row and width of dst. zeros: rows of NaN become zeros; "
-    "seen: of each row, the keys from the first on that count at all."};
+    "and depth of k, key and width of v, row and key of a mask, row and width of dst. zeros: rows of shares that "
+    "become zeros: none, nan: those of NaN, unseen: those whose scores all are -Inf; seen: of each row, the keys from "
+    "the first on that count at all."};
 
 }  // namespace dgo

@@ -7,6 +7,9 @@ namespace dgo {
 
 constexpr int64_t kMostMasks = 2;
 
+// Rows of shares that become zeros: none, those of NaN, those of scores that all are -Inf.
+enum class ZeroRows { none, nan, unseen };
+
 // Added to the scaled products. Steps count elements, and are 0 where it is the same for all.
 struct AttentionMask {
     const float* at;
@@ -23,8 +26,8 @@ struct AttentionBlock {
     int64_t rows, keys, depth, width;
     const int64_t* seen;  // of each row, the keys from the first on that it may see; null: all
     float scale;
-    bool zeros;     // what gives NaN gives zeros
-    bool packed;    // scratch holds what pack() left there
+    ZeroRows zeros;
+    bool packed;  // scratch holds what pack() left there
     float* scratch;
 };
 

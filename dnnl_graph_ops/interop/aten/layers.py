@@ -396,13 +396,17 @@ def attention(
         if rows is None or columns is None:
             raise call.needs_sizes(f"of {q.shape} and {k.shape}")
         attn_mask = np.tril(np.ones((rows, columns), np.bool_))
-    hidden = None
+    hides = False
     if attn_mask is not None:
-        products, hidden = _masked(call, products, attn_mask)
-    result = call.op("MatMul", call.std("Softmax", products, axis=-1), v)
-    if hidden is not None:
-        # what sees nothing gives zeros; NaN of other rows stays
-        result = call.op("Select", hidden, np.zeros(1, dtypes.numpy_dtype(dtype)), result)
+        products, hides = _masked(call, products, attn_mask)
+    shares = call.std("Softmax", products, axis=-1)
+    if hides:
+        # rows whose scores all are -Inf give zeros; rows of NaN stay
+        kind = dtypes.numpy_dtype(dtype)
+        largest = call.std("ReduceMax", products, [-1], keepdims=1)
+        unseen = call.op("GreaterEqual", np.full(1, -np.inf, kind), largest)
+        shares = call.op("Select", unseen, np.zeros(1, kind), shares)
+    result = call.op("MatMul", shares, v)
     return result if call.node.op_type == "aten.scaled_dot_product_attention.default" else (result,)
 
 
@@ -419,20 +423,14 @@ def _for_all_heads(call: Call, each: Value, q: Value) -> Any:
     return call.reshaped(more, (n, shared * times, *rest))
 
 
-def _masked(call: Call, products: Value, mask: Any) -> tuple[Any, Any]:
-    """The products with a mask (..., L, S), and which queries (..., L, 1) it lets see nothing; None: all see some."""
+def _masked(call: Call, products: Value, mask: Any) -> tuple[Any, bool]:
+    """The products (..., L, S) plus a mask, -Inf where a condition is false; whether it may hide a row as a whole."""
     known, kind = call.known_array(mask), dtypes.numpy_dtype(products.dtype)
     if known is not None:
         numbers = np.where(known, 0, -np.inf).astype(kind) if known.dtype == np.bool_ else known.astype(kind)
-        unseen = np.isneginf(numbers.astype(np.float32)).all(-1, keepdims=True)
-        return call.std("Add", products, numbers), unseen if unseen.any() else None
-    below = np.full(1, -np.inf, kind)
+        return call.std("Add", products, numbers), bool(np.isneginf(numbers.astype(np.float32)).all(-1).any())
     if mask.dtype == "boolean":
         if None in mask.shape:
             raise call.needs_sizes(f"with a mask of {mask.shape}")
-        masked = call.op("Select", mask, products, below)
-        added = call.op("Select", mask, np.zeros(mask.shape, kind), below)
-    else:
-        added = call.cast(mask, products.dtype)
-        masked = call.std("Add", products, added)
-    return masked, call.op("GreaterEqual", below, call.std("ReduceMax", added, [-1], keepdims=1))
+        mask = call.op("Select", mask, np.zeros(mask.shape, kind), np.full(1, -np.inf, kind))
+    return call.std("Add", products, call.cast(mask, products.dtype)), True

@@ -196,9 +196,15 @@ void results_of_row(const AttentionBlock& block, const float* shares, int64_t ke
 
 DGO_INLINE Lanes larger_lanes(Lanes a, Lanes b) { return a > b ? a : b; }
 
-// Powers of what is scaled and masked, in place, over `keys` keys, zeros in the rest of the last panel; 1 / their sum.
+// 1 / the sum of a row's powers, and whether all its scores are -Inf.
+struct Share {
+    float scale;
+    bool unseen;
+};
+
+// Powers of what is scaled and masked, in place, over `keys` keys, zeros in the rest of the last panel.
 template <int kMasks>
-float shares_of(float* row, int64_t keys, int64_t pitch, float scale, const AttentionMask (&masks)[kMostMasks],
+Share shares_of(float* row, int64_t keys, int64_t pitch, float scale, const AttentionMask (&masks)[kMostMasks],
                 int64_t number) {
     const float* at[kMostMasks] = {};
     for (int m = 0; m < kMasks; ++m) at[m] = masks[m].at + number * masks[m].row;
@@ -233,14 +239,17 @@ float shares_of(float* row, int64_t keys, int64_t pitch, float scale, const Atte
         sum += power;
     }
     for (; j < pitch; j += kLanes) store_bytes(row + j, Lanes{});
-    return 1 / sum_across(sum);
+    const float odd_sum = sum_across(odd);
+    return {1 / sum_across(sum), most == nothing[0] && odd_sum == odd_sum};
 }
 
 float shares(const AttentionBlock& block, float* row, int64_t keys, int64_t pitch, int64_t number) {
-    const float part = block.mask_count == 0   ? shares_of<0>(row, keys, pitch, block.scale, block.masks, number)
+    const Share part = block.mask_count == 0   ? shares_of<0>(row, keys, pitch, block.scale, block.masks, number)
                        : block.mask_count == 1 ? shares_of<1>(row, keys, pitch, block.scale, block.masks, number)
                                                : shares_of<2>(row, keys, pitch, block.scale, block.masks, number);
-    if (part == part || !block.zeros) return part;
+    const bool empty =
+        block.zeros == ZeroRows::nan ? part.scale != part.scale : block.zeros == ZeroRows::unseen && part.unseen;
+    if (!empty) return part.scale;
     for (int64_t j = 0; j < pitch; j += kLanes) store_bytes(row + j, Lanes{});
     return 0;
 }
