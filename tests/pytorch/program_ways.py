@@ -3,7 +3,7 @@
 import functools
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -149,9 +149,17 @@ def aot_eager(program: Program) -> list[list[torch.Tensor]]:
 def planned(program: Program, inputs: Tensors) -> list[torch.Tensor]:
     """Results without numbers, with the strides that PyTorch's rules give for sizes that are captured as the program's.
 
-    floor_divide of a permuted tensor and a scalar keeps the order of axes for sizes of a call alone.
+    floor_divide of a permuted tensor and a scalar keeps the order of axes for sizes of a call alone. Sizes count as a
+    call's where PyTorch captures an op with no others: lerp of operands that broadcast.
     """
-    with FakeTensorMode(shape_env=ShapeEnv() if program.dynamic else None) as mode:
+    if program.dynamic:
+        with suppress(RuntimeError):
+            return _planned(program, inputs, ShapeEnv())
+    return _planned(program, inputs, None)
+
+
+def _planned(program: Program, inputs: Tensors, sizes: ShapeEnv | None) -> list[torch.Tensor]:
+    with FakeTensorMode(shape_env=sizes) as mode:
         given = {name: mode.from_tensor(tensor) for name, tensor in inputs.items()}
         parameters = {name: mode.from_tensor(tensor, static_shapes=True) for name, tensor in program.parameters.items()}
         return results_of(program, values_of(replace(program, parameters=parameters), given))
