@@ -3,20 +3,19 @@
 import functools
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
-from torch._subclasses import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch import fx
+from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.torch import backend
 
-from .program import Program, Step, Tensors, results_of, values_of
+from .program import Program, Step, Tensors, values_of
 
 # what eager runs and the package refuses, by the message: why
 LIMITS = {
@@ -146,23 +145,42 @@ def aot_eager(program: Program) -> list[list[torch.Tensor]]:
         return _compiled(program, "aot_eager")
 
 
-def planned(program: Program, inputs: Tensors) -> list[torch.Tensor]:
-    """Results without numbers, with the strides that PyTorch's rules give for sizes that are captured as the program's.
+def planned(program: Program) -> list[list[torch.Tensor]]:
+    """Results of each call without numbers, with the strides of the graph that PyTorch captures.
 
-    floor_divide of a permuted tensor and a scalar keeps the order of axes for sizes of a call alone. Sizes count as a
-    call's where PyTorch captures an op with no others: lerp of operands that broadcast.
+    Eager has others: floor_divide of a permuted tensor and a scalar keeps the order of axes in eager alone.
     """
-    if program.dynamic:
-        with suppress(RuntimeError):
-            return _planned(program, inputs, ShapeEnv())
-    return _planned(program, inputs, None)
+    with tracing():
+        return _compiled(
+            program, functools.partial(aot_module_simplified, fw_compiler=_unfilled, inference_compiler=_unfilled)
+        )
 
 
-def _planned(program: Program, inputs: Tensors, sizes: ShapeEnv | None) -> list[torch.Tensor]:
-    with FakeTensorMode(shape_env=sizes) as mode:
-        given = {name: mode.from_tensor(tensor) for name, tensor in inputs.items()}
-        parameters = {name: mode.from_tensor(tensor, static_shapes=True) for name, tensor in program.parameters.items()}
-        return results_of(program, values_of(replace(program, parameters=parameters), given))
+def _unfilled(module: fx.GraphModule, _: Any) -> Callable[..., list[Any]]:
+    """A function that returns a captured graph's results without numbers."""
+    given = [node.meta["val"] for node in module.graph.find_nodes(op="placeholder")]
+    (output,) = module.graph.find_nodes(op="output")
+    results = [each.meta["val"] if isinstance(each, fx.Node) else each for each in output.args[0]]
+
+    def run(*args: Any) -> list[Any]:
+        sizes = {value.node.expr: arg for value, arg in zip(given, args, strict=True) if is_size(value)}
+
+        def number(size: Any) -> int:
+            return int(size.node.expr.subs(sizes)) if is_size(size) else int(size)
+
+        def empty(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor):
+                return value if value is None else number(value)
+            shape, strides = (tuple(map(number, sizes)) for sizes in (value.shape, value.stride()))
+            return torch.empty_strided(shape, strides, dtype=value.dtype)
+
+        return [empty(value) for value in results]
+
+    return make_boxed_func(run)
+
+
+def is_size(value: Any) -> bool:
+    return isinstance(value, torch.SymInt)
 
 
 WAYS: dict[str, Callable[[Program], list[list[torch.Tensor]]]] = {
