@@ -99,8 +99,10 @@ class View:
     def narrow(self, axis: int, start: int, size: int, step: int = 1) -> View:
         """Returns the view of `size` elements of one axis: start, start + step, ..."""
         shape, strides = list(self.shape), list(self.strides)
-        offset = self.offset + start * strides[axis] if size else self.offset
-        shape[axis], strides[axis] = size, strides[axis] * step
+        shape[axis] = size
+        # no element lies anywhere
+        offset = self.offset if 0 in shape else self.offset + start * strides[axis]
+        strides[axis] *= step
         return View(self.buffer, tuple(shape), tuple(strides), offset)
 
     def split(self, axis: int, sizes: Sequence[int]) -> View:

@@ -57,6 +57,11 @@ def _failure(model):
 
 # what random models found: the nodes, inputs, constants, and how `agree` runs them
 FOUND = {
+    "a state without elements in the place that it has behind a pad": (
+        [node("CausalConvWithState", "x w", "y state"), node("Pad", "state pads", "z")],
+        {"x": FLOATS[:1, None, :1], "w": FLOATS[:1, None, :1]}, {"pads": np.int64([1, 0, 0, 0, 0, 0])},
+        {"opset": 28, "ways": ["sizes"], "outputs": ["z"]},
+    ),
     "a norm of each element alone is its magnitude": (
         [node("ReduceL2", "x", noop_with_empty_axes=1)], {"x": FLOATS}, {}, {"opset": 18}
     ),

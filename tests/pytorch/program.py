@@ -56,9 +56,9 @@ class Program:
         exec(f"def forward(self, {', '.join(self.inputs)}):\n    {body}", names)
         module = type("Module", (torch.nn.Module,), {"forward": names["forward"]})()
         for name, tensor in self.parameters.items():
-            enter = module.register_buffer
+            enter, tensor = module.register_buffer, tensor.clone()
             if tensor.is_floating_point():
-                enter, tensor = module.register_parameter, torch.nn.Parameter(tensor.clone(), requires_grad=False)
+                enter, tensor = module.register_parameter, torch.nn.Parameter(tensor, requires_grad=False)
             enter(name, tensor)
         return module
 

@@ -132,9 +132,14 @@ def compiled(program: Program) -> list[list[torch.Tensor]]:
 @torch.no_grad()
 def _compiled(program: Program, chosen: Any, **more: Any) -> list[list[torch.Tensor]]:
     torch._dynamo.reset()
-    made = torch.compile(program.module(), backend=chosen, dynamic=program.dynamic, fullgraph=True, **more)
-    results = []
+    module = program.module()
+    made = torch.compile(module, backend=chosen, dynamic=program.dynamic, fullgraph=True, **more)
+    own = module.state_dict(keep_vars=True)
+    results, versions = [], {name: tensor._version for name, tensor in own.items()}
     for inputs in program.calls:
+        # eager begins each call with parameters that nobody wrote to
+        for name in (name for name, tensor in own.items() if tensor._version != versions[name]):
+            own[name].copy_(program.parameters[name])
         given = copies(inputs)
         results.append([*made(*given), *given])
     return results
