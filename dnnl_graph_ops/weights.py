@@ -73,9 +73,7 @@ def convert_weights(array: Any, source: str, target: str, *, groups: int = 1, op
     if not isinstance(array, np.ndarray):
         hint = "; a tensor's is tensor.detach().numpy()" if hasattr(array, "detach") else ""
         raise TypeError(f"{where}: 'array' must be a NumPy array, got {type(array).__name__}{hint}")
-    groups = integer(groups, "groups", where)
-    if groups < 1:
-        raise InvalidArgumentError(f"{where}: 'groups' must be at least 1, got {groups}")
+    groups = integer(groups, "groups", where, 1)
     op = choice(op, "op", tuple(_FORMATS), where)
     read, write = (_axes(value, name, groups, op, where) for value, name in ((source, "source"), (target, "target")))
     return _write(_read(array, read, groups, source), write)

@@ -122,9 +122,12 @@ class Attributes(Mapping[str, Any]):
 _NAMES = tuple(name for name in Attributes.__dataclass_fields__ if name != "resolved")
 
 
-def integer(value: object, name: str, where: str) -> int:
+def integer(value: object, name: str, where: str, least: int | None = None) -> int:
     """`value` as a Python int; TypeError for anything that is not an integer (bool included)."""
-    return int64(value, f"{where}: '{name}'")
+    number = int64(value, f"{where}: '{name}'")
+    if least is not None and number < least:
+        raise InvalidArgumentError(f"{where}: '{name}' must be at least {least}, got {number}")
+    return number
 
 
 def integers(value: object, name: str, where: str) -> tuple[int, ...]:
@@ -188,7 +191,4 @@ def _checked(word: Keyword, given: Any, rank: int, where: str) -> Any:
         return choice(given, word.name, word.choices, where)
     if word.type == "s64[]":
         return per_axis(given, word.name, rank, word.least, where)
-    value = integer(given, word.name, where)
-    if value < word.least:
-        raise InvalidArgumentError(f"{where}: '{word.name}' must be at least {word.least}, got {value}")
-    return value
+    return integer(given, word.name, where, word.least)
