@@ -281,6 +281,7 @@ TRAITS: Final[dict[str, str]] = {
     "nan_lost_behind": "the library's vector code behind products makes a number of NaN",
     "pools": "reduces the elements of a window",
     "quantizes": "turns floats into integers, or back",
+    "same_shape": "its result has the shape that all its operands have",
     "scales_by": "multiplies or divides by its second operand",
     "slow_behind_products": "behind products of f32 the library takes 4 to 10 times as long as own code",
 }

@@ -12,7 +12,6 @@ from ..schema.arguments import INT32_MAX, int64, one_of
 
 _KEYWORDS = KEYWORDS["conv_transpose"]
 DATA_FORMATS = _KEYWORDS["data_format"].choices
-WEIGHTS_FORMATS = _KEYWORDS["weights_format"].choices
 # iterable, but not values in an order
 _NO_SEQUENCE = (str, bytes, Mapping, set, frozenset)
 

@@ -79,16 +79,11 @@ def _forward(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
     channels = channels if channels is not None else w.in_channels
     geometry = _geometry(attrs, batch, channels, w, spatial, dst, begin, end, where=where)
     check_sizes((batch, w.out_channels, *dst), where, "dst")
-    if bias:
-        _check_bias(bias[0], w.out_channels, where)
+    if bias and len(bias[0]) != 1:
+        raise ShapeError(f"{where}: 'bias' must have rank 1 (one value per output channel), got shape {tuple(bias[0])}")
+    if bias and not agree(bias[0][0], w.out_channels):
+        raise ShapeError(f"{where}: 'bias' has {bias[0][0]} values, but dst has {w.out_channels} channels")
     return Resolved(tuple(shapes), w, data_shape(batch, w.out_channels, dst, attrs.data_format), geometry)
-
-
-def _check_bias(bias: Dims, channels: Dim, where: str) -> None:
-    if len(bias) != 1:
-        raise ShapeError(f"{where}: 'bias' must have rank 1 (one value per output channel), got shape {tuple(bias)}")
-    if not agree(bias[0], channels):
-        raise ShapeError(f"{where}: 'bias' has {bias[0]} values, but dst has {channels} channels")
 
 
 def _geometry(
@@ -141,13 +136,9 @@ def _backward_sizes(
     for o, k, s, d, pb, pe, op in zip(
         dst, kernel, attrs.strides, attrs.dilations, begin, end, attrs.output_padding, strict=True
     ):
-        if o is None or k is None:
-            src.append(None)
-            padding.append(op)
-            continue
-        span = o + pb + pe - op - (d * (k - 1) + 1)
-        src.append(span // s + 1)
-        padding.append(op + span % s)
+        span = None if o is None or k is None else o + pb + pe - op - (d * (k - 1) + 1)
+        src.append(None if span is None else span // s + 1)
+        padding.append(op if span is None else op + span % s)
     return tuple(src), tuple(padding)
 
 

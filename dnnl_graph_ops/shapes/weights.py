@@ -11,22 +11,18 @@ from .common import agree
 
 def channel_axes(weights_format: str, ndim: int) -> tuple[int, int]:
     """The axes called I and O of weights."""
-    letters = weights_format.replace("X", "")
-    base = 0 if weights_format.endswith("X") else ndim - 2
-    return base + letters.index("I"), base + letters.index("O")
+    first = 0 if weights_format.endswith("X") else ndim - 2
+    return (first, first + 1) if "IO" in weights_format else (first + 1, first)
 
 
-def split_weights(shape: Sequence[Dim], weights_format: str) -> tuple[Dim, Dim, Dims]:
+def split_weights(shape: Dims, weights_format: str) -> tuple[Dim, Dim, Dims]:
     """(dim called I, dim called O, kernel) of a weights shape."""
-    shape = tuple(shape)
-    first, second = (shape[0], shape[1]) if weights_format.endswith("X") else (shape[-2], shape[-1])
-    kernel = shape[2:] if weights_format.endswith("X") else shape[:-2]
-    letters = weights_format.replace("X", "")
-    return (first, second, kernel) if letters == "IO" else (second, first, kernel)
+    i, o = channel_axes(weights_format, len(shape))
+    return shape[i], shape[o], shape[2:] if weights_format.endswith("X") else shape[:-2]
 
 
 def join_weights(i: Dim, o: Dim, kernel: Dims, weights_format: str) -> Dims:
-    channels = (i, o) if weights_format.replace("X", "") == "IO" else (o, i)
+    channels = (i, o) if "IO" in weights_format else (o, i)
     return (*channels, *kernel) if weights_format.endswith("X") else (*kernel, *channels)
 
 
