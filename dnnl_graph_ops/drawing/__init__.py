@@ -5,27 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from ..graph import hooks
-
-
-def graph_to_text(graph: Any) -> str:
-    """Implements `print(graph)`."""
-    from .listing import listing
-
-    return listing(graph)
+from .listing import listing
 
 
 def graph_to_dot(graph: Any) -> str:
     """Implements `Graph.to_dot`."""
-    from .dot import dot
-    from .picture import of_graph
+    from .picture import dot, of_graph
 
     return dot(of_graph(graph))
 
 
 def net_to_dot(net: Any) -> str:
     """Implements `Net.to_dot`."""
-    from .dot import dot
-    from .picture import of_net
+    from .picture import dot, of_net
 
     return dot(of_net(net))
 
@@ -42,5 +34,5 @@ def net_to_svg(net: Any, path: Any = None) -> str:
     return text
 
 
-hooks.provide("to_text", graph_to_text)
+hooks.provide("to_text", listing)
 hooks.provide("to_dot", graph_to_dot)
