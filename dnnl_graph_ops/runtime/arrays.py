@@ -92,8 +92,8 @@ def empty(
     kind = dtypes.numpy_dtype(dtype)
     if strides is None:
         return np.empty(shape, kind)
-    flat = np.empty(extent(shape, strides), kind)
-    return np.lib.stride_tricks.as_strided(flat, shape, [kind.itemsize * stride for stride in strides])
+    room = np.empty(extent(shape, strides) * kind.itemsize, np.uint8)
+    return np.ndarray(shape, kind, room, strides=[kind.itemsize * stride for stride in strides])
 
 
 def check_dtype(array: Operand, dtype: str, where: str) -> None:

@@ -161,14 +161,10 @@ class DeviceArray(DeviceArrayBase):
 
     def to_numpy(self) -> Array:
         """A row-major copy as a NumPy array."""
-        if self._is_dense():
-            made: Array = np.empty(self.shape, self.dtype)
-            if made.size:
-                self._read(_bytes_of(made))
-            return made
-        flat, view = self._window()
-        self._read(_bytes_of(flat))
-        return np.ascontiguousarray(view)
+        room, view = self._window()
+        if room.size:
+            self._read(room)
+        return view if self._is_dense() else np.ascontiguousarray(view)
 
     def copy_from(self, array: Array) -> None:
         """Overwrite with the elements of a NumPy array of the same shape and dtype.
@@ -186,13 +182,13 @@ class DeviceArray(DeviceArrayBase):
         if not self.size:
             return
         if self._is_dense():
-            self._write(_bytes_of(np.ascontiguousarray(array)))
+            self._write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
             return
-        flat, view = self._window()
+        room, view = self._window()
         # what lies between the elements belongs to others
-        self._read(_bytes_of(flat))
+        self._read(room)
         view[...] = array
-        self._write(_bytes_of(flat))
+        self._write(room)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
@@ -204,8 +200,8 @@ class DeviceArray(DeviceArrayBase):
 
     def _window(self) -> tuple[Array, Array]:
         """Room on the host for all bytes that the elements span, and the elements in it."""
-        flat: Array = np.empty(self.extent // self.itemsize, self.dtype)
-        return flat, np.lib.stride_tricks.as_strided(flat, self.shape, self.strides)
+        room = np.empty(self.extent, np.uint8)
+        return room, np.ndarray(self.shape, self.dtype, room, strides=self.strides)
 
     # -- protocols ----------------------------------------------------------------------------------------------
 
@@ -271,10 +267,6 @@ def _checked(engine: Any) -> Engine:
 
 def _code(dtype: np.dtype[Any]) -> int:
     return dtypes.CODES[dtypes.canonical(dtype)]
-
-
-def _bytes_of(array: Array) -> Array:
-    return array.reshape(-1).view(np.uint8)
 
 
 def _share(cls: type[DeviceArray], obj: Any, engine: Engine, where: str) -> DeviceArray | None:

@@ -148,31 +148,20 @@ def candidates() -> tuple[Runtime, ...]:
     return tuple(_candidates().values())
 
 
-def default_runtime(kind: str) -> Runtime:
-    """The runtime that an engine of this kind takes when none is named."""
-    found = _candidates()
-    if kind == "gpu":
-        if sycl.NAME not in found:
-            raise RuntimeUnavailableError(sycl.MISSING)
-        return found[sycl.NAME]
-    for runtime in found.values():
-        return runtime
-    raise RuntimeUnavailableError(
-        f"the bundled oneDNN library is missing ({bundled_path()}); reinstall the package, or set {ENVIRONMENT} to the "
-        f"path of a libdnnl.so.3 of version 3.2 or later"
-    )
-
-
 def find_runtime(runtime: Runtime | str | None, kind: str, where: str = "engine") -> Runtime:
     """The Runtime that the user meant: an object, a name, a path, or None for the default of this engine kind."""
-    if runtime is None:
-        return default_runtime(kind)
     if isinstance(runtime, Runtime):
         return runtime
-    if not isinstance(runtime, str | os.PathLike):
+    if runtime is not None and not isinstance(runtime, str | os.PathLike):
         raise TypeError(f"{where}: 'runtime' must be a Runtime, a name or a path, got {type(runtime).__name__}")
-    name = os.fspath(runtime)
     found = _candidates()
+    default = sycl.NAME if kind == "gpu" else next(iter(found), None)
+    name = default if runtime is None else os.fspath(runtime)
+    if name is None:
+        raise RuntimeUnavailableError(
+            f"the bundled oneDNN library is missing ({bundled_path()}); reinstall the package, or set {ENVIRONMENT} to "
+            f"the path of a libdnnl.so.3 of version 3.2 or later"
+        )
     if name in found:
         return found[name]
     if name == sycl.NAME:
