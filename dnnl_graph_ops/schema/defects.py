@@ -28,9 +28,8 @@ def crashes_matcher(ops: Sequence[Edges], version: Version) -> list[int]:
     if version < (3, 3) or len(ops) < _SMALLEST:
         return []
     makers = {tensor: op.kind for op in ops for tensor in op.outputs}
-    return [i for i, op in enumerate(ops) if op.kind == "Convolution" and _unguarded(op.inputs, makers)]
-
-
-def _unguarded(inputs: Sequence[int], makers: dict[int, str]) -> bool:
-    src, weights, *_ = inputs
-    return makers.get(src) == "Dequantize" and weights not in makers
+    return [
+        i
+        for i, op in enumerate(ops)
+        if op.kind == "Convolution" and makers.get(op.inputs[0]) == "Dequantize" and op.inputs[1] not in makers
+    ]

@@ -85,7 +85,9 @@ def output_dtypes(kind: str, dtypes: Sequence[str], where: str, wanted: str | No
                 f"{where}: {kind} of {dtype} gives {dtype}, not {asked}; convert the result with type_cast"
             )
         result.append(dtype)
-    _check_pair(op, dtypes, result, where)
+    allowed, rule = _PAIRS.get(kind, (None, ""))
+    if allowed and not allowed(dtypes[0], result[0]):
+        raise InvalidArgumentError(f"{where}: {kind} cannot turn {dtypes[0]} into {result[0]}; {rule}")
     return tuple(result)
 
 
@@ -169,20 +171,13 @@ def _default(op: OpSchema, slot: Slot, dtypes: Sequence[str], where: str) -> str
     return dtypes[0]
 
 
-def _cast_allowed(src: str, dst: str) -> bool:
-    return src != dst and {src, dst} != {"f16", "bf16"}
-
-
 # source and result dtypes that go together where the schema has them in different groups
 _PAIRS: Final[dict[str, tuple[Callable[[str, str], bool], str]]] = {
-    "TypeCast": (_cast_allowed, "it converts between f32 and bf16 or f16 only"),
+    "TypeCast": (
+        lambda src, dst: src != dst and {src, dst} != {"f16", "bf16"},
+        "it converts between f32 and bf16 or f16 only",
+    ),
     "MatMul": (lambda src, dst: dst in (src, "f32"), "it gives the dtype of src or f32"),
     "SoftMax": (lambda src, dst: src == dst or "f32" in (src, dst), "it gives the dtype of src or f32"),
     "SoftMaxBackward": (lambda src, dst: dst in (src, "f32"), "it gives the dtype of diff_dst or f32"),
 }
-
-
-def _check_pair(op: OpSchema, dtypes: Sequence[str], outputs: Sequence[str], where: str) -> None:
-    allowed, rule = _PAIRS.get(op.kind, (None, ""))
-    if allowed and not allowed(dtypes[0], outputs[0]):
-        raise InvalidArgumentError(f"{where}: {op.kind} cannot turn {dtypes[0]} into {outputs[0]}; {rule}")
