@@ -11,7 +11,7 @@ from .. import ops
 from ..graph import Graph, Node, Value
 from ..schema import OPS, kinds
 from ..shapes import resolved
-from ..shapes.weights import channel_axes
+from ..shapes.common import channel_axes
 from ..weights import convert_weights
 from .report import NOT_A_LAYER, LayerReport, LeftReport
 

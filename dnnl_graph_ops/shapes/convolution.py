@@ -18,13 +18,14 @@ from .common import (
     check_span,
     data_shape,
     expect,
+    join_weights,
     need_rank,
     spatial_of,
+    split_weights,
     text,
     unify,
 )
 from .registry import resolver
-from .weights import join_weights, split_weights
 from .windows import positions, resolve
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from .. import dtypes, ops, schema
 from ..graph import Graph, Value
 from ..lowering.trust import Features
-from ..shapes.common import channel_axis, data_shape
-from ..shapes.weights import channel_axes, join_weights
+from ..shapes.common import channel_axes, channel_axis, data_shape, join_weights
 
 Array = np.ndarray[Any, Any]
 
