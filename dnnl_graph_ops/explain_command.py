@@ -41,14 +41,17 @@ def run(options: argparse.Namespace) -> int:
         if not options.svg.lower().endswith(".svg"):
             raise InvalidArgumentError(f"{options.svg}: the picture is SVG; end the name in .svg")
         check_writable(options.svg)
-    if _is_onnx(options.file):
-        from .interop.onnx.importer import survey
+    if options.file.lower().endswith(".onnx"):
+        from .interop.onnx.importer import from_onnx, survey
 
         found = survey(options.file)
         print(found, end="\n" if found.problems else "\n\n")
         if found.problems:
             return 1
-    net = _load(options.file).compile(tune=options.tune)
+        graph = from_onnx(options.file)
+    else:
+        graph = Graph.from_json(Path(options.file))
+    net = graph.compile(tune=options.tune)
     # what runs is decided for sizes; the parts that a model is cut into are told without
     undecided = type(net) is Net and net.latest() is None
     arrays = _random(net, options.shape) if undecided or options.profile or options.shape else []
@@ -62,18 +65,6 @@ def run(options: argparse.Namespace) -> int:
         net.to_svg(options.svg)
         print(f"\ndrawn in {options.svg}")
     return 0
-
-
-def _is_onnx(file: str) -> bool:
-    return file.lower().endswith(".onnx")
-
-
-def _load(file: str) -> Graph:
-    if _is_onnx(file):
-        from .interop.onnx import from_onnx
-
-        return from_onnx(file)
-    return Graph.from_json(Path(file))
 
 
 def _shapes(net: Net, stated: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -90,12 +90,11 @@ def _own(name: str, better: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _runtime(runtime: Any) -> dict[str, Any]:
-    problem = load_error(runtime)
+    known, problem = {"name": runtime.name, "path": runtime.path}, load_error(runtime)
     if problem is not None:
-        return {"name": runtime.name, "path": runtime.path, "error": problem}
+        return {**known, "error": problem}
     return {
-        "name": runtime.name,
-        "path": runtime.path,
+        **known,
         "version": runtime.version,
         "cpu_runtime": runtime.cpu_runtime,
         "gpu_runtime": runtime.gpu_runtime,

@@ -3,6 +3,6 @@
 from . import conv_transpose, convolution, elementwise, matmul, normalization, rearrange, windows  # noqa: F401 (rules)
 from .attributes import Attributes
 from .native import native_attrs, unsupported
-from .registry import RULES, Meta, check_sizes, checked, resolved, rule
+from .registry import RULES, Meta, check_sizes, checked, resolved
 
-__all__ = ["RULES", "Attributes", "Meta", "check_sizes", "checked", "native_attrs", "resolved", "rule", "unsupported"]
+__all__ = ["RULES", "Attributes", "Meta", "check_sizes", "checked", "native_attrs", "resolved", "unsupported"]

@@ -41,10 +41,7 @@ def rule(*kinds: str) -> Callable[[Rule], Rule]:
     """Register the decorated function as the shape rule of these op kinds."""
 
     def register(function: Rule) -> Rule:
-        for kind in kinds:
-            if kind in RULES:
-                raise RuntimeError(f"two shape rules for {kind}")
-            RULES[kind] = function
+        RULES.update(dict.fromkeys(kinds, function))
         return function
 
     return register
