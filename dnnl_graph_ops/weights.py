@@ -14,23 +14,20 @@ Array = np.ndarray[Any, Any]
 
 
 # Per op, the axes of each format out of G, I, O and X (all of the kernel); two letters are one merged axis.
-_TRANSPOSED: dict[str, tuple[str, ...]] = {
-    "iox": ("GI", "O", "X"),
-    "xoi": ("X", "O", "GI"),
-    "oix": ("O", "GI", "X"),
-    "xio": ("X", "GI", "O"),
-    "megengine": ("G", "I", "O", "X"),
-    "documented_iox": ("I", "GO", "X"),
-    "documented_xoi": ("X", "GO", "I"),
-    "documented_oix": ("GO", "I", "X"),
-    "documented_xio": ("X", "I", "GO"),
-}
 _ORDINARY: dict[str, tuple[str, ...]] = {
     "oix": ("GO", "I", "X"),
     "xio": ("X", "I", "GO"),
     "iox": ("I", "GO", "X"),
     "xoi": ("X", "GO", "I"),
     "megengine": ("G", "O", "I", "X"),
+}
+_TRANSPOSED: dict[str, tuple[str, ...]] = {
+    "iox": ("GI", "O", "X"),
+    "xoi": ("X", "O", "GI"),
+    "oix": ("O", "GI", "X"),
+    "xio": ("X", "GI", "O"),
+    "megengine": ("G", "I", "O", "X"),
+    **{f"documented_{name}": _ORDINARY[name] for name in ("iox", "xoi", "oix", "xio")},
 }
 # Per op, the format that each framework's name stands for.
 _FRAMEWORKS = {

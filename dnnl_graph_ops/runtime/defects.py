@@ -1,4 +1,4 @@
-"""Known defects of oneDNN by version, and what this package does instead: reads defects.json.
+"""Known defects of oneDNN by version, and what this package does instead: reads defects.json; graphs that crash it.
 
 Looked at were 3.2 and 3.13, and the source between: what was seen to go wrong in 3.2 alone counts for that one.
 """
@@ -6,6 +6,7 @@ Looked at were 3.2 and 3.13, and the source between: what was seen to go wrong i
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from ..schema.table import Version, version
 
 # those that a table has columns for
 VERSIONS: tuple[Version, ...] = ((3, 2), (3, 13))
+# the ops of the smallest pattern that reads what it should not: Convolution behind two Dequantize
+_SMALLEST = 3
 
 
 class Defect(NamedTuple):
@@ -45,4 +48,28 @@ def lacking(version: Version) -> list[str]:
         kind
         for kind, op in schema.OPS.items()
         if not op.own and (version < op.since or op.cpu_since is None or version < op.cpu_since)
+    ]
+
+
+class Edges(NamedTuple):
+    """The kind of an op, and the tensors that it reads and makes."""
+
+    kind: str
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+
+
+def crashes_matcher(ops: Sequence[Edges], version: Version) -> list[int]:
+    """Positions of Convolutions whose src a Dequantize makes, and whose weights no op: they end the process.
+
+    The pattern matcher of oneDNN after 3.2 asks for the op that makes the weights without a look whether there is one
+    (check_f8_conv_with_no_scale_and_zp in src/graph/backend/dnnl/patterns/conv_post_ops.cpp).
+    """
+    if version < (3, 3) or len(ops) < _SMALLEST:
+        return []
+    makers = {tensor: op.kind for op in ops for tensor in op.outputs}
+    return [
+        i
+        for i, op in enumerate(ops)
+        if op.kind == "Convolution" and makers.get(op.inputs[0]) == "Dequantize" and op.inputs[1] not in makers
     ]

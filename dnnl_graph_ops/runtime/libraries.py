@@ -66,7 +66,6 @@ _LOADING = threading.RLock()
 renew_after_fork(sys.modules[__name__], "_LOADING")
 _LOADED: dict[str, Library] = {}  # by the file that a path leads to
 _BY_PATH: dict[str, Library] = {}
-_KNOWN: dict[str, Runtime] = {}
 _OPENED: dict[str, Runtime] = {}  # by the path that a user named
 
 
@@ -121,11 +120,6 @@ def _candidates() -> dict[str, Runtime]:
     if library is not None:
         found.setdefault(sycl.NAME, Runtime(sycl.NAME, str(library)))
     found.update((runtime.name, runtime) for runtime in _OPENED.values())
-    for name, runtime in found.items():
-        # the same object for the same file, so that what it has loaded is found again
-        if name not in _KNOWN or _KNOWN[name].path != runtime.path:
-            _KNOWN[name] = runtime
-        found[name] = _KNOWN[name]
     return found
 
 

@@ -45,7 +45,7 @@ def check_inputs(kind: str, dtypes: Sequence[str], where: str) -> dict[str, str 
             raise InvalidArgumentError(
                 f"{where}: {name} ({known}) and {slot.name} ({dtype}) must have the same dtype; cast one with type_cast"
             )
-    if _norm_with_statistics(op) and groups.get("T2", ("", ""))[1] == "bf16" != groups["T1"][1]:
+    if "Norm" in kind and groups.get("T2", ("", ""))[1] == "bf16" != groups["T1"][1]:
         raise InvalidArgumentError(
             f"{where}: {groups['T2'][0]} is bf16 but {groups['T1'][0]} is {groups['T1'][1]}; "
             f"use {groups['T1'][1]} or f32 for the former, or bf16 for both"
@@ -151,17 +151,14 @@ def _text(version: Version) -> str:
     return ".".join(map(str, version[:2]))
 
 
-def _norm_with_statistics(op: OpSchema) -> bool:
-    return "Norm" in op.kind
-
-
 def _default(op: OpSchema, slot: Slot, dtypes: Sequence[str], where: str) -> str:
     if len(slot.dtypes) == 1:
         return slot.dtypes[0]
     if op.kind in ("TypeCast", "Quantize", "DynamicQuantize", "Wildcard"):
         choices = f": one of {', '.join(slot.dtypes)}" if slot.dtypes else ""
         raise InvalidArgumentError(f"{where}: {op.kind} needs the dtype of its result{choices}")
-    if _norm_with_statistics(op):
+    if "Norm" in op.kind:
+        # the statistics
         return "f32"
     if len(set(dtypes)) > 1:
         names = " and ".join(f"{slot.name} ({dtype})" for slot, dtype in _paired(op.inputs, dtypes))
