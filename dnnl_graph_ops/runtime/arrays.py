@@ -97,7 +97,7 @@ def empty(
 
 
 def check_dtype(array: Operand, dtype: str, where: str) -> None:
-    found = dtypes.canonical(array.dtype) if isinstance(array, DeviceArray) else dtypes.label(array.dtype)
+    found = dtypes.label(array.dtype)
     if found != dtype:
         raise wrong_dtype(found, dtype, dtypes.numpy_dtype(dtype).name, where)
 
