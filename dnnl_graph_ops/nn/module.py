@@ -99,11 +99,12 @@ class Module:
         first, second = (channels[letter] for letter in self.weights_format[:2])
         bound = 1 / math.sqrt(second * math.prod(self.kernel_size))
         leading = () if self.groups == 1 else (self.groups,)
-        shapes = [(*leading, first, second, *self.kernel_size)]
-        if with_bias:
-            shapes.append((1, self.out_channels, *(1,) * self.spatial_axes))
-        drawn = [generator.uniform(-bound, bound, shape).astype(numpy_dtype(self.dtype)) for shape in shapes]
-        return drawn[0], drawn[1] if with_bias else None
+
+        def drawn(*shape: int) -> Array:
+            return generator.uniform(-bound, bound, shape).astype(numpy_dtype(self.dtype))
+
+        weight = drawn(*leading, first, second, *self.kernel_size)
+        return weight, drawn(1, self.out_channels, *(1,) * self.spatial_axes) if with_bias else None
 
     # -- parameters --------------------------------------------------------------------------------
 

@@ -179,6 +179,5 @@ def _range(array: Operand) -> tuple[int, int]:
     if not array.size:
         return start, start
     reaches = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
-    return start + sum(min(reach, 0) for reach in reaches), start + sum(
-        max(reach, 0) for reach in reaches
-    ) + array.itemsize
+    low, high = (sum(bound(reach, 0) for reach in reaches) for bound in (min, max))
+    return start + low, start + high + array.itemsize

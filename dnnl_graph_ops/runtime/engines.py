@@ -77,10 +77,7 @@ class Engine:
         kind = native.kind.name
         memory = "device" if kind == "gpu" else memory
         key = (chosen.path, *native.sycl_identity, memory)
-        with _LOCK:
-            if key not in _OF_SYCL:
-                _OF_SYCL[key] = Engine(kind, index, chosen, memory, native)
-            return _OF_SYCL[key]
+        return _OF_SYCL.setdefault(key, Engine(kind, index, chosen, memory, native))
 
     @property
     def on_host(self) -> bool:
@@ -130,14 +127,12 @@ def engine(
     memory = "device" if kind == "gpu" else memory
     chosen = find_runtime(runtime, kind)
     key = (chosen.path, kind, index, memory)
-    found = _ENGINES.get(key)
-    if found is not None:
-        return found
-    with _LOCK:
-        if key not in _ENGINES:
-            _check_device(chosen, kind, index, memory)
-            _ENGINES[key] = Engine(kind, index, chosen, memory)
-        return _ENGINES[key]
+    if key not in _ENGINES:
+        with _LOCK:
+            if key not in _ENGINES:
+                _check_device(chosen, kind, index, memory)
+                _ENGINES[key] = Engine(kind, index, chosen, memory)
+    return _ENGINES[key]
 
 
 def check_memory(memory: str | None, where: str) -> None:

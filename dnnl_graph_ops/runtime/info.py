@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -71,22 +71,19 @@ def own_kernels() -> dict[str, Any]:
         return {"error": str(error)}
     wider = {"avx512": reason} if reason else {}
     better = _better(NARROW_SETS, narrow, lacking, "DNNL_GRAPH_OPS_NARROW")
-    return {
-        "f32": _own(wide, wider),
-        "bf16": _own(narrow or wide, better if narrow else {**better, **wider}),
-        "f16": _own(wide, {"avx512fp16": "own kernels convert f16 to f32", **wider}),
-        "s8": _own(integer or "none", _better(INTEGER_SETS, integer, missing, "DNNL_GRAPH_OPS_INT8")),
+    sets = {
+        "f32": (wide, wider),
+        "bf16": (narrow or wide, better if narrow else {**better, **wider}),
+        "f16": (wide, {"avx512fp16": "own kernels convert f16 to f32", **wider}),
+        "s8": (integer or "none", _better(INTEGER_SETS, integer, missing, "DNNL_GRAPH_OPS_INT8")),
     }
+    return {dtype: {"set": name, "not": lost} if lost else {"set": name} for dtype, (name, lost) in sets.items()}
 
 
 def _better(sets: Sequence[str], chosen: str, reason: str, variable: str) -> dict[str, str]:
     """Why each set before the chosen one is not used; one that was named leaves no reason."""
     before = sets[: sets.index(chosen)] if chosen in sets else sets
     return dict.fromkeys(before, reason or f"{variable} is {chosen}")
-
-
-def _own(name: str, better: Mapping[str, str]) -> dict[str, Any]:
-    return {"set": name, "not": dict(better)} if better else {"set": name}
 
 
 def _runtime(runtime: Any) -> dict[str, Any]:
