@@ -157,7 +157,9 @@ def _truth(layer: Layer, dtype: str) -> dict[str, Array]:
     """Operands of a layer, and by the definition, in float64, its dst and gradients."""
     rng = np.random.default_rng(SEED)
     dst_shape = functional.conv_transpose_output_shape(layer.src, layer.weights, **layer.attrs)
-    src, weights, diff_dst = (_integers(rng, shape, dtype) for shape in (layer.src, layer.weights, dst_shape))
+    shapes = {"src": layer.src, "weights": layer.weights, "diff_dst": dst_shape}
+    operands = {name: _integers(rng, shape, dtype) for name, shape in shapes.items()}
+    src, weights, diff_dst = operands.values()
     attrs = attributes(src.ndim - 2, "selftest", layer.attrs)
     groups, kernel = attrs.groups, weights.shape[:-2]
     # (N, groups, channels, spatial...) and (groups, OC/groups, IC/groups, k...)
@@ -175,14 +177,7 @@ def _truth(layer: Layer, dtype: str) -> dict[str, Array]:
     inner: Any = (..., *(slice(b, b + n) for b, n in zip(attrs.pads_begin, diff_dst.shape[1:-1], strict=True)))
     dst, diff_src = (np.moveaxis(a.reshape(a.shape[0], -1, *a.shape[3:]), 1, -1) for a in (y[inner], diff_x))
     diff_weights = np.moveaxis(diff_w, (0, 1, 2), (-2, -3, -1)).reshape(weights.shape)
-    return {
-        "src": src,
-        "weights": weights,
-        "diff_dst": diff_dst,
-        "dst": dst,
-        "diff_src": diff_src,
-        "diff_weights": diff_weights,
-    }
+    return {**operands, "dst": dst, "diff_src": diff_src, "diff_weights": diff_weights}
 
 
 def _family(layer: Layer, dtype: str, direction: Direction, chosen: Engine) -> str:

@@ -51,7 +51,7 @@ def info() -> dict[str, Any]:
         "cpu": _cpu(),
         "own_kernels": own_kernels(),
         "threads": get_num_threads(),
-        "runtimes": [_runtime(runtime) for runtime in candidates()],
+        "runtimes": [_runtime(runtime) for runtime in candidates().values()],
         "engines": [repr(item) for item in engines()],
         "sycl_thread": follow.state(),
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith(_VARIABLES)},

@@ -107,8 +107,8 @@ def _name_of(path: Path) -> str:
     return path.name + "@path" if path.name in (BUNDLED, sycl.NAME) else path.name
 
 
-def _candidates() -> dict[str, Runtime]:
-    """The libraries by name; the first can be the CPU default."""
+def candidates() -> dict[str, Runtime]:
+    """The libraries by name, with those that fail to load; the first can be the CPU default."""
     found: dict[str, Runtime] = {}
     by_path = os.environ.get(ENVIRONMENT)
     if by_path:
@@ -125,7 +125,7 @@ def _candidates() -> dict[str, Runtime]:
 
 def runtimes() -> tuple[Runtime, ...]:
     """The oneDNN libraries that can be loaded here; those that fail to load are left out (`info()` says why)."""
-    return tuple(runtime for runtime in _candidates().values() if load_error(runtime) is None)
+    return tuple(runtime for runtime in candidates().values() if load_error(runtime) is None)
 
 
 def load_error(runtime: Runtime) -> str | None:
@@ -137,18 +137,13 @@ def load_error(runtime: Runtime) -> str | None:
     return None
 
 
-def candidates() -> tuple[Runtime, ...]:
-    """Like `runtimes`, with those that fail to load."""
-    return tuple(_candidates().values())
-
-
 def find_runtime(runtime: Runtime | str | None, kind: str, where: str = "engine") -> Runtime:
     """The Runtime that the user meant: an object, a name, a path, or None for the default of this engine kind."""
     if isinstance(runtime, Runtime):
         return runtime
     if runtime is not None and not isinstance(runtime, str | os.PathLike):
         raise TypeError(f"{where}: 'runtime' must be a Runtime, a name or a path, got {type(runtime).__name__}")
-    found = _candidates()
+    found = candidates()
     default = sycl.NAME if kind == "gpu" else next(iter(found), None)
     name = default if runtime is None else os.fspath(runtime)
     if name is None:

@@ -16,8 +16,6 @@ def slots_of(slots: Sequence[Slot], counts: Sequence[int], number: int, what: st
         wanted = f"{counts[0]} to {counts[-1]}" if len(counts) > 3 else " or ".join(map(str, counts))
         names = ", ".join(slot.name for slot in slots)
         raise InvalidArgumentError(f"{where}: takes {wanted} {what} ({names}), got {number}")
-    if not counts and not any(slot.variadic for slot in slots):
-        counts = (len(slots),)
     return [slots[min(i, len(slots) - 1)] for i in range(number)]
 
 

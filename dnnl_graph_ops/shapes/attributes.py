@@ -152,14 +152,9 @@ def per_axis(value: object, name: str, rank: int, minimum: int, where: str) -> t
             f"pass one int, or one int per spatial axis"
         )
     for axis, item in enumerate(values):
-        if item < minimum:
-            raise InvalidArgumentError(
-                f"{where}: '{name}' must be at least {minimum}, got {item} on spatial axis {axis}"
-            )
-        if item > INT32_MAX:
-            raise InvalidArgumentError(
-                f"{where}: '{name}' must be at most {INT32_MAX}, got {item} on spatial axis {axis}"
-            )
+        if not minimum <= item <= INT32_MAX:
+            bound = f"at least {minimum}" if item < minimum else f"at most {INT32_MAX}"
+            raise InvalidArgumentError(f"{where}: '{name}' must be {bound}, got {item} on spatial axis {axis}")
     return values
 
 

@@ -102,7 +102,8 @@ def trial(row: Features, sizes: Sizes, seed: int = 0) -> Trial:
         # the result is as large as what it is made of
         sizes = sizes._replace(makes=sizes.reads, kernel=1, pad=0)
     maker = _Maker(sizes, seed)
-    value = _with_post_ops(maker, row, _HEADS[row.head](maker, row))
+    build = _matmul if row.head == "MatMul" else _pool if row.head in schema.kinds("pools") else _convolution
+    value = _with_post_ops(maker, row, build(maker, row))
     if row.dst != "f32":
         dtype, *more = row.dst.split()
         value = ops.quantize(value, scales=[_STEP], zps=[_POINTS[dtype] if more else 0], dtype=dtype)
@@ -182,13 +183,6 @@ def _pool(maker: _Maker, row: Features) -> Value:
     return ops.max_pool(src, **attrs)
 
 
-_HEADS = {
-    "AvgPool": _pool,
-    "ConvTranspose": _convolution,
-    "Convolution": _convolution,
-    "MatMul": _matmul,
-    "MaxPool": _pool,
-}
 _WITH_ATTRS = {
     "Clamp": partial(ops.clamp, min=-1.5, max=2.5),
     "Elu": partial(ops.elu, alpha=0.5),
