@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from . import explain_command, selftest
@@ -24,27 +24,32 @@ _MODULE = "python -m dnnl_graph_ops"
 
 
 class Command(NamedTuple):
-    """One subcommand: its help, its arguments, and what it does; returns the exit status."""
+    """One subcommand: its help, and what it does with its options; returns the exit status.
+
+    `run` may be the name of a module whose `main` has a command line of its own.
+    """
 
     help: str
-    arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
+    run: Callable[[argparse.Namespace], int] | str
+    arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None
 
 
-class Forwarded(NamedTuple):
-    """A subcommand with a command line of its own, which is given the words behind its name."""
+def _switches(**helps: str) -> Callable[[argparse.ArgumentParser], None]:
+    """Arguments that are given or not, by name, with their help."""
 
-    help: str
-    run: Callable[[Sequence[str], str], int]
+    def arguments(parser: argparse.ArgumentParser) -> None:
+        for name, text in helps.items():
+            parser.add_argument(f"--{name}", action="store_true", help=text)
 
-
-def _info_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    return arguments
 
 
 def _info(options: argparse.Namespace) -> int:
-    found = info()
-    print(json.dumps(found, indent=2) if getattr(options, "json", False) else "\n".join(_lines(found)))
+    return _print(info(), getattr(options, "json", False))
+
+
+def _print(values: Mapping[str, Any], as_json: bool) -> int:
+    print(json.dumps(values, indent=2) if as_json else "\n".join(_lines(values)))
     return 0
 
 
@@ -69,10 +74,6 @@ def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             yield label + str(value)
 
 
-def _status_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--missing", action="store_true", help="only the ops that cannot be run")
-
-
 def _status(options: argparse.Namespace) -> int:
     from .compile.status import markdown
 
@@ -80,92 +81,63 @@ def _status(options: argparse.Namespace) -> int:
     return 0
 
 
-def _cache_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--clear", action="store_true", help="delete these files")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
 def _cache(options: argparse.Namespace) -> int:
     """Files only: what plans hold in memory is a process's own, `dgo.cache_info()`."""
     folder = cache_files.folder(".")
-    subjects = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    found = {path.name: sorted(file for file in path.iterdir() if file.is_file()) for path in subjects}
-    if options.clear:
-        for file in (file for files in found.values() for file in files):
+    subjects = {}
+    for path in sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else ():
+        files = [file for file in path.iterdir() if file.is_file()]
+        subjects[path.name] = {
+            "files": len(files),
+            "bytes": 0 if options.clear else sum(file.stat().st_size for file in files),
+        }
+        for file in files if options.clear else ():
             file.unlink(missing_ok=True)
-    said = {
-        name: {"files": len(files), "bytes": 0 if options.clear else _bytes(files)} for name, files in found.items()
-    }
-    done = {"deleted": options.clear, "folder": str(folder), "subjects": said}
-    print(json.dumps(done, indent=2) if options.json else "\n".join(_lines(done)))
-    return 0
+    return _print({"deleted": options.clear, "folder": str(folder), "subjects": subjects}, options.json)
 
 
-def _bytes(files: Sequence[Path]) -> int:
-    return sum(file.stat().st_size for file in files)
-
-
-def _bench(words: Sequence[str], prog: str) -> int:
-    from .bench.cli import main
-
-    return main(words, prog)
-
-
-def _fit(words: Sequence[str], prog: str) -> int:
-    from .bench.fit import main
-
-    main(words, prog)
-    return 0
-
-
-COMMANDS: dict[str, Command | Forwarded] = {
-    "bench": Forwarded("measure layers and whole models against other frameworks; compare results", _bench),
+COMMANDS = {
+    "bench": Command("measure layers and whole models against other frameworks; compare results", "bench.cli"),
     "cache": Command(
-        "choices that were measured, fits and models in the user's cache directory", _cache_arguments, _cache
+        "choices that were measured, fits and models in the user's cache directory",
+        _cache,
+        _switches(clear="delete these files", json="print JSON"),
     ),
     "explain": Command(
-        "partitions, implementations and times of a graph file",
-        explain_command.arguments,
-        explain_command.run,
+        "partitions, implementations and times of a graph file", explain_command.run, explain_command.arguments
     ),
-    "fit": Forwarded("fit the cost model to this machine", _fit),
-    "info": Command("versions, libraries, engines, CPU and threads (the default)", _info_arguments, _info),
+    "fit": Command("fit the cost model to this machine", "bench.fit"),
+    "info": Command("versions, libraries, engines, CPU and threads (the default)", _info, _switches(json="print JSON")),
     "selftest": Command(
-        "whether an engine computes right; the report can be pasted into an issue",
-        selftest.arguments,
-        selftest.run,
+        "whether an engine computes right; the report can be pasted into an issue", selftest.run, selftest.arguments
     ),
-    "status": Command("how each op runs, by version of the library", _status_arguments, _status),
+    "status": Command(
+        "how each op runs, by version of the library", _status, _switches(missing="only the ops that cannot be run")
+    ),
 }
 
 
-def parser(prog: str = _MODULE) -> argparse.ArgumentParser:
+def _parser(prog: str) -> argparse.ArgumentParser:
     """The command line of all subcommands."""
-    made = argparse.ArgumentParser(
-        prog=prog,
-        description="Without a command: info.",
-        epilog=_STATUSES,
-    )
-    made.add_argument("--version", action="version", version=f"dnnl_graph_ops {version()}")
-    commands = made.add_subparsers(dest="command", metavar="command")
+    parser = argparse.ArgumentParser(prog=prog, description="Without a command: info.", epilog=_STATUSES)
+    parser.add_argument("--version", action="version", version=f"dnnl_graph_ops {version()}")
+    commands = parser.add_subparsers(dest="command", metavar="command")
     for name, command in COMMANDS.items():
-        one = commands.add_parser(name, help=command.help, description=command.help, epilog=_STATUSES)
-        if isinstance(command, Command):
-            command.arguments(one)
-    return made
+        command.arguments(commands.add_parser(name, help=command.help, description=command.help, epilog=_STATUSES))
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = _MODULE) -> int:
     """Run a subcommand; an error of the package or of a file becomes one line and status 1."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    command = COMMANDS.get(words[0]) if words else None
+    named = COMMANDS.get(words[0]) if words else None
     try:
-        if isinstance(command, Forwarded):
-            return command.run(words[1:], f"{prog} {words[0]}")
-        options = parser(prog).parse_args(words)
-        chosen = COMMANDS[options.command or "info"]
-        assert isinstance(chosen, Command)
-        return chosen.run(options)
+        if named is not None and isinstance(named.run, str):
+            return import_module(f".{named.run}", __package__).main(words[1:], f"{prog} {words[0]}") or 0
+        options = _parser(prog).parse_args(words)
+        run = COMMANDS[options.command or "info"].run
+        assert not isinstance(run, str)
+        return run(options)
     except (Error, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -5,20 +5,10 @@ from __future__ import annotations
 from typing import TypedDict
 
 from . import functional
-from ._core import (
-    clear_plans,
-    drop_idle_scratch,
-    give_back,
-    idle_scratch_bytes,
-    plan_totals,
-    set_plan_limit,
-)
+from ._core import clear_plans, drop_idle_scratch, give_back, idle_scratch_bytes, plan_totals, set_plan_limit
 from .errors import InvalidArgumentError
 from .runtime.libraries import loaded
 from .runtime.memory_limit import memory_limit
-
-# of the memory that the process may take
-_SHARE = 4
 
 
 class CacheBytes(TypedDict):
@@ -88,7 +78,7 @@ def set_cache_limit(bytes: int | None) -> None:
         raise TypeError(f"set_cache_limit: 'bytes' must be an int or None, got {type(bytes).__name__}")
     if bytes is not None and not 0 <= bytes < 1 << 63:
         raise InvalidArgumentError(f"set_cache_limit: 'bytes' must be from 0 to 2**63 - 1, got {bytes}")
-    set_plan_limit(memory_limit() // _SHARE if bytes is None else bytes)
+    set_plan_limit(memory_limit() // 4 if bytes is None else bytes)
 
 
 def clear_caches() -> None:

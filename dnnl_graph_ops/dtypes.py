@@ -77,7 +77,9 @@ def canonical(dtype_like: Any, where: str = "") -> str:
         return name
     if isinstance(dtype_like, np.dtype):
         dtype = dtype_like
-    elif isinstance(dtype_like, type) and (dtype_like is bool or _is_scalar_type(dtype_like)):
+    elif isinstance(dtype_like, type) and (
+        dtype_like is bool or issubclass(dtype_like, np.generic) or dtype_like.__module__ == ml_dtypes.__name__
+    ):
         dtype = np.dtype(dtype_like)
     else:
         raise TypeError(
@@ -97,10 +99,6 @@ def canonical(dtype_like: Any, where: str = "") -> str:
 def label(dtype: np.dtype[Any]) -> str:
     """The canonical name, or NumPy's where oneDNN has no such type."""
     return _BY_NUMPY.get(dtype) or (dtype.name if dtype.isnative else dtype.str)
-
-
-def _is_scalar_type(kind: type) -> bool:
-    return issubclass(kind, np.generic) or kind.__module__ == ml_dtypes.bfloat16.__module__
 
 
 def _unknown(text: str, prefix: str = "", remedy: str = "") -> InvalidArgumentError:

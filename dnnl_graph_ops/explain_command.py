@@ -41,14 +41,17 @@ def run(options: argparse.Namespace) -> int:
         if not options.svg.lower().endswith(".svg"):
             raise InvalidArgumentError(f"{options.svg}: the picture is SVG; end the name in .svg")
         check_writable(options.svg)
-    if _is_onnx(options.file):
-        from .interop.onnx.importer import survey
+    if options.file.lower().endswith(".onnx"):
+        from .interop.onnx.importer import from_onnx, survey
 
         found = survey(options.file)
         print(found, end="\n" if found.problems else "\n\n")
         if found.problems:
             return 1
-    net = _load(options.file).compile(tune=options.tune)
+        graph = from_onnx(options.file)
+    else:
+        graph = Graph.from_json(Path(options.file))
+    net = graph.compile(tune=options.tune)
     # what runs is decided for sizes; the parts that a model is cut into are told without
     undecided = type(net) is Net and net.latest() is None
     arrays = _random(net, options.shape) if undecided or options.profile or options.shape else []
@@ -64,42 +67,25 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _is_onnx(file: str) -> bool:
-    return file.lower().endswith(".onnx")
-
-
-def _load(file: str) -> Graph:
-    if _is_onnx(file):
-        from .interop.onnx import from_onnx
-
-        return from_onnx(file)
-    return Graph.from_json(Path(file))
-
-
-def _shapes(net: Net, stated: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """By input; `stated` are "NAME=SIZE,SIZE..." for those with open sizes."""
-    found: dict[str, tuple[int, ...]] = {}
+def _random(net: Net, stated: Sequence[str]) -> list[np.ndarray[Any, Any]]:
+    """Arrays to call the net with; `stated` are "NAME=SIZE,SIZE..." for inputs with open sizes."""
+    shapes: dict[str, tuple[int, ...]] = {}
     for word in stated:
         name, _, sizes = word.rpartition("=")
         if name not in net.input_names:
             raise InvalidArgumentError(f"--shape {word}: no input {name!r}; there are {', '.join(net.input_names)}")
         try:
-            found[name] = tuple(int(size) for size in sizes.split(","))
+            shapes[name] = tuple(int(size) for size in sizes.split(","))
         except ValueError:
             raise InvalidArgumentError(f"--shape {word}: expected {name}=SIZE,SIZE...") from None
     for value in net.inputs:
         if None not in value.shape:
-            found.setdefault(value.name, tuple(size or 0 for size in value.shape))
-        elif value.name not in found:
+            shapes.setdefault(value.name, tuple(size or 0 for size in value.shape))
+        elif value.name not in shapes:
             text = ", ".join("?" if size is None else str(size) for size in value.shape)
             raise InvalidArgumentError(
                 f"input {value.name!r} ({text}) has sizes that are not known: give them with --shape {value.name}=..."
             )
-    return found
-
-
-def _random(net: Net, stated: Sequence[str]) -> list[np.ndarray[Any, Any]]:
-    """What the net can be called with."""
-    rng, shapes = np.random.default_rng(0), _shapes(net, stated)
+    rng = np.random.default_rng(0)
     # near zero and positive: integers fit, and roots and logarithms are defined
     return [rng.uniform(0.1, 2.0, shapes[value.name]).astype(dtypes.numpy_dtype(value.dtype)) for value in net.inputs]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -38,6 +39,15 @@ class Layer(NamedTuple):
     attrs: Mapping[str, Any]
 
 
+class Direction(NamedTuple):
+    """A function of `functional`, its operands and its result by their names in the truth."""
+
+    function: str
+    operands: tuple[str, str]
+    result: str
+    stated: str = ""  # the argument that says the result's shape
+
+
 _PLAIN: Mapping[str, Any] = {"strides": 2, "pads_begin": 1, "pads_end": 1}
 LAYERS = {
     "k4 s2": Layer((2, 6, 5, 16), (4, 4, 24, 16), _PLAIN),
@@ -48,6 +58,18 @@ LAYERS = {
     "depthwise": Layer((1, 6, 6, 16), (4, 4, 1, 16), {**_PLAIN, "groups": 16}),
 }
 DTYPES = ("f32", "bf16", "f16")
+DIRECTIONS = {
+    "forward": Direction("conv_transpose", ("src", "weights"), "dst"),
+    "backward data": Direction("conv_transpose_backward_data", ("diff_dst", "weights"), "diff_src"),
+    "backward weights": Direction(
+        "conv_transpose_backward_weights", ("src", "diff_dst"), "diff_weights", "weights_shape"
+    ),
+    "convolution": Direction("convolution", ("diff_dst", "weights"), "diff_src"),
+    "convolution's backward data": Direction("convolution_backward_data", ("src", "weights"), "dst", "src_shape"),
+    "convolution's backward weights": Direction(
+        "convolution_backward_weights", ("diff_dst", "src"), "diff_weights", "weights_shape"
+    ),
+}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,10 +90,8 @@ def report(chosen: Engine) -> int:
         # the library names its devices when it first runs something
         _relu(chosen)
     print("\n".join(_header(chosen, [record.text for record in log.records])))
-    failed = 0
-    count = 0
-    for name, check in checks().items():
-        count += 1
+    failed, every = 0, checks()
+    for name, check in every.items():
         start = time.perf_counter()
         try:
             outcome = check(chosen)
@@ -79,7 +99,7 @@ def report(chosen: Engine) -> int:
             failed += 1
             outcome = f"FAILED: {type(error).__name__}: {error}"
         print(f"{name:48} {outcome}  ({time.perf_counter() - start:.2f} s)", flush=True)
-    print(f"{count - failed} of {count} passed" + (f", {failed} FAILED" if failed else ""))
+    print(f"{len(every) - failed} of {len(every)} passed" + (f", {failed} FAILED" if failed else ""))
     return 1 if failed else 0
 
 
@@ -94,134 +114,79 @@ def _header(chosen: Engine, log: list[str]) -> Iterator[str]:
 
 
 def checks() -> dict[str, Check]:
-    """What is looked at, by name; each returns a short word and raises where something is wrong."""
-    found: dict[str, Check] = {}
-    for (name, layer), dtype, direction in product(LAYERS.items(), DTYPES, _DIRECTIONS):
-        found[f"{name}, {direction}, {dtype}"] = _family(layer, dtype, _DIRECTIONS[direction])
-    for (name, layer), direction in product(LAYERS.items(), _ORDINARY):
-        found[f"{name}, {direction}, f32"] = _family(layer, "f32", _ORDINARY[direction])
-    found["bias gradient"] = _bias_gradient
-    found["graph: block with constants"] = _graph
-    found["graph: unknown sizes, plans used again"] = _sizes
-    found["steps of the host between partitions"] = _host_steps
-    found["arrays of the device in and out"] = _device_arrays
-    found["submit"] = _submit
-    found["out of memory"] = _out_of_memory
-    found[f"{ROUNDS} rounds of allocate, run, free"] = _rounds
-    return found
+    """The checks by name; each returns a short word and raises where something is wrong."""
+    ordinary = {name: row for name, row in DIRECTIONS.items() if name.startswith("convolution")}
+    families = [
+        *product(LAYERS.items(), DTYPES, (item for item in DIRECTIONS.items() if item[0] not in ordinary)),
+        *product(LAYERS.items(), ("f32",), ordinary.items()),
+    ]
+    return {
+        **{
+            f"{name}, {way}, {dtype}": partial(_family, layer, dtype, direction)
+            for (name, layer), dtype, (way, direction) in families
+        },
+        "bias gradient": _bias_gradient,
+        "graph: block with constants": _graph,
+        "graph: unknown sizes, plans used again": _sizes,
+        "steps of the host between partitions": _host_steps,
+        "arrays of the device in and out": _device_arrays,
+        "submit": _submit,
+        "out of memory": _out_of_memory,
+        f"{ROUNDS} rounds of allocate, run, free": _rounds,
+    }
 
 
 # -- the families ---
 
 
-def _integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "f32") -> Array:
+def windows(array: Array, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Array:
+    """A view (..., positions..., taps...) of the last axes of an array, which may be written through at one tap."""
+    reach = tuple(d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True))
+    axes = tuple(range(-len(kernel), 0))
+    view = np.lib.stride_tricks.sliding_window_view(array, reach, axes, writeable=True)
+    steps: Any = (..., *(slice(None, None, step) for step in (*strides, *dilations)))
+    return view[steps]
+
+
+def _integers(rng: np.random.Generator, shape: Sequence[int | None], dtype: str = "f32") -> Array:
     """Small enough for every sum to be exact in every dtype."""
-    return rng.integers(-1, 2, shape).astype(numpy_dtype(dtype))
+    return rng.integers(-1, 2, shape).astype(numpy_dtype(dtype))  # type: ignore[arg-type]
 
 
-def _output(layer: Layer) -> tuple[int, ...]:
-    shape = functional.conv_transpose_output_shape(layer.src, layer.weights, **layer.attrs)
-    return tuple(size for size in shape if size is not None)
-
-
-def _taps(layer: Layer) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...], tuple[int, ...]]]:
-    """Per tap: the places of src, those of dst that they reach through it, and its index in the kernel."""
-    spatial, kernel = layer.src[1:-1], layer.weights[:-2]
-    given = attributes(len(spatial), "selftest", layer.attrs)
-    output = _output(layer)[1:-1]
+def _truth(layer: Layer, dtype: str) -> dict[str, Array]:
+    """Operands of a layer, and by the definition, in float64, its dst and gradients."""
+    rng = np.random.default_rng(SEED)
+    dst_shape = functional.conv_transpose_output_shape(layer.src, layer.weights, **layer.attrs)
+    shapes = {"src": layer.src, "weights": layer.weights, "diff_dst": dst_shape}
+    operands = {name: _integers(rng, shape, dtype) for name, shape in shapes.items()}
+    src, weights, diff_dst = operands.values()
+    attrs = attributes(src.ndim - 2, "selftest", layer.attrs)
+    groups, kernel = attrs.groups, weights.shape[:-2]
+    # (N, groups, channels, spatial...) and (groups, OC/groups, IC/groups, k...)
+    x, diff = (np.moveaxis(a.astype(np.float64), -1, 1) for a in (src, diff_dst))
+    x, diff = (a.reshape(a.shape[0], groups, -1, *a.shape[2:]) for a in (x, diff))
+    w = np.moveaxis(weights.astype(np.float64).reshape(*weights.shape[:-1], groups, -1), (-2, -3, -1), (0, 1, 2))
+    padded = np.pad(diff, [(0, 0)] * 3 + [*zip(attrs.pads_begin, attrs.pads_end, strict=True)])
+    y, diff_x, diff_w = np.zeros_like(padded), np.zeros_like(x), np.zeros_like(w)
+    targets, sources = (windows(a, kernel, attrs.strides, attrs.dilations) for a in (y, padded))
     for tap in np.ndindex(*kernel):
-        sources, targets = [], []
-        for axis, k in enumerate(tap):
-            s, first = given.strides[axis], k * given.dilations[axis] - given.pads_begin[axis]
-            size = output[axis]
-            places = [i for i in range(spatial[axis]) if 0 <= first + i * s < size]
-            if not places:
-                break
-            sources.append(slice(places[0], places[-1] + 1))
-            targets.append(slice(first + places[0] * s, first + places[-1] * s + 1, s))
-        else:
-            yield tuple(sources), tuple(targets), tap
+        at: Any = (..., *tap)
+        diff_x += np.einsum("ngo...,goi->ngi...", sources[at], w[at])
+        diff_w[at] = np.einsum("ngop,ngip->goi", *(a.reshape(*a.shape[:3], -1) for a in (sources[at], x)))
+        targets[at] += np.einsum("ngi...,goi->ngo...", x, w[at])
+    inner: Any = (..., *(slice(b, b + n) for b, n in zip(attrs.pads_begin, diff_dst.shape[1:-1], strict=True)))
+    dst, diff_src = (np.moveaxis(a.reshape(a.shape[0], -1, *a.shape[3:]), 1, -1) for a in (y[inner], diff_x))
+    diff_weights = np.moveaxis(diff_w, (0, 1, 2), (-2, -3, -1)).reshape(weights.shape)
+    return {**operands, "dst": dst, "diff_src": diff_src, "diff_weights": diff_weights}
 
 
-class _Truth:
-    """All directions by the definition, in float64, on src, weights and diff_dst."""
-
-    def __init__(self, layer: Layer, dtype: str) -> None:
-        rng = np.random.default_rng(SEED)
-        self.layer = layer
-        self.src, self.weights = _integers(rng, layer.src, dtype), _integers(rng, layer.weights, dtype)
-        self.diff = _integers(rng, _output(layer), dtype)
-        self.forward = np.zeros(self.diff.shape)
-        self.backward_data = np.zeros(self.src.shape)
-        self.backward_weights = np.zeros(self.weights.shape)
-        groups = int(layer.attrs.get("groups", 1))
-        ins, outs = layer.src[-1] // groups, self.diff.shape[-1] // groups
-        src, weights, diff = (a.astype(np.float64) for a in (self.src, self.weights, self.diff))
-        for (at, to, tap), g in product(list(_taps(layer)), range(groups)):
-            i, o = slice(g * ins, (g + 1) * ins), slice(g * outs, (g + 1) * outs)
-            source, target, place = (slice(None), *at, i), (slice(None), *to, o), (*tap, slice(None), i)
-            matrix = weights[place]  # (OC/groups, IC/groups)
-            self.forward[target] += src[source] @ matrix.T
-            self.backward_data[source] += diff[target] @ matrix
-            self.backward_weights[place] += np.tensordot(
-                diff[target], src[source], (range(diff.ndim - 1), range(diff.ndim - 1))
-            )
-
-
-def _forward(truth: _Truth, chosen: Engine) -> tuple[Array, Array]:
-    result = functional.conv_transpose(truth.src, truth.weights, engine=chosen, **truth.layer.attrs)
-    return result, truth.forward
-
-
-def _backward_data(truth: _Truth, chosen: Engine) -> tuple[Array, Array]:
-    result = functional.conv_transpose_backward_data(truth.diff, truth.weights, engine=chosen, **truth.layer.attrs)
-    return result, truth.backward_data
-
-
-def _backward_weights(truth: _Truth, chosen: Engine) -> tuple[Array, Array]:
-    shape = truth.layer.weights
-    result = functional.conv_transpose_backward_weights(
-        truth.src, truth.diff, shape, engine=chosen, **truth.layer.attrs
-    )
-    return result, truth.backward_weights
-
-
-_DIRECTIONS = {"forward": _forward, "backward data": _backward_data, "backward weights": _backward_weights}
-
-
-def _convolution(truth: _Truth, chosen: Engine) -> tuple[Array, Array]:
-    result = functional.convolution(truth.diff, truth.weights, engine=chosen, **_exchanged(truth.layer))
-    return result, truth.backward_data
-
-
-def _convolution_backward_data(truth: _Truth, chosen: Engine) -> tuple[Array, Array]:
-    attrs, shape = _exchanged(truth.layer), truth.diff.shape
-    result = functional.convolution_backward_data(truth.src, truth.weights, src_shape=shape, engine=chosen, **attrs)
-    return result, truth.forward
-
-
-def _convolution_backward_weights(truth: _Truth, chosen: Engine) -> tuple[Array, Array]:
-    attrs, shape = _exchanged(truth.layer), truth.layer.weights
-    result = functional.convolution_backward_weights(truth.diff, truth.src, shape, engine=chosen, **attrs)
-    return result, truth.backward_weights
-
-
-def _exchanged(layer: Layer) -> dict[str, Any]:
-    return {name: value for name, value in layer.attrs.items() if name != "output_padding"}
-
-
-_ORDINARY = {
-    "convolution": _convolution,
-    "convolution's backward data": _convolution_backward_data,
-    "convolution's backward weights": _convolution_backward_weights,
-}
-
-
-def _family(layer: Layer, dtype: str, direction: Callable[[_Truth, Engine], tuple[Array, Array]]) -> Check:
-    def check(chosen: Engine) -> str:
-        return _same(*direction(_Truth(layer, dtype), chosen))
-
-    return check
+def _family(layer: Layer, dtype: str, direction: Direction, chosen: Engine) -> str:
+    truth = _truth(layer, dtype)
+    first, second, exact = (truth[name] for name in (*direction.operands, direction.result))
+    attrs = {**layer.attrs, **({direction.stated: exact.shape} if direction.stated else {})}
+    if direction.function.startswith("convolution"):
+        attrs.pop("output_padding", None)
+    return _same(getattr(functional, direction.function)(first, second, engine=chosen, **attrs), exact)
 
 
 def _same(result: Array, exact: Array) -> str:
@@ -252,28 +217,29 @@ def _relu(chosen: Engine) -> Array:
     return result
 
 
-def _block(chosen: Engine, size: int | None = None) -> tuple[Any, _Truth, Array]:
-    """A net of ConvTranspose, bias, addition and ReLU with constants, its data, and what it gives."""
+def _block(chosen: Engine, size: int | None = None) -> tuple[Any, Array, Array, Array]:
+    """A net of ConvTranspose, bias, addition and ReLU with constants, its two operands, and what it gives."""
     layer = LAYERS["k4 s2"]
-    truth = _Truth(layer, "f32")
-    bias = _integers(np.random.default_rng(SEED + 1), truth.diff.shape[-1:])
+    truth = _truth(layer, "f32")
+    other = truth["diff_dst"]
+    bias = _integers(np.random.default_rng(SEED + 1), other.shape[-1:])
     graph = Graph(chosen)
     src = graph.input("src", (size, *layer.src[1:]))
-    other = graph.input("other", (size, *truth.diff.shape[1:]))
-    value = ops.conv_transpose(src, graph.constant(truth.weights), graph.constant(bias), **layer.attrs)
-    net = graph.compile(ops.relu(value + other))
-    return net, truth, np.maximum(truth.forward + bias + truth.diff, 0)
+    added = graph.input("other", (size, *other.shape[1:]))
+    value = ops.conv_transpose(src, graph.constant(truth["weights"]), graph.constant(bias), **layer.attrs)
+    net = graph.compile(ops.relu(value + added))
+    return net, truth["src"], other, np.maximum(truth["dst"] + bias + other, 0)
 
 
 def _graph(chosen: Engine) -> str:
-    net, truth, exact = _block(chosen, LAYERS["k4 s2"].src[0])
-    return _same(net(truth.src, truth.diff), exact)
+    net, src, other, exact = _block(chosen, LAYERS["k4 s2"].src[0])
+    return _same(net(src, other), exact)
 
 
 def _sizes(chosen: Engine) -> str:
-    net, truth, exact = _block(chosen)
+    net, src, other, exact = _block(chosen)
     for batch in (1, 2, 1, 2):
-        _same(net(truth.src[:batch], truth.diff[:batch]), exact[:batch])
+        _same(net(src[:batch], other[:batch]), exact[:batch])
     return "exact"
 
 
@@ -287,16 +253,16 @@ def _host_steps(chosen: Engine) -> str:
 
 
 def _device_arrays(chosen: Engine) -> str:
-    net, truth, exact = _block(chosen)
-    result = net(DeviceArray.from_numpy(truth.src, chosen), DeviceArray.from_numpy(truth.diff, chosen))
+    net, src, other, exact = _block(chosen)
+    result = net(DeviceArray.from_numpy(src, chosen), DeviceArray.from_numpy(other, chosen))
     if not isinstance(result, DeviceArray):
         raise AssertionError(f"the result is a {type(result).__name__}")
     return _same(result.to_numpy(), exact)
 
 
 def _submit(chosen: Engine) -> str:
-    net, truth, exact = _block(chosen)
-    for future in [net.submit(truth.src, truth.diff) for _ in range(20)]:
+    net, src, other, exact = _block(chosen)
+    for future in [net.submit(src, other) for _ in range(20)]:
         _same(future.result(300), exact)
     return "exact"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from ast import literal_eval
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -37,37 +37,29 @@ _WIDTH = 120
 TYPED = sorted([*(name for name, kind in schema.BUILDERS.items() if kind in WORDS), "conv_transpose_backprop_filters"])
 
 
-def _annotation(text: str) -> str:
-    for long, short in _ALIASES.items():
-        text = text.replace(long, short)
-    return text
+class _Code(str):
+    """Text that inspect prints as it is."""
+
+    __repr__ = str.__str__
 
 
 def _parameter(parameter: Parameter) -> str:
-    if parameter.annotation is Parameter.empty:
-        return parameter.name
-    text = f"{parameter.name}: {_annotation(str(parameter.annotation))}"
-    if parameter.kind is Parameter.VAR_POSITIONAL:
-        return f"*{text}"
-    if parameter.kind is Parameter.VAR_KEYWORD:
-        return f"**{text}"
-    if parameter.default is Parameter.empty:
-        return text
+    text = str(parameter.annotation)
+    for long, short in _ALIASES.items():
+        text = text.replace(long, short)
+    if parameter.annotation is not Parameter.empty:
+        parameter = parameter.replace(annotation=_Code(text))
     if parameter.default is ...:
-        return f"{text} = ..."
-    default = f'"{parameter.default}"' if isinstance(parameter.default, str) else repr(parameter.default)
-    return f"{text} = {default}"
+        parameter = parameter.replace(default=_Code("..."))
+    return str(parameter).replace("'", '"')
 
 
 def function(name: str, made: Signature, says: str, indent: int = 0) -> list[str]:
     """The lines of a signature and of what it says, broken where the formatter breaks them."""
-    parameters = []
-    starred = False
-    for parameter in made.parameters.values():
-        if parameter.kind is Parameter.KEYWORD_ONLY and not starred:
-            parameters.append("*")
-        starred = starred or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.KEYWORD_ONLY)
-        parameters.append(_parameter(parameter))
+    parameters = [_parameter(parameter) for parameter in made.parameters.values()]
+    kinds = [parameter.kind for parameter in made.parameters.values()]
+    if Parameter.KEYWORD_ONLY in kinds and Parameter.VAR_POSITIONAL not in kinds:
+        parameters.insert(kinds.index(Parameter.KEYWORD_ONLY), "*")
     whole, width = ", ".join(parameters), _WIDTH - indent
     last = f") -> {made.return_annotation}:" + ("" if says else " ...")
     text = [*_quoted(says, indent), ""] if says else []
@@ -119,17 +111,6 @@ _BY_ARGUMENTS: dict[str, Sequence[tuple[_Change, str]]] = {
 }
 
 
-def _overloads(name: str, made: Signature) -> Iterator[Signature]:
-    for changes, returns in _BY_ARGUMENTS[name]:
-        changed = {
-            word: made.parameters[word].replace(
-                annotation=annotation, default=Parameter.empty if default is ... else default
-            )
-            for word, (annotation, default) in changes.items()
-        }
-        yield made.replace(parameters=[*{**made.parameters, **changed}.values()], return_annotation=returns)
-
-
 def builders() -> str:
     """The stub of every builder of `ops`."""
     imports = "from ..graph import Value\nfrom .wildcard import wildcard as wildcard"
@@ -142,9 +123,13 @@ def builders() -> str:
         made = signature(schema.BUILDERS[name])
         if name not in _BY_ARGUMENTS:
             lines += function(name, made, _does(name))
-            continue
-        for one in _overloads(name, made):
-            lines += ["@overload", *function(name, one, _does(name))]
+        for changes, returns in _BY_ARGUMENTS.get(name, ()):
+            parameters = dict(made.parameters)
+            for word, (annotation, default) in changes.items():
+                default = Parameter.empty if default is ... else default
+                parameters[word] = parameters[word].replace(annotation=annotation, default=default)
+            overloaded = made.replace(parameters=[*parameters.values()], return_annotation=returns)
+            lines += ["@overload", *function(name, overloaded, _does(name))]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -252,10 +237,7 @@ def enumerator_names() -> str:
     """The stub of the enumerations of graph_api, and of the classes that hold their enumerators."""
     from .graph_api import enumerators as module
 
-    lines = []
-    for name in ("OTHER_KINDS", "OTHER_ATTRS"):
-        lines.append(f"{name}: Final[dict[str, str]]")
-    lines.append("")
+    lines = [*(f"{name}: Final[dict[str, str]]" for name in ("OTHER_KINDS", "OTHER_ATTRS")), ""]
     own = [
         name for name, item in vars(module).items() if getattr(item, "__module__", "") == module.engine_kind.__module__
     ]
@@ -267,10 +249,9 @@ def enumerator_names() -> str:
         if name in names.values():
             continue
         members = vars(getattr(module, name)).items()
-        lines.append(f"class {name}:")
-        lines += [f"    {key}: ClassVar[{names[type(item)]}]" for key, item in members if isinstance(item, IntEnum)]
-        lines += [f"    {key}: TypeAlias = {names[item]}" for key, item in members if item in names]
-        lines.append("")
+        values = [f"    {key}: ClassVar[{names[type(item)]}]" for key, item in members if isinstance(item, IntEnum)]
+        aliases = [f"    {key}: TypeAlias = {names[item]}" for key, item in members if item in names]
+        lines += [f"class {name}:", *values, *aliases, ""]
     return _ENUMERATORS + "\n".join(lines).rstrip() + "\n"
 
 

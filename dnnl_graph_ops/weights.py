@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,23 +14,20 @@ Array = np.ndarray[Any, Any]
 
 
 # Per op, the axes of each format out of G, I, O and X (all of the kernel); two letters are one merged axis.
-_TRANSPOSED: dict[str, tuple[str, ...]] = {
-    "iox": ("GI", "O", "X"),
-    "xoi": ("X", "O", "GI"),
-    "oix": ("O", "GI", "X"),
-    "xio": ("X", "GI", "O"),
-    "megengine": ("G", "I", "O", "X"),
-    "documented_iox": ("I", "GO", "X"),
-    "documented_xoi": ("X", "GO", "I"),
-    "documented_oix": ("GO", "I", "X"),
-    "documented_xio": ("X", "I", "GO"),
-}
 _ORDINARY: dict[str, tuple[str, ...]] = {
     "oix": ("GO", "I", "X"),
     "xio": ("X", "I", "GO"),
     "iox": ("I", "GO", "X"),
     "xoi": ("X", "GO", "I"),
     "megengine": ("G", "O", "I", "X"),
+}
+_TRANSPOSED: dict[str, tuple[str, ...]] = {
+    "iox": ("GI", "O", "X"),
+    "xoi": ("X", "O", "GI"),
+    "oix": ("O", "GI", "X"),
+    "xio": ("X", "GI", "O"),
+    "megengine": ("G", "I", "O", "X"),
+    **{f"documented_{name}": _ORDINARY[name] for name in ("iox", "xoi", "oix", "xio")},
 }
 # Per op, the format that each framework's name stands for.
 _FRAMEWORKS = {
@@ -73,9 +71,7 @@ def convert_weights(array: Any, source: str, target: str, *, groups: int = 1, op
     if not isinstance(array, np.ndarray):
         hint = "; a tensor's is tensor.detach().numpy()" if hasattr(array, "detach") else ""
         raise TypeError(f"{where}: 'array' must be a NumPy array, got {type(array).__name__}{hint}")
-    groups = integer(groups, "groups", where)
-    if groups < 1:
-        raise InvalidArgumentError(f"{where}: 'groups' must be at least 1, got {groups}")
+    groups = integer(groups, "groups", where, 1)
     op = choice(op, "op", tuple(_FORMATS), where)
     read, write = (_axes(value, name, groups, op, where) for value, name in ((source, "source"), (target, "target")))
     return _write(_read(array, read, groups, source), write)
@@ -99,6 +95,11 @@ def _spelt(name: str) -> str:
     return name.upper() if len(name) == 3 else name
 
 
+def _letters(axes: tuple[str, ...], rank: int) -> list[str]:
+    """The letters of each axis, those of the kernel one by one."""
+    return [letters for axis in axes for letters in ("XYZ"[:rank] if axis == "X" else (axis,))]
+
+
 def _read(array: Array, axes: tuple[str, ...], groups: int, source: str) -> Array:
     """The array as (G, I, O, k...): always a view."""
     rank = array.ndim - (len(axes) - 1)
@@ -108,52 +109,24 @@ def _read(array: Array, axes: tuple[str, ...], groups: int, source: str) -> Arra
             f"got shape {array.shape}"
         )
     shape: list[int] = []
-    letters: list[str] = []
-    position = 0
-    for axis in axes:
-        if axis == "X":
-            shape += array.shape[position : position + rank]
-            letters += [f"X{i}" for i in range(rank)]
-            position += rank
-            continue
-        size = array.shape[position]
+    for position, (axis, size) in enumerate(zip(_letters(axes, rank), array.shape, strict=True)):
         if axis == "G" and size != groups:
             raise ShapeError(f"convert_weights: the first axis of {source} weights is {size}, but groups={groups}")
-        if len(axis) == 2:
-            if size % groups:
-                raise ShapeError(
-                    f"convert_weights: axis {position} of size {size} does not divide into {groups} groups"
-                )
-            shape += [groups, size // groups]
-            letters += ["G", axis[1]]
-        else:
-            shape.append(size)
-            letters.append(axis)
-        position += 1
-    split = array.reshape(shape)
+        if len(axis) == 2 and size % groups:
+            raise ShapeError(f"convert_weights: axis {position} of size {size} does not divide into {groups} groups")
+        shape += [groups, size // groups] if len(axis) == 2 else [size]
+    split, letters = array.reshape(shape), "".join(_letters(axes, rank))
     if "G" not in letters:
-        split, letters = split[None], ["G", *letters]
-    return split.transpose([letters.index(letter) for letter in ("G", "I", "O", *(f"X{i}" for i in range(rank)))])
+        split, letters = split[None], f"G{letters}"
+    return split.transpose([letters.index(letter) for letter in "GIOXYZ"[: 3 + rank]])
 
 
 def _write(array: Array, axes: tuple[str, ...]) -> Array:
     """(G, I, O, k...) in the axes of a format; merging axes may copy."""
-    rank = array.ndim - 3
-    index = {"G": 0, "I": 1, "O": 2}
-    order: list[int] = []
-    shape: list[int] = []
+    target = _letters(axes, array.ndim - 3)
+    sizes = dict(zip("GIOXYZ", array.shape, strict=False))
     if not any("G" in axis for axis in axes):
         array = array[0]
-        index = {"I": 0, "O": 1}
-    first = len(index)
-    for axis in axes:
-        if axis == "X":
-            order += range(first, first + rank)
-            shape += array.shape[first:]
-        else:
-            order += [index[letter] for letter in axis]
-            size = 1
-            for letter in axis:
-                size *= array.shape[index[letter]]
-            shape.append(size)
-    return array.transpose(order).reshape(shape)
+        del sizes["G"]
+    order = [[*sizes].index(letter) for letter in "".join(target)]
+    return array.transpose(order).reshape([math.prod(sizes[letter] for letter in axis) for axis in target])

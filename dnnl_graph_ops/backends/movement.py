@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..graph import Node
 from ..ir import order_of
 from ..lowering.program import Program, View
-from ..shapes.pieces import ranges
+from ..shapes.rearrange import ranges
 from ..strides import dense_strides
 
 Views = Sequence[View]

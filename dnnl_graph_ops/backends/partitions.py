@@ -17,8 +17,8 @@ from ..lowering.family import MEMBERS
 from ..lowering.native_attributes import native_attributes
 from ..lowering.native_graph import FPMATH, fresh_id, native_op
 from ..lowering.ties import MULTIPLYING
+from ..runtime.defects import Edges, crashes_matcher
 from ..runtime.engines import KINDS, Engine
-from ..schema.defects import Edges, crashes_matcher
 from . import matmul
 from .backend import Search
 from .onednn import ONEDNN_PARTITION, runs

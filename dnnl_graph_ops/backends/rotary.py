@@ -13,7 +13,7 @@ from ..graph import Node, Value
 from ..ir import dims, scalar
 from ..lowering.chain import over
 from ..lowering.rewrites import ALONE, No, Rewrite
-from ..shapes.pieces import ranges
+from ..shapes.rearrange import ranges
 from . import fused_patterns
 from .backend import Backend, Built, FusionGroup, Search
 from .fused_patterns import Maker, in_rows

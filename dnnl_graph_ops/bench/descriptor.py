@@ -139,18 +139,8 @@ def parse(
 
 def format_descriptor(problem: Problem) -> str:
     """The descriptor of a problem, every entry of its axes written out; before that of an ordinary one its driver."""
-    text = descriptor(
-        batch=problem.batch,
-        groups=problem.groups,
-        in_channels=problem.in_channels,
-        out_channels=problem.out_channels,
-        spatial=problem.spatial,
-        out_spatial=problem.out_spatial,
-        kernel=problem.kernel,
-        strides=problem.strides,
-        pads_begin=problem.pads_begin,
-        dilations=problem.dilations,
-    )
+    src, dst = (problem.in_channels, problem.spatial), (problem.out_channels, problem.out_spatial)
+    text = descriptor(problem, src, dst)
     return text if problem.transposed else f"--conv {text}"
 
 

@@ -9,7 +9,7 @@ from ..graph import Node, Value
 from ..lowering.family import MEMBERS
 from ..lowering.problem import BACKWARD_WEIGHTS
 from ..shapes import resolved
-from ..shapes.descriptor import descriptor_of
+from ..shapes.descriptor import descriptor
 
 _TAGS = {"NXC": "axb", "NCX": "abx"}
 
@@ -27,10 +27,13 @@ def _line(node: Node, beside: Sequence[Node]) -> str:
     record = resolved(node.kind, [value.shape for value in node.inputs], node.attrs, node.name)
     transposed = not member.exchanged
     tag = _TAGS[record.data_format]
+    geometry = record.geometry
+    small, large = (geometry.in_channels, geometry.src), (geometry.out_channels, geometry.dst)
+    shape = descriptor(geometry, small, large) if transposed else descriptor(geometry, large, small)
     name = "".join(letter if letter.isalnum() or letter in ".:/-" else "_" for letter in node.name)
     return (
         f"--{'deconv' if transposed else 'conv'} --reset --dir={_direction(node)} --dt={_types(node, beside)} "
-        f'--stag={tag} --wtag=any --dtag={tag} {descriptor_of(record.geometry, transposed)}n"{name}"'
+        f'--stag={tag} --wtag=any --dtag={tag} {shape}n"{name}"'
     )
 
 

@@ -4,28 +4,48 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..graph import hooks
+from ..graph import Graph, Node, Value, hooks
+
+_LONGEST = 60
 
 
-def graph_to_text(graph: Any) -> str:
-    """Implements `print(graph)`."""
-    from .listing import listing
+def listing(graph: Graph) -> str:
+    """Inputs, constants and ops in the order in which they were made, with shapes and the attributes given."""
+    lines = [repr(graph)]
+    lines += [f"  {value.name}: input {_tensor(value)}" for value in graph.inputs]
+    lines += [f"  {value.name}: constant {_tensor(value)}" for value in graph.constants]
+    lines += [f"  {op_line(node)}" for node in graph.nodes]
+    lines += [f"  output {name}" + ("" if name == v.name else f" = {v.name}") for name, v in graph.outputs.items()]
+    return "\n".join(lines)
 
-    return listing(graph)
+
+def op_line(node: Node) -> str:
+    """An op with the shapes of what it gives, its operands by name and its attributes."""
+    made = ", ".join(f"{value.name}: {_tensor(value)}" for value in node.outputs)
+    given = [value.name for value in node.inputs]
+    given += [f"{name}={_brief(value)}" for name, value in node.attrs.items() if value is not None]
+    return f"{made} = {node.kind}({', '.join(given)})"
+
+
+def _tensor(value: Value) -> str:
+    return f"{value.dtype} ({', '.join('?' if dim is None else str(dim) for dim in value.shape)})"
+
+
+def _brief(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def graph_to_dot(graph: Any) -> str:
     """Implements `Graph.to_dot`."""
-    from .dot import dot
-    from .picture import of_graph
+    from .picture import dot, of_graph
 
     return dot(of_graph(graph))
 
 
 def net_to_dot(net: Any) -> str:
     """Implements `Net.to_dot`."""
-    from .dot import dot
-    from .picture import of_net
+    from .picture import dot, of_net
 
     return dot(of_net(net))
 
@@ -42,5 +62,5 @@ def net_to_svg(net: Any, path: Any = None) -> str:
     return text
 
 
-hooks.provide("to_text", graph_to_text)
+hooks.provide("to_text", listing)
 hooks.provide("to_dot", graph_to_dot)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from ..graph.order import topological
 
@@ -16,7 +17,7 @@ Edge = tuple[int, int]
 _GAP_X, _GAP_Y = 26.0, 34.0
 # an edge that passes a row takes this much of it
 _LANE = 14.0
-_SWEEPS = 12
+_SWEEPS = 6  # downwards and upwards
 # above this, edges over several rows are drawn straight through
 _MAX_LANES = 20_000
 
@@ -46,11 +47,7 @@ def place(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], last: Seq
                 rows.append(row)
                 widths.append(_LANE)
         chains.append([*chain, b])
-    above, below = ([[] for _ in rows] for _ in range(2))  # type: ignore[var-annotated]
-    for chain in chains:
-        for a, b in pairwise(chain):
-            above[b].append(a)
-            below[a].append(b)
+    above, below = _neighbours(len(rows), [edge for chain in chains for edge in pairwise(chain)])
     order = _ordered(rows, above, below)
     x = _columns(order, widths, above, below)
     tops, height = [], 0.0
@@ -72,13 +69,19 @@ def place(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], last: Seq
     return Layout(tuple((x[i], y[i]) for i in range(count)), tuple(routes), right - left, max(height - _GAP_Y, 0.0))
 
 
-def _rows(count: int, edges: Sequence[Edge], last: Sequence[int]) -> list[int]:
-    """The longest way from a source; sources move down to right above their first reader."""
-    above: list[set[int]] = [set() for _ in range(count)]
+def _neighbours(count: int, edges: Sequence[Edge]) -> tuple[list[list[int]], list[list[int]]]:
+    """What lies above and below each box, by edges that differ."""
+    above: list[list[int]] = [[] for _ in range(count)]
     below: list[list[int]] = [[] for _ in range(count)]
     for a, b in edges:
-        above[b].add(a)
+        above[b].append(a)
         below[a].append(b)
+    return above, below
+
+
+def _rows(count: int, edges: Sequence[Edge], last: Sequence[int]) -> list[int]:
+    """The longest way from a source; sources move down to right above their first reader."""
+    above, below = _neighbours(count, edges)
     rows = [0] * count
     for i in topological(above)[0]:
         rows[i] = max((rows[a] + 1 for a in above[i]), default=0)
@@ -99,12 +102,10 @@ def _ordered(rows: Sequence[int], above: Sequence[Sequence[int]], below: Sequenc
         order[level].append(i)
     position = {i: float(p) for row in order for p, i in enumerate(row)}
     best, fewest = [list(row) for row in order], _crossings(order, position, below)
-    for sweep in range(_SWEEPS):
-        down = sweep % 2 == 0
-        for row in order if down else reversed(order):
-            near = above if down else below
-            centre = {i: sum(position[j] for j in near[i]) / len(near[i]) if near[i] else position[i] for i in row}
-            row.sort(key=centre.__getitem__)
+    for near, swept in [(above, order), (below, order[::-1])] * _SWEEPS:
+        for row in swept:
+            centres = dict(zip(row, _centres(row, near, position), strict=True))
+            row.sort(key=centres.__getitem__)
             position.update((i, float(p)) for p, i in enumerate(row))
         found = _crossings(order, position, below)
         if found < fewest:
@@ -138,14 +139,16 @@ def _columns(
             at += widths[i] + _GAP_X
         for i in row:
             x[i] -= at / 2
-    for sweep in range(_SWEEPS):
-        down = sweep % 2 == 0
-        for row in order if down else reversed(order):
-            near = above if down else below
-            wanted = [sum(x[j] for j in near[i]) / len(near[i]) if near[i] else x[i] for i in row]
-            for i, value in zip(row, _spread(wanted, [widths[i] for i in row]), strict=True):
+    for near, swept in [(above, order), (below, order[::-1])] * _SWEEPS:
+        for row in swept:
+            for i, value in zip(row, _spread(_centres(row, near, x), [widths[i] for i in row]), strict=True):
                 x[i] = value
     return x
+
+
+def _centres(row: Sequence[int], near: Sequence[Sequence[int]], at: Any) -> list[float]:
+    """The mean place of each box's neighbours, its own where it has none."""
+    return [sum(at[j] for j in near[i]) / len(near[i]) if near[i] else at[i] for i in row]
 
 
 def _spread(wanted: Sequence[float], widths: Sequence[float]) -> list[float]:

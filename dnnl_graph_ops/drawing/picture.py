@@ -1,14 +1,18 @@
-"""What a picture shows: boxes for ops, inputs and outputs, edges, and the partition of each op."""
+"""Pictures: boxes for ops, inputs and outputs, edges, and the partition of each op; their text for Graphviz."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from colorsys import hls_to_rgb
 from dataclasses import dataclass
 from typing import Any
 
 from ..graph import Graph, Node, Value
 
 _LONGEST = 28
+# of the circle of hues: a golden angle from a partition to the next
+_GOLDEN = 0.381966
+_SHAPES = {"input": "oval", "output": "oval", "op": "box"}
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,11 @@ class Box:
     hint: str
     role: str = "op"
     part: int = 0
+
+    @property
+    def heading(self) -> str:
+        """The title behind the partition's number."""
+        return f"{self.part} {self.title}" if self.part else self.title
 
 
 @dataclass(frozen=True)
@@ -68,27 +77,23 @@ def _picture(
     legend: tuple[str, ...],
 ) -> Picture:
     boxes: list[Box] = []
-    edges: list[tuple[int, int]] = []
     source: dict[Value, int] = {}
+    # two operands from one box are one line
+    edges: dict[tuple[int, int], None] = {}
     for value in inputs:
         source[value] = len(boxes)
         boxes.append(Box(short(value.name), (_tensor(value),), value.name, "input"))
-    for node in nodes:
-        position = len(boxes)
+    for position, node in enumerate(nodes, len(boxes)):
         source.update(dict.fromkeys(node.outputs, position))
         shapes = [_tensor(value) for value in node.outputs]
         boxes.append(Box(node.kind, (short(node.name), *shapes), _hint(node), "op", parts.get(node.name, 0)))
-    # two operands from one box are one line
-    found: dict[tuple[int, int], None] = {}
     for node in nodes:
-        for value in node.inputs:
-            if value in source and node.outputs:
-                found[source[value], source[node.outputs[0]]] = None
+        if node.outputs:
+            edges.update(((source[value], source[node.outputs[0]]), None) for value in node.inputs if value in source)
     for label, value in outputs.items():
         if value in source:
-            found[source[value], len(boxes)] = None
+            edges[source[value], len(boxes)] = None
         boxes.append(Box(short(label), (_tensor(value),), label, "output"))
-    edges.extend(found)
     return Picture(name, tuple(boxes), tuple(edges), legend)
 
 
@@ -110,3 +115,38 @@ def _hint(node: Node) -> str:
     lines += [f"{name} = {str(value)[:80]}" for name, value in node.attrs.items() if value is not None]
     lines += [f"constant {v.name}: {_tensor(v)}" for v in node.inputs if v.is_constant]
     return "\n".join(lines)
+
+
+def fill(part: int) -> str:
+    """Light enough for black text; white for no partition."""
+    return _hex(part, 0.84, 0.65) if part else "#ffffff"
+
+
+def stroke(part: int) -> str:
+    return _hex(part, 0.38, 0.55) if part else "#333333"
+
+
+def _hex(part: int, lightness: float, saturation: float) -> str:
+    red, green, blue = hls_to_rgb((0.55 + part * _GOLDEN) % 1.0, lightness, saturation)
+    return "#" + "".join(f"{round(255 * channel):02x}" for channel in (red, green, blue))
+
+
+def dot(picture: Picture) -> str:
+    """Text for `dot -Tsvg`: ops filled in the colour of their partition."""
+    lines = [
+        f"digraph {_quoted(picture.name)} {{",
+        '  node [style="filled,rounded", fontname="sans-serif", fontsize=11];',
+    ]
+    for i, box in enumerate(picture.boxes):
+        label = _quoted("\n".join((box.heading, *box.lines)))
+        lines.append(
+            f"  n{i} [label={label}, shape={_SHAPES[box.role]}, "
+            f'fillcolor="{fill(box.part)}", color="{stroke(box.part)}"];'
+        )
+    lines += [f"  n{a} -> n{b};" for a, b in picture.edges]
+    return "\n".join([*lines, "}\n"])
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

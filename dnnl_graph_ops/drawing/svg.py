@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-from .colours import fill, stroke
 from .layered import place
-from .picture import Box, Picture
+from .picture import Box, Picture, fill, stroke
 
 _LINE = 14.0
 _PADDING = 8.0
@@ -41,8 +40,7 @@ def svg(picture: Picture) -> str:
         f"<g transform='translate({shift:.1f} {_MARGIN:.1f})'>",
         *(f"<path d='{_curve(route)}' fill='none' stroke='#555' marker-end='url(#tip)'/>" for route in layout.routes),
     ]
-    for box, size, centre in zip(picture.boxes, sizes, layout.centres, strict=True):
-        parts.append(_box(box, size, centre))
+    parts += map(_box, picture.boxes, sizes, layout.centres)
     parts.append("</g>")
     for i, text in enumerate(picture.legend, 1):
         column, row = divmod(i - 1, each)
@@ -64,7 +62,6 @@ def _size(box: Box) -> tuple[float, float]:
 def _box(box: Box, size: tuple[float, float], centre: tuple[float, float]) -> str:
     (width, height), (x, y) = size, centre
     round_corners = 4 if box.role == "op" else height / 2
-    title = f"{box.part} {box.title}" if box.part else box.title
     colour = (fill(box.part), stroke(box.part)) if box.role == "op" else ("#ffffff", "#555555")
     lines = [
         f"<g><title>{_text(box.hint)}</title>"
@@ -72,7 +69,7 @@ def _box(box: Box, size: tuple[float, float], centre: tuple[float, float]) -> st
         f"rx='{round_corners:.1f}' fill='{colour[0]}' stroke='{colour[1]}' stroke-width='1.4'/>"
     ]
     top = y - height / 2 + _PADDING + 9
-    for i, line in enumerate((title, *box.lines)):
+    for i, line in enumerate((box.heading, *box.lines)):
         style = "font-weight='bold' font-size='12'" if i == 0 else "fill='#333'"
         lines.append(f"<text x='{x:.1f}' y='{top + _LINE * i:.1f}' text-anchor='middle' {style}>{_text(line)}</text>")
     return "".join([*lines, "</g>"])

@@ -9,7 +9,7 @@ from .._core import Graph
 from ..errors import Error, InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import json_format
 from ..runtime import Runtime
-from ..schema.defects import Edges, crashes_matcher
+from ..runtime.defects import Edges, crashes_matcher
 from .arguments import boolean, instance, member, runtime_of
 from .engines import kind_name
 from .enumerators import GraphNames, engine_kind, fpmath_modes, partition_policy, status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..drawing.listing import op_line
+from ..drawing import op_line
 from .view import GraphView
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ..shapes.attributes import Attributes, Geometry
-from ..shapes.weights import channel_axes
+from ..shapes.common import channel_axes
 from .epilogue import Epilogue
 from .program import View
 

@@ -19,7 +19,7 @@ from ..graph import Node, Value
 from ..runtime import cache_files, cpu
 from ..shapes import Attributes, resolved
 from ..shapes.attributes import Geometry
-from ..shapes.weights import channel_axes
+from ..shapes.common import channel_axes
 from .broadcasts import AXIS_1, FULL, LAST, ONE, spread
 from .env import Env
 from .family import MEMBERS

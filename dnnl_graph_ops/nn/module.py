@@ -1,13 +1,14 @@
-"""What the modules of both convolution families share: parameters, calls of the functions, gradients."""
+"""Convolution and its transpose as modules: parameters, calls of the functions, gradients."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
+from .. import functional
 from ..dtypes import canonical, numpy_dtype
 from ..errors import InvalidArgumentError, ShapeError
 from ..ops.typed import DTYPES
@@ -24,22 +25,11 @@ Ints = int | Sequence[int]
 COMPUTE_MODES = ("default", "float32")
 
 
-class Family(NamedTuple):
-    """The functions of a family, its name for `convert_weights`, and the order of its weights in PyTorch."""
-
-    op: str
-    weights_format: str
-    forward: Callable[..., Array]
-    backward_data: Callable[..., Array]
-    backward_weights: Callable[..., Array]
-    backward_bias: Callable[..., Array]
-    output_shape: Callable[..., tuple[int | None, ...]]
-
-
 class Module:
     """A layer of a family; the classes below say what its arguments are."""
 
-    family: ClassVar[Family]
+    op: ClassVar[str]  # the function, and what its gradients' names begin with
+    weights_format: ClassVar[str]  # PyTorch's
     spatial_axes: ClassVar[int]
 
     def __init__(
@@ -47,19 +37,19 @@ class Module:
         in_channels: int,
         out_channels: int,
         kernel_size: Ints,
-        stride: Ints,
-        padding: Ints,
-        dilation: Ints,
-        groups: int,
-        bias: bool,
-        conv_mode: str,
-        compute_mode: str,
+        stride: Ints = 1,
+        padding: Ints = 0,
+        dilation: Ints = 1,
+        groups: int = 1,
+        bias: bool = True,
+        conv_mode: str = "cross_correlation",
+        compute_mode: str = "default",
         *,
-        name: str | None,
-        dtype: Any,
-        data_format: str,
-        rng: np.random.Generator | int | None,
-        engine: Engine | None,
+        name: str | None = None,
+        dtype: Any = "f32",
+        data_format: str = "NCX",
+        rng: np.random.Generator | int | None = None,
+        engine: Engine | None = None,
     ) -> None:
         if name is not None and not isinstance(name, str):
             raise TypeError(f"{type(self).__name__}: 'name' must be a string, got {type(name).__name__}")
@@ -69,11 +59,9 @@ class Module:
             raise TypeError(f"{where}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
         if not isinstance(bias, bool | np.bool_):
             raise TypeError(f"{where}: 'bias' must be True or False, got {bias!r} of type {type(bias).__name__}")
-        self.groups = _count(groups, "groups", where)
-        self.in_channels, self.out_channels = (
-            _channels(value, label, self.groups, where)
-            for value, label in ((in_channels, "in_channels"), (out_channels, "out_channels"))
-        )
+        self.groups = integer(groups, "groups", where, 1)
+        self.in_channels = _channels(in_channels, "in_channels", self.groups, where)
+        self.out_channels = _channels(out_channels, "out_channels", self.groups, where)
         self.kernel_size = per_axis(kernel_size, "kernel_size", rank, 1, where)
         self.stride = per_axis(stride, "stride", rank, 1, where)
         self.padding = per_axis(padding, "padding", rank, 0, where)
@@ -92,7 +80,7 @@ class Module:
             "dilations": self.dilation,
             "groups": self.groups,
             "data_format": self.data_format,
-            "weights_format": self.family.weights_format,
+            "weights_format": self.weights_format,
             "engine": engine,
         }
         self.weight_grad: Array | None = None
@@ -108,14 +96,15 @@ class Module:
                 f"{self._where()}: 'rng' must be a numpy.random.Generator or a seed, got {rng!r}"
             ) from None
         channels = {"I": self.in_channels // self.groups, "O": self.out_channels // self.groups}
-        first, second = (channels[letter] for letter in self.family.weights_format[:2])
+        first, second = (channels[letter] for letter in self.weights_format[:2])
         bound = 1 / math.sqrt(second * math.prod(self.kernel_size))
         leading = () if self.groups == 1 else (self.groups,)
-        shapes = [(*leading, first, second, *self.kernel_size)]
-        if with_bias:
-            shapes.append((1, self.out_channels, *(1,) * self.spatial_axes))
-        drawn = [generator.uniform(-bound, bound, shape).astype(numpy_dtype(self.dtype)) for shape in shapes]
-        return drawn[0], drawn[1] if with_bias else None
+
+        def drawn(*shape: int) -> Array:
+            return generator.uniform(-bound, bound, shape).astype(numpy_dtype(self.dtype))
+
+        weight = drawn(*leading, first, second, *self.kernel_size)
+        return weight, drawn(1, self.out_channels, *(1,) * self.spatial_axes) if with_bias else None
 
     # -- parameters --------------------------------------------------------------------------------
 
@@ -139,7 +128,7 @@ class Module:
         self._bias = state.check_parameter(value, self._parameters()["bias"], where)
 
     def _parameters(self) -> dict[str, state.Parameter]:
-        remedy = f"; dgo.convert_weights(array, source, 'megengine', op={self.family.op!r}) reorders weights"
+        remedy = f"; dgo.convert_weights(array, source, 'megengine', op={self.op!r}) reorders weights"
         found = {"weight": state.Parameter(self._weight, self._in_order().shape, remedy)}
         if self._bias is not None:
             found["bias"] = state.Parameter(self._bias, (self.out_channels,))
@@ -147,7 +136,8 @@ class Module:
 
     def state_dict(self) -> dict[str, Array]:
         """Copies of weight and (with bias) bias by name."""
-        return state.save(self._parameters())
+        # later steps of training do not change them
+        return {name: parameter.array.copy() for name, parameter in self._parameters().items()}
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
         """Copy `values` into the parameters.
@@ -178,13 +168,7 @@ class Module:
         """
         src = self._data(src, "src", self.in_channels)
         bias = None if self._bias is None else self._bias.reshape(-1)
-        widen = self._widens()
-        dst = self.family.forward(
-            _wide(src, widen),
-            _wide(self._in_order(), widen),
-            None if bias is None else _wide(bias, widen),
-            **self._attributes,
-        )
+        dst = self._function()(*self._wide(src, self._in_order(), bias), **self._attributes)
         self._src = src
         return self._narrow(dst)
 
@@ -203,18 +187,17 @@ class Module:
         """
         if self._src is None:
             raise InvalidArgumentError(f"{self._where()}.backward: call the module before its backward")
-        widen = self._widens()
         diff_dst = self._data(diff_dst, "diff_dst", self.out_channels)
         expected = self.output_shape(self._src.shape)
         if diff_dst.shape != expected:
             raise ShapeError(
                 f"{self._where()}: 'diff_dst' has shape {diff_dst.shape}, but the latest dst had {expected}"
             )
-        diff, src, weights = _wide(diff_dst, widen), _wide(self._src, widen), _wide(self._in_order(), widen)
-        diff_src = self.family.backward_data(diff, weights, src_shape=self._src.shape, **self._attributes)
-        diff_weights = self.family.backward_weights(src, diff, weights.shape, **self._attributes)
+        diff, src, weights = self._wide(diff_dst, self._src, self._in_order())
+        diff_src = self._function("_backward_data")(diff, weights, src_shape=self._src.shape, **self._attributes)
+        diff_weights = self._function("_backward_weights")(src, diff, weights.shape, **self._attributes)
         if self._bias is not None:
-            diff_bias = self.family.backward_bias(diff, data_format=self.data_format, engine=self.engine)
+            diff_bias = self._function("_backward_bias")(diff, data_format=self.data_format, engine=self.engine)
             self.bias_grad = self._narrow(diff_bias).reshape(self._bias.shape)
         self.weight_grad = self._narrow(diff_weights).reshape(self._weight.shape)
         return self._narrow(diff_src)
@@ -222,19 +205,22 @@ class Module:
     def output_shape(self, src_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         """The shape of dst for a shape of src; None stands for a size that is not known."""
         attributes = {name: value for name, value in self._attributes.items() if name != "engine"}
-        return self.family.output_shape(src_shape, self._in_order().shape, **attributes)
+        return self._function("_output_shape")(src_shape, self._in_order().shape, **attributes)
+
+    def _function(self, suffix: str = "") -> Callable[..., Any]:
+        return getattr(functional, self.op + suffix)
 
     def _in_order(self) -> Array:
         """The weights as the functions take them, which is PyTorch's order: groups merged with the channels behind."""
         return self._weight.reshape(-1, *self._weight.shape[-1 - self.spatial_axes :])
 
-    def _widens(self) -> bool:
-        """Whether to convert to float32 here: where the CPU lacks float16 arithmetic, the package does."""
-        return (
-            self.dtype == "f16"
-            and self.compute_mode == "float32"
-            and cpu.computes_natively("f16", self.engine or default_engine())
-        )
+    def _wide(self, *operands: Any) -> Sequence[Any]:
+        """Operands in float32 if asked for; where the CPU lacks float16 arithmetic, the package converts them."""
+        if self.dtype != "f16" or self.compute_mode != "float32":
+            return operands
+        if not cpu.computes_natively("f16", self.engine or default_engine()):
+            return operands
+        return [None if operand is None else operand.astype(np.float32) for operand in operands]
 
     def _narrow(self, array: Array) -> Array:
         return array.astype(numpy_dtype(self.dtype), copy=False)
@@ -284,15 +270,8 @@ class Module:
         return {**self.__dict__, "_src": None}
 
 
-def _count(value: Any, name: str, where: str) -> int:
-    number = integer(value, name, where)
-    if number < 1:
-        raise InvalidArgumentError(f"{where}: {name!r} must be at least 1, got {number}")
-    return number
-
-
 def _channels(value: Any, name: str, groups: int, where: str) -> int:
-    number = _count(value, name, where)
+    number = integer(value, name, where, 1)
     if number % groups:
         raise InvalidArgumentError(f"{where}: {name!r}={number} is not a multiple of groups={groups}")
     return number
@@ -305,7 +284,3 @@ def _conv_mode(value: Any, where: str) -> str:
             f"mathematical convolution set weight to a contiguous copy of numpy.flip(weight, spatial_axes)"
         )
     return choice(value, "conv_mode", ("cross_correlation",), where)
-
-
-def _wide(array: Array, widen: bool) -> Array:
-    return array.astype(np.float32) if widen else array

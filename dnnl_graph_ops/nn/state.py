@@ -43,11 +43,6 @@ def check_parameter(value: Any, parameter: Parameter, where: str, other: str = "
     return value
 
 
-def save(parameters: Mapping[str, Parameter]) -> dict[str, Array]:
-    """Copies, so that later steps of training do not change them."""
-    return {name: parameter.array.copy() for name, parameter in parameters.items()}
-
-
 def load(parameters: Mapping[str, Parameter], state: Any, where: str) -> None:
     """Copy the arrays of `state` into the parameters; nothing changes if one of them does not fit."""
     if not isinstance(state, Mapping):
@@ -64,25 +59,14 @@ def load(parameters: Mapping[str, Parameter], state: Any, where: str) -> None:
 
 
 def _fitted(value: Any, parameter: Parameter, where: str) -> Array:
-    array, shape = _read(value, where), parameter.array.shape
-    if array.shape == parameter.pytorch:
-        array = array.reshape(shape)
+    """`value`, an array or a tensor in CPU memory, in the shape of the parameter."""
+    if not isinstance(value, np.ndarray):
+        if not hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+            raise TypeError(f"{where}: must be a NumPy array or a tensor, got {type(value).__name__}")
+        value = value.detach() if hasattr(value, "detach") else value
+        value = as_array(value, where) if hasattr(value, "__dlpack__") else np.asarray(value)
+    shape = parameter.array.shape
+    if value.shape == parameter.pytorch:
+        value = value.reshape(shape)
     other = "" if parameter.pytorch == shape else f" or PyTorch's {parameter.pytorch}"
-    return check_parameter(array, parameter, where, other)
-
-
-def _read(value: Any, where: str) -> Array:
-    """An array, or what a tensor holds; one that requires gradients is detached.
-
-    Raises:
-        TypeError: anything else.
-        InvalidArgumentError: a tensor in memory of another device.
-    """
-    if isinstance(value, np.ndarray):
-        return value
-    if not hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-        raise TypeError(f"{where}: must be a NumPy array or a tensor, got {type(value).__name__}")
-    value = value.detach() if hasattr(value, "detach") else value
-    if not hasattr(value, "__dlpack__"):
-        return np.asarray(value)
-    return as_array(value, where)
+    return check_parameter(value, parameter, where, other)

@@ -11,8 +11,8 @@ from ..graph import Value
 from ..schema import KEYWORDS, OPS, kinds
 from ..shapes import Attributes, Meta, resolved
 from ..shapes.attributes import attributes, integers
+from ..shapes.common import channel_axes
 from ..shapes.registry import Shape
-from ..shapes.weights import channel_axes
 from .build import as_value, graph_of, label
 
 # kind: the keywords that its builder takes

@@ -15,8 +15,7 @@ from ..ir import GraphView, constant_like, like, linked, twin
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..schema import kinds
 from ..shapes import Attributes, resolved
-from ..shapes.common import channel_axis
-from ..shapes.weights import channel_axes
+from ..shapes.common import channel_axes, channel_axis
 
 Array = np.ndarray[Any, Any]
 # scale and shift of each channel of a result y, in float64: scale * y + shift

@@ -9,7 +9,7 @@ from ..graph import Node, Value
 from ..ir import GraphView, twin
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes, resolved
-from ..shapes.pieces import ranges
+from ..shapes.rearrange import ranges
 
 Ints = tuple[int, ...]
 

@@ -11,34 +11,26 @@ from .. import ops
 from ..graph import Graph, Node, Value
 from ..schema import OPS, kinds
 from ..shapes import resolved
-from ..shapes.weights import channel_axes
+from ..shapes.common import channel_axes
 from ..weights import convert_weights
 from .report import NOT_A_LAYER, LayerReport, LeftReport
 
 Array = np.ndarray[Any, Any]
 
-LEVELS = {"u8": (0, 255), "s8": (-128, 127)}
-WEIGHT_LEVEL = 127
-
-
-_LAYERS = kinds("convolves")
+# the largest integers: of u8, and of s8 with a symmetric range
+_U8, _S8 = 255, 127
 
 
 def divided(graph: Graph, chosen: Callable[[str], bool] | None) -> tuple[list[Node], tuple[LeftReport, ...]]:
     """The nodes to quantize, and why the others are not; `chosen`: what a user says of a layer's name."""
-    nodes, left = [], []
-    for node in graph.nodes:
-        reason = _reason(node, chosen)
-        if reason:
-            left.append(LeftReport(node.name, node.kind, reason))
-        else:
-            nodes.append(node)
-    return nodes, tuple(left)
+    reasons = {node: _reason(node, chosen) for node in graph.nodes}
+    left = (LeftReport(node.name, node.kind, reason) for node, reason in reasons.items() if reason)
+    return [node for node, reason in reasons.items() if not reason], tuple(left)
 
 
 def _reason(node: Node, chosen: Callable[[str], bool] | None) -> str:
     """Why a node is not quantized; empty if it is."""
-    if node.kind not in _LAYERS:
+    if node.kind not in kinds("convolves"):
         return NOT_A_LAYER
     src, weights = node.inputs[:2]
     if weights.node is not None and weights.node.kind == "Dequantize":
@@ -57,9 +49,7 @@ def quantized(
     graph = Graph(source.engine, fpmath_mode=source.fpmath_mode, name=name)
     graph.keeps_inputs = source.keeps_inputs
     graph.promise([*(value.name for value in source.constants), *(node.name for node in source.nodes)])
-    mapped: dict[Value, Value] = {}
-    for value in source.inputs:
-        mapped[value] = graph.input(value.name, value.shape, value.dtype, value.strides)
+    mapped = {value: graph.input(value.name, value.shape, value.dtype, value.strides) for value in source.inputs}
     layers = []
     rounded: dict[Value, Value] = {}
     for node in source.nodes:
@@ -108,10 +98,9 @@ def _source_scale(low: float, high: float) -> tuple[str, float, int]:
     if low == 0.0 == high:
         return "u8", 1.0, 0
     if low < 0 and max(-low, high) < 1.1 * min(-low, high):
-        return "s8", max(-low, high) / LEVELS["s8"][1], 0
-    bottom, top = LEVELS["u8"]
-    scale = (high - low) / (top - bottom)
-    return "u8", scale, int(np.clip(round(-low / scale), bottom, top))
+        return "s8", max(-low, high) / _S8, 0
+    scale = (high - low) / _U8
+    return "u8", scale, int(np.clip(round(-low / scale), 0, _U8))
 
 
 def _quantized_weights(node: Node, target: str) -> tuple[Array, tuple[float, ...], int]:
@@ -124,7 +113,7 @@ def _quantized_weights(node: Node, target: str) -> tuple[Array, tuple[float, ...
     array = convert_weights(weights, fmt, target, groups=attrs.groups, op=op)
     _, axis = channel_axes(target, array.ndim)
     peaks = np.abs(array).max(axis=tuple(a for a in range(array.ndim) if a != axis), initial=0.0)
-    scales = np.where(peaks > 0, peaks / WEIGHT_LEVEL, 1.0).astype(np.float32)
+    scales = np.where(peaks > 0, peaks / _S8, 1.0).astype(np.float32)
     spread = scales.reshape([-1 if a == axis else 1 for a in range(array.ndim)])
-    levels = np.clip(np.rint(array / spread), -WEIGHT_LEVEL, WEIGHT_LEVEL)
+    levels = np.clip(np.rint(array / spread), -_S8, _S8)
     return levels.astype(np.int8), tuple(map(float, scales)), axis

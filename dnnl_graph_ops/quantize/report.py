@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,19 +51,15 @@ class Calibration:
         return self.graph.compile(dict(self.outputs), **options)
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        for layer in self.layers:
-            yield (
-                f"{layer.name} ({layer.kind}): src {layer.src_dtype} scale {layer.src_scale:.4g} zero point "
-                f"{layer.src_zero_point}, {len(layer.weight_scales)} weight scales up to {max(layer.weight_scales):.4g}"
-            )
-        for left in self.left:
-            if left.reason != NOT_A_LAYER:
-                yield f"{left.name} ({left.kind}): left in f32, {left.reason}"
+        lines = [
+            f"{layer.name} ({layer.kind}): src {layer.src_dtype} scale {layer.src_scale:.4g} zero point "
+            f"{layer.src_zero_point}, {len(layer.weight_scales)} weight scales up to {max(layer.weight_scales):.4g}"
+            for layer in self.layers
+        ]
+        layers = [left for left in self.left if left.reason != NOT_A_LAYER]
+        lines += [f"{left.name} ({left.kind}): left in f32, {left.reason}" for left in layers]
         others = Counter(left.kind for left in self.left if left.reason == NOT_A_LAYER)
         if others:
             counts = ", ".join(f"{count} {kind}" for kind, count in others.items())
-            yield f"{counts}: left in f32, {NOT_A_LAYER}"
-        yield from map(str, self.errors)
+            lines.append(f"{counts}: left in f32, {NOT_A_LAYER}")
+        return "\n".join([*lines, *map(str, self.errors)])

@@ -3,7 +3,7 @@
 from .. import dtypes as _dtypes
 from .._core import register_dtype
 from .device_array import DeviceArray
-from .engines import Engine, default_engine, engine, engines
+from .engines import Engine, engine, engines
 from .info import info
 from .libraries import Runtime, runtimes
 from .threadpool import register_threadpoolctl
@@ -17,7 +17,6 @@ __all__ = [
     "DeviceArray",
     "Engine",
     "Runtime",
-    "default_engine",
     "engine",
     "engines",
     "get_num_threads",

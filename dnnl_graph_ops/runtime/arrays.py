@@ -92,12 +92,12 @@ def empty(
     kind = dtypes.numpy_dtype(dtype)
     if strides is None:
         return np.empty(shape, kind)
-    flat = np.empty(extent(shape, strides), kind)
-    return np.lib.stride_tricks.as_strided(flat, shape, [kind.itemsize * stride for stride in strides])
+    room = np.empty(extent(shape, strides) * kind.itemsize, np.uint8)
+    return np.ndarray(shape, kind, room, strides=[kind.itemsize * stride for stride in strides])
 
 
 def check_dtype(array: Operand, dtype: str, where: str) -> None:
-    found = dtypes.canonical(array.dtype) if isinstance(array, DeviceArray) else dtypes.label(array.dtype)
+    found = dtypes.label(array.dtype)
     if found != dtype:
         raise wrong_dtype(found, dtype, dtypes.numpy_dtype(dtype).name, where)
 
@@ -179,6 +179,5 @@ def _range(array: Operand) -> tuple[int, int]:
     if not array.size:
         return start, start
     reaches = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
-    return start + sum(min(reach, 0) for reach in reaches), start + sum(
-        max(reach, 0) for reach in reaches
-    ) + array.itemsize
+    low, high = (sum(bound(reach, 0) for reach in reaches) for bound in (min, max))
+    return start + low, start + high + array.itemsize

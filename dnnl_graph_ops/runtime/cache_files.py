@@ -36,14 +36,12 @@ def read(path: Path) -> Any:
 
 def write(path: Path, text: str) -> None:
     """Write beside and rename, so that readers and other writers never see half a file. OSError: it cannot be."""
-    made = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
-            made = Path(file.name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
+        try:
             file.write(text)
-        made.replace(path)
-    except OSError:
-        if made is not None:
-            made.unlink(missing_ok=True)
-        raise
+            file.flush()
+            os.replace(file.name, path)
+        except OSError:
+            Path(file.name).unlink(missing_ok=True)
+            raise

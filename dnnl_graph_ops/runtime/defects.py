@@ -1,17 +1,22 @@
-"""Known defects of oneDNN by version, and what this package does instead.
+"""Known defects of oneDNN by version, and what this package does instead: reads defects.json; graphs that crash it.
 
 Looked at were 3.2 and 3.13, and the source between: what was seen to go wrong in 3.2 alone counts for that one.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from .. import schema
+from ..schema.table import Version, version
 
-Version = tuple[int, ...]
 # those that a table has columns for
 VERSIONS: tuple[Version, ...] = ((3, 2), (3, 13))
+# the ops of the smallest pattern that reads what it should not: Convolution behind two Dequantize
+_SMALLEST = 3
 
 
 class Defect(NamedTuple):
@@ -26,171 +31,9 @@ class Defect(NamedTuple):
         return f"{self.what}: {self.instead}"
 
 
-_ALL: Version = (3, 0)
-
-DEFECTS: tuple[Defect, ...] = (
-    Defect(
-        _ALL,
-        None,
-        "ConvTransposeBackwardData ignores dilations",
-        "computed as a Convolution; graph_api refuses it",
-    ),
-    Defect(
-        _ALL,
-        None,
-        "ConvTransposeBackwardWeights takes the pads of auto_pad SAME_* from the wrong tensor",
-        "pads are resolved before; graph_api refuses it",
-    ),
-    Defect(
-        _ALL,
-        None,
-        "ConvolutionBackwardData has no kernel for groups",
-        "computed as a ConvTranspose or by own kernels",
-    ),
-    Defect(
-        _ALL,
-        None,
-        "shapes, lengths of attributes, groups and tensors of a call are hardly checked: reads past lists, crashes",
-        "all are checked before the native call",
-    ),
-    Defect(
-        _ALL,
-        None,
-        "a partition that was compiled with the cache of constants and runs without it ends the process",
-        "the cache is never switched",
-    ),
-    Defect(
-        _ALL,
-        None,
-        "a thread that ends inside of a call of another corrupts memory",
-        "ends of threads wait for calls under way",
-    ),
-    Defect(
-        _ALL,
-        None,
-        "a forked child of a process that has computed waits for ever",
-        "it raises",
-    ),
-    Defect(
-        _ALL,
-        None,
-        "Quantize adds the zero point before it rounds, which turns ties where it is odd",
-        "own code rounds first",
-    ),
-    Defect(
-        _ALL,
-        None,
-        "SoftMax, LogSoftmax and MaxPool lose NaN",
-        "own kernels keep it, but for max_pool as its page says",
-    ),
-    Defect(
-        (3, 2),
-        (3, 7),
-        "the cache of constants does not look at their addresses: other weights on one compiled partition are ignored",
-        "a compiled partition keeps to one set of constants",
-    ),
-    Defect(
-        (3, 2),
-        (3, 6),
-        "an op that the version does not know is accepted, and ends the process later",
-        "such ops are refused",
-    ),
-    Defect(
-        (3, 2),
-        (3, 5),
-        "compilation never ends where an input has the layout any",
-        "refused",
-    ),
-    Defect(
-        (3, 2),
-        (3, 4),
-        "code that is evicted from the cache of primitives while it is made loses its post-ops for all later users",
-        "the cache is never emptied while something is compiled",
-    ),
-    Defect(
-        (3, 2),
-        (3, 4),
-        "tensors cannot be allocated by the library",
-        "this package brings the memory",
-    ),
-    Defect(
-        (3, 2),
-        (3, 3),
-        "gradients of convolutions run only in the thread that compiled them",
-        "one for each thread that may run them",
-    ),
-    Defect(
-        (3, 2),
-        (3, 3),
-        "gradients of 3-D weights are wrong, or written past their end, where taps reach over both ends (AVX-512)",
-        "computed on a copy with zeros in front; graph_api refuses them",
-    ),
-    Defect(
-        (3, 2),
-        (3, 3),
-        "gradients of weights in bf16 are wrong, or written past their end, where the window is as long as an axis",
-        "computed in f32; graph_api refuses them",
-    ),
-    Defect(
-        (3, 2),
-        (3, 3),
-        "Interpolate ends the process on results of 16 MB and more that are not aligned to 64 bytes",
-        "computed in an aligned copy",
-    ),
-    Defect(
-        (3, 2),
-        (3, 3),
-        "binary ops fused behind poolings, resizes, batched products and each other misread some operands",
-        "run apart",
-    ),
-    Defect(
-        (3, 2),
-        (3, 3),
-        "fused int8 partitions are wrong for many combinations of types, post-ops and windows",
-        "only combinations that were tried and are exact are fused",
-    ),
-    Defect(
-        (3, 2),
-        (3, 3),
-        "PReLU takes wrong slopes in some layouts, and crashes on one axis",
-        "computed on a copy, or by own code",
-    ),
-    Defect(
-        (3, 2),
-        (3, 3),
-        "reductions of arrays that repeat elements along an axis give one number for all",
-        "computed on a copy; graph_api refuses them",
-    ),
-    Defect(
-        (3, 2),
-        (3, 3),
-        "DynamicQuantize and DynamicDequantize by channel are compiled, and cannot be executed",
-        "own code",
-    ),
-    Defect(
-        (3, 2),
-        (3, 3),
-        "several zero points of one tensor: the first is used for all channels",
-        "own code",
-    ),
-    Defect(
-        (3, 2),
-        (3, 4),
-        "LayerNorm normalises the last axis whatever begin_norm_axis says",
-        "own code where it says another",
-    ),
-    Defect(
-        (3, 3),
-        None,
-        "Interpolate and its gradient of one position write past the end",
-        "own code; graph_api refuses them",
-    ),
-    Defect(
-        (3, 3),
-        None,
-        "several kernels misread operands that do not lie row-major, or write past their end",
-        "computed on copies; graph_api refuses them",
-    ),
+DEFECTS = tuple(
+    Defect(version(row["since"]), version(row["until"]) if "until" in row else None, row["what"], row["instead"])
+    for row in json.loads(Path(__file__).with_name("defects.json").read_text("utf-8"))
 )
 
 
@@ -201,8 +44,32 @@ def known(version: Version) -> list[Defect]:
 
 def lacking(version: Version) -> list[str]:
     """The op kinds that a version does not have, or has no CPU kernel for when they stand alone."""
-    found = []
-    for kind, op in schema.OPS.items():
-        if not op.own and (version < op.since or op.cpu_since is None or version < op.cpu_since):
-            found.append(kind)
-    return found
+    return [
+        kind
+        for kind, op in schema.OPS.items()
+        if not op.own and (version < op.since or op.cpu_since is None or version < op.cpu_since)
+    ]
+
+
+class Edges(NamedTuple):
+    """The kind of an op, and the tensors that it reads and makes."""
+
+    kind: str
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+
+
+def crashes_matcher(ops: Sequence[Edges], version: Version) -> list[int]:
+    """Positions of Convolutions whose src a Dequantize makes, and whose weights no op: they end the process.
+
+    The pattern matcher of oneDNN after 3.2 asks for the op that makes the weights without a look whether there is one
+    (check_f8_conv_with_no_scale_and_zp in src/graph/backend/dnnl/patterns/conv_post_ops.cpp).
+    """
+    if version < (3, 3) or len(ops) < _SMALLEST:
+        return []
+    makers = {tensor: op.kind for op in ops for tensor in op.outputs}
+    return [
+        i
+        for i, op in enumerate(ops)
+        if op.kind == "Convolution" and makers.get(op.inputs[0]) == "Dequantize" and op.inputs[1] not in makers
+    ]

@@ -117,7 +117,15 @@ class DeviceArray(DeviceArrayBase):
                 f"{where}: the {type(obj).__name__} is not in memory that {engine!r} reaches, so copy=False cannot be "
                 f"had; allow a copy, or use an engine in its SYCL context, Engine.from_sycl(queue)"
             )
-        return cls.from_numpy(_on_host(obj, engine, where), engine)
+        if isinstance(obj, DeviceArray):
+            return cls.from_numpy(obj.to_numpy(), engine)
+        if not hasattr(obj, "__dlpack__"):
+            raise InvalidArgumentError(
+                f"{where}: the {type(obj).__name__} is in memory of another SYCL context than that of {engine!r}; use "
+                f"an engine in its context, Engine.from_sycl(queue), or copy it to the host first"
+            )
+        options = {} if device_of(obj, where) in (None, CPU) else {"dl_device": (CPU, 0)}
+        return cls.from_numpy(dlpack_import(capsule_of(obj, where, **options), DTYPES), engine)
 
     # -- what it is ---------------------------------------------------------------------------------------------
 
@@ -161,14 +169,10 @@ class DeviceArray(DeviceArrayBase):
 
     def to_numpy(self) -> Array:
         """A row-major copy as a NumPy array."""
-        if self._is_dense():
-            made: Array = np.empty(self.shape, self.dtype)
-            if made.size:
-                self._read(_bytes_of(made))
-            return made
-        flat, view = self._window()
-        self._read(_bytes_of(flat))
-        return np.ascontiguousarray(view)
+        room, view = self._window()
+        if room.size:
+            self._read(room)
+        return view if self._is_dense() else np.ascontiguousarray(view)
 
     def copy_from(self, array: Array) -> None:
         """Overwrite with the elements of a NumPy array of the same shape and dtype.
@@ -186,13 +190,13 @@ class DeviceArray(DeviceArrayBase):
         if not self.size:
             return
         if self._is_dense():
-            self._write(_bytes_of(np.ascontiguousarray(array)))
+            self._write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
             return
-        flat, view = self._window()
+        room, view = self._window()
         # what lies between the elements belongs to others
-        self._read(_bytes_of(flat))
+        self._read(room)
         view[...] = array
-        self._write(_bytes_of(flat))
+        self._write(room)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
@@ -204,8 +208,8 @@ class DeviceArray(DeviceArrayBase):
 
     def _window(self) -> tuple[Array, Array]:
         """Room on the host for all bytes that the elements span, and the elements in it."""
-        flat: Array = np.empty(self.extent // self.itemsize, self.dtype)
-        return flat, np.lib.stride_tricks.as_strided(flat, self.shape, self.strides)
+        room = np.empty(self.extent, np.uint8)
+        return room, np.ndarray(self.shape, self.dtype, room, strides=self.strides)
 
     # -- protocols ----------------------------------------------------------------------------------------------
 
@@ -273,10 +277,6 @@ def _code(dtype: np.dtype[Any]) -> int:
     return dtypes.CODES[dtypes.canonical(dtype)]
 
 
-def _bytes_of(array: Array) -> Array:
-    return array.reshape(-1).view(np.uint8)
-
-
 def _share(cls: type[DeviceArray], obj: Any, engine: Engine, where: str) -> DeviceArray | None:
     """The array over the object's own memory, or None where the engine does not reach it.
 
@@ -287,7 +287,15 @@ def _share(cls: type[DeviceArray], obj: Any, engine: Engine, where: str) -> Devi
         return obj if obj.engine is engine else None
     usm = getattr(obj, "__sycl_usm_array_interface__", None)
     if usm is not None:
-        return _share_usm(cls, obj, usm, engine, where) if engine.native.on_device else None
+        address, read_only = usm["data"]
+        if not engine.native.on_device or not engine.native.reaches(address):
+            return None
+        dtype, strides = np.dtype(usm["typestr"]), usm.get("strides")
+        if strides is not None and min(strides, default=0) < 0:
+            raise InvalidArgumentError(f"{where}: has the negative strides {tuple(strides)}; pass a copy")
+        address += int(usm.get("offset", 0)) * dtype.itemsize
+        strides, shape = None if strides is None else tuple(strides), tuple(map(int, usm["shape"]))
+        return cls._adopt(engine, dtype, shape, strides, address, not read_only, obj)
     if not hasattr(obj, "__dlpack__"):
         raise TypeError(
             f"{where}: needs an object with __dlpack__ or __sycl_usm_array_interface__, got {type(obj).__name__}"
@@ -308,31 +316,3 @@ def _share(cls: type[DeviceArray], obj: Any, engine: Engine, where: str) -> Devi
     if home == ONE_API and not engine.native.reaches(address):
         return None
     return cls._adopt(engine, DTYPES[code], shape, strides, address, writable, owner)
-
-
-def _share_usm(
-    cls: type[DeviceArray], obj: Any, usm: Mapping[str, Any], engine: Engine, where: str
-) -> DeviceArray | None:
-    address, read_only = usm["data"]
-    dtype = np.dtype(usm["typestr"])
-    strides = usm.get("strides")
-    if not engine.native.reaches(address):
-        return None
-    if strides is not None and min(strides, default=0) < 0:
-        raise InvalidArgumentError(f"{where}: has the negative strides {tuple(strides)}; pass a copy")
-    address += int(usm.get("offset", 0)) * dtype.itemsize
-    shape = tuple(map(int, usm["shape"]))
-    return cls._adopt(engine, dtype, shape, None if strides is None else tuple(strides), address, not read_only, obj)
-
-
-def _on_host(obj: Any, engine: Engine, where: str) -> Array:
-    """A copy, or the memory itself, as a NumPy array."""
-    if isinstance(obj, DeviceArray):
-        return obj.to_numpy()
-    if hasattr(obj, "__dlpack__"):
-        options = {} if device_of(obj, where) in (None, CPU) else {"dl_device": (CPU, 0)}
-        return dlpack_import(capsule_of(obj, where, **options), DTYPES)
-    raise InvalidArgumentError(
-        f"{where}: the {type(obj).__name__} is in memory of another SYCL context than that of {engine!r}; use an "
-        f"engine in its context, Engine.from_sycl(queue), or copy it to the host first"
-    )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import suppress
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from .._core import Engine as NativeEngine
 from .._core import EngineKind
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError
-from . import gpu, sycl
+from . import sycl
 from .libraries import ENVIRONMENT, Runtime, find_runtime, runtimes
 from .locks import renew_after_fork
 
@@ -53,7 +55,7 @@ class Engine:
         chosen = find_runtime(runtime, "gpu")
         check_memory(memory, "Engine.from_sycl")
         library, on_device = chosen.library, memory is not None
-        loaded = gpu.sycl_runtimes()
+        loaded = sycl.sycl_runtimes()
         if len(loaded) > 1:
             raise UnsupportedError(
                 f"Engine.from_sycl: {len(loaded)} SYCL runtimes are loaded ({', '.join(loaded)}), and objects of one "
@@ -75,10 +77,7 @@ class Engine:
         kind = native.kind.name
         memory = "device" if kind == "gpu" else memory
         key = (chosen.path, *native.sycl_identity, memory)
-        with _LOCK:
-            if key not in _OF_SYCL:
-                _OF_SYCL[key] = Engine(kind, index, chosen, memory, native)
-            return _OF_SYCL[key]
+        return _OF_SYCL.setdefault(key, Engine(kind, index, chosen, memory, native))
 
     @property
     def on_host(self) -> bool:
@@ -128,26 +127,17 @@ def engine(
     memory = "device" if kind == "gpu" else memory
     chosen = find_runtime(runtime, kind)
     key = (chosen.path, kind, index, memory)
-    found = _ENGINES.get(key)
-    if found is not None:
-        return found
-    with _LOCK:
-        if key not in _ENGINES:
-            _check_device(chosen, kind, index, memory)
-            _ENGINES[key] = Engine(kind, index, chosen, memory)
-        return _ENGINES[key]
+    if key not in _ENGINES:
+        with _LOCK:
+            if key not in _ENGINES:
+                _check_device(chosen, kind, index, memory)
+                _ENGINES[key] = Engine(kind, index, chosen, memory)
+    return _ENGINES[key]
 
 
 def check_memory(memory: str | None, where: str) -> None:
     if memory not in (None, "device"):
         raise InvalidArgumentError(f"{where}: 'memory' must be None or 'device', got {memory!r}")
-
-
-def _remedy(runtime: Runtime, kind: str) -> str:
-    """What to do where a runtime finds no device of this kind."""
-    if kind == "gpu":
-        return gpu.remedy()
-    return f"{sycl.no_cpu() if runtime.cpu_runtime == 'sycl' else 'reinstall it'}, or use another runtime"
 
 
 def _check_device(runtime: Runtime, kind: str, index: int, memory: str | None) -> None:
@@ -162,9 +152,9 @@ def _check_device(runtime: Runtime, kind: str, index: int, memory: str | None) -
             f"engine: memory='device' needs the SYCL runtime, but {runtime.name!r} is {runtime.cpu_runtime}"
         )
     if count == 0:
-        raise RuntimeUnavailableError(
-            f"runtime {runtime.name!r} ({runtime.path}) finds no {kind} device; {_remedy(runtime, kind)}"
-        )
+        cpu = sycl.no_cpu() if runtime.cpu_runtime == "sycl" else "reinstall it"
+        remedy = sycl.no_gpu() if kind == "gpu" else f"{cpu}, or use another runtime"
+        raise RuntimeUnavailableError(f"runtime {runtime.name!r} ({runtime.path}) finds no {kind} device; {remedy}")
     if not 0 <= index < count:
         raise InvalidArgumentError(
             f"engine: 'index' {index} is out of range; {runtime.name!r} has {count} {kind} devices"
@@ -174,13 +164,10 @@ def _check_device(runtime: Runtime, kind: str, index: int, memory: str | None) -
 def engines() -> tuple[Engine, ...]:
     """Every engine that can be opened here."""
     found = []
-    for runtime in runtimes():
-        for kind, code in KINDS.items():
-            for index in range(runtime.library.engine_count(code)):
-                try:
-                    found.append(engine(kind, index, runtime))
-                except Error:
-                    continue
+    for runtime, (kind, code) in product(runtimes(), KINDS.items()):
+        for index in range(runtime.library.engine_count(code)):
+            with suppress(Error):
+                found.append(engine(kind, index, runtime))
     return tuple(found)
 
 

@@ -13,19 +13,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._core import (
-    DataType,
-    EngineKind,
-    Executor,
-    LogicalTensor,
-    Op,
-    OpKind,
-    Partition,
-    follow_caller,
-    stop_following,
-)
+from .._core import DataType, Executor, LogicalTensor, OpKind, follow_caller, stop_following
 from .engines import Engine
 from .locks import renew_after_fork
+from .probe import compile_alone
 
 VARIABLE = "DNNL_GRAPH_OPS_FOLLOW_CALLER"
 _TASKS = "/proc/self/task"
@@ -109,7 +100,7 @@ def _narrow(thread: int, tiny: Callable[[], None], large: Callable[[], None]) ->
 
 
 def _threads() -> set[int]:
-    return {int(name) for name in os.listdir(_TASKS)}
+    return set(map(int, os.listdir(_TASKS)))
 
 
 def _wakes(thread: int) -> int:
@@ -120,13 +111,9 @@ def _wakes(thread: int) -> int:
 
 def _relu(engine: Engine, elements: int) -> Callable[[], None]:
     """A run of one primitive on an executor of its own."""
-    library, code = engine.runtime.library, int(DataType.f32)
-    tensors = [LogicalTensor(i, code, [elements], [1]) for i in range(2)]
-    op = Op(library, 0, OpKind.relu, "probe")
-    op.add_input(tensors[0])
-    op.add_output(tensors[1])
-    partition = Partition.create_with_op(op, EngineKind.cpu)
-    compiled = partition.compile(tensors[:1], tensors[1:], engine.native)
+    code = int(DataType.f32)
+    src, dst = (LogicalTensor(i, code, [elements], [1]) for i in range(2))
+    compiled = compile_alone(engine, OpKind.relu, [src], [dst])
     executor = Executor(engine.native, "probe")
     slots = [executor.add_input(code, [elements], [1]), executor.add_output(code, [elements], [1])]
     executor.add_partition(compiled, [(slots[0], 0)], [(slots[1], 0)], "probe")

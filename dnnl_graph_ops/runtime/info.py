@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -51,7 +51,7 @@ def info() -> dict[str, Any]:
         "cpu": _cpu(),
         "own_kernels": own_kernels(),
         "threads": get_num_threads(),
-        "runtimes": [_runtime(runtime) for runtime in candidates()],
+        "runtimes": [_runtime(runtime) for runtime in candidates().values()],
         "engines": [repr(item) for item in engines()],
         "sycl_thread": follow.state(),
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith(_VARIABLES)},
@@ -71,12 +71,13 @@ def own_kernels() -> dict[str, Any]:
         return {"error": str(error)}
     wider = {"avx512": reason} if reason else {}
     better = _better(NARROW_SETS, narrow, lacking, "DNNL_GRAPH_OPS_NARROW")
-    return {
-        "f32": _own(wide, wider),
-        "bf16": _own(narrow or wide, better if narrow else {**better, **wider}),
-        "f16": _own(wide, {"avx512fp16": "own kernels convert f16 to f32", **wider}),
-        "s8": _own(integer or "none", _better(INTEGER_SETS, integer, missing, "DNNL_GRAPH_OPS_INT8")),
+    sets = {
+        "f32": (wide, wider),
+        "bf16": (narrow or wide, better if narrow else {**better, **wider}),
+        "f16": (wide, {"avx512fp16": "own kernels convert f16 to f32", **wider}),
+        "s8": (integer or "none", _better(INTEGER_SETS, integer, missing, "DNNL_GRAPH_OPS_INT8")),
     }
+    return {dtype: {"set": name, "not": lost} if lost else {"set": name} for dtype, (name, lost) in sets.items()}
 
 
 def _better(sets: Sequence[str], chosen: str, reason: str, variable: str) -> dict[str, str]:
@@ -85,17 +86,12 @@ def _better(sets: Sequence[str], chosen: str, reason: str, variable: str) -> dic
     return dict.fromkeys(before, reason or f"{variable} is {chosen}")
 
 
-def _own(name: str, better: Mapping[str, str]) -> dict[str, Any]:
-    return {"set": name, "not": dict(better)} if better else {"set": name}
-
-
 def _runtime(runtime: Any) -> dict[str, Any]:
-    problem = load_error(runtime)
+    known, problem = {"name": runtime.name, "path": runtime.path}, load_error(runtime)
     if problem is not None:
-        return {"name": runtime.name, "path": runtime.path, "error": problem}
+        return {**known, "error": problem}
     return {
-        "name": runtime.name,
-        "path": runtime.path,
+        **known,
         "version": runtime.version,
         "cpu_runtime": runtime.cpu_runtime,
         "gpu_runtime": runtime.gpu_runtime,

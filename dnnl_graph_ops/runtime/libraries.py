@@ -66,7 +66,6 @@ _LOADING = threading.RLock()
 renew_after_fork(sys.modules[__name__], "_LOADING")
 _LOADED: dict[str, Library] = {}  # by the file that a path leads to
 _BY_PATH: dict[str, Library] = {}
-_KNOWN: dict[str, Runtime] = {}
 _OPENED: dict[str, Runtime] = {}  # by the path that a user named
 
 
@@ -108,8 +107,8 @@ def _name_of(path: Path) -> str:
     return path.name + "@path" if path.name in (BUNDLED, sycl.NAME) else path.name
 
 
-def _candidates() -> dict[str, Runtime]:
-    """The libraries by name; the first can be the CPU default."""
+def candidates() -> dict[str, Runtime]:
+    """The libraries by name, with those that fail to load; the first can be the CPU default."""
     found: dict[str, Runtime] = {}
     by_path = os.environ.get(ENVIRONMENT)
     if by_path:
@@ -121,17 +120,12 @@ def _candidates() -> dict[str, Runtime]:
     if library is not None:
         found.setdefault(sycl.NAME, Runtime(sycl.NAME, str(library)))
     found.update((runtime.name, runtime) for runtime in _OPENED.values())
-    for name, runtime in found.items():
-        # the same object for the same file, so that what it has loaded is found again
-        if name not in _KNOWN or _KNOWN[name].path != runtime.path:
-            _KNOWN[name] = runtime
-        found[name] = _KNOWN[name]
     return found
 
 
 def runtimes() -> tuple[Runtime, ...]:
     """The oneDNN libraries that can be loaded here; those that fail to load are left out (`info()` says why)."""
-    return tuple(runtime for runtime in _candidates().values() if load_error(runtime) is None)
+    return tuple(runtime for runtime in candidates().values() if load_error(runtime) is None)
 
 
 def load_error(runtime: Runtime) -> str | None:
@@ -143,36 +137,20 @@ def load_error(runtime: Runtime) -> str | None:
     return None
 
 
-def candidates() -> tuple[Runtime, ...]:
-    """Like `runtimes`, with those that fail to load."""
-    return tuple(_candidates().values())
-
-
-def default_runtime(kind: str) -> Runtime:
-    """The runtime that an engine of this kind takes when none is named."""
-    found = _candidates()
-    if kind == "gpu":
-        if sycl.NAME not in found:
-            raise RuntimeUnavailableError(sycl.MISSING)
-        return found[sycl.NAME]
-    for runtime in found.values():
-        return runtime
-    raise RuntimeUnavailableError(
-        f"the bundled oneDNN library is missing ({bundled_path()}); reinstall the package, or set {ENVIRONMENT} to the "
-        f"path of a libdnnl.so.3 of version 3.2 or later"
-    )
-
-
 def find_runtime(runtime: Runtime | str | None, kind: str, where: str = "engine") -> Runtime:
     """The Runtime that the user meant: an object, a name, a path, or None for the default of this engine kind."""
-    if runtime is None:
-        return default_runtime(kind)
     if isinstance(runtime, Runtime):
         return runtime
-    if not isinstance(runtime, str | os.PathLike):
+    if runtime is not None and not isinstance(runtime, str | os.PathLike):
         raise TypeError(f"{where}: 'runtime' must be a Runtime, a name or a path, got {type(runtime).__name__}")
-    name = os.fspath(runtime)
-    found = _candidates()
+    found = candidates()
+    default = sycl.NAME if kind == "gpu" else next(iter(found), None)
+    name = default if runtime is None else os.fspath(runtime)
+    if name is None:
+        raise RuntimeUnavailableError(
+            f"the bundled oneDNN library is missing ({bundled_path()}); reinstall the package, or set {ENVIRONMENT} to "
+            f"the path of a libdnnl.so.3 of version 3.2 or later"
+        )
     if name in found:
         return found[name]
     if name == sycl.NAME:

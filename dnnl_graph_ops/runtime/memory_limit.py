@@ -13,17 +13,13 @@ _FILES = {"cgroup": ("memory.limit_in_bytes", "memory"), "cgroup2": ("memory.max
 
 def memory_limit(proc: Path = Path("/proc/self")) -> int:
     """Bytes. A group without a limit of its own has its parents'."""
-    return min((_machine(), *_groups(proc)))
+    return min((os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"), *_groups(proc)))
 
 
 @functools.cache
 def process_limit() -> int:
     """Of this process, read once: some 30 files take a millisecond."""
     return memory_limit()
-
-
-def _machine() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
 
 
 def _groups(proc: Path) -> Iterator[int]:

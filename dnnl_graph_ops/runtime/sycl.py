@@ -1,7 +1,8 @@
-"""The SYCL build of oneDNN: where it is, and what it needs around it."""
+"""The SYCL build of oneDNN: where it is, what it needs around it, and what to do where it finds no device."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,10 @@ MISSING = f"the SYCL build of oneDNN, which GPU engines need, is not installed; 
 _DEPENDENCIES = ("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so", "libtbb.so.12", "libsycl.so.9")
 _DRIVER_VARIABLE = "OCL_ICD_FILENAMES"
 _DRIVER = "libintelocl.so"
+_MAPS = Path("/proc/self/maps")
+_DEVICES = Path("/dev/dri")
+_LOADER = "libze_loader.so.1"
+_GPU_DRIVER = "Intel's GPU driver with Level Zero (packages libze1 and libze-intel-gpu1, or intel-compute-runtime)"
 
 
 @cache
@@ -63,3 +68,24 @@ def no_cpu() -> str:
     if chosen:
         return f"{_DRIVER_VARIABLE} is {chosen!r}: unset it, or let it name {_DRIVER} of the package intel-opencl-rt"
     return f"reinstall its OpenCL driver with {INSTALL}"
+
+
+def sycl_runtimes() -> list[str]:
+    """Paths of the SYCL runtimes that this process has loaded."""
+    paths = {line.split(maxsplit=5)[-1] for line in _MAPS.read_text("utf-8", "replace").splitlines()}
+    return sorted(path for path in paths if Path(path).name.startswith("libsycl.so"))
+
+
+def no_gpu() -> str:
+    """What to do so that the SYCL runtime finds a GPU."""
+    nodes = sorted(_DEVICES.glob("renderD*"))
+    if not nodes:
+        return f"the kernel shows none ({_DEVICES}/renderD* is missing): install the driver of an Intel GPU"
+    if not any(os.access(node, os.R_OK | os.W_OK) for node in nodes):
+        return f"this user may not open {nodes[0]}: add it to the group that owns it, usually 'render'"
+    try:
+        ctypes.CDLL(_LOADER)
+    except OSError:
+        return f"{_LOADER} cannot be loaded: install {_GPU_DRIVER}"
+    known = ", ".join(map(str, nodes))
+    return f"the driver knows none of {known}: is it an Intel GPU? If so, install or update {_GPU_DRIVER}"

@@ -1,22 +1,7 @@
 """The op table: names, slots, attributes, defaults, versions, and the checks that follow from it."""
 
 from .attributes import attr_lengths, native_attrs, normalise_attrs
-from .table import (
-    ATTR_CODES,
-    BUILDERS,
-    KEYWORDS,
-    OPS,
-    POST_OPS,
-    REFERENCE,
-    TRAITS,
-    Attr,
-    Keyword,
-    OpSchema,
-    Past,
-    Slot,
-    Stated,
-    kinds,
-)
+from .table import ATTR_CODES, BUILDERS, KEYWORDS, OPS, POST_OPS, REFERENCE, TRAITS, Keyword, OpSchema, Slot, kinds
 from .types import availability, check_inputs, output_dtypes
 
 __all__ = [
@@ -27,12 +12,9 @@ __all__ = [
     "POST_OPS",
     "REFERENCE",
     "TRAITS",
-    "Attr",
     "Keyword",
     "OpSchema",
-    "Past",
     "Slot",
-    "Stated",
     "attr_lengths",
     "availability",
     "check_inputs",

@@ -117,8 +117,9 @@ def _value(attr: Attr, given: Any, where: str, length: int | None, lenient: bool
         values = values[:length]
     if length is not None and len(values) != length:
         axes = "spatial axes" if attr.length == "spatial" else "axes"
+        shown = str(values) if len(values) <= 12 else f"({', '.join(map(str, values[:12]))}, ...)"
         raise InvalidArgumentError(
-            f"{where} has {len(values)} values for {length} {axes}: {_short(values)}; give one int, or {length}"
+            f"{where} has {len(values)} values for {length} {axes}: {shown}; give one int, or {length}"
         )
     return values
 
@@ -155,27 +156,18 @@ def scalar(kind: str, given: Any, where: str) -> int | float:
         raise TypeError(f"{where} must be a float, got {show(given)}")
     try:
         number = float(given)
+        fits = math.isinf(number) or not abs(number) > _F32_MAX
     except OverflowError:
-        raise _range(given, where) from None
+        fits = False
+    if not fits:
+        raise InvalidArgumentError(f"{where} = {show(given)} does not fit into float32; use a smaller number") from None
     if math.isnan(number):
         raise InvalidArgumentError(f"{where} is NaN; give a number")
-    if math.isfinite(number) and abs(number) > _F32_MAX:
-        raise _range(given, where)
     return number
-
-
-def _range(given: object, where: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"{where} = {show(given)} does not fit into float32; use a smaller number")
 
 
 def _bool(given: Any, where: str, lenient: bool) -> bool:
     given = _item(given)
-    if is_bool(given):
-        return bool(given)
-    if lenient and isinstance(given, int) and given in (0, 1):
+    if is_bool(given) or (lenient and isinstance(given, int) and given in (0, 1)):
         return bool(given)
     raise TypeError(f"{where} must be True or False, got {show(given)}")
-
-
-def _short(values: Sequence[Any]) -> str:
-    return str(tuple(values)) if len(values) <= 12 else f"({', '.join(map(str, values[:12]))}, ...)"

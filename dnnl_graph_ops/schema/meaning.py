@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 
@@ -17,17 +18,17 @@ class Words(NamedTuple):
     """What an argument or a result means."""
 
     text: str
-    shape: str  # empty: no tensor
-    dtypes: str  # empty: as the op table says
+    shape: str = ""  # empty: no tensor
+    dtypes: str = ""  # empty: as the op table says
 
 
 class Example(NamedTuple):
     """Operands and attributes to try an op with: lists of float32 numbers, or expressions."""
 
     inputs: Mapping[str, Any]
-    attributes: Mapping[str, Any]
-    of_it: str  # an index into the result
-    gives: Sequence[str]  # lines that it prints
+    attributes: Mapping[str, Any] = MappingProxyType({})
+    of_it: str = ""  # an index into the result
+    gives: Sequence[str] = ()  # lines that it prints
 
 
 class Meaning(NamedTuple):
@@ -42,10 +43,6 @@ class Meaning(NamedTuple):
     def of(self, name: str) -> Words:
         """The words for an argument or a result."""
         return self.words[name]
-
-
-def _words(given: str | Sequence[str]) -> Words:
-    return Words(given, "", "") if isinstance(given, str) else Words(*given, *[""] * (3 - len(given)))
 
 
 @cache
@@ -71,11 +68,6 @@ def meaning(kind: str) -> Meaning:
     data = _data()
     row = data["ops"][kind]
     rows = {**data["arguments"], **data["families"].get(row.get("like"), {}), **row.get("arguments", {})}
-    given = row.get("example")
-    example = (
-        Example(given["inputs"], given.get("attributes", {}), given.get("of_it", ""), given.get("gives", ()))
-        if given
-        else None
-    )
-    family = row.get("like", "")
-    return Meaning(row["does"], row["formula"], family, {name: _words(words) for name, words in rows.items()}, example)
+    words = {name: Words(given) if isinstance(given, str) else Words(*given) for name, given in rows.items()}
+    example = Example(**row["example"]) if "example" in row else None
+    return Meaning(row["does"], row["formula"], row.get("like", ""), words, example)

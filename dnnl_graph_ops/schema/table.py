@@ -9,10 +9,10 @@ order of their axes: "all", the "vectors", or "batches" of matrices; "@version" 
 "post_op": what the library fuses behind a ConvTranspose.
 "narrow": what of an op may be bf16 or f16 where the user asks for that precision in f32: its "operands", whose products
 are summed in f32, or "all" of it, which then follows its operands. Others need the range or the exactness of f32.
-"traits": words of TRAITS, each a fact about some kinds.
+"traits": words of the table "traits", each a fact about some kinds.
 "behind": how an operand of a binary post-op may lie over the op's result, in words of lowering.broadcasts. Other
 operands are misread by oneDNN 3.2, with AVX2 and AVX-512.
-"reference": the word of REFERENCE for the uses that oneDNN 3.2 computes by a slow reference kernel, as its log says.
+"reference": a word of the table "reference": the uses that oneDNN 3.2 computes by a slow reference kernel, by its log.
 "nanoseconds": of an element of a function behind a layer, for vectors of 8 floats: by own code, by the library's
 convolutions, and by its products of matrices.
 "empty": a reduction's result over no elements.
@@ -96,13 +96,13 @@ class Past:
     required: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpSchema:
     """One op kind."""
 
     kind: str
     builder: str
-    value: int  # NONE: of an own op
+    value: int = NONE  # of an own op
     since: Version
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
@@ -115,16 +115,16 @@ class OpSchema:
     row_major_since: Version
     partly: tuple[str, ...]  # equal: what can stand in for a missing kernel of some uses only
     stated: Stated | None
-    post_op: bool
-    narrow: str  # operands, all or empty: what may be bf16 or f16 in place of f32
-    own: bool  # the library does not have it
+    post_op: bool = False
+    narrow: str = ""  # operands, all or empty: what may be bf16 or f16 in place of f32
+    own: bool = False  # the library does not have it
     traits: frozenset[str]  # see TRAITS
     behind: frozenset[str]  # how operands of post-ops behind it may lie; empty: in any way
-    reference: str  # see REFERENCE; empty: the library has vector code for all uses
+    reference: str = ""  # see REFERENCE; empty: the library has vector code for all uses
     nanoseconds: tuple[float, ...]
     empty: float | None
-    pytorch: str
-    keywords: str  # a key of KEYWORDS, or empty
+    pytorch: str = ""
+    keywords: str = ""  # a key of KEYWORDS, or empty
 
     @property
     def binary(self) -> bool:
@@ -176,8 +176,11 @@ def _stated(inputs: tuple[Slot, ...], attrs: Mapping[str, Attr]) -> Stated | Non
     return None
 
 
+# columns that are taken as they are
+_PLAIN = ("builder", "value", "post_op", "narrow", "own", "reference", "pytorch", "keywords")
+
+
 def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any]]) -> OpSchema:
-    since = version(row.get("since", "3.0"))
     past = tuple(
         Past(
             version(entry["until"]),
@@ -188,11 +191,11 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
         for entry in row.get("history", ())
     )
     once_required = {name for entry in past for name in entry.required}
-    required = row.get("required", "").split()
+    required, optional, since = row.get("required", "").split(), row.get("optional", {}), row.get("since", "3.0")
     attrs = {}
-    for name in (*required, *row.get("optional", {})):
+    for name in (*required, *optional):
         fact = {**shared[name], **row.get("details", {}).get(name, {})}
-        default = row.get("optional", {}).get(name)
+        default = optional.get(name)
         fill = default["fill"] if isinstance(default, dict) else None
         attrs[name] = Attr(
             name=name,
@@ -203,19 +206,16 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
             fill=fill,
             allowed=tuple(fact.get("choices", ())),
             length=fact.get("length"),
-            since=version(fact["since"]) if "since" in fact else since,
+            since=version(fact.get("since", since)),
             required_in_3_2=name in required or name in once_required,
         )
-    inputs = _slots(row["inputs"], row["types"])
-    outputs = _slots(row["outputs"], row["types"])
+    inputs, outputs = (_slots(row[name], row["types"]) for name in ("inputs", "outputs"))
     arity = row.get("arity", {})
-    kernel = None if "own" in row else row.get("cpu", row.get("since", "3.0"))
+    kernel = None if "own" in row else row.get("cpu", since)
     row_major, _, row_major_since = row.get("row_major", "").partition("@")
     return OpSchema(
         kind=kind,
-        builder=row["builder"],
-        value=row.get("value", NONE),
-        since=since,
+        since=version(since),
         inputs=inputs,
         outputs=outputs,
         input_counts=_counts(inputs, arity.get("inputs")),
@@ -227,16 +227,11 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
         row_major_since=version(row_major_since) if row_major_since else FIRST,
         partly=tuple(row.get("partly", "").split()),
         stated=_stated(inputs, attrs),
-        post_op=row.get("post_op", False),
-        narrow=row.get("narrow", ""),
-        own=row.get("own", False),
         traits=frozenset(row.get("traits", "").split()),
         behind=frozenset(row.get("behind", "").split()),
-        reference=row.get("reference", ""),
         nanoseconds=tuple(row.get("nanoseconds", ())),
         empty=float(row["empty"]) if "empty" in row else None,
-        pytorch=row.get("pytorch", ""),
-        keywords=row.get("keywords", ""),
+        **{name: row[name] for name in _PLAIN if name in row},
     )
 
 
@@ -258,32 +253,8 @@ KEYWORDS: Final[dict[str, dict[str, Keyword]]] = {
     family: _keywords(row, _DATA["keywords"], _DATA["attributes"]) for family, row in _DATA["keywords"].items()
 }
 BUILDERS: Final[dict[str, str]] = {op.builder: kind for kind, op in OPS.items()}
-# what is said of some kinds of ops
-TRAITS: Final[dict[str, str]] = {
-    "adds": "gives the sum of its two operands",
-    "any_order": "computes elements in whatever order of the axes they lie, besides what the library fuses",
-    "any_strides": "the library's kernel takes any strides, by reorders of its own where it must",
-    "bounds": "keeps numbers within two bounds, which may be infinite",
-    "by_channel": "a vector as its second operand lies along the channels",
-    "commutes": "its two operands may change places",
-    "converts": "falls away where the library computes in another data type, but not in memory",
-    "convolves": "a convolution, ordinary or transposed, that may be quantized",
-    "dequantizes": "gives floats of integers",
-    "embeds": "its result holds its operands as they are, each in a part of its own",
-    "explicit_pads": "versions of the library read auto_pad and ceil differently, and take explicit pads alike",
-    "f16_by_reference": "oneDNN 3.2 has only a reference kernel for f16, with instruction sets that multiply f16",
-    "fixed_scales": "quantizes by scales that are attributes",
-    "full_rank": "oneDNN 3.2 compiles no operand with fewer axes behind it",
-    "keeps_ties": "its results are multiples of its operands' scales",
-    "moves": "moves elements and computes nothing",
-    "multiplies": "sums products of two operands; a third input is a bias",
-    "nan_lost": "the library's kernel loses NaN",
-    "nan_lost_behind": "the library's vector code behind products makes a number of NaN",
-    "pools": "reduces the elements of a window",
-    "quantizes": "turns floats into integers, or back",
-    "scales_by": "multiplies or divides by its second operand",
-    "slow_behind_products": "behind products of f32 the library takes 4 to 10 times as long as own code",
-}
+# what is said of some kinds of ops, by its word
+TRAITS: Final[dict[str, str]] = _DATA["traits"]
 # by word, when the library's kernel for an op is a reference kernel
 REFERENCE: Final[dict[str, str]] = _DATA["reference"]
 

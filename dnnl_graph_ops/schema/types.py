@@ -16,8 +16,6 @@ def slots_of(slots: Sequence[Slot], counts: Sequence[int], number: int, what: st
         wanted = f"{counts[0]} to {counts[-1]}" if len(counts) > 3 else " or ".join(map(str, counts))
         names = ", ".join(slot.name for slot in slots)
         raise InvalidArgumentError(f"{where}: takes {wanted} {what} ({names}), got {number}")
-    if not counts and not any(slot.variadic for slot in slots):
-        counts = (len(slots),)
     return [slots[min(i, len(slots) - 1)] for i in range(number)]
 
 
@@ -45,7 +43,7 @@ def check_inputs(kind: str, dtypes: Sequence[str], where: str) -> dict[str, str 
             raise InvalidArgumentError(
                 f"{where}: {name} ({known}) and {slot.name} ({dtype}) must have the same dtype; cast one with type_cast"
             )
-    if _norm_with_statistics(op) and groups.get("T2", ("", ""))[1] == "bf16" != groups["T1"][1]:
+    if "Norm" in kind and groups.get("T2", ("", ""))[1] == "bf16" != groups["T1"][1]:
         raise InvalidArgumentError(
             f"{where}: {groups['T2'][0]} is bf16 but {groups['T1'][0]} is {groups['T1'][1]}; "
             f"use {groups['T1'][1]} or f32 for the former, or bf16 for both"
@@ -85,7 +83,9 @@ def output_dtypes(kind: str, dtypes: Sequence[str], where: str, wanted: str | No
                 f"{where}: {kind} of {dtype} gives {dtype}, not {asked}; convert the result with type_cast"
             )
         result.append(dtype)
-    _check_pair(op, dtypes, result, where)
+    allowed, rule = _PAIRS.get(kind, (None, ""))
+    if allowed and not allowed(dtypes[0], result[0]):
+        raise InvalidArgumentError(f"{where}: {kind} cannot turn {dtypes[0]} into {result[0]}; {rule}")
     return tuple(result)
 
 
@@ -149,17 +149,14 @@ def _text(version: Version) -> str:
     return ".".join(map(str, version[:2]))
 
 
-def _norm_with_statistics(op: OpSchema) -> bool:
-    return "Norm" in op.kind
-
-
 def _default(op: OpSchema, slot: Slot, dtypes: Sequence[str], where: str) -> str:
     if len(slot.dtypes) == 1:
         return slot.dtypes[0]
     if op.kind in ("TypeCast", "Quantize", "DynamicQuantize", "Wildcard"):
         choices = f": one of {', '.join(slot.dtypes)}" if slot.dtypes else ""
         raise InvalidArgumentError(f"{where}: {op.kind} needs the dtype of its result{choices}")
-    if _norm_with_statistics(op):
+    if "Norm" in op.kind:
+        # the statistics
         return "f32"
     if len(set(dtypes)) > 1:
         names = " and ".join(f"{slot.name} ({dtype})" for slot, dtype in _paired(op.inputs, dtypes))
@@ -169,20 +166,13 @@ def _default(op: OpSchema, slot: Slot, dtypes: Sequence[str], where: str) -> str
     return dtypes[0]
 
 
-def _cast_allowed(src: str, dst: str) -> bool:
-    return src != dst and {src, dst} != {"f16", "bf16"}
-
-
 # source and result dtypes that go together where the schema has them in different groups
 _PAIRS: Final[dict[str, tuple[Callable[[str, str], bool], str]]] = {
-    "TypeCast": (_cast_allowed, "it converts between f32 and bf16 or f16 only"),
+    "TypeCast": (
+        lambda src, dst: src != dst and {src, dst} != {"f16", "bf16"},
+        "it converts between f32 and bf16 or f16 only",
+    ),
     "MatMul": (lambda src, dst: dst in (src, "f32"), "it gives the dtype of src or f32"),
     "SoftMax": (lambda src, dst: src == dst or "f32" in (src, dst), "it gives the dtype of src or f32"),
     "SoftMaxBackward": (lambda src, dst: dst in (src, "f32"), "it gives the dtype of diff_dst or f32"),
 }
-
-
-def _check_pair(op: OpSchema, dtypes: Sequence[str], outputs: Sequence[str], where: str) -> None:
-    allowed, rule = _PAIRS.get(op.kind, (None, ""))
-    if allowed and not allowed(dtypes[0], outputs[0]):
-        raise InvalidArgumentError(f"{where}: {op.kind} cannot turn {dtypes[0]} into {outputs[0]}; {rule}")

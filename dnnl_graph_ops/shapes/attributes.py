@@ -12,7 +12,6 @@ from ..schema.arguments import INT32_MAX, int64, one_of
 
 _KEYWORDS = KEYWORDS["conv_transpose"]
 DATA_FORMATS = _KEYWORDS["data_format"].choices
-WEIGHTS_FORMATS = _KEYWORDS["weights_format"].choices
 # iterable, but not values in an order
 _NO_SEQUENCE = (str, bytes, Mapping, set, frozenset)
 
@@ -122,9 +121,12 @@ class Attributes(Mapping[str, Any]):
 _NAMES = tuple(name for name in Attributes.__dataclass_fields__ if name != "resolved")
 
 
-def integer(value: object, name: str, where: str) -> int:
+def integer(value: object, name: str, where: str, least: int | None = None) -> int:
     """`value` as a Python int; TypeError for anything that is not an integer (bool included)."""
-    return int64(value, f"{where}: '{name}'")
+    number = int64(value, f"{where}: '{name}'")
+    if least is not None and number < least:
+        raise InvalidArgumentError(f"{where}: '{name}' must be at least {least}, got {number}")
+    return number
 
 
 def integers(value: object, name: str, where: str) -> tuple[int, ...]:
@@ -150,14 +152,9 @@ def per_axis(value: object, name: str, rank: int, minimum: int, where: str) -> t
             f"pass one int, or one int per spatial axis"
         )
     for axis, item in enumerate(values):
-        if item < minimum:
-            raise InvalidArgumentError(
-                f"{where}: '{name}' must be at least {minimum}, got {item} on spatial axis {axis}"
-            )
-        if item > INT32_MAX:
-            raise InvalidArgumentError(
-                f"{where}: '{name}' must be at most {INT32_MAX}, got {item} on spatial axis {axis}"
-            )
+        if not minimum <= item <= INT32_MAX:
+            bound = f"at least {minimum}" if item < minimum else f"at most {INT32_MAX}"
+            raise InvalidArgumentError(f"{where}: '{name}' must be {bound}, got {item} on spatial axis {axis}")
     return values
 
 
@@ -188,7 +185,4 @@ def _checked(word: Keyword, given: Any, rank: int, where: str) -> Any:
         return choice(given, word.name, word.choices, where)
     if word.type == "s64[]":
         return per_axis(given, word.name, rank, word.least, where)
-    value = integer(given, word.name, where)
-    if value < word.least:
-        raise InvalidArgumentError(f"{where}: '{word.name}' must be at least {word.least}, got {value}")
-    return value
+    return integer(given, word.name, where, word.least)

@@ -1,4 +1,4 @@
-"""What the shape rules share: broadcasting, axes and data formats."""
+"""What the shape rules share: broadcasting, axes, formats of data and weights."""
 
 from __future__ import annotations
 
@@ -101,6 +101,23 @@ def spatial_of(shape: Shape, data_format: str) -> Shape:
 
 def data_shape(batch: Dim, channels: Dim, spatial: Shape, data_format: str) -> Shape:
     return (batch, channels, *spatial) if data_format == "NCX" else (batch, *spatial, channels)
+
+
+def channel_axes(weights_format: str, ndim: int) -> tuple[int, int]:
+    """The axes called I and O of weights."""
+    first = 0 if weights_format.endswith("X") else ndim - 2
+    return (first, first + 1) if "IO" in weights_format else (first + 1, first)
+
+
+def split_weights(shape: Shape, weights_format: str) -> tuple[Dim, Dim, Shape]:
+    """(dim called I, dim called O, kernel) of a weights shape."""
+    i, o = channel_axes(weights_format, len(shape))
+    return shape[i], shape[o], shape[2:] if weights_format.endswith("X") else shape[:-2]
+
+
+def join_weights(i: Dim, o: Dim, kernel: Shape, weights_format: str) -> Shape:
+    channels = (i, o) if "IO" in weights_format else (o, i)
+    return (*channels, *kernel) if weights_format.endswith("X") else (*kernel, *channels)
 
 
 def per_axis(

@@ -12,17 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import InvalidArgumentError, ShapeError
 from ..schema import KEYWORDS
-from .attributes import Attributes, Dim, Dims, Geometry, Resolved, WeightsShape, attributes
-from .common import agree, channels_of, check_counts, check_span, data_shape, spatial_of
+from .attributes import Attributes, Dim, Dims, Geometry, Ints, Resolved, WeightsShape, attributes
+from .common import agree, channels_of, check_counts, check_span, data_shape, join_weights, spatial_of, split_weights
 from .registry import check_sizes, resolver
-from .weights import join_weights, read_weights
+
+# batch, channels and spatial sizes of data; pads at the beginning and the end of each axis
+_Data: TypeAlias = tuple[Dim, Dim, Dims]
+_Pads: TypeAlias = tuple[Ints, Ints]
 
 
-def _pads(attrs: Attributes, kernel: Dims) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _pads(attrs: Attributes, kernel: Dims) -> _Pads:
     """Explicit pads; SAME_* pads so that dst = strides * src wherever the dilated kernel covers the stride."""
     if attrs.auto_pad == "None":
         return attrs.pads_begin, attrs.pads_end
@@ -39,7 +42,48 @@ def _pads(attrs: Attributes, kernel: Dims) -> tuple[tuple[int, ...], tuple[int, 
     return tuple(begin), tuple(end)
 
 
-def _data(shape: Sequence[Dim], name: str, rank: int | None, data_format: str, where: str) -> tuple[Dim, Dim, Dims]:
+def _read_weights(shape: Dims, attrs: Attributes, where: str, ic: Dim, oc: Dim, name: str = "weights") -> WeightsShape:
+    """Read a weights shape in the library's grouped form or the documented one; the channels of the data tell which."""
+    fmt, groups = attrs.weights_format, attrs.groups
+    if len(shape) != len(attrs.strides) + 2:
+        raise ShapeError(
+            f"{where}: '{name}' has rank {len(shape)} {shape}, but the data has {len(attrs.strides)} spatial axes; "
+            f"{fmt} weights need rank {len(attrs.strides) + 2}"
+        )
+    i, o, kernel = split_weights(shape, fmt)
+    for axis, k in enumerate(kernel):
+        if k is not None and k < 1:
+            raise ShapeError(f"{where}: kernel size of '{name}' must be at least 1, got {k} on spatial axis {axis}")
+    for total, what in ((ic, "in"), (oc, "out")):
+        if total is not None and total % groups:
+            raise ShapeError(f"{where}: {what}put channels {total} are not a multiple of groups={groups}")
+    # (IC, OC/g) is the library's grouped shape, (IC/g, OC) the one its pages print
+    library = agree(i, ic) and agree(_times(o, groups), oc)
+    documented = agree(_times(i, groups), ic) and agree(o, oc)
+    if library and (i is None or i % groups == 0):
+        return WeightsShape(i, _times(o, groups), kernel)
+    if documented and groups > 1 and (o is None or o % groups == 0):
+        return WeightsShape(_times(i, groups), o, kernel, documented=True)
+    parts = []
+    if ic is not None:
+        parts.append(f"{ic} input channels in the data against I={i}")
+    if oc is not None:
+        parts.append(f"{oc} output channels in the data against O={o}" + (f" x groups={groups}" if groups > 1 else ""))
+    hint = (
+        f"IOX is (IC, OC/groups, k...), XOI (k..., OC/groups, IC); groups={groups}"
+        if groups > 1
+        else "IOX is (IC, OC, k...), XOI (k..., OC, IC), OIX (OC, IC, k...), XIO (k..., IC, OC)"
+    )
+    raise ShapeError(
+        f"{where}: channels of '{name}' {shape} read as {fmt} do not match: {'; '.join(parts) or 'groups'}; {hint}"
+    )
+
+
+def _times(a: Dim, factor: int) -> Dim:
+    return None if a is None else a * factor
+
+
+def _data(shape: Sequence[Dim], name: str, rank: int | None, data_format: str, where: str) -> _Data:
     if len(shape) < 3 or len(shape) > 5:
         raise ShapeError(
             f"{where}: '{name}' must have rank 3 to 5 ({data_format}), got rank {len(shape)} {tuple(shape)}"
@@ -65,7 +109,7 @@ def _parse(attrs: Mapping[str, Any], rank: int, where: str) -> Attributes:
 def _forward(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
     src, weights, *bias = shapes
     batch, channels, spatial = _data(src, "src", len(attrs.strides), attrs.data_format, where)
-    w = read_weights(weights, attrs, where, in_channels=channels)
+    w = _read_weights(weights, attrs, where, channels, None)
     check_sizes(weights, where, "'weights'")
     begin, end = _pads(attrs, w.kernel)
     dst = tuple(map(_forward_size, spatial, w.kernel, attrs.strides, attrs.dilations, begin, end, attrs.output_padding))
@@ -76,38 +120,23 @@ def _forward(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
                 f"{w.kernel[axis]}, stride {attrs.strides[axis]}, pads {begin[axis]} and {end[axis]}); "
                 f"lower the pads or raise output_padding"
             )
-    channels = channels if channels is not None else w.in_channels
-    geometry = _geometry(attrs, batch, channels, w, spatial, dst, begin, end, where=where)
+    data = batch, channels if channels is not None else w.in_channels, spatial
+    geometry = _geometry(where, attrs, data, w, dst, (begin, end), attrs.output_padding)
     check_sizes((batch, w.out_channels, *dst), where, "dst")
-    if bias:
-        _check_bias(bias[0], w.out_channels, where)
+    if bias and len(bias[0]) != 1:
+        raise ShapeError(f"{where}: 'bias' must have rank 1 (one value per output channel), got shape {tuple(bias[0])}")
+    if bias and not agree(bias[0][0], w.out_channels):
+        raise ShapeError(f"{where}: 'bias' has {bias[0][0]} values, but dst has {w.out_channels} channels")
     return Resolved(tuple(shapes), w, data_shape(batch, w.out_channels, dst, attrs.data_format), geometry)
 
 
-def _check_bias(bias: Dims, channels: Dim, where: str) -> None:
-    if len(bias) != 1:
-        raise ShapeError(f"{where}: 'bias' must have rank 1 (one value per output channel), got shape {tuple(bias)}")
-    if not agree(bias[0], channels):
-        raise ShapeError(f"{where}: 'bias' has {bias[0]} values, but dst has {channels} channels")
-
-
 def _geometry(
-    attrs: Attributes,
-    batch: Dim,
-    in_channels: Dim,
-    w: WeightsShape,
-    src: Dims,
-    dst: Dims,
-    begin: tuple[int, ...],
-    end: tuple[int, ...],
-    output_padding: tuple[int, ...] | None = None,
-    *,
-    where: str,
+    where: str, attrs: Attributes, src: _Data, w: WeightsShape, dst: Dims, pads: _Pads, padding: Ints
 ) -> Geometry:
     """The geometry, if the library's kernels can count it."""
-    check_counts(where, batch, in_channels, w.out_channels)
-    padding = attrs.output_padding if output_padding is None else output_padding
-    for axis, (i, k, o) in enumerate(zip(src, w.kernel, dst, strict=True)):
+    (batch, channels, spatial), (begin, end) = src, pads
+    check_counts(where, batch, channels, w.out_channels)
+    for axis, (i, k, o) in enumerate(zip(spatial, w.kernel, dst, strict=True)):
         s, d = attrs.strides[axis], attrs.dilations[axis]
         plain = _forward_size(i or 1, k or 1, s, d, 0, 0, padding[axis]) or 0
         # the library adds a padding and the stride as it checks them
@@ -115,9 +144,9 @@ def _geometry(
     return Geometry(
         batch=batch,
         groups=attrs.groups,
-        in_channels=in_channels,
+        in_channels=channels,
         out_channels=w.out_channels,
-        src=src,
+        src=spatial,
         kernel=w.kernel,
         dst=dst,
         strides=attrs.strides,
@@ -128,9 +157,7 @@ def _geometry(
     )
 
 
-def _backward_sizes(
-    dst: Dims, kernel: Dims, attrs: Attributes, begin: tuple[int, ...], end: tuple[int, ...]
-) -> tuple[Dims, tuple[int, ...]]:
+def _backward_sizes(dst: Dims, kernel: Dims, attrs: Attributes, pads: _Pads) -> tuple[Dims, Ints]:
     """src sizes and the output_padding that makes the forward formula exact.
 
     A dst that is larger than the formula by less than a stride counts as further output_padding, as the library
@@ -139,15 +166,11 @@ def _backward_sizes(
     src: list[Dim] = []
     padding = []
     for o, k, s, d, pb, pe, op in zip(
-        dst, kernel, attrs.strides, attrs.dilations, begin, end, attrs.output_padding, strict=True
+        dst, kernel, attrs.strides, attrs.dilations, *pads, attrs.output_padding, strict=True
     ):
-        if o is None or k is None:
-            src.append(None)
-            padding.append(op)
-            continue
-        span = o + pb + pe - op - (d * (k - 1) + 1)
-        src.append(span // s + 1)
-        padding.append(op + span % s)
+        span = None if o is None or k is None else o + pb + pe - op - (d * (k - 1) + 1)
+        src.append(None if span is None else span // s + 1)
+        padding.append(op if span is None else op + span % s)
     return tuple(src), tuple(padding)
 
 
@@ -157,13 +180,13 @@ def _backward_data(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Res
     diff_dst, weights = shapes
     src_shape = attrs.src_shape
     batch, channels, dst = _data(diff_dst, "diff_dst", len(attrs.strides), attrs.data_format, where)
-    w = read_weights(weights, attrs, where, out_channels=channels)
+    w = _read_weights(weights, attrs, where, None, channels)
     check_sizes(weights, where, "'weights'")
-    begin, end = _pads(attrs, w.kernel)
-    src, padding = _backward_sizes(dst, w.kernel, attrs, begin, end)
+    begin, end = pads = _pads(attrs, w.kernel)
+    src, padding = _backward_sizes(dst, w.kernel, attrs, pads)
     if src_shape is not None:
         given = _data(src_shape, "src_shape", len(attrs.strides), attrs.data_format, where)
-        padding = _check_src(given, (batch, w.in_channels, src), dst, w, attrs, begin, end, where)
+        padding = _check_src(given, (batch, w.in_channels, src), dst, w, attrs, pads, where)
         src = given[2]
     for axis, size in enumerate(src):
         if size is not None and size < (0 if src_shape is not None else 1):
@@ -173,20 +196,13 @@ def _backward_data(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Res
                 f"{attrs.output_padding[axis]}); diff_dst is too small for these weights"
             )
     check_sizes((batch, w.in_channels, *src), where, "diff_src")
-    geometry = _geometry(attrs, batch, w.in_channels, w, src, dst, begin, end, padding, where=where)
+    geometry = _geometry(where, attrs, (batch, w.in_channels, src), w, dst, pads, padding)
     return Resolved(tuple(shapes), w, data_shape(batch, w.in_channels, src, attrs.data_format), geometry)
 
 
 def _check_src(
-    given: tuple[Dim, Dim, Dims],
-    derived: tuple[Dim, Dim, Dims],
-    dst: Dims,
-    w: WeightsShape,
-    attrs: Attributes,
-    begin: tuple[int, ...],
-    end: tuple[int, ...],
-    where: str,
-) -> tuple[int, ...]:
+    given: _Data, derived: _Data, dst: Dims, w: WeightsShape, attrs: Attributes, pads: _Pads, where: str
+) -> Ints:
     """output_padding that leads from the given src to dst; ShapeError when none below a stride does."""
     if not (agree(given[0], derived[0]) and agree(given[1], derived[1])):
         raise ShapeError(
@@ -196,7 +212,7 @@ def _check_src(
     padding = []
     for axis, (i, o) in enumerate(zip(given[2], dst, strict=True)):
         s, op = attrs.strides[axis], attrs.output_padding[axis]
-        size = _forward_size(i, w.kernel[axis], s, attrs.dilations[axis], begin[axis], end[axis], op)
+        size = _forward_size(i, w.kernel[axis], s, attrs.dilations[axis], pads[0][axis], pads[1][axis], op)
         surplus = 0 if size is None or o is None else o - size
         if not 0 <= surplus < s:
             raise ShapeError(
@@ -220,11 +236,11 @@ def _backward_weights(shapes: Sequence[Dims], attrs: Attributes, where: str) -> 
     if shape is None:
         shape = _derive_weights(ic, oc, spatial, dst, attrs, where)
     check_sizes(shape, where, "'weights_shape'")
-    w = read_weights(shape, attrs, where, in_channels=ic, out_channels=oc, name="weights_shape")
-    begin, end = _pads(attrs, w.kernel)
-    padding = _check_src((batch, ic, spatial), (dst_batch, ic, spatial), dst, w, attrs, begin, end, where)
-    batch = batch if batch is not None else dst_batch
-    geometry = _geometry(attrs, batch, ic, w, spatial, dst, begin, end, padding, where=where)
+    w = _read_weights(shape, attrs, where, ic, oc, "weights_shape")
+    pads = _pads(attrs, w.kernel)
+    padding = _check_src((batch, ic, spatial), (dst_batch, ic, spatial), dst, w, attrs, pads, where)
+    data = batch if batch is not None else dst_batch, ic, spatial
+    geometry = _geometry(where, attrs, data, w, dst, pads, padding)
     return Resolved(tuple(shapes), w, shape, geometry)
 
 

@@ -18,13 +18,14 @@ from .common import (
     check_span,
     data_shape,
     expect,
+    join_weights,
     need_rank,
     spatial_of,
+    split_weights,
     text,
     unify,
 )
 from .registry import resolver
-from .weights import join_weights, split_weights
 from .windows import positions, resolve
 
 
@@ -54,17 +55,6 @@ def _read_weights(where: str, name: str, shape: Dims, data: Dims, attrs: Attribu
     return WeightsShape(None if per_group is None else per_group * groups, out_channels, kernel)
 
 
-def _check_in_channels(where: str, src: Dims, found: WeightsShape, weights: Dims, attrs: Attributes) -> None:
-    channels = channels_of(src, attrs.data_format)
-    if agree(channels, found.in_channels):
-        return
-    raise ShapeError(
-        f"{where}: src has {channels} channels, weights of shape {text(weights)} ({attrs.weights_format}) take "
-        f"{(found.in_channels or 0) // attrs.groups} per group in {attrs.groups} groups, {found.in_channels} together; "
-        "OIX is (OC, IC/groups, k...), XIO (k..., IC/groups, OC), IOX (IC/groups, OC, k...), XOI (k..., OC, IC/groups)"
-    )
-
-
 def _data_rank(where: str, name: str, shape: Dims, attrs: Attributes) -> None:
     need_rank(where, name, shape, 3, 5, f"{attrs.data_format} with 1 to 3 spatial axes")
 
@@ -72,7 +62,14 @@ def _data_rank(where: str, name: str, shape: Dims, attrs: Attributes) -> None:
 def _dst(where: str, src: Dims, weights: Dims, attrs: Attributes, name: str = "weights") -> tuple[Dims, WeightsShape]:
     _data_rank(where, "src", src, attrs)
     found = _read_weights(where, name, weights, src, attrs)
-    _check_in_channels(where, src, found, weights, attrs)
+    channels, taken = channels_of(src, attrs.data_format), found.in_channels
+    if not agree(channels, taken):
+        raise ShapeError(
+            f"{where}: src has {channels} channels, weights of shape {text(weights)} ({attrs.weights_format}) take "
+            f"{(taken or 0) // attrs.groups} per group in {attrs.groups} groups, {taken} together; "
+            "OIX is (OC, IC/groups, k...), XIO (k..., IC/groups, OC), IOX (IC/groups, OC, k...), "
+            "XOI (k..., OC, IC/groups)"
+        )
     spatial = positions(where, attrs, spatial_of(src, attrs.data_format), found.kernel, "src")
     return data_shape(src[0], found.out_channels, spatial, attrs.data_format), found
 

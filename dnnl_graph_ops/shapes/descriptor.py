@@ -3,59 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from .attributes import Geometry
+from typing import Any
 
 _AXES = "dhw"
 
 
-def descriptor(
-    *,
-    batch: int,
-    groups: int,
-    in_channels: int,
-    out_channels: int,
-    spatial: Sequence[int],
-    out_spatial: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    pads_begin: Sequence[int],
-    dilations: Sequence[int],
-) -> str:
+def descriptor(problem: Any, src: tuple[Any, Sequence[Any]], dst: tuple[Any, Sequence[Any]]) -> str:
     """Every entry of the axes written out; what is padded behind follows from the sizes.
+
+    Args:
+        problem: a `Geometry` whose sizes are known, or a record with its batch, groups, kernel, strides, pads_begin
+            and dilations.
+        src, dst: channels and spatial sizes of the operation, ordinary or transposed.
 
     Source: oneDNN's benchdnn documentation, knobs_desc and driver_conv.
     """
-    axes = _AXES[3 - len(spatial) :]
+    axes = _AXES[3 - len(problem.strides) :]
 
     def spell(kind: str, values: Sequence[int]) -> str:
         return "".join(f"{kind}{axis}{value}" for axis, value in zip(axes, values, strict=True))
 
-    parts = [f"g{groups}" if groups > 1 else "", f"mb{batch}"]
-    parts.append(f"_ic{in_channels}{spell('i', spatial)}")
-    parts.append(f"_oc{out_channels}{spell('o', out_spatial)}")
-    parts.append("_" + spell("k", kernel))
-    parts.append(spell("s", strides) if any(s > 1 for s in strides) else "")
-    parts.append(spell("p", pads_begin))
-    if any(d > 1 for d in dilations):
+    (ic, spatial), (oc, out_spatial) = src, dst
+    parts = [f"g{problem.groups}" if problem.groups > 1 else "", f"mb{problem.batch}"]
+    parts += [f"_ic{ic}{spell('i', spatial)}", f"_oc{oc}{spell('o', out_spatial)}", "_" + spell("k", problem.kernel)]
+    parts.append(spell("s", problem.strides) if any(s > 1 for s in problem.strides) else "")
+    parts.append(spell("p", problem.pads_begin))
+    if any(d > 1 for d in problem.dilations):
         # 0 there means none
-        parts.append(spell("d", [d - 1 for d in dilations]))
+        parts.append(spell("d", [d - 1 for d in problem.dilations]))
     return "".join(parts)
-
-
-def descriptor_of(g: Geometry, transposed: bool) -> str:
-    """The descriptor of a resolved problem whose sizes are known."""
-    small, large = (g.in_channels, g.src), (g.out_channels, g.dst)
-    (ic, spatial), (oc, out_spatial) = (small, large) if transposed else (large, small)
-    return descriptor(
-        batch=g.batch,  # type: ignore[arg-type]
-        groups=g.groups,
-        in_channels=ic,  # type: ignore[arg-type]
-        out_channels=oc,  # type: ignore[arg-type]
-        spatial=spatial,  # type: ignore[arg-type]
-        out_spatial=out_spatial,  # type: ignore[arg-type]
-        kernel=g.kernel,  # type: ignore[arg-type]
-        strides=g.strides,
-        pads_begin=g.pads_begin,
-        dilations=g.dilations,
-    )

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from .. import schema
-from .common import spatial_of
-from .registry import Meta, Shape
+from .common import spatial_of, split_weights
+from .registry import Meta
 from .windows import resolve
 
 Version: TypeAlias = tuple[int, ...]
@@ -59,7 +59,8 @@ def _explicit_window(
     weights, src, dst = (shapes.get(name, shapes.get(f"diff_{name}")) for name in ("weights", "src", "dst"))
     assert src is not None and dst is not None
     sizes = spatial_of(src, layout)
-    resolved = resolve(kind, attrs, sizes, _kernel(weights, attrs), crops=weights is None)
+    kernel = tuple(attrs["kernel"]) if weights is None else split_weights(weights, attrs["weights_format"])[2]
+    resolved = resolve(kind, attrs, sizes, kernel, crops=weights is None)
     windows = [window for window in resolved if window is not None]
     if len(windows) < len(sizes):
         return {}
@@ -76,12 +77,6 @@ def _explicit_window(
     return explicit
 
 
-def _kernel(weights: Shape | None, attrs: Mapping[str, Any]) -> Shape:
-    if weights is None:
-        return tuple(attrs["kernel"])
-    return weights[2:] if attrs["weights_format"].endswith("X") else weights[:-2]
-
-
 def unsupported(
     kind: str,
     inputs: Sequence[Meta],
@@ -90,13 +85,8 @@ def unsupported(
     version: Version,
 ) -> str | None:
     """Why this version has no kernel for this op, or None if by all that is known it has one."""
-    reason = schema.availability(
-        kind,
-        [meta.dtype for meta in inputs],
-        version,
-        attrs,
-        outputs=[meta.dtype for meta in outputs],
-    )
+    given, results = ([meta.dtype for meta in metas] for metas in (inputs, outputs))
+    reason = schema.availability(kind, given, version, attrs, outputs=results)
     if reason is None and kind in _LIMITS:
         reason = _LIMITS[kind](Use(kind, inputs, outputs, attrs, version))
     return reason

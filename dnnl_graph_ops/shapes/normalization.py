@@ -10,38 +10,34 @@ from .common import Dim, axis_of, broadcast_onto, channels_of, expect, need_rank
 from .registry import Meta, Shape, rule
 
 
-def _per_channel(where: str, inputs: Sequence[Meta], names: Sequence[str], channels: Dim, src: Shape) -> None:
-    for meta, name in zip(inputs, names, strict=False):
+def _by_channel(
+    where: str, src: Shape, operands: Sequence[Meta], names: Sequence[str], attrs: Mapping[str, Any], least: int = 2
+) -> Dim:
+    """The channels of src, for each of which every operand has one value."""
+    need_rank(where, "src", src, least, 5, attrs["data_format"])
+    channels = channels_of(src, attrs["data_format"])
+    for meta, name in zip(operands, names, strict=False):
         expect(where, name, meta.shape, (channels,), f"src of shape {text(src)} has {channels} channels")
-
-
-def _batch_norm_channels(where: str, src: Shape, attrs: Mapping[str, Any]) -> Dim:
-    need_rank(where, "src", src, 2, 5, attrs["data_format"])
-    return channels_of(src, attrs["data_format"])
+    return channels
 
 
 @rule("BatchNormInference")
 def batch_norm_inference(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
-    src = inputs[0]
-    channels = _batch_norm_channels(where, src.shape, attrs)
-    _per_channel(where, inputs[1:], ("gamma", "beta", "mean", "variance"), channels, src.shape)
-    return [src]
+    _by_channel(where, inputs[0].shape, inputs[1:], ("gamma", "beta", "mean", "variance"), attrs)
+    return [inputs[0]]
 
 
 @rule("BatchNormForwardTraining")
 def batch_norm_forward_training(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
-    src = inputs[0]
-    channels = _batch_norm_channels(where, src.shape, attrs)
-    _per_channel(where, inputs[1:], ("mean", "variance", "gamma", "beta"), channels, src.shape)
-    return [src, *[Meta((channels,), inputs[1].dtype)] * 4]
+    channels = _by_channel(where, inputs[0].shape, inputs[1:], ("mean", "variance", "gamma", "beta"), attrs)
+    return [inputs[0], *[Meta((channels,), inputs[1].dtype)] * 4]
 
 
 @rule("BatchNormTrainingBackward")
 def batch_norm_training_backward(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
     src, diff_dst, mean = inputs[:3]
-    channels = _batch_norm_channels(where, src.shape, attrs)
     shape = unify(where, "src", src.shape, "diff_dst", diff_dst.shape)
-    _per_channel(where, inputs[2:], ("mean", "variance", "gamma"), channels, src.shape)
+    channels = _by_channel(where, src.shape, inputs[2:], ("mean", "variance", "gamma"), attrs)
     gradients = [Meta((channels,), mean.dtype)] * 2 if len(inputs) > 4 else []
     return [Meta(shape, src.dtype), *gradients]
 
@@ -88,15 +84,13 @@ def layer_norm_backward(inputs: Sequence[Meta], attrs: Mapping[str, Any], where:
 @rule("GroupNorm")
 def group_norm(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
     src, groups = inputs[0], attrs["groups"]
-    need_rank(where, "src", src.shape, 3, 5, attrs["data_format"])
-    channels = channels_of(src.shape, attrs["data_format"])
+    channels = _by_channel(where, src.shape, inputs[1:], ("gamma", "beta"), attrs, 3)
     if groups < 1 or (channels is not None and channels % groups):
         raise ShapeError(
             f"{where}: {channels} channels of src {text(src.shape)} cannot be split into groups = {groups}; "
             "groups must divide the channels"
         )
     _check_affine(where, len(inputs) > 1, attrs)
-    _per_channel(where, inputs[1:], ("gamma", "beta"), channels, src.shape)
     statistics = Meta((src.shape[0], groups), inputs[1].dtype if len(inputs) > 1 else "f32")
     return [src, statistics, statistics] if attrs["keep_stats"] else [src]
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..errors import InvalidArgumentError, ShapeError
-from ..schema import OPS, output_dtypes
+from ..schema import KEYWORDS, OPS, output_dtypes
 from ..schema.arguments import INT64_MAX
-from .attributes import Attributes, Resolved
-from .orders import fitting_orders
+from .attributes import DATA_FORMATS, Attributes, Resolved
 
 Shape: TypeAlias = tuple[int | None, ...]
 
 MAX_NDIM: Final = 12  # DNNL_MAX_NDIMS
 _WIDEST_ITEM: Final = 8
+# formats that a message names
+_MOST: Final = 3
+_FILTERS: Final = "ConvTransposeBackpropFilters"
 
 
 class Meta(NamedTuple):
@@ -38,10 +41,7 @@ def rule(*kinds: str) -> Callable[[Rule], Rule]:
     """Register the decorated function as the shape rule of these op kinds."""
 
     def register(function: Rule) -> Rule:
-        for kind in kinds:
-            if kind in RULES:
-                raise RuntimeError(f"two shape rules for {kind}")
-            RULES[kind] = function
+        RULES.update(dict.fromkeys(kinds, function))
         return function
 
     return register
@@ -87,9 +87,44 @@ def resolved(
         if wanted is not None and found.result != wanted:
             raise ShapeError(f"{where}: 'out': has shape {wanted}, expected {found.result}")
     except ShapeError as error:
-        orders = fitting_orders(kind, resolve, operands, record, wanted)
+        orders = _fitting_orders(kind, resolve, operands, record, wanted)
         raise ShapeError(f"{error}; {orders}" if orders else str(error)) from None
     return replace(record, resolved=found)
+
+
+def _fitting_orders(
+    kind: str, resolve: Resolver, operands: Sequence[Shape], attrs: Attributes, wanted: Shape | None = None
+) -> str:
+    """For messages: the formats in which all shapes fit, PyTorch's before others; empty if they do in none.
+
+    wanted: the shape that the result is to have.
+    """
+    family = KEYWORDS["conv_transpose_backprop_filters" if kind == _FILTERS else "conv_transpose"]
+    word = next(word for word in family.values() if word.attribute == "weights_format")
+    pytorch = "" if kind == _FILTERS else OPS[kind.partition("Backward")[0]].pytorch
+
+    def fits(data_format: str, weights_format: str) -> bool:
+        other = replace(attrs, data_format=data_format, weights_format=weights_format, resolved=None)
+        try:
+            found = resolve(operands, other, kind)
+        except InvalidArgumentError:
+            return False
+        return wanted is None or found.result == wanted
+
+    given = attrs.data_format, attrs.weights_format
+    fit = [pair for pair in product(DATA_FORMATS, word.choices) if pair != given and fits(*pair)]
+    fit.sort(key=lambda pair: (pair != ("NCX", pytorch), pair[0] == "NXC", pair[1] != pytorch))
+    apart = any(data_format != attrs.data_format for data_format, _ in fit)
+
+    def named() -> Iterator[str]:
+        for data_format, weights_format in fit[:_MOST]:
+            about_data = f"data_format={data_format!r}, " if apart else ""
+            whose = "" if weights_format != pytorch else " (PyTorch's order of weights)"
+            if (data_format, weights_format) == ("NCX", pytorch):
+                whose = " (PyTorch's order)"
+            yield f"{about_data}{word.name}={weights_format!r}{whose}"
+
+    return f"all shapes fit with {', or with '.join(named())}" if fit else ""
 
 
 def checked(

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,42 +33,25 @@ _TOGETHER = 32
 EXACT, WRONG, REFUSED, APART = "exact", "wrong", "refused", "apart"
 
 
-class _Ready(NamedTuple):
-    """A trial, its arguments and result as views, and what the library makes of it."""
-
-    trial: Trial
-    inputs: tuple[View, ...]
-    output: View
-    given: Partitioned
-
-
 def main() -> None:
     asked = json.load(sys.stdin)
     used = engine("cpu")
     env = Env(used, 1, "off")
     _say(isa=cpu.isa(used), onednn=used.runtime.version, runtime=used.runtime.cpu_runtime)
-    rows = [Features(*row) for row in asked["rows"]]
+    rows, size = [Features(*row) for row in asked["rows"]], asked["size"]
     with pool.using(1):
         for start in range(0, len(rows), _TOGETHER):
-            for number, ready in enumerate(_prepared(rows[start : start + _TOGETHER], asked["size"], env), start):
-                verdict, kernel = _verdict(ready, used)
+            trials = [trial(row, SIZES[size], size) for row in rows[start : start + _TOGETHER]]
+            views = [_views(made) for made in trials]
+            steps = [_step(made, known, env) for made, known in zip(trials, views, strict=True)]
+            together = partitioned(steps, used, "strict", fused=True)
+            for number, ready in enumerate(zip(trials, views, together, strict=True), start):
+                verdict, kernel = _verdict(*ready, used)
                 _say(row=number, verdict=verdict, kernel=kernel)
 
 
 def _say(**said: Any) -> None:
     print(json.dumps(said), flush=True)
-
-
-def _prepared(rows: Sequence[Features], size: int, env: Env) -> list[_Ready]:
-    """The rows, partitioned in one graph of the library."""
-    trials = [trial(row, SIZES[size], size) for row in rows]
-    views = [_views(made) for made in trials]
-    steps = [_step(made, known, env) for made, known in zip(trials, views, strict=True)]
-    given = partitioned(steps, env.engine, "strict", fused=True)
-    return [
-        _Ready(made, tuple(known[value] for value in made.data), known[made.result], one)
-        for made, known, one in zip(trials, views, given, strict=True)
-    ]
 
 
 def _views(made: Trial) -> dict[Any, View]:
@@ -92,21 +74,22 @@ def _step(made: Trial, views: dict[Any, View], env: Env) -> NativeStep:
     return step
 
 
-def _verdict(ready: _Ready, used: Engine) -> tuple[str, str]:
+def _verdict(made: Trial, views: dict[Any, View], partitions: Partitioned, used: Engine) -> tuple[str, str]:
     """What the library does with a combination, and its kernel."""
-    if len(ready.given.partitions) > 1:
+    if len(partitions.partitions) > 1:
         return APART, ""
     try:
         with verbose(2) as log:
-            parts = compile_partitions(Program(), ready.given)
+            parts = compile_partitions(Program(), partitions)
     except Error as error:
         return REFUSED, str(error.__cause__ or error)
     created = [record.implementation for record in log.created() if record.primitive != "reorder"]
-    out = np.full(ready.output.shape, 77, dtypes.numpy_dtype(ready.output.dtype))
-    executor = executor_of(parts, ready.inputs, [ready.output], {}, used)
+    output = views[made.result]
+    out = np.full(output.shape, 77, dtypes.numpy_dtype(output.dtype))
+    executor = executor_of(parts, tuple(views[value] for value in made.data), [output], {}, used)
     executor.finalize(release_gil=False, threads=1)
-    executor.run(list(ready.trial.data.values()), [out])
-    return EXACT if right(out, truth(ready.trial)) else WRONG, ", ".join(dict.fromkeys(created))
+    executor.run(list(made.data.values()), [out])
+    return EXACT if right(out, truth(made)) else WRONG, ", ".join(dict.fromkeys(created))
 
 
 if __name__ == "__main__":

@@ -17,15 +17,15 @@ _BINARY = tuple(
     for kind in sorted(kind for kind, op in schema.OPS.items() if op.binary and kind != "BiasAdd")
     for spread in ("one", "channel", "full")
 )
-_GROUPS = ("", "groups", "depthwise")
-_STRIDED = ("", "strided")
 
 
-def _words(*parts: str) -> str:
-    return " ".join(filter(None, parts))
+def _forms(*features: str) -> tuple[str, ...]:
+    """Every combination of features, each left out or one of its words."""
+    return tuple(" ".join(filter(None, words)) for words in product(*(["", *words.split()] for words in features)))
 
 
-_FORMS = tuple(_words(strided, groups) for strided in _STRIDED for groups in _GROUPS)
+_FORMS = _forms("strided", "groups depthwise")
+_WINDOWS = _forms("strided", "padded", "exclude_pad", "ceil")
 _ENDS = ("f32", "u8 zp", "s8")
 PLAIN = ("", "ReLU", "bias", "bias, ReLU")
 _SUMS = ("bias, Add skip", "bias, Add skip, ReLU")
@@ -35,15 +35,6 @@ _LONG = (
     *(f"bias, {kind}" for kind in _UNARY),
     *(text for word in _BINARY for text in (f"bias, {word}", f"bias, {word}, ReLU", f"bias, ReLU, {word}")),
 )
-_WINDOWS = tuple(
-    _words(strided, padded, exclude, ceil)
-    for strided, padded, exclude, ceil in product(_STRIDED, ("", "padded"), ("", "exclude_pad"), ("", "ceil"))
-)
-
-
-def _skips(tails: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Post-ops with each kind of integers that they may add."""
-    return ((tail, skip) for tail in tails for skip in (_TYPES if "skip" in tail else ("",)))
 
 
 def _block(
@@ -55,7 +46,9 @@ def _block(
     sources: tuple[str, ...] = _TYPES,
     results: tuple[str, ...] = _RESULTS,
 ) -> Iterator[Features]:
-    for rank, form, src, w, (tail, skip), dst in product(ranks, forms, sources, weights, _skips(tails), results):
+    # post-ops with each kind of integers that they may add
+    skips = [(tail, skip) for tail in tails for skip in (_TYPES if "skip" in tail else ("",))]
+    for rank, form, src, w, (tail, skip), dst in product(ranks, forms, sources, weights, skips, results):
         # each group of a transposed depthwise convolution has one output channel, and one scale for all groups
         if head == "ConvTranspose" and "depthwise" in form:
             w = w.removesuffix(" channel")
@@ -64,7 +57,7 @@ def _block(
 
 def _convolutions(head: str) -> Iterator[Features]:
     channel = _WEIGHTS[1:]
-    uneven = tuple(_words(form, "uneven") for form in _FORMS if "strided" in form and head == "ConvTranspose")
+    uneven = tuple(f"{form} uneven" for form in _FORMS if "strided" in form and head == "ConvTranspose")
     yield from _block(head, (1, 2, 3), _FORMS, _WEIGHTS, PLAIN)
     yield from _block(head, (1, 2), uneven, _WEIGHTS, PLAIN)
     yield from _block(head, (3,), uneven[:1], channel, PLAIN, ("u8 zp", "s8"), _ENDS)

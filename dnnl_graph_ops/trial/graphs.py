@@ -12,6 +12,7 @@ import numpy as np
 from .. import dtypes, ops, schema
 from ..graph import Graph, Value
 from ..lowering.trust import Features
+from ..shapes.common import channel_axes, channel_axis, data_shape, join_weights
 
 Array = np.ndarray[Any, Any]
 
@@ -19,6 +20,8 @@ _POINTS = {"u8": 117, "s8": -9}
 _STEP = 2.0**-4
 # what products are spread over, in units of one
 _SPREAD = 4.0
+# of weights by the layout of the data: of Convolution, ConvTranspose
+_ORDERS = {"NXC": ("XIO", "XOI"), "NCX": ("OIX", "IOX")}
 
 
 class Sizes(NamedTuple):
@@ -30,17 +33,17 @@ class Sizes(NamedTuple):
     side: int
     kernel: int
     pad: int
-    last: bool
+    layout: str
     constant: bool
     extreme: bool
 
 
 # the library takes other kernels for few channels
 SIZES = (
-    Sizes(1, 16, 32, 6, 3, 1, True, True, False),
-    Sizes(2, 64, 48, 4, 1, 0, True, False, True),
-    Sizes(2, 6, 10, 5, 2, 0, False, True, True),
-    Sizes(2, 4, 24, 5, 3, 0, False, True, True),
+    Sizes(1, 16, 32, 6, 3, 1, "NXC", True, False),
+    Sizes(2, 64, 48, 4, 1, 0, "NXC", False, True),
+    Sizes(2, 6, 10, 5, 2, 0, "NCX", True, True),
+    Sizes(2, 4, 24, 5, 3, 0, "NCX", True, True),
 )
 
 
@@ -68,7 +71,7 @@ class _Maker:
         return value
 
     def integers(
-        self, words: str, shape: Sequence[int], scale: float, axis: int | None = None, constant: bool = False
+        self, words: str, shape: Sequence[Any], scale: float, axis: int | None = None, constant: bool = False
     ) -> Value:
         """Integers in words, dequantized; `axis`: where channels lie, of data whose scales must not lie there None."""
         dtype, *more = words.split()
@@ -88,6 +91,10 @@ class _Maker:
         drawn = self.rng.integers(1, 64, shape) * self.rng.choice([-1, 1], shape) * _STEP
         return self.operand(drawn.astype(np.float32), constant)
 
+    def bias(self, row: Features, channels: int) -> list[Value]:
+        """The third operand of a head; one that is no constant is added behind."""
+        return [self.floats((channels,))] if "bias" in row.tail and self.sizes.constant else []
+
 
 def trial(row: Features, sizes: Sizes, seed: int = 0) -> Trial:
     """A graph with these features and sizes."""
@@ -95,8 +102,8 @@ def trial(row: Features, sizes: Sizes, seed: int = 0) -> Trial:
         # the result is as large as what it is made of
         sizes = sizes._replace(makes=sizes.reads, kernel=1, pad=0)
     maker = _Maker(sizes, seed)
-    head, channel = _HEADS[row.head](maker, row)
-    value = _with_post_ops(maker, row, head, channel)
+    build = _matmul if row.head == "MatMul" else _pool if row.head in schema.kinds("pools") else _convolution
+    value = _with_post_ops(maker, row, build(maker, row))
     if row.dst != "f32":
         dtype, *more = row.dst.split()
         value = ops.quantize(value, scales=[_STEP], zps=[_POINTS[dtype] if more else 0], dtype=dtype)
@@ -108,12 +115,11 @@ def _scale(terms: int) -> float:
     return 2.0 ** round(log2(_SPREAD / (sqrt(terms) * 110 * 74 * _STEP)))
 
 
-def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
+def _convolution(maker: _Maker, row: Features) -> Value:
     size, words = maker.sizes, row.form.split()
     reads, makes = size.reads, size.reads if "depthwise" in words else size.makes + size.makes % 2
     groups = reads if "depthwise" in words else 2 if "groups" in words else 1
-    sides = tuple(size.side + i for i in range(row.rank))
-    source = (size.batch, *sides, reads) if size.last else (size.batch, reads, *sides)
+    source = data_shape(size.batch, reads, tuple(size.side + i for i in range(row.rank)), size.layout)
     transposed = row.head == "ConvTranspose"
     stride = 3 if "uneven" in words else 2 if "strided" in words else 1
     enlarged = transposed and stride > 1
@@ -124,36 +130,25 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
         # the sizes of the source times the strides, or two less
         end = kernel[0] - stride + 2 * ("uneven" in words)
         more = {"pads_end": end, "output_padding": size.pad}
-    # (I, O / g) of a transposed convolution, (O, I / g) of an ordinary one, in front or at the end
-    pair = (reads, makes // groups) if transposed else (makes, reads // groups)
-    shape = (*kernel, *(pair if transposed else pair[::-1])) if size.last else (*pair, *kernel)
-    axis = len(shape) - 1 - transposed * 1 if size.last else int(transposed)
-    weights_format = {(True, True): "XOI", (True, False): "IOX", (False, True): "XIO", (False, False): "OIX"}[
-        transposed, size.last
-    ]
-    if transposed and size.last:
-        shape = (*kernel, makes // groups, reads)
-    operands = [
+    weights_format = _ORDERS[size.layout][transposed]
+    i, o = (reads, makes // groups) if transposed else (reads // groups, makes)
+    shape = join_weights(i, o, kernel, weights_format)
+    scale, (_, axis) = _scale(reads // groups * prod(kernel)), channel_axes(weights_format, len(shape))
+    return (ops.conv_transpose if transposed else ops.convolution)(
         maker.integers(row.src, source, _STEP),
-        maker.integers(row.weights, shape, _scale(reads // groups * prod(kernel)), axis, size.constant),
-    ]
-    if "bias" in row.tail and size.constant:
-        operands.append(maker.floats((makes,)))
-    build = ops.conv_transpose if transposed else ops.convolution
-    value = build(
-        *operands,
+        maker.integers(row.weights, shape, scale, axis, size.constant),
+        *maker.bias(row, makes),
         strides=stride,
         dilations=2 if "dilated" in words else 1,
         pads_begin=size.pad,
         groups=groups,
-        data_format="NXC" if size.last else "NCX",
+        data_format=size.layout,
         weights_format=weights_format,
         **more,
     )
-    return value, value.ndim - 1 if size.last else 1
 
 
-def _matmul(maker: _Maker, row: Features) -> tuple[Value, int]:
+def _matmul(maker: _Maker, row: Features) -> Value:
     size, words = maker.sizes, row.form.split()
     batch = (2, 3)[: row.rank - 2]
     rows, terms, columns = size.side * size.batch, size.reads, size.makes
@@ -161,43 +156,33 @@ def _matmul(maker: _Maker, row: Features) -> tuple[Value, int]:
     right = (columns, terms) if "transpose_b" in words else (terms, columns)
     shape = (*(batch if "batched" in words else ()), *right)
     axis = len(shape) - (2 if "transpose_b" in words else 1)
-    operands = [
+    return ops.matmul(
         maker.integers(row.src, left, _STEP),
         maker.integers(row.weights, shape, _scale(terms), axis, size.constant and "batched" not in words),
-    ]
-    if "bias" in row.tail and size.constant:
-        operands.append(maker.floats((columns,)))
-    attrs: dict[str, Any] = {name: name in words for name in ("transpose_a", "transpose_b")}
-    return ops.matmul(*operands, **attrs), row.rank - 1
+        *maker.bias(row, columns),
+        transpose_a="transpose_a" in words,
+        transpose_b="transpose_b" in words,
+    )
 
 
-def _pool(maker: _Maker, row: Features) -> tuple[Value, int]:
+def _pool(maker: _Maker, row: Features) -> Value:
     size, words = maker.sizes, row.form.split()
-    sides = tuple(size.side + 1 + i for i in range(row.rank))
-    source = (size.batch, *sides, size.reads) if size.last else (size.batch, size.reads, *sides)
-    kernel = max(size.kernel, 2)
+    source = data_shape(size.batch, size.reads, tuple(size.side + 1 + i for i in range(row.rank)), size.layout)
+    pads = [int("padded" in words)] * row.rank
     attrs: dict[str, Any] = {
-        "kernel": [kernel] * row.rank,
+        "kernel": [max(size.kernel, 2)] * row.rank,
         "strides": [2 if "strided" in words else 1] * row.rank,
-        "pads_begin": [int("padded" in words)] * row.rank,
-        "pads_end": [int("padded" in words)] * row.rank,
+        "pads_begin": pads,
+        "pads_end": pads,
         "rounding_type": "ceil" if "ceil" in words else "floor",
-        "data_format": "NXC" if size.last else "NCX",
+        "data_format": size.layout,
     }
+    src = maker.integers(row.src, source, _STEP)
     if row.head == "AvgPool":
-        attrs["exclude_pad"] = "exclude_pad" in words
-    build = ops.avg_pool if row.head == "AvgPool" else ops.max_pool
-    value = build(maker.integers(row.src, source, _STEP), **attrs)
-    return value, value.ndim - 1 if size.last else 1
+        return ops.avg_pool(src, exclude_pad="exclude_pad" in words, **attrs)
+    return ops.max_pool(src, **attrs)
 
 
-_HEADS = {
-    "AvgPool": _pool,
-    "ConvTranspose": _convolution,
-    "Convolution": _convolution,
-    "MatMul": _matmul,
-    "MaxPool": _pool,
-}
 _WITH_ATTRS = {
     "Clamp": partial(ops.clamp, min=-1.5, max=2.5),
     "Elu": partial(ops.elu, alpha=0.5),
@@ -206,28 +191,27 @@ _WITH_ATTRS = {
 }
 
 
-def _with_post_ops(maker: _Maker, row: Features, value: Value, channel: int) -> Value:
-    """What follows a head; its bias, where it is no operand of the head, too."""
-    head, sizes = value, tuple(map(int, value.shape))  # type: ignore[arg-type]
+def _with_post_ops(maker: _Maker, row: Features, value: Value) -> Value:
+    """The value behind its post-ops; its bias, where it is no operand of the head, too."""
+    head, before, sizes = value, value, tuple(map(int, value.shape))  # type: ignore[arg-type]
+    layout = "NXC" if row.head == "MatMul" else maker.sizes.layout
+    channel = channel_axis(head.ndim, layout)
     shapes = {
         "one": (1,) * head.ndim,
         "channel": tuple(n if axis == channel else 1 for axis, n in enumerate(sizes)),
         "full": sizes,
     }
-    before = head
     for word in filter(None, row.tail.split(", ")):
         kind, *other = word.split()
-        if kind == "bias" and maker.sizes.constant:
-            continue
-        build = _WITH_ATTRS.get(kind) or getattr(ops, schema.OPS["BiasAdd" if kind == "bias" else kind].builder)
         operands: list[Value] = []
-        attrs = {}
         if kind == "bias":
-            operands, attrs = (
-                [maker.floats(sizes[channel : channel + 1])],
-                {"data_format": "NXC" if channel == head.ndim - 1 else "NCX"},
-            )
-        elif other == ["own"]:
+            if maker.sizes.constant:
+                continue
+            operands = [maker.floats((sizes[channel],))]
+            build = partial(ops.bias_add, data_format=layout)
+        else:
+            build = _WITH_ATTRS.get(kind) or getattr(ops, schema.OPS[kind].builder)
+        if other == ["own"]:
             operands = [before]
         elif other == ["source"]:
             assert head.node is not None
@@ -236,5 +220,5 @@ def _with_post_ops(maker: _Maker, row: Features, value: Value, channel: int) -> 
             operands = [maker.integers(row.skip, sizes, _STEP)]
         elif other:
             operands = [maker.floats(shapes[other[0]], other != ["full"])]
-        before, value = value, build(value, *operands, **attrs)
+        before, value = value, build(value, *operands)
     return value

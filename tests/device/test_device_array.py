@@ -13,7 +13,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core
-from dnnl_graph_ops.runtime import gpu
+from dnnl_graph_ops.runtime import sycl
 
 from .engines import ENGINES, open_engine
 
@@ -52,6 +52,15 @@ def test_round_trip(engine, dtype):
         for back in (held.to_numpy(), np.asarray(held), pickle.loads(pickle.dumps(held)).to_numpy()):
             assert back.dtype == array.dtype and back.tobytes() == array.tobytes()
         assert copy.copy(held).address != held.address or not array.size
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda t: np.dtype(t).name)
+def test_round_trip_with_gaps(engine, dtype):
+    array = np.asarray(values((2, 3), dtype))
+    held = dgo.DeviceArray.strided(array.shape, array.dtype, (7, 2), engine)
+    held.copy_from(array)
+    back = held.to_numpy()
+    assert back.dtype == array.dtype and back.tobytes() == array.tobytes()
 
 
 def test_a_copy_is_apart(engine):
@@ -306,11 +315,11 @@ def test_engines_of_queues(device):
 
 def test_two_sycl_runtimes(device, tmp_path, monkeypatch):
     """PyTorch brings its own: a queue of that one must not reach oneDNN."""
-    (own,) = gpu.sycl_runtimes()
+    (own,) = sycl.sycl_runtimes()
     assert own.startswith(str(device.runtime.path).rsplit("/", 1)[0])
     maps = tmp_path / "maps"
     maps.write_text(f"7f00-7f01 r-xp 0000 00:00 1 {own}\n7f02-7f03 r-xp 0000 00:00 2 /torch/lib/libsycl.so.8.0.0\n")
-    monkeypatch.setattr(gpu, "_MAPS", maps)
+    monkeypatch.setattr(sycl, "_MAPS", maps)
     with pytest.raises(dgo.UnsupportedError, match=r"2 SYCL runtimes.*/torch/lib"):
         dgo.Engine.from_sycl(Queue(device), memory="device")
 

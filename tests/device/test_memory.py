@@ -10,7 +10,7 @@ from reference import conv_transpose as ct
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core
-from dnnl_graph_ops.runtime import gpu
+from dnnl_graph_ops.runtime import sycl
 
 from .engines import open_engine
 
@@ -156,10 +156,10 @@ def test_device_memory_needs_sycl():
 def test_why_there_is_no_gpu(nodes, open_to_all, loader, message, tmp_path, monkeypatch):
     for name in nodes:
         (tmp_path / name).touch()
-    monkeypatch.setattr(gpu, "_DEVICES", tmp_path)
-    monkeypatch.setattr(gpu, "_LOADER", "libc.so.6" if loader else "libze_absent.so.1")
-    monkeypatch.setattr(gpu.os, "access", lambda path, mode: open_to_all)
-    assert re.search(message, gpu.remedy())
+    monkeypatch.setattr(sycl, "_DEVICES", tmp_path)
+    monkeypatch.setattr(sycl, "_LOADER", "libc.so.6" if loader else "libze_absent.so.1")
+    monkeypatch.setattr(sycl.os, "access", lambda path, mode: open_to_all)
+    assert re.search(message, sycl.no_gpu())
 
 
 def test_a_library_without_gpus():

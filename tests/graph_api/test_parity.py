@@ -11,7 +11,7 @@ from corpora.cases import FOLDER, needed
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.graph_api import engine, graph, op, partition
-from dnnl_graph_ops.schema.defects import Edges, crashes_matcher
+from dnnl_graph_ops.runtime.defects import Edges, crashes_matcher
 
 from .common import LT, RUNTIMES, runtime_or_skip, strided
 

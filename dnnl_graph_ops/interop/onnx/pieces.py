@@ -12,7 +12,7 @@ from ...graph.json_format import MAX_NDIM
 from ...schema.arguments import INT64_MAX
 from ...shapes import Meta
 from ...shapes.common import broadcast
-from ...shapes.pieces import ranges
+from ...shapes.rearrange import ranges
 from .model import check_size
 from .node import Array, NeedsSizes, Operand
 from .numpy_steps.moving import sides_of

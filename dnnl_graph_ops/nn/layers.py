@@ -1,4 +1,4 @@
-"""Transposed convolution as a module: holds its weights, keeps what backward needs."""
+"""Convolution and its transpose as modules, by the number of spatial axes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,53 @@ from typing import Any
 
 import numpy as np
 
-from .. import functional
 from ..runtime.engines import Engine
 from ..shapes.attributes import per_axis
-from .module import Family, Ints, Module
+from .module import Ints, Module
+
+
+class Conv(Module):
+    """What the modules of all ranks share; use `Conv1d`, `Conv2d` or `Conv3d`.
+
+    Per spatial axis:
+    dst = floor((src + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1
+
+    Args:
+        in_channels, out_channels: both multiples of `groups`.
+        kernel_size, stride, padding, dilation: an int, or one per spatial axis.
+        groups: number of independent groups of channels.
+        bias: whether to add one value per output channel.
+        conv_mode, compute_mode, name, dtype, data_format, rng, engine: as of `ConvTranspose2d`.
+
+    Attributes:
+        weight: (OC, IC, k...) for groups=1, else (groups, OC/groups, IC/groups, k...), for both data formats.
+            Drawn uniformly from +-1/sqrt(IC/groups * kernel elements).
+        bias, weight_grad, bias_grad: as of `ConvTranspose2d`.
+
+    Parameters may be changed in place or assigned between calls; every call reads them afresh.
+
+    Raises:
+        InvalidArgumentError, ShapeError, TypeError: as `ConvTranspose2d`.
+
+    Source: oneDNN Graph API, Convolution; parameter names and layouts as in MegEngine.
+    """
+
+    op, weights_format = "convolution", "OIX"
+
+
+class Conv1d(Conv):
+    __doc__ = Conv.__doc__
+    spatial_axes = 1
+
+
+class Conv2d(Conv):
+    __doc__ = Conv.__doc__
+    spatial_axes = 2
+
+
+class Conv3d(Conv):
+    __doc__ = Conv.__doc__
+    spatial_axes = 3
 
 
 class ConvTranspose(Module):
@@ -48,15 +91,7 @@ class ConvTranspose(Module):
     Source: oneDNN Graph API, ConvTranspose; parameter names and layouts as in MegEngine.
     """
 
-    family = Family(
-        "conv_transpose",
-        "IOX",
-        functional.conv_transpose,
-        functional.conv_transpose_backward_data,
-        functional.conv_transpose_backward_weights,
-        functional.conv_transpose_backward_bias,
-        functional.conv_transpose_output_shape,
-    )
+    op, weights_format = "conv_transpose", "IOX"
 
     def __init__(
         self,
