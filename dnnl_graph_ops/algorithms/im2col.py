@@ -16,7 +16,7 @@ from . import matrices
 from .algorithm import NOTHING, SRC, WEIGHTS
 from .depthwise import MOST_PHASES
 from .epilogues import by_library_without_operands, expressed, fused, labelled
-from .matrices import Gemm, Multiply, by_own_code, dense, matrix, merged, plain, positions, single
+from .matrices import Gemm, Multiply, by_own_code, matrix, plain, positions, single
 
 # rows at a distance of a multiple of so many elements would share few sets of a cache
 _SAME_SETS = 1024
@@ -113,11 +113,15 @@ def _backward_data(program: Program, problem: Problem, multiply: Multiply) -> No
     """Appends diff_src (N * positions, IC) = im2col of diff_dst (N * positions, OC * taps) times weights transposed."""
     weights, order = _arranged(program, problem)
     columns = _gathered(program, problem, order)
-    target, back = _diff_src(program, problem.src)
-    dst = problem.src if back is None else back
-    multiply(program, Gemm(columns, weights.permute((1, 0)), target, problem.bias, problem.epilogue, dst))
-    if back is not None:
-        program.copy(back, problem.src, "diff_src from channels last")
+    result = problem.src
+    target = _as_positions(result)
+    if target is None:
+        order = channels_last(result.ndim)
+        result = program.scratch(result.shape, result.dtype, order)
+        target = result.permute(order).merge(0, result.ndim - 1)
+    multiply(program, Gemm(columns, weights.permute((1, 0)), target, problem.bias, problem.epilogue, result))
+    if result is not problem.src:
+        program.copy(result, problem.src, "diff_src from channels last")
 
 
 def _backward_data_fuses(problem: Problem, env: Env, own: bool) -> bool:
@@ -136,22 +140,9 @@ def _whole_rows(problem: Problem, env: Env) -> bool:
     return _gathers_rows(problem) or (weights is not None and weights.strides[1] == 1)
 
 
-def _diff_src(program: Program, diff_src: View) -> tuple[View, View | None]:
-    """Returns the matrix (N * positions, IC) for the GEMM to write: a view of diff_src, and None, if strides allow it.
-
-    Otherwise the matrix is scratch, and the second result is this scratch with diff_src's axes, to be copied there.
-    """
-    last = diff_src.ndim - 1
-    target = _as_positions(diff_src)
-    if target is not None:
-        return target, None
-    result = program.scratch((diff_src.shape[0], *diff_src.shape[2:], diff_src.shape[1]), diff_src.dtype)
-    return dense(result, last), result.permute((0, last, *range(1, last)))
-
-
 def _as_positions(diff_src: View) -> View | None:
     """Returns diff_src as a matrix (N * positions, IC) with contiguous rows or columns; None if strides forbid it."""
-    matrix = merged(diff_src.permute(channels_last(diff_src.ndim)), diff_src.ndim - 1)
+    matrix = diff_src.permute(channels_last(diff_src.ndim)).merged(0, diff_src.ndim - 1)
     return matrix if matrix is not None and 1 in matrix.strides else None
 
 

@@ -15,7 +15,7 @@ from ..strides import dense_strides
 from . import im2col, matrices
 from .algorithm import NOTHING, SRC, WEIGHTS, never
 from .im2col import add_up, column_strides, gather, one_tap, summed, write_gradient
-from .matrices import Gemm, Multiply, by_own_code, merged, plain, transposed
+from .matrices import Gemm, Multiply, by_own_code, plain, transposed
 
 # in a GEMM of one image: rows, or summed channels, so few that the library's MatMul is slow
 _FEW_ROWS, _FEW_SUMMED = 4, range(2, 9)
@@ -33,16 +33,13 @@ def _applies(problem: Problem, env: Env) -> bool:
 
 def _pixels(view: View) -> View | None:
     """Returns an activation (N, C, spatial...) as (N, C, positions); None where its positions are not contiguous."""
-    pixels = merged(view, view.ndim - 2, 2)
+    pixels = view.merged(2, view.ndim - 2)
     return pixels if pixels is not None and pixels.strides[2] == 1 else None
 
 
 def _images(view: View) -> View:
-    """Returns `_pixels` of a view; raises RuntimeError where its positions are not contiguous."""
-    pixels = _pixels(view)
-    if pixels is None:
-        raise RuntimeError(f"the positions of {view.shape} with strides {view.strides} do not follow each other")
-    return pixels
+    """Returns an activation (N, C, spatial...) whose positions are contiguous as (N, C, positions)."""
+    return view.merge(2, view.ndim - 2)
 
 
 def _is_thin(problem: Problem, env: Env) -> bool:

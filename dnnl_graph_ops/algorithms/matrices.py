@@ -80,33 +80,16 @@ def by_own_code(program: Program, p: Gemm) -> None:
     program.kernel(kernel, [p.a, p.b, *added, *after.views], [p.result], label)
 
 
-def merged(view: View, axes: int, start: int = 0) -> View | None:
-    """Returns the view with `axes` neighbouring axes from `start` on merged into one; None if strides forbid it."""
-    for _ in range(axes - 1):
-        if not view.can_merge(start):
-            return None
-        view = view.merge(start)
-    return view
-
-
-def dense(view: View, axes: int, start: int = 0) -> View:
-    """Returns `merged` of a view whose strides are known to allow it; raises RuntimeError where they do not."""
-    matrix = merged(view, axes, start)
-    if matrix is None:
-        raise RuntimeError(f"{view.shape} with strides {view.strides} does not merge")
-    return matrix
-
-
 def positions(program: Program, view: View, label: str, as_it_is: bool = False) -> View:
     """Returns an activation (N, C, spatial...) as a matrix (N * positions, C): a view if strides allow it, else a copy.
 
     The rows are contiguous (channels last). With `as_it_is` the columns may be instead: own kernels read both.
     """
     order = channels_last(view.ndim)
-    matrix = merged(view.permute(order), view.ndim - 1)
+    matrix = view.permute(order).merged(0, view.ndim - 1)
     if matrix is not None and (matrix.strides[1] == 1 or matrix.shape[1] == 1 or (as_it_is and matrix.strides[0] == 1)):
         return matrix
-    return dense(program.copied(view, view.dtype, order, label).permute(order), view.ndim - 1)
+    return program.copied(view, view.dtype, order, label).permute(order).merge(0, view.ndim - 1)
 
 
 def matrix(weights: View) -> tuple[View | None, tuple[int, ...]]:
@@ -117,8 +100,7 @@ def matrix(weights: View) -> tuple[View | None, tuple[int, ...]]:
     """
     plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
     order = tuple(a for a in order_of(plain) if a != 0)
-    matrix = merged(plain.permute((0, *order)), len(order), 1)
-    return matrix, tuple(a - 1 for a in order)
+    return plain.permute((0, *order)).merged(1, len(order)), tuple(a - 1 for a in order)
 
 
 def plain(program: Program, weights: View) -> tuple[View, tuple[int, ...]]:

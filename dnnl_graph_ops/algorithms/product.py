@@ -14,7 +14,7 @@ from . import matrices
 from .algorithm import NOTHING
 from .deconvolution import crop, fill_untouched, repeated_bias
 from .epilogues import by_library_without_operands, expressed
-from .matrices import Gemm, Multiply, by_own_code, dense, merged, positions, single
+from .matrices import Gemm, Multiply, by_own_code, positions, single
 
 
 def _applies(problem: Problem, env: Env) -> bool:
@@ -74,11 +74,11 @@ def _products(
     # (IC, kernel..., OC)
     plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
     plain = plain.permute(channels_last(plain.ndim))
-    right = merged(plain, rank + 1, 1)
+    right = plain.merged(1, rank + 1)
     if right is None or 1 not in right.strides:
         copy = program.scratch(plain.shape, plain.dtype)
         program.copy(plain, copy, "weights to (IC, ..., OC)")
-        right = dense(copy, rank + 1, 1)
+        right = copy.merge(1, rank + 1)
     left = positions(program, problem.src, "src to channels last", as_it_is=multiply is by_own_code)
     bias = None if problem.bias is None else repeated_bias(program, problem.bias, prod(t for _, t in window))
     direct = _direct(dst, g.src, window)
@@ -87,7 +87,7 @@ def _products(
         return
     shape = (g.batch, *g.src, *(taps for _, taps in window), g.out_channels)
     result = program.scratch(shape, dst.dtype)
-    multiply(program, Gemm(left, right, dense(dense(result, rank + 1), rank + 1, 1), bias, epilogue))
+    multiply(program, Gemm(left, right, result.merge(0, rank + 1).merge(1, rank + 1), bias, epilogue))
     _spread(program, result, dst, window)
 
 
@@ -103,8 +103,8 @@ def _direct(dst: View, src: Sequence[int], window: Sequence[tuple[int, int]]) ->
         return None
     if at >= 0:
         ordered = ordered.split(1 + at, (src[at], window[at][1]))
-    rows = merged(ordered, 2 + at)
-    result = None if rows is None else merged(rows, rows.ndim - 1, 1)
+    rows = ordered.merged(0, 2 + at)
+    result = None if rows is None else rows.merged(1, rows.ndim - 1)
     return result if result is not None and result.strides[1] == 1 else None
 
 

@@ -5,10 +5,11 @@ Phases of an axis are computed one by one, or folded into channels of one Convol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from operator import mul
 from typing import Any
 
 from .. import dtypes
@@ -16,8 +17,8 @@ from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, conversions, fresh, nbytes, packing, padded
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
-from ..lowering.program import NativeOp, Program, View, describable
-from ..strides import channels_last, dense_strides
+from ..lowering.program import CopyItem, NativeOp, Program, View, describable
+from ..strides import channels_last
 from .algorithm import DST, SRC, WEIGHTS, Algorithm
 from .axis_blocks import AxisBlock, axis_blocks, tap_pairs
 from .deconvolution import fill_with_bias, repeated_bias
@@ -43,7 +44,7 @@ class Folding:
         return [(self.fold_others, 1)] * (rank - 1) + [(self.fold_last, self.multiple)]
 
     def axes(self, problem: Problem) -> list[list[AxisBlock]]:
-        """Returns the blocks of each axis of the problem."""
+        """Returns the blocks of each axis of the problem; their product are the boxes, disjoint, which cover dst."""
         g = problem.geometry
         rows = zip(g.kernel, g.strides, g.pads_begin, g.dst, self.modes(g.rank), strict=True)
         return [axis_blocks(k, s, p, size, folds, multiple) for k, s, p, size, (folds, multiple) in rows]
@@ -63,11 +64,6 @@ def _applies(problem: Problem, folding: Folding) -> bool:
     boxes = prod(1 if folds else s for _, s, (folds, _) in modes)
     pairs = prod(s * multiple * k for k, s, (_, multiple) in modes)
     return pairs <= _MOST_PAIRS and boxes <= _MOST_BOXES
-
-
-def _boxes(problem: Problem, folding: Folding) -> Iterator[tuple[AxisBlock, ...]]:
-    """Yields the boxes of dst, one for each combination of the axes' blocks; boxes are disjoint and cover dst."""
-    yield from product(*folding.axes(problem))
 
 
 def _window(problem: Problem, box: Sequence[AxisBlock]) -> tuple[View, dict[str, Any]] | None:
@@ -113,12 +109,8 @@ def _as_channels(view: View) -> View | None:
     """
     rank = (view.ndim - 2) // 2
     counts, folds = [2 + 2 * a for a in range(rank)], [3 + 2 * a for a in range(rank)]
-    view = view.permute((0, *folds, 1, *counts))
-    for _ in range(rank):
-        if not view.can_merge(1):
-            return None
-        view = view.merge(1)
-    return view if describable(view) else None
+    folded = view.permute((0, *folds, 1, *counts)).merged(1, rank + 1)
+    return folded if folded is not None and describable(folded) else None
 
 
 def _apart(program: Program, view: View) -> tuple[View, View]:
@@ -127,84 +119,53 @@ def _apart(program: Program, view: View) -> tuple[View, View]:
     order = (0, *(2 + 2 * a for a in range(rank)), *(3 + 2 * a for a in range(rank)), 1)
     dense = program.scratch(view.shape, view.dtype, order)
     folded = _as_channels(dense)
-    if folded is None:
-        raise RuntimeError("a dense box does not fold")
+    assert folded is not None
     return dense, folded
 
 
-def _folded_shape(box: Sequence[AxisBlock], channels: tuple[int, int]) -> tuple[int, ...]:
-    """Returns the shape of a box's weights in memory order: (taps..., IC, folds..., OC)."""
-    return (*(block.length for block in box), channels[0], *(block.fold for block in box), channels[1])
+def _folded(program: Program, weights: View, box: Sequence[AxisBlock]) -> tuple[View, list[CopyItem], bool]:
+    """Allocates the folded weights of a box, in memory (taps..., IC, folds..., OC), as (folds * OC, IC, taps...).
 
-
-def _oix(program: Program, box: Sequence[AxisBlock], channels: tuple[int, int], dtype: str) -> View:
-    """Allocates the folded weights of a box; returns them as (folds * OC, IC, taps...)."""
-    rank = len(box)
-    view = program.scratch(_folded_shape(box, channels), dtype).permute(
-        (*range(rank + 1, 2 * rank + 2), rank, *range(rank))
-    )
-    for _ in range(rank):
-        view = view.merge(0)
-    return view
-
-
-def _pairs(weights: View, box: Sequence[AxisBlock], channels: tuple[int, int]) -> tuple[list[tuple[int, int]], bool]:
-    """Returns the offsets of each (IC, OC) matrix in the plain and in the folded weights, and whether taps are absent.
-
-    A tap is absent where a folded result lacks it and its neighbours have it; the folded weights hold zeros there.
+    Returns them with the copies of all (IC, OC) matrices from the plain weights, and whether taps are absent. A tap is
+    absent where a folded result lacks it and its neighbours have it; the folded weights hold zeros there.
     """
-    rank = len(box)
-    strides = dense_strides(_folded_shape(box, channels))
-    found, absent = [], False
+    rank, (ic, oc) = len(box), weights.shape[1:3]
+    view = program.scratch((*(block.length for block in box), ic, *(block.fold for block in box), oc), weights.dtype)
+    items: list[CopyItem] = []
+    absent = False
     for columns, taps, where in tap_pairs(box):
         if where is None:
             absent = True
             continue
-        plain = sum(k * s for k, s in zip(where, weights.strides[3:], strict=True))
-        folded = sum(c * s for c, s in zip(columns, strides[rank + 1 :], strict=False))
-        found.append((plain, folded + sum(t * s for t, s in zip(taps, strides[:rank], strict=True))))
-    return found, absent
+        plain = sum(map(mul, where, weights.strides[3:]))
+        folded = sum(map(mul, columns, view.strides[rank + 1 :])) + sum(map(mul, taps, view.strides[:rank]))
+        items.append(((ic, oc), plain, weights.strides[1:3], folded, (view.strides[rank], 1)))
+    return view.permute((*range(rank + 1, 2 * rank + 2), rank, *range(rank))).merge(0, rank + 1), items, absent
 
 
-def _matrix_strides(weights: View, box: Sequence[AxisBlock]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the strides of an (IC, OC) matrix in the plain weights, and in the folded weights of a box."""
-    return weights.strides[1:3], (prod(block.fold for block in box) * weights.shape[2], 1)
-
-
-def _gather(program: Program, problem: Problem, box: Sequence[AxisBlock]) -> View:
+def _gather(program: Program, weights: View, box: Sequence[AxisBlock]) -> View:
     """Appends the copies that fold the weights of a box, with zeros for absent taps; returns the folded weights."""
-    weights = problem.weights
-    channels = weights.shape[1], weights.shape[2]
-    target = _oix(program, box, channels, weights.dtype)
-    pairs, absent = _pairs(weights, box, channels)
-    outer, inner = _matrix_strides(weights, box)
-    items = [(channels, plain, outer, folded, inner) for plain, folded in pairs]
+    target, items, absent = _folded(program, weights, box)
     program.copy_list(items, weights, target, "fold weights", target.size if absent else 0)
     return target
-
-
-def _scatter(program: Program, problem: Problem, box: Sequence[AxisBlock], source: View) -> None:
-    """Appends the copies of a box's folded gradient to the plain diff_weights, each element of which one box writes."""
-    weights = problem.weights
-    channels = weights.shape[1], weights.shape[2]
-    pairs, _ = _pairs(weights, box, channels)
-    outer, inner = _matrix_strides(weights, box)
-    items = [(channels, folded, inner, plain, outer) for plain, folded in pairs]
-    program.copy_list(items, source, weights, "unfold weights")
 
 
 def _forward(program: Program, problem: Problem, folding: Folding) -> None:
     """Appends one Convolution for each box of dst."""
     epilogue = problem.epilogue
     label = "Convolution of folded columns" if folding.fold_last else "Convolution of a phase"
-    for box in _boxes(problem, folding):
+    for box in product(*folding.axes(problem)):
         whole = _box_view(problem.dst, box)
         window = _window(problem, box)
         if window is None:
-            _only_bias(program, problem, whole, epilogue)
+            # no tap reaches the box
+            empty = program.like(whole, whole.dtype) if epilogue else whole
+            fill_with_bias(program, empty, problem.bias)
+            if epilogue:
+                post.apply(program, empty, epilogue, whole)
             continue
         src, attrs = window
-        inputs = [src, _gather(program, problem, box)]
+        inputs = [src, _gather(program, problem.weights, box)]
         if problem.bias is not None:
             inputs.append(repeated_bias(program, problem.bias, prod(block.fold for block in box)))
         target = _as_channels(whole)
@@ -220,22 +181,12 @@ def _forward(program: Program, problem: Problem, folding: Folding) -> None:
             program.copy(dense, whole, "columns to their places")
 
 
-def _only_bias(program: Program, problem: Problem, part: View, epilogue: post.Epilogue) -> None:
-    """Appends the bias and post-ops for a box of dst that no tap reaches."""
-    if not epilogue:
-        fill_with_bias(program, part, problem.bias)
-        return
-    empty = program.like(part, part.dtype)
-    fill_with_bias(program, empty, problem.bias)
-    post.apply(program, empty, epilogue, part)
-
-
 def _backward_weights(program: Program, problem: Problem, folding: Folding) -> None:
     """Appends one ConvolutionBackwardWeights for each box of diff_dst; no two boxes share a tap."""
     problem = _rounded(program, problem, folding)
-    windows = [(box, window) for box in _boxes(problem, folding) if (window := _window(problem, box)) is not None]
+    boxes = product(*folding.axes(problem))
+    windows = [(box, window) for box in boxes if (window := _window(problem, box)) is not None]
     weights = problem.weights
-    channels = weights.shape[1], weights.shape[2]
     if sum(where is not None for box, _ in windows for *_, where in tap_pairs(box)) < prod(weights.shape[3:]):
         program.fill(weights, 0.0)
     for box, (src, attrs) in windows:
@@ -244,11 +195,13 @@ def _backward_weights(program: Program, problem: Problem, folding: Folding) -> N
         if diff_dst is None:
             dense, diff_dst = _apart(program, whole)
             program.copy(whole, dense, "columns side by side")
-        target = _oix(program, box, channels, weights.dtype)
+        target, items, _ = _folded(program, weights, box)
         attrs["weights_shape"] = target.shape
         op = NativeOp("ConvolutionBackwardWeights", attrs, (src, diff_dst), (target,))
         program.native([op], "ConvolutionBackwardWeights of columns")
-        _scatter(program, problem, box, target)
+        # each element of diff_weights is one box's
+        back = [(shape, at, strides, to, steps) for shape, to, steps, at, strides in items]
+        program.copy_list(back, target, weights, "unfold weights")
 
 
 def _rounded(program: Program, problem: Problem, folding: Folding) -> Problem:

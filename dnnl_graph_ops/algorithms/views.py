@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..lowering.problem import Problem, is_channels_last, mergeable_groups
+from ..lowering.problem import Problem, is_channels_last
 from ..lowering.program import Program, View, dense_in
 from ..strides import channels_last
 
@@ -31,7 +31,7 @@ def result_view(program: Program, view: View) -> View:
 
 def merged_weights(program: Program, weights: View) -> View:
     """Returns weights (G, IC/G, OC/G, kernel...) as (IC, OC/G, kernel...), copied where strides forbid a view."""
-    if not mergeable_groups(weights):
+    if not weights.can_merge(0):
         dense = program.scratch(weights.shape, weights.dtype)
         program.copy(weights, dense, "weights to (IC, OC/groups, ...)")
         weights = dense
@@ -45,7 +45,7 @@ def weights_target(program: Program, problem: Problem) -> tuple[View, View]:
     `finish_weights` with the first view afterwards.
     """
     weights = problem.weights
-    if not mergeable_groups(weights):
+    if not weights.can_merge(0):
         weights = program.scratch(weights.shape, weights.dtype)
     return weights, weights.merge(0)
 

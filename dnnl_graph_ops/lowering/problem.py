@@ -112,11 +112,6 @@ def weights_view(view: View, attrs: Attributes, exchanged: bool) -> View:
     return ordered.split(0, (groups, ordered.shape[0] // groups))
 
 
-def mergeable_groups(weights: View) -> bool:
-    """Whether the axes G and IC/G of weights can be merged into one, as in the library's shape of grouped weights."""
-    return weights.can_merge(0)
-
-
 def is_channels_last(view: View) -> bool:
     """Whether the channels of an activation (N, C, spatial...) are contiguous."""
     return view.strides[1] == 1 or view.shape[1] <= 1
