@@ -31,7 +31,7 @@ from .views import channels_last_strides
 NEAR = 512 * 1024  # bytes of results between layers that stay in the near caches of a thread
 MOVED = 5e-11  # seconds per byte that a band moves: rows kept from the band before, and weights that exceed NEAR
 CALL = 1e-6  # seconds per call of a kernel
-_ALIGNED = 64
+_ALIGNED = 64  # bytes
 TILE_ROWS = Rewrite(
     "tile_rows",
     "convolutions behind each other run a few rows at a time",
@@ -254,30 +254,33 @@ def _row_bytes(view: View) -> int:
     return channels_last_strides(view)[2] * dtypes.itemsize(view.dtype)
 
 
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNED) * _ALIGNED
-
-
-_SOURCE, _TARGET, _SCRATCH = "source", "target", "scratch"
+# operands that are no view: the thread's scratch, and the last result
+_SCRATCH, _RESULT = -1, -2
+# a call of a kernel: the kernel's number in `_Bands.kernels`, and the number and byte offset of each operand
+_Placed = tuple[int, list[tuple[int, int]]]
 
 
 class _Operand(NamedTuple):
-    """Describes an operand of a kernel call: a layer's source or target, the thread's scratch, or a view.
+    """Describes an operand of a kernel call: a view, or the number _SCRATCH or _RESULT.
 
-    The operand begins at an offset in bytes, to which each image and each row of a view add `by_image` and `by_row`.
+    The operand begins at an offset in bytes, to which each image and each row add `by_image` and `by_row`. The rows are
+    those of the layer's target, or `of_source`. They count from the first row that the band holds of the result
+    between layers of number `held`; None: from the first row of the image.
     """
 
-    what: View | str
+    what: View | int
     offset: int = 0
     by_image: int = 0
     by_row: int = 0
+    of_source: bool = False
+    held: int | None = None
 
 
 class _Call(NamedTuple):
     """Describes a call of a kernel, by its number in `_Bands.kernels`, on the rows of a band."""
 
     kernel: int
-    operands: tuple[_Operand, ...]
+    operands: tuple[tuple[int, _Operand], ...]  # each with its number
     label: str
 
 
@@ -296,7 +299,7 @@ class _Bands:
         # results of steps in front of the bands: by buffer, the program's own buffer that already has the same data
         self.same: dict[Buffer, Buffer] = {}
         self.room = 0  # bytes of scratch inside a layer, besides results between layers
-        self.tasks: list[list[tuple[int, list[tuple[int, int]]]]] = []
+        self.tasks: list[list[_Placed]] = []
         self.strides = [channels_last_strides(layer.target) for layer in chain[:-1]]
         self.row_bytes = [_row_bytes(layer.target) for layer in chain[:-1]]
         self.count = _rows_of_a_band(chain)
@@ -334,7 +337,7 @@ class _Bands:
     def _all_parts(self) -> bool:
         """Fills `tasks` and the kernels that they call; returns False if some layer cannot be computed by bands."""
         for image, rows in self._tasks():
-            task: list[tuple[int, list[tuple[int, int]]]] = []
+            task: list[_Placed] = []
             held = [range(0)] * len(self.strides)
             for band in self._bands(rows):
                 for i, (new, seen) in enumerate(band):
@@ -350,7 +353,7 @@ class _Bands:
             self.tasks.append(task)
         return True
 
-    def _kept(self, i: int, before: range, now: range) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    def _kept(self, i: int, before: range, now: range) -> Iterator[_Placed]:
         """Yields calls that copy rows of the i-th result between layers, kept for the next band, to its first rows.
 
         Each call copies at most `shift` rows, so that its source and target do not overlap.
@@ -363,12 +366,12 @@ class _Bands:
                 elements = count // dtypes.itemsize(self.chain[i].target.dtype)
                 self.copies[count] = self._number(kernels.copy((elements,), code, (1,), code, (1,)))
             source = self._start(i) + (row - before.start) * size
-            yield self.copies[count], [(-1, source), (-1, source - shift * size)]
+            yield self.copies[count], [(_SCRATCH, source), (_SCRATCH, source - shift * size)]
 
     def _start(self, i: int) -> int:
         """Returns the byte offset at which the rows of the i-th result between layers begin in a thread's scratch."""
         most = _between(self.chain, self.count)
-        return sum(_aligned(most[j] * self.row_bytes[j]) for j in range(i))
+        return sum(cost.padded(most[j] * self.row_bytes[j], _ALIGNED) for j in range(i))
 
     def _number(self, kernel: Any) -> int:
         self.kernels.append(kernel)
@@ -390,27 +393,31 @@ class _Bands:
         layer = self.chain[i]
         moving: dict[Buffer, _Operand] = {}
 
-        def stand_in(view: View, count: int, meant: _Operand, strides: tuple[int, ...] | None = None) -> View:
+        def stand_in(view: View, operand: _Operand, strides: tuple[int, ...]) -> View:
+            count = len(layer.seen(rows) if operand.of_source else rows)
             shape = (1, view.shape[1], count if view.shape[2] > 1 else 1, *view.shape[3:])
-            twin = View(Buffer(Place.SCRATCH, view.dtype, view.size), shape, strides or view.strides)
-            moving[twin.buffer] = meant
+            twin = View(Buffer(Place.SCRATCH, view.dtype, view.size), shape, strides)
+            moving[twin.buffer] = operand
             return twin
 
-        def beside(view: View) -> View:
+        def outside(view: View, what: View | int, of_source: bool = False) -> View:
             if view.ndim < 3:
                 return view
             item = dtypes.itemsize(view.dtype)
-            steps = (stride * item if size > 1 else 0 for stride, size in zip(view.strides, view.shape, strict=True))
-            by_image, _, by_row, *_ = steps
-            return stand_in(view, len(rows), _Operand(view, 0, by_image, by_row))
+            by_image, _, by_row, *_ = (s * item if n > 1 else 0 for s, n in zip(view.strides, view.shape, strict=True))
+            return stand_in(view, _Operand(what, 0, by_image, by_row, of_source), view.strides)
 
-        before = self.strides[i - 1] if i > 0 else None
-        after = self.strides[i] if i < len(self.strides) else None
-        source = stand_in(layer.source, len(layer.seen(rows)), _Operand(_SOURCE), before)
-        target = stand_in(layer.target, len(rows), _Operand(_TARGET), after)
+        def between(view: View, number: int, of_source: bool = False) -> View:
+            place = _Operand(_SCRATCH, self._start(number), 0, self.row_bytes[number], of_source, number)
+            return stand_in(view, place, self.strides[number])
+
         if not len(layer.seen(rows)):
             return None
-        part = layer.cut(rows, source, target, post.map_views(layer.problem.epilogue, beside))
+        source, target = layer.source, layer.target
+        source = between(source, i - 1, True) if i > 0 else outside(source, source, True)
+        target = between(target, i) if i < len(self.strides) else outside(target, _RESULT)
+        epilogue = post.map_views(layer.problem.epilogue, lambda view: outside(view, view))
+        part = layer.cut(rows, source, target, epilogue)
         if not layer.algorithm.applies(part, self.env):
             return None
         inside = Program()
@@ -444,11 +451,12 @@ class _Bands:
                     operand = _Operand(View(buffer, (buffer.elements,), (1,)))
                 else:
                     if buffer not in own:
-                        own[buffer] = start + sum(_aligned(other.nbytes) for other in own)
+                        own[buffer] = start + sum(cost.padded(other.nbytes, _ALIGNED) for other in own)
                     operand = _Operand(_SCRATCH, own[buffer])
-                operands.append(operand._replace(offset=operand.offset + view.byte_offset))
+                number = self._read(operand.what) if isinstance(operand.what, View) else operand.what
+                operands.append((number, operand._replace(offset=operand.offset + view.byte_offset)))
             calls.append(_Call(self._number(step.kernel), tuple(operands), step.label))
-        self.room = max(self.room, sum(_aligned(buffer.nbytes) for buffer in own))
+        self.room = max(self.room, sum(cost.padded(buffer.nbytes, _ALIGNED) for buffer in own))
         return calls
 
     def _run_before(self, step: KernelStep) -> None:
@@ -464,38 +472,19 @@ class _Bands:
                 return
         self.fixed.append(replace(step, group=self.chain[-1].group))
 
-    def _placed(
-        self, call: _Call, i: int, image: int, rows: range, held: Sequence[range]
-    ) -> tuple[int, list[tuple[int, int]]]:
-        """Returns a call for these rows as the number of its kernel and (number, offset in bytes) for each operand.
-
-        Operand -1 is the thread's scratch and -2 the last result; other numbers index `reads`.
-        """
-        layer, found = self.chain[i], []
-        for what, offset, by_image, by_row in call.operands:
-            if what == _SOURCE:
-                row = layer.seen(rows).start
-                number, at = self._in_view(layer.source, image, row) if i == 0 else self._in_band(i - 1, row, held)
-            elif what == _TARGET:
-                last, row = i == len(self.strides), rows.start
-                number, at = self._in_view(layer.target, image, row, -2) if last else self._in_band(i, row, held)
-            else:
-                number = self._read(what) if isinstance(what, View) else -1
-                at = image * by_image + rows.start * by_row
-            found.append((number, at + offset))
-        return call.kernel, found
+    def _placed(self, call: _Call, i: int, image: int, rows: range, held: Sequence[range]) -> _Placed:
+        """Returns a call for these rows of the i-th layer's target."""
+        places = []
+        for number, operand in call.operands:
+            row = self.chain[i].seen(rows).start if operand.of_source else rows.start
+            row -= 0 if operand.held is None else held[operand.held].start
+            places.append((number, operand.offset + image * operand.by_image + row * operand.by_row))
+        return call.kernel, places
 
     def _read(self, view: View) -> int:
         if view not in self.reads:
             self.reads.append(view)
         return self.reads.index(view)
-
-    def _in_view(self, view: View, image: int, row: int, number: int | None = None) -> tuple[int, int]:
-        at = (image * view.strides[0] + row * view.strides[2]) * dtypes.itemsize(view.dtype)
-        return (self._read(view) if number is None else number), at
-
-    def _in_band(self, i: int, row: int, held: Sequence[range]) -> tuple[int, int]:
-        return -1, self._start(i) + (row - held[i].start) * self.row_bytes[i]
 
     # -- the step ---------------------------------------------------------------------------------------------
 
@@ -511,7 +500,7 @@ class _Bands:
             layer.decision.compute = layer.algorithm.compute_dtype(layer.problem, self.env)
         each = self._start(len(self.strides)) + self.room
         scratch = program.scratch((max(each // 4, 1) * self.threads,), "f32")
-        numbers = {-1: len(self.reads), -2: len(self.reads) + 1}
+        numbers = {_SCRATCH: len(self.reads), _RESULT: len(self.reads) + 1}
         tasks = [
             [(kernel, [(numbers.get(n, n), at) for n, at in operands]) for kernel, operands in task]
             for task in self.tasks
@@ -534,31 +523,24 @@ class _Bands:
             yield from (call.label for call in by_layer[i])
 
     def _of_rows(self, groups: Sequence[int]) -> list[int]:
-        """Returns the indices of the program's steps to replace: steps of these groups that depend on rows."""
+        """Returns the indices of the program's steps to replace: steps of these groups that depend on rows.
+
+        Steps whose results others read are left out.
+        """
         moving = {self.chain[0].source.buffer}
         moving.update(
             view.buffer for layer in self.chain for view in post.views(layer.problem.epilogue) if view.ndim > 2
         )
-        found = []
+        of_rows = []
         for at, step in enumerate(self.program.steps):
-            if step.group not in groups:
-                continue
-            if not step.reads or any(view.buffer in moving for view in step.reads):
+            if step.group in groups and (not step.reads or any(view.buffer in moving for view in step.reads)):
                 moving.update(view.buffer for view in step.writes)
-                found.append(at)
-        return self._read_by_none(found)
-
-    def _read_by_none(self, found: list[int]) -> list[int]:
-        """Returns the indices of steps whose results, the last layer's apart, no step outside of the list reads.
-
-        The other steps must stay: a channels-last copy, for example, may serve a further layer.
-        """
-        steps, result = self.program.steps, self.chain[-1].target.buffer
-        while True:
-            read = {view.buffer for at, step in enumerate(steps) if at not in found for view in step.reads}
-            rest = [
-                at for at in found if not any(v.buffer in read and v.buffer is not result for v in steps[at].writes)
-            ]
-            if len(rest) == len(found):
-                return found
-            found = rest
+                of_rows.append(at)
+        # steps stay whose results, the last layer's apart, other steps read: a channels-last copy, for example
+        result, read, gone = self.chain[-1].target.buffer, set[Buffer](), list[int]()
+        for at, step in reversed(list(enumerate(self.program.steps))):
+            if at in of_rows and not any(v.buffer in read and v.buffer is not result for v in step.writes):
+                gone.append(at)
+            else:
+                read.update(view.buffer for view in step.reads)
+        return gone[::-1]
