@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
-from ..lowering import cost, fits
+from ..lowering import chain, cost, fits
 from ..lowering.env import Env
-from ..lowering.problem import READ, Problem
-from ..lowering.program import Program
+from ..lowering.epilogue import native, views
+from ..lowering.problem import READ, Problem, is_channels_last
+from ..lowering.program import Program, View
+from .views import channels_last_strides
 
 Condition = Callable[[Problem, Env], bool]
 Build = Callable[[Program, Problem, Env], None]
@@ -31,6 +34,47 @@ def never(problem: Problem, env: Env | None = None) -> bool:
 def without_post_ops(problem: Problem, env: Env) -> bool:
     """Whether no post-ops follow the convolution."""
     return not problem.epilogue
+
+
+def expressed(problem: Problem, env: Env) -> bool:
+    """Whether a kernel that writes channels-last results can apply the problem's post-ops.
+
+    A result of another layout counts as channels last, because it is copied from channels-last scratch afterwards.
+    """
+    result = problem.result
+    if not is_channels_last(result):
+        result = replace(result, strides=channels_last_strides(result))
+    return chain.expresses(problem.epilogue, result)
+
+
+def by_library(problem: Problem, env: Env) -> bool:
+    """Whether the library's op can apply the post-ops itself without falling back to a reference kernel.
+
+    Seen in oneDNN 3.2: channels-first convolutions fall back where two post-ops have an operand of dst's size, or where
+    one has that is no Add.
+    """
+    if not native(problem.epilogue, env):
+        return False
+    whole = [op.kind for op in problem.epilogue if any(_spans(o) for o in op.operands if isinstance(o, View))]
+    return not env.engine.on_host or _all_channels_last(problem) or whole in ([], ["Add"])
+
+
+def by_library_without_operands(problem: Problem, env: Env) -> bool:
+    """Whether the library's op can apply the post-ops, none of which has an operand besides the result.
+
+    An algorithm needs this where its op sees dst with other axes, e.g. as a matrix (N * positions, OC).
+    """
+    return native(problem.epilogue, env) and not views(problem.epilogue)
+
+
+def _spans(operand: View) -> bool:
+    """Whether an operand of a post-op has more than one spatial position."""
+    return operand.ndim > 2 and prod(operand.shape[2:]) > 1
+
+
+def _all_channels_last(problem: Problem) -> bool:
+    operands = (view for view in views(problem.epilogue) if _spans(view))
+    return all(is_channels_last(view) for view in (problem.src, problem.dst, *operands))
 
 
 # eq=False: algorithms are compared and hashed by identity, so that they are cheap keys

@@ -7,8 +7,7 @@ from ..lowering.cost import Counts, channels, detours
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
 from ..lowering.program import NativeOp, Operand, Program
-from . import epilogues
-from .algorithm import SRC, WEIGHTS, Algorithm, always
+from .algorithm import SRC, WEIGHTS, Algorithm, always, by_library
 from .deconvolution import Pace, attributes, literal, trimmed
 from .flipped import flipped
 from .views import as_channels_last, finish_weights, merged_weights, result_view, weights_target
@@ -91,11 +90,11 @@ _ASIDE = f"{_NAME}, channels last"
 _DATA = (
     Algorithm(
         _NAME, BACKWARD_DATA, _NAME, always, _work, _backward_data, WEIGHTS,
-        fuses=epilogues.by_library, op="Convolution", op_adds_bias=True, literal=True, anywhere=True,
+        fuses=by_library, op="Convolution", op_adds_bias=True, literal=True, anywhere=True,
     ),
     Algorithm(
         _ASIDE, BACKWARD_DATA, _NAME, _copies_pay, _aside_work, _backward_data_aside, WEIGHTS,
-        fuses=epilogues.by_library, op="Convolution", op_adds_bias=True, anywhere=True,
+        fuses=by_library, op="Convolution", op_adds_bias=True, anywhere=True,
     ),
 )  # fmt: skip
 ALGORITHMS = (

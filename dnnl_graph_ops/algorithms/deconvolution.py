@@ -16,8 +16,7 @@ from ..lowering.cost import Counts, channels, conversions, detours, nbytes, pack
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
 from ..lowering.program import NativeOp, Operand, Program, View, is_dense
-from . import epilogues
-from .algorithm import NOTHING, SRC, WEIGHTS, Algorithm, always, never
+from .algorithm import NOTHING, SRC, WEIGHTS, Algorithm, always, by_library, never
 from .views import finish_weights, merged_weights, weights_target
 
 Ints = tuple[int, ...]
@@ -277,7 +276,7 @@ _NAME = "deconvolution"
 ALGORITHMS = (
     Algorithm(
         _NAME, FORWARD, _NAME, always, lambda p, e: literal(p, e, _PACE), _forward, NOTHING,
-        adds_bias=_finishes, fuses=lambda p, e: _finishes(p) and epilogues.by_library(p, e),
+        adds_bias=_finishes, fuses=lambda p, e: _finishes(p) and by_library(p, e),
         op="ConvTranspose", op_adds_bias=True, literal=True, anywhere=True,
     ),
     Algorithm(

@@ -7,13 +7,13 @@ from typing import Any
 
 from .. import dtypes
 from .._core import kernels
-from ..lowering import chain
+from ..lowering.chain import expresses, fused
 from ..lowering.cost import Counts
 from ..lowering.env import Env
+from ..lowering.epilogue import labelled
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from ..lowering.program import Program, View
 from .algorithm import NOTHING, Algorithm, without_post_ops
-from .epilogues import fused, labelled
 
 # largest stride: kernels keep a list of taps for each phase of dst, of which many take more memory than a plane of dst
 MOST_PHASES = 1 << 16
@@ -26,7 +26,7 @@ def _applies(problem: Problem, env: Env) -> bool:
 
 def _fuses(problem: Problem, env: Env) -> bool:
     """Whether the kernels apply the post-ops themselves, which they do on f32 data only."""
-    return problem.dtype == problem.result.dtype == "f32" and chain.expresses(problem.epilogue, problem.result)
+    return problem.dtype == problem.result.dtype == "f32" and expresses(problem.epilogue, problem.result)
 
 
 def _described(problem: Problem, src: View, dst: View) -> kernels.DepthwiseProblem:
@@ -51,7 +51,7 @@ def gather(program: Program, problem: Problem, source: View, target: View) -> No
 
     Layers are depthwise or have groups of few channels. If the weights are constant, a step before packs them.
     """
-    weights, bias = problem.weights, problem.bias
+    weights = problem.weights
     forward = problem.direction == FORWARD
     described = _described(problem, *((source, target) if forward else (target, source)))
     make: Callable[..., Any] = kernels.depthwise_forward if forward else kernels.depthwise_backward_data
@@ -63,14 +63,13 @@ def gather(program: Program, problem: Problem, source: View, target: View) -> No
         program.kernel(packing, [weights], [packed], "pack weights", recipe=recipe)
     else:
         packed = weights
-    after = fused(program, problem.epilogue, target)
+    after = fused(program, problem.epilogue, target, problem.bias)
     kernel = make(
-        described, has_bias=bias is not None, bias_dtype=None if bias is None else dtypes.CODES[bias.dtype],
-        packed=packed is not weights, tail=after.epilogue,
+        described, has_bias=after.bias > 0, bias_dtype=after.bias or None, packed=packed is not weights,
+        tail=after.epilogue,
     )  # fmt: skip
-    added = [] if bias is None else [bias]
     label = labelled(f"own {kind} {'forward' if forward else 'backward data'}", problem.epilogue)
-    program.kernel(kernel, [source, packed, *added, *after.views], [target], label)
+    program.kernel(kernel, [source, packed, *after.views], [target], label)
 
 
 def _work(problem: Problem, env: Env) -> Counts:

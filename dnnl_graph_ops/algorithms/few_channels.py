@@ -9,13 +9,13 @@ from math import prod
 
 from .. import dtypes
 from .._core import kernels
-from ..lowering import chain
+from ..lowering.chain import expresses, fused
 from ..lowering.cost import Counts, packing, padded
 from ..lowering.env import Env
+from ..lowering.epilogue import labelled
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, Problem
 from ..lowering.program import Program
 from .algorithm import SRC, WEIGHTS, Algorithm, always
-from .epilogues import fused, labelled
 from .flipped import flipped, flips
 
 _MOST_CHANNELS = 4
@@ -34,26 +34,25 @@ def _applies(problem: Problem, env: Env) -> bool:
 
 def _fuses(problem: Problem, env: Env) -> bool:
     """Whether the kernel applies the post-ops itself."""
-    return chain.expresses(problem.epilogue, problem.result)
+    return expresses(problem.epilogue, problem.result)
 
 
 def _backward_data(program: Program, problem: Problem, env: Env) -> None:
     """Appends the packing of the weights (run once if they are constant) and the kernel that writes diff_src."""
-    src, dst, bias = problem.src, problem.dst, problem.bias
+    src, dst = problem.src, problem.dst
     layer, channels, codes = _layer(problem), problem.geometry.in_channels, dtypes.CODES
     weights = problem.weights.merge(0)  # the only group
     packed = program.scratch((kernels.stem_packed_size(layer, channels),), "f32")
     pack = kernels.stem_pack(layer, channels, codes[weights.dtype], weights.strides)
     recipe = ("stem", weights.dtype, weights.shape, weights.strides)
     program.kernel(pack, [weights], [packed], "pack weights", recipe=recipe)
-    after = fused(program, problem.epilogue, src)
+    after = fused(program, problem.epilogue, src, problem.bias)
     kernel = kernels.stem_product(
         layer, channels, codes[dst.dtype], dst.strides, codes[src.dtype], src.strides,
-        0 if bias is None else codes[bias.dtype], after.epilogue,
+        after.bias, after.epilogue,
     )  # fmt: skip
-    added = [] if bias is None else [program.in_a_row(bias)]
     label = labelled("own stem backward data", problem.epilogue)
-    program.kernel(kernel, [dst, packed, *added, *after.views], [src], label)
+    program.kernel(kernel, [dst, packed, *after.views], [src], label)
 
 
 def _backward_weights(program: Program, problem: Problem, env: Env) -> None:

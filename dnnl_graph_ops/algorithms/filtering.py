@@ -17,12 +17,12 @@ from typing import Any
 from .. import dtypes
 from .._core import kernels
 from ..lowering import epilogue as post
+from ..lowering.chain import fused
 from ..lowering.cost import Counts, of_kernel
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from ..lowering.program import Program, View
-from .algorithm import DST, SRC, WEIGHTS, Algorithm, Condition, always
-from .epilogues import expressed, fused, labelled
+from .algorithm import DST, SRC, WEIGHTS, Algorithm, Condition, always, expressed
 from .views import as_channels_last, finish_weights, merged_weights, result_view, weights_target
 
 Make = Callable[..., Any]  # makes a kernel
@@ -202,14 +202,15 @@ def multiply(
     read, written = ("src", "dst") if problem.direction == FORWARD else ("diff_dst", "diff_src")
     source = as_channels_last(program, problem.read[0], f"{read} to channels last")
     target = result_view(program, problem.result)
-    bias, after = problem.bias, fused(program, problem.epilogue, target)
+    after = fused(program, problem.epilogue, target, problem.bias)
     kernel = make(
         description, _code(source), _strides(source), _code(target), _strides(target),
-        0 if bias is None else _code(bias), threads, after.epilogue,
+        after.bias, threads, after.epilogue,
     )  # fmt: skip
-    added = [] if bias is None else [bias]
-    reads = [source, packed, *added, *after.views]
-    _run(program, kernel, reads, target, labelled(label, problem.epilogue), after.views)
+    # the result may overwrite operands of post-ops, not the bias
+    beside = after.views[1:] if after.bias else after.views
+    reads = [source, packed, *after.views]
+    _run(program, kernel, reads, target, post.labelled(label, problem.epilogue), beside)
     if target is not problem.result:
         program.copy(target, problem.result, f"{written} from channels last")
 

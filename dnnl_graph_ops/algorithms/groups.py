@@ -7,9 +7,8 @@ from ..lowering.cost import Counts, detours, packing
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, FORWARD, Problem
 from ..lowering.program import Program
-from .algorithm import NOTHING, Algorithm, without_post_ops
+from .algorithm import NOTHING, Algorithm, expressed, without_post_ops
 from .depthwise import MOST_PHASES, gather
-from .epilogues import expressed
 from .views import as_channels_last, result_view
 
 _WIDEST = 16  # most channels of a group; wider groups are left to other algorithms

@@ -7,15 +7,16 @@ from math import prod
 
 from .. import dtypes
 from .._core import kernels
+from ..lowering.chain import fused
 from ..lowering.cost import Counts, channels, detours, fresh, packing, padded
 from ..lowering.env import Env
+from ..lowering.epilogue import labelled
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from ..lowering.program import Program, View
 from ..strides import channels_last, dense_strides
 from . import matrices
-from .algorithm import NOTHING, SRC, WEIGHTS
+from .algorithm import NOTHING, SRC, WEIGHTS, by_library_without_operands, expressed
 from .depthwise import MOST_PHASES
-from .epilogues import by_library_without_operands, expressed, fused, labelled
 from .matrices import Gemm, Multiply, by_own_code, matrix, plain, positions, single
 
 # rows at a distance of a multiple of so many elements would share few sets of a cache
@@ -188,14 +189,13 @@ def _forward(program: Program, problem: Problem, multiply: Multiply) -> None:
 
 def add_up(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
     """Appends col2im: dst = bias + the sums of `columns`, then the post-ops. `strides` are the columns' own."""
-    bias, dst = problem.bias, problem.dst
-    after = fused(program, problem.epilogue, dst)
+    dst = problem.dst
+    after = fused(program, problem.epilogue, dst, problem.bias)
     kernel = kernels.overlap_add(
-        _layer(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), bias is not None,
-        None if bias is None else dtypes.CODES[bias.dtype], after.epilogue,
+        _layer(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), after.bias > 0,
+        after.bias or None, after.epilogue,
     )  # fmt: skip
-    added = [] if bias is None else [bias]
-    program.kernel(kernel, [columns, *added, *after.views], [dst], labelled("overlap-add", problem.epilogue))
+    program.kernel(kernel, [columns, *after.views], [dst], labelled("overlap-add", problem.epilogue))
 
 
 def _forward_fuses(problem: Problem, env: Env) -> bool:

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from .. import dtypes
 from .._core import kernels
-from ..lowering import chain, cost
+from ..lowering import cost
 from ..lowering import epilogue as post
+from ..lowering.chain import fused
 from ..lowering.env import Env
 from ..lowering.problem import Problem
 from ..lowering.program import NativeOp, Program, View, order_of
 from ..strides import channels_last
 from .algorithm import Algorithm, Condition, always, never
-from .epilogues import fused, labelled
 
 
 def single(problem: Problem, env: Env) -> bool:
@@ -63,10 +63,8 @@ def by_own_code(program: Program, p: Gemm) -> None:
     images = max(left.shape[0], right.shape[0])
     factors = [(dtypes.CODES[v.dtype], [v.strides[0] * (v.shape[0] > 1), *v.strides[1:]]) for v in (left, right)]
     strides = p.result.strides if p.result.ndim == 3 else (0, *p.result.strides)
-    added = [] if p.bias is None else [p.bias]
-    after, described = chain.NOTHING, {}
+    after, described = fused(program, p.epilogue, p.dst or p.result, p.bias), {}
     if p.epilogue and p.dst is not None:
-        after = fused(program, p.epilogue, p.dst)
         (n, channels, *sizes), (apart, _, *steps) = p.dst.shape, p.dst.strides
         described = {
             "tail": after.epilogue, "tail_channels": channels, "tail_sizes": [n, *sizes],
@@ -74,10 +72,10 @@ def by_own_code(program: Program, p: Gemm) -> None:
         }  # fmt: skip
     kernel = kernels.row_product(
         images, left.shape[1], right.shape[1], left.shape[2], *factors[0], *factors[1],
-        dtypes.CODES[p.result.dtype], list(strides), 0 if p.bias is None else dtypes.CODES[p.bias.dtype], **described,
+        dtypes.CODES[p.result.dtype], list(strides), after.bias, **described,
     )  # fmt: skip
-    label = labelled("own product of rows", p.epilogue)
-    program.kernel(kernel, [p.a, p.b, *added, *after.views], [p.result], label)
+    label = post.labelled("own product of rows", p.epilogue)
+    program.kernel(kernel, [p.a, p.b, *after.views], [p.result], label)
 
 
 def positions(program: Program, view: View, label: str, as_it_is: bool = False) -> View:

@@ -13,8 +13,7 @@ from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from ..lowering.program import Program, View
 from ..runtime import cpu
 from . import filtering
-from .algorithm import SRC, WEIGHTS, Algorithm, always
-from .epilogues import expressed
+from .algorithm import SRC, WEIGHTS, Algorithm, always, expressed
 from .views import merged_weights
 
 _FEWEST = 16  # fewest channels of a group; with fewer, a k-block would be mostly zeros

@@ -9,8 +9,7 @@ from ..lowering.cost import Counts, of_kernel
 from ..lowering.env import Env
 from ..lowering.problem import FORWARD, Problem
 from ..lowering.program import Program
-from .algorithm import NOTHING, Algorithm, always
-from .epilogues import expressed
+from .algorithm import NOTHING, Algorithm, always, expressed
 from .filtering import direct_tile, filter_problem, multiply, packed_weights
 from .flipped import flipped
 

@@ -11,9 +11,8 @@ from ..lowering.problem import FORWARD, Problem
 from ..lowering.program import Program, View
 from ..strides import channels_last
 from . import matrices
-from .algorithm import NOTHING
+from .algorithm import NOTHING, by_library_without_operands, expressed
 from .deconvolution import crop, fill_untouched, repeated_bias
-from .epilogues import by_library_without_operands, expressed
 from .matrices import Gemm, Multiply, by_own_code, positions, single
 
 

@@ -19,10 +19,9 @@ from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
 from ..lowering.program import CopyItem, NativeOp, Program, View, describable
 from ..strides import channels_last
-from .algorithm import DST, SRC, WEIGHTS, Algorithm
+from .algorithm import DST, SRC, WEIGHTS, Algorithm, by_library_without_operands
 from .axis_blocks import AxisBlock, axis_blocks, tap_pairs
 from .deconvolution import fill_with_bias, repeated_bias
-from .epilogues import by_library_without_operands
 
 # most pairs of folded result and tap, each a copy of weights; most boxes, each a Convolution
 _MOST_PAIRS = 20000

@@ -17,13 +17,13 @@ from .. import dtypes, schema
 from .._core import kernels
 from ..algorithms import filtering
 from ..algorithms.choice import ranked
-from ..algorithms.epilogues import fused, labelled
 from ..algorithms.lower import Decision
 from ..algorithms.views import as_channels_last, channels_last_strides, merged_weights, result_view
 from ..graph import Node, Value
 from ..lowering import chain, trust
+from ..lowering.chain import fused
 from ..lowering.env import Env
-from ..lowering.epilogue import Epilogue
+from ..lowering.epilogue import Epilogue, labelled
 from ..lowering.family import MEMBERS, make_problem
 from ..lowering.post_ops import post_ops
 from ..lowering.problem import FORWARD, Problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import gcd
 from typing import Any, NamedTuple
@@ -211,36 +211,37 @@ def _multiplies(call: _Call, operands: tuple[int, int]) -> bool:
 # ---- post-ops that a kernel applies to its results ------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Fused:
-    """The post-ops of a kernel, and the views that the kernel reads as operands of the post-ops."""
+class Fused(NamedTuple):
+    """Bias and post-ops that a kernel applies to its result.
+
+    `epilogue`: the post-ops as kernels take them. `bias`: the code of the bias's dtype, 0 without a bias. `views`: the
+    bias, if any, and the operands of the post-ops, which the kernel reads in this order.
+    """
 
     epilogue: Any
+    bias: int = 0
     views: tuple[View, ...] = ()
 
 
 NOTHING = Fused(kernels.Tail())
 
 
-def program_of(program: Program, epilogue: Epilogue, dst: View) -> Fused | None:
-    """Returns post-ops for a kernel that writes `dst` (N, C, spatial...), or None if own kernels cannot compute them.
+def fused(program: Program, epilogue: Epilogue, dst: View, bias: View | None = None) -> Fused:
+    """Returns a bias (C) and post-ops that `expresses` holds for, as the kernel that writes `dst` takes them.
 
-    Appends copies of operands whose layout does not follow that of `dst` to `program`. With None nothing is appended;
-    `expresses` gives the same answer and never appends anything.
+    Appends copies of operands whose layout does not follow that of `dst` to `program`.
     """
-    if not epilogue:
-        return NOTHING
-    expressed = _expressed(epilogue, dst)
-    if expressed is None:
-        return None
-    views, code = expressed
-    code.tell(epilogue[-1].name)
-    described, taken = [], []
-    for view in views:
-        spread, laid = _laid(program, view, dst)
-        described.append((spread, dtypes.CODES[laid.dtype]))
-        taken.append(laid)
-    return Fused(kernels.Tail(code.steps, described), tuple(taken))
+    tail, views = NOTHING.epilogue, [] if bias is None else [bias]
+    if epilogue:
+        expressed = _expressed(epilogue, dst)
+        if expressed is None:
+            raise RuntimeError(f"no program for {', '.join(op.kind for op in epilogue)} on {dst.shape}")
+        operands, code = expressed
+        code.tell(epilogue[-1].name)
+        laid = [_laid(program, view, dst) for view in operands]
+        tail = kernels.Tail(code.steps, [(spread, dtypes.CODES[view.dtype]) for spread, view in laid])
+        views += (view for _, view in laid)
+    return Fused(tail, 0 if bias is None else dtypes.CODES[bias.dtype], tuple(views))
 
 
 def expresses(epilogue: Epilogue, dst: View) -> bool:

@@ -84,6 +84,11 @@ def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: 
     program.copy(result, dst, f"{source.dtype} to {dst.dtype}")
 
 
+def labelled(label: str, epilogue: Epilogue) -> str:
+    """Returns a step's label followed by the kinds of its post-ops, e.g. "own direct + ReLU"."""
+    return " + ".join((label, *(op.kind for op in epilogue)))
+
+
 def with_bias(bias: View | None, epilogue: Epilogue) -> Epilogue:
     """Returns a BiasAdd of `bias` and the post-ops after it; only the post-ops if there is no bias."""
     if bias is None:
