@@ -6,7 +6,7 @@ from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, detours
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
-from ..lowering.program import NativeOp, Operand, Program
+from ..lowering.program import NativeOp, Program
 from .algorithm import SRC, WEIGHTS, Algorithm, always, by_library
 from .deconvolution import Pace, attributes, literal, trimmed
 from .flipped import flipped
@@ -18,12 +18,8 @@ def _backward_data(program: Program, problem: Problem, env: Env) -> None:
     ends, diff_dst = trimmed(problem)
     weights = merged_weights(program, problem.weights)
     attrs = {**attributes(problem, ends), "weights_format": "OIX"}
-    inputs = (diff_dst, weights) if problem.bias is None else (diff_dst, weights, problem.bias)
-
-    def head(output: Operand) -> NativeOp:
-        return NativeOp("Convolution", attrs, inputs, (output,))
-
-    program.native(post.fused(head, problem.epilogue, problem.src), "Convolution")
+    inputs = diff_dst, weights, problem.bias
+    program.native(post.fused("Convolution", attrs, inputs, problem.epilogue, problem.src), "Convolution")
 
 
 def _backward_weights(program: Program, problem: Problem, env: Env) -> None:

@@ -15,7 +15,7 @@ from ..lowering import paddings
 from ..lowering.cost import Counts, channels, conversions, detours, nbytes, packing, padded
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
-from ..lowering.program import NativeOp, Operand, Program, View, is_dense
+from ..lowering.program import NativeOp, Program, View, is_dense
 from .algorithm import NOTHING, SRC, WEIGHTS, Algorithm, always, by_library, never
 from .views import finish_weights, merged_weights, weights_target
 
@@ -90,14 +90,8 @@ def _deconvolve(
     if dst.size == 0:
         return
     attrs = {**attributes(problem, ends), "output_padding": padding}
-    inputs = [problem.src, merged_weights(program, problem.weights)]
-    if problem.bias is not None:
-        inputs.append(problem.bias)
-
-    def head(output: Operand) -> NativeOp:
-        return NativeOp("ConvTranspose", attrs, tuple(inputs), (output,))
-
-    program.native(post.fused(head, epilogue, dst), "ConvTranspose")
+    inputs = problem.src, merged_weights(program, problem.weights), problem.bias
+    program.native(post.fused("ConvTranspose", attrs, inputs, epilogue, dst), "ConvTranspose")
 
 
 def fill_untouched(program: Program, dst: View, surplus: Ints, bias: View | None) -> None:
@@ -135,7 +129,6 @@ def _backward_data(program: Program, problem: Problem, env: Env) -> None:
 
 
 def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
-    """Appends ConvTransposeBackwardWeights."""
     ends, diff_dst = trimmed(problem)
     result, target = weights_target(program, problem)
     attrs = {**attributes(problem, ends), "weights_shape": target.shape}

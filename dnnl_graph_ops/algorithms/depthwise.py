@@ -14,6 +14,7 @@ from ..lowering.epilogue import labelled
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from ..lowering.program import Program, View
 from .algorithm import NOTHING, Algorithm, without_post_ops
+from .views import layer_sizes
 
 # largest stride: kernels keep a list of taps for each phase of dst, of which many take more memory than a plane of dst
 MOST_PHASES = 1 << 16
@@ -31,7 +32,7 @@ def _fuses(problem: Problem, env: Env) -> bool:
 
 def _described(problem: Problem, src: View, dst: View) -> kernels.DepthwiseProblem:
     g, weights = problem.geometry, problem.weights
-    layer = kernels.LayerSizes(g.batch, g.in_channels, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
+    layer = layer_sizes(problem)
     width = g.in_channels // g.groups
     strides = (weights.strides[0], *weights.strides[1 if width > 1 else 3 :])
     return kernels.DepthwiseProblem(layer, dtypes.CODES[problem.dtype], src.strides, strides, dst.strides, width)

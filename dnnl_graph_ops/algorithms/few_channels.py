@@ -17,30 +17,26 @@ from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, Problem
 from ..lowering.program import Program
 from .algorithm import SRC, WEIGHTS, Algorithm, always
 from .flipped import flipped, flips
+from .views import layer_sizes
 
 _MOST_CHANNELS = 4
-
-
-def _layer(problem: Problem) -> kernels.LayerSizes:
-    g = problem.geometry
-    return kernels.LayerSizes(g.batch, g.out_channels, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
 
 
 def _applies(problem: Problem, env: Env) -> bool:
     """Whether the layer has one group and few out channels, and rows that are short enough for the kernel to copy."""
     g = problem.geometry
-    return g.groups == 1 and 1 <= g.out_channels <= _MOST_CHANNELS and not kernels.stem_refusal(_layer(problem))
+    return g.groups == 1 and 1 <= g.out_channels <= _MOST_CHANNELS and not kernels.stem_refusal(layer_sizes(problem))
 
 
 def _fuses(problem: Problem, env: Env) -> bool:
-    """Whether the kernel applies the post-ops itself."""
     return expresses(problem.epilogue, problem.result)
 
 
 def _backward_data(program: Program, problem: Problem, env: Env) -> None:
     """Appends the packing of the weights (run once if they are constant) and the kernel that writes diff_src."""
     src, dst = problem.src, problem.dst
-    layer, channels, codes = _layer(problem), problem.geometry.in_channels, dtypes.CODES
+    g, codes = problem.geometry, dtypes.CODES
+    layer, channels = layer_sizes(problem), g.in_channels
     weights = problem.weights.merge(0)  # the only group
     packed = program.scratch((kernels.stem_packed_size(layer, channels),), "f32")
     pack = kernels.stem_pack(layer, channels, codes[weights.dtype], weights.strides)
@@ -57,11 +53,11 @@ def _backward_data(program: Program, problem: Problem, env: Env) -> None:
 
 def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
     """Appends the kernel that writes diff_weights in the layout that the weights have."""
-    src, dst, codes = problem.src, problem.dst, dtypes.CODES
+    src, dst, g, codes = problem.src, problem.dst, problem.geometry, dtypes.CODES
     weights = problem.weights.merge(0)  # the only group
     kernel = kernels.stem_gradient(
-        _layer(problem), problem.geometry.in_channels, codes[src.dtype], src.strides, codes[dst.dtype], dst.strides,
-        codes[weights.dtype], weights.strides,
+        layer_sizes(problem), g.in_channels, codes[src.dtype], src.strides, codes[dst.dtype],
+        dst.strides, codes[weights.dtype], weights.strides,
     )  # fmt: skip
     program.kernel(kernel, [src, dst], [weights], "own stem backward weights")
 

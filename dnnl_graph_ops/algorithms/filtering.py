@@ -283,13 +283,6 @@ def _algorithm(
     )  # fmt: skip
 
 
-def _direct(direction: str, spreads: frozenset[str]) -> Algorithm:
-    return _algorithm(
-        "own direct", "own", direction, spreads, direct_tile, lambda p, e: taken(p, direct_tile(p)),
-        tiles_rows=direction == BACKWARD_DATA,
-    )  # fmt: skip
-
-
 def _filtering(direction: str, spreads: frozenset[str], results: int) -> Algorithm:
     return _algorithm(
         f"minimal filtering {results}", "filtering", direction, spreads, lambda p: filtering_tile(p, results),
@@ -304,7 +297,13 @@ _SPREADS = {
     BACKWARD_DATA: (WEIGHTS, DST | WEIGHTS),
     BACKWARD_WEIGHTS: (SRC, SRC | DST),
 }
-DIRECT = {direction: _direct(direction, spreads) for direction, (spreads, _) in _SPREADS.items()}
+DIRECT = {
+    direction: _algorithm(
+        "own direct", "own", direction, spreads, direct_tile, lambda p, e: taken(p, direct_tile(p)),
+        tiles_rows=direction == BACKWARD_DATA,
+    )
+    for direction, (spreads, _) in _SPREADS.items()
+}  # fmt: skip
 ALGORITHMS = tuple(
     algorithm
     for direction, (_, spreads) in _SPREADS.items()

@@ -53,12 +53,8 @@ def _turned(problem: Problem) -> Problem:
         geometry=geometry,
         src=problem.dst,
         dst=problem.src,
-        weights=_exchanged(problem.weights),
+        weights=problem.weights.permute((0, 2, 1, *range(3, problem.weights.ndim))),
     )
-
-
-def _exchanged(weights: View) -> View:
-    return weights.permute((0, 2, 1, *range(3, weights.ndim)))
 
 
 def _in_reverse(program: Program, weights: View) -> View:

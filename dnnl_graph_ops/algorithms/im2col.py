@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 
 from .. import dtypes
@@ -18,6 +19,7 @@ from . import matrices
 from .algorithm import NOTHING, SRC, WEIGHTS, by_library_without_operands, expressed
 from .depthwise import MOST_PHASES
 from .matrices import Gemm, Multiply, by_own_code, matrix, plain, positions, single
+from .views import layer_sizes
 
 # rows at a distance of a multiple of so many elements would share few sets of a cache
 _SAME_SETS = 1024
@@ -80,11 +82,6 @@ def _columns(program: Program, problem: Problem, order: Sequence[int], dtype: st
     return room, column_strides(problem, order, dense_strides([*rows, distance])[:-1], 1)
 
 
-def _layer(problem: Problem) -> kernels.LayerSizes:
-    g = problem.geometry
-    return kernels.LayerSizes(g.batch, g.out_channels, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
-
-
 def one_tap(problem: Problem) -> bool:
     """Whether the kernel has a single tap, stride 1 and no padding, so that dst itself is the matrix of columns."""
     g = problem.geometry
@@ -106,7 +103,7 @@ def gather(program: Program, problem: Problem, columns: View, strides: list[int]
     """Appends im2col of diff_dst into `columns`, whose axes (N, src..., kernel..., OC) have these strides."""
     diff_dst = problem.dst
     code = dtypes.CODES[diff_dst.dtype]
-    kernel = kernels.im2col(_layer(problem), code, list(diff_dst.strides), code, strides)
+    kernel = kernels.im2col(layer_sizes(problem), code, list(diff_dst.strides), code, strides)
     program.kernel(kernel, [diff_dst], [columns], "im2col of diff_dst")
 
 
@@ -149,19 +146,15 @@ def _as_positions(diff_src: View) -> View | None:
 
 def _backward_weights(program: Program, problem: Problem, multiply: Multiply) -> None:
     """Appends diff_weights (IC, OC * taps) = src transposed times im2col of diff_dst (N * positions, OC * taps)."""
-
-    def write(target: View, order: Sequence[int]) -> None:
+    with gradient(program, problem, _gathers_rows(problem)) as (target, order):
         columns = _gathered(program, problem, order)
         src = positions(program, problem.src, "src to channels last", as_it_is=True)
         multiply(program, Gemm(src.permute((1, 0)), columns, target))
 
-    write_gradient(program, problem, write, _gathers_rows(problem))
 
-
-def write_gradient(
-    program: Program, problem: Problem, write: Callable[[View, tuple[int, ...]], None], by_rows: bool = False
-) -> None:
-    """Calls `write` with a matrix (IC, OC * taps) to fill and the order of its columns, as axes of (OC, kernel...).
+@contextmanager
+def gradient(program: Program, problem: Problem, by_rows: bool = False) -> Iterator[tuple[View, tuple[int, ...]]]:
+    """Yields a matrix (IC, OC * taps) to fill and the order of its columns, as axes of (OC, kernel...).
 
     The matrix lies in the weights' own memory if possible, else in scratch that is copied to the weights. `by_rows`: OC
     is the fastest axis of the columns.
@@ -173,7 +166,7 @@ def write_gradient(
     if target is None or 1 not in target.strides:
         result = program.scratch(result.shape, result.dtype)
         target, order = plain(program, result)
-    write(target, order)
+    yield target, order
     if result is not problem.weights:
         program.copy(result, problem.weights, "weights to the asked layout")
 
@@ -192,14 +185,13 @@ def add_up(program: Program, problem: Problem, columns: View, strides: list[int]
     dst = problem.dst
     after = fused(program, problem.epilogue, dst, problem.bias)
     kernel = kernels.overlap_add(
-        _layer(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), after.bias > 0,
+        layer_sizes(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), after.bias > 0,
         after.bias or None, after.epilogue,
     )  # fmt: skip
     program.kernel(kernel, [columns, *after.views], [dst], labelled("overlap-add", problem.epilogue))
 
 
 def _forward_fuses(problem: Problem, env: Env) -> bool:
-    """Whether the col2im kernel applies the post-ops."""
     dst = problem.dst
     return kernels.overlap_add_takes_tail(dst.shape[1], list(dst.strides)) and expressed(problem, env)
 

@@ -14,7 +14,7 @@ from ..lowering.program import Program, View
 from ..strides import dense_strides
 from . import im2col, matrices
 from .algorithm import NOTHING, SRC, WEIGHTS, never
-from .im2col import add_up, column_strides, gather, one_tap, summed, write_gradient
+from .im2col import add_up, column_strides, gather, gradient, one_tap, summed
 from .matrices import Gemm, Multiply, by_own_code, plain, transposed
 
 # in a GEMM of one image: rows, or summed channels, so few that the library's MatMul is slow
@@ -102,12 +102,9 @@ def _backward_data(program: Program, problem: Problem, multiply: Multiply) -> No
 
 def _backward_weights(program: Program, problem: Problem, multiply: Multiply) -> None:
     """Appends diff_weights (IC, OC * taps): src times transposed im2col of diff_dst, summed over all positions."""
-
-    def write(target: View, order: tuple[int, ...]) -> None:
+    with gradient(program, problem) as (target, order):
         columns = _gathered_images(program, problem, order)
         multiply(program, Gemm(_images(problem.src), transposed(columns), target))
-
-    write_gradient(program, problem, write)
 
 
 def _work(problem: Problem, env: Env) -> Counts:

@@ -160,20 +160,17 @@ def _converted(program: Program, problem: Problem, compute: str) -> tuple[Proble
 
 
 def _sums_nothing(problem: Problem) -> bool:
-    """Whether every result is an empty sum: an operand has no elements, or no tap reaches dst."""
-    return any(view.size == 0 for view in problem.read) or _untouched(problem)
+    """Whether every result is an empty sum: an operand has no elements, or no tap reaches dst.
 
-
-def _untouched(problem: Problem) -> bool:
-    """Whether no tap reaches dst, because pads_begin crops all rows that taps reach on some axis."""
+    No tap reaches dst where pads_begin crops all rows that taps reach on some axis.
+    """
     g = problem.geometry
-    return any(o - max(op - pe, 0) <= 0 for o, op, pe in zip(g.dst, g.output_padding, g.pads_end, strict=True))
+    crops = (o - max(op - pe, 0) <= 0 for o, op, pe in zip(g.dst, g.output_padding, g.pads_end, strict=True))
+    return any(view.size == 0 for view in problem.read) or any(crops)
 
 
 def _write_empty_sum(program: Program, problem: Problem, env: Env) -> None:
-    if not problem.epilogue:
-        fill_with_bias(program, problem.result, problem.bias)
-        return
-    empty = program.like(problem.result, problem.dtype)
+    empty = program.like(problem.result, problem.dtype) if problem.epilogue else problem.result
     fill_with_bias(program, empty, problem.bias)
-    _apply(program, empty, problem.epilogue, problem.result, env)
+    if problem.epilogue:
+        _apply(program, empty, problem.epilogue, problem.result, env)

@@ -15,7 +15,7 @@ from ..lowering import epilogue as post
 from ..lowering.chain import fused
 from ..lowering.env import Env
 from ..lowering.problem import Problem
-from ..lowering.program import NativeOp, Program, View, order_of
+from ..lowering.program import Program, View, order_of
 from ..strides import channels_last
 from .algorithm import Algorithm, Condition, always, never
 
@@ -45,8 +45,7 @@ Multiply = Callable[[Program, Gemm], None]
 
 def by_library(program: Program, p: Gemm) -> None:
     """Appends the GEMM as a MatMul of the library, with the post-ops fused."""
-    inputs = (p.a, p.b) if p.bias is None else (p.a, p.b, p.bias)
-    program.native(post.fused(lambda output: NativeOp("MatMul", {}, inputs, (output,)), p.epilogue, p.result), "MatMul")
+    program.native(post.fused("MatMul", {}, (p.a, p.b, p.bias), p.epilogue, p.result), "MatMul")
 
 
 def transposed(view: View) -> View:

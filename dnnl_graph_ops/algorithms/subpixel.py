@@ -164,18 +164,13 @@ def _forward(program: Program, problem: Problem, folding: Folding) -> None:
                 post.apply(program, empty, epilogue, whole)
             continue
         src, attrs = window
-        inputs = [src, _gather(program, problem.weights, box)]
-        if problem.bias is not None:
-            inputs.append(repeated_bias(program, problem.bias, prod(block.fold for block in box)))
+        weights = _gather(program, problem.weights, box)
+        bias = problem.bias and repeated_bias(program, problem.bias, prod(block.fold for block in box))
         target = _as_channels(whole)
         dense = None
         if target is None:
             dense, target = _apart(program, whole)
-
-        def head(output: Any, attrs: dict[str, Any] = attrs, inputs: list[View] = inputs) -> NativeOp:
-            return NativeOp("Convolution", attrs, tuple(inputs), (output,))
-
-        program.native(post.fused(head, epilogue, target), label)
+        program.native(post.fused("Convolution", attrs, (src, weights, bias), epilogue, target), label)
         if dense is not None:
             program.copy(dense, whole, "columns to their places")
 

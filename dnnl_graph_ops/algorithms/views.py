@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from .._core import kernels
 from ..lowering.problem import Problem, is_channels_last
 from ..lowering.program import Program, View, dense_in
 from ..strides import channels_last
+
+
+def layer_sizes(problem: Problem) -> kernels.LayerSizes:
+    """Returns the problem's geometry as own kernels take it, with the channels of dst."""
+    g = problem.geometry
+    return kernels.LayerSizes(g.batch, g.out_channels, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
 
 
 def as_channels_last(program: Program, view: View, label: str) -> View:

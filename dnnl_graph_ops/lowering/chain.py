@@ -317,7 +317,8 @@ def _laid(program: Program, view: View, dst: View) -> tuple[str, View]:
     if spread == "one":
         return "one", view
     if spread == "channel":
-        return "channel", _vectors(program, view if view.ndim == 1 else _axis(view, 1), dst)
+        vector = view if view.ndim == 1 else replace(view, shape=view.shape[1:2], strides=view.strides[1:2])
+        return "channel", _vectors(program, vector, dst)
     if spread == "image_channel":
         return "image_channel", _vectors(program, view, dst)
     pitch = _pixel_pitch(dst) if spread == "pixel" else 1
@@ -328,10 +329,6 @@ def _laid(program: Program, view: View, dst: View) -> tuple[str, View]:
     laid = View(Buffer(Place.SCRATCH, view.dtype, extent(view.shape, strides)), view.shape, strides)
     program.copy(view, laid, "operand laid out as the result")
     return str(spread), laid
-
-
-def _axis(view: View, axis: int) -> View:
-    return replace(view, shape=(view.shape[axis],), strides=(view.strides[axis],))
 
 
 def _vectors(program: Program, view: View, dst: View) -> View:
@@ -376,17 +373,12 @@ def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: 
 
 def takes(nodes: Sequence[Node], env: Env) -> bool:
     """Whether own code can compute the nodes as one step, if other nodes read only the last node's result."""
-    if not env.prefers_own:
-        return False
     plain = [node for node in nodes if not is_quantizing(node)]
-    if any(node.kind not in OPS for node in plain):
-        return False
-    shape = nodes[-1].outputs[0].shape
-    if is_open(nodes):
+    if not env.prefers_own or any(node.kind not in OPS for node in plain) or is_open(nodes):
         return False
     if any(value.dtype not in FLOATS for node in plain for value in (*node.inputs, *node.outputs)):
         return False
-    if any(node.outputs[0].shape != shape for node in nodes):
+    if any(node.outputs[0].shape != nodes[-1].outputs[0].shape for node in nodes):
         return False
     operands, calls = _of_nodes(nodes)
     return len(operands) <= MOST_OPERANDS and _code(tuple(calls), head=False) is not None
