@@ -11,9 +11,9 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..lowering import epilogue as post
-from ..lowering import paddings
 from ..lowering.cost import Counts, channels, conversions, detours, nbytes, packing, padded
 from ..lowering.env import Env
+from ..lowering.family import backward_pads, forward_pads
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
 from ..lowering.program import NativeOp, Program, View, is_dense
 from .algorithm import NOTHING, SRC, WEIGHTS, Algorithm, always, by_library, never
@@ -72,7 +72,7 @@ def _finishes(problem: Problem) -> bool:
 
 def _forward(program: Program, problem: Problem, env: Env) -> None:
     """Appends ConvTranspose, and fills last rows of dst that the library cannot write with the bias."""
-    ends, padding, surplus = paddings.forward(problem.geometry)
+    ends, padding, surplus = forward_pads(problem.geometry)
     dst, epilogue = problem.dst, problem.epilogue
     if any(surplus):
         whole = program.like(dst, dst.dtype) if epilogue else dst
@@ -142,7 +142,7 @@ def trimmed(problem: Problem) -> tuple[Ints, View]:
 
     There are such rows where output_padding is larger than pads_end.
     """
-    ends, rows = paddings.backward(problem.geometry)
+    ends, rows = backward_pads(problem.geometry)
     return ends, crop(problem.dst, rows)
 
 
@@ -172,7 +172,7 @@ def literal(problem: Problem, env: Env, pace: Pace) -> Counts:
         return _depthwise(problem, env, pace)
     ic, oc = channels(problem)
     wide, deep = (oc, ic) if problem.direction == FORWARD else (ic, oc)
-    surplus = problem.direction == FORWARD and any(paddings.forward(problem.geometry)[2])
+    surplus = problem.direction == FORWARD and any(forward_pads(problem.geometry)[2])
     taps = prod(problem.geometry.kernel)
     vast = max(taps / _VAST, 1.0) ** 0.6 if problem.direction == BACKWARD_DATA else 1.0
     return Counts(

@@ -1,4 +1,7 @@
-"""Computes depthwise layers (groups = IC = OC) in any layout by own vector code."""
+"""Computes layers of narrow groups, as many channels in as out, by own vector code.
+
+Depthwise layers (groups = IC = OC) may have any layout; groups of several channels are computed channels last.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,18 @@ from typing import Any
 from .. import dtypes
 from .._core import kernels
 from ..lowering.chain import expresses, fused
-from ..lowering.cost import Counts
+from ..lowering.cost import Counts, detours, packing
 from ..lowering.env import Env
 from ..lowering.epilogue import labelled
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from ..lowering.program import Program, View
-from .algorithm import NOTHING, Algorithm, without_post_ops
-from .views import layer_sizes
+from .algorithm import NOTHING, Algorithm, expressed, without_post_ops
+from .views import as_channels_last, layer_sizes, result_view
 
 # largest stride: kernels keep a list of taps for each phase of dst, of which many take more memory than a plane of dst
 MOST_PHASES = 1 << 16
+_WIDEST = 16  # most channels of a group; wider groups are left to other algorithms
+_PERMUTED = 1.3  # cost factor of groups narrower than a vector
 
 
 def _applies(problem: Problem, env: Env) -> bool:
@@ -39,15 +44,14 @@ def _described(problem: Problem, src: View, dst: View) -> kernels.DepthwiseProbl
 
 
 def _build(program: Program, problem: Problem, env: Env) -> None:
-    """Appends the steps of a depthwise layer in any direction."""
     if problem.direction == BACKWARD_WEIGHTS:
         kernel = kernels.depthwise_backward_weights(_described(problem, problem.src, problem.dst))
         program.kernel(kernel, [problem.src, problem.dst], [problem.weights], "own depthwise backward weights")
     else:
-        gather(program, problem, problem.read[0], problem.result)
+        _gather(program, problem, problem.read[0], problem.result)
 
 
-def gather(program: Program, problem: Problem, source: View, target: View) -> None:
+def _gather(program: Program, problem: Problem, source: View, target: View) -> None:
     """Appends the kernel of forward or backward data that reads `source` and writes `target`, with bias and post-ops.
 
     Layers are depthwise or have groups of few channels. If the weights are constant, a step before packs them.
@@ -79,11 +83,57 @@ def _work(problem: Problem, env: Env) -> Counts:
     return Counts(problem.macs, values, 0, 0, 0)
 
 
-# kernels write the dtype that they read, so they convert without post-ops only: post-ops need results not yet rounded
-ALGORITHMS = tuple(
-    Algorithm(
-        "own depthwise", direction, "depthwise", _applies, _work, _build, NOTHING,
-        converts=without_post_ops, fuses=_fuses, tiles_rows=direction == BACKWARD_DATA,
+def _groups_apply(problem: Problem, env: Env) -> bool:
+    g = problem.geometry
+    alike = g.in_channels == g.out_channels and g.in_channels > g.groups > 1
+    width = g.in_channels // g.groups
+    fits = width <= _WIDEST and max(g.strides) <= MOST_PHASES
+    return alike and fits and kernels.gathers_groups(g.in_channels, width)
+
+
+def _groups_fuse(problem: Problem, env: Env) -> bool:
+    """Whether the kernels apply the post-ops themselves, which they do on f32 data only."""
+    return problem.dtype == problem.result.dtype == "f32" and expressed(problem, env)
+
+
+def _build_groups(program: Program, problem: Problem, env: Env) -> None:
+    """Appends the steps of forward or backward data, on channels-last copies of activations that have other layouts."""
+    source, result = as_channels_last(program, problem.read[0], "source to channels last"), problem.result
+    target = result_view(program, result)
+    _gather(program, problem, source, target)
+    if target is not result:
+        program.copy(target, result, "result from channels last")
+
+
+def _groups_work(problem: Problem, env: Env) -> Counts:
+    """Counts as many multiplications as the definition has, and more for groups that do not fill a vector."""
+    width = problem.geometry.in_channels // problem.geometry.groups
+    # groups narrower than a vector leave lanes unused, and their sources must be permuted
+    waste = _PERMUTED * env.lanes / (env.lanes // width * width) if width < env.lanes else 1.0
+    return Counts(
+        products=problem.macs * waste,
+        values=problem.src.size + problem.dst.size,
+        runs=0,
+        weights=problem.weights.size,
+        variable=packing(problem, problem.weights.size),
+        bytes=detours(problem, env),
     )
-    for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
+
+
+# kernels write the dtype that they read, so they convert without post-ops only: post-ops need results not yet rounded
+ALGORITHMS = (
+    *(
+        Algorithm(
+            "own depthwise", direction, "depthwise", _applies, _work, _build, NOTHING,
+            converts=without_post_ops, fuses=_fuses, tiles_rows=direction == BACKWARD_DATA,
+        )
+        for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
+    ),
+    *(
+        Algorithm(
+            "own groups", direction, "groups", _groups_apply, _groups_work, _build_groups, NOTHING,
+            converts=without_post_ops, fuses=_groups_fuse, tiles_rows=direction == BACKWARD_DATA,
+        )
+        for direction in (FORWARD, BACKWARD_DATA)
+    ),
 )  # fmt: skip

@@ -14,7 +14,6 @@ from . import (
     depthwise,
     few_channels,
     filtering,
-    groups,
     im2col,
     im2col_images,
     naive,
@@ -37,7 +36,6 @@ ALGORITHMS: tuple[Algorithm, ...] = (
     *overlap_add.ALGORITHMS,
     *few_channels.ALGORITHMS,
     *depthwise.ALGORITHMS,
-    *groups.ALGORITHMS,
     *filtering.ALGORITHMS,
     *narrow.ALGORITHMS,
 )

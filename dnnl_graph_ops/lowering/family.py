@@ -1,12 +1,15 @@
-"""Describes a node of the convolution ops as a `Problem`, or as the library's op in the user's own formats."""
+"""Describes nodes as the library takes them, and a node of the convolution ops as a `Problem`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..shapes import Attributes, resolved
-from . import paddings
+from .. import schema
+from ..graph import Node
+from ..shapes import Attributes, native_attrs, resolved
+from ..shapes.attributes import Geometry, Ints
+from .env import Env
 from .epilogue import Epilogue
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, RESULT, Problem, Sizes, data_view, weights_view
 from .program import NativeOp, View
@@ -108,11 +111,37 @@ def literal_attrs(kind: str, record: Attributes) -> dict[str, Any] | None:
     return {**literal, "weights_shape": known.result} if member.direction == BACKWARD_WEIGHTS else literal
 
 
+def forward_pads(g: Geometry) -> tuple[Ints, Ints, Ints]:
+    """Returns, by axis: pads_end and output_padding for the library, and how many last positions of dst no tap reaches.
+
+    pads_end removes positions from the end of dst, output_padding adds positions, so only their difference counts. The
+    library takes an output_padding below the stride; if it is larger, 0 is returned, and the caller has to fill the
+    added positions, which no tap reaches. For example, pads_end 1 and output_padding 4 at stride 2 give 0, 0 and 3.
+    """
+    ends, paddings, surplus = [], [], []
+    for pe, op, s in zip(g.pads_end, g.output_padding, g.strides, strict=True):
+        right = pe - op
+        ends.append(max(right, 0))
+        fits = -right < s
+        paddings.append(max(-right, 0) if fits else 0)
+        surplus.append(0 if fits else -right)
+    return tuple(ends), tuple(paddings), tuple(surplus)
+
+
+def backward_pads(g: Geometry) -> tuple[Ints, Ints]:
+    """Returns, by axis: pads_end for the library, and how many last positions of diff_dst no tap reads.
+
+    These positions are the output_padding beyond pads_end; the caller leaves them out.
+    """
+    pairs = list(zip(g.pads_end, g.output_padding, strict=True))
+    return tuple(max(pe - op, 0) for pe, op in pairs), tuple(max(op - pe, 0) for pe, op in pairs)
+
+
 def _transposed_attrs(record: Attributes, member: Member) -> dict[str, Any] | None:
     g = record.geometry
     if member.direction == BACKWARD_DATA and any(d != 1 for d in g.dilations):
         return None
-    ends, *padding, rows = paddings.forward(g) if member.direction == FORWARD else paddings.backward(g)
+    ends, *padding, rows = forward_pads(g) if member.direction == FORWARD else backward_pads(g)
     if any(rows):
         return None
     return {"pads_end": ends, "output_padding": padding[0]} if padding else {"pads_end": ends}
@@ -140,3 +169,35 @@ def _in_library_order(weights: View, weights_format: str, exchanged: bool) -> Vi
     channels = slice(0, 2) if weights_format.endswith("X") else slice(-2, None)
     axes[channels] = axes[channels][::-1]
     return weights.permute(axes)
+
+
+# kinds whose third input is a bias
+_BIASED = schema.kinds("multiplies")
+
+
+def ops_of(nodes: Sequence[Node]) -> list[str]:
+    """Returns the library's ops for nodes that run together, as `runtime.cpu.Reference` names them.
+
+    A product with a bias is both "MatMul" and "MatMul with bias", as the library may have other kernels for it.
+    """
+    added = any(node.kind == "BiasAdd" for node in nodes)
+    biased = (node.kind for node in nodes if added or (len(node.inputs) > 2 and node.kind in _BIASED))
+    return [*(node.kind for node in nodes), *(f"{kind} with bias" for kind in biased)]
+
+
+def native_attributes(node: Node, env: Env) -> dict[str, Any]:
+    """Returns a node's attributes as the library in `env` takes them."""
+    if node.kind in MEMBERS:
+        return literal_attributes(node) or {}
+    ins, outs = ([value.meta for value in values] for values in (node.inputs, node.outputs))
+    return native_attrs(node.kind, node.attrs, ins, outs, env.version)
+
+
+def literal_attributes(node: Node) -> dict[str, Any] | None:
+    """Returns the attributes of a convolution that is fused with other ops; None if the library cannot take it so.
+
+    The library refuses the op, computes it wrong, or takes the weights only in another format.
+    """
+    record = resolved(node.kind, [value.shape for value in node.inputs], node.attrs, node.name)
+    literal = literal_attrs(node.kind, record)
+    return literal if literal is not None and literal["weights_format"] == record.weights_format else None

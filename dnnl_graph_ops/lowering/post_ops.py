@@ -8,7 +8,7 @@ from ..graph import Node, Value
 from . import chain
 from .env import Env
 from .epilogue import Epilogue, EpilogueOp
-from .native_attributes import native_attributes
+from .family import native_attributes
 from .problem import data_view
 from .program import View
 
