@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import gcd
 from operator import itemgetter, mul
 from typing import Any, NamedTuple
@@ -294,7 +294,7 @@ class _Bands:
         self.kernels: list[Any] = []
         self.fixed: list[KernelStep] = []
         self.reads: list[View] = []
-        self.parts: dict[tuple[int, int, int, int], list[_Call] | None] = {}
+        self.parts: dict[tuple[int, int, int, int], list[_Call]] = {}
         self.copies: dict[int, int] = {}
         # results of steps in front of the bands: by buffer, the program's own buffer that already has the same data
         self.same: dict[Buffer, Buffer] = {}
@@ -303,6 +303,9 @@ class _Bands:
         self.strides = [channels_last_strides(layer.target) for layer in chain[:-1]]
         self.row_bytes = [_row_bytes(layer.target) for layer in chain[:-1]]
         self.count = _rows_of_a_band(chain)
+        # the byte offsets at which results between layers begin in a thread's scratch, and where they end
+        sizes = map(mul, _between(chain, self.count), self.row_bytes)
+        self.starts = [0, *accumulate(cost.padded(size, _ALIGNED) for size in sizes)]
         self.complete = self.count > 0 and self._all_parts()
 
     # -- how rows are divided ---------------------------------------------------------------------------------
@@ -315,22 +318,22 @@ class _Bands:
             for part in range(each):
                 yield image, range(rows * part // each, rows * (part + 1) // each)
 
-    def _bands(self, rows: range) -> Iterator[list[tuple[range, range]]]:
-        """Yields for each band, by layer, two ranges of target rows: those to compute, and those that the band needs.
+    def _bands(self, rows: range) -> Iterator[list[tuple[range, range, range]]]:
+        """Yields for each band, by layer, ranges of target rows: to compute, held by the band before, and needed.
 
         Needed rows that the band before has computed are not computed again.
         """
         held = [range(0)] * len(self.chain)
         for start in range(rows.start, rows.stop, self.count):
-            new = held[-1] = range(start, min(start + self.count, rows.stop))
-            found = [(new, new)]
+            new = range(start, min(start + self.count, rows.stop))
+            band = [(new, new, new)]
             for i in range(len(self.chain) - 2, -1, -1):
+                before = held[i]
                 if len(new):
-                    seen = self.chain[i + 1].seen(new)
-                    new = range(max(seen.start, held[i].stop), seen.stop)
-                    held[i] = seen
-                found.append((new, held[i]))
-            yield found[::-1]
+                    held[i] = self.chain[i + 1].seen(new)
+                    new = range(max(held[i].start, before.stop), held[i].stop)
+                band.append((new, before, held[i]))
+            yield band[::-1]
 
     # -- kernels ----------------------------------------------------------------------------------------------
 
@@ -338,12 +341,11 @@ class _Bands:
         """Fills `tasks` and the kernels that they call; returns False if some layer cannot be computed by bands."""
         for image, rows in self._tasks():
             task: list[_Placed] = []
-            held = [range(0)] * len(self.strides)
             for band in self._bands(rows):
-                for i, (new, seen) in enumerate(band):
-                    if i < len(held):
-                        task += self._kept(i, held[i], seen)
-                        held[i] = seen
+                held = [needed for *_, needed in band]
+                for i, (new, before, needed) in enumerate(band):
+                    if i < len(self.strides):
+                        task += self._kept(i, before, needed)
                     if not len(new):
                         continue
                     calls = self._part(i, new)
@@ -365,13 +367,8 @@ class _Bands:
                 code = dtypes.CODES[self.chain[i].target.dtype]
                 elements = count // dtypes.itemsize(self.chain[i].target.dtype)
                 self.copies[count] = self._number(kernels.copy((elements,), code, (1,), code, (1,)))
-            source = self._start(i) + (row - before.start) * size
+            source = self.starts[i] + (row - before.start) * size
             yield self.copies[count], [(_SCRATCH, source), (_SCRATCH, source - shift * size)]
-
-    def _start(self, i: int) -> int:
-        """Returns the byte offset at which the rows of the i-th result between layers begin in a thread's scratch."""
-        most = _between(self.chain, self.count)
-        return sum(cost.padded(most[j] * self.row_bytes[j], _ALIGNED) for j in range(i))
 
     def _number(self, kernel: Any) -> int:
         self.kernels.append(kernel)
@@ -380,17 +377,13 @@ class _Bands:
     def _part(self, i: int, rows: range) -> list[_Call] | None:
         """Returns the calls that compute some rows of the i-th layer; None if it cannot be computed by bands.
 
-        Rows of equal number, source rows and padding have the same calls.
+        The layer cut to these rows is lowered on stand-in buffers, and its steps become calls. Rows of equal number,
+        source rows and padding have the same calls.
         """
         layer = self.chain[i]
         key = i, len(rows), len(layer.seen(rows)), layer.padding(rows)
-        if key not in self.parts:
-            self.parts[key] = self._made(i, rows)
-        return self.parts[key]
-
-    def _made(self, i: int, rows: range) -> list[_Call] | None:
-        """Builds the calls of `_part`: lowers the layer cut to these rows on stand-in buffers, and reads the steps."""
-        layer = self.chain[i]
+        if key in self.parts:
+            return self.parts[key]
         moving: dict[Buffer, _Operand] = {}
 
         def stand_in(view: View, operand: _Operand, strides: tuple[int, ...]) -> View:
@@ -408,7 +401,7 @@ class _Bands:
             return stand_in(view, _Operand(what, 0, by_image, by_row, of_source), view.strides)
 
         def between(view: View, number: int, of_source: bool = False) -> View:
-            place = _Operand(_SCRATCH, self._start(number), 0, self.row_bytes[number], of_source, number)
+            place = _Operand(_SCRATCH, self.starts[number], 0, self.row_bytes[number], of_source, number)
             return stand_in(view, place, self.strides[number])
 
         if not len(layer.seen(rows)):
@@ -422,7 +415,10 @@ class _Bands:
             return None
         inside = Program()
         build(inside, part, layer.algorithm, self.env)
-        return self._calls(inside.steps, moving)
+        calls = self._calls(inside.steps, moving)
+        if calls is not None:
+            self.parts[key] = calls
+        return calls
 
     def _calls(self, steps: Sequence[Step], moving: Mapping[Buffer, _Operand]) -> list[_Call] | None:
         """Returns the steps of a layer cut to some rows as calls; None if one of them is conditional or no kernel.
@@ -431,7 +427,6 @@ class _Bands:
         """
         fixed: set[Buffer] = set()
         own: dict[Buffer, int] = {}
-        start = self._start(len(self.strides))
         calls = []
         for step in steps:
             if not isinstance(step, KernelStep) or step.condition:
@@ -451,7 +446,7 @@ class _Bands:
                     operand = _Operand(View(buffer, (buffer.elements,), (1,)))
                 else:
                     if buffer not in own:
-                        own[buffer] = start + sum(cost.padded(other.nbytes, _ALIGNED) for other in own)
+                        own[buffer] = self.starts[-1] + sum(cost.padded(other.nbytes, _ALIGNED) for other in own)
                     operand = _Operand(_SCRATCH, own[buffer])
                 number = self._read(operand.what) if isinstance(operand.what, View) else operand.what
                 operands.append((number, operand._replace(offset=operand.offset + view.byte_offset)))
@@ -498,7 +493,7 @@ class _Bands:
         for layer in self.chain:
             layer.decision.formulation = layer.algorithm.name
             layer.decision.compute = layer.algorithm.compute_dtype(layer.problem, self.env)
-        each = self._start(len(self.strides)) + self.room
+        each = self.starts[-1] + self.room
         scratch = program.scratch((max(each // 4, 1) * self.threads,), "f32")
         numbers = {_SCRATCH: len(self.reads), _RESULT: len(self.reads) + 1}
         tasks = [
@@ -507,7 +502,9 @@ class _Bands:
         ]
         kernel = kernels.bands(self.kernels, tasks, len(self.reads) + 2, each, self.threads)
         gone = self._of_rows(groups)
-        label = " | ".join(self._labels())
+        # the calls of one band
+        by_layer = {i: calls for (i, *_), calls in self.parts.items()}
+        label = " | ".join(call.label for i in range(len(self.chain)) for call in by_layer[i])
         writes = scratch, last.target
         tiled = KernelStep(kernel, tuple(self.reads), writes, label, last.group, others=tuple(groups[:-1]))
         program.steps = [
@@ -515,12 +512,6 @@ class _Bands:
             for at, step in enumerate(program.steps)
             for one in ([*self.fixed, tiled] if at == gone[-1] else [] if at in gone else [step])
         ]
-
-    def _labels(self) -> Iterator[str]:
-        """Yields the labels of the calls of one band, layer by layer."""
-        by_layer = {i: calls or () for (i, *_), calls in self.parts.items()}
-        for i in range(len(self.chain)):
-            yield from (call.label for call in by_layer[i])
 
     def _of_rows(self, groups: Sequence[int]) -> list[int]:
         """Returns the indices of the program's steps to replace: steps of these groups that depend on rows.

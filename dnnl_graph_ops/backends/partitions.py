@@ -15,7 +15,7 @@ from ..lowering.env import Env
 from ..lowering.epilogue import LOSING_NAN
 from ..lowering.family import MEMBERS, native_attributes
 from ..lowering.native_graph import FPMATH, fresh_id, native_op
-from ..lowering.ties import MULTIPLYING
+from ..lowering.trust import MULTIPLYING
 from ..runtime.engines import KINDS, Engine
 from ..schema.defects import Edges, crashes_matcher
 from . import matmul
