@@ -10,7 +10,7 @@ from ..lowering import chain, cost, fits
 from ..lowering.env import Env
 from ..lowering.epilogue import native, views
 from ..lowering.problem import READ, Problem, is_channels_last
-from ..lowering.program import Program, View
+from ..lowering.program import Program
 from .views import channels_last_strides
 
 Condition = Callable[[Problem, Env], bool]
@@ -55,8 +55,12 @@ def by_library(problem: Problem, env: Env) -> bool:
     """
     if not native(problem.epilogue, env):
         return False
-    whole = [op.kind for op in problem.epilogue if any(_spans(o) for o in op.operands if isinstance(o, View))]
-    return not env.engine.on_host or _all_channels_last(problem) or whole in ([], ["Add"])
+    # the operands with more than one spatial position, by post-op
+    spread = [[v for v in views((op,)) if v.ndim > 2 and prod(v.shape[2:]) > 1] for op in problem.epilogue]
+    kinds = [op.kind for op, some in zip(problem.epilogue, spread, strict=True) if some]
+    if not env.engine.on_host or kinds in ([], ["Add"]):
+        return True
+    return all(map(is_channels_last, (problem.src, problem.dst, *(view for some in spread for view in some))))
 
 
 def by_library_without_operands(problem: Problem, env: Env) -> bool:
@@ -65,16 +69,6 @@ def by_library_without_operands(problem: Problem, env: Env) -> bool:
     An algorithm needs this where its op sees dst with other axes, e.g. as a matrix (N * positions, OC).
     """
     return native(problem.epilogue, env) and not views(problem.epilogue)
-
-
-def _spans(operand: View) -> bool:
-    """Whether an operand of a post-op has more than one spatial position."""
-    return operand.ndim > 2 and prod(operand.shape[2:]) > 1
-
-
-def _all_channels_last(problem: Problem) -> bool:
-    operands = (view for view in views(problem.epilogue) if _spans(view))
-    return all(is_channels_last(view) for view in (problem.src, problem.dst, *operands))
 
 
 # eq=False: algorithms are compared and hashed by identity, so that they are cheap keys

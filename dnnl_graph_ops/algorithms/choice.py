@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from functools import partial
 from math import prod
 from operator import itemgetter
 
@@ -136,11 +135,11 @@ def _estimated(problem: Problem, env: Env) -> Ranked:
     return sorted(ranking, key=itemgetter(1))
 
 
-def _without_compiling(found: Ranked, problem: Problem, env: Env) -> Ranked:
+def _without_compiling(ranking: Ranked, problem: Problem, env: Env) -> Ranked:
     """Puts the first algorithm that compiles no op of the library in front if it is within `_ALIKE` of the best."""
-    alike = (i for i, (_, seconds) in enumerate(found) if seconds <= _ALIKE * found[0][1])
-    first = next((i for i in alike if not _compiling(found[i][0], problem, env)), 0)
-    return [found[first], *found[:first], *found[first + 1 :]]
+    alike = (item for item in ranking if item[1] <= _ALIKE * ranking[0][1])
+    first = next((item for item in alike if not _compiling(item[0], problem, env)), ranking[0])
+    return sorted(ranking, key=lambda item: item is not first)
 
 
 def _compiling(algorithm: Algorithm, problem: Problem, env: Env) -> float:
@@ -188,22 +187,20 @@ def _resized(problem: Problem, batch: int, sizes: Ints) -> Problem:
     """Returns the same layer with another batch and spatial sizes, on new buffers, for estimates only."""
     g = problem.geometry
     dst = tuple(d + (new - n) * s for d, new, n, s in zip(g.dst, sizes, g.src, g.strides, strict=True))
-    before = problem.result.shape
     twin = replace(
         problem,
         geometry=replace(g, batch=batch, src=sizes, dst=dst),
         src=_of_shape(problem.src, (batch, problem.src.shape[1], *sizes)),
         dst=_of_shape(problem.dst, (batch, problem.dst.shape[1], *dst)),
     )
-    return replace(
-        twin, epilogue=post.map_views(problem.epilogue, partial(_operand, before=before, after=twin.result.shape))
-    )
+    before, after = problem.result.shape, twin.result.shape
 
+    def operand(view: View) -> View:
+        if view.ndim != len(before):
+            return view
+        return _of_shape(view, tuple(m if n == old else n for n, old, m in zip(view.shape, before, after, strict=True)))
 
-def _operand(view: View, before: Ints, after: Ints) -> View:
-    if view.ndim != len(before):
-        return view
-    return _of_shape(view, tuple(m if n == old else n for n, old, m in zip(view.shape, before, after, strict=True)))
+    return replace(twin, epilogue=post.map_views(problem.epilogue, operand))
 
 
 def _of_shape(view: View, shape: Ints) -> View:

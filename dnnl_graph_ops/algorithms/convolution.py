@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, detours
 from ..lowering.env import Env
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
-from ..lowering.program import NativeOp, Program
+from ..lowering.program import Program
 from .algorithm import SRC, WEIGHTS, Algorithm, always, by_library
-from .deconvolution import Pace, attributes, literal, trimmed
+from .deconvolution import Pace, append_gradient, attributes, literal, trimmed
 from .flipped import flipped
-from .views import as_channels_last, finish_weights, merged_weights, result_view, weights_target
+from .views import as_channels_last, merged_weights, result_view
 
 
 def _backward_data(program: Program, problem: Problem, env: Env) -> None:
@@ -25,30 +27,21 @@ def _backward_data(program: Program, problem: Problem, env: Env) -> None:
 def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
     """Appends ConvolutionBackwardWeights with diff_dst in the role of its src, and src in that of its diff_dst."""
     ends, diff_dst = trimmed(problem)
-    result, target = weights_target(program, problem)
-    attrs = {**attributes(problem, ends), "weights_format": "OIX", "weights_shape": target.shape}
-    op = NativeOp("ConvolutionBackwardWeights", attrs, (diff_dst, problem.src), (target,))
-    program.native([op], "ConvolutionBackwardWeights")
-    finish_weights(program, result, problem)
+    attrs = {**attributes(problem, ends), "weights_format": "OIX"}
+    append_gradient(program, problem, "ConvolutionBackwardWeights", attrs, (diff_dst, problem.src))
 
 
-def _backward_data_aside(program: Program, problem: Problem, env: Env) -> None:
-    """Appends `_backward_data` on a channels-last copy of diff_dst, and a copy of its channels-last result to diff_src.
+def _aside(program: Program, problem: Problem, env: Env) -> None:
+    """Appends the op on channels-last copies of the activations that it reads, and a copy of its result to diff_src.
 
     The library's kernels for channels-first activations are slower than kernels for channels last and the copies.
     """
-    target = result_view(program, problem.src)
+    data, src = problem.direction == BACKWARD_DATA, problem.src
+    src = result_view(program, src) if data else as_channels_last(program, src, "src to channels last")
     dst = as_channels_last(program, problem.dst, "diff_dst to channels last")
-    _backward_data(program, problem.with_views(src=target, dst=dst), env)
-    if target is not problem.src:
-        program.copy(target, problem.src, "diff_src from channels last")
-
-
-def _backward_weights_aside(program: Program, problem: Problem, env: Env) -> None:
-    """Appends `_backward_weights` on channels-last copies of src and diff_dst."""
-    src = as_channels_last(program, problem.src, "src to channels last")
-    dst = as_channels_last(program, problem.dst, "diff_dst to channels last")
-    _backward_weights(program, problem.with_views(src=src, dst=dst), env)
+    (_backward_data if data else _backward_weights)(program, problem.with_views(src=src, dst=dst), env)
+    if data and src is not problem.src:
+        program.copy(src, problem.src, "diff_src from channels last")
 
 
 _PACE = Pace({FORWARD: (2.0, 6.7), BACKWARD_DATA: (2.0, 6.7), BACKWARD_WEIGHTS: (5.0, 3.0)}, (7.0, 1.9, 1.8))
@@ -83,25 +76,18 @@ def _beyond_subpixels(problem: Problem, env: Env) -> bool:
 _NAME = "convolution"
 _ASIDE = f"{_NAME}, channels last"
 
-_DATA = (
+_LITERAL = (
     Algorithm(
         _NAME, BACKWARD_DATA, _NAME, always, _work, _backward_data, WEIGHTS,
         fuses=by_library, op="Convolution", op_adds_bias=True, literal=True, anywhere=True,
     ),
     Algorithm(
-        _ASIDE, BACKWARD_DATA, _NAME, _copies_pay, _aside_work, _backward_data_aside, WEIGHTS,
-        fuses=by_library, op="Convolution", op_adds_bias=True, anywhere=True,
-    ),
-)  # fmt: skip
-ALGORITHMS = (
-    *_DATA,
-    Algorithm(
         _NAME, BACKWARD_WEIGHTS, _NAME, always, _work, _backward_weights, SRC,
         op="ConvolutionBackwardWeights", literal=True, anywhere=True,
     ),
-    Algorithm(
-        _ASIDE, BACKWARD_WEIGHTS, _NAME, _copies_pay, _aside_work, _backward_weights_aside, SRC,
-        op="ConvolutionBackwardWeights", anywhere=True,
-    ),
-    *(flipped(algorithm, _beyond_subpixels) for algorithm in _DATA),
 )  # fmt: skip
+_DATA, _WEIGHTS = (
+    (op, replace(op, name=_ASIDE, applies=_copies_pay, counts=_aside_work, build=_aside, literal=False))
+    for op in _LITERAL
+)
+ALGORITHMS = (*_DATA, *_WEIGHTS, *(flipped(algorithm, _beyond_subpixels) for algorithm in _DATA))

@@ -6,6 +6,7 @@ filled with the bias by a step of their own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -74,24 +75,16 @@ def _forward(program: Program, problem: Problem, env: Env) -> None:
     """Appends ConvTranspose, and fills last rows of dst that the library cannot write with the bias."""
     ends, padding, surplus = forward_pads(problem.geometry)
     dst, epilogue = problem.dst, problem.epilogue
-    if any(surplus):
-        whole = program.like(dst, dst.dtype) if epilogue else dst
-        fill_untouched(program, whole, surplus, problem.bias)
-        _deconvolve(program, problem, crop(whole, surplus), (), ends, padding)
-        if epilogue:
-            post.apply(program, whole, epilogue, dst)
-        return
-    _deconvolve(program, problem, dst, epilogue, ends, padding)
-
-
-def _deconvolve(
-    program: Program, problem: Problem, dst: View, epilogue: post.Epilogue, ends: Ints, padding: Ints
-) -> None:
-    if dst.size == 0:
-        return
-    attrs = {**attributes(problem, ends), "output_padding": padding}
-    inputs = problem.src, merged_weights(program, problem.weights), problem.bias
-    program.native(post.fused("ConvTranspose", attrs, inputs, epilogue, dst), "ConvTranspose")
+    apart = any(surplus) and bool(epilogue)
+    whole = program.like(dst, dst.dtype) if apart else dst
+    fill_untouched(program, whole, surplus, problem.bias)
+    written = crop(whole, surplus)
+    if written.size:
+        attrs = {**attributes(problem, ends), "output_padding": padding}
+        inputs = problem.src, merged_weights(program, problem.weights), problem.bias
+        program.native(post.fused("ConvTranspose", attrs, inputs, () if apart else epilogue, written), "ConvTranspose")
+    if apart:
+        post.apply(program, whole, epilogue, dst)
 
 
 def fill_untouched(program: Program, dst: View, surplus: Ints, bias: View | None) -> None:
@@ -130,10 +123,16 @@ def _backward_data(program: Program, problem: Problem, env: Env) -> None:
 
 def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
     ends, diff_dst = trimmed(problem)
+    inputs = problem.src, diff_dst
+    append_gradient(program, problem, "ConvTransposeBackwardWeights", attributes(problem, ends), inputs)
+
+
+def append_gradient(
+    program: Program, problem: Problem, kind: str, attrs: Mapping[str, Any], inputs: tuple[View, ...]
+) -> None:
+    """Appends the library's op of this kind, which writes diff_weights, and a copy where the op needs other strides."""
     result, target = weights_target(program, problem)
-    attrs = {**attributes(problem, ends), "weights_shape": target.shape}
-    op = NativeOp("ConvTransposeBackwardWeights", attrs, (problem.src, diff_dst), (target,))
-    program.native([op], "ConvTransposeBackwardWeights")
+    program.native([NativeOp(kind, {**attrs, "weights_shape": target.shape}, inputs, (target,))], kind)
     finish_weights(program, result, problem)
 
 

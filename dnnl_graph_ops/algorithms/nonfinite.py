@@ -89,13 +89,9 @@ def _finite(constant: View, count: int) -> bool:
     answers = _LOOKED_AT.setdefault(constant.buffer.held or constant.buffer, {})
     place = (constant.offset, constant.shape, constant.strides)
     if place not in answers:
-        answers[place] = _look(constant, count)
+        flag = np.zeros(1, np.int32)
+        with threads.using(count):
+            _kernel([constant]).run(data_of(constant.buffer).ctypes.data + constant.byte_offset, flag)
+        constant.buffer.let_go()
+        answers[place] = not flag[0]
     return answers[place]
-
-
-def _look(constant: View, count: int) -> bool:
-    flag = np.zeros(1, np.int32)
-    with threads.using(count):
-        _kernel([constant]).run(data_of(constant.buffer).ctypes.data + constant.byte_offset, flag)
-    constant.buffer.let_go()
-    return not flag[0]

@@ -12,8 +12,7 @@ from ..ir import is_empty
 from ..lowering import chain
 from ..lowering.env import Env
 from ..lowering.epilogue import KINDS
-from ..lowering.family import MEMBERS, literal_op, make_problem, ops_of
-from ..lowering.post_ops import post_ops
+from ..lowering.family import MEMBERS, literal_op, make_problem, ops_of, post_ops
 from ..lowering.problem import BACKWARD_WEIGHTS, Problem
 from ..lowering.program import Edge, NativeOp, Operand, View
 from ..lowering.rewrites import Rewrite

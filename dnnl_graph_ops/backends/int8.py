@@ -24,8 +24,7 @@ from ..lowering import chain, trust
 from ..lowering.chain import fused
 from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue, labelled
-from ..lowering.family import MEMBERS, make_problem
-from ..lowering.post_ops import post_ops
+from ..lowering.family import MEMBERS, make_problem, post_ops
 from ..lowering.problem import FORWARD, Problem
 from ..lowering.program import Buffer, Place, Program, View
 from ..lowering.rewrites import Rewrite

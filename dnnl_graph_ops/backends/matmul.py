@@ -12,8 +12,7 @@ from ..graph import Node, Value
 from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue, EpilogueOp
-from ..lowering.family import make_problem
-from ..lowering.post_ops import post_ops
+from ..lowering.family import make_problem, post_ops
 from ..lowering.problem import Problem
 from ..lowering.program import View
 from ..schema import kinds

@@ -13,7 +13,7 @@ from ..lowering import chain
 from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue
-from ..lowering.post_ops import post_ops
+from ..lowering.family import post_ops
 from ..lowering.problem import data_view
 from ..lowering.program import Program, View, order_of
 from ..strides import channels_last

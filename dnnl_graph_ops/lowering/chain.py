@@ -114,12 +114,6 @@ def _scalar(one: str, several: str, numbers: Numbers, alpha: float, beta: float)
     return [(Op(one, alpha, beta), ())] if len(numbers) == 1 else [(Op(several), numbers)]
 
 
-def _rounding(dtype: str) -> list[tuple[Op, Numbers]]:
-    """Returns the ops that round f32 to the nearest integer and clamp it to the range of an integer dtype."""
-    kinds = np.iinfo(dtypes.numpy_dtype(dtype))
-    return [(Op("round"), ()), (Op("clamp", float(kinds.min), float(kinds.max)), ())]
-
-
 class _Call(NamedTuple):
     """An op and its operands by number: 0 is the head's result, i the i-th call's, -1 - i the i-th tensor read."""
 
@@ -189,9 +183,10 @@ def _with_swish(calls: tuple[_Call, ...]) -> tuple[tuple[_Call, ...], tuple[str,
         if call.op.name != "sigmoid":
             continue
         using, unmet = readers.get(position + 1, []), ""
+        product = calls[using[0]] if using else call
         if len(using) != 1:
             unmet = "one op alone reads the sigmoid"
-        elif not _multiplies(calls[using[0]], (call.operands[0], position + 1)):
+        elif product.op.name != "multiply" or sorted(product.operands) != sorted((*call.operands, position + 1)):
             unmet = "that is the product with the sigmoid's operand"
         if unmet:
             declined.append(unmet)
@@ -202,10 +197,6 @@ def _with_swish(calls: tuple[_Call, ...]) -> tuple[tuple[_Call, ...], tuple[str,
         merged, others = _with_swish(tuple(moved))
         return merged, ("", *others)
     return calls, tuple(declined)
-
-
-def _multiplies(call: _Call, operands: tuple[int, int]) -> bool:
-    return call.op.name == "multiply" and sorted(call.operands) == sorted(operands)
 
 
 # ---- post-ops that a kernel applies to its results ------------------------------------------------------------
@@ -417,7 +408,8 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | 
             ops = _quantizing_ops(node)
             if node.kind == "Quantize" and node.outputs[0] in within:
                 # the node's result stays in a register; the kernel rounds only what it writes
-                ops += _rounding(node.outputs[0].dtype)
+                limits = np.iinfo(dtypes.numpy_dtype(node.outputs[0].dtype))
+                ops += [(Op("round"), ()), (Op("clamp", float(limits.min), float(limits.max)), ())]
             axis = node.attrs["axis"] % len(node.inputs[0].shape) if node.attrs["qtype"] == "per_channel" else None
             for op, second in ops:
                 more = [-1 - operands.setdefault((second, axis), len(operands))] if second else []

@@ -1,16 +1,17 @@
-"""Describes nodes as the library takes them, and a node of the convolution ops as a `Problem`."""
+"""Describes nodes as the library takes them, the convolution ops among them as a `Problem`, others as post-ops."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import schema
-from ..graph import Node
+from ..graph import Node, Value
 from ..shapes import Attributes, native_attrs, resolved
 from ..shapes.attributes import Geometry, Ints
+from .chain import channel_axis
 from .env import Env
-from .epilogue import Epilogue
+from .epilogue import Epilogue, EpilogueOp
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, RESULT, Problem, Sizes, data_view, weights_view
 from .program import NativeOp, View
 
@@ -201,3 +202,42 @@ def literal_attributes(node: Node) -> dict[str, Any] | None:
     record = resolved(node.kind, [value.shape for value in node.inputs], node.attrs, node.name)
     literal = literal_attrs(node.kind, record)
     return literal if literal is not None and literal["weights_format"] == record.weights_format else None
+
+
+def post_ops(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View], env: Env) -> Epilogue:
+    """Returns the nodes `rest`, which follow `head` in a fused group, as post-ops.
+
+    `view_of` gives the view of an operand from outside of the group. Operands get the rank of the head's result and the
+    axes (N, C, spatial...), except the vectors of BiasAdd and PReLU.
+    """
+    data_format = format_of(head)
+    results = {head.outputs[0]: 0}
+    ops = []
+    rank = len(head.outputs[0].shape)
+    for position, node in enumerate(rest, 1):
+        operands: list[View | int] = []
+        for value in node.inputs:
+            if value in results:
+                operands.append(results[value])
+                continue
+            view = view_of(value)
+            is_vector = view.ndim == 1 and channel_axis(node) is not None
+            operands.append(view if is_vector else _full_rank(view, rank, data_format))
+        attrs = native_attributes(node, env)
+        if "data_format" in attrs:
+            attrs["data_format"] = "NCX"
+        ops.append(EpilogueOp(node.kind, attrs, tuple(operands), node.name))
+        results[node.outputs[0]] = position
+    return tuple(ops)
+
+
+def format_of(head: Node) -> str:
+    """Returns the data format of a head's result, "NXC" or "NCX"; "NXC" if the head has no such attribute."""
+    return str(head.attrs.get("data_format", "NXC"))
+
+
+def _full_rank(view: View, rank: int, data_format: str) -> View:
+    """Returns a broadcast operand as a view of the rank of dst with the axes (N, C, spatial...)."""
+    while view.ndim < rank:
+        view = view.insert(0)
+    return data_view(view, data_format)

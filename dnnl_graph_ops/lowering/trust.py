@@ -25,8 +25,7 @@ from ..shapes.attributes import Geometry
 from ..shapes.weights import channel_axes
 from .broadcasts import AXIS_1, FULL, LAST, ONE, spread
 from .env import Env
-from .family import MEMBERS
-from .post_ops import format_of
+from .family import MEMBERS, format_of
 
 QUANTIZING = schema.kinds("quantizes")
 _POOLS = schema.kinds("pools")
