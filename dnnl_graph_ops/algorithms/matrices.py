@@ -1,6 +1,6 @@
 """Builds algorithms around one GEMM, by the library or an own kernel, on activations and weights viewed as matrices.
 
-Weights are read or written without a copy where their strides allow a view as a matrix (IC, OC * taps).
+Weights are read or written without a copy where their strides allow a view as a matrix (K, C * taps).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ..lowering import cost
 from ..lowering import epilogue as post
 from ..lowering.chain import fused
 from ..lowering.env import Env
-from ..lowering.problem import Problem
+from ..lowering.problem import ConvProblem
 from ..lowering.program import Program, View, order_of
 from ..strides import channels_last
 from .algorithm import Algorithm, Condition, always, never
 
 
-def single(problem: Problem, env: Env) -> bool:
+def single(problem: ConvProblem, env: Env) -> bool:
     """Whether the problem has one group, which is all that the algorithms of im2col need."""
     return problem.geometry.groups == 1
 
@@ -90,9 +90,9 @@ def positions(program: Program, view: View, label: str, as_it_is: bool = False) 
 
 
 def matrix(weights: View) -> tuple[View | None, tuple[int, ...]]:
-    """Returns weights (1, IC, OC, kernel...) as a matrix (IC, OC * taps), and the memory order of its columns.
+    """Returns weights (1, K, C, kernel...) as a matrix (K, C * taps), and the memory order of its columns.
 
-    The order lists axes of (OC, kernel...), slowest first: (1, 2, 0) if OC is faster than the axes of a 2-D kernel. The
+    The order lists axes of (C, kernel...), slowest first: (1, 2, 0) if C is faster than the axes of a 2-D kernel. The
     matrix is None where strides forbid such a view.
     """
     plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
@@ -116,13 +116,13 @@ def algorithm(
     family: str,
     applies: Condition,
     counts: cost.Counting,
-    build: Callable[[Program, Problem, Multiply], None],
+    build: Callable[[Program, ConvProblem, Multiply], None],
     spreads: frozenset[str],
     op: str = "MatMul",
     op_adds_bias: bool = False,
     f32_only: bool = False,
-    adds_bias: Callable[[Problem], bool] = always,
-    fuses: Callable[[Problem, Env, bool], bool] = lambda problem, env, own: not problem.epilogue,
+    adds_bias: Callable[[ConvProblem], bool] = always,
+    fuses: Callable[[ConvProblem, Env, bool], bool] = lambda problem, env, own: not problem.epilogue,
     own_pays: Condition = never,
 ) -> Algorithm:
     """Returns an algorithm around one GEMM: the library's if it has one of the dtype, else an own kernel of any dtype.
@@ -131,7 +131,7 @@ def algorithm(
     so other dtypes use the own kernel. `own_pays`: whether the own kernel is faster. Without `op` all are own kernels.
     """
 
-    def own(problem: Problem, env: Env) -> bool:
+    def own(problem: ConvProblem, env: Env) -> bool:
         if not op or own_pays(problem, env):
             return True
         ops = [op, f"{op} with bias"] if op_adds_bias and problem.bias is not None else [op]

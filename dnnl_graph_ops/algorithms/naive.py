@@ -14,7 +14,7 @@ from ..lowering import chain
 from ..lowering import epilogue as post
 from ..lowering.cost import Counts
 from ..lowering.env import Env
-from ..lowering.problem import BACKWARD_DATA, FORWARD, READ, RESULT, Problem, Sizes
+from ..lowering.problem import DGRAD, FPROP, READ, RESULT, ConvProblem, Sizes
 from ..lowering.program import Program
 from .algorithm import NOTHING, Algorithm, always, by_library
 
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 Slices = tuple[slice, ...]
 
 
-def _build(program: Program, problem: Problem, env: Env) -> None:
+def _build(program: Program, problem: ConvProblem, env: Env) -> None:
     """Appends the NumPy step on f32 copies of the operands, then the bias, post-ops and conversion of its result."""
     operands = [program.converted(view, "f32") for view in problem.read]
     sums = program.like(problem.result, "f32")
@@ -35,18 +35,18 @@ def _build(program: Program, problem: Problem, env: Env) -> None:
 
 
 def _taps(g: Sizes) -> Iterator[tuple[tuple[int, ...], Slices, Slices]]:
-    """Yields each tap that reaches dst, with the slices of src that it reads and the slices of dst that it adds to."""
+    """Yields each tap that reaches x, with the slices of y that it reads and the slices of x that it adds to."""
     for tap in product(*map(range, g.kernel)):
-        axes = zip(tap, g.src, g.dst, g.strides, g.dilations, g.pads_begin, strict=True)
+        axes = zip(tap, g.y, g.x, g.strides, g.dilations, g.pads_begin, strict=True)
         pairs = [pair for pair in (_meeting(*axis) for axis in axes) if pair]
         if len(pairs) == len(tap):
             yield tap, tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
 
 
-def _meeting(k: int, src: int, dst: int, stride: int, dilation: int, pad: int) -> tuple[slice, slice] | None:
+def _meeting(k: int, y: int, x: int, stride: int, dilation: int, pad: int) -> tuple[slice, slice] | None:
     shift = k * dilation - pad
     first = max(-(shift // stride), 0)
-    last = min((dst - 1 - shift) // stride, src - 1)
+    last = min((x - 1 - shift) // stride, y - 1)
     if first > last:
         return None
     start, stop = (i * stride + shift for i in (first, last))
@@ -63,17 +63,17 @@ def _by_taps(direction: str, g: Sizes, first: Array, second: Array, result: Arra
     arrays = {**dict(zip(READ[direction], (first, second), strict=True)), RESULT[direction]: result}
     result[...] = 0
     with np.errstate(all="ignore"):
-        for tap, of_src, of_dst in _taps(g):
-            # weights (G, IC/G, OC/G); parts (N, C, spatial...) of src and dst that meet in this tap
-            places: dict[str, Any] = {"weights": (..., *tap), "src": (..., *of_src), "dst": (..., *of_dst)}
-            weights, src, dst = (arrays[name][place] for name, place in places.items())
-            if direction == FORWARD:
-                dst += (np.swapaxes(weights, 1, 2) @ _flat(src, g.groups)).reshape(dst.shape)
-            elif direction == BACKWARD_DATA:
-                src += (weights @ _flat(dst, g.groups)).reshape(src.shape)
+        for tap, of_y, of_x in _taps(g):
+            # weights (G, K/G, C/G); parts (N, C, spatial...) of y and x that meet in this tap
+            places: dict[str, Any] = {"w": (..., *tap), "y": (..., *of_y), "x": (..., *of_x)}
+            weights, y, x = (arrays[name][place] for name, place in places.items())
+            if direction == DGRAD:
+                x += (np.swapaxes(weights, 1, 2) @ _flat(y, g.groups)).reshape(x.shape)
+            elif direction == FPROP:
+                y += (weights @ _flat(x, g.groups)).reshape(y.shape)
             else:
                 # (G, C/G, N * positions)
-                left, right = (np.moveaxis(_flat(array, g.groups), 0, 2) for array in (src, dst))
+                left, right = (np.moveaxis(_flat(array, g.groups), 0, 2) for array in (y, x))
                 left, right = (array.reshape(*array.shape[:2], -1) for array in (left, right))
                 weights[...] = left @ np.swapaxes(right, 1, 2)
 
@@ -82,7 +82,7 @@ _NAME = "term by term"
 _PRODUCT = 1e-9  # seconds, roughly
 
 
-def seconds(problem: Problem) -> float:
+def seconds(problem: ConvProblem) -> float:
     """Returns a rough estimate in seconds, far above the estimates of all other algorithms."""
     return problem.macs * _PRODUCT
 

@@ -20,7 +20,7 @@ from .._core import kernels
 from ..lowering import cost
 from ..lowering import epilogue as post
 from ..lowering.env import Env
-from ..lowering.problem import Problem
+from ..lowering.problem import ConvProblem
 from ..lowering.program import Buffer, HostStep, KernelStep, Place, Program, Step, View
 from ..lowering.rewrites import Rewrite
 from . import choice, table
@@ -44,28 +44,28 @@ TILE_ROWS = Rewrite(
 
 @dataclass(frozen=True)
 class Layer:
-    """Describes a lowered convolution, as backward data, and the cheapest algorithm that could compute it by rows.
+    """Describes a lowered convolution, as fprop, and the cheapest algorithm that could compute it by rows.
 
     `group`: the number that the program's steps of the layer have. `decision`: how the layer was lowered.
     """
 
     group: int
-    problem: Problem
+    problem: ConvProblem
     algorithm: Algorithm
     decision: Decision
 
     @property
     def source(self) -> View:
-        """Returns the activation that the layer reads: its problem is backward data, which reads diff_dst."""
-        return self.problem.dst
+        """Returns the activation that the layer reads: its problem is fprop, which reads x."""
+        return self.problem.x
 
     @property
     def target(self) -> View:
-        return self.problem.src
+        return self.problem.y
 
     @property
     def rows(self) -> int:
-        return self.problem.geometry.src[0]
+        return self.problem.geometry.y[0]
 
     @property
     def _reach(self) -> int:
@@ -96,23 +96,23 @@ class Layer:
         """Returns the rows of the source that these rows of the target depend on."""
         g = self.problem.geometry
         first, last = (row * g.strides[0] - g.pads_begin[0] for row in (rows.start, rows[-1]))
-        return range(max(first, 0), min(last + self._reach, g.dst[0]))
+        return range(max(first, 0), min(last + self._reach, g.x[0]))
 
     def padding(self, rows: range) -> int:
         """Returns how many rows of padding before the source these rows of the target depend on."""
         return max(self.problem.geometry.pads_begin[0] - rows.start * self.problem.geometry.strides[0], 0)
 
-    def cut(self, rows: range, source: View, target: View, epilogue: post.Epilogue) -> Problem:
+    def cut(self, rows: range, source: View, target: View, epilogue: post.Epilogue) -> ConvProblem:
         """Returns the problem that computes these rows of one image: from `source`, the rows `seen`, to `target`."""
         g, seen, begin = self.problem.geometry, self.seen(rows), self.padding(rows)
         end = self.inner(len(rows)) - begin - len(seen)
-        first = {"src": len(rows), "dst": len(seen), "pads_begin": begin, "pads_end": end, "output_padding": 0}
+        first = {"y": len(rows), "x": len(seen), "pads_begin": begin, "pads_end": end, "output_padding": 0}
         lists: dict[str, Any] = {name: (value, *getattr(g, name)[1:]) for name, value in first.items()}
         geometry = replace(g, batch=1, **lists)
-        return self.problem.with_views(geometry=geometry, src=target, dst=source, epilogue=epilogue)
+        return self.problem.with_views(geometry=geometry, y=target, x=source, epilogue=epilogue)
 
 
-def layers(group: int, problem: Problem, decision: Decision) -> list[Layer]:
+def layers(group: int, problem: ConvProblem, decision: Decision) -> list[Layer]:
     """Returns a list of one `Layer`, whose algorithm is the cheapest candidate that can compute the problem by rows.
 
     The list is empty if no candidate can. The candidate need not be the algorithm that the problem was lowered by.
@@ -188,7 +188,7 @@ def _fits(first: Layer, after: Layer) -> bool:
     """
     between = first.target
     alone = between.buffer.place is Place.SCRATCH and between.buffer.elements == between.size
-    others = (*post.views(after.problem.epilogue), after.problem.weights, after.problem.bias)
+    others = (*post.views(after.problem.epilogue), after.problem.w, after.problem.bias)
     read_once = all(view is None or view.buffer is not between.buffer for view in others)
     return alone and read_once and after.source == between and between.strides == channels_last_strides(between)
 
@@ -215,7 +215,7 @@ def _tiled(chain: Sequence[Layer], count: int, env: Env) -> float:
     """
     images, each = chain[-1].target.shape[0], _parts(chain, count, env.threads)
     seconds = chain[-1].by_rows(env)
-    moved = max(sum(cost.nbytes(layer.problem.weights) for layer in chain) - NEAR, 0)
+    moved = max(sum(cost.nbytes(layer.problem.w) for layer in chain) - NEAR, 0)
     for layer, after in pairwise(chain):
         seconds += layer.by_rows(env) * (1 + (each - 1) * after.overlap / layer.rows)
         moved += after.overlap * _row_bytes(layer.target)

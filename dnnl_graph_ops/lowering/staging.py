@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .. import dtypes, schema
 from ..strides import channels_last
 from .family import MEMBERS
-from .problem import BACKWARD_WEIGHTS
+from .problem import WGRAD
 from .program import NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
 from .rewrites import Rewrite
 
@@ -173,7 +173,7 @@ def on_views(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:
 
 
 # gradients of weights, and the input over which the window of taps moves
-_WINDOWED = {k: m.inputs.index("dst") for k, m in MEMBERS.items() if m.direction == BACKWARD_WEIGHTS}
+_WINDOWED = {k: m.inputs.index("x") for k, m in MEMBERS.items() if m.direction == WGRAD}
 
 
 class _Window(NamedTuple):
