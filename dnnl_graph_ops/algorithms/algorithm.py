@@ -159,7 +159,7 @@ class Algorithm:
         by = cost.BY_OWN_CODE
         if finishes and self.op:
             by = cost.BY_CONVOLUTIONS if self.convolves else cost.BY_PRODUCTS
-        prices = self.prices or cost.prices(self.key, problem, env)
+        prices = self.prices or fits.find(env.isa, env.release, env.compute_dtype(problem.dtype))[self.key]
         return factor * cost.estimate(counts, prices, env.threads) + cost.functions(problem, env, by)
 
     def finishes(self, problem: ConvProblem, env: Env) -> bool:

@@ -164,14 +164,9 @@ def _described(problem: ConvProblem) -> Hashable:
         weights.strides, weights.is_constant, bias is not None and bias.dtype,
     )  # fmt: skip
     spatial = problem.result.shape
-    return fixed, tuple(
-        (
-            op.kind,
-            repr(sorted(op.attrs.items())),
-            tuple(o if isinstance(o, int) else _lies(o, spatial) for o in op.operands),
-        )
-        for op in problem.epilogue
-    )
+    operands = (tuple(o if isinstance(o, int) else _lies(o, spatial) for o in op.operands) for op in problem.epilogue)
+    kinds = ((op.kind, repr(sorted(op.attrs.items()))) for op in problem.epilogue)
+    return fixed, *zip(kinds, operands, strict=True)
 
 
 def _lies(view: View, along: Ints | None = None) -> Hashable:

@@ -18,7 +18,7 @@ from ..lowering.family import dgrad_pads, fprop_pads
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
 from ..lowering.program import NativeOp, Program, View, is_dense
 from .algorithm import NOTHING, Algorithm, W, Y, always, by_library, never
-from .views import finish_weights, merged_weights, weights_target
+from .views import finish_weights, merged_weights, met, weights_target
 
 Ints = tuple[int, ...]
 
@@ -237,11 +237,8 @@ def _met(problem: ConvProblem) -> float:
 def _met_on_axis(y: int, x: int, kernel: int, stride: int, pad: int, dilation: int) -> float:
     if kernel > _MOST_COUNTED or y == 0:
         return 1.0
-    met = 0
-    for shift in range(-pad, -pad + dilation * kernel, dilation):
-        first, last = max(-(shift // stride), 0), min((x - 1 - shift) // stride, y - 1)
-        met += max(last - first + 1, 0)
-    return met / (kernel * y)
+    shifts = range(-pad, -pad + dilation * kernel, dilation)
+    return sum(len(met(shift, y, x, stride)) for shift in shifts) / (kernel * y)
 
 
 def _gaps(problem: ConvProblem) -> int:
@@ -259,10 +256,6 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
     return spared._replace(bytes=spared.bytes + (1 - _AS_THEY_LIE) * conversions(problem, env))
 
 
-def _undilated(problem: ConvProblem, env: Env) -> bool:
-    return all(d == 1 for d in problem.geometry.dilations)
-
-
 _NAME = "deconvolution"
 
 ALGORITHMS = (
@@ -272,7 +265,7 @@ ALGORITHMS = (
         op="ConvTranspose", op_adds_bias=True, literal=True, anywhere=True,
     ),
     Algorithm(
-        _NAME, FPROP, _NAME, _undilated, _work, _fprop, W,
+        _NAME, FPROP, _NAME, lambda p, e: set(p.geometry.dilations) == {1}, _work, _fprop, W,
         adds_bias=never, op="ConvTransposeBackwardData", literal=True, anywhere=True,
     ),
     Algorithm(

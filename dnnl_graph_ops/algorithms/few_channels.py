@@ -28,10 +28,6 @@ def _applies(problem: ConvProblem, env: Env) -> bool:
     return g.groups == 1 and 1 <= g.x_channels <= _MOST_CHANNELS and not kernels.stem_refusal(layer_sizes(problem))
 
 
-def _fuses(problem: ConvProblem, env: Env) -> bool:
-    return expresses(problem.epilogue, problem.result)
-
-
 def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
     """Appends the packing of the weights (run once if they are constant) and the kernel that writes y."""
     y, x = problem.y, problem.x
@@ -84,7 +80,7 @@ _NAME, _FAMILY = "own stem", "stem"
 
 _DATA = Algorithm(
     _NAME, FPROP, _FAMILY, _applies, _work, _fprop, W,
-    converts=always, fuses=_fuses, tiles_rows=True,
+    converts=always, fuses=lambda p, e: expresses(p.epilogue, p.result), tiles_rows=True,
 )  # fmt: skip
 ALGORITHMS = (
     _DATA,

@@ -6,7 +6,9 @@ With stride 1 both directions compute the same sums if the taps are reversed on 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from math import prod
+from operator import mul
 
 from ..lowering.cost import Counts, nbytes
 from ..lowering.env import Env
@@ -62,13 +64,9 @@ def _in_reverse(program: Program, weights: View) -> View:
     target = program.like(weights, weights.dtype)
     taps = weights.shape[3:]
     items = []
-    for number in range(prod(taps)):
-        source = place = 0
-        rest = number
-        for axis in reversed(range(len(taps))):
-            rest, tap = divmod(rest, taps[axis])
-            source += tap * weights.strides[3 + axis]
-            place += (taps[axis] - 1 - tap) * target.strides[3 + axis]
+    for tap in product(*map(range, taps)):
+        source = sum(map(mul, tap, weights.strides[3:]))
+        place = sum((n - 1 - k) * stride for n, k, stride in zip(taps, tap, target.strides[3:], strict=True))
         items.append((weights.shape[:3], source, weights.strides[:3], place, target.strides[:3]))
     program.copy_list(items, weights, target, "taps in reverse order")
     return target

@@ -17,6 +17,7 @@ from ..lowering.env import Env
 from ..lowering.problem import DGRAD, FPROP, READ, RESULT, ConvProblem, Sizes
 from ..lowering.program import Program
 from .algorithm import NOTHING, Algorithm, always, by_library
+from .views import met
 
 Array = np.ndarray[Any, Any]
 Slices = tuple[slice, ...]
@@ -37,20 +38,11 @@ def _build(program: Program, problem: ConvProblem, env: Env) -> None:
 def _taps(g: Sizes) -> Iterator[tuple[tuple[int, ...], Slices, Slices]]:
     """Yields each tap that reaches x, with the slices of y that it reads and the slices of x that it adds to."""
     for tap in product(*map(range, g.kernel)):
-        axes = zip(tap, g.y, g.x, g.strides, g.dilations, g.pads_begin, strict=True)
-        pairs = [pair for pair in (_meeting(*axis) for axis in axes) if pair]
-        if len(pairs) == len(tap):
-            yield tap, tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
-
-
-def _meeting(k: int, y: int, x: int, stride: int, dilation: int, pad: int) -> tuple[slice, slice] | None:
-    shift = k * dilation - pad
-    first = max(-(shift // stride), 0)
-    last = min((x - 1 - shift) // stride, y - 1)
-    if first > last:
-        return None
-    start, stop = (i * stride + shift for i in (first, last))
-    return slice(first, last + 1), slice(start, stop + 1, stride)
+        shifts = [k * d - pad for k, d, pad in zip(tap, g.dilations, g.pads_begin, strict=True)]
+        rows = [met(*axis) for axis in zip(shifts, g.y, g.x, g.strides, strict=True)]
+        if all(rows):
+            of_x = (slice(r[0] * s + k, r[-1] * s + k + 1, s) for r, s, k in zip(rows, g.strides, shifts, strict=True))
+            yield tap, tuple(slice(r.start, r.stop) for r in rows), tuple(of_x)
 
 
 def _flat(array: Array, groups: int) -> Array:

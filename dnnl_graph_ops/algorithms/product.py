@@ -32,7 +32,27 @@ def _build(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
     """Appends x (N * positions, taps * C) = y (N * positions, K) times weights (K, taps * C), and the bias."""
     window, surplus = _windows(problem)
     fill_untouched(program, problem.x, surplus, problem.bias)
-    _products(program, problem, multiply, crop(problem.x, surplus), window)
+    g, epilogue, x, weights = problem.geometry, problem.epilogue, crop(problem.x, surplus), problem.w
+    for axis, (first, taps) in enumerate(window, 3):
+        weights = weights.narrow(axis, first, taps)
+    # (K, kernel..., C)
+    plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
+    plain = plain.permute(channels_last(plain.ndim))
+    right = plain.merged(1, g.rank + 1)
+    if right is None or 1 not in right.strides:
+        copy = program.scratch(plain.shape, plain.dtype)
+        program.copy(plain, copy, "weights to (IC, ..., OC)")
+        right = copy.merge(1, g.rank + 1)
+    left = positions(program, problem.y, "src to channels last", as_it_is=multiply is by_own_code)
+    bias = None if problem.bias is None else repeated_bias(program, problem.bias, prod(t for _, t in window))
+    direct = _direct(x, g.y, window)
+    if direct is not None:
+        multiply(program, Gemm(left, right, direct, bias, epilogue, x))
+        return
+    shape = (g.batch, *g.y, *(taps for _, taps in window), g.x_channels)
+    result = program.scratch(shape, x.dtype)
+    multiply(program, Gemm(left, right, result.merge(0, g.rank + 1).merge(1, g.rank + 1), bias, epilogue))
+    _spread(program, result, x, window)
 
 
 def _windows(problem: ConvProblem) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
@@ -41,11 +61,9 @@ def _windows(problem: ConvProblem) -> tuple[list[tuple[int, int]], tuple[int, ..
     The positions are those at the end of x, as many as a tuple says for each axis.
     """
     g = problem.geometry
-    window, covered = [], []
-    for n, k, s, p, size in zip(g.y, g.kernel, g.strides, g.pads_begin, g.x, strict=True):
-        taps = min(k - p, size) if n == 1 else s
-        window.append((p, taps))
-        covered.append(taps if n == 1 else min(n * s, size))
+    axes = list(zip(g.y, g.kernel, g.strides, g.pads_begin, g.x, strict=True))
+    window = [(p, min(k - p, size) if n == 1 else s) for n, k, s, p, size in axes]
+    covered = (min(k - p if n == 1 else n * s, size) for n, k, s, p, size in axes)
     return window, tuple(size - reached for size, reached in zip(g.x, covered, strict=True))
 
 
@@ -60,34 +78,6 @@ def _fuses(problem: ConvProblem, env: Env, own: bool) -> bool:
     if not own:
         return by_library_without_operands(problem, env)
     return _direct(problem.x, problem.geometry.y, window) is not None and expressed(problem, env)
-
-
-def _products(
-    program: Program, problem: ConvProblem, multiply: Multiply, x: View, window: Sequence[tuple[int, int]]
-) -> None:
-    g, epilogue = problem.geometry, problem.epilogue
-    rank = g.rank
-    weights = problem.w
-    for axis, (first, taps) in enumerate(window, 3):
-        weights = weights.narrow(axis, first, taps)
-    # (K, kernel..., C)
-    plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
-    plain = plain.permute(channels_last(plain.ndim))
-    right = plain.merged(1, rank + 1)
-    if right is None or 1 not in right.strides:
-        copy = program.scratch(plain.shape, plain.dtype)
-        program.copy(plain, copy, "weights to (IC, ..., OC)")
-        right = copy.merge(1, rank + 1)
-    left = positions(program, problem.y, "src to channels last", as_it_is=multiply is by_own_code)
-    bias = None if problem.bias is None else repeated_bias(program, problem.bias, prod(t for _, t in window))
-    direct = _direct(x, g.y, window)
-    if direct is not None:
-        multiply(program, Gemm(left, right, direct, bias, epilogue, x))
-        return
-    shape = (g.batch, *g.y, *(taps for _, taps in window), g.x_channels)
-    result = program.scratch(shape, x.dtype)
-    multiply(program, Gemm(left, right, result.merge(0, rank + 1).merge(1, rank + 1), bias, epilogue))
-    _spread(program, result, x, window)
 
 
 def _direct(x: View, y: Sequence[int], window: Sequence[tuple[int, int]]) -> View | None:

@@ -14,6 +14,11 @@ def layer_sizes(problem: ConvProblem) -> kernels.LayerSizes:
     return kernels.LayerSizes(g.batch, g.x_channels, g.y, g.x, g.kernel, g.strides, g.pads_begin, g.dilations)
 
 
+def met(shift: int, y: int, x: int, stride: int) -> range:
+    """Returns the positions of y, of so many, that a tap takes to positions of x: i to i * stride + shift."""
+    return range(max(-(shift // stride), 0), min((x - 1 - shift) // stride, y - 1) + 1)
+
+
 def as_channels_last(program: Program, view: View, label: str) -> View:
     """Returns the activation (N, C, spatial...) itself if its channels are contiguous, else a channels-last copy."""
     if is_channels_last(view):

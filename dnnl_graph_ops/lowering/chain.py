@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import gcd
@@ -35,15 +35,22 @@ MERGE_SWISH = Rewrite(
 
 
 class Op(NamedTuple):
-    """An op of a kernel's program, with the op's attributes in the order that the kernel expects."""
+    """An op of a kernel's program, with the op's attributes in the order that the kernel expects.
+
+    `operands`: by number. 0 is the head's result, i that of the i-th op, -1 - i the i-th tensor that is read.
+    """
 
     name: str
     alpha: float = 0.0
     beta: float = 0.0
+    operands: tuple[int, ...] = ()
+
+    def on(self, operands: Iterable[int]) -> Op:
+        return self._replace(operands=tuple(operands))
 
 
-def _named(name: str, *attributes: str) -> Callable[[Mapping[str, Any]], Op]:
-    return lambda attrs: Op(name, *(float(attrs[attribute]) for attribute in attributes))
+def _named(name: str, alpha: str = "", beta: str = "") -> Callable[[Mapping[str, Any]], Op]:
+    return lambda attrs: Op(name, float(attrs[alpha]) if alpha else 0.0, float(attrs[beta]) if beta else 0.0)
 
 
 # op kind -> the op of a kernel's program that computes a node with these attributes
@@ -114,13 +121,6 @@ def _scalar(one: str, several: str, numbers: Numbers, alpha: float, beta: float)
     return [(Op(one, alpha, beta), ())] if len(numbers) == 1 else [(Op(several), numbers)]
 
 
-class _Call(NamedTuple):
-    """An op and its operands by number: 0 is the head's result, i the i-th call's, -1 - i the i-th tensor read."""
-
-    op: Op
-    operands: tuple[int, ...]
-
-
 Step = tuple[str, int, int, int, float, float]
 
 
@@ -139,8 +139,8 @@ class _Code(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _code(calls: tuple[_Call, ...], head: bool) -> _Code | None:
-    """Assigns registers to the results of calls; returns None if the kernels have too few registers.
+def _code(calls: tuple[Op, ...], head: bool) -> _Code | None:
+    """Assigns registers to the results of ops; returns None if the kernels have too few registers.
 
     The last result goes to register 0. With a `head`, register 0 holds the result of the head at the beginning; without
     a head, only the last step writes register 0.
@@ -165,14 +165,14 @@ def _code(calls: tuple[_Call, ...], head: bool) -> _Code | None:
             return None
         to = 0 if last else free.pop(0)
         register[position + 1] = to
-        steps.append((call.op.name, places[0], places[-1], to, call.op.alpha, call.op.beta))
+        steps.append((call.name, places[0], places[-1], to, call.alpha, call.beta))
     return _Code(tuple(steps), sigmoids)
 
 
-def _with_swish(calls: tuple[_Call, ...]) -> tuple[tuple[_Call, ...], tuple[str, ...]]:
-    """Replaces a sigmoid and its product with the sigmoid's own operand by one call of swish.
+def _with_swish(calls: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[str, ...]]:
+    """Replaces a sigmoid and its product with the sigmoid's own operand by one swish.
 
-    Returns the calls, and for each sigmoid the condition that does not hold, "" if it was replaced.
+    Returns the ops, and for each sigmoid the condition that does not hold, "" if it was replaced.
     """
     readers: dict[int, list[int]] = {}
     for position, call in enumerate(calls):
@@ -180,20 +180,20 @@ def _with_swish(calls: tuple[_Call, ...]) -> tuple[tuple[_Call, ...], tuple[str,
             readers.setdefault(operand, []).append(position)
     declined = []
     for position, call in enumerate(calls):
-        if call.op.name != "sigmoid":
+        if call.name != "sigmoid":
             continue
         using, unmet = readers.get(position + 1, []), ""
         product = calls[using[0]] if using else call
         if len(using) != 1:
             unmet = "one op alone reads the sigmoid"
-        elif product.op.name != "multiply" or sorted(product.operands) != sorted((*call.operands, position + 1)):
+        elif product.name != "multiply" or sorted(product.operands) != sorted((*call.operands, position + 1)):
             unmet = "that is the product with the sigmoid's operand"
         if unmet:
             declined.append(unmet)
             continue
-        joined = _Call(Op("swish", 1.0), call.operands)
+        joined = Op("swish", 1.0).on(call.operands)
         rest = (*calls[:position], *calls[position + 1 : using[0]], joined, *calls[using[0] + 1 :])
-        moved = (c._replace(operands=tuple(o - (o > position) for o in c.operands)) for c in rest)
+        moved = (c.on(o - (o > position) for o in c.operands) for c in rest)
         merged, others = _with_swish(tuple(moved))
         return merged, ("", *others)
     return calls, tuple(declined)
@@ -251,13 +251,10 @@ def _expressed(epilogue: Epilogue, dst: View) -> tuple[list[View], _Code] | None
     return None if code is None else (views, code)
 
 
-def _calls(epilogue: Epilogue) -> tuple[list[View], list[_Call]]:
+def _calls(epilogue: Epilogue) -> tuple[list[View], list[Op]]:
     views = list(dict.fromkeys(o for op in epilogue for o in op.operands if isinstance(o, View)))
-    calls = [
-        _Call(OPS[op.kind](op.attrs), tuple(o if isinstance(o, int) else -1 - views.index(o) for o in op.operands))
-        for op in epilogue
-    ]
-    return views, calls
+    numbers = ((o if isinstance(o, int) else -1 - views.index(o) for o in op.operands) for op in epilogue)
+    return views, [OPS[op.kind](op.attrs).on(operands) for op, operands in zip(epilogue, numbers, strict=True)]
 
 
 def _channels_last(dst: View) -> bool:
@@ -358,7 +355,7 @@ def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: 
     views, calls = _calls(epilogue)
     operands = [source, *(over(view, dst.shape, 1) for view in views)]
     # the source, which is number 0 in `calls`, becomes -1, the first tensor that the step reads
-    moved = [_Call(call.op, tuple(-1 if o == 0 else o - 1 if o < 0 else o for o in call.operands)) for call in calls]
+    moved = [call.on(-1 if o == 0 else o - 1 if o < 0 else o for o in call.operands) for call in calls]
     return _append(program, moved, operands, dst, label)
 
 
@@ -390,11 +387,11 @@ def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], Vi
         raise RuntimeError(f"{label}: more operands than own code takes")
 
 
-def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | None]], list[_Call]]:
-    """Returns operands and calls of nodes; a vector of channels comes with its axis, other operands with None."""
+def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | None]], list[Op]]:
+    """Returns operands and ops of nodes; a vector of channels comes with its axis, other operands with None."""
     results: dict[Value, int] = {}
     operands: dict[tuple[Value | Numbers, int | None], int] = {}
-    calls: list[_Call] = []
+    calls: list[Op] = []
     within = {value for node in nodes for value in node.inputs}
     for node in nodes:
         numbers = []
@@ -413,10 +410,10 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | 
             axis = node.attrs["axis"] % len(node.inputs[0].shape) if node.attrs["qtype"] == "per_channel" else None
             for op, second in ops:
                 more = [-1 - operands.setdefault((second, axis), len(operands))] if second else []
-                calls.append(_Call(op, (*numbers, *more)))
+                calls.append(op.on((*numbers, *more)))
                 numbers = [len(calls)]
         else:
-            calls.append(_Call(OPS[node.kind](node.attrs), tuple(numbers)))
+            calls.append(OPS[node.kind](node.attrs).on(numbers))
         results[node.outputs[0]] = len(calls)
     return list(operands), calls
 
@@ -445,10 +442,10 @@ def over(view: View, shape: tuple[int, ...], axis: int | None = None) -> View:
     return View(view.buffer, shape, (*(0,) * missing, *spread), view.offset)
 
 
-def _append(program: Program, calls: Sequence[_Call], operands: Sequence[View], dst: View, label: str) -> bool:
+def _append(program: Program, calls: Sequence[Op], operands: Sequence[View], dst: View, label: str) -> bool:
     views = list(dict.fromkeys(operands))
     places = [-1 - views.index(view) for view in operands]
-    placed = (_Call(c.op, tuple(places[-1 - o] if o < 0 else o for o in c.operands)) for c in calls)
+    placed = (c.on(places[-1 - o] if o < 0 else o for o in c.operands) for c in calls)
     code = _code(tuple(placed), head=False)
     if code is None or len(views) > MOST_OPERANDS:
         return False

@@ -55,11 +55,6 @@ def overhead(counts: Counts, threads: int) -> float:
     return counts.bytes * _BYTE / threads + counts.calls * _CALL
 
 
-def prices(key: fits.Key, problem: ConvProblem, env: Env) -> fits.Prices:
-    """Returns the fitted constants of a family for the instruction set, oneDNN release and compute dtype."""
-    return fits.find(env.isa, env.release, env.compute_dtype(problem.dtype))[key]
-
-
 def functions(problem: ConvProblem, env: Env, by: int) -> float:
     """Returns the seconds of functions such as Tanh among a problem's post-ops.
 

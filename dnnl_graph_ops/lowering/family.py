@@ -221,7 +221,11 @@ def post_ops(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View],
                 continue
             view = view_of(value)
             is_vector = view.ndim == 1 and channel_axis(node) is not None
-            operands.append(view if is_vector else _full_rank(view, rank, data_format))
+            if not is_vector:
+                for _ in range(rank - view.ndim):
+                    view = view.insert(0)
+                view = data_view(view, data_format)
+            operands.append(view)
         attrs = native_attributes(node, env)
         if "data_format" in attrs:
             attrs["data_format"] = "NCX"
@@ -233,10 +237,3 @@ def post_ops(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View],
 def format_of(head: Node) -> str:
     """Returns the data format of a head's result, "NXC" or "NCX"; "NXC" if the head has no such attribute."""
     return str(head.attrs.get("data_format", "NXC"))
-
-
-def _full_rank(view: View, rank: int, data_format: str) -> View:
-    """Returns a broadcast operand as a view of the rank of dst with the axes (N, C, spatial...)."""
-    while view.ndim < rank:
-        view = view.insert(0)
-    return data_view(view, data_format)
