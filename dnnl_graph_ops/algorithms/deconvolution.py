@@ -167,14 +167,12 @@ _MOST_COUNTED = 64  # most taps of an axis for which taps in the padding are cou
 
 def literal(problem: ConvProblem, env: Env, pace: Pace) -> Counts:
     """Counts the work of the library's op, with its slow reorders of activations that are not channels last."""
-    if _has_depthwise_kernel(problem):
-        return _depthwise(problem, env, pace)
     y_channels, x_channels = channels(problem)
     wide, deep = (x_channels, y_channels) if problem.direction == DGRAD else (y_channels, x_channels)
     surplus = problem.direction == DGRAD and any(dgrad_pads(problem.geometry)[2])
     taps = prod(problem.geometry.kernel)
     vast = max(taps / _VAST, 1.0) ** 0.6 if problem.direction == FPROP else 1.0
-    return Counts(
+    counts = Counts(
         products=problem.macs
         * _met(problem)
         * min(padded(wide, env.lanes) / max(wide, 1), env.lanes)
@@ -187,6 +185,10 @@ def literal(problem: ConvProblem, env: Env, pace: Pace) -> Counts:
         bytes=conversions(problem, env) + 2 * detours(problem, env) + _gaps(problem),
         calls=1 + 2 * surplus,
     )
+    if not _has_depthwise_kernel(problem):
+        return counts
+    products, values = pace.depthwise[problem.direction]
+    return counts._replace(products=products * problem.macs, values=values * counts.values, runs=0, calls=1)
 
 
 def _of_narrow_groups(problem: ConvProblem, env: Env, pace: Pace) -> float:
@@ -205,18 +207,6 @@ def _has_depthwise_kernel(problem: ConvProblem) -> bool:
     most = _DEPTHWISE_GRADIENT if problem.direction == WGRAD else max(g.kernel)
     plain = g.rank == 2 and all(d == 1 for d in g.dilations) and max(g.kernel) <= most
     return plain and g.groups == g.y_channels == g.x_channels > 1
-
-
-def _depthwise(problem: ConvProblem, env: Env, pace: Pace) -> Counts:
-    products, values = pace.depthwise[problem.direction]
-    return Counts(
-        products=products * problem.macs,
-        values=values * (problem.y.size + problem.x.size),
-        runs=0,
-        weights=problem.w.size,
-        variable=packing(problem, problem.w.size),
-        bytes=conversions(problem, env) + 2 * detours(problem, env) + _gaps(problem),
-    )
 
 
 def _met(problem: ConvProblem) -> float:

@@ -48,7 +48,6 @@ class AxisBlock:
 
     @property
     def length(self) -> int:
-        """Returns the number of taps of the convolution."""
         return len(self.taps[0])
 
     def window(self, sources: int) -> tuple[int, int, int, int] | None:

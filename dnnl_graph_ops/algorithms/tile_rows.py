@@ -72,11 +72,6 @@ class Layer:
         g = self.problem.geometry
         return g.dilations[0] * (g.kernel[0] - 1) + 1
 
-    @property
-    def overlap(self) -> int:
-        """Returns how many rows of the source two neighbouring bands both read."""
-        return max(self._reach - self.problem.geometry.strides[0], 0)
-
     def chosen(self, env: Env) -> float:
         """Returns the seconds of the layer alone, by the algorithm that was chosen for it."""
         return self.decision.candidates[0][1] * self._scale(env)
@@ -156,7 +151,8 @@ def _runs(program: Program, layers: Sequence[Layer]) -> Iterator[list[Layer]]:
     touching: dict[Buffer, set[int | None]] = {}
     for step in program.steps:
         for view in (*step.reads, *step.writes):
-            touching.setdefault(view.buffer, set()).add(step.group if _is_plain(step) else None)
+            plain = not isinstance(step, HostStep) and step.condition is None
+            touching.setdefault(view.buffer, set()).add(step.group if plain else None)
     joined: dict[int, Layer] = {}
     for layer in layers:
         after = readers.get(layer.target.buffer)
@@ -175,10 +171,6 @@ def _runs(program: Program, layers: Sequence[Layer]) -> Iterator[list[Layer]]:
             while run[-1].group in joined:
                 run.append(joined[run[-1].group])
             yield run
-
-
-def _is_plain(step: Step) -> bool:
-    return not isinstance(step, HostStep) and step.condition is None
 
 
 def _fits(first: Layer, after: Layer) -> bool:
@@ -217,8 +209,10 @@ def _tiled(chain: Sequence[Layer], count: int, env: Env) -> float:
     seconds = chain[-1].by_rows(env)
     moved = max(sum(cost.nbytes(layer.problem.w) for layer in chain) - NEAR, 0)
     for layer, after in pairwise(chain):
-        seconds += layer.by_rows(env) * (1 + (each - 1) * after.overlap / layer.rows)
-        moved += after.overlap * _row_bytes(layer.target)
+        # rows of the result between them that two neighbouring bands both read
+        overlap = max(after.inner(1) - after.problem.geometry.strides[0], 0)
+        seconds += layer.by_rows(env) * (1 + (each - 1) * overlap / layer.rows)
+        moved += overlap * _row_bytes(layer.target)
     seconds += images * -(-chain[-1].rows // count) * (moved * MOVED + len(chain) * CALL) / env.threads
     turns = -(-images * each // env.threads)
     return seconds * turns * env.threads / (images * each)

@@ -78,12 +78,10 @@ def scan(views: Sequence[View], threads: int) -> float:
 
 
 def padded(n: int, multiple: int) -> int:
-    """Returns n rounded up to a multiple."""
     return -(-n // multiple) * multiple
 
 
 def nbytes(view: View) -> int:
-    """Returns the bytes of a view's elements."""
     return view.size * dtypes.itemsize(view.dtype)
 
 
