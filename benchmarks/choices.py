@@ -21,10 +21,10 @@ from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.bench import fit
 from dnnl_graph_ops.bench import nearest as bench
 from dnnl_graph_ops.lowering import fits, nearest
-from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+from dnnl_graph_ops.lowering.problem import DGRAD, FPROP, WGRAD
 
 TIMES = Path(__file__).with_name("times")
-DIRECTIONS = (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
+DIRECTIONS = (DGRAD, FPROP, WGRAD)
 XEON = "avx512_core_amx_fp16"
 # what choosing may cost in the mean, and once: forward, backward data, backward weights
 LIMITS = {
@@ -114,7 +114,7 @@ def by_other_layers() -> Iterator[bool]:
 
 def before_strips(sample: fit.Sample) -> fit.Sample:
     """A row measured when no direct sums ran in strips, which fetch no runs: without the times of those that do now."""
-    gone = "own direct" if sample.direction != BACKWARD_WEIGHTS else ""
+    gone = "own direct" if sample.direction != WGRAD else ""
     return sample._replace(forms=tuple(f for f in sample.forms if f.name != gone or f.counts.runs > 0))
 
 

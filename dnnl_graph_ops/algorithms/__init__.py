@@ -1,1 +1,1 @@
-"""Computes convolutions (forward, backward data, backward weights): a file per algorithm, with its cost and steps."""
+"""Computes convolutions (fprop, dgrad, wgrad): a file per algorithm, with its cost and steps."""

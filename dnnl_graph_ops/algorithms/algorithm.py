@@ -3,34 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
-from ..lowering import cost, fits
+from ..lowering import chain, cost, fits
 from ..lowering.env import Env
-from ..lowering.problem import READ, Problem
+from ..lowering.epilogue import native, views
+from ..lowering.problem import READ, ConvProblem, is_channels_last
 from ..lowering.program import Program
+from .views import channels_last_strides
 
-Condition = Callable[[Problem, Env], bool]
-Build = Callable[[Program, Problem, Env], None]
+Condition = Callable[[ConvProblem, Env], bool]
+Build = Callable[[Program, ConvProblem, Env], None]
 
 # values of Algorithm.spreads
 NOTHING: frozenset[str] = frozenset()
-SRC, WEIGHTS, DST = (frozenset({name}) for name in ("src", "weights", "dst"))
+Y, W, X = (frozenset({name}) for name in ("y", "w", "x"))
 
 
-def always(problem: Problem, env: Env | None = None) -> bool:
+def always(problem: ConvProblem, env: Env | None = None) -> bool:
     """Returns True for every problem: the condition that always holds."""
     return True
 
 
-def never(problem: Problem, env: Env | None = None) -> bool:
+def never(problem: ConvProblem, env: Env | None = None) -> bool:
     """Returns False for every problem: the condition that never holds."""
     return False
 
 
-def without_post_ops(problem: Problem, env: Env) -> bool:
+def without_post_ops(problem: ConvProblem, env: Env) -> bool:
     """Whether no post-ops follow the convolution."""
     return not problem.epilogue
+
+
+def expressed(problem: ConvProblem, env: Env) -> bool:
+    """Whether a kernel that writes channels-last results can apply the problem's post-ops.
+
+    A result of another layout counts as channels last, because it is copied from channels-last scratch afterwards.
+    """
+    result = problem.result
+    if not is_channels_last(result):
+        result = replace(result, strides=channels_last_strides(result))
+    return chain.expresses(problem.epilogue, result)
+
+
+def by_library(problem: ConvProblem, env: Env) -> bool:
+    """Whether the library's op can apply the post-ops itself without falling back to a reference kernel.
+
+    Seen in oneDNN 3.2: channels-first convolutions fall back where two post-ops have an operand of x's size, or where
+    one has that is no Add.
+    """
+    if not native(problem.epilogue, env):
+        return False
+    # the operands with more than one spatial position, by post-op
+    spread = [[v for v in views((op,)) if v.ndim > 2 and prod(v.shape[2:]) > 1] for op in problem.epilogue]
+    kinds = [op.kind for op, some in zip(problem.epilogue, spread, strict=True) if some]
+    if not env.engine.on_host or kinds in ([], ["Add"]):
+        return True
+    return all(map(is_channels_last, (problem.y, problem.x, *(view for some in spread for view in some))))
+
+
+def by_library_without_operands(problem: ConvProblem, env: Env) -> bool:
+    """Whether the library's op can apply the post-ops, none of which has an operand besides the result.
+
+    An algorithm needs this where its op sees x with other axes, e.g. as a matrix (N * positions, C).
+    """
+    return native(problem.epilogue, env) and not views(problem.epilogue)
 
 
 # eq=False: algorithms are compared and hashed by identity, so that they are cheap keys
@@ -53,12 +91,12 @@ class Algorithm:
     # operands of which an Inf or NaN may reach results that do not depend on that element: 0 of padding * Inf is NaN
     spreads: frozenset[str]
     converts: Condition = never
-    adds_bias: Callable[[Problem], bool] = always
+    adds_bias: Callable[[ConvProblem], bool] = always
     fuses: Condition = without_post_ops
     # kind of the library's op that does the work, and whether this op adds the bias; empty for own kernels
     op: str = ""
     op_adds_bias: bool = False
-    # the library's op runs on src and dst in the layouts that they have; preferred with tune="off"
+    # the library's op runs on y and x in the layouts that they have; preferred with tune="off"
     literal: bool = False
     # runs on devices too, because no step works in host memory
     anywhere: bool = False
@@ -87,14 +125,14 @@ class Algorithm:
         """Whether a convolution op of the library does the work, rather than a MatMul or an own kernel."""
         return self.op not in ("", "MatMul")
 
-    def ops(self, problem: Problem) -> list[str]:
+    def ops(self, problem: ConvProblem) -> list[str]:
         """Returns the library's ops of the algorithm, as `runtime.cpu.Reference` names them; [] for own kernels."""
         if not self.op:
             return []
         biased = self.op_adds_bias and problem.bias is not None and self.adds_bias(problem)
         return [self.op, f"{self.op} with bias"] if biased else [self.op]
 
-    def compute_dtype(self, problem: Problem, env: Env) -> str:
+    def compute_dtype(self, problem: ConvProblem, env: Env) -> str:
         """Returns the dtype that the algorithm computes in: the problem's, or f32.
 
         f32 is used where the algorithm converts data itself, and where the library has no kernels of the problem's
@@ -102,14 +140,14 @@ class Algorithm:
         """
         return "f32" if self.converts(problem, env) else env.compute_dtype(problem.dtype, *self.ops(problem))
 
-    def by_reference(self, problem: Problem, env: Env) -> bool:
+    def by_reference(self, problem: ConvProblem, env: Env) -> bool:
         """Whether the library has only a reference kernel for the algorithm's op, though fast kernels of the dtype."""
         ops = self.ops(problem)
         if not ops or self.converts(problem, env):
             return False
         return env.compute_dtype(problem.dtype, *ops) != env.compute_dtype(problem.dtype)
 
-    def seconds(self, problem: Problem, env: Env, factor: float = 1.0) -> float:
+    def seconds(self, problem: ConvProblem, env: Env, factor: float = 1.0) -> float:
         """Returns the estimated seconds of one run, separate steps for the bias and post-ops included.
 
         `factor` multiplies the estimate except for the time of functions among the post-ops, such as Tanh.
@@ -121,27 +159,27 @@ class Algorithm:
         by = cost.BY_OWN_CODE
         if finishes and self.op:
             by = cost.BY_CONVOLUTIONS if self.convolves else cost.BY_PRODUCTS
-        prices = self.prices or cost.prices(self.key, problem, env)
+        prices = self.prices or fits.find(env.isa, env.release, env.compute_dtype(problem.dtype))[self.key]
         return factor * cost.estimate(counts, prices, env.threads) + cost.functions(problem, env, by)
 
-    def finishes(self, problem: Problem, env: Env) -> bool:
+    def finishes(self, problem: ConvProblem, env: Env) -> bool:
         """Whether `build` adds the problem's bias, if there is any, and applies all of its post-ops."""
         return (problem.bias is None or self.adds_bias(problem)) and (not problem.epilogue or self.fuses(problem, env))
 
-    def plain_dtype(self, problem: Problem, env: Env) -> str:
+    def plain_dtype(self, problem: ConvProblem, env: Env) -> str:
         """Returns the dtype of the result that separate steps for the bias and post-ops read.
 
         The dtype is f32 where `build` can write f32 whatever it reads, so that results are rounded once, at the end.
         """
         return "f32" if self.converts(problem, env) else problem.dtype
 
-    def error(self, problem: Problem, env: Env) -> frozenset[str]:
+    def error(self, problem: ConvProblem, env: Env) -> frozenset[str]:
         """How results differ from sums of the definition beyond the order of terms, as `AlgorithmInfo.error` has it."""
         rounds = problem.dtype == "f32" and env.fpmath_mode != "strict" and bool(self.ops(problem))
         facts = {"filtered": self.filters, "fast": self.fast, "narrow": rounds and not self.converts(problem, env)}
         return frozenset(name for name, holds in facts.items() if holds)
 
-    def spread_by(self, problem: Problem, env: Env) -> frozenset[str]:
+    def spread_by(self, problem: ConvProblem, env: Env) -> frozenset[str]:
         """Returns the operands of which an Inf or NaN may spread to results that do not depend on that element.
 
         Beyond `spreads`, the library's convolutions may spread all operands where they compute in bf16 or f16 or with

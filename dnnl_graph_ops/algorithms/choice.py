@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from functools import partial
 from math import prod
 from operator import itemgetter
 
 from ..lowering import epilogue as post
 from ..lowering.env import Env
-from ..lowering.problem import Problem
+from ..lowering.problem import ConvProblem
 from ..lowering.program import Buffer, View, dense_in, is_dense, order_of
 from . import table
 from .algorithm import Algorithm
@@ -33,7 +32,7 @@ _SMALL = 4
 _NEAR = 1.1
 # estimates within this factor count as equal
 _ALIKE = 1.02
-# seconds to compile an op of the library, seconds more per position of dst's longest axis, and over how many runs of a
+# seconds to compile an op of the library, seconds more per position of x's longest axis, and over how many runs of a
 # size they are spread: oneDNN 3.2 makes tables for long rows of 1-D convolutions (up to 100 ms and 35 MB at 28,000
 # positions)
 _COMPILING, _COMPILING_POSITION, _RUNS = 8e-3, 3.7e-6, 8
@@ -44,7 +43,7 @@ _MOST = 4096  # rankings in the cache
 _rankings: dict[Hashable, Ranked] = {}
 
 
-def ranked(problem: Problem, env: Env) -> Ranked:
+def ranked(problem: ConvProblem, env: Env) -> Ranked:
     """Returns the usable algorithms with their estimated seconds, the best first."""
     if not env.varies:
         ranking = candidates(problem, env)
@@ -61,22 +60,22 @@ def ranked(problem: Problem, env: Env) -> Ranked:
     return ranking[first:] if first is not None else candidates(problem, env)
 
 
-def scale(problem: Problem, env: Env) -> float:
+def scale(problem: ConvProblem, env: Env) -> float:
     """Returns the factor from the seconds of `ranked` to the seconds of the problem.
 
-    `ranked` estimates for a size of the grid, whose src has more or fewer positions than the problem's own.
+    `ranked` estimates for a size of the grid, whose y has more or fewer positions than the problem's own.
     """
     if not env.varies:
         return 1.0
     batch, sizes = _stand_in(problem)
-    return problem.geometry.batch * prod(problem.geometry.src) / (batch * prod(sizes))
+    return problem.geometry.batch * prod(problem.geometry.y) / (batch * prod(sizes))
 
 
-def measured_as(problem: Problem, env: Env) -> Problem:
+def measured_as(problem: ConvProblem, env: Env) -> ConvProblem:
     """Returns the problem to measure in place of this one: the same layer with sizes rounded up to the grid."""
     if not env.varies:
         return problem
-    return _resized(problem, grid(problem.geometry.batch), tuple(map(grid, problem.geometry.src)))
+    return _resized(problem, grid(problem.geometry.batch), tuple(map(grid, problem.geometry.y)))
 
 
 def grid(size: int) -> int:
@@ -88,14 +87,14 @@ def grid(size: int) -> int:
     return -(-size // step) * step
 
 
-def _stand_in(problem: Problem) -> tuple[int, Ints]:
+def _stand_in(problem: ConvProblem) -> tuple[int, Ints]:
     """Returns the batch and spatial sizes for which the problem's algorithms are ranked.
 
     The problem's own sizes are rounded up to the grid, or replaced by `_large` where no spatial size is small.
     """
     g = problem.geometry
-    small = any(1 < _SMALL * n < _LARGE[g.rank] for n in g.src)
-    return (grid(g.batch), tuple(map(grid, g.src))) if small else _large(g.src)
+    small = any(1 < _SMALL * n < _LARGE[g.rank] for n in g.y)
+    return (grid(g.batch), tuple(map(grid, g.y))) if small else _large(g.y)
 
 
 def _large(sizes: Ints) -> tuple[int, Ints]:
@@ -103,7 +102,7 @@ def _large(sizes: Ints) -> tuple[int, Ints]:
     return 1, tuple(1 if n == 1 else _LARGE[len(sizes)] for n in sizes)
 
 
-def _ranking(problem: Problem, env: Env, key: Hashable, batch: int, sizes: Ints) -> Ranked:
+def _ranking(problem: ConvProblem, env: Env, key: Hashable, batch: int, sizes: Ints) -> Ranked:
     """Returns the ranking for a batch and sizes, from a cache after the first time.
 
     The best algorithm for large sizes comes first if its estimate is at most `_NEAR` times the best.
@@ -121,7 +120,7 @@ def _ranking(problem: Problem, env: Env, key: Hashable, batch: int, sizes: Ints)
     return ranking
 
 
-def _estimated(problem: Problem, env: Env) -> Ranked:
+def _estimated(problem: ConvProblem, env: Env) -> Ranked:
     """Ranks the usable algorithms by seconds of a run plus a share of the seconds that compiling takes for new sizes.
 
     An algorithm is left out if this share alone exceeds all of another algorithm's seconds.
@@ -136,43 +135,38 @@ def _estimated(problem: Problem, env: Env) -> Ranked:
     return sorted(ranking, key=itemgetter(1))
 
 
-def _without_compiling(found: Ranked, problem: Problem, env: Env) -> Ranked:
+def _without_compiling(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
     """Puts the first algorithm that compiles no op of the library in front if it is within `_ALIKE` of the best."""
-    alike = (i for i, (_, seconds) in enumerate(found) if seconds <= _ALIKE * found[0][1])
-    first = next((i for i in alike if not _compiling(found[i][0], problem, env)), 0)
-    return [found[first], *found[:first], *found[first + 1 :]]
+    alike = (item for item in ranking if item[1] <= _ALIKE * ranking[0][1])
+    first = next((item for item in alike if not _compiling(item[0], problem, env)), ranking[0])
+    return sorted(ranking, key=lambda item: item is not first)
 
 
-def _compiling(algorithm: Algorithm, problem: Problem, env: Env) -> float:
+def _compiling(algorithm: Algorithm, problem: ConvProblem, env: Env) -> float:
     """Returns the seconds that the library takes to compile the algorithm's op for new sizes; 0 for own kernels."""
     if not algorithm.ops(problem) or algorithm.converts(problem, env):
         return 0.0
-    return _COMPILING + _COMPILING_POSITION * max(problem.dst.shape[2:])
+    return _COMPILING + _COMPILING_POSITION * max(problem.x.shape[2:])
 
 
-def _is_long_and_narrow(problem: Problem) -> bool:
+def _is_long_and_narrow(problem: ConvProblem) -> bool:
     """Whether a 1-D layer has so many positions and so few channels that the library's tables may exceed its data."""
     g = problem.geometry
-    return g.rank == 1 and g.dst[0] >= _LONG and min(g.in_channels, g.out_channels) <= _NARROW
+    return g.rank == 1 and g.x[0] >= _LONG and min(g.y_channels, g.x_channels) <= _NARROW
 
 
-def _described(problem: Problem) -> Hashable:
+def _described(problem: ConvProblem) -> Hashable:
     """Returns a cache key for rankings of algorithms: every property that affects one, but batch and spatial sizes."""
-    g, weights, bias = problem.geometry, problem.weights, problem.bias
+    g, weights, bias = problem.geometry, problem.w, problem.bias
     fixed = (
-        problem.direction, g.in_channels, g.out_channels, g.groups, g.kernel, g.strides, g.dilations, g.pads_begin,
-        g.pads_end, g.output_padding, _lies(problem.src), _lies(problem.dst), weights.dtype, weights.shape,
+        problem.direction, g.y_channels, g.x_channels, g.groups, g.kernel, g.strides, g.dilations, g.pads_begin,
+        g.pads_end, g.output_padding, _lies(problem.y), _lies(problem.x), weights.dtype, weights.shape,
         weights.strides, weights.is_constant, bias is not None and bias.dtype,
     )  # fmt: skip
     spatial = problem.result.shape
-    return fixed, tuple(
-        (
-            op.kind,
-            repr(sorted(op.attrs.items())),
-            tuple(o if isinstance(o, int) else _lies(o, spatial) for o in op.operands),
-        )
-        for op in problem.epilogue
-    )
+    operands = (tuple(o if isinstance(o, int) else _lies(o, spatial) for o in op.operands) for op in problem.epilogue)
+    kinds = ((op.kind, repr(sorted(op.attrs.items()))) for op in problem.epilogue)
+    return fixed, *zip(kinds, operands, strict=True)
 
 
 def _lies(view: View, along: Ints | None = None) -> Hashable:
@@ -184,26 +178,24 @@ def _lies(view: View, along: Ints | None = None) -> Hashable:
     return view.dtype, view.buffer.place.value, order_of(view), is_dense(view), spread
 
 
-def _resized(problem: Problem, batch: int, sizes: Ints) -> Problem:
+def _resized(problem: ConvProblem, batch: int, sizes: Ints) -> ConvProblem:
     """Returns the same layer with another batch and spatial sizes, on new buffers, for estimates only."""
     g = problem.geometry
-    dst = tuple(d + (new - n) * s for d, new, n, s in zip(g.dst, sizes, g.src, g.strides, strict=True))
-    before = problem.result.shape
+    x = tuple(d + (new - n) * s for d, new, n, s in zip(g.x, sizes, g.y, g.strides, strict=True))
     twin = replace(
         problem,
-        geometry=replace(g, batch=batch, src=sizes, dst=dst),
-        src=_of_shape(problem.src, (batch, problem.src.shape[1], *sizes)),
-        dst=_of_shape(problem.dst, (batch, problem.dst.shape[1], *dst)),
+        geometry=replace(g, batch=batch, y=sizes, x=x),
+        y=_of_shape(problem.y, (batch, problem.y.shape[1], *sizes)),
+        x=_of_shape(problem.x, (batch, problem.x.shape[1], *x)),
     )
-    return replace(
-        twin, epilogue=post.map_views(problem.epilogue, partial(_operand, before=before, after=twin.result.shape))
-    )
+    before, after = problem.result.shape, twin.result.shape
 
+    def operand(view: View) -> View:
+        if view.ndim != len(before):
+            return view
+        return _of_shape(view, tuple(m if n == old else n for n, old, m in zip(view.shape, before, after, strict=True)))
 
-def _operand(view: View, before: Ints, after: Ints) -> View:
-    if view.ndim != len(before):
-        return view
-    return _of_shape(view, tuple(m if n == old else n for n, old, m in zip(view.shape, before, after, strict=True)))
+    return replace(twin, epilogue=post.map_views(problem.epilogue, operand))
 
 
 def _of_shape(view: View, shape: Ints) -> View:

@@ -2,84 +2,72 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, detours
 from ..lowering.env import Env
-from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
-from ..lowering.program import NativeOp, Operand, Program
-from . import epilogues
-from .algorithm import SRC, WEIGHTS, Algorithm, always
-from .deconvolution import Pace, attributes, literal, trimmed
+from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
+from ..lowering.program import Program
+from .algorithm import Algorithm, W, Y, always, by_library
+from .deconvolution import Pace, append_gradient, attributes, literal, trimmed
 from .flipped import flipped
-from .views import as_channels_last, finish_weights, merged_weights, result_view, weights_target
+from .views import as_channels_last, merged_weights, result_view
 
 
-def _backward_data(program: Program, problem: Problem, env: Env) -> None:
-    """Appends diff_src as the Convolution of diff_dst with weights (IC, OC/G, kernel...), which the op reads as OIX."""
-    ends, diff_dst = trimmed(problem)
-    weights = merged_weights(program, problem.weights)
+def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
+    """Appends y as the Convolution of x with weights (K, C/G, kernel...), which the op reads as OIX."""
+    ends, x = trimmed(problem)
+    weights = merged_weights(program, problem.w)
     attrs = {**attributes(problem, ends), "weights_format": "OIX"}
-    inputs = (diff_dst, weights) if problem.bias is None else (diff_dst, weights, problem.bias)
-
-    def head(output: Operand) -> NativeOp:
-        return NativeOp("Convolution", attrs, inputs, (output,))
-
-    program.native(post.fused(head, problem.epilogue, problem.src), "Convolution")
+    inputs = x, weights, problem.bias
+    program.native(post.fused("Convolution", attrs, inputs, problem.epilogue, problem.y), "Convolution")
 
 
-def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
-    """Appends ConvolutionBackwardWeights with diff_dst in the role of its src, and src in that of its diff_dst."""
-    ends, diff_dst = trimmed(problem)
-    result, target = weights_target(program, problem)
-    attrs = {**attributes(problem, ends), "weights_format": "OIX", "weights_shape": target.shape}
-    op = NativeOp("ConvolutionBackwardWeights", attrs, (diff_dst, problem.src), (target,))
-    program.native([op], "ConvolutionBackwardWeights")
-    finish_weights(program, result, problem)
+def _wgrad(program: Program, problem: ConvProblem, env: Env) -> None:
+    """Appends ConvolutionBackwardWeights, whose src is x, and whose diff_dst is y."""
+    ends, x = trimmed(problem)
+    attrs = {**attributes(problem, ends), "weights_format": "OIX"}
+    append_gradient(program, problem, "ConvolutionBackwardWeights", attrs, (x, problem.y))
 
 
-def _backward_data_aside(program: Program, problem: Problem, env: Env) -> None:
-    """Appends `_backward_data` on a channels-last copy of diff_dst, and a copy of its channels-last result to diff_src.
+def _aside(program: Program, problem: ConvProblem, env: Env) -> None:
+    """Appends the op on channels-last copies of the activations that it reads, and a copy of its result to y.
 
     The library's kernels for channels-first activations are slower than kernels for channels last and the copies.
     """
-    target = result_view(program, problem.src)
-    dst = as_channels_last(program, problem.dst, "diff_dst to channels last")
-    _backward_data(program, problem.with_views(src=target, dst=dst), env)
-    if target is not problem.src:
-        program.copy(target, problem.src, "diff_src from channels last")
+    data, y = problem.direction == FPROP, problem.y
+    y = result_view(program, y) if data else as_channels_last(program, y, "src to channels last")
+    x = as_channels_last(program, problem.x, "diff_dst to channels last")
+    (_fprop if data else _wgrad)(program, problem.with_views(y=y, x=x), env)
+    if data and y is not problem.y:
+        program.copy(y, problem.y, "diff_src from channels last")
 
 
-def _backward_weights_aside(program: Program, problem: Problem, env: Env) -> None:
-    """Appends `_backward_weights` on channels-last copies of src and diff_dst."""
-    src = as_channels_last(program, problem.src, "src to channels last")
-    dst = as_channels_last(program, problem.dst, "diff_dst to channels last")
-    _backward_weights(program, problem.with_views(src=src, dst=dst), env)
-
-
-_PACE = Pace({FORWARD: (2.0, 6.7), BACKWARD_DATA: (2.0, 6.7), BACKWARD_WEIGHTS: (5.0, 3.0)}, (7.0, 1.9, 1.8))
+_PACE = Pace({DGRAD: (2.0, 6.7), FPROP: (2.0, 6.7), WGRAD: (5.0, 3.0)}, (7.0, 1.9, 1.8))
 _SHALLOW, _WIDE = 2.5, 5  # cost factor of layers that read one channel, unless all kernel axes have so many taps
 
 
-def _work(problem: Problem, env: Env) -> Counts:
-    """Counts the work of a Convolution op that reads diff_dst; more where diff_dst has one channel per group."""
+def _work(problem: ConvProblem, env: Env) -> Counts:
+    """Counts the work of a Convolution op that reads x; more where x has one channel per group."""
     counts = literal(problem, env, _PACE)
     g = problem.geometry
     wide = g.rank > 1 and min(g.kernel) >= _WIDE
-    shallow = problem.direction == BACKWARD_DATA and channels(problem)[1] == 1 and not wide
+    shallow = problem.direction == FPROP and channels(problem)[1] == 1 and not wide
     return counts._replace(products=counts.products * (_SHALLOW if shallow else 1.0))
 
 
-def _aside_work(problem: Problem, env: Env) -> Counts:
+def _aside_work(problem: ConvProblem, env: Env) -> Counts:
     """Counts the work of a Convolution op on channels-last copies, and of the copies."""
     counts = _work(problem, env)
     return counts._replace(bytes=counts.bytes - detours(problem, env), calls=counts.calls + 2)
 
 
-def _copies_pay(problem: Problem, env: Env) -> bool:
+def _copies_pay(problem: ConvProblem, env: Env) -> bool:
     return env.engine.on_host and channels_apart(problem)
 
 
-def _beyond_subpixels(problem: Problem, env: Env) -> bool:
+def _beyond_subpixels(problem: ConvProblem, env: Env) -> bool:
     """Whether sub-pixel decomposition does not apply to the layer, because it has groups or dilations."""
     g = problem.geometry
     return g.groups > 1 or any(d != 1 for d in g.dilations)
@@ -88,25 +76,18 @@ def _beyond_subpixels(problem: Problem, env: Env) -> bool:
 _NAME = "convolution"
 _ASIDE = f"{_NAME}, channels last"
 
-_DATA = (
+_LITERAL = (
     Algorithm(
-        _NAME, BACKWARD_DATA, _NAME, always, _work, _backward_data, WEIGHTS,
-        fuses=epilogues.by_library, op="Convolution", op_adds_bias=True, literal=True, anywhere=True,
+        _NAME, FPROP, _NAME, always, _work, _fprop, W,
+        fuses=by_library, op="Convolution", op_adds_bias=True, literal=True, anywhere=True,
     ),
     Algorithm(
-        _ASIDE, BACKWARD_DATA, _NAME, _copies_pay, _aside_work, _backward_data_aside, WEIGHTS,
-        fuses=epilogues.by_library, op="Convolution", op_adds_bias=True, anywhere=True,
-    ),
-)  # fmt: skip
-ALGORITHMS = (
-    *_DATA,
-    Algorithm(
-        _NAME, BACKWARD_WEIGHTS, _NAME, always, _work, _backward_weights, SRC,
+        _NAME, WGRAD, _NAME, always, _work, _wgrad, Y,
         op="ConvolutionBackwardWeights", literal=True, anywhere=True,
     ),
-    Algorithm(
-        _ASIDE, BACKWARD_WEIGHTS, _NAME, _copies_pay, _aside_work, _backward_weights_aside, SRC,
-        op="ConvolutionBackwardWeights", anywhere=True,
-    ),
-    *(flipped(algorithm, _beyond_subpixels) for algorithm in _DATA),
 )  # fmt: skip
+_DATA, _WEIGHTS = (
+    (op, replace(op, name=_ASIDE, applies=_copies_pay, counts=_aside_work, build=_aside, literal=False))
+    for op in _LITERAL
+)
+ALGORITHMS = (*_DATA, *_WEIGHTS, *(flipped(algorithm, _beyond_subpixels) for algorithm in _DATA))

@@ -1,24 +1,24 @@
 """Computes transposed convolutions by the library's ConvTranspose ops, on strided views of the tensors as they are.
 
-The ops get NCX and IOX as formats and explicit pads. Last rows of dst that the library cannot write are cropped, and
+The ops get NCX and IOX as formats and explicit pads. Last rows of x that the library cannot write are cropped, and
 filled with the bias by a step of their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
 from ..lowering import epilogue as post
-from ..lowering import paddings
 from ..lowering.cost import Counts, channels, conversions, detours, nbytes, packing, padded
 from ..lowering.env import Env
-from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
-from ..lowering.program import NativeOp, Operand, Program, View, is_dense
-from . import epilogues
-from .algorithm import NOTHING, SRC, WEIGHTS, Algorithm, always, never
-from .views import finish_weights, merged_weights, weights_target
+from ..lowering.family import dgrad_pads, fprop_pads
+from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
+from ..lowering.program import NativeOp, Program, View, is_dense
+from .algorithm import NOTHING, Algorithm, W, Y, always, by_library, never
+from .views import finish_weights, merged_weights, met, weights_target
 
 Ints = tuple[int, ...]
 
@@ -31,7 +31,7 @@ def crop(view: View, surplus: Ints) -> View:
     return view
 
 
-def attributes(problem: Problem, ends: Ints) -> dict[str, Any]:
+def attributes(problem: ConvProblem, ends: Ints) -> dict[str, Any]:
     """Returns the attributes of the library's op for a problem, with `ends` as pads_end."""
     g = problem.geometry
     return {
@@ -49,64 +49,50 @@ def attributes(problem: Problem, ends: Ints) -> dict[str, Any]:
 CHUNKED = 4096
 
 
-def repeats_fused_ops(problem: Problem) -> bool:
+def repeats_fused_ops(problem: ConvProblem) -> bool:
     """Whether the library would apply a bias or post-ops once per chunk of a sum instead of once.
 
     Seen in oneDNN 3.2 (brgconv_strided on AVX2) for 2-D and 3-D strided problems with long sums.
     """
     g = problem.geometry
-    depth = g.in_channels // g.groups * prod(g.kernel)
+    depth = g.y_channels // g.groups * prod(g.kernel)
     fused = problem.bias is not None or bool(problem.epilogue)
-    return problem.direction == FORWARD and fused and g.rank > 1 and any(s > 1 for s in g.strides) and depth >= CHUNKED
+    return problem.direction == DGRAD and fused and g.rank > 1 and any(s > 1 for s in g.strides) and depth >= CHUNKED
 
 
-def _finishes(problem: Problem) -> bool:
+def _finishes(problem: ConvProblem) -> bool:
     """Whether the library's op adds a bias and applies post-ops correctly and by vector code.
 
-    Seen in oneDNN 3.2: post-ops take 100 ns an element and a bias 6 ns where all strides are 1, or where dst's size is
+    Seen in oneDNN 3.2: post-ops take 100 ns an element and a bias 6 ns where all strides are 1, or where x's size is
     no multiple of the stride.
     """
     g = problem.geometry
-    whole = any(s > 1 for s in g.strides) and all(o % s == 0 for o, s in zip(g.dst, g.strides, strict=True))
+    whole = any(s > 1 for s in g.strides) and all(o % s == 0 for o, s in zip(g.x, g.strides, strict=True))
     return whole and not repeats_fused_ops(problem)
 
 
-def _forward(program: Program, problem: Problem, env: Env) -> None:
-    """Appends ConvTranspose, and fills last rows of dst that the library cannot write with the bias."""
-    ends, padding, surplus = paddings.forward(problem.geometry)
-    dst, epilogue = problem.dst, problem.epilogue
-    if any(surplus):
-        whole = program.like(dst, dst.dtype) if epilogue else dst
-        fill_untouched(program, whole, surplus, problem.bias)
-        _deconvolve(program, problem, crop(whole, surplus), (), ends, padding)
-        if epilogue:
-            post.apply(program, whole, epilogue, dst)
-        return
-    _deconvolve(program, problem, dst, epilogue, ends, padding)
+def _dgrad(program: Program, problem: ConvProblem, env: Env) -> None:
+    """Appends ConvTranspose, and fills last rows of x that the library cannot write with the bias."""
+    ends, padding, surplus = dgrad_pads(problem.geometry)
+    x, epilogue = problem.x, problem.epilogue
+    apart = any(surplus) and bool(epilogue)
+    whole = program.like(x, x.dtype) if apart else x
+    fill_untouched(program, whole, surplus, problem.bias)
+    written = crop(whole, surplus)
+    if written.size:
+        attrs = {**attributes(problem, ends), "output_padding": padding}
+        inputs = problem.y, merged_weights(program, problem.w), problem.bias
+        program.native(post.fused("ConvTranspose", attrs, inputs, () if apart else epilogue, written), "ConvTranspose")
+    if apart:
+        post.apply(program, whole, epilogue, x)
 
 
-def _deconvolve(
-    program: Program, problem: Problem, dst: View, epilogue: post.Epilogue, ends: Ints, padding: Ints
-) -> None:
-    if dst.size == 0:
-        return
-    attrs = {**attributes(problem, ends), "output_padding": padding}
-    inputs = [problem.src, merged_weights(program, problem.weights)]
-    if problem.bias is not None:
-        inputs.append(problem.bias)
-
-    def head(output: Operand) -> NativeOp:
-        return NativeOp("ConvTranspose", attrs, tuple(inputs), (output,))
-
-    program.native(post.fused(head, epilogue, dst), "ConvTranspose")
-
-
-def fill_untouched(program: Program, dst: View, surplus: Ints, bias: View | None) -> None:
-    """Appends fills of the last `surplus` rows of each axis of dst, which no tap reaches, with the bias or zeros."""
+def fill_untouched(program: Program, x: View, surplus: Ints, bias: View | None) -> None:
+    """Appends fills of the last `surplus` rows of each axis of x, which no tap reaches, with the bias or zeros."""
     for axis, rows in enumerate(surplus, 2):
         if rows:
-            fill_with_bias(program, dst.narrow(axis, dst.shape[axis] - rows, rows), bias)
-            dst = dst.narrow(axis, 0, dst.shape[axis] - rows)
+            fill_with_bias(program, x.narrow(axis, x.shape[axis] - rows, rows), bias)
+            x = x.narrow(axis, 0, x.shape[axis] - rows)
 
 
 def fill_with_bias(program: Program, view: View, bias: View | None) -> None:
@@ -118,7 +104,7 @@ def fill_with_bias(program: Program, view: View, bias: View | None) -> None:
 
 
 def repeated_bias(program: Program, bias: View, times: int) -> View:
-    """Returns a bias (OC) as (times * OC), for results of which `times` neighbours are folded into channels."""
+    """Returns a bias (C) as (times * C), for results of which `times` neighbours are folded into channels."""
     if times == 1:
         return bias
     target = program.scratch((times, *bias.shape), bias.dtype)
@@ -127,31 +113,36 @@ def repeated_bias(program: Program, bias: View, times: int) -> View:
     return target.merge(0)
 
 
-def _backward_data(program: Program, problem: Problem, env: Env) -> None:
+def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
     """Appends ConvTransposeBackwardData, which is correct only without dilations."""
-    ends, diff_dst = trimmed(problem)
-    weights = merged_weights(program, problem.weights)
-    op = NativeOp("ConvTransposeBackwardData", attributes(problem, ends), (diff_dst, weights), (problem.src,))
+    ends, x = trimmed(problem)
+    weights = merged_weights(program, problem.w)
+    op = NativeOp("ConvTransposeBackwardData", attributes(problem, ends), (x, weights), (problem.y,))
     program.native([op], "ConvTransposeBackwardData")
 
 
-def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
-    """Appends ConvTransposeBackwardWeights."""
-    ends, diff_dst = trimmed(problem)
+def _wgrad(program: Program, problem: ConvProblem, env: Env) -> None:
+    ends, x = trimmed(problem)
+    inputs = problem.y, x
+    append_gradient(program, problem, "ConvTransposeBackwardWeights", attributes(problem, ends), inputs)
+
+
+def append_gradient(
+    program: Program, problem: ConvProblem, kind: str, attrs: Mapping[str, Any], inputs: tuple[View, ...]
+) -> None:
+    """Appends the library's op of this kind, which writes w, and a copy where the op needs other strides."""
     result, target = weights_target(program, problem)
-    attrs = {**attributes(problem, ends), "weights_shape": target.shape}
-    op = NativeOp("ConvTransposeBackwardWeights", attrs, (problem.src, diff_dst), (target,))
-    program.native([op], "ConvTransposeBackwardWeights")
+    program.native([NativeOp(kind, {**attrs, "weights_shape": target.shape}, inputs, (target,))], kind)
     finish_weights(program, result, problem)
 
 
-def trimmed(problem: Problem) -> tuple[Ints, View]:
-    """Returns pads_end for the library's backward ops, and diff_dst without the last rows that no tap reaches.
+def trimmed(problem: ConvProblem) -> tuple[Ints, View]:
+    """Returns pads_end for the library's ops of fprop and wgrad, and x without the last rows that no tap reaches.
 
     There are such rows where output_padding is larger than pads_end.
     """
-    ends, rows = paddings.backward(problem.geometry)
-    return ends, crop(problem.dst, rows)
+    ends, rows = fprop_pads(problem.geometry)
+    return ends, crop(problem.x, rows)
 
 
 class Pace(NamedTuple):
@@ -166,69 +157,59 @@ class Pace(NamedTuple):
     groups: tuple[float, float, float]
 
 
-_PACE = Pace({FORWARD: (1.0, 4.5), BACKWARD_DATA: (1.0, 4.5), BACKWARD_WEIGHTS: (4.0, 7.0)}, (3.0, 1.0, 1.7))
+_PACE = Pace({DGRAD: (1.0, 4.5), FPROP: (1.0, 4.5), WGRAD: (4.0, 7.0)}, (3.0, 1.0, 1.7))
 _VAST = 512  # taps; with more, the library's convolutions fetch their weights repeatedly
 # at most so many channels the library's backward deconvolutions read without a reorder; cost factor of these layers
 _FEW_CHANNELS, _AS_THEY_LIE = 4, 0.4
-_DEPTHWISE_GRADIENT = 3  # most taps of an axis in the library's depthwise kernels of backward weights
+_DEPTHWISE_GRADIENT = 3  # most taps of an axis in the library's depthwise kernels of wgrad
 _MOST_COUNTED = 64  # most taps of an axis for which taps in the padding are counted
 
 
-def literal(problem: Problem, env: Env, pace: Pace) -> Counts:
+def literal(problem: ConvProblem, env: Env, pace: Pace) -> Counts:
     """Counts the work of the library's op, with its slow reorders of activations that are not channels last."""
-    if _has_depthwise_kernel(problem):
-        return _depthwise(problem, env, pace)
-    ic, oc = channels(problem)
-    wide, deep = (oc, ic) if problem.direction == FORWARD else (ic, oc)
-    surplus = problem.direction == FORWARD and any(paddings.forward(problem.geometry)[2])
+    y_channels, x_channels = channels(problem)
+    wide, deep = (x_channels, y_channels) if problem.direction == DGRAD else (y_channels, x_channels)
+    surplus = problem.direction == DGRAD and any(dgrad_pads(problem.geometry)[2])
     taps = prod(problem.geometry.kernel)
-    vast = max(taps / _VAST, 1.0) ** 0.6 if problem.direction == BACKWARD_DATA else 1.0
-    return Counts(
+    vast = max(taps / _VAST, 1.0) ** 0.6 if problem.direction == FPROP else 1.0
+    counts = Counts(
         products=problem.macs
         * _met(problem)
         * min(padded(wide, env.lanes) / max(wide, 1), env.lanes)
         * vast
         * _of_narrow_groups(problem, env, pace),
-        values=problem.src.size + problem.dst.size,
+        values=problem.y.size + problem.x.size,
         runs=problem.macs / max(deep, 1),
-        weights=problem.weights.size,
-        variable=packing(problem, problem.weights.size),
+        weights=problem.w.size,
+        variable=packing(problem, problem.w.size),
         bytes=conversions(problem, env) + 2 * detours(problem, env) + _gaps(problem),
         calls=1 + 2 * surplus,
     )
+    if not _has_depthwise_kernel(problem):
+        return counts
+    products, values = pace.depthwise[problem.direction]
+    return counts._replace(products=products * problem.macs, values=values * counts.values, runs=0, calls=1)
 
 
-def _of_narrow_groups(problem: Problem, env: Env, pace: Pace) -> float:
+def _of_narrow_groups(problem: ConvProblem, env: Env, pace: Pace) -> float:
     """Returns the cost factor of a layer for the width of its groups; see `Pace.groups`."""
     width, (below, single, parts) = max(channels(problem)), pace.groups
-    if problem.geometry.groups == 1 or problem.direction == BACKWARD_WEIGHTS or env.lanes != 8:
+    if problem.geometry.groups == 1 or problem.direction == WGRAD or env.lanes != 8:
         return 1.0
     if width <= env.lanes:
         return below if width < env.lanes else single
     return parts if width % env.lanes else 1.0
 
 
-def _has_depthwise_kernel(problem: Problem) -> bool:
-    """Whether the library has vector code for a depthwise layer: 2-D, no dilation, few taps in backward weights."""
+def _has_depthwise_kernel(problem: ConvProblem) -> bool:
+    """Whether the library has vector code for a depthwise layer: 2-D, no dilation, few taps in wgrad."""
     g = problem.geometry
-    most = _DEPTHWISE_GRADIENT if problem.direction == BACKWARD_WEIGHTS else max(g.kernel)
+    most = _DEPTHWISE_GRADIENT if problem.direction == WGRAD else max(g.kernel)
     plain = g.rank == 2 and all(d == 1 for d in g.dilations) and max(g.kernel) <= most
-    return plain and g.groups == g.in_channels == g.out_channels > 1
+    return plain and g.groups == g.y_channels == g.x_channels > 1
 
 
-def _depthwise(problem: Problem, env: Env, pace: Pace) -> Counts:
-    products, values = pace.depthwise[problem.direction]
-    return Counts(
-        products=products * problem.macs,
-        values=values * (problem.src.size + problem.dst.size),
-        runs=0,
-        weights=problem.weights.size,
-        variable=packing(problem, problem.weights.size),
-        bytes=conversions(problem, env) + 2 * detours(problem, env) + _gaps(problem),
-    )
-
-
-def _met(problem: Problem) -> float:
+def _met(problem: ConvProblem) -> float:
     """Returns the share of products that the library computes, which is less than 1 for some dilated layers.
 
     The library skips taps in the padding on all axes but the last, and on the last axis if no other has several taps.
@@ -237,30 +218,27 @@ def _met(problem: Problem) -> float:
     g = problem.geometry
     if all(d == 1 for d in g.dilations):
         return 1.0
-    axes = zip(g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations, strict=True)
+    axes = zip(g.y, g.x, g.kernel, g.strides, g.pads_begin, g.dilations, strict=True)
     alone = prod(g.kernel) == g.kernel[-1]
     return prod(_met_on_axis(*axis) for axis in (list(axes) if alone else list(axes)[:-1]))
 
 
 @lru_cache(256)
-def _met_on_axis(src: int, dst: int, kernel: int, stride: int, pad: int, dilation: int) -> float:
-    if kernel > _MOST_COUNTED or src == 0:
+def _met_on_axis(y: int, x: int, kernel: int, stride: int, pad: int, dilation: int) -> float:
+    if kernel > _MOST_COUNTED or y == 0:
         return 1.0
-    met = 0
-    for shift in range(-pad, -pad + dilation * kernel, dilation):
-        first, last = max(-(shift // stride), 0), min((dst - 1 - shift) // stride, src - 1)
-        met += max(last - first + 1, 0)
-    return met / (kernel * src)
+    shifts = range(-pad, -pad + dilation * kernel, dilation)
+    return sum(len(met(shift, y, x, stride)) for shift in shifts) / (kernel * y)
 
 
-def _gaps(problem: Problem) -> int:
+def _gaps(problem: ConvProblem) -> int:
     """Returns the bytes of copies that the library makes of channels-last tensors with gaps between the pixels."""
-    views = (problem.src, problem.dst)
+    views = (problem.y, problem.x)
     return sum(2 * nbytes(view) for view in views if is_channels_last(view) and not is_dense(view))
 
 
-def _work(problem: Problem, env: Env) -> Counts:
-    """Counts the work of ConvTransposeBackwardData, which reads few channels of diff_dst without a reorder."""
+def _work(problem: ConvProblem, env: Env) -> Counts:
+    """Counts the work of ConvTransposeBackwardData, which reads few channels of x without a reorder."""
     counts = literal(problem, env, _PACE)
     if channels(problem)[1] > _FEW_CHANNELS or not detours(problem, env):
         return counts
@@ -268,24 +246,20 @@ def _work(problem: Problem, env: Env) -> Counts:
     return spared._replace(bytes=spared.bytes + (1 - _AS_THEY_LIE) * conversions(problem, env))
 
 
-def _undilated(problem: Problem, env: Env) -> bool:
-    return all(d == 1 for d in problem.geometry.dilations)
-
-
 _NAME = "deconvolution"
 
 ALGORITHMS = (
     Algorithm(
-        _NAME, FORWARD, _NAME, always, lambda p, e: literal(p, e, _PACE), _forward, NOTHING,
-        adds_bias=_finishes, fuses=lambda p, e: _finishes(p) and epilogues.by_library(p, e),
+        _NAME, DGRAD, _NAME, always, lambda p, e: literal(p, e, _PACE), _dgrad, NOTHING,
+        adds_bias=_finishes, fuses=lambda p, e: _finishes(p) and by_library(p, e),
         op="ConvTranspose", op_adds_bias=True, literal=True, anywhere=True,
     ),
     Algorithm(
-        _NAME, BACKWARD_DATA, _NAME, _undilated, _work, _backward_data, WEIGHTS,
+        _NAME, FPROP, _NAME, lambda p, e: set(p.geometry.dilations) == {1}, _work, _fprop, W,
         adds_bias=never, op="ConvTransposeBackwardData", literal=True, anywhere=True,
     ),
     Algorithm(
-        _NAME, BACKWARD_WEIGHTS, _NAME, always, _work, _backward_weights, SRC,
+        _NAME, WGRAD, _NAME, always, _work, _wgrad, Y,
         op="ConvTransposeBackwardWeights", literal=True, anywhere=True,
     ),
 )  # fmt: skip

@@ -1,4 +1,7 @@
-"""Computes depthwise layers (groups = IC = OC) in any layout by own vector code."""
+"""Computes layers of narrow groups, as many channels in as out, by own vector code.
+
+Depthwise layers (groups = K = C) may have any layout; groups of several channels are computed channels last.
+"""
 
 from __future__ import annotations
 
@@ -7,83 +10,130 @@ from typing import Any
 
 from .. import dtypes
 from .._core import kernels
-from ..lowering import chain
-from ..lowering.cost import Counts
+from ..lowering.chain import expresses, fused
+from ..lowering.cost import Counts, detours, packing
 from ..lowering.env import Env
-from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
+from ..lowering.epilogue import labelled
+from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program, View
-from .algorithm import NOTHING, Algorithm, without_post_ops
-from .epilogues import fused, labelled
+from .algorithm import NOTHING, Algorithm, expressed, without_post_ops
+from .views import as_channels_last, layer_sizes, result_view
 
-# largest stride: kernels keep a list of taps for each phase of dst, of which many take more memory than a plane of dst
+# largest stride: kernels keep a list of taps for each phase of x, of which many take more memory than a plane of x
 MOST_PHASES = 1 << 16
+_WIDEST = 16  # most channels of a group; wider groups are left to other algorithms
+_PERMUTED = 1.3  # cost factor of groups narrower than a vector
 
 
-def _applies(problem: Problem, env: Env) -> bool:
+def _applies(problem: ConvProblem, env: Env) -> bool:
     g = problem.geometry
-    return g.groups == g.in_channels == g.out_channels and g.groups > 1 and max(g.strides) <= MOST_PHASES
+    return g.groups == g.y_channels == g.x_channels and g.groups > 1 and max(g.strides) <= MOST_PHASES
 
 
-def _fuses(problem: Problem, env: Env) -> bool:
+def _fuses(problem: ConvProblem, env: Env) -> bool:
     """Whether the kernels apply the post-ops themselves, which they do on f32 data only."""
-    return problem.dtype == problem.result.dtype == "f32" and chain.expresses(problem.epilogue, problem.result)
+    return problem.dtype == problem.result.dtype == "f32" and expresses(problem.epilogue, problem.result)
 
 
-def _described(problem: Problem, src: View, dst: View) -> kernels.DepthwiseProblem:
-    g, weights = problem.geometry, problem.weights
-    layer = kernels.LayerSizes(g.batch, g.in_channels, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
-    width = g.in_channels // g.groups
+def _described(problem: ConvProblem, y: View, x: View) -> kernels.DepthwiseProblem:
+    g, weights = problem.geometry, problem.w
+    layer = layer_sizes(problem)
+    width = g.y_channels // g.groups
     strides = (weights.strides[0], *weights.strides[1 if width > 1 else 3 :])
-    return kernels.DepthwiseProblem(layer, dtypes.CODES[problem.dtype], src.strides, strides, dst.strides, width)
+    return kernels.DepthwiseProblem(layer, dtypes.CODES[problem.dtype], y.strides, strides, x.strides, width)
 
 
-def _build(program: Program, problem: Problem, env: Env) -> None:
-    """Appends the steps of a depthwise layer in any direction."""
-    if problem.direction == BACKWARD_WEIGHTS:
-        kernel = kernels.depthwise_backward_weights(_described(problem, problem.src, problem.dst))
-        program.kernel(kernel, [problem.src, problem.dst], [problem.weights], "own depthwise backward weights")
+def _build(program: Program, problem: ConvProblem, env: Env) -> None:
+    if problem.direction == WGRAD:
+        kernel = kernels.depthwise_backward_weights(_described(problem, problem.y, problem.x))
+        program.kernel(kernel, [problem.y, problem.x], [problem.w], "own depthwise backward weights")
     else:
-        gather(program, problem, problem.read[0], problem.result)
+        _gather(program, problem, problem.read[0], problem.result)
 
 
-def gather(program: Program, problem: Problem, source: View, target: View) -> None:
-    """Appends the kernel of forward or backward data that reads `source` and writes `target`, with bias and post-ops.
+def _gather(program: Program, problem: ConvProblem, source: View, target: View) -> None:
+    """Appends the kernel of dgrad or fprop that reads `source` and writes `target`, with bias and post-ops.
 
     Layers are depthwise or have groups of few channels. If the weights are constant, a step before packs them.
     """
-    weights, bias = problem.weights, problem.bias
-    forward = problem.direction == FORWARD
-    described = _described(problem, *((source, target) if forward else (target, source)))
-    make: Callable[..., Any] = kernels.depthwise_forward if forward else kernels.depthwise_backward_data
-    kind = "depthwise" if problem.geometry.groups == problem.geometry.in_channels else "groups"
+    weights = problem.w
+    dgrad = problem.direction == DGRAD
+    described = _described(problem, *((source, target) if dgrad else (target, source)))
+    make: Callable[..., Any] = kernels.depthwise_forward if dgrad else kernels.depthwise_backward_data
+    kind = "depthwise" if problem.geometry.groups == problem.geometry.y_channels else "groups"
     if weights.is_constant and weights.size:
-        packing, floats, *order = kernels.depthwise_packing(described, forward)
+        packing, floats, *order = kernels.depthwise_packing(described, dgrad)
         packed = program.scratch((floats,), "f32")
         recipe = ("depthwise", *map(tuple, order), weights.strides, weights.dtype)
         program.kernel(packing, [weights], [packed], "pack weights", recipe=recipe)
     else:
         packed = weights
-    after = fused(program, problem.epilogue, target)
+    after = fused(program, problem.epilogue, target, problem.bias)
     kernel = make(
-        described, has_bias=bias is not None, bias_dtype=None if bias is None else dtypes.CODES[bias.dtype],
-        packed=packed is not weights, tail=after.epilogue,
+        described, has_bias=after.bias > 0, bias_dtype=after.bias or None, packed=packed is not weights,
+        tail=after.epilogue,
     )  # fmt: skip
-    added = [] if bias is None else [bias]
-    label = labelled(f"own {kind} {'forward' if forward else 'backward data'}", problem.epilogue)
-    program.kernel(kernel, [source, packed, *added, *after.views], [target], label)
+    label = labelled(f"own {kind} {'forward' if dgrad else 'backward data'}", problem.epilogue)
+    program.kernel(kernel, [source, packed, *after.views], [target], label)
 
 
-def _work(problem: Problem, env: Env) -> Counts:
+def _work(problem: ConvProblem, env: Env) -> Counts:
     """Counts one multiplication per tap and element; its cost constant reflects loads, not arithmetic."""
-    values = problem.src.size + problem.dst.size
+    values = problem.y.size + problem.x.size
     return Counts(problem.macs, values, 0, 0, 0)
 
 
-# kernels write the dtype that they read, so they convert without post-ops only: post-ops need results not yet rounded
-ALGORITHMS = tuple(
-    Algorithm(
-        "own depthwise", direction, "depthwise", _applies, _work, _build, NOTHING,
-        converts=without_post_ops, fuses=_fuses, tiles_rows=direction == BACKWARD_DATA,
+def _groups_apply(problem: ConvProblem, env: Env) -> bool:
+    g = problem.geometry
+    alike = g.y_channels == g.x_channels and g.y_channels > g.groups > 1
+    width = g.y_channels // g.groups
+    fits = width <= _WIDEST and max(g.strides) <= MOST_PHASES
+    return alike and fits and kernels.gathers_groups(g.y_channels, width)
+
+
+def _groups_fuse(problem: ConvProblem, env: Env) -> bool:
+    """Whether the kernels apply the post-ops themselves, which they do on f32 data only."""
+    return problem.dtype == problem.result.dtype == "f32" and expressed(problem, env)
+
+
+def _build_groups(program: Program, problem: ConvProblem, env: Env) -> None:
+    """Appends the steps of dgrad or fprop, on channels-last copies of activations that have other layouts."""
+    source, result = as_channels_last(program, problem.read[0], "source to channels last"), problem.result
+    target = result_view(program, result)
+    _gather(program, problem, source, target)
+    if target is not result:
+        program.copy(target, result, "result from channels last")
+
+
+def _groups_work(problem: ConvProblem, env: Env) -> Counts:
+    """Counts as many multiplications as the definition has, and more for groups that do not fill a vector."""
+    width = problem.geometry.y_channels // problem.geometry.groups
+    # groups narrower than a vector leave lanes unused, and their sources must be permuted
+    waste = _PERMUTED * env.lanes / (env.lanes // width * width) if width < env.lanes else 1.0
+    return Counts(
+        products=problem.macs * waste,
+        values=problem.y.size + problem.x.size,
+        runs=0,
+        weights=problem.w.size,
+        variable=packing(problem, problem.w.size),
+        bytes=detours(problem, env),
     )
-    for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
+
+
+# kernels write the dtype that they read, so they convert without post-ops only: post-ops need results not yet rounded
+ALGORITHMS = (
+    *(
+        Algorithm(
+            "own depthwise", direction, "depthwise", _applies, _work, _build, NOTHING,
+            converts=without_post_ops, fuses=_fuses, tiles_rows=direction == FPROP,
+        )
+        for direction in (DGRAD, FPROP, WGRAD)
+    ),
+    *(
+        Algorithm(
+            "own groups", direction, "groups", _groups_apply, _groups_work, _build_groups, NOTHING,
+            converts=without_post_ops, fuses=_groups_fuse, tiles_rows=direction == FPROP,
+        )
+        for direction in (DGRAD, FPROP)
+    ),
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Computes gradients of layers of at most 4 out channels by own vector code, in any layout of src and diff_dst.
+"""Computes fprop and wgrad of layers whose x has at most 4 channels by own vector code, in any layout of x and y.
 
-Backward data is an ordinary convolution that reads few channels, such as the first one of a network.
+Fprop is an ordinary convolution that reads few channels, such as the first one of a network.
 """
 
 from __future__ import annotations
@@ -9,90 +9,81 @@ from math import prod
 
 from .. import dtypes
 from .._core import kernels
-from ..lowering import chain
+from ..lowering.chain import expresses, fused
 from ..lowering.cost import Counts, packing, padded
 from ..lowering.env import Env
-from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, Problem
+from ..lowering.epilogue import labelled
+from ..lowering.problem import FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program
-from .algorithm import SRC, WEIGHTS, Algorithm, always
-from .epilogues import fused, labelled
+from .algorithm import Algorithm, W, Y, always
 from .flipped import flipped, flips
+from .views import layer_sizes
 
 _MOST_CHANNELS = 4
 
 
-def _layer(problem: Problem) -> kernels.LayerSizes:
+def _applies(problem: ConvProblem, env: Env) -> bool:
+    """Whether the layer has one group and few channels of x, and rows that are short enough for the kernel to copy."""
     g = problem.geometry
-    return kernels.LayerSizes(g.batch, g.out_channels, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
+    return g.groups == 1 and 1 <= g.x_channels <= _MOST_CHANNELS and not kernels.stem_refusal(layer_sizes(problem))
 
 
-def _applies(problem: Problem, env: Env) -> bool:
-    """Whether the layer has one group and few out channels, and rows that are short enough for the kernel to copy."""
-    g = problem.geometry
-    return g.groups == 1 and 1 <= g.out_channels <= _MOST_CHANNELS and not kernels.stem_refusal(_layer(problem))
-
-
-def _fuses(problem: Problem, env: Env) -> bool:
-    """Whether the kernel applies the post-ops itself."""
-    return chain.expresses(problem.epilogue, problem.result)
-
-
-def _backward_data(program: Program, problem: Problem, env: Env) -> None:
-    """Appends the packing of the weights (run once if they are constant) and the kernel that writes diff_src."""
-    src, dst, bias = problem.src, problem.dst, problem.bias
-    layer, channels, codes = _layer(problem), problem.geometry.in_channels, dtypes.CODES
-    weights = problem.weights.merge(0)  # the only group
+def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
+    """Appends the packing of the weights (run once if they are constant) and the kernel that writes y."""
+    y, x = problem.y, problem.x
+    g, codes = problem.geometry, dtypes.CODES
+    layer, channels = layer_sizes(problem), g.y_channels
+    weights = problem.w.merge(0)  # the only group
     packed = program.scratch((kernels.stem_packed_size(layer, channels),), "f32")
     pack = kernels.stem_pack(layer, channels, codes[weights.dtype], weights.strides)
     recipe = ("stem", weights.dtype, weights.shape, weights.strides)
     program.kernel(pack, [weights], [packed], "pack weights", recipe=recipe)
-    after = fused(program, problem.epilogue, src)
+    after = fused(program, problem.epilogue, y, problem.bias)
     kernel = kernels.stem_product(
-        layer, channels, codes[dst.dtype], dst.strides, codes[src.dtype], src.strides,
-        0 if bias is None else codes[bias.dtype], after.epilogue,
+        layer, channels, codes[x.dtype], x.strides, codes[y.dtype], y.strides,
+        after.bias, after.epilogue,
     )  # fmt: skip
-    added = [] if bias is None else [program.in_a_row(bias)]
     label = labelled("own stem backward data", problem.epilogue)
-    program.kernel(kernel, [dst, packed, *added, *after.views], [src], label)
+    program.kernel(kernel, [x, packed, *after.views], [y], label)
 
 
-def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
-    """Appends the kernel that writes diff_weights in the layout that the weights have."""
-    src, dst, codes = problem.src, problem.dst, dtypes.CODES
-    weights = problem.weights.merge(0)  # the only group
+def _wgrad(program: Program, problem: ConvProblem, env: Env) -> None:
+    """Appends the kernel that writes w in the layout that the weights have."""
+    y, x, g, codes = problem.y, problem.x, problem.geometry, dtypes.CODES
+    weights = problem.w.merge(0)  # the only group
     kernel = kernels.stem_gradient(
-        _layer(problem), problem.geometry.in_channels, codes[src.dtype], src.strides, codes[dst.dtype], dst.strides,
-        codes[weights.dtype], weights.strides,
+        layer_sizes(problem), g.y_channels, codes[y.dtype], y.strides, codes[x.dtype],
+        x.strides, codes[weights.dtype], weights.strides,
     )  # fmt: skip
-    program.kernel(kernel, [src, dst], [weights], "own stem backward weights")
+    program.kernel(kernel, [y, x], [weights], "own stem backward weights")
 
 
-def _work(problem: Problem, env: Env) -> Counts:
-    """Counts products over taps and out channels, with in channels padded to whole vectors."""
+def _work(problem: ConvProblem, env: Env) -> Counts:
+    """Counts products over taps and channels of x, with channels of y padded to whole vectors."""
     g = problem.geometry
-    places = g.batch * prod(g.src)
-    depth = prod(g.kernel) * g.out_channels
-    results = places * padded(g.in_channels, env.lanes)
-    # results that are written to channels-first planes; or the sums of diff_weights, to which each row adds
-    moved = places * g.in_channels if problem.src.strides[1] != 1 else 0
-    added = places // max(g.src[-1], 1) * problem.weights.size
+    places = g.batch * prod(g.y)
+    depth = prod(g.kernel) * g.x_channels
+    results = places * padded(g.y_channels, env.lanes)
+    # results that are written to channels-first planes; or the sums of w, to which each row adds
+    moved = places * g.y_channels if problem.y.strides[1] != 1 else 0
+    added = places // max(g.y[-1], 1) * problem.w.size
     return Counts(
         products=results * depth,
-        values=results + problem.dst.size + (moved if problem.direction == BACKWARD_WEIGHTS else 0),
-        runs=added if problem.direction == BACKWARD_WEIGHTS else moved,
-        weights=problem.weights.size,
-        variable=packing(problem, problem.weights.size),
+        values=results + problem.x.size + (moved if problem.direction == WGRAD else 0),
+        runs=added if problem.direction == WGRAD else moved,
+        weights=problem.w.size,
+        variable=packing(problem, problem.w.size),
     )
 
 
 _NAME, _FAMILY = "own stem", "stem"
 
 _DATA = Algorithm(
-    _NAME, BACKWARD_DATA, _FAMILY, _applies, _work, _backward_data, WEIGHTS,
-    converts=always, fuses=_fuses, tiles_rows=True,
+    _NAME, FPROP, _FAMILY, _applies, _work, _fprop, W,
+    converts=always, fuses=lambda p, e: expresses(p.epilogue, p.result), tiles_rows=True,
 )  # fmt: skip
 ALGORITHMS = (
     _DATA,
-    Algorithm(_NAME, BACKWARD_WEIGHTS, _FAMILY, _applies, _work, _backward_weights, SRC, converts=always),
+    Algorithm(_NAME, WGRAD, _FAMILY, _applies, _work, _wgrad, Y, converts=always),
 )
 FLIPPED = flipped(_DATA, flips)

@@ -17,16 +17,16 @@ from typing import Any
 from .. import dtypes
 from .._core import kernels
 from ..lowering import epilogue as post
+from ..lowering.chain import fused
 from ..lowering.cost import Counts, of_kernel
 from ..lowering.env import Env
-from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
+from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program, View
-from .algorithm import DST, SRC, WEIGHTS, Algorithm, Condition, always
-from .epilogues import expressed, fused, labelled
+from .algorithm import Algorithm, Condition, W, X, Y, always, expressed
 from .views import as_channels_last, finish_weights, merged_weights, result_view, weights_target
 
 Make = Callable[..., Any]  # makes a kernel
-Tile = Callable[[Problem], tuple[int, ...]]  # results on each axis
+Tile = Callable[[ConvProblem], tuple[int, ...]]  # results on each axis
 
 # TILES, by the number in the algorithm's name: results of a tile, by taps per phase; MORE: split into several filters
 MORE = 4
@@ -36,22 +36,22 @@ TILES = {2: {2: 2, 3: 2, MORE: 2}, 3: {2: 3, 3: 2, MORE: 3}, 4: {2: 4, 3: 4}}
 # times that of direct sums, where at least FEWEST channels are summed
 FAST, ERROR, FEWEST = 4, 8, 3
 _AGAIN = 0.25  # cost factor of weights that parts of a layer after the first read again
-_ON_ONE_AXIS = 0.7  # cost factor of transforms in backward weights of 1-D layers
+_ON_ONE_AXIS = 0.7  # cost factor of transforms in wgrad of 1-D layers
 _BEGUN = 200  # cost, in products, of starting a tap of a group at a position, in the direct algorithm with vectors of 8
 
 
-def taps(problem: Problem) -> tuple[int, ...]:
+def taps(problem: ConvProblem) -> tuple[int, ...]:
     """Returns for each axis the most taps that one result has: ceil(kernel / stride)."""
     g = problem.geometry
     return tuple(-(-k // s) for k, s in zip(g.kernel, g.strides, strict=True))
 
 
-def direct_tile(problem: Problem) -> tuple[int, ...]:
+def direct_tile(problem: ConvProblem) -> tuple[int, ...]:
     """Returns tiles of one result per axis, which stand for the direct algorithm."""
     return (1,) * problem.geometry.rank
 
 
-def filtering_tile(problem: Problem, results: int) -> tuple[int, ...]:
+def filtering_tile(problem: ConvProblem, results: int) -> tuple[int, ...]:
     """Returns for each axis how many results a tile of "minimal filtering `results`" has.
 
     A tile has 1 where minimal filtering does not apply to the axis, and may have fewer than `results`, see `TILES`.
@@ -59,7 +59,7 @@ def filtering_tile(problem: Problem, results: int) -> tuple[int, ...]:
     g, counts, apart = problem.geometry, taps(problem), _parts_fit(problem)
     tile = [
         TILES[results].get(min(count, MORE), 1) if (d == 1 or apart) and size > 1 else 1
-        for count, d, size in zip(counts, g.dilations, g.src, strict=True)
+        for count, d, size in zip(counts, g.dilations, g.y, strict=True)
     ]
     if len(tile) == 3 and results >= FAST:
         # tiles of so many results on three axes need more planes than the kernel has
@@ -70,42 +70,42 @@ def filtering_tile(problem: Problem, results: int) -> tuple[int, ...]:
     return tuple(tile)
 
 
-def rounds_little(problem: Problem) -> bool:
+def rounds_little(problem: ConvProblem) -> bool:
     """Whether tiles of `FAST` results keep to the error `ERROR`, relative to that of direct sums.
 
     Such tiles do not where one or two channels are summed, because direct sums of so few have little error themselves.
     """
     g = problem.geometry
-    summed = {FORWARD: g.in_channels, BACKWARD_DATA: g.out_channels}.get(problem.direction)
+    summed = {DGRAD: g.y_channels, FPROP: g.x_channels}.get(problem.direction)
     return summed is None or summed // g.groups >= FEWEST
 
 
-def filter_problem(problem: Problem, tile: tuple[int, ...], any_size: bool = False) -> Any:
+def filter_problem(problem: ConvProblem, tile: tuple[int, ...], any_size: bool = False) -> Any:
     """Returns the geometry as own kernels take it; `any_size`: the packing of weights must not depend on sizes."""
     g = problem.geometry
     return kernels.FilterProblem(
-        g.batch, g.in_channels, g.out_channels, list(g.src), list(g.dst), list(g.kernel), list(g.strides),
+        g.batch, g.y_channels, g.x_channels, list(g.y), list(g.x), list(g.kernel), list(g.strides),
         list(g.pads_begin), list(tile), list(g.dilations), g.groups, any_size,
     )  # fmt: skip
 
 
-def taken(problem: Problem, tile: tuple[int, ...]) -> bool:
+def taken(problem: ConvProblem, tile: tuple[int, ...]) -> bool:
     """Whether the kernels can compute the layer; not with more than 32767 taps on an axis, for example."""
     return not filter_problem(next(parts(problem, tile)), tile).refusal()
 
 
-def _parts_fit(problem: Problem) -> bool:
+def _parts_fit(problem: ConvProblem) -> bool:
     """Whether a dilated layer may be split into layers without dilation.
 
     The strides must be 1, and the layers few and not empty. All layers then read the same packed weights, so that
-    backward weights, which writes the weights, is excluded.
+    wgrad, which writes the weights, is excluded.
     """
     g = problem.geometry
-    fits = all(d <= min(n, o) for d, n, o in zip(g.dilations, g.src, g.dst, strict=True))
-    return problem.direction != BACKWARD_WEIGHTS and set(g.strides) == {1} and prod(g.dilations) <= MOST_PARTS and fits
+    fits = all(d <= min(n, o) for d, n, o in zip(g.dilations, g.y, g.x, strict=True))
+    return problem.direction != WGRAD and set(g.strides) == {1} and prod(g.dilations) <= MOST_PARTS and fits
 
 
-def parts(problem: Problem, tile: tuple[int, ...]) -> Iterator[Problem]:
+def parts(problem: ConvProblem, tile: tuple[int, ...]) -> Iterator[ConvProblem]:
     """Yields the layer, or if a tiled axis is dilated, a layer without dilation for each residue of its positions."""
     g = problem.geometry
     steps = (d if m > 1 else 1 for d, m in zip(g.dilations, tile, strict=True))
@@ -117,16 +117,16 @@ def parts(problem: Problem, tile: tuple[int, ...]) -> Iterator[Problem]:
         yield part
 
 
-def _part(problem: Problem, axis: int, residue: int) -> Problem:
+def _part(problem: ConvProblem, axis: int, residue: int) -> ConvProblem:
     """Returns the layer of the results whose positions on an axis equal `residue` modulo the dilation d.
 
     The positions that these results read are equal modulo d, too, so that the layer has no dilation on the axis.
     """
     g, at = problem.geometry, axis + 2
     d, pad = g.dilations[axis], g.pads_begin[axis]
-    forward = problem.direction == FORWARD
-    shift, other = divmod(residue + (pad if forward else -pad), d)
-    starts = {"src": other if forward else residue, "dst": residue if forward else other}
+    dgrad = problem.direction == DGRAD
+    shift, other = divmod(residue + (pad if dgrad else -pad), d)
+    starts = {"y": other if dgrad else residue, "x": residue if dgrad else other}
     views = {name: getattr(problem, name) for name in starts}
     views = {
         name: view.narrow(at, starts[name], -(-(view.shape[at] - starts[name]) // d), d) for name, view in views.items()
@@ -136,11 +136,11 @@ def _part(problem: Problem, axis: int, residue: int) -> Problem:
     def operand(view: View) -> View:
         return view.narrow(at, residue, -(-(size - residue) // d), d) if view.ndim > at and view.shape[at] > 1 else view
 
-    src, dst = (views[name].shape[at] for name in ("src", "dst"))
-    begin = shift if forward else -shift
-    end = src + g.kernel[axis] - 1 - begin - dst
+    y, x = (views[name].shape[at] for name in ("y", "x"))
+    begin = shift if dgrad else -shift
+    end = y + g.kernel[axis] - 1 - begin - x
     changes = {
-        "src": src, "dst": dst, "dilations": 1, "pads_begin": begin, "pads_end": max(end, 0),
+        "y": y, "x": x, "dilations": 1, "pads_begin": begin, "pads_end": max(end, 0),
         "output_padding": max(-end, 0),
     }  # fmt: skip
     lists: dict[str, Any] = {
@@ -158,9 +158,9 @@ def _code(view: View) -> int:
     return dtypes.CODES[view.dtype]
 
 
-def packed_weights(program: Program, description: Any, problem: Problem, threads: int) -> View:
+def packed_weights(program: Program, description: Any, problem: ConvProblem, threads: int) -> View:
     """Appends the packing of the weights, which transforms them for minimal filtering; returns the packed weights."""
-    weights = merged_weights(program, problem.weights)
+    weights = merged_weights(program, problem.w)
     packed = program.scratch((description.packed_size(problem.direction),), "f32")
     kernel = kernels.filter_pack(description, problem.direction, _code(weights), list(weights.strides), threads)
     # both directions pack weights of one tap by the same sizes, but one of them transposed
@@ -179,65 +179,64 @@ def _run(
     program.kernel(kernel, reads, [scratch, target], label, in_place=pairs)
 
 
-def _build(program: Program, problem: Problem, tile: tuple[int, ...], env: Env) -> None:
+def _build(program: Program, problem: ConvProblem, tile: tuple[int, ...], env: Env) -> None:
     """Appends the steps of all parts of a layer, in any direction."""
     threads = env.threads
     label = f"own {problem.direction}, tile {'x'.join(map(str, tile))}"
     packed: View | None = None
     for part in parts(problem, tile):
         description = filter_problem(part, tile, env.varies)
-        if problem.direction == BACKWARD_WEIGHTS:
-            backward_weights(program, part, description, threads, label, kernels.filter_backward_weights)
+        if problem.direction == WGRAD:
+            wgrad(program, part, description, threads, label, kernels.filter_backward_weights)
             continue
         # several parts have strides of 1, with which the packing is the same for all sizes
         packed = packed_weights(program, description, part, threads) if packed is None else packed
-        make = kernels.filter_forward if problem.direction == FORWARD else kernels.filter_backward_data
+        make = kernels.filter_forward if problem.direction == DGRAD else kernels.filter_backward_data
         multiply(program, part, description, packed, threads, label, make)
 
 
 def multiply(
-    program: Program, problem: Problem, description: Any, packed: View, threads: int, label: str, make: Make
+    program: Program, problem: ConvProblem, description: Any, packed: View, threads: int, label: str, make: Make
 ) -> None:
     """Appends the kernel that multiplies an activation by packed weights, with the problem's bias and post-ops."""
-    read, written = ("src", "dst") if problem.direction == FORWARD else ("diff_dst", "diff_src")
+    read, written = ("src", "dst") if problem.direction == DGRAD else ("diff_dst", "diff_src")
     source = as_channels_last(program, problem.read[0], f"{read} to channels last")
     target = result_view(program, problem.result)
-    bias, after = problem.bias, fused(program, problem.epilogue, target)
+    after = fused(program, problem.epilogue, target, problem.bias)
     kernel = make(
         description, _code(source), _strides(source), _code(target), _strides(target),
-        0 if bias is None else _code(bias), threads, after.epilogue,
+        after.bias, threads, after.epilogue,
     )  # fmt: skip
-    added = [] if bias is None else [bias]
-    reads = [source, packed, *added, *after.views]
-    _run(program, kernel, reads, target, labelled(label, problem.epilogue), after.views)
+    # the result may overwrite operands of post-ops, not the bias
+    beside = after.views[1:] if after.bias else after.views
+    reads = [source, packed, *after.views]
+    _run(program, kernel, reads, target, post.labelled(label, problem.epilogue), beside)
     if target is not problem.result:
         program.copy(target, problem.result, f"{written} from channels last")
 
 
-def backward_weights(
-    program: Program, problem: Problem, description: Any, threads: int, label: str, make: Make
-) -> None:
-    """Appends a kernel of backward weights, on channels-last copies of src and diff_dst where needed."""
-    src = as_channels_last(program, problem.src, "src to channels last")
-    diff_dst = as_channels_last(program, problem.dst, "diff_dst to channels last")
+def wgrad(program: Program, problem: ConvProblem, description: Any, threads: int, label: str, make: Make) -> None:
+    """Appends a kernel of wgrad, on channels-last copies of y and x where needed."""
+    y = as_channels_last(program, problem.y, "src to channels last")
+    x = as_channels_last(program, problem.x, "diff_dst to channels last")
     weights, merged = weights_target(program, problem)
     kernel = make(
-        description, _code(src), _strides(src), _code(diff_dst), _strides(diff_dst), _code(merged),
+        description, _code(y), _strides(y), _code(x), _strides(x), _code(merged),
         list(merged.strides), threads,
     )  # fmt: skip
-    _run(program, kernel, [src, diff_dst], merged, label)
+    _run(program, kernel, [y, x], merged, label)
     finish_weights(program, weights, problem)
 
 
-def work(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
+def work(problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> Counts:
     """Counts the kernels' products and transforms, for all parts of a layer."""
     first, *others = parts(problem, tile)
     work = kernels.filter_work(
-        filter_problem(first, tile), problem.direction, dtypes.CODES[problem.src.dtype],
-        dtypes.CODES[problem.dst.dtype], env.threads, env.vectors,
+        filter_problem(first, tile), problem.direction, dtypes.CODES[problem.y.dtype],
+        dtypes.CODES[problem.x.dtype], env.threads, env.vectors,
     )  # fmt: skip
     counts, count = of_kernel(problem, env, work), 1 + len(others)
-    if problem.geometry.rank == 1 and problem.direction == BACKWARD_WEIGHTS and tile != direct_tile(problem):
+    if problem.geometry.rank == 1 and problem.direction == WGRAD and tile != direct_tile(problem):
         counts = counts._replace(values=counts.values * _ON_ONE_AXIS)
     if tile == direct_tile(problem):
         counts = counts._replace(products=counts.products + _begun(problem, env))
@@ -246,10 +245,10 @@ def work(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
     return counts._replace(**repeated, weights=counts.weights + again, calls=float(count))
 
 
-def _begun(problem: Problem, env: Env) -> float:
+def _begun(problem: ConvProblem, env: Env) -> float:
     """Returns the cost, in products, of starting each tap of each group; 0 for one group, or with longer vectors."""
     g = problem.geometry
-    return _BEGUN * g.batch * prod(g.src) * prod(g.kernel) * g.groups if g.groups > 1 and env.lanes == 8 else 0.0
+    return _BEGUN * g.batch * prod(g.y) * prod(g.kernel) * g.groups if g.groups > 1 and env.lanes == 8 else 0.0
 
 
 def _filters(results: int) -> Condition:
@@ -259,7 +258,7 @@ def _filters(results: int) -> Condition:
     fewer results has the same tiles.
     """
 
-    def applies(problem: Problem, env: Env) -> bool:
+    def applies(problem: ConvProblem, env: Env) -> bool:
         if env.algorithm == "direct":
             return False
         if results >= FAST and not (env.algorithm == "fast" and rounds_little(problem)):
@@ -282,13 +281,6 @@ def _algorithm(
     )  # fmt: skip
 
 
-def _direct(direction: str, spreads: frozenset[str]) -> Algorithm:
-    return _algorithm(
-        "own direct", "own", direction, spreads, direct_tile, lambda p, e: taken(p, direct_tile(p)),
-        tiles_rows=direction == BACKWARD_DATA,
-    )  # fmt: skip
-
-
 def _filtering(direction: str, spreads: frozenset[str], results: int) -> Algorithm:
     return _algorithm(
         f"minimal filtering {results}", "filtering", direction, spreads, lambda p: filtering_tile(p, results),
@@ -299,11 +291,17 @@ def _filtering(direction: str, spreads: frozenset[str], results: int) -> Algorit
 
 # by direction: the operands whose Inf and NaN the direct algorithm spreads, and those that minimal filtering spreads
 _SPREADS = {
-    FORWARD: (SRC | WEIGHTS, SRC | WEIGHTS),
-    BACKWARD_DATA: (WEIGHTS, DST | WEIGHTS),
-    BACKWARD_WEIGHTS: (SRC, SRC | DST),
+    DGRAD: (Y | W, Y | W),
+    FPROP: (W, X | W),
+    WGRAD: (Y, Y | X),
 }
-DIRECT = {direction: _direct(direction, spreads) for direction, (spreads, _) in _SPREADS.items()}
+DIRECT = {
+    direction: _algorithm(
+        "own direct", "own", direction, spreads, direct_tile, lambda p, e: taken(p, direct_tile(p)),
+        tiles_rows=direction == FPROP,
+    )
+    for direction, (spreads, _) in _SPREADS.items()
+}  # fmt: skip
 ALGORITHMS = tuple(
     algorithm
     for direction, (_, spreads) in _SPREADS.items()

@@ -1,25 +1,27 @@
-"""Computes stride-1 layers by algorithms of the other direction: forward as backward data, backward data as forward.
+"""Computes stride-1 layers by algorithms of the other direction: dgrad as fprop, fprop as dgrad.
 
-With stride 1 both directions compute the same sums if the taps are reversed on each axis, and IC and OC exchanged.
+With stride 1 both directions compute the same sums if the taps are reversed on each axis, and K and C exchanged.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from math import prod
+from operator import mul
 
 from ..lowering.cost import Counts, nbytes
 from ..lowering.env import Env
-from ..lowering.problem import BACKWARD_DATA, FORWARD, Problem
+from ..lowering.problem import DGRAD, FPROP, ConvProblem
 from ..lowering.program import Program, View
 from .algorithm import Algorithm, Condition
 
-_OTHER = {FORWARD: BACKWARD_DATA, BACKWARD_DATA: FORWARD}
+_OTHER = {DGRAD: FPROP, FPROP: DGRAD}
 # most taps: each takes a copy of its own when the weights are reversed
 _MOST_TAPS = 4096
 
 
-def flips(problem: Problem, env: Env | None = None) -> bool:
+def flips(problem: ConvProblem, env: Env | None = None) -> bool:
     """Whether an equal problem of the other direction exists: strides are 1, and its padding would not be negative."""
     g = problem.geometry
     return (
@@ -30,19 +32,19 @@ def flips(problem: Problem, env: Env | None = None) -> bool:
     )
 
 
-def _turned(problem: Problem) -> Problem:
-    """Returns the equal problem of the other direction; IC and OC of weights are exchanged, taps not yet reversed."""
+def _turned(problem: ConvProblem) -> ConvProblem:
+    """Returns the equal problem of the other direction; K and C of weights are exchanged, taps not yet reversed."""
     g = problem.geometry
     reach = [d * (k - 1) for d, k in zip(g.dilations, g.kernel, strict=True)]
     begins = [r - pad for r, pad in zip(reach, g.pads_begin, strict=True)]
     # padding at the end, or where negative, positions at the end that are left over
-    ends = [o - n + pad for o, n, pad in zip(g.dst, g.src, g.pads_begin, strict=True)]
+    ends = [o - n + pad for o, n, pad in zip(g.x, g.y, g.pads_begin, strict=True)]
     geometry = replace(
         g,
-        in_channels=g.out_channels,
-        out_channels=g.in_channels,
-        src=g.dst,
-        dst=g.src,
+        y_channels=g.x_channels,
+        x_channels=g.y_channels,
+        y=g.x,
+        x=g.y,
         pads_begin=tuple(begins),
         pads_end=tuple(max(end, 0) for end in ends),
         output_padding=tuple(max(-end, 0) for end in ends),
@@ -51,28 +53,20 @@ def _turned(problem: Problem) -> Problem:
         problem,
         direction=_OTHER[problem.direction],
         geometry=geometry,
-        src=problem.dst,
-        dst=problem.src,
-        weights=_exchanged(problem.weights),
+        y=problem.x,
+        x=problem.y,
+        w=problem.w.permute((0, 2, 1, *range(3, problem.w.ndim))),
     )
 
 
-def _exchanged(weights: View) -> View:
-    return weights.permute((0, 2, 1, *range(3, weights.ndim)))
-
-
 def _in_reverse(program: Program, weights: View) -> View:
-    """Appends a copy of the weights (G, IC/G, OC/G, kernel...) with taps reversed on each axis; returns the copy."""
+    """Appends a copy of the weights (G, K/G, C/G, kernel...) with taps reversed on each axis; returns the copy."""
     target = program.like(weights, weights.dtype)
     taps = weights.shape[3:]
     items = []
-    for number in range(prod(taps)):
-        source = place = 0
-        rest = number
-        for axis in reversed(range(len(taps))):
-            rest, tap = divmod(rest, taps[axis])
-            source += tap * weights.strides[3 + axis]
-            place += (taps[axis] - 1 - tap) * target.strides[3 + axis]
+    for tap in product(*map(range, taps)):
+        source = sum(map(mul, tap, weights.strides[3:]))
+        place = sum((n - 1 - k) * stride for n, k, stride in zip(taps, tap, target.strides[3:], strict=True))
         items.append((weights.shape[:3], source, weights.strides[:3], place, target.strides[:3]))
     program.copy_list(items, weights, target, "taps in reverse order")
     return target
@@ -81,16 +75,16 @@ def _in_reverse(program: Program, weights: View) -> View:
 def flipped(algorithm: Algorithm, pays: Condition) -> Algorithm:
     """Returns an algorithm of the other direction that runs `algorithm` on reversed taps, if `pays` holds."""
 
-    def build(program: Program, problem: Problem, env: Env) -> None:
+    def build(program: Program, problem: ConvProblem, env: Env) -> None:
         turned = _turned(problem)
-        algorithm.build(program, turned.with_views(weights=_in_reverse(program, turned.weights)), env)
+        algorithm.build(program, turned.with_views(w=_in_reverse(program, turned.w)), env)
 
-    def counts(problem: Problem, env: Env) -> Counts:
+    def counts(problem: ConvProblem, env: Env) -> Counts:
         work = algorithm.counts(_turned(problem), env)
-        weights = 0 if problem.weights.is_constant else 2 * nbytes(problem.weights)
+        weights = 0 if problem.w.is_constant else 2 * nbytes(problem.w)
         return work._replace(bytes=work.bytes + weights, calls=work.calls + 1)
 
-    exchanged = {"src": "dst", "dst": "src"}
+    exchanged = {"y": "x", "x": "y"}
     return replace(
         algorithm,
         name=f"mirrored {algorithm.name}",

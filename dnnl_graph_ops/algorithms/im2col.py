@@ -1,244 +1,227 @@
-"""Computes layers as one GEMM with the columns of dst: im2col before it (backward), or col2im after it (forward)."""
+"""Computes layers as one GEMM with the columns of x: im2col before it (fprop, wgrad), or col2im after it (dgrad)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 
 from .. import dtypes
 from .._core import kernels
+from ..lowering.chain import fused
 from ..lowering.cost import Counts, channels, detours, fresh, packing, padded
 from ..lowering.env import Env
-from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
+from ..lowering.epilogue import labelled
+from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program, View
 from ..strides import channels_last, dense_strides
 from . import matrices
-from .algorithm import NOTHING, SRC, WEIGHTS
+from .algorithm import NOTHING, W, Y, by_library_without_operands, expressed
 from .depthwise import MOST_PHASES
-from .epilogues import by_library_without_operands, expressed, fused, labelled
-from .matrices import Gemm, Multiply, by_own_code, dense, matrix, merged, plain, positions, single
+from .matrices import Gemm, Multiply, by_own_code, matrix, plain, positions, single
+from .views import layer_sizes
 
 # rows at a distance of a multiple of so many elements would share few sets of a cache
 _SAME_SETS = 1024
 _MOST_CACHED = 6 << 20  # elements of columns that stay in the caches
-_ROWS_ACROSS = 8  # most columns (OC * taps) for which an own GEMM of backward weights does not transpose src
+_ROWS_ACROSS = 8  # most columns (C * taps) for which an own GEMM of wgrad does not transpose y
 
 
-def summed(problem: Problem, env: Env) -> bool:
+def summed(problem: ConvProblem, env: Env) -> bool:
     """Whether the problem has one group, and strides that the im2col and col2im kernels take."""
     return max(problem.geometry.strides) <= MOST_PHASES and single(problem, env)
 
 
-def _gathers_rows(problem: Problem) -> bool:
-    """Whether to make OC the weights' fastest axis by a copy: im2col then copies all channels of a position at once.
+def _gathers_rows(problem: ConvProblem) -> bool:
+    """Whether to make C the weights' fastest axis by a copy: im2col then copies all channels of a position at once.
 
-    The copy needs a channels-last dst, and saves time if the columns have more than twice the elements of the weights.
+    The copy needs a channels-last x, and saves time if the columns have more than twice the elements of the weights.
     """
-    g, dst = problem.geometry, problem.dst
-    columns = g.batch * prod(g.src) * prod(g.kernel) * g.out_channels
-    scattered = matrix(problem.weights)[1][-1] != 0
-    return scattered and dst.strides[1] == 1 and columns > 2 * problem.weights.size
+    g, x = problem.geometry, problem.x
+    columns = g.batch * prod(g.y) * prod(g.kernel) * g.x_channels
+    scattered = matrix(problem.w)[1][-1] != 0
+    return scattered and x.strides[1] == 1 and columns > 2 * problem.w.size
 
 
 def _channels_fastest(weights: View) -> tuple[int, ...]:
-    """Returns the axes of weights (G, IC, OC, kernel...) from slowest to fastest if OC is the fastest."""
+    """Returns the axes of weights (G, K, C, kernel...) from slowest to fastest if C is the fastest."""
     return (0, 1, *range(3, weights.ndim), 2)
 
 
-def _arranged(program: Program, problem: Problem) -> tuple[View, tuple[int, ...]]:
-    """Returns the weights as a matrix (IC, OC * taps), and the order of its columns as axes of (OC, kernel...).
+def _arranged(program: Program, problem: ConvProblem) -> tuple[View, tuple[int, ...]]:
+    """Returns the weights as a matrix (K, C * taps), and the order of its columns as axes of (C, kernel...).
 
-    Appends a copy of the weights that makes OC the fastest axis if `_gathers_rows`.
+    Appends a copy of the weights that makes C the fastest axis if `_gathers_rows`.
     """
-    weights = problem.weights
+    weights = problem.w
     if _gathers_rows(problem):
         weights = program.copied(weights, weights.dtype, _channels_fastest(weights), "weights to (IC, kernel, OC)")
     return plain(program, weights)
 
 
-def column_strides(problem: Problem, order: Sequence[int], rows: Sequence[int], unit: int) -> list[int]:
-    """Returns strides of columns with the axes (N, src..., kernel..., OC).
+def column_strides(problem: ConvProblem, order: Sequence[int], rows: Sequence[int], unit: int) -> list[int]:
+    """Returns strides of columns with the axes (N, y..., kernel..., C).
 
-    `rows` are the strides of (N, src...). The other axes lie densely in `order`, a permutation of (OC, kernel...),
+    `rows` are the strides of (N, y...). The other axes lie densely in `order`, a permutation of (C, kernel...),
     slowest first, with `unit` elements from one column to the next.
     """
-    sizes = (problem.geometry.out_channels, *problem.geometry.kernel)
+    sizes = (problem.geometry.x_channels, *problem.geometry.kernel)
     inner = [0] * len(sizes)
     for axis, stride in zip(order, dense_strides([sizes[a] for a in order]), strict=True):
         inner[axis] = stride * unit
     return [*rows, *inner[1:], inner[0]]
 
 
-def _columns(program: Program, problem: Problem, order: Sequence[int], dtype: str) -> tuple[View, list[int]]:
-    """Allocates columns (N * src positions, OC * taps in `order`); returns this matrix and its `column_strides`."""
+def _columns(program: Program, problem: ConvProblem, order: Sequence[int], dtype: str) -> tuple[View, list[int]]:
+    """Allocates columns (N * y positions, C * taps in `order`); returns this matrix and its `column_strides`."""
     g = problem.geometry
-    width = g.out_channels * prod(g.kernel)
+    width = g.x_channels * prod(g.kernel)
     distance = width + 16 * (width % _SAME_SETS == 0)
-    rows = (g.batch, *g.src)
+    rows = (g.batch, *g.y)
     room = program.scratch((prod(rows), distance), dtype).narrow(1, 0, width)
     return room, column_strides(problem, order, dense_strides([*rows, distance])[:-1], 1)
 
 
-def _layer(problem: Problem) -> kernels.LayerSizes:
-    g = problem.geometry
-    return kernels.LayerSizes(g.batch, g.out_channels, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
-
-
-def one_tap(problem: Problem) -> bool:
-    """Whether the kernel has a single tap, stride 1 and no padding, so that dst itself is the matrix of columns."""
+def one_tap(problem: ConvProblem) -> bool:
+    """Whether the kernel has a single tap, stride 1 and no padding, so that x itself is the matrix of columns."""
     g = problem.geometry
     pointwise = all(k == s == 1 for k, s in zip(g.kernel, g.strides, strict=True))
-    return pointwise and g.src == g.dst and not any(g.pads_begin)
+    return pointwise and g.y == g.x and not any(g.pads_begin)
 
 
-def _gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
-    """Returns im2col of diff_dst as a matrix (N * src positions, OC * taps in `order`), and appends its steps."""
-    diff_dst = problem.dst
+def _gathered(program: Program, problem: ConvProblem, order: Sequence[int]) -> View:
+    """Returns im2col of x as a matrix (N * y positions, C * taps in `order`), and appends its steps."""
+    x = problem.x
     if one_tap(problem):
-        return positions(program, diff_dst, "diff_dst to channels last")
-    columns, strides = _columns(program, problem, order, diff_dst.dtype)
+        return positions(program, x, "diff_dst to channels last")
+    columns, strides = _columns(program, problem, order, x.dtype)
     gather(program, problem, columns, strides)
     return columns
 
 
-def gather(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
-    """Appends im2col of diff_dst into `columns`, whose axes (N, src..., kernel..., OC) have these strides."""
-    diff_dst = problem.dst
-    code = dtypes.CODES[diff_dst.dtype]
-    kernel = kernels.im2col(_layer(problem), code, list(diff_dst.strides), code, strides)
-    program.kernel(kernel, [diff_dst], [columns], "im2col of diff_dst")
+def gather(program: Program, problem: ConvProblem, columns: View, strides: list[int]) -> None:
+    """Appends im2col of x into `columns`, whose axes (N, y..., kernel..., C) have these strides."""
+    x = problem.x
+    code = dtypes.CODES[x.dtype]
+    kernel = kernels.im2col(layer_sizes(problem), code, list(x.strides), code, strides)
+    program.kernel(kernel, [x], [columns], "im2col of diff_dst")
 
 
-def _backward_data(program: Program, problem: Problem, multiply: Multiply) -> None:
-    """Appends diff_src (N * positions, IC) = im2col of diff_dst (N * positions, OC * taps) times weights transposed."""
+def _fprop(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
+    """Appends y (N * positions, K) = im2col of x (N * positions, C * taps) times weights transposed."""
     weights, order = _arranged(program, problem)
     columns = _gathered(program, problem, order)
-    target, back = _diff_src(program, problem.src)
-    dst = problem.src if back is None else back
-    multiply(program, Gemm(columns, weights.permute((1, 0)), target, problem.bias, problem.epilogue, dst))
-    if back is not None:
-        program.copy(back, problem.src, "diff_src from channels last")
+    result = problem.y
+    target = _as_positions(result)
+    if target is None:
+        order = channels_last(result.ndim)
+        result = program.scratch(result.shape, result.dtype, order)
+        target = result.permute(order).merge(0, result.ndim - 1)
+    multiply(program, Gemm(columns, weights.permute((1, 0)), target, problem.bias, problem.epilogue, result))
+    if result is not problem.y:
+        program.copy(result, problem.y, "diff_src from channels last")
 
 
-def _backward_data_fuses(problem: Problem, env: Env, own: bool) -> bool:
-    """Whether the GEMM applies the post-ops; own kernels do only if they write diff_src channels last."""
+def _fprop_fuses(problem: ConvProblem, env: Env, own: bool) -> bool:
+    """Whether the GEMM applies the post-ops; own kernels do only if they write y channels last."""
     if not own:
         return by_library_without_operands(problem, env)
-    target = _as_positions(problem.src)
+    target = _as_positions(problem.y)
     return (target is None or target.strides[1] == 1) and expressed(problem, env)
 
 
-def _whole_rows(problem: Problem, env: Env) -> bool:
-    """Whether an own kernel can read the weights (OC * taps) of each in channel as one contiguous row."""
+def _whole_rows(problem: ConvProblem, env: Env) -> bool:
+    """Whether an own kernel can read the weights (C * taps) of each channel of y as one contiguous row."""
     if not summed(problem, env):
         return False
-    weights, _ = matrix(problem.weights)
+    weights, _ = matrix(problem.w)
     return _gathers_rows(problem) or (weights is not None and weights.strides[1] == 1)
 
 
-def _diff_src(program: Program, diff_src: View) -> tuple[View, View | None]:
-    """Returns the matrix (N * positions, IC) for the GEMM to write: a view of diff_src, and None, if strides allow it.
-
-    Otherwise the matrix is scratch, and the second result is this scratch with diff_src's axes, to be copied there.
-    """
-    last = diff_src.ndim - 1
-    target = _as_positions(diff_src)
-    if target is not None:
-        return target, None
-    result = program.scratch((diff_src.shape[0], *diff_src.shape[2:], diff_src.shape[1]), diff_src.dtype)
-    return dense(result, last), result.permute((0, last, *range(1, last)))
-
-
-def _as_positions(diff_src: View) -> View | None:
-    """Returns diff_src as a matrix (N * positions, IC) with contiguous rows or columns; None if strides forbid it."""
-    matrix = merged(diff_src.permute(channels_last(diff_src.ndim)), diff_src.ndim - 1)
+def _as_positions(y: View) -> View | None:
+    """Returns y as a matrix (N * positions, K) with contiguous rows or columns; None if strides forbid it."""
+    matrix = y.permute(channels_last(y.ndim)).merged(0, y.ndim - 1)
     return matrix if matrix is not None and 1 in matrix.strides else None
 
 
-def _backward_weights(program: Program, problem: Problem, multiply: Multiply) -> None:
-    """Appends diff_weights (IC, OC * taps) = src transposed times im2col of diff_dst (N * positions, OC * taps)."""
-
-    def write(target: View, order: Sequence[int]) -> None:
+def _wgrad(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
+    """Appends w (K, C * taps) = y transposed times im2col of x (N * positions, C * taps)."""
+    with gradient(program, problem, _gathers_rows(problem)) as (target, order):
         columns = _gathered(program, problem, order)
-        src = positions(program, problem.src, "src to channels last", as_it_is=True)
-        multiply(program, Gemm(src.permute((1, 0)), columns, target))
-
-    write_gradient(program, problem, write, _gathers_rows(problem))
+        y = positions(program, problem.y, "src to channels last", as_it_is=True)
+        multiply(program, Gemm(y.permute((1, 0)), columns, target))
 
 
-def write_gradient(
-    program: Program, problem: Problem, write: Callable[[View, tuple[int, ...]], None], by_rows: bool = False
-) -> None:
-    """Calls `write` with a matrix (IC, OC * taps) to fill and the order of its columns, as axes of (OC, kernel...).
+@contextmanager
+def gradient(program: Program, problem: ConvProblem, by_rows: bool = False) -> Iterator[tuple[View, tuple[int, ...]]]:
+    """Yields a matrix (K, C * taps) to fill and the order of its columns, as axes of (C, kernel...).
 
-    The matrix lies in the weights' own memory if possible, else in scratch that is copied to the weights. `by_rows`: OC
+    The matrix lies in the weights' own memory if possible, else in scratch that is copied to the weights. `by_rows`: C
     is the fastest axis of the columns.
     """
-    result = problem.weights
+    result = problem.w
     if by_rows:
         result = program.scratch(result.shape, result.dtype, _channels_fastest(result))
     target, order = matrix(result)
     if target is None or 1 not in target.strides:
         result = program.scratch(result.shape, result.dtype)
         target, order = plain(program, result)
-    write(target, order)
-    if result is not problem.weights:
-        program.copy(result, problem.weights, "weights to the asked layout")
+    yield target, order
+    if result is not problem.w:
+        program.copy(result, problem.w, "weights to the asked layout")
 
 
-def _forward(program: Program, problem: Problem, multiply: Multiply) -> None:
-    """Appends columns (N * positions, OC * taps) = src (N * positions, IC) times weights, and their col2im to dst."""
+def _dgrad(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
+    """Appends columns (N * positions, C * taps) = y (N * positions, K) times weights, and their col2im to x."""
     weights, order = _arranged(program, problem)
-    src = positions(program, problem.src, "src to channels last", as_it_is=multiply is by_own_code)
+    y = positions(program, problem.y, "src to channels last", as_it_is=multiply is by_own_code)
     columns, strides = _columns(program, problem, order, "f32")
-    multiply(program, Gemm(src, weights, columns))
+    multiply(program, Gemm(y, weights, columns))
     add_up(program, problem, columns, strides)
 
 
-def add_up(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
-    """Appends col2im: dst = bias + the sums of `columns`, then the post-ops. `strides` are the columns' own."""
-    bias, dst = problem.bias, problem.dst
-    after = fused(program, problem.epilogue, dst)
+def add_up(program: Program, problem: ConvProblem, columns: View, strides: list[int]) -> None:
+    """Appends col2im: x = bias + the sums of `columns`, then the post-ops. `strides` are the columns' own."""
+    x = problem.x
+    after = fused(program, problem.epilogue, x, problem.bias)
     kernel = kernels.overlap_add(
-        _layer(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), bias is not None,
-        None if bias is None else dtypes.CODES[bias.dtype], after.epilogue,
+        layer_sizes(problem), strides, dtypes.CODES[x.dtype], list(x.strides), after.bias > 0,
+        after.bias or None, after.epilogue,
     )  # fmt: skip
-    added = [] if bias is None else [bias]
-    program.kernel(kernel, [columns, *added, *after.views], [dst], labelled("overlap-add", problem.epilogue))
+    program.kernel(kernel, [columns, *after.views], [x], labelled("overlap-add", problem.epilogue))
 
 
-def _forward_fuses(problem: Problem, env: Env) -> bool:
-    """Whether the col2im kernel applies the post-ops."""
-    dst = problem.dst
-    return kernels.overlap_add_takes_tail(dst.shape[1], list(dst.strides)) and expressed(problem, env)
+def _dgrad_fuses(problem: ConvProblem, env: Env) -> bool:
+    x = problem.x
+    return kernels.overlap_add_takes_tail(x.shape[1], list(x.strides)) and expressed(problem, env)
 
 
-def work(problem: Problem, env: Env) -> Counts:
-    """Counts the work of one GEMM with the columns of dst, and of im2col before or col2im after it."""
-    ic, oc = channels(problem)
+def work(problem: ConvProblem, env: Env) -> Counts:
+    """Counts the work of one GEMM with the columns of x, and of im2col before or col2im after it."""
+    y_channels, x_channels = channels(problem)
     g = problem.geometry
-    places = g.batch * prod(g.src) * prod(g.kernel)
-    # backward weights transposes src, except in own kernels for few columns
+    places = g.batch * prod(g.y) * prod(g.kernel)
+    # wgrad transposes y, except in own kernels for few columns
     own = problem.dtype != "f32" and env.compute_dtype(problem.dtype) == "f32"
-    across = not (own and problem.direction == BACKWARD_WEIGHTS and prod(g.kernel) * oc <= _ROWS_ACROSS)
+    across = not (own and problem.direction == WGRAD and prod(g.kernel) * x_channels <= _ROWS_ACROSS)
     # columns that exceed the caches are written to memory and read again
-    beyond = 8 * places * oc if places * oc > _MOST_CACHED and not one_tap(problem) else 0
+    beyond = 8 * places * x_channels if places * x_channels > _MOST_CACHED and not one_tap(problem) else 0
     return Counts(
-        products=places * oc * padded(ic, env.lanes),
-        values=places * oc + problem.src.size * across,
+        products=places * x_channels * padded(y_channels, env.lanes),
+        values=places * x_channels + problem.y.size * across,
         runs=0 if one_tap(problem) else places,
-        weights=problem.weights.size,
-        variable=packing(problem, problem.weights.size),
-        bytes=detours(problem, env) + beyond + fresh(problem, env, problem.weights.size),
+        weights=problem.w.size,
+        variable=packing(problem, problem.w.size),
+        bytes=detours(problem, env) + beyond + fresh(problem, env, problem.w.size),
         calls=2,
     )
 
 
-def _rows_work(problem: Problem, env: Env) -> Counts:
+def _rows_work(problem: ConvProblem, env: Env) -> Counts:
     """Counts `work` for an own kernel that reads weights unpacked, and transposes them if there are many rows."""
     g = problem.geometry
-    ic, oc = channels(problem)
-    own = kernels.row_product_work(g.batch * prod(g.src), ic, oc * prod(g.kernel), env.vectors)
+    y_channels, x_channels = channels(problem)
+    own = kernels.row_product_work(g.batch * prod(g.y), y_channels, x_channels * prod(g.kernel), env.vectors)
     return work(problem, env)._replace(products=own.products, variable=own.weights)
 
 
@@ -246,16 +229,16 @@ FAMILY, ROWS_FAMILY = "columns", "own columns"
 
 ALGORITHMS = (
     matrices.algorithm(
-        FAMILY, FORWARD, FAMILY, summed, work, _forward, NOTHING,
-        f32_only=True, fuses=lambda p, e, own: _forward_fuses(p, e),
+        FAMILY, DGRAD, FAMILY, summed, work, _dgrad, NOTHING,
+        f32_only=True, fuses=lambda p, e, own: _dgrad_fuses(p, e),
     ),
     matrices.algorithm(
-        FAMILY, BACKWARD_DATA, FAMILY, single, work, _backward_data, WEIGHTS,
-        op_adds_bias=True, fuses=_backward_data_fuses,
+        FAMILY, FPROP, FAMILY, single, work, _fprop, W,
+        op_adds_bias=True, fuses=_fprop_fuses,
     ),
     matrices.algorithm(
-        ROWS_FAMILY, BACKWARD_DATA, ROWS_FAMILY, _whole_rows, _rows_work, _backward_data, WEIGHTS,
-        op="", fuses=_backward_data_fuses,
+        ROWS_FAMILY, FPROP, ROWS_FAMILY, _whole_rows, _rows_work, _fprop, W,
+        op="", fuses=_fprop_fuses,
     ),
-    matrices.algorithm(FAMILY, BACKWARD_WEIGHTS, FAMILY, single, work, _backward_weights, SRC),
+    matrices.algorithm(FAMILY, WGRAD, FAMILY, single, work, _wgrad, Y),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..lowering import chain
 from ..lowering import epilogue as post
 from ..lowering.env import Env
-from ..lowering.problem import RESULT, Problem
+from ..lowering.problem import RESULT, ConvProblem
 from ..lowering.program import Program, View
 from . import nonfinite
 from .algorithm import Algorithm
@@ -29,17 +29,17 @@ class Decision:
     compute: str
     candidates: list[tuple[str, float]] = field(default_factory=list)
     measured: bool = False
-    problem: Problem | None = None
+    problem: ConvProblem | None = None
 
 
 # measures the candidates; returns them with measured seconds, the best first, or None if it measures nothing
-Chooser = Callable[[Problem, Env, Ranked], Ranked | None]
+Chooser = Callable[[ConvProblem, Env, Ranked], Ranked | None]
 # the algorithms that the user wants, of those that may be used, best first
-Selector = Callable[[Problem, Env], Ranked]
+Selector = Callable[[ConvProblem, Env], Ranked]
 
 
 def lower(
-    program: Program, problem: Problem, env: Env, choose: Chooser | None = None, select: Selector | None = None
+    program: Program, problem: ConvProblem, env: Env, choose: Chooser | None = None, select: Selector | None = None
 ) -> Decision:
     """Appends the steps that compute `problem` to `program`, by the cheapest algorithm; returns the decision.
 
@@ -65,7 +65,7 @@ def lower(
     return Decision(algorithm.name, computed, weighed, measured is not None, problem)
 
 
-def allowed(problem: Problem, env: Env) -> Ranked:
+def allowed(problem: ConvProblem, env: Env) -> Ranked:
     """Ranks every algorithm that may be used, with its estimate for these sizes; the first one is taken."""
     ranking = _ranked(problem, env)
     if not env.varies:
@@ -74,11 +74,11 @@ def allowed(problem: Problem, env: Env) -> Ranked:
     return sorted(every, key=lambda item: item[0] is not ranking[0][0])
 
 
-def _ranked(problem: Problem, env: Env) -> Ranked:
+def _ranked(problem: ConvProblem, env: Env) -> Ranked:
     return nonfinite.obeying(ranked(problem, env), problem, env)
 
 
-def with_own_bias(problem: Problem) -> Problem:
+def with_own_bias(problem: ConvProblem) -> ConvProblem:
     """Returns the problem with a BiasAdd that is its first post-op as the bias of the convolution itself.
 
     The problem is returned unchanged if it has a bias, or if another post-op reads the convolution's result too.
@@ -93,7 +93,7 @@ def with_own_bias(problem: Problem) -> Problem:
     return problem.with_views(bias=bias if isinstance(bias, View) else None, epilogue=rest)
 
 
-def build(program: Program, problem: Problem, algorithm: Algorithm, env: Env) -> None:
+def build(program: Program, problem: ConvProblem, algorithm: Algorithm, env: Env) -> None:
     """Appends to `program` the steps that compute `problem` with `algorithm`.
 
     If the algorithm could spread an operand's Inf or NaN to results that do not depend on it, a run-time scan of the
@@ -110,7 +110,7 @@ def build(program: Program, problem: Problem, algorithm: Algorithm, env: Env) ->
         _build(program, problem, nonfinite.clean(problem, env), env)
 
 
-def _build(program: Program, problem: Problem, algorithm: Algorithm, env: Env) -> None:
+def _build(program: Program, problem: ConvProblem, algorithm: Algorithm, env: Env) -> None:
     """Appends the steps of one algorithm, on f32 copies of the operands if the library lacks kernels of the dtype."""
     compute = algorithm.compute_dtype(problem, env)
     if problem.bias is not None:
@@ -124,7 +124,7 @@ def _build(program: Program, problem: Problem, algorithm: Algorithm, env: Env) -
     program.copy(result, problem.result, f"{compute} to {problem.dtype}")
 
 
-def _with_rest(program: Program, problem: Problem, algorithm: Algorithm, env: Env) -> None:
+def _with_rest(program: Program, problem: ConvProblem, algorithm: Algorithm, env: Env) -> None:
     """Appends the steps of the algorithm, then steps for the bias and post-ops that its `build` does not compute."""
     bias, epilogue = problem.bias, problem.epilogue
     if algorithm.finishes(problem, env):
@@ -144,7 +144,7 @@ def _apply(program: Program, source: View, epilogue: post.Epilogue, dst: View, e
         post.apply(program, source, epilogue, dst)
 
 
-def _converted(program: Program, problem: Problem, compute: str) -> tuple[Problem, View]:
+def _converted(program: Program, problem: ConvProblem, compute: str) -> tuple[ConvProblem, View]:
     """Returns the problem on copies in dtype `compute`, and the new result, which the caller copies to the old one."""
 
     def take(view: View) -> View:
@@ -153,27 +153,24 @@ def _converted(program: Program, problem: Problem, compute: str) -> tuple[Proble
     result = program.like(problem.result, compute)
     views = {
         name: result if getattr(problem, name) is problem.result else take(getattr(problem, name))
-        for name in ("src", "weights", "dst")
+        for name in ("y", "w", "x")
     }
     bias = None if problem.bias is None else take(problem.bias)
     return problem.with_views(**views, bias=bias, epilogue=post.map_views(problem.epilogue, take)), result
 
 
-def _sums_nothing(problem: Problem) -> bool:
-    """Whether every result is an empty sum: an operand has no elements, or no tap reaches dst."""
-    return any(view.size == 0 for view in problem.read) or _untouched(problem)
+def _sums_nothing(problem: ConvProblem) -> bool:
+    """Whether every result is an empty sum: an operand has no elements, or no tap reaches x.
 
-
-def _untouched(problem: Problem) -> bool:
-    """Whether no tap reaches dst, because pads_begin crops all rows that taps reach on some axis."""
+    No tap reaches x where pads_begin crops all rows that taps reach on some axis.
+    """
     g = problem.geometry
-    return any(o - max(op - pe, 0) <= 0 for o, op, pe in zip(g.dst, g.output_padding, g.pads_end, strict=True))
+    crops = (o - max(op - pe, 0) <= 0 for o, op, pe in zip(g.x, g.output_padding, g.pads_end, strict=True))
+    return any(view.size == 0 for view in problem.read) or any(crops)
 
 
-def _write_empty_sum(program: Program, problem: Problem, env: Env) -> None:
-    if not problem.epilogue:
-        fill_with_bias(program, problem.result, problem.bias)
-        return
-    empty = program.like(problem.result, problem.dtype)
+def _write_empty_sum(program: Program, problem: ConvProblem, env: Env) -> None:
+    empty = program.like(problem.result, problem.dtype) if problem.epilogue else problem.result
     fill_with_bias(program, empty, problem.bias)
-    _apply(program, empty, problem.epilogue, problem.result, env)
+    if problem.epilogue:
+        _apply(program, empty, problem.epilogue, problem.result, env)

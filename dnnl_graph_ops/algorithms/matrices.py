@@ -1,6 +1,6 @@
 """Builds algorithms around one GEMM, by the library or an own kernel, on activations and weights viewed as matrices.
 
-Weights are read or written without a copy where their strides allow a view as a matrix (IC, OC * taps).
+Weights are read or written without a copy where their strides allow a view as a matrix (K, C * taps).
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 from .. import dtypes
 from .._core import kernels
-from ..lowering import chain, cost
+from ..lowering import cost
 from ..lowering import epilogue as post
+from ..lowering.chain import fused
 from ..lowering.env import Env
-from ..lowering.problem import Problem
-from ..lowering.program import NativeOp, Program, View, order_of
+from ..lowering.problem import ConvProblem
+from ..lowering.program import Program, View, order_of
 from ..strides import channels_last
 from .algorithm import Algorithm, Condition, always, never
-from .epilogues import fused, labelled
 
 
-def single(problem: Problem, env: Env) -> bool:
+def single(problem: ConvProblem, env: Env) -> bool:
     """Whether the problem has one group, which is all that the algorithms of im2col need."""
     return problem.geometry.groups == 1
 
@@ -45,8 +45,7 @@ Multiply = Callable[[Program, Gemm], None]
 
 def by_library(program: Program, p: Gemm) -> None:
     """Appends the GEMM as a MatMul of the library, with the post-ops fused."""
-    inputs = (p.a, p.b) if p.bias is None else (p.a, p.b, p.bias)
-    program.native(post.fused(lambda output: NativeOp("MatMul", {}, inputs, (output,)), p.epilogue, p.result), "MatMul")
+    program.native(post.fused("MatMul", {}, (p.a, p.b, p.bias), p.epilogue, p.result), "MatMul")
 
 
 def transposed(view: View) -> View:
@@ -63,10 +62,8 @@ def by_own_code(program: Program, p: Gemm) -> None:
     images = max(left.shape[0], right.shape[0])
     factors = [(dtypes.CODES[v.dtype], [v.strides[0] * (v.shape[0] > 1), *v.strides[1:]]) for v in (left, right)]
     strides = p.result.strides if p.result.ndim == 3 else (0, *p.result.strides)
-    added = [] if p.bias is None else [p.bias]
-    after, described = chain.NOTHING, {}
+    after, described = fused(program, p.epilogue, p.dst or p.result, p.bias), {}
     if p.epilogue and p.dst is not None:
-        after = fused(program, p.epilogue, p.dst)
         (n, channels, *sizes), (apart, _, *steps) = p.dst.shape, p.dst.strides
         described = {
             "tail": after.epilogue, "tail_channels": channels, "tail_sizes": [n, *sizes],
@@ -74,27 +71,10 @@ def by_own_code(program: Program, p: Gemm) -> None:
         }  # fmt: skip
     kernel = kernels.row_product(
         images, left.shape[1], right.shape[1], left.shape[2], *factors[0], *factors[1],
-        dtypes.CODES[p.result.dtype], list(strides), 0 if p.bias is None else dtypes.CODES[p.bias.dtype], **described,
+        dtypes.CODES[p.result.dtype], list(strides), after.bias, **described,
     )  # fmt: skip
-    label = labelled("own product of rows", p.epilogue)
-    program.kernel(kernel, [p.a, p.b, *added, *after.views], [p.result], label)
-
-
-def merged(view: View, axes: int, start: int = 0) -> View | None:
-    """Returns the view with `axes` neighbouring axes from `start` on merged into one; None if strides forbid it."""
-    for _ in range(axes - 1):
-        if not view.can_merge(start):
-            return None
-        view = view.merge(start)
-    return view
-
-
-def dense(view: View, axes: int, start: int = 0) -> View:
-    """Returns `merged` of a view whose strides are known to allow it; raises RuntimeError where they do not."""
-    matrix = merged(view, axes, start)
-    if matrix is None:
-        raise RuntimeError(f"{view.shape} with strides {view.strides} does not merge")
-    return matrix
+    label = post.labelled("own product of rows", p.epilogue)
+    program.kernel(kernel, [p.a, p.b, *after.views], [p.result], label)
 
 
 def positions(program: Program, view: View, label: str, as_it_is: bool = False) -> View:
@@ -103,22 +83,21 @@ def positions(program: Program, view: View, label: str, as_it_is: bool = False) 
     The rows are contiguous (channels last). With `as_it_is` the columns may be instead: own kernels read both.
     """
     order = channels_last(view.ndim)
-    matrix = merged(view.permute(order), view.ndim - 1)
+    matrix = view.permute(order).merged(0, view.ndim - 1)
     if matrix is not None and (matrix.strides[1] == 1 or matrix.shape[1] == 1 or (as_it_is and matrix.strides[0] == 1)):
         return matrix
-    return dense(program.copied(view, view.dtype, order, label).permute(order), view.ndim - 1)
+    return program.copied(view, view.dtype, order, label).permute(order).merge(0, view.ndim - 1)
 
 
 def matrix(weights: View) -> tuple[View | None, tuple[int, ...]]:
-    """Returns weights (1, IC, OC, kernel...) as a matrix (IC, OC * taps), and the memory order of its columns.
+    """Returns weights (1, K, C, kernel...) as a matrix (K, C * taps), and the memory order of its columns.
 
-    The order lists axes of (OC, kernel...), slowest first: (1, 2, 0) if OC is faster than the axes of a 2-D kernel. The
+    The order lists axes of (C, kernel...), slowest first: (1, 2, 0) if C is faster than the axes of a 2-D kernel. The
     matrix is None where strides forbid such a view.
     """
     plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
     order = tuple(a for a in order_of(plain) if a != 0)
-    matrix = merged(plain.permute((0, *order)), len(order), 1)
-    return matrix, tuple(a - 1 for a in order)
+    return plain.permute((0, *order)).merged(1, len(order)), tuple(a - 1 for a in order)
 
 
 def plain(program: Program, weights: View) -> tuple[View, tuple[int, ...]]:
@@ -137,13 +116,13 @@ def algorithm(
     family: str,
     applies: Condition,
     counts: cost.Counting,
-    build: Callable[[Program, Problem, Multiply], None],
+    build: Callable[[Program, ConvProblem, Multiply], None],
     spreads: frozenset[str],
     op: str = "MatMul",
     op_adds_bias: bool = False,
     f32_only: bool = False,
-    adds_bias: Callable[[Problem], bool] = always,
-    fuses: Callable[[Problem, Env, bool], bool] = lambda problem, env, own: not problem.epilogue,
+    adds_bias: Callable[[ConvProblem], bool] = always,
+    fuses: Callable[[ConvProblem, Env, bool], bool] = lambda problem, env, own: not problem.epilogue,
     own_pays: Condition = never,
 ) -> Algorithm:
     """Returns an algorithm around one GEMM: the library's if it has one of the dtype, else an own kernel of any dtype.
@@ -152,7 +131,7 @@ def algorithm(
     so other dtypes use the own kernel. `own_pays`: whether the own kernel is faster. Without `op` all are own kernels.
     """
 
-    def own(problem: Problem, env: Env) -> bool:
+    def own(problem: ConvProblem, env: Env) -> bool:
         if not op or own_pays(problem, env):
             return True
         ops = [op, f"{op} with bias"] if op_adds_bias and problem.bias is not None else [op]

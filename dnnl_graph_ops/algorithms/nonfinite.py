@@ -15,7 +15,7 @@ from .._core import kernels
 from ..graph.constants import Constant
 from ..lowering import cost
 from ..lowering.env import Env
-from ..lowering.problem import Problem
+from ..lowering.problem import ConvProblem
 from ..lowering.program import Buffer, Program, View, data_of
 from ..runtime import threads
 from . import deconvolution, naive
@@ -28,7 +28,7 @@ def rules(env: Env) -> bool:
     return env.algorithm == "direct" and env.engine.on_host
 
 
-def obeying(ranked: Ranked, problem: Problem, env: Env) -> Ranked:
+def obeying(ranked: Ranked, problem: ConvProblem, env: Env) -> Ranked:
     """Returns the candidates that spread no Inf or NaN of a constant operand, with the seconds of their scans added.
 
     The naive algorithm alone is returned if no candidate remains; all of `ranked` where Inf and NaN may spread.
@@ -43,18 +43,18 @@ def obeying(ranked: Ranked, problem: Problem, env: Env) -> Ranked:
     return sorted(kept, key=lambda item: item[1]) or [(NAIVE[problem.direction], naive.seconds(problem))]
 
 
-def takes_literal(problem: Problem, env: Env) -> bool:
+def takes_literal(problem: ConvProblem, env: Env) -> bool:
     """Whether the library's op may run without a scan: it spreads no Inf or NaN, or Inf and NaN may spread."""
     literal = next(a for a in deconvolution.ALGORITHMS if a.direction == problem.direction)
     return not rules(env) or not literal.spread_by(problem, env)
 
 
-def guarded(algorithm: Algorithm, problem: Problem, env: Env) -> list[View]:
+def guarded(algorithm: Algorithm, problem: ConvProblem, env: Env) -> list[View]:
     """Returns the operands that must be scanned for Inf and NaN before each run of the algorithm."""
     return _doubted(algorithm, problem, env) if rules(env) else []
 
 
-def clean(problem: Problem, env: Env) -> Algorithm:
+def clean(problem: ConvProblem, env: Env) -> Algorithm:
     """Returns the cheapest algorithm that spreads no Inf or NaN, whatever variable operands hold."""
     spreading_none = (algorithm for algorithm, _ in candidates(problem, env) if not _doubted(algorithm, problem, env))
     return next(spreading_none, NAIVE[problem.direction])
@@ -68,12 +68,12 @@ def scan(program: Program, views: list[View]) -> View:
     return flag
 
 
-def _doubted(algorithm: Algorithm, problem: Problem, env: Env) -> list[View]:
+def _doubted(algorithm: Algorithm, problem: ConvProblem, env: Env) -> list[View]:
     """Returns the operands that may hold an Inf or NaN which the algorithm would spread.
 
     These are variable operands, whose data is unknown, and constant operands that do hold an Inf or NaN.
     """
-    views = [getattr(problem, name) for name in sorted(algorithm.spread_by(problem, env))]
+    views = [getattr(problem, name) for name in ("x", "y", "w") if name in algorithm.spread_by(problem, env)]
     return [view for view in views if not view.is_constant or not _finite(view, env.threads)]
 
 
@@ -89,13 +89,9 @@ def _finite(constant: View, count: int) -> bool:
     answers = _LOOKED_AT.setdefault(constant.buffer.held or constant.buffer, {})
     place = (constant.offset, constant.shape, constant.strides)
     if place not in answers:
-        answers[place] = _look(constant, count)
+        flag = np.zeros(1, np.int32)
+        with threads.using(count):
+            _kernel([constant]).run(data_of(constant.buffer).ctypes.data + constant.byte_offset, flag)
+        constant.buffer.let_go()
+        answers[place] = not flag[0]
     return answers[place]
-
-
-def _look(constant: View, count: int) -> bool:
-    flag = np.zeros(1, np.int32)
-    with threads.using(count):
-        _kernel([constant]).run(data_of(constant.buffer).ctypes.data + constant.byte_offset, flag)
-    constant.buffer.let_go()
-    return not flag[0]

@@ -1,4 +1,4 @@
-"""Computes forward as own GEMM + col2im, channels last, that adds up the products while they are in the caches."""
+"""Computes dgrad as own GEMM + col2im, channels last, that adds up the products while they are in the caches."""
 
 from __future__ import annotations
 
@@ -7,47 +7,46 @@ from math import prod
 from .._core import kernels
 from ..lowering.cost import Counts, of_kernel
 from ..lowering.env import Env
-from ..lowering.problem import FORWARD, Problem
+from ..lowering.problem import DGRAD, ConvProblem
 from ..lowering.program import Program
-from .algorithm import NOTHING, Algorithm, always
-from .epilogues import expressed
+from .algorithm import NOTHING, Algorithm, always, expressed
 from .filtering import direct_tile, filter_problem, multiply, packed_weights
 from .flipped import flipped
 
-_MOST_COLUMNS = 4096  # most products (taps * OC) of one src position
+_MOST_COLUMNS = 4096  # most products (taps * C) of one y position
 _FEW_RESULTS = 8  # channels of a result that leave most of a vector empty
 
 
-def _applies(problem: Problem, env: Env) -> bool:
-    """Whether the kernel takes the layer, and a src position has few products (taps * OC), so that caches hold many."""
+def _applies(problem: ConvProblem, env: Env) -> bool:
+    """Whether the kernel takes the layer, and a y position has few products (taps * C), so that caches hold many."""
     g = problem.geometry
-    few = prod(g.kernel) * g.out_channels <= _MOST_COLUMNS
+    few = prod(g.kernel) * g.x_channels <= _MOST_COLUMNS
     return few and not filter_problem(problem, direct_tile(problem)).overlap_refusal()
 
 
-def _build(program: Program, problem: Problem, env: Env) -> None:
-    """Appends the packing of weights, and the kernel that multiplies src by all taps and sums the products to dst."""
+def _build(program: Program, problem: ConvProblem, env: Env) -> None:
+    """Appends the packing of weights, and the kernel that multiplies y by all taps and sums the products to x."""
     description = filter_problem(problem, direct_tile(problem))
     packed = packed_weights(program, description.taps_apart(), problem, env.threads)
     label = "own forward, overlap-add"
     multiply(program, problem, description, packed, env.threads, label, kernels.overlap_product)
 
 
-def _work(problem: Problem, env: Env) -> Counts:
-    """Counts the kernel's work: products with all taps, and their additions to dst in whole vectors."""
+def _work(problem: ConvProblem, env: Env) -> Counts:
+    """Counts the kernel's work: products with all taps, and their additions to x in whole vectors."""
     return of_kernel(problem, env, kernels.overlap_work(filter_problem(problem, direct_tile(problem)), env.vectors))
 
 
-def _gives_few_channels(problem: Problem, env: Env) -> bool:
-    """Whether a result of backward data has few channels and several taps.
+def _gives_few_channels(problem: ConvProblem, env: Env) -> bool:
+    """Whether a result of fprop has few channels and several taps.
 
     Few channels fill a small part of a vector; this algorithm fills it with several taps, where others leave it empty.
     """
     g = problem.geometry
-    return g.in_channels <= _FEW_RESULTS and prod(g.kernel) > 1
+    return g.y_channels <= _FEW_RESULTS and prod(g.kernel) > 1
 
 
-_FORWARD = Algorithm(
-    "own overlap-add", FORWARD, "overlap", _applies, _work, _build, NOTHING, converts=always, fuses=expressed
+_DGRAD = Algorithm(
+    "own overlap-add", DGRAD, "overlap", _applies, _work, _build, NOTHING, converts=always, fuses=expressed
 )
-ALGORITHMS = (_FORWARD, flipped(_FORWARD, _gives_few_channels))
+ALGORITHMS = (_DGRAD, flipped(_DGRAD, _gives_few_channels))

@@ -1,4 +1,4 @@
-"""Computes a transposed convolution in which every result has one tap, e.g. kernel 2 with stride 2, as one GEMM."""
+"""Computes dgrad in which every result has one tap, e.g. kernel 2 with stride 2, as one GEMM."""
 
 from __future__ import annotations
 
@@ -7,150 +7,139 @@ from math import prod
 
 from ..lowering.cost import Counts, channels, detours, fresh, nbytes, packing
 from ..lowering.env import Env
-from ..lowering.problem import FORWARD, Problem
+from ..lowering.problem import DGRAD, ConvProblem
 from ..lowering.program import Program, View
 from ..strides import channels_last
 from . import matrices
-from .algorithm import NOTHING
+from .algorithm import NOTHING, by_library_without_operands, expressed
 from .deconvolution import crop, fill_untouched, repeated_bias
-from .epilogues import by_library_without_operands, expressed
-from .matrices import Gemm, Multiply, by_own_code, dense, merged, positions, single
+from .matrices import Gemm, Multiply, by_own_code, positions, single
 
 
-def _applies(problem: Problem, env: Env) -> bool:
-    """Whether each result has one tap: on every axis src has one position, or kernel = stride without padding."""
+def _applies(problem: ConvProblem, env: Env) -> bool:
+    """Whether each result has one tap: on every axis y has one position, or kernel = stride without padding."""
     g = problem.geometry
     return (
         single(problem, env)
         and all(d == 1 or k == 1 for d, k in zip(g.dilations, g.kernel, strict=True))
         and all(
-            n == 1 or (k == s and p == 0) for n, k, s, p in zip(g.src, g.kernel, g.strides, g.pads_begin, strict=True)
+            n == 1 or (k == s and p == 0) for n, k, s, p in zip(g.y, g.kernel, g.strides, g.pads_begin, strict=True)
         )
     )
 
 
-def _build(program: Program, problem: Problem, multiply: Multiply) -> None:
-    """Appends dst (N * positions, taps * OC) = src (N * positions, IC) times weights (IC, taps * OC), and the bias."""
+def _build(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
+    """Appends x (N * positions, taps * C) = y (N * positions, K) times weights (K, taps * C), and the bias."""
     window, surplus = _windows(problem)
-    fill_untouched(program, problem.dst, surplus, problem.bias)
-    _products(program, problem, multiply, crop(problem.dst, surplus), window)
+    fill_untouched(program, problem.x, surplus, problem.bias)
+    g, epilogue, x, weights = problem.geometry, problem.epilogue, crop(problem.x, surplus), problem.w
+    for axis, (first, taps) in enumerate(window, 3):
+        weights = weights.narrow(axis, first, taps)
+    # (K, kernel..., C)
+    plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
+    plain = plain.permute(channels_last(plain.ndim))
+    right = plain.merged(1, g.rank + 1)
+    if right is None or 1 not in right.strides:
+        copy = program.scratch(plain.shape, plain.dtype)
+        program.copy(plain, copy, "weights to (IC, ..., OC)")
+        right = copy.merge(1, g.rank + 1)
+    left = positions(program, problem.y, "src to channels last", as_it_is=multiply is by_own_code)
+    bias = None if problem.bias is None else repeated_bias(program, problem.bias, prod(t for _, t in window))
+    direct = _direct(x, g.y, window)
+    if direct is not None:
+        multiply(program, Gemm(left, right, direct, bias, epilogue, x))
+        return
+    shape = (g.batch, *g.y, *(taps for _, taps in window), g.x_channels)
+    result = program.scratch(shape, x.dtype)
+    multiply(program, Gemm(left, right, result.merge(0, g.rank + 1).merge(1, g.rank + 1), bias, epilogue))
+    _spread(program, result, x, window)
 
 
-def _windows(problem: Problem) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
-    """Returns for each spatial axis the taps that reach dst, as (first, count), and the positions that no tap reaches.
+def _windows(problem: ConvProblem) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
+    """Returns for each spatial axis the taps that reach x, as (first, count), and the positions that no tap reaches.
 
-    The positions are those at the end of dst, as many as a tuple says for each axis.
+    The positions are those at the end of x, as many as a tuple says for each axis.
     """
     g = problem.geometry
-    window, covered = [], []
-    for n, k, s, p, size in zip(g.src, g.kernel, g.strides, g.pads_begin, g.dst, strict=True):
-        taps = min(k - p, size) if n == 1 else s
-        window.append((p, taps))
-        covered.append(taps if n == 1 else min(n * s, size))
-    return window, tuple(size - reached for size, reached in zip(g.dst, covered, strict=True))
+    axes = list(zip(g.y, g.kernel, g.strides, g.pads_begin, g.x, strict=True))
+    window = [(p, min(k - p, size) if n == 1 else s) for n, k, s, p, size in axes]
+    covered = (min(k - p if n == 1 else n * s, size) for n, k, s, p, size in axes)
+    return window, tuple(size - reached for size, reached in zip(g.x, covered, strict=True))
 
 
-def _fuses(problem: Problem, env: Env, own: bool) -> bool:
-    """Whether the GEMM can apply the post-ops, for which it must write all of dst itself.
+def _fuses(problem: ConvProblem, env: Env, own: bool) -> bool:
+    """Whether the GEMM can apply the post-ops, for which it must write all of x itself.
 
-    `own`: whether it is an own kernel. The library's MatMul sees dst as a matrix, unlike the operands of post-ops.
+    `own`: whether it is an own kernel. The library's MatMul sees x as a matrix, unlike the operands of post-ops.
     """
     window, surplus = _windows(problem)
     if any(surplus):
         return False
     if not own:
         return by_library_without_operands(problem, env)
-    return _direct(problem.dst, problem.geometry.src, window) is not None and expressed(problem, env)
+    return _direct(problem.x, problem.geometry.y, window) is not None and expressed(problem, env)
 
 
-def _products(
-    program: Program, problem: Problem, multiply: Multiply, dst: View, window: Sequence[tuple[int, int]]
-) -> None:
-    g, epilogue = problem.geometry, problem.epilogue
-    rank = g.rank
-    weights = problem.weights
-    for axis, (first, taps) in enumerate(window, 3):
-        weights = weights.narrow(axis, first, taps)
-    # (IC, kernel..., OC)
-    plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
-    plain = plain.permute(channels_last(plain.ndim))
-    right = merged(plain, rank + 1, 1)
-    if right is None or 1 not in right.strides:
-        copy = program.scratch(plain.shape, plain.dtype)
-        program.copy(plain, copy, "weights to (IC, ..., OC)")
-        right = dense(copy, rank + 1, 1)
-    left = positions(program, problem.src, "src to channels last", as_it_is=multiply is by_own_code)
-    bias = None if problem.bias is None else repeated_bias(program, problem.bias, prod(t for _, t in window))
-    direct = _direct(dst, g.src, window)
-    if direct is not None:
-        multiply(program, Gemm(left, right, direct, bias, epilogue, dst))
-        return
-    shape = (g.batch, *g.src, *(taps for _, taps in window), g.out_channels)
-    result = program.scratch(shape, dst.dtype)
-    multiply(program, Gemm(left, right, dense(dense(result, rank + 1), rank + 1, 1), bias, epilogue))
-    _spread(program, result, dst, window)
-
-
-def _direct(dst: View, src: Sequence[int], window: Sequence[tuple[int, int]]) -> View | None:
-    """Returns dst as a matrix (N * src positions, taps * OC), or None where dst's strides do not allow this view."""
-    ordered = dst.permute(channels_last(dst.ndim))
-    # src positions are the outer axis, taps the inner one: at most one axis of dst may have several of both
-    both = [a for a, (n, (_, taps)) in enumerate(zip(src, window, strict=True)) if n > 1 and taps > 1]
-    if len(both) > 1 or any(s * t != o for s, (_, t), o in zip(src, window, dst.shape[2:], strict=True)):
+def _direct(x: View, y: Sequence[int], window: Sequence[tuple[int, int]]) -> View | None:
+    """Returns x as a matrix (N * y positions, taps * C), or None where x's strides do not allow this view."""
+    ordered = x.permute(channels_last(x.ndim))
+    # y positions are the outer axis, taps the inner one: at most one axis of x may have several of both
+    both = [a for a, (n, (_, taps)) in enumerate(zip(y, window, strict=True)) if n > 1 and taps > 1]
+    if len(both) > 1 or any(s * t != o for s, (_, t), o in zip(y, window, x.shape[2:], strict=True)):
         return None
-    at = both[0] if both else next((a for a, n in reversed(list(enumerate(src))) if n > 1), -1)
-    if any(taps > 1 for _, taps in window[:at]) or any(n > 1 for n in src[at + 1 :]):
+    at = both[0] if both else next((a for a, n in reversed(list(enumerate(y))) if n > 1), -1)
+    if any(taps > 1 for _, taps in window[:at]) or any(n > 1 for n in y[at + 1 :]):
         return None
     if at >= 0:
-        ordered = ordered.split(1 + at, (src[at], window[at][1]))
-    rows = merged(ordered, 2 + at)
-    result = None if rows is None else merged(rows, rows.ndim - 1, 1)
+        ordered = ordered.split(1 + at, (y[at], window[at][1]))
+    rows = ordered.merged(0, 2 + at)
+    result = None if rows is None else rows.merged(1, rows.ndim - 1)
     return result if result is not None and result.strides[1] == 1 else None
 
 
-def _spread(program: Program, result: View, dst: View, window: Sequence[tuple[int, int]]) -> None:
-    """Appends copies of `result` (N, src..., taps..., OC) to dst; taps of the last src position may lie beyond dst."""
+def _spread(program: Program, result: View, x: View, window: Sequence[tuple[int, int]]) -> None:
+    """Appends copies of `result` (N, y..., taps..., C) to x; taps of the last y position may lie beyond x."""
     rank = len(window)
     order = [0]
     for axis in range(rank):
         order += [1 + axis, 1 + rank + axis]
     source = result.permute((*order, 2 * rank + 1))
-    _spread_axes(program, source, dst.permute(channels_last(dst.ndim)), [t for _, t in window], 0)
+    _spread_axes(program, source, x.permute(channels_last(x.ndim)), [t for _, t in window], 0)
 
 
-def _spread_axes(program: Program, source: View, dst: View, taps: Sequence[int], axis: int) -> None:
-    """Appends copies axis by axis: src positions with all taps in dst, then the taps in dst of the last position."""
+def _spread_axes(program: Program, source: View, x: View, taps: Sequence[int], axis: int) -> None:
+    """Appends copies axis by axis: y positions with all taps in x, then the taps in x of the last position."""
     if axis == len(taps):
-        program.copy(source, dst, "products to their places")
+        program.copy(source, x, "products to their places")
         return
     at = 1 + 2 * axis
-    whole, rest = divmod(dst.shape[at], taps[axis])
+    whole, rest = divmod(x.shape[at], taps[axis])
     if whole:
-        inner = dst.narrow(at, 0, whole * taps[axis]).split(at, (whole, taps[axis]))
+        inner = x.narrow(at, 0, whole * taps[axis]).split(at, (whole, taps[axis]))
         _spread_axes(program, source.narrow(at, 0, whole), inner, taps, axis + 1)
     if rest:
-        inner = dst.narrow(at, whole * taps[axis], rest).insert(at)
+        inner = x.narrow(at, whole * taps[axis], rest).insert(at)
         _spread_axes(program, source.narrow(at, whole, 1).narrow(at + 1, 0, rest), inner, taps, axis + 1)
 
 
-def _work(problem: Problem, env: Env) -> Counts:
-    """Counts the work of one MatMul, and of copying its result to dst if several axes have several taps."""
+def _work(problem: ConvProblem, env: Env) -> Counts:
+    """Counts the work of one MatMul, and of copying its result to x if several axes have several taps."""
     g = problem.geometry
-    ic, _ = channels(problem)
-    # results are copied to dst if more than one axis has several positions and several taps
-    spread = sum(n > 1 and k > 1 for n, k in zip(g.src, g.kernel, strict=True)) > 1
+    y_channels, _ = channels(problem)
+    # results are copied to x if more than one axis has several positions and several taps
+    spread = sum(n > 1 and k > 1 for n, k in zip(g.y, g.kernel, strict=True)) > 1
     return Counts(
         products=problem.macs,
-        values=problem.src.size + problem.dst.size,
-        runs=problem.macs / max(ic, 1),
-        weights=problem.weights.size,
-        variable=packing(problem, problem.weights.size),
-        bytes=detours(problem, env) + 2 * nbytes(problem.dst) * spread + fresh(problem, env, problem.weights.size),
+        values=problem.y.size + problem.x.size,
+        runs=problem.macs / max(y_channels, 1),
+        weights=problem.w.size,
+        variable=packing(problem, problem.w.size),
+        bytes=detours(problem, env) + 2 * nbytes(problem.x) * spread + fresh(problem, env, problem.w.size),
         calls=2 + spread,
     )
 
 
 PRODUCT = matrices.algorithm(
-    "product", FORWARD, "product", _applies, _work, _build, NOTHING, op_adds_bias=True, fuses=_fuses
+    "product", DGRAD, "product", _applies, _work, _build, NOTHING, op_adds_bias=True, fuses=_fuses
 )
 ALGORITHMS = (PRODUCT,)

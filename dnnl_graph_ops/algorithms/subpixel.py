@@ -1,32 +1,107 @@
-"""Computes a transposed convolution by sub-pixel decomposition: ordinary Convolutions over the phases of dst.
+"""Computes dgrad, a transposed convolution, by sub-pixel decomposition: ordinary Convolutions over the phases of x.
 
-Phases of an axis are computed one by one, or folded into channels of one Convolution (depth to space).
+On one axis, without dilation: result o has phase r = (o + pad) mod s and sums the taps k = r + s * j at the y
+positions i = (o + pad) div s - j. So the results of one phase are a convolution of stride 1. So are `fold` neighbouring
+results that are folded into channels (depth to space): that convolution has the union of their taps, with zeros for
+absent ones. Phases of an axis are computed one by one, or folded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from math import prod
+from operator import mul
 from typing import Any
 
 from .. import dtypes
 from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, conversions, fresh, nbytes, packing, padded
 from ..lowering.env import Env
-from ..lowering.problem import BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
-from ..lowering.program import NativeOp, Program, View, describable
-from ..strides import channels_last, dense_strides
-from .algorithm import DST, SRC, WEIGHTS, Algorithm
-from .axis_blocks import AxisBlock, axis_blocks, tap_pairs
+from ..lowering.problem import DGRAD, WGRAD, ConvProblem, is_channels_last
+from ..lowering.program import CopyItem, NativeOp, Program, View, describable
+from ..strides import channels_last
+from .algorithm import Algorithm, W, X, Y, by_library_without_operands
 from .deconvolution import fill_with_bias, repeated_bias
-from .epilogues import by_library_without_operands
 
 # most pairs of folded result and tap, each a copy of weights; most boxes, each a Convolution
 _MOST_PAIRS = 20000
 _MOST_BOXES = 64
 _ACROSS = 2.0  # cost factor of copies of a few columns to channels-first planes
+
+
+@dataclass(frozen=True)
+class AxisBlock:
+    """Describes results start + step * q + c of an axis (q < count, c < fold) as a convolution; c becomes a channel."""
+
+    start: int
+    count: int
+    step: int
+    fold: int
+    # the y position of tap 0 at q = 0; for each further q it is `hop` positions later
+    first: int
+    hop: int
+    # for each c, the kernel index of each tap of the convolution; None where result c lacks the tap
+    taps: tuple[tuple[int | None, ...], ...]
+
+    @property
+    def length(self) -> int:
+        return len(self.taps[0])
+
+    def window(self, sources: int) -> tuple[int, int, int, int] | None:
+        """Returns (padding before, first y position, number of positions, padding after) that the convolution reads.
+
+        `sources`: the number of y positions on the axis. None: the convolution reads padding only.
+        """
+        last = self.first + (self.count - 1) * self.hop + self.length - 1
+        begin, end = max(self.first, 0), min(last, sources - 1)
+        if self.length == 0 or begin > end:
+            return None
+        return begin - self.first, begin, end - begin + 1, last - end
+
+
+def _axis_block(kernel: int, stride: int, pad: int, start: int, count: int, multiple: int, fold: int) -> AxisBlock:
+    results = [divmod(start + c + pad, stride) for c in range(fold)]
+    reach = [(b, r, max(-(-(kernel - r) // stride), 0)) for b, r in results]
+    first = min((b - n + 1 for b, _, n in reach if n), default=0)
+    behind = max((b + 1 for b, _, n in reach if n), default=0)
+    taps = tuple(
+        tuple(r + stride * (b - i) if 0 <= b - i < n else None for i in range(first, behind)) for b, r, n in reach
+    )
+    return AxisBlock(start, count, stride * multiple, fold, first, multiple, taps)
+
+
+@lru_cache(256)
+def axis_blocks(kernel: int, stride: int, pad: int, size: int, folds: bool, multiple: int = 1) -> list[AxisBlock]:
+    """Returns blocks that together cover the `size` results of an axis.
+
+    With `folds`, one block folds stride * multiple neighbouring results into channels, and a second one the rest, if
+    any. Otherwise each of the stride * multiple phases is a block.
+    """
+    step = stride * multiple
+    if not folds:
+        return [
+            _axis_block(kernel, stride, pad, start, -(-(size - start) // step), multiple, 1)
+            for start in range(min(step, size))
+        ]
+    whole, rest = divmod(size, step)
+    blocks = [_axis_block(kernel, stride, pad, 0, whole, multiple, step)] if whole else []
+    if rest:
+        blocks.append(_axis_block(kernel, stride, pad, whole * step, 1, multiple, rest))
+    return blocks
+
+
+def tap_pairs(box: Sequence[AxisBlock]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]]:
+    """Yields (folded results, taps, kernel indices) for every folded result and tap of a box, with one index per axis.
+
+    A box has one block per axis. The kernel indices are None where the result lacks the tap.
+    """
+    for results in product(*(range(block.fold) for block in box)):
+        for taps in product(*(range(block.length) for block in box)):
+            where = [block.taps[c][t] for block, c, t in zip(box, results, taps, strict=True)]
+            yield results, taps, None if None in where else tuple(k for k in where if k is not None)
 
 
 @dataclass(frozen=True)
@@ -42,45 +117,40 @@ class Folding:
         """Returns for each axis whether its phases are folded, and how many strides of results at once."""
         return [(self.fold_others, 1)] * (rank - 1) + [(self.fold_last, self.multiple)]
 
-    def axes(self, problem: Problem) -> list[list[AxisBlock]]:
-        """Returns the blocks of each axis of the problem."""
+    def axes(self, problem: ConvProblem) -> list[list[AxisBlock]]:
+        """Returns the blocks of each axis of the problem; their product are the boxes, disjoint, which cover x."""
         g = problem.geometry
-        rows = zip(g.kernel, g.strides, g.pads_begin, g.dst, self.modes(g.rank), strict=True)
+        rows = zip(g.kernel, g.strides, g.pads_begin, g.x, self.modes(g.rank), strict=True)
         return [axis_blocks(k, s, p, size, folds, multiple) for k, s, p, size, (folds, multiple) in rows]
 
 
-def _applies(problem: Problem, folding: Folding) -> bool:
+def _applies(problem: ConvProblem, folding: Folding) -> bool:
     """Whether this folding can compute the problem, and is not the same as another folding for these sizes."""
     g = problem.geometry
-    if g.groups != 1 or any(d != 1 for d in g.dilations) or problem.src.size == 0:
+    if g.groups != 1 or any(d != 1 for d in g.dilations) or problem.y.size == 0:
         return False
     modes = list(zip(g.kernel, g.strides, folding.modes(g.rank), strict=True))
     if folding.fold_others and all(s == 1 for s in g.strides[:-1]):
         return False
     step = g.strides[-1] * folding.multiple
-    if folding.fold_last and (step == 1 or (folding.multiple > 1 and g.dst[-1] < 2 * step)):
+    if folding.fold_last and (step == 1 or (folding.multiple > 1 and g.x[-1] < 2 * step)):
         return False
     boxes = prod(1 if folds else s for _, s, (folds, _) in modes)
     pairs = prod(s * multiple * k for k, s, (_, multiple) in modes)
     return pairs <= _MOST_PAIRS and boxes <= _MOST_BOXES
 
 
-def _boxes(problem: Problem, folding: Folding) -> Iterator[tuple[AxisBlock, ...]]:
-    """Yields the boxes of dst, one for each combination of the axes' blocks; boxes are disjoint and cover dst."""
-    yield from product(*folding.axes(problem))
-
-
-def _window(problem: Problem, box: Sequence[AxisBlock]) -> tuple[View, dict[str, Any]] | None:
-    """Returns the part of src that a box reads and the attributes of its Convolution; None if it reads padding only."""
-    src, before, behind = problem.src, [], []
+def _window(problem: ConvProblem, box: Sequence[AxisBlock]) -> tuple[View, dict[str, Any]] | None:
+    """Returns the part of y that a box reads and the attributes of its Convolution; None if it reads padding only."""
+    y, before, behind = problem.y, [], []
     for axis, block in enumerate(box, 2):
-        window = block.window(problem.src.shape[axis])
+        window = block.window(problem.y.shape[axis])
         if window is None:
             return None
         begin, start, size, end = window
         before.append(begin)
         behind.append(end)
-        src = src.narrow(axis, start, size)
+        y = y.narrow(axis, start, size)
     attrs = {
         "strides": tuple(block.hop for block in box),
         "pads_begin": tuple(before),
@@ -90,20 +160,20 @@ def _window(problem: Problem, box: Sequence[AxisBlock]) -> tuple[View, dict[str,
         "data_format": "NCX",
         "weights_format": "OIX",
     }
-    return src, attrs
+    return y, attrs
 
 
-def _box_view(dst: View, box: Sequence[AxisBlock]) -> View:
-    """Returns the box's part of dst as a view (N, C, count, fold, ...), with a count and a fold per spatial axis."""
+def _box_view(x: View, box: Sequence[AxisBlock]) -> View:
+    """Returns the box's part of x as a view (N, C, count, fold, ...), with a count and a fold per spatial axis."""
     for axis, block in enumerate(box):
         at = 2 + 2 * axis
         if block.fold == 1:
-            dst = dst.narrow(at, block.start, block.count, block.step).insert(at + 1)
+            x = x.narrow(at, block.start, block.count, block.step).insert(at + 1)
         elif block.count == 1:
-            dst = dst.narrow(at, block.start, block.fold).insert(at)
+            x = x.narrow(at, block.start, block.fold).insert(at)
         else:
-            dst = dst.narrow(at, block.start, block.count * block.fold).split(at, (block.count, block.fold))
-    return dst
+            x = x.narrow(at, block.start, block.count * block.fold).split(at, (block.count, block.fold))
+    return x
 
 
 def _as_channels(view: View) -> View | None:
@@ -113,12 +183,8 @@ def _as_channels(view: View) -> View | None:
     """
     rank = (view.ndim - 2) // 2
     counts, folds = [2 + 2 * a for a in range(rank)], [3 + 2 * a for a in range(rank)]
-    view = view.permute((0, *folds, 1, *counts))
-    for _ in range(rank):
-        if not view.can_merge(1):
-            return None
-        view = view.merge(1)
-    return view if describable(view) else None
+    folded = view.permute((0, *folds, 1, *counts)).merged(1, rank + 1)
+    return folded if folded is not None and describable(folded) else None
 
 
 def _apart(program: Program, view: View) -> tuple[View, View]:
@@ -127,177 +193,135 @@ def _apart(program: Program, view: View) -> tuple[View, View]:
     order = (0, *(2 + 2 * a for a in range(rank)), *(3 + 2 * a for a in range(rank)), 1)
     dense = program.scratch(view.shape, view.dtype, order)
     folded = _as_channels(dense)
-    if folded is None:
-        raise RuntimeError("a dense box does not fold")
+    assert folded is not None
     return dense, folded
 
 
-def _folded_shape(box: Sequence[AxisBlock], channels: tuple[int, int]) -> tuple[int, ...]:
-    """Returns the shape of a box's weights in memory order: (taps..., IC, folds..., OC)."""
-    return (*(block.length for block in box), channels[0], *(block.fold for block in box), channels[1])
+def _folded(program: Program, weights: View, box: Sequence[AxisBlock]) -> tuple[View, list[CopyItem], bool]:
+    """Allocates the folded weights of a box, in memory (taps..., K, folds..., C), as (folds * C, K, taps...).
 
-
-def _oix(program: Program, box: Sequence[AxisBlock], channels: tuple[int, int], dtype: str) -> View:
-    """Allocates the folded weights of a box; returns them as (folds * OC, IC, taps...)."""
-    rank = len(box)
-    view = program.scratch(_folded_shape(box, channels), dtype).permute(
-        (*range(rank + 1, 2 * rank + 2), rank, *range(rank))
-    )
-    for _ in range(rank):
-        view = view.merge(0)
-    return view
-
-
-def _pairs(weights: View, box: Sequence[AxisBlock], channels: tuple[int, int]) -> tuple[list[tuple[int, int]], bool]:
-    """Returns the offsets of each (IC, OC) matrix in the plain and in the folded weights, and whether taps are absent.
-
-    A tap is absent where a folded result lacks it and its neighbours have it; the folded weights hold zeros there.
+    Returns them with the copies of all (K, C) matrices from the plain weights, and whether taps are absent. A tap is
+    absent where a folded result lacks it and its neighbours have it; the folded weights hold zeros there.
     """
-    rank = len(box)
-    strides = dense_strides(_folded_shape(box, channels))
-    found, absent = [], False
+    rank, (y_channels, x_channels) = len(box), weights.shape[1:3]
+    view = program.scratch(
+        (*(block.length for block in box), y_channels, *(block.fold for block in box), x_channels), weights.dtype
+    )
+    items: list[CopyItem] = []
+    absent = False
     for columns, taps, where in tap_pairs(box):
         if where is None:
             absent = True
             continue
-        plain = sum(k * s for k, s in zip(where, weights.strides[3:], strict=True))
-        folded = sum(c * s for c, s in zip(columns, strides[rank + 1 :], strict=False))
-        found.append((plain, folded + sum(t * s for t, s in zip(taps, strides[:rank], strict=True))))
-    return found, absent
+        plain = sum(map(mul, where, weights.strides[3:]))
+        folded = sum(map(mul, columns, view.strides[rank + 1 :])) + sum(map(mul, taps, view.strides[:rank]))
+        items.append(((y_channels, x_channels), plain, weights.strides[1:3], folded, (view.strides[rank], 1)))
+    return view.permute((*range(rank + 1, 2 * rank + 2), rank, *range(rank))).merge(0, rank + 1), items, absent
 
 
-def _matrix_strides(weights: View, box: Sequence[AxisBlock]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the strides of an (IC, OC) matrix in the plain weights, and in the folded weights of a box."""
-    return weights.strides[1:3], (prod(block.fold for block in box) * weights.shape[2], 1)
-
-
-def _gather(program: Program, problem: Problem, box: Sequence[AxisBlock]) -> View:
+def _gather(program: Program, weights: View, box: Sequence[AxisBlock]) -> View:
     """Appends the copies that fold the weights of a box, with zeros for absent taps; returns the folded weights."""
-    weights = problem.weights
-    channels = weights.shape[1], weights.shape[2]
-    target = _oix(program, box, channels, weights.dtype)
-    pairs, absent = _pairs(weights, box, channels)
-    outer, inner = _matrix_strides(weights, box)
-    items = [(channels, plain, outer, folded, inner) for plain, folded in pairs]
+    target, items, absent = _folded(program, weights, box)
     program.copy_list(items, weights, target, "fold weights", target.size if absent else 0)
     return target
 
 
-def _scatter(program: Program, problem: Problem, box: Sequence[AxisBlock], source: View) -> None:
-    """Appends the copies of a box's folded gradient to the plain diff_weights, each element of which one box writes."""
-    weights = problem.weights
-    channels = weights.shape[1], weights.shape[2]
-    pairs, _ = _pairs(weights, box, channels)
-    outer, inner = _matrix_strides(weights, box)
-    items = [(channels, folded, inner, plain, outer) for plain, folded in pairs]
-    program.copy_list(items, source, weights, "unfold weights")
-
-
-def _forward(program: Program, problem: Problem, folding: Folding) -> None:
-    """Appends one Convolution for each box of dst."""
+def _dgrad(program: Program, problem: ConvProblem, folding: Folding) -> None:
+    """Appends one Convolution for each box of x."""
     epilogue = problem.epilogue
     label = "Convolution of folded columns" if folding.fold_last else "Convolution of a phase"
-    for box in _boxes(problem, folding):
-        whole = _box_view(problem.dst, box)
+    for box in product(*folding.axes(problem)):
+        whole = _box_view(problem.x, box)
         window = _window(problem, box)
         if window is None:
-            _only_bias(program, problem, whole, epilogue)
+            # no tap reaches the box
+            empty = program.like(whole, whole.dtype) if epilogue else whole
+            fill_with_bias(program, empty, problem.bias)
+            if epilogue:
+                post.apply(program, empty, epilogue, whole)
             continue
-        src, attrs = window
-        inputs = [src, _gather(program, problem, box)]
-        if problem.bias is not None:
-            inputs.append(repeated_bias(program, problem.bias, prod(block.fold for block in box)))
+        y, attrs = window
+        weights = _gather(program, problem.w, box)
+        bias = problem.bias and repeated_bias(program, problem.bias, prod(block.fold for block in box))
         target = _as_channels(whole)
         dense = None
         if target is None:
             dense, target = _apart(program, whole)
-
-        def head(output: Any, attrs: dict[str, Any] = attrs, inputs: list[View] = inputs) -> NativeOp:
-            return NativeOp("Convolution", attrs, tuple(inputs), (output,))
-
-        program.native(post.fused(head, epilogue, target), label)
+        program.native(post.fused("Convolution", attrs, (y, weights, bias), epilogue, target), label)
         if dense is not None:
             program.copy(dense, whole, "columns to their places")
 
 
-def _only_bias(program: Program, problem: Problem, part: View, epilogue: post.Epilogue) -> None:
-    """Appends the bias and post-ops for a box of dst that no tap reaches."""
-    if not epilogue:
-        fill_with_bias(program, part, problem.bias)
-        return
-    empty = program.like(part, part.dtype)
-    fill_with_bias(program, empty, problem.bias)
-    post.apply(program, empty, epilogue, part)
-
-
-def _backward_weights(program: Program, problem: Problem, folding: Folding) -> None:
-    """Appends one ConvolutionBackwardWeights for each box of diff_dst; no two boxes share a tap."""
+def _wgrad(program: Program, problem: ConvProblem, folding: Folding) -> None:
+    """Appends one ConvolutionBackwardWeights for each box of x; no two boxes share a tap."""
     problem = _rounded(program, problem, folding)
-    windows = [(box, window) for box in _boxes(problem, folding) if (window := _window(problem, box)) is not None]
-    weights = problem.weights
-    channels = weights.shape[1], weights.shape[2]
+    boxes = product(*folding.axes(problem))
+    windows = [(box, window) for box in boxes if (window := _window(problem, box)) is not None]
+    weights = problem.w
     if sum(where is not None for box, _ in windows for *_, where in tap_pairs(box)) < prod(weights.shape[3:]):
         program.fill(weights, 0.0)
-    for box, (src, attrs) in windows:
-        whole = _box_view(problem.dst, box)
-        diff_dst = _as_channels(whole)
-        if diff_dst is None:
-            dense, diff_dst = _apart(program, whole)
+    for box, (y, attrs) in windows:
+        whole = _box_view(problem.x, box)
+        x = _as_channels(whole)
+        if x is None:
+            dense, x = _apart(program, whole)
             program.copy(whole, dense, "columns side by side")
-        target = _oix(program, box, channels, weights.dtype)
+        target, items, _ = _folded(program, weights, box)
         attrs["weights_shape"] = target.shape
-        op = NativeOp("ConvolutionBackwardWeights", attrs, (src, diff_dst), (target,))
+        op = NativeOp("ConvolutionBackwardWeights", attrs, (y, x), (target,))
         program.native([op], "ConvolutionBackwardWeights of columns")
-        _scatter(program, problem, box, target)
+        # each element of w is one box's
+        back = [(shape, at, strides, to, steps) for shape, to, steps, at, strides in items]
+        program.copy_list(back, target, weights, "unfold weights")
 
 
-def _rounded(program: Program, problem: Problem, folding: Folding) -> Problem:
-    """Returns the problem with diff_dst zero-padded to whole strides on folded axes, so that one box has all taps."""
+def _rounded(program: Program, problem: ConvProblem, folding: Folding) -> ConvProblem:
+    """Returns the problem with x zero-padded to whole strides on folded axes, so that one box has all taps."""
     g = problem.geometry
     sizes = [
         -(-size // stride) * stride if folds else size
-        for size, stride, (folds, _) in zip(g.dst, g.strides, folding.modes(g.rank), strict=True)
+        for size, stride, (folds, _) in zip(g.x, g.strides, folding.modes(g.rank), strict=True)
     ]
-    if sizes == list(g.dst):
+    if sizes == list(g.x):
         return problem
-    shape = (*problem.dst.shape[:2], *sizes)
-    padded = program.scratch(shape, problem.dst.dtype, channels_last(len(shape)))
+    shape = (*problem.x.shape[:2], *sizes)
+    padded = program.scratch(shape, problem.x.dtype, channels_last(len(shape)))
     inside = padded
-    for axis, size in enumerate(problem.dst.shape[2:], 2):
+    for axis, size in enumerate(problem.x.shape[2:], 2):
         program.fill(inside.narrow(axis, size, inside.shape[axis] - size), 0.0)
         inside = inside.narrow(axis, 0, size)
-    program.copy(problem.dst, inside, "diff_dst to whole strides")
-    return problem.with_views(dst=padded, geometry=replace(g, dst=tuple(sizes)))
+    program.copy(problem.x, inside, "diff_dst to whole strides")
+    return problem.with_views(x=padded, geometry=replace(g, x=tuple(sizes)))
 
 
-def _work(problem: Problem, env: Env, folding: Folding) -> Counts:
-    """Counts the work of the Convolutions of all boxes, and of copies of src, dst and weights around them."""
-    ic, oc = channels(problem)
+def _work(problem: ConvProblem, env: Env, folding: Folding) -> Counts:
+    """Counts the work of the Convolutions of all boxes, and of copies of y, x and weights around them."""
+    y_channels, x_channels = channels(problem)
     axes = folding.axes(problem)
     folds = prod(axis[0].fold for axis in axes)
     taps = prod(sum(cell.fold * cell.count * cell.length for cell in axis) for axis in axes)
     windows = prod(
         sum(window[2] for cell in axis if (window := cell.window(size)))
-        for axis, size in zip(axes, problem.src.shape[2:], strict=True)
+        for axis, size in zip(axes, problem.y.shape[2:], strict=True)
     )
     boxes = prod(len(axis) for axis in axes)
-    weights = prod(sum(cell.fold * cell.length for cell in axis) for axis in axes) * ic * oc
-    # results are copied to dst unless only the last axis is folded, and dst is channels last
-    moved = folding.fold_others or problem.dst.strides[1] != 1
+    weights = prod(sum(cell.fold * cell.length for cell in axis) for axis in axes) * y_channels * x_channels
+    # results are copied to x unless only the last axis is folded, and x is channels last
+    moved = folding.fold_others or problem.x.strides[1] != 1
     # the library copies strided views of several blocks itself
     scattered = moved or any(len(axis) > 1 for axis in axes)
     # copies to channels-first planes write only a few neighbouring columns at a time
-    across = _ACROSS if folding.fold_others and not is_channels_last(problem.dst) else 1.0
-    batch = problem.src.shape[0]
-    # the library reorders the part of src that each box reads to channels last itself
-    windowed = 0 if is_channels_last(problem.src) else 4 * dtypes.itemsize(problem.dtype) * batch * ic * windows
+    across = _ACROSS if folding.fold_others and not is_channels_last(problem.x) else 1.0
+    batch = problem.y.shape[0]
+    # the library reorders the part of y that each box reads to channels last itself
+    windowed = 0 if is_channels_last(problem.y) else 4 * dtypes.itemsize(problem.dtype) * batch * y_channels * windows
     return Counts(
-        products=batch * taps * ic * padded(oc * folds, env.lanes) / folds,
-        values=batch * ic * windows + problem.dst.size,
-        runs=batch * taps * oc / folds,
+        products=batch * taps * y_channels * padded(x_channels * folds, env.lanes) / folds,
+        values=batch * y_channels * windows + problem.x.size,
+        runs=batch * taps * x_channels / folds,
         weights=weights,
         variable=packing(problem, weights),
-        bytes=2 * nbytes(problem.dst) * scattered * across
+        bytes=2 * nbytes(problem.x) * scattered * across
         + windowed
         + conversions(problem, env)
         + fresh(problem, env, weights),
@@ -317,24 +341,24 @@ _FOLDINGS = {
 
 
 def _algorithm(name: str, direction: str, folding: Folding) -> Algorithm:
-    forward = direction == FORWARD
-    build = _forward if forward else _backward_weights
-    # absent taps are zeros in the folded weights; diff_dst is padded by zeros
-    spreads = (WEIGHTS if forward else DST) | (SRC if folding.fold_last else frozenset())
+    dgrad = direction == DGRAD
+    build = _dgrad if dgrad else _wgrad
+    # absent taps are zeros in the folded weights; x is padded by zeros
+    spreads = (W if dgrad else X) | (Y if folding.fold_last else frozenset())
     return Algorithm(
         name, direction, _FAMILY,
         applies=lambda p, e: _applies(p, folding),
         counts=lambda p, e: _work(p, e, folding),
         build=lambda program, p, e: build(program, p, folding),
         spreads=spreads,
-        # an operand of a post-op would have to be split into boxes like dst
+        # an operand of a post-op would have to be split into boxes like x
         fuses=by_library_without_operands,
-        op="Convolution" if forward else "ConvolutionBackwardWeights",
-        op_adds_bias=forward,
+        op="Convolution" if dgrad else "ConvolutionBackwardWeights",
+        op_adds_bias=dgrad,
     )  # fmt: skip
 
 
 ALGORITHMS = (
-    *(_algorithm(name, FORWARD, folding) for name, folding in _FOLDINGS.items()),
-    *(_algorithm(name, BACKWARD_WEIGHTS, folding) for name, folding in _FOLDINGS.items() if folding.multiple == 1),
+    *(_algorithm(name, DGRAD, folding) for name, folding in _FOLDINGS.items()),
+    *(_algorithm(name, WGRAD, folding) for name, folding in _FOLDINGS.items() if folding.multiple == 1),
 )

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from ..errors import InvalidArgumentError
 from ..lowering import nearest
 from ..lowering.env import Env
-from ..lowering.problem import Problem
+from ..lowering.problem import ConvProblem
 from . import (
     convolution,
     deconvolution,
     depthwise,
     few_channels,
     filtering,
-    groups,
     im2col,
     im2col_images,
     naive,
@@ -37,7 +36,6 @@ ALGORITHMS: tuple[Algorithm, ...] = (
     *overlap_add.ALGORITHMS,
     *few_channels.ALGORITHMS,
     *depthwise.ALGORITHMS,
-    *groups.ALGORITHMS,
     *filtering.ALGORITHMS,
     *narrow.ALGORITHMS,
 )
@@ -83,13 +81,13 @@ def remark(name: str) -> str:
     return next((a.remark for a in ALGORITHMS if a.name == name), "")
 
 
-def candidates(problem: Problem, env: Env) -> Ranked:
+def candidates(problem: ConvProblem, env: Env) -> Ranked:
     """Returns the usable algorithms with their estimated seconds, cheapest first."""
     seconds = estimates(problem, env)
     return sorted(((a, seconds(a)) for a in usable(problem, env)), key=lambda item: item[1])
 
 
-def estimates(problem: Problem, env: Env) -> Callable[[Algorithm], float]:
+def estimates(problem: ConvProblem, env: Env) -> Callable[[Algorithm], float]:
     """Returns a function that estimates the seconds of one run of an algorithm on the problem.
 
     The estimate is counts times cost constants, multiplied by a factor from recorded times of similar layers.
@@ -98,13 +96,13 @@ def estimates(problem: Problem, env: Env) -> Callable[[Algorithm], float]:
     return lambda algorithm: algorithm.seconds(problem, env, factors.get(algorithm.name, 1.0))
 
 
-def usable(problem: Problem, env: Env) -> list[Algorithm]:
+def usable(problem: ConvProblem, env: Env) -> list[Algorithm]:
     """Returns the applicable algorithms that can run on the engine: on devices, only those with no step on the host."""
     applying = applicable(problem, env)
     return applying if env.engine.on_host else [a for a in applying if a.anywhere]
 
 
-def applicable(problem: Problem, env: Env) -> list[Algorithm]:
+def applicable(problem: ConvProblem, env: Env) -> list[Algorithm]:
     """Returns the algorithms of the problem's direction that apply to it.
 
     An algorithm for whose op the library has only a reference kernel is left out, unless there is no other algorithm;

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import gcd
 from operator import itemgetter, mul
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from .._core import kernels
 from ..lowering import cost
 from ..lowering import epilogue as post
 from ..lowering.env import Env
-from ..lowering.problem import Problem
+from ..lowering.problem import ConvProblem
 from ..lowering.program import Buffer, HostStep, KernelStep, Place, Program, Step, View
 from ..lowering.rewrites import Rewrite
 from . import choice, table
@@ -31,7 +31,7 @@ from .views import channels_last_strides
 NEAR = 512 * 1024  # bytes of results between layers that stay in the near caches of a thread
 MOVED = 5e-11  # seconds per byte that a band moves: rows kept from the band before, and weights that exceed NEAR
 CALL = 1e-6  # seconds per call of a kernel
-_ALIGNED = 64
+_ALIGNED = 64  # bytes
 TILE_ROWS = Rewrite(
     "tile_rows",
     "convolutions behind each other run a few rows at a time",
@@ -44,38 +44,33 @@ TILE_ROWS = Rewrite(
 
 @dataclass(frozen=True)
 class Layer:
-    """Describes a lowered convolution, as backward data, and the cheapest algorithm that could compute it by rows.
+    """Describes a lowered convolution, as fprop, and the cheapest algorithm that could compute it by rows.
 
     `group`: the number that the program's steps of the layer have. `decision`: how the layer was lowered.
     """
 
     group: int
-    problem: Problem
+    problem: ConvProblem
     algorithm: Algorithm
     decision: Decision
 
     @property
     def source(self) -> View:
-        """Returns the activation that the layer reads: its problem is backward data, which reads diff_dst."""
-        return self.problem.dst
+        """Returns the activation that the layer reads: its problem is fprop, which reads x."""
+        return self.problem.x
 
     @property
     def target(self) -> View:
-        return self.problem.src
+        return self.problem.y
 
     @property
     def rows(self) -> int:
-        return self.problem.geometry.src[0]
+        return self.problem.geometry.y[0]
 
     @property
     def _reach(self) -> int:
         g = self.problem.geometry
         return g.dilations[0] * (g.kernel[0] - 1) + 1
-
-    @property
-    def overlap(self) -> int:
-        """Returns how many rows of the source two neighbouring bands both read."""
-        return max(self._reach - self.problem.geometry.strides[0], 0)
 
     def chosen(self, env: Env) -> float:
         """Returns the seconds of the layer alone, by the algorithm that was chosen for it."""
@@ -96,23 +91,23 @@ class Layer:
         """Returns the rows of the source that these rows of the target depend on."""
         g = self.problem.geometry
         first, last = (row * g.strides[0] - g.pads_begin[0] for row in (rows.start, rows[-1]))
-        return range(max(first, 0), min(last + self._reach, g.dst[0]))
+        return range(max(first, 0), min(last + self._reach, g.x[0]))
 
     def padding(self, rows: range) -> int:
         """Returns how many rows of padding before the source these rows of the target depend on."""
         return max(self.problem.geometry.pads_begin[0] - rows.start * self.problem.geometry.strides[0], 0)
 
-    def cut(self, rows: range, source: View, target: View, epilogue: post.Epilogue) -> Problem:
+    def cut(self, rows: range, source: View, target: View, epilogue: post.Epilogue) -> ConvProblem:
         """Returns the problem that computes these rows of one image: from `source`, the rows `seen`, to `target`."""
         g, seen, begin = self.problem.geometry, self.seen(rows), self.padding(rows)
         end = self.inner(len(rows)) - begin - len(seen)
-        first = {"src": len(rows), "dst": len(seen), "pads_begin": begin, "pads_end": end, "output_padding": 0}
+        first = {"y": len(rows), "x": len(seen), "pads_begin": begin, "pads_end": end, "output_padding": 0}
         lists: dict[str, Any] = {name: (value, *getattr(g, name)[1:]) for name, value in first.items()}
         geometry = replace(g, batch=1, **lists)
-        return self.problem.with_views(geometry=geometry, src=target, dst=source, epilogue=epilogue)
+        return self.problem.with_views(geometry=geometry, y=target, x=source, epilogue=epilogue)
 
 
-def layers(group: int, problem: Problem, decision: Decision) -> list[Layer]:
+def layers(group: int, problem: ConvProblem, decision: Decision) -> list[Layer]:
     """Returns a list of one `Layer`, whose algorithm is the cheapest candidate that can compute the problem by rows.
 
     The list is empty if no candidate can. The candidate need not be the algorithm that the problem was lowered by.
@@ -156,7 +151,8 @@ def _runs(program: Program, layers: Sequence[Layer]) -> Iterator[list[Layer]]:
     touching: dict[Buffer, set[int | None]] = {}
     for step in program.steps:
         for view in (*step.reads, *step.writes):
-            touching.setdefault(view.buffer, set()).add(step.group if _is_plain(step) else None)
+            plain = not isinstance(step, HostStep) and step.condition is None
+            touching.setdefault(view.buffer, set()).add(step.group if plain else None)
     joined: dict[int, Layer] = {}
     for layer in layers:
         after = readers.get(layer.target.buffer)
@@ -177,10 +173,6 @@ def _runs(program: Program, layers: Sequence[Layer]) -> Iterator[list[Layer]]:
             yield run
 
 
-def _is_plain(step: Step) -> bool:
-    return not isinstance(step, HostStep) and step.condition is None
-
-
 def _fits(first: Layer, after: Layer) -> bool:
     """Whether the result of `first` can stay in bands: scratch that `after` reads once, as its source.
 
@@ -188,7 +180,7 @@ def _fits(first: Layer, after: Layer) -> bool:
     """
     between = first.target
     alone = between.buffer.place is Place.SCRATCH and between.buffer.elements == between.size
-    others = (*post.views(after.problem.epilogue), after.problem.weights, after.problem.bias)
+    others = (*post.views(after.problem.epilogue), after.problem.w, after.problem.bias)
     read_once = all(view is None or view.buffer is not between.buffer for view in others)
     return alone and read_once and after.source == between and between.strides == channels_last_strides(between)
 
@@ -215,10 +207,12 @@ def _tiled(chain: Sequence[Layer], count: int, env: Env) -> float:
     """
     images, each = chain[-1].target.shape[0], _parts(chain, count, env.threads)
     seconds = chain[-1].by_rows(env)
-    moved = max(sum(cost.nbytes(layer.problem.weights) for layer in chain) - NEAR, 0)
+    moved = max(sum(cost.nbytes(layer.problem.w) for layer in chain) - NEAR, 0)
     for layer, after in pairwise(chain):
-        seconds += layer.by_rows(env) * (1 + (each - 1) * after.overlap / layer.rows)
-        moved += after.overlap * _row_bytes(layer.target)
+        # rows of the result between them that two neighbouring bands both read
+        overlap = max(after.inner(1) - after.problem.geometry.strides[0], 0)
+        seconds += layer.by_rows(env) * (1 + (each - 1) * overlap / layer.rows)
+        moved += overlap * _row_bytes(layer.target)
     seconds += images * -(-chain[-1].rows // count) * (moved * MOVED + len(chain) * CALL) / env.threads
     turns = -(-images * each // env.threads)
     return seconds * turns * env.threads / (images * each)
@@ -254,30 +248,33 @@ def _row_bytes(view: View) -> int:
     return channels_last_strides(view)[2] * dtypes.itemsize(view.dtype)
 
 
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNED) * _ALIGNED
-
-
-_SOURCE, _TARGET, _SCRATCH = "source", "target", "scratch"
+# operands that are no view: the thread's scratch, and the last result
+_SCRATCH, _RESULT = -1, -2
+# a call of a kernel: the kernel's number in `_Bands.kernels`, and the number and byte offset of each operand
+_Placed = tuple[int, list[tuple[int, int]]]
 
 
 class _Operand(NamedTuple):
-    """Describes an operand of a kernel call: a layer's source or target, the thread's scratch, or a view.
+    """Describes an operand of a kernel call: a view, or the number _SCRATCH or _RESULT.
 
-    The operand begins at an offset in bytes, to which each image and each row of a view add `by_image` and `by_row`.
+    The operand begins at an offset in bytes, to which each image and each row add `by_image` and `by_row`. The rows are
+    those of the layer's target, or `of_source`. They count from the first row that the band holds of the result
+    between layers of number `held`; None: from the first row of the image.
     """
 
-    what: View | str
+    what: View | int
     offset: int = 0
     by_image: int = 0
     by_row: int = 0
+    of_source: bool = False
+    held: int | None = None
 
 
 class _Call(NamedTuple):
     """Describes a call of a kernel, by its number in `_Bands.kernels`, on the rows of a band."""
 
     kernel: int
-    operands: tuple[_Operand, ...]
+    operands: tuple[tuple[int, _Operand], ...]  # each with its number
     label: str
 
 
@@ -291,15 +288,18 @@ class _Bands:
         self.kernels: list[Any] = []
         self.fixed: list[KernelStep] = []
         self.reads: list[View] = []
-        self.parts: dict[tuple[int, int, int, int], list[_Call] | None] = {}
+        self.parts: dict[tuple[int, int, int, int], list[_Call]] = {}
         self.copies: dict[int, int] = {}
         # results of steps in front of the bands: by buffer, the program's own buffer that already has the same data
         self.same: dict[Buffer, Buffer] = {}
         self.room = 0  # bytes of scratch inside a layer, besides results between layers
-        self.tasks: list[list[tuple[int, list[tuple[int, int]]]]] = []
+        self.tasks: list[list[_Placed]] = []
         self.strides = [channels_last_strides(layer.target) for layer in chain[:-1]]
         self.row_bytes = [_row_bytes(layer.target) for layer in chain[:-1]]
         self.count = _rows_of_a_band(chain)
+        # the byte offsets at which results between layers begin in a thread's scratch, and where they end
+        sizes = map(mul, _between(chain, self.count), self.row_bytes)
+        self.starts = [0, *accumulate(cost.padded(size, _ALIGNED) for size in sizes)]
         self.complete = self.count > 0 and self._all_parts()
 
     # -- how rows are divided ---------------------------------------------------------------------------------
@@ -312,35 +312,34 @@ class _Bands:
             for part in range(each):
                 yield image, range(rows * part // each, rows * (part + 1) // each)
 
-    def _bands(self, rows: range) -> Iterator[list[tuple[range, range]]]:
-        """Yields for each band, by layer, two ranges of target rows: those to compute, and those that the band needs.
+    def _bands(self, rows: range) -> Iterator[list[tuple[range, range, range]]]:
+        """Yields for each band, by layer, ranges of target rows: to compute, held by the band before, and needed.
 
         Needed rows that the band before has computed are not computed again.
         """
         held = [range(0)] * len(self.chain)
         for start in range(rows.start, rows.stop, self.count):
-            new = held[-1] = range(start, min(start + self.count, rows.stop))
-            found = [(new, new)]
+            new = range(start, min(start + self.count, rows.stop))
+            band = [(new, new, new)]
             for i in range(len(self.chain) - 2, -1, -1):
+                before = held[i]
                 if len(new):
-                    seen = self.chain[i + 1].seen(new)
-                    new = range(max(seen.start, held[i].stop), seen.stop)
-                    held[i] = seen
-                found.append((new, held[i]))
-            yield found[::-1]
+                    held[i] = self.chain[i + 1].seen(new)
+                    new = range(max(held[i].start, before.stop), held[i].stop)
+                band.append((new, before, held[i]))
+            yield band[::-1]
 
     # -- kernels ----------------------------------------------------------------------------------------------
 
     def _all_parts(self) -> bool:
         """Fills `tasks` and the kernels that they call; returns False if some layer cannot be computed by bands."""
         for image, rows in self._tasks():
-            task: list[tuple[int, list[tuple[int, int]]]] = []
-            held = [range(0)] * len(self.strides)
+            task: list[_Placed] = []
             for band in self._bands(rows):
-                for i, (new, seen) in enumerate(band):
-                    if i < len(held):
-                        task += self._kept(i, held[i], seen)
-                        held[i] = seen
+                held = [needed for *_, needed in band]
+                for i, (new, before, needed) in enumerate(band):
+                    if i < len(self.strides):
+                        task += self._kept(i, before, needed)
                     if not len(new):
                         continue
                     calls = self._part(i, new)
@@ -350,7 +349,7 @@ class _Bands:
             self.tasks.append(task)
         return True
 
-    def _kept(self, i: int, before: range, now: range) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    def _kept(self, i: int, before: range, now: range) -> Iterator[_Placed]:
         """Yields calls that copy rows of the i-th result between layers, kept for the next band, to its first rows.
 
         Each call copies at most `shift` rows, so that its source and target do not overlap.
@@ -362,13 +361,8 @@ class _Bands:
                 code = dtypes.CODES[self.chain[i].target.dtype]
                 elements = count // dtypes.itemsize(self.chain[i].target.dtype)
                 self.copies[count] = self._number(kernels.copy((elements,), code, (1,), code, (1,)))
-            source = self._start(i) + (row - before.start) * size
-            yield self.copies[count], [(-1, source), (-1, source - shift * size)]
-
-    def _start(self, i: int) -> int:
-        """Returns the byte offset at which the rows of the i-th result between layers begin in a thread's scratch."""
-        most = _between(self.chain, self.count)
-        return sum(_aligned(most[j] * self.row_bytes[j]) for j in range(i))
+            source = self.starts[i] + (row - before.start) * size
+            yield self.copies[count], [(_SCRATCH, source), (_SCRATCH, source - shift * size)]
 
     def _number(self, kernel: Any) -> int:
         self.kernels.append(kernel)
@@ -377,45 +371,48 @@ class _Bands:
     def _part(self, i: int, rows: range) -> list[_Call] | None:
         """Returns the calls that compute some rows of the i-th layer; None if it cannot be computed by bands.
 
-        Rows of equal number, source rows and padding have the same calls.
+        The layer cut to these rows is lowered on stand-in buffers, and its steps become calls. Rows of equal number,
+        source rows and padding have the same calls.
         """
         layer = self.chain[i]
         key = i, len(rows), len(layer.seen(rows)), layer.padding(rows)
-        if key not in self.parts:
-            self.parts[key] = self._made(i, rows)
-        return self.parts[key]
-
-    def _made(self, i: int, rows: range) -> list[_Call] | None:
-        """Builds the calls of `_part`: lowers the layer cut to these rows on stand-in buffers, and reads the steps."""
-        layer = self.chain[i]
+        if key in self.parts:
+            return self.parts[key]
         moving: dict[Buffer, _Operand] = {}
 
-        def stand_in(view: View, count: int, meant: _Operand, strides: tuple[int, ...] | None = None) -> View:
+        def stand_in(view: View, operand: _Operand, strides: tuple[int, ...]) -> View:
+            count = len(layer.seen(rows) if operand.of_source else rows)
             shape = (1, view.shape[1], count if view.shape[2] > 1 else 1, *view.shape[3:])
-            twin = View(Buffer(Place.SCRATCH, view.dtype, view.size), shape, strides or view.strides)
-            moving[twin.buffer] = meant
+            twin = View(Buffer(Place.SCRATCH, view.dtype, view.size), shape, strides)
+            moving[twin.buffer] = operand
             return twin
 
-        def beside(view: View) -> View:
+        def outside(view: View, what: View | int, of_source: bool = False) -> View:
             if view.ndim < 3:
                 return view
             item = dtypes.itemsize(view.dtype)
-            steps = (stride * item if size > 1 else 0 for stride, size in zip(view.strides, view.shape, strict=True))
-            by_image, _, by_row, *_ = steps
-            return stand_in(view, len(rows), _Operand(view, 0, by_image, by_row))
+            by_image, _, by_row, *_ = (s * item if n > 1 else 0 for s, n in zip(view.strides, view.shape, strict=True))
+            return stand_in(view, _Operand(what, 0, by_image, by_row, of_source), view.strides)
 
-        before = self.strides[i - 1] if i > 0 else None
-        after = self.strides[i] if i < len(self.strides) else None
-        source = stand_in(layer.source, len(layer.seen(rows)), _Operand(_SOURCE), before)
-        target = stand_in(layer.target, len(rows), _Operand(_TARGET), after)
+        def between(view: View, number: int, of_source: bool = False) -> View:
+            place = _Operand(_SCRATCH, self.starts[number], 0, self.row_bytes[number], of_source, number)
+            return stand_in(view, place, self.strides[number])
+
         if not len(layer.seen(rows)):
             return None
-        part = layer.cut(rows, source, target, post.map_views(layer.problem.epilogue, beside))
+        source, target = layer.source, layer.target
+        source = between(source, i - 1, True) if i > 0 else outside(source, source, True)
+        target = between(target, i) if i < len(self.strides) else outside(target, _RESULT)
+        epilogue = post.map_views(layer.problem.epilogue, lambda view: outside(view, view))
+        part = layer.cut(rows, source, target, epilogue)
         if not layer.algorithm.applies(part, self.env):
             return None
         inside = Program()
         build(inside, part, layer.algorithm, self.env)
-        return self._calls(inside.steps, moving)
+        calls = self._calls(inside.steps, moving)
+        if calls is not None:
+            self.parts[key] = calls
+        return calls
 
     def _calls(self, steps: Sequence[Step], moving: Mapping[Buffer, _Operand]) -> list[_Call] | None:
         """Returns the steps of a layer cut to some rows as calls; None if one of them is conditional or no kernel.
@@ -424,7 +421,6 @@ class _Bands:
         """
         fixed: set[Buffer] = set()
         own: dict[Buffer, int] = {}
-        start = self._start(len(self.strides))
         calls = []
         for step in steps:
             if not isinstance(step, KernelStep) or step.condition:
@@ -444,11 +440,12 @@ class _Bands:
                     operand = _Operand(View(buffer, (buffer.elements,), (1,)))
                 else:
                     if buffer not in own:
-                        own[buffer] = start + sum(_aligned(other.nbytes) for other in own)
+                        own[buffer] = self.starts[-1] + sum(cost.padded(other.nbytes, _ALIGNED) for other in own)
                     operand = _Operand(_SCRATCH, own[buffer])
-                operands.append(operand._replace(offset=operand.offset + view.byte_offset))
+                number = self._read(operand.what) if isinstance(operand.what, View) else operand.what
+                operands.append((number, operand._replace(offset=operand.offset + view.byte_offset)))
             calls.append(_Call(self._number(step.kernel), tuple(operands), step.label))
-        self.room = max(self.room, sum(_aligned(buffer.nbytes) for buffer in own))
+        self.room = max(self.room, sum(cost.padded(buffer.nbytes, _ALIGNED) for buffer in own))
         return calls
 
     def _run_before(self, step: KernelStep) -> None:
@@ -464,38 +461,19 @@ class _Bands:
                 return
         self.fixed.append(replace(step, group=self.chain[-1].group))
 
-    def _placed(
-        self, call: _Call, i: int, image: int, rows: range, held: Sequence[range]
-    ) -> tuple[int, list[tuple[int, int]]]:
-        """Returns a call for these rows as the number of its kernel and (number, offset in bytes) for each operand.
-
-        Operand -1 is the thread's scratch and -2 the last result; other numbers index `reads`.
-        """
-        layer, found = self.chain[i], []
-        for what, offset, by_image, by_row in call.operands:
-            if what == _SOURCE:
-                row = layer.seen(rows).start
-                number, at = self._in_view(layer.source, image, row) if i == 0 else self._in_band(i - 1, row, held)
-            elif what == _TARGET:
-                last, row = i == len(self.strides), rows.start
-                number, at = self._in_view(layer.target, image, row, -2) if last else self._in_band(i, row, held)
-            else:
-                number = self._read(what) if isinstance(what, View) else -1
-                at = image * by_image + rows.start * by_row
-            found.append((number, at + offset))
-        return call.kernel, found
+    def _placed(self, call: _Call, i: int, image: int, rows: range, held: Sequence[range]) -> _Placed:
+        """Returns a call for these rows of the i-th layer's target."""
+        places = []
+        for number, operand in call.operands:
+            row = self.chain[i].seen(rows).start if operand.of_source else rows.start
+            row -= 0 if operand.held is None else held[operand.held].start
+            places.append((number, operand.offset + image * operand.by_image + row * operand.by_row))
+        return call.kernel, places
 
     def _read(self, view: View) -> int:
         if view not in self.reads:
             self.reads.append(view)
         return self.reads.index(view)
-
-    def _in_view(self, view: View, image: int, row: int, number: int | None = None) -> tuple[int, int]:
-        at = (image * view.strides[0] + row * view.strides[2]) * dtypes.itemsize(view.dtype)
-        return (self._read(view) if number is None else number), at
-
-    def _in_band(self, i: int, row: int, held: Sequence[range]) -> tuple[int, int]:
-        return -1, self._start(i) + (row - held[i].start) * self.row_bytes[i]
 
     # -- the step ---------------------------------------------------------------------------------------------
 
@@ -509,16 +487,18 @@ class _Bands:
         for layer in self.chain:
             layer.decision.formulation = layer.algorithm.name
             layer.decision.compute = layer.algorithm.compute_dtype(layer.problem, self.env)
-        each = self._start(len(self.strides)) + self.room
+        each = self.starts[-1] + self.room
         scratch = program.scratch((max(each // 4, 1) * self.threads,), "f32")
-        numbers = {-1: len(self.reads), -2: len(self.reads) + 1}
+        numbers = {_SCRATCH: len(self.reads), _RESULT: len(self.reads) + 1}
         tasks = [
             [(kernel, [(numbers.get(n, n), at) for n, at in operands]) for kernel, operands in task]
             for task in self.tasks
         ]
         kernel = kernels.bands(self.kernels, tasks, len(self.reads) + 2, each, self.threads)
         gone = self._of_rows(groups)
-        label = " | ".join(self._labels())
+        # the calls of one band
+        by_layer = {i: calls for (i, *_), calls in self.parts.items()}
+        label = " | ".join(call.label for i in range(len(self.chain)) for call in by_layer[i])
         writes = scratch, last.target
         tiled = KernelStep(kernel, tuple(self.reads), writes, label, last.group, others=tuple(groups[:-1]))
         program.steps = [
@@ -527,38 +507,25 @@ class _Bands:
             for one in ([*self.fixed, tiled] if at == gone[-1] else [] if at in gone else [step])
         ]
 
-    def _labels(self) -> Iterator[str]:
-        """Yields the labels of the calls of one band, layer by layer."""
-        by_layer = {i: calls or () for (i, *_), calls in self.parts.items()}
-        for i in range(len(self.chain)):
-            yield from (call.label for call in by_layer[i])
-
     def _of_rows(self, groups: Sequence[int]) -> list[int]:
-        """Returns the indices of the program's steps to replace: steps of these groups that depend on rows."""
+        """Returns the indices of the program's steps to replace: steps of these groups that depend on rows.
+
+        Steps whose results others read are left out.
+        """
         moving = {self.chain[0].source.buffer}
         moving.update(
             view.buffer for layer in self.chain for view in post.views(layer.problem.epilogue) if view.ndim > 2
         )
-        found = []
+        of_rows = []
         for at, step in enumerate(self.program.steps):
-            if step.group not in groups:
-                continue
-            if not step.reads or any(view.buffer in moving for view in step.reads):
+            if step.group in groups and (not step.reads or any(view.buffer in moving for view in step.reads)):
                 moving.update(view.buffer for view in step.writes)
-                found.append(at)
-        return self._read_by_none(found)
-
-    def _read_by_none(self, found: list[int]) -> list[int]:
-        """Returns the indices of steps whose results, the last layer's apart, no step outside of the list reads.
-
-        The other steps must stay: a channels-last copy, for example, may serve a further layer.
-        """
-        steps, result = self.program.steps, self.chain[-1].target.buffer
-        while True:
-            read = {view.buffer for at, step in enumerate(steps) if at not in found for view in step.reads}
-            rest = [
-                at for at in found if not any(v.buffer in read and v.buffer is not result for v in steps[at].writes)
-            ]
-            if len(rest) == len(found):
-                return found
-            found = rest
+                of_rows.append(at)
+        # steps stay whose results, the last layer's apart, other steps read: a channels-last copy, for example
+        result, read, gone = self.chain[-1].target.buffer, set[Buffer](), list[int]()
+        for at, step in reversed(list(enumerate(self.program.steps))):
+            if at in of_rows and not any(v.buffer in read and v.buffer is not result for v in step.writes):
+                gone.append(at)
+            else:
+                read.update(view.buffer for view in step.reads)
+        return gone[::-1]

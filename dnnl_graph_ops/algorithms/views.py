@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from ..lowering.problem import Problem, is_channels_last, mergeable_groups
+from .._core import kernels
+from ..lowering.problem import ConvProblem, is_channels_last
 from ..lowering.program import Program, View, dense_in
 from ..strides import channels_last
+
+
+def layer_sizes(problem: ConvProblem) -> kernels.LayerSizes:
+    """Returns the problem's geometry as own kernels take it, with the channels of x."""
+    g = problem.geometry
+    return kernels.LayerSizes(g.batch, g.x_channels, g.y, g.x, g.kernel, g.strides, g.pads_begin, g.dilations)
+
+
+def met(shift: int, y: int, x: int, stride: int) -> range:
+    """Returns the positions of y, of so many, that a tap takes to positions of x: i to i * stride + shift."""
+    return range(max(-(shift // stride), 0), min((x - 1 - shift) // stride, y - 1) + 1)
 
 
 def as_channels_last(program: Program, view: View, label: str) -> View:
@@ -30,27 +42,27 @@ def result_view(program: Program, view: View) -> View:
 
 
 def merged_weights(program: Program, weights: View) -> View:
-    """Returns weights (G, IC/G, OC/G, kernel...) as (IC, OC/G, kernel...), copied where strides forbid a view."""
-    if not mergeable_groups(weights):
+    """Returns weights (G, K/G, C/G, kernel...) as (K, C/G, kernel...), copied where strides forbid a view."""
+    if not weights.can_merge(0):
         dense = program.scratch(weights.shape, weights.dtype)
         program.copy(weights, dense, "weights to (IC, OC/groups, ...)")
         weights = dense
     return weights.merge(0)
 
 
-def weights_target(program: Program, problem: Problem) -> tuple[View, View]:
-    """Returns where to write diff_weights: a view (G, IC/G, OC/G, kernel...), and the same as (IC, OC/G, kernel...).
+def weights_target(program: Program, problem: ConvProblem) -> tuple[View, View]:
+    """Returns where to write w: a view (G, K/G, C/G, kernel...), and the same as (K, C/G, kernel...).
 
     Both are views of the problem's weights, or of scratch if the weights' strides forbid the second one; call
     `finish_weights` with the first view afterwards.
     """
-    weights = problem.weights
-    if not mergeable_groups(weights):
+    weights = problem.w
+    if not weights.can_merge(0):
         weights = program.scratch(weights.shape, weights.dtype)
     return weights, weights.merge(0)
 
 
-def finish_weights(program: Program, result: View, problem: Problem) -> None:
+def finish_weights(program: Program, result: View, problem: ConvProblem) -> None:
     """Appends the copy of `result` to the problem's weights if `weights_target` returned scratch."""
-    if result is not problem.weights:
-        program.copy(result, problem.weights, "weights to the asked shape")
+    if result is not problem.w:
+        program.copy(result, problem.w, "weights to the asked shape")

@@ -12,10 +12,8 @@ from ..ir import is_empty
 from ..lowering import chain
 from ..lowering.env import Env
 from ..lowering.epilogue import KINDS
-from ..lowering.family import MEMBERS, literal_op, make_problem
-from ..lowering.native_attributes import ops_of
-from ..lowering.post_ops import post_ops
-from ..lowering.problem import BACKWARD_WEIGHTS, Problem
+from ..lowering.family import MEMBERS, literal_op, make_problem, ops_of, post_ops
+from ..lowering.problem import WGRAD, ConvProblem
 from ..lowering.program import Edge, NativeOp, Operand, View
 from ..lowering.rewrites import Rewrite
 from .backend import Backend, Built, FusionGroup
@@ -37,7 +35,7 @@ RUN_LITERALLY = Rewrite(
 def leads(node: Node) -> bool:
     """Whether a node is a convolution in floats that may run with post-ops; a gradient of weights may not."""
     member = MEMBERS.get(node.kind)
-    return member is not None and member.direction != BACKWARD_WEIGHTS and node.outputs[0].dtype in chain.FLOATS
+    return member is not None and member.direction != WGRAD and node.outputs[0].dtype in chain.FLOATS
 
 
 def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
@@ -68,7 +66,7 @@ def _build(built: Built, group: FusionGroup) -> Decision:
 
 
 def _literal_head(
-    nodes: Sequence[Node], problem: Problem, inputs: Sequence[View], output: View, env: Env
+    nodes: Sequence[Node], problem: ConvProblem, inputs: Sequence[View], output: View, env: Env
 ) -> NativeOp | None:
     """Returns the head as the library's op with the attributes that the user declared; None where that op is not right.
 

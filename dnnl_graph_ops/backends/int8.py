@@ -17,16 +17,15 @@ from .. import dtypes, schema
 from .._core import kernels
 from ..algorithms import filtering
 from ..algorithms.choice import ranked
-from ..algorithms.epilogues import fused, labelled
 from ..algorithms.lower import Decision
 from ..algorithms.views import as_channels_last, channels_last_strides, merged_weights, result_view
 from ..graph import Node, Value
 from ..lowering import chain, trust
+from ..lowering.chain import fused
 from ..lowering.env import Env
-from ..lowering.epilogue import Epilogue
-from ..lowering.family import MEMBERS, make_problem
-from ..lowering.post_ops import post_ops
-from ..lowering.problem import FORWARD, Problem
+from ..lowering.epilogue import Epilogue, labelled
+from ..lowering.family import MEMBERS, make_problem, post_ops
+from ..lowering.problem import DGRAD, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View
 from ..lowering.rewrites import Rewrite
 from ..lowering.trust import channels, integer_words
@@ -140,8 +139,8 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
         return None
     problem = _problem(q, _somewhere, env)
     g = problem.geometry
-    read, made = g.in_channels // g.groups, g.out_channels // g.groups
-    if problem.direction != FORWARD:
+    read, made = g.y_channels // g.groups, g.x_channels // g.groups
+    if problem.direction != DGRAD:
         read, made = made, read
     waste = -(-made // _COLUMNS) * _COLUMNS / made * (-(-read // _STEP) * _STEP / read)
     laid = replace(problem.result, strides=channels_last_strides(problem.result))
@@ -188,7 +187,7 @@ def set_for(best: str, depth: int) -> str:
     return _WITHOUT_TILES if best == _TILES and depth < _FEWEST_OF_TILES else best
 
 
-def _problem(q: Quantized, view_of: ViewOf, env: Env) -> Problem:
+def _problem(q: Quantized, view_of: ViewOf, env: Env) -> ConvProblem:
     """Returns the head as a problem on the integers that its Dequantize ops read, with the post-ops and dst."""
     head = q.head
     inputs = [view_of(node.inputs[0]) for node in (q.src, q.weights)] + [view_of(value) for value in head.inputs[2:]]
@@ -197,13 +196,13 @@ def _problem(q: Quantized, view_of: ViewOf, env: Env) -> Problem:
     return make_problem(head.kind, head.attrs, inputs, view_of(last.outputs[0]), epilogue, f"{head.kind} {head.name!r}")
 
 
-def _floats_are_faster(problem: Problem, waste: float, env: Env) -> bool:
+def _floats_are_faster(problem: ConvProblem, waste: float, env: Env) -> bool:
     """Whether the fastest algorithm in f32, with the conversions, is estimated to be faster than products of words.
 
     `waste`: how many multiplications the integer kernel executes per needed one, as it fills up with zeros.
     """
-    weights = replace(problem.weights, buffer=Buffer(Place.CONSTANT, "f32", problem.weights.buffer.elements))
-    views = {"src": _as_floats(problem.src), "dst": _as_floats(problem.dst), "weights": weights}
+    weights = replace(problem.w, buffer=Buffer(Place.CONSTANT, "f32", problem.w.buffer.elements))
+    views = {"y": _as_floats(problem.y), "x": _as_floats(problem.x), "w": weights}
     ranking = ranked(replace(problem, **views, epilogue=()), env)  # type: ignore[arg-type]
     direct = dict(ranking).get(filtering.DIRECT[problem.direction])
     if direct is None:
@@ -211,7 +210,7 @@ def _floats_are_faster(problem: Problem, waste: float, env: Env) -> bool:
     best, seconds = ranking[0]
     if best.filters and problem.geometry.rank > 1:
         seconds *= _OF_FILTERING
-    floats = seconds + _CONVERTING + _CONVERTED * (problem.src.size + problem.dst.size)
+    floats = seconds + _CONVERTING + _CONVERTED * (problem.y.size + problem.x.size)
     return floats < direct * waste / _GAIN_OF_WORDS + _FINISHED * problem.result.size
 
 
@@ -232,7 +231,7 @@ def _of_channels(q: Quantized, values: Sequence[float], dtype: Any) -> Array:
     """Expands scales or zero points of the weights, of size 1, OC / groups or OC, to an array (OC)."""
     record = resolved(q.head.kind, [value.shape for value in q.head.inputs], q.head.attrs, q.head.name)
     g = record.geometry
-    size = int((g.in_channels if MEMBERS[q.head.kind].exchanged else g.out_channels) or 0)
+    size = int((g.in_channels if MEMBERS[q.head.kind].ordinary else g.out_channels) or 0)
     array = np.asarray(values, dtype)
     # several values are those of one group's channels, or of all
     return np.broadcast_to(array, (size,)).copy() if array.size == 1 else np.tile(array, size // array.size)
@@ -248,10 +247,10 @@ def _point(node: Node) -> int:
 class _Steps:
     """Appends the steps of one quantized convolution: src to rows, packed weights, sums for zero points."""
 
-    def __init__(self, program: Program, q: Quantized, problem: Problem, env: Env) -> None:
+    def __init__(self, program: Program, q: Quantized, problem: ConvProblem, env: Env) -> None:
         self.program, self.q, self.problem, self.env = program, q, problem, env
         g = problem.geometry
-        read = g.in_channels if problem.direction == FORWARD else g.out_channels
+        read = g.y_channels if problem.direction == DGRAD else g.x_channels
         self.depth = read // g.groups
         self.isa = set_for(kernels.integer_isa()[0], self.depth)
         _, pitch, _ = kernels.integer_layout(read, self.read()[0], self.isa)
@@ -261,9 +260,9 @@ class _Steps:
 
     def described(self, **channels: int) -> Any:
         """Returns the kernel's description of the layer, for `reads` input or `makes` output channels."""
-        names = {"reads": "in_channels", "makes": "out_channels"}
-        if self.problem.direction != FORWARD:
-            names = {"reads": "out_channels", "makes": "in_channels"}
+        names = {"reads": "y_channels", "makes": "x_channels"}
+        if self.problem.direction != DGRAD:
+            names = {"reads": "x_channels", "makes": "y_channels"}
         changes: dict[str, Any] = {names[name]: count for name, count in channels.items()}
         problem = replace(self.problem, geometry=replace(self.problem.geometry, **changes))
         return filtering.filter_problem(problem, filtering.direct_tile(problem), self.env.varies)
@@ -274,7 +273,7 @@ class _Steps:
         The factor is src itself where the kernel can read that, else a copy in bytes.
         """
         problem, src = self.problem, self.q.src
-        view = problem.src if problem.direction == FORWARD else problem.dst
+        view = problem.y if problem.direction == DGRAD else problem.x
         view = as_channels_last(self.program, view, "src to channels last")
         code, channels = dtypes.CODES[view.dtype], view.shape[1]
         item, pitch, as_it_is = kernels.integer_layout(channels, code, self.isa)
@@ -311,7 +310,7 @@ class _Steps:
         problem, groups = self.problem, self.problem.geometry.groups
         description = self.described(reads=self.reads, makes=groups)
         ones = self.program.constant(np.ones(1, np.int8))
-        packed = self.packed(description, ones, [0] * (problem.weights.ndim - 1), None)
+        packed = self.packed(description, ones, [0] * (problem.w.ndim - 1), None)
         sizes = [target.shape[0], *target.shape[2:]]
         sums = self.program.scratch((*sizes, groups), "s32")
         kernel = kernels.integer_product(
@@ -340,7 +339,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
     early = kernels.integer_pack_subtracts(steps.isa)
     late = bool(points.any()) and not early
     rows, strides = steps.rows()
-    merged = merged_weights(program, problem.weights)
+    merged = merged_weights(program, problem.w)
     packed = steps.packed(steps.description, merged, merged.strides, points if early and points.any() else None)
     target = result_view(program, result)
     if late and target.strides != channels_last_strides(target):

@@ -12,9 +12,8 @@ from ..graph import Node, Value
 from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue, EpilogueOp
-from ..lowering.family import make_problem
-from ..lowering.post_ops import post_ops
-from ..lowering.problem import Problem
+from ..lowering.family import make_problem, post_ops
+from ..lowering.problem import ConvProblem
 from ..lowering.program import View
 from ..schema import kinds
 from ..strides import channels_last
@@ -45,7 +44,7 @@ def leads(node: Node) -> bool:
     )
 
 
-def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View], env: Env) -> Problem:
+def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View], env: Env) -> ConvProblem:
     """Returns the convolution of one tap that computes a MatMul and its post-ops `rest`.
 
     Where the strides of src, dst and the post-ops' operands allow, all rows become one axis: src (..., IC) is read as

@@ -13,7 +13,7 @@ from ..lowering import chain
 from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue
-from ..lowering.post_ops import post_ops
+from ..lowering.family import post_ops
 from ..lowering.problem import data_view
 from ..lowering.program import Program, View, order_of
 from ..strides import channels_last
@@ -56,7 +56,7 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
     src, dst = (data_view(view, node.attrs["data_format"]) for view in (inputs[0], dst))
     fused = chain.NOTHING
     if epilogue:
-        applied = chain.program_of(program, epilogue, dst) if _last(src, dst) else None
+        applied = chain.fused(program, epilogue, dst) if _last(src, dst) and chain.expresses(epilogue, dst) else None
         if applied is None:
             plain = program.like(dst, "f32")
             if not _alike(plain, plain):

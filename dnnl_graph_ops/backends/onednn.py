@@ -15,8 +15,7 @@ from ..ir import is_empty, is_open
 from ..lowering import trust
 from ..lowering.broadcasts import misread
 from ..lowering.env import Env
-from ..lowering.family import MEMBERS
-from ..lowering.native_attributes import literal_attributes, native_attributes, ops_of
+from ..lowering.family import MEMBERS, literal_attributes, native_attributes, ops_of
 from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
 from ..lowering.rewrites import Rewrite
 from ..shapes import Meta

@@ -13,10 +13,9 @@ from ..graph import Node, Value
 from ..lowering import trust
 from ..lowering.env import Env
 from ..lowering.epilogue import LOSING_NAN
-from ..lowering.family import MEMBERS
-from ..lowering.native_attributes import native_attributes
+from ..lowering.family import MEMBERS, native_attributes
 from ..lowering.native_graph import FPMATH, fresh_id, native_op
-from ..lowering.ties import MULTIPLYING
+from ..lowering.trust import MULTIPLYING
 from ..runtime.defects import Edges, crashes_matcher
 from ..runtime.engines import KINDS, Engine
 from . import matmul

@@ -12,7 +12,7 @@ from functools import partial
 
 from ..graph import Node
 from ..lowering.epilogue import KINDS
-from ..lowering.post_ops import format_of
+from ..lowering.family import format_of
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from .backend import BACKENDS, Search
 

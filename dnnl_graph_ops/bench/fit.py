@@ -31,8 +31,7 @@ from ..lowering.cost import Counts
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS, make_problem
 from ..lowering.fits import FIELDS, Constants, Key, Prices
-from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
-from ..lowering.problem import Problem as LoweringProblem
+from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View
 from ..runtime import cache_files, cpu
 from ..runtime.info import cpu_model
@@ -52,8 +51,8 @@ FOLDS = 2
 # op: directions, and whether weights are constant; ordinary layers count as the transposed ones that they are
 _TRANSPOSED, _ORDINARY = OPS
 ASKED = {
-    _TRANSPOSED: ((FORWARD, True), (FORWARD, False), (BACKWARD_DATA, False), (BACKWARD_WEIGHTS, False)),
-    _ORDINARY: ((BACKWARD_DATA, True), (BACKWARD_DATA, False), (FORWARD, False), (BACKWARD_WEIGHTS, False)),
+    _TRANSPOSED: ((DGRAD, True), (DGRAD, False), (FPROP, False), (WGRAD, False)),
+    _ORDINARY: ((FPROP, True), (FPROP, False), (DGRAD, False), (WGRAD, False)),
 }
 
 Row = dict[str, Any]
@@ -98,7 +97,7 @@ class Sample(NamedTuple):
 
     where: str
     layer: str
-    problem: LoweringProblem
+    problem: ConvProblem
     env: Env
     forms: tuple[Form, ...]
 
@@ -117,13 +116,13 @@ class Sample(NamedTuple):
 
 def described(
     layer: Problem, direction: str, layout: str, constant: bool, dtype: str = "f32", *, run: bool = True
-) -> LoweringProblem:
+) -> ConvProblem:
     """The layer as `lowering` sees it; constant weights have integers as data if it is to be run."""
     kind = next(kind for kind, member in MEMBERS.items() if member.direction == direction)
     shapes = {
-        FORWARD: (layer.src_shape(layout), layer.weights_shape, layer.dst_shape(layout)),
-        BACKWARD_DATA: (layer.dst_shape(layout), layer.weights_shape, layer.src_shape(layout)),
-        BACKWARD_WEIGHTS: (layer.src_shape(layout), layer.dst_shape(layout), layer.weights_shape),
+        DGRAD: (layer.src_shape(layout), layer.weights_shape, layer.dst_shape(layout)),
+        FPROP: (layer.dst_shape(layout), layer.weights_shape, layer.src_shape(layout)),
+        WGRAD: (layer.src_shape(layout), layer.dst_shape(layout), layer.weights_shape),
     }[direction]
     first, second, result = (
         View(Buffer(place, dtype, math.prod(shape), index), shape, dense_strides(shape))
@@ -135,17 +134,17 @@ def described(
         rng = np.random.default_rng(0)
         second = Program().constant(rng.integers(-2, 3, shapes[1]).astype(dtypes.numpy_dtype(dtype)))
     attrs = layer.attributes(layout)
-    if direction == BACKWARD_DATA:
+    if direction == FPROP:
         attrs["src_shape"] = result.shape
     return make_problem(kind, attrs, [first, second], result)
 
 
-def applicable(problem: LoweringProblem, env: Env) -> list[str]:
+def applicable(problem: ConvProblem, env: Env) -> list[str]:
     """The forms that may compute it, by name."""
     return [form.name for form in algorithms.applicable(problem, env)]
 
 
-def measure(problem: LoweringProblem, env: Env) -> dict[str, float]:
+def measure(problem: ConvProblem, env: Env) -> dict[str, float]:
     """Least seconds of every algorithm; those far behind the first round's best run once."""
     runners: dict[str, Runner] = {}
     for form in algorithms.applicable(problem, env):
@@ -447,7 +446,7 @@ def report(rows: Sequence[Sample]) -> dict[Key, Prices]:
         "those of the other half": crossed(rows),
     }
     for name, losses in by.items():
-        for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS):
+        for direction in (DGRAD, FPROP, WGRAD):
             mine = sorted((one for where, one in losses if where == direction), reverse=True)
             if not mine:
                 continue

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..lowering import nearest
-from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+from ..lowering.problem import DGRAD, FPROP, WGRAD
 from ..runtime import cache_files
 from . import fit
 from .fit import Elsewhere, Loss, Recorded, Sample
@@ -28,7 +28,7 @@ from .fit import Elsewhere, Loss, Recorded, Sample
 NOISE = 0.1  # the variance of what shape does not explain, of forms within the first of these of the best
 TRUSTED = ((1.5, 1.0), (2.5, 1.5), (4.0, 3.0), (math.inf, 10.0))  # of slower ones so many times that
 MOST = 2.5  # logarithms beyond this are cut
-DIRECTIONS = (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
+DIRECTIONS = (DGRAD, FPROP, WGRAD)
 Factors = Mapping[str, float]
 
 
@@ -48,7 +48,7 @@ def gathered(recorded: Sequence[Recorded]) -> list[tuple[Sample, bool]]:
         elsewhere = one.head["isa"] != isa
         for sample in fit.samples(one):
             env = Elsewhere(sample.env.engine, sample.env.threads, name=isa)
-            if not elsewhere or sample.problem.src.strides[1] != 1:
+            if not elsewhere or sample.problem.y.strides[1] != 1:
                 found.append((sample._replace(env=env), elsewhere))
     return found
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..backends.backend import FusionGroup
 from ..graph import Node, Value
 from ..lowering.family import MEMBERS
-from ..lowering.problem import BACKWARD_WEIGHTS
+from ..lowering.problem import WGRAD
 from ..shapes import resolved
 from ..shapes.descriptor import descriptor
 
@@ -25,7 +25,7 @@ def lines(groups: Sequence[FusionGroup]) -> Iterator[str]:
 def _line(node: Node, beside: Sequence[Node]) -> str:
     member = MEMBERS[node.kind]
     record = resolved(node.kind, [value.shape for value in node.inputs], node.attrs, node.name)
-    transposed = not member.exchanged
+    transposed = not member.ordinary
     tag = _TAGS[record.data_format]
     geometry = record.geometry
     small, large = (geometry.in_channels, geometry.src), (geometry.out_channels, geometry.dst)
@@ -41,7 +41,7 @@ def _direction(node: Node) -> str:
     """Returns the value of --dir: FWD_B for forward with a bias, FWD_I without a bias, BWD_D or BWD_W for gradients."""
     if node.kind.endswith("BackwardData"):
         return "BWD_D"
-    if MEMBERS[node.kind].direction == BACKWARD_WEIGHTS:
+    if MEMBERS[node.kind].direction == WGRAD:
         return "BWD_W"
     return "FWD_B" if len(node.inputs) > 2 else "FWD_I"
 

@@ -19,7 +19,7 @@ from ..backends.window import REDUCTIONS
 from ..graph import Node, Value
 from ..ir import order_of, readers_of
 from ..lowering.family import MEMBERS
-from ..lowering.problem import BACKWARD_WEIGHTS, is_channels_last
+from ..lowering.problem import WGRAD, is_channels_last
 from ..lowering.program import Place, Program, View
 from ..lowering.rewrites import Rewrite
 from ..strides import channels_last
@@ -160,8 +160,8 @@ def _consider(regions: _Regions, node: Node) -> None:
 def _activations(node: Node) -> list[Value]:
     """Returns the activations of a convolution op: its tensors besides weights and bias."""
     member = MEMBERS[node.kind]
-    read = [value for name, value in zip(member.inputs, node.inputs, strict=False) if name in ("src", "dst")]
-    return read if member.direction == BACKWARD_WEIGHTS else [*read, *node.outputs]
+    read = [value for name, value in zip(member.inputs, node.inputs, strict=False) if name in ("x", "y")]
+    return read if member.direction == WGRAD else [*read, *node.outputs]
 
 
 def _reshape(regions: _Regions, node: Node) -> None:

@@ -16,7 +16,7 @@ from ..errors import InvalidArgumentError
 from ..graph import AlgorithmInfo, Node, Selection
 from ..lowering.env import ALGORITHMS, Env
 from ..lowering.family import MEMBERS
-from ..lowering.problem import Problem
+from ..lowering.problem import ConvProblem
 from ..lowering.program import Place, Program, View, argument
 from ..passes import fold_affine
 from ..schema.arguments import suggest
@@ -134,7 +134,7 @@ def _group_of(op: str, groups: Iterable[FusionGroup], where: str) -> FusionGroup
     return group
 
 
-def _selected(selection: Selection, head: Node, inherent: frozenset[str], problem: Problem, env: Env) -> Ranked:
+def _selected(selection: Selection, head: Node, inherent: frozenset[str], problem: ConvProblem, env: Env) -> Ranked:
     """Returns the algorithms that the selection allows for a problem, best first.
 
     Raises:
@@ -156,7 +156,7 @@ def _selected(selection: Selection, head: Node, inherent: frozenset[str], proble
     return selected
 
 
-def _hint(name: str, problem: Problem, env: Env) -> str:
+def _hint(name: str, problem: ConvProblem, env: Env) -> str:
     """Returns advice for a message: another value of the option `algorithm` with which the named one may run, or ""."""
     algorithm = table.named(name, problem.direction)
     for allowing in ALGORITHMS:
@@ -224,7 +224,7 @@ def _info(
     seconds: float,
     measured: float | None,
     inherent: frozenset[str],
-    problem: Problem,
+    problem: ConvProblem,
     env: Env,
 ) -> AlgorithmInfo:
     return AlgorithmInfo(
@@ -237,7 +237,7 @@ def _info(
     )
 
 
-def _workspace(algorithm: Algorithm, problem: Problem, env: Env) -> int:
+def _workspace(algorithm: Algorithm, problem: ConvProblem, env: Env) -> int:
     """Returns the bytes of scratch that the steps of an algorithm use at a call."""
     from .tune import apart
 

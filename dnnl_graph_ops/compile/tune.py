@@ -23,7 +23,7 @@ from ..dtypes import itemsize
 from ..errors import Error
 from ..lowering import epilogue as post
 from ..lowering.env import Env
-from ..lowering.problem import Problem
+from ..lowering.problem import ConvProblem
 from ..lowering.program import Buffer, NativeStep, Operand, Place, Program, View, data_of
 from ..lowering.staging import on_views
 from ..runtime import cache_files
@@ -62,7 +62,7 @@ class Runner:
 class Question(NamedTuple):
     """A problem, and the algorithms that may compute it (`found`) with their estimated seconds."""
 
-    problem: Problem
+    problem: ConvProblem
     found: Ranked
 
 
@@ -85,7 +85,7 @@ class Answers:
         """Returns the seconds that are left of the graph's budget."""
         return self.deadline - time.perf_counter()
 
-    def choose(self, problem: Problem, env: Env, found: Ranked) -> Ranked | None:
+    def choose(self, problem: ConvProblem, env: Env, found: Ranked) -> Ranked | None:
         ranked = self._ranked.get(_path(measured_as(problem, env), env, found))
         # the measured problem may have other sizes, so an algorithm may not apply
         return ranked and [item for item in ranked if item[0].applies(problem, env)]
@@ -109,7 +109,7 @@ class Answers:
         ]
 
 
-def choose(problem: Problem, env: Env, found: Ranked, budget: float) -> Ranked | None:
+def choose(problem: ConvProblem, env: Env, found: Ranked, budget: float) -> Ranked | None:
     """Returns the algorithms with their measured seconds, fastest first, from the file cache if measured before.
 
     None if no time is left to measure them.
@@ -173,7 +173,7 @@ def _heaviness(step: NativeStep) -> int:
     return sum(view.size * itemsize(view.dtype) for view in (*step.reads, *step.writes))
 
 
-def _race(problem: Problem, env: Env, algorithms: Sequence[Algorithm], budget: float) -> Ranked:
+def _race(problem: ConvProblem, env: Env, algorithms: Sequence[Algorithm], budget: float) -> Ranked:
     """Measures algorithms by rounds in which each runs once; returns them with median seconds, fastest first.
 
     Drops algorithms that are much slower than the best, and stops at the budget.
@@ -226,10 +226,10 @@ def _output(view: View, index: int = 0) -> View:
     return View(buffer, view.shape, view.strides)
 
 
-def apart(problem: Problem, take: Callable[[View], View]) -> Problem:
+def apart(problem: ConvProblem, take: Callable[[View], View]) -> ConvProblem:
     """Returns the problem with a new output as its result, and with `take(view)` for each view that it reads."""
     result = problem.result
-    views = {name: getattr(problem, name) for name in ("src", "weights", "dst")}
+    views = {name: getattr(problem, name) for name in ("y", "w", "x")}
     return problem.with_views(
         **{name: _output(view) if view is result else take(view) for name, view in views.items()},
         bias=None if problem.bias is None else take(problem.bias),
@@ -237,7 +237,7 @@ def apart(problem: Problem, take: Callable[[View], View]) -> Problem:
     )
 
 
-def runner_of(problem: Problem, env: Env, algorithm: Algorithm) -> Runner:
+def runner_of(problem: ConvProblem, env: Env, algorithm: Algorithm) -> Runner:
     """Returns a runner of the problem by this algorithm, on arrays of ones; constants keep their data."""
     program, buffers = Program(), _Buffers()
     own, inputs = apart(problem, buffers.take), buffers.inputs
@@ -258,9 +258,9 @@ def folder() -> Path:
     return cache_files.folder("tuning")
 
 
-def _path(problem: Problem, env: Env, found: Ranked) -> Path:
+def _path(problem: ConvProblem, env: Env, found: Ranked) -> Path:
     """Returns the path of the file of a problem's times; its name is a digest of all that the times depend on."""
-    views = {name: getattr(problem, name) for name in ("src", "weights", "dst", "bias")}
+    views = {name: getattr(problem, name) for name in ("y", "w", "x", "bias")}
     return _file(
         {
             "direction": problem.direction,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import gcd
 from typing import Any, NamedTuple
@@ -35,15 +35,22 @@ MERGE_SWISH = Rewrite(
 
 
 class Op(NamedTuple):
-    """An op of a kernel's program, with the op's attributes in the order that the kernel expects."""
+    """An op of a kernel's program, with the op's attributes in the order that the kernel expects.
+
+    `operands`: by number. 0 is the head's result, i that of the i-th op, -1 - i the i-th tensor that is read.
+    """
 
     name: str
     alpha: float = 0.0
     beta: float = 0.0
+    operands: tuple[int, ...] = ()
+
+    def on(self, operands: Iterable[int]) -> Op:
+        return self._replace(operands=tuple(operands))
 
 
-def _named(name: str, *attributes: str) -> Callable[[Mapping[str, Any]], Op]:
-    return lambda attrs: Op(name, *(float(attrs[attribute]) for attribute in attributes))
+def _named(name: str, alpha: str = "", beta: str = "") -> Callable[[Mapping[str, Any]], Op]:
+    return lambda attrs: Op(name, float(attrs[alpha]) if alpha else 0.0, float(attrs[beta]) if beta else 0.0)
 
 
 # op kind -> the op of a kernel's program that computes a node with these attributes
@@ -114,19 +121,6 @@ def _scalar(one: str, several: str, numbers: Numbers, alpha: float, beta: float)
     return [(Op(one, alpha, beta), ())] if len(numbers) == 1 else [(Op(several), numbers)]
 
 
-def _rounding(dtype: str) -> list[tuple[Op, Numbers]]:
-    """Returns the ops that round f32 to the nearest integer and clamp it to the range of an integer dtype."""
-    kinds = np.iinfo(dtypes.numpy_dtype(dtype))
-    return [(Op("round"), ()), (Op("clamp", float(kinds.min), float(kinds.max)), ())]
-
-
-class _Call(NamedTuple):
-    """An op and its operands by number: 0 is the head's result, i the i-th call's, -1 - i the i-th tensor read."""
-
-    op: Op
-    operands: tuple[int, ...]
-
-
 Step = tuple[str, int, int, int, float, float]
 
 
@@ -145,8 +139,8 @@ class _Code(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _code(calls: tuple[_Call, ...], head: bool) -> _Code | None:
-    """Assigns registers to the results of calls; returns None if the kernels have too few registers.
+def _code(calls: tuple[Op, ...], head: bool) -> _Code | None:
+    """Assigns registers to the results of ops; returns None if the kernels have too few registers.
 
     The last result goes to register 0. With a `head`, register 0 holds the result of the head at the beginning; without
     a head, only the last step writes register 0.
@@ -171,14 +165,14 @@ def _code(calls: tuple[_Call, ...], head: bool) -> _Code | None:
             return None
         to = 0 if last else free.pop(0)
         register[position + 1] = to
-        steps.append((call.op.name, places[0], places[-1], to, call.op.alpha, call.op.beta))
+        steps.append((call.name, places[0], places[-1], to, call.alpha, call.beta))
     return _Code(tuple(steps), sigmoids)
 
 
-def _with_swish(calls: tuple[_Call, ...]) -> tuple[tuple[_Call, ...], tuple[str, ...]]:
-    """Replaces a sigmoid and its product with the sigmoid's own operand by one call of swish.
+def _with_swish(calls: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[str, ...]]:
+    """Replaces a sigmoid and its product with the sigmoid's own operand by one swish.
 
-    Returns the calls, and for each sigmoid the condition that does not hold, "" if it was replaced.
+    Returns the ops, and for each sigmoid the condition that does not hold, "" if it was replaced.
     """
     readers: dict[int, list[int]] = {}
     for position, call in enumerate(calls):
@@ -186,61 +180,59 @@ def _with_swish(calls: tuple[_Call, ...]) -> tuple[tuple[_Call, ...], tuple[str,
             readers.setdefault(operand, []).append(position)
     declined = []
     for position, call in enumerate(calls):
-        if call.op.name != "sigmoid":
+        if call.name != "sigmoid":
             continue
         using, unmet = readers.get(position + 1, []), ""
+        product = calls[using[0]] if using else call
         if len(using) != 1:
             unmet = "one op alone reads the sigmoid"
-        elif not _multiplies(calls[using[0]], (call.operands[0], position + 1)):
+        elif product.name != "multiply" or sorted(product.operands) != sorted((*call.operands, position + 1)):
             unmet = "that is the product with the sigmoid's operand"
         if unmet:
             declined.append(unmet)
             continue
-        joined = _Call(Op("swish", 1.0), call.operands)
+        joined = Op("swish", 1.0).on(call.operands)
         rest = (*calls[:position], *calls[position + 1 : using[0]], joined, *calls[using[0] + 1 :])
-        moved = (c._replace(operands=tuple(o - (o > position) for o in c.operands)) for c in rest)
+        moved = (c.on(o - (o > position) for o in c.operands) for c in rest)
         merged, others = _with_swish(tuple(moved))
         return merged, ("", *others)
     return calls, tuple(declined)
 
 
-def _multiplies(call: _Call, operands: tuple[int, int]) -> bool:
-    return call.op.name == "multiply" and sorted(call.operands) == sorted(operands)
-
-
 # ---- post-ops that a kernel applies to its results ------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Fused:
-    """The post-ops of a kernel, and the views that the kernel reads as operands of the post-ops."""
+class Fused(NamedTuple):
+    """Bias and post-ops that a kernel applies to its result.
+
+    `epilogue`: the post-ops as kernels take them. `bias`: the code of the bias's dtype, 0 without a bias. `views`: the
+    bias, if any, and the operands of the post-ops, which the kernel reads in this order.
+    """
 
     epilogue: Any
+    bias: int = 0
     views: tuple[View, ...] = ()
 
 
 NOTHING = Fused(kernels.Tail())
 
 
-def program_of(program: Program, epilogue: Epilogue, dst: View) -> Fused | None:
-    """Returns post-ops for a kernel that writes `dst` (N, C, spatial...), or None if own kernels cannot compute them.
+def fused(program: Program, epilogue: Epilogue, dst: View, bias: View | None = None) -> Fused:
+    """Returns a bias (C) and post-ops that `expresses` holds for, as the kernel that writes `dst` takes them.
 
-    Appends copies of operands whose layout does not follow that of `dst` to `program`. With None nothing is appended;
-    `expresses` gives the same answer and never appends anything.
+    Appends copies of operands whose layout does not follow that of `dst` to `program`.
     """
-    if not epilogue:
-        return NOTHING
-    expressed = _expressed(epilogue, dst)
-    if expressed is None:
-        return None
-    views, code = expressed
-    code.tell(epilogue[-1].name)
-    described, taken = [], []
-    for view in views:
-        spread, laid = _laid(program, view, dst)
-        described.append((spread, dtypes.CODES[laid.dtype]))
-        taken.append(laid)
-    return Fused(kernels.Tail(code.steps, described), tuple(taken))
+    tail, views = NOTHING.epilogue, [] if bias is None else [bias]
+    if epilogue:
+        expressed = _expressed(epilogue, dst)
+        if expressed is None:
+            raise RuntimeError(f"no program for {', '.join(op.kind for op in epilogue)} on {dst.shape}")
+        operands, code = expressed
+        code.tell(epilogue[-1].name)
+        laid = [_laid(program, view, dst) for view in operands]
+        tail = kernels.Tail(code.steps, [(spread, dtypes.CODES[view.dtype]) for spread, view in laid])
+        views += (view for _, view in laid)
+    return Fused(tail, 0 if bias is None else dtypes.CODES[bias.dtype], tuple(views))
 
 
 def expresses(epilogue: Epilogue, dst: View) -> bool:
@@ -259,13 +251,10 @@ def _expressed(epilogue: Epilogue, dst: View) -> tuple[list[View], _Code] | None
     return None if code is None else (views, code)
 
 
-def _calls(epilogue: Epilogue) -> tuple[list[View], list[_Call]]:
+def _calls(epilogue: Epilogue) -> tuple[list[View], list[Op]]:
     views = list(dict.fromkeys(o for op in epilogue for o in op.operands if isinstance(o, View)))
-    calls = [
-        _Call(OPS[op.kind](op.attrs), tuple(o if isinstance(o, int) else -1 - views.index(o) for o in op.operands))
-        for op in epilogue
-    ]
-    return views, calls
+    numbers = ((o if isinstance(o, int) else -1 - views.index(o) for o in op.operands) for op in epilogue)
+    return views, [OPS[op.kind](op.attrs).on(operands) for op, operands in zip(epilogue, numbers, strict=True)]
 
 
 def _channels_last(dst: View) -> bool:
@@ -316,7 +305,8 @@ def _laid(program: Program, view: View, dst: View) -> tuple[str, View]:
     if spread == "one":
         return "one", view
     if spread == "channel":
-        return "channel", _vectors(program, view if view.ndim == 1 else _axis(view, 1), dst)
+        vector = view if view.ndim == 1 else replace(view, shape=view.shape[1:2], strides=view.strides[1:2])
+        return "channel", _vectors(program, vector, dst)
     if spread == "image_channel":
         return "image_channel", _vectors(program, view, dst)
     pitch = _pixel_pitch(dst) if spread == "pixel" else 1
@@ -327,10 +317,6 @@ def _laid(program: Program, view: View, dst: View) -> tuple[str, View]:
     laid = View(Buffer(Place.SCRATCH, view.dtype, extent(view.shape, strides)), view.shape, strides)
     program.copy(view, laid, "operand laid out as the result")
     return str(spread), laid
-
-
-def _axis(view: View, axis: int) -> View:
-    return replace(view, shape=(view.shape[axis],), strides=(view.strides[axis],))
 
 
 def _vectors(program: Program, view: View, dst: View) -> View:
@@ -369,23 +355,18 @@ def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: 
     views, calls = _calls(epilogue)
     operands = [source, *(over(view, dst.shape, 1) for view in views)]
     # the source, which is number 0 in `calls`, becomes -1, the first tensor that the step reads
-    moved = [_Call(call.op, tuple(-1 if o == 0 else o - 1 if o < 0 else o for o in call.operands)) for call in calls]
+    moved = [call.on(-1 if o == 0 else o - 1 if o < 0 else o for o in call.operands) for call in calls]
     return _append(program, moved, operands, dst, label)
 
 
 def takes(nodes: Sequence[Node], env: Env) -> bool:
     """Whether own code can compute the nodes as one step, if other nodes read only the last node's result."""
-    if not env.prefers_own:
-        return False
     plain = [node for node in nodes if not is_quantizing(node)]
-    if any(node.kind not in OPS for node in plain):
-        return False
-    shape = nodes[-1].outputs[0].shape
-    if is_open(nodes):
+    if not env.prefers_own or any(node.kind not in OPS for node in plain) or is_open(nodes):
         return False
     if any(value.dtype not in FLOATS for node in plain for value in (*node.inputs, *node.outputs)):
         return False
-    if any(node.outputs[0].shape != shape for node in nodes):
+    if any(node.outputs[0].shape != nodes[-1].outputs[0].shape for node in nodes):
         return False
     operands, calls = _of_nodes(nodes)
     return len(operands) <= MOST_OPERANDS and _code(tuple(calls), head=False) is not None
@@ -406,11 +387,11 @@ def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], Vi
         raise RuntimeError(f"{label}: more operands than own code takes")
 
 
-def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | None]], list[_Call]]:
-    """Returns operands and calls of nodes; a vector of channels comes with its axis, other operands with None."""
+def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | None]], list[Op]]:
+    """Returns operands and ops of nodes; a vector of channels comes with its axis, other operands with None."""
     results: dict[Value, int] = {}
     operands: dict[tuple[Value | Numbers, int | None], int] = {}
-    calls: list[_Call] = []
+    calls: list[Op] = []
     within = {value for node in nodes for value in node.inputs}
     for node in nodes:
         numbers = []
@@ -424,14 +405,15 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | 
             ops = _quantizing_ops(node)
             if node.kind == "Quantize" and node.outputs[0] in within:
                 # the node's result stays in a register; the kernel rounds only what it writes
-                ops += _rounding(node.outputs[0].dtype)
+                limits = np.iinfo(dtypes.numpy_dtype(node.outputs[0].dtype))
+                ops += [(Op("round"), ()), (Op("clamp", float(limits.min), float(limits.max)), ())]
             axis = node.attrs["axis"] % len(node.inputs[0].shape) if node.attrs["qtype"] == "per_channel" else None
             for op, second in ops:
                 more = [-1 - operands.setdefault((second, axis), len(operands))] if second else []
-                calls.append(_Call(op, (*numbers, *more)))
+                calls.append(op.on((*numbers, *more)))
                 numbers = [len(calls)]
         else:
-            calls.append(_Call(OPS[node.kind](node.attrs), tuple(numbers)))
+            calls.append(OPS[node.kind](node.attrs).on(numbers))
         results[node.outputs[0]] = len(calls)
     return list(operands), calls
 
@@ -460,10 +442,10 @@ def over(view: View, shape: tuple[int, ...], axis: int | None = None) -> View:
     return View(view.buffer, shape, (*(0,) * missing, *spread), view.offset)
 
 
-def _append(program: Program, calls: Sequence[_Call], operands: Sequence[View], dst: View, label: str) -> bool:
+def _append(program: Program, calls: Sequence[Op], operands: Sequence[View], dst: View, label: str) -> bool:
     views = list(dict.fromkeys(operands))
     places = [-1 - views.index(view) for view in operands]
-    placed = (_Call(c.op, tuple(places[-1 - o] if o < 0 else o for o in c.operands)) for c in calls)
+    placed = (c.on(places[-1 - o] if o < 0 else o for o in c.operands) for c in calls)
     code = _code(tuple(placed), head=False)
     if code is None or len(views) > MOST_OPERANDS:
         return False

@@ -14,10 +14,10 @@ from .._core import kernels
 from ..schema import OPS
 from . import fits
 from .env import Env
-from .problem import BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
+from .problem import DGRAD, WGRAD, ConvProblem, is_channels_last
 from .program import View
 
-# From FRESH bytes on, each weight that the library packs for a forward product takes as long as FRESHLY more bytes of
+# From FRESH bytes on, each weight that the library packs for a dgrad product takes as long as FRESHLY more bytes of
 # traffic: every call gets memory for the packed weights anew from the system.
 FRESH, FRESHLY = 32 << 20, 19.0
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
@@ -37,7 +37,7 @@ class Counts(NamedTuple):
     calls: float = 1.0
 
 
-Counting = Callable[[Problem, Env], Counts]
+Counting = Callable[[ConvProblem, Env], Counts]
 
 # seconds that are the same for all families: of a byte of traffic, and of one more step
 _BYTE, _CALL = 1e-10, 4e-6
@@ -55,12 +55,7 @@ def overhead(counts: Counts, threads: int) -> float:
     return counts.bytes * _BYTE / threads + counts.calls * _CALL
 
 
-def prices(key: fits.Key, problem: Problem, env: Env) -> fits.Prices:
-    """Returns the fitted constants of a family for the instruction set, oneDNN release and compute dtype."""
-    return fits.find(env.isa, env.release, env.compute_dtype(problem.dtype))[key]
-
-
-def functions(problem: Problem, env: Env, by: int) -> float:
+def functions(problem: ConvProblem, env: Env, by: int) -> float:
     """Returns the seconds of functions such as Tanh among a problem's post-ops.
 
     `by`: who computes them: BY_OWN_CODE, BY_CONVOLUTIONS or BY_PRODUCTS, the library's convolutions or its MatMul.
@@ -83,61 +78,59 @@ def scan(views: Sequence[View], threads: int) -> float:
 
 
 def padded(n: int, multiple: int) -> int:
-    """Returns n rounded up to a multiple."""
     return -(-n // multiple) * multiple
 
 
 def nbytes(view: View) -> int:
-    """Returns the bytes of a view's elements."""
     return view.size * dtypes.itemsize(view.dtype)
 
 
-def channels(problem: Problem) -> tuple[int, int]:
-    """Returns the numbers of input and output channels of one group."""
+def channels(problem: ConvProblem) -> tuple[int, int]:
+    """Returns the numbers of channels of y and of x in one group."""
     g = problem.geometry
-    return g.in_channels // g.groups, g.out_channels // g.groups
+    return g.y_channels // g.groups, g.x_channels // g.groups
 
 
-def rest(counts: Counts, problem: Problem, dtype: str) -> Counts:
+def rest(counts: Counts, problem: ConvProblem, dtype: str) -> Counts:
     """Returns `counts` and a separate step for bias or post-ops, which reads the algorithm's result in `dtype`."""
     moved = problem.result.size * (dtypes.itemsize(dtype) + dtypes.itemsize(problem.result.dtype))
     return counts._replace(bytes=counts.bytes + moved, calls=counts.calls + 1)
 
 
-def detours(problem: Problem, env: Env) -> int:
-    """Returns how many bytes are read and written to copy src to, and dst from, channels last; 0 where they lie so.
+def detours(problem: ConvProblem, env: Env) -> int:
+    """Returns how many bytes are read and written to copy y to, and x from, channels last; 0 where they lie so.
 
     Elements count with the size of the compute dtype: such copies go element by element, and bf16 takes as long as f32.
     """
     item = dtypes.itemsize(env.compute_dtype(problem.dtype))
-    return sum(2 * item * view.size for view in (problem.src, problem.dst) if not is_channels_last(view))
+    return sum(2 * item * view.size for view in (problem.y, problem.x) if not is_channels_last(view))
 
 
-def conversions(problem: Problem, env: Env) -> float:
+def conversions(problem: ConvProblem, env: Env) -> float:
     """Returns the bytes of copies to and from the compute dtype; constant weights, converted once, do not count."""
     if env.compute_dtype(problem.dtype) == problem.dtype:
         return 0.0
-    weights = 0 if problem.weights.is_constant else problem.weights.size
-    return CONVERTED * (problem.src.size + problem.dst.size + weights)
+    weights = 0 if problem.w.is_constant else problem.w.size
+    return CONVERTED * (problem.y.size + problem.x.size + weights)
 
 
-def packing(problem: Problem, weights: float) -> float:
+def packing(problem: ConvProblem, weights: float) -> float:
     """Returns `weights`, the number of packed weights, if every call packs them; 0 if they are constant or a result."""
-    return 0.0 if problem.direction == BACKWARD_WEIGHTS or problem.weights.is_constant else weights
+    return 0.0 if problem.direction == WGRAD or problem.w.is_constant else weights
 
 
-def fresh(problem: Problem, env: Env, weights: float) -> float:
-    """Returns the bytes of traffic that take as long as packing FRESH bytes or more of weights in a forward product.
+def fresh(problem: ConvProblem, env: Env, weights: float) -> float:
+    """Returns the bytes of traffic that take as long as packing FRESH bytes or more of weights in a dgrad product.
 
-    0 if the weights are smaller, constant or converted to another dtype, or if the product is not forward.
+    0 if the weights are smaller, constant or converted to another dtype, or if the product is not dgrad.
     """
     size = weights * dtypes.itemsize(problem.dtype)
-    slow = problem.direction == FORWARD and size >= FRESH and env.compute_dtype(problem.dtype) == problem.dtype
+    slow = problem.direction == DGRAD and size >= FRESH and env.compute_dtype(problem.dtype) == problem.dtype
     return packing(problem, weights) * FRESHLY if slow else 0.0
 
 
-def of_kernel(problem: Problem, env: Env, work: kernels.Work) -> Counts:
-    """Returns the counts of an own kernel: the work that the kernel states, and layout copies of src and dst."""
+def of_kernel(problem: ConvProblem, env: Env, work: kernels.Work) -> Counts:
+    """Returns the counts of an own kernel: the work that the kernel states, and layout copies of y and x."""
     return Counts(
         products=work.products,
         values=work.values,

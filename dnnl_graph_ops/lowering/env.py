@@ -62,7 +62,7 @@ class Env:
         """Returns the dtype to compute `ops` on `dtype` in: f32 if the library has no kernels for them in bf16 or f16.
 
         Reference kernels do not count as kernels. Without `ops`, any kernel of the dtype counts.
-        `native_attributes.ops_of` and `Algorithm.ops` give the names of ops.
+        `family.ops_of` and `Algorithm.ops` give the names of ops.
         """
         return dtype if cpu.computes_natively(dtype, self.engine, ops) else "f32"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,12 +65,13 @@ def ops_on(head: Operand, epilogue: Epilogue, dst: View) -> list[NativeOp]:
     return ops
 
 
-def fused(head: Callable[[Operand], NativeOp], epilogue: Epilogue, dst: View) -> list[NativeOp]:
-    """Returns the head op and its post-ops, the last of which writes dst; `head` makes the head op for its output."""
-    if not epilogue:
-        return [head(dst)]
-    edge = Edge(dst.shape, dst.dtype)
-    return [head(edge), *ops_on(edge, epilogue, dst)]
+def fused(
+    kind: str, attrs: Mapping[str, Any], inputs: Sequence[View | None], epilogue: Epilogue, dst: View
+) -> list[NativeOp]:
+    """Returns an op and its post-ops, the last of which writes dst; inputs that are None, as a bias, are left out."""
+    result = Edge(dst.shape, dst.dtype) if epilogue else dst
+    head = NativeOp(kind, attrs, tuple(view for view in inputs if view is not None), (result,))
+    return [head, *ops_on(result, epilogue, dst)]
 
 
 def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: str = "post-ops") -> None:
@@ -82,6 +83,11 @@ def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: 
     result = program.like(dst, source.dtype)
     program.native(ops_on(source, inner, result), label)
     program.copy(result, dst, f"{source.dtype} to {dst.dtype}")
+
+
+def labelled(label: str, epilogue: Epilogue) -> str:
+    """Returns a step's label followed by the kinds of its post-ops, e.g. "own direct + ReLU"."""
+    return " + ".join((label, *(op.kind for op in epilogue)))
 
 
 def with_bias(bias: View | None, epilogue: Epilogue) -> Epilogue:

@@ -19,7 +19,7 @@ import numpy as np
 from .. import dtypes
 from . import fits
 from .env import Env
-from .problem import Problem, is_channels_last
+from .problem import ConvProblem, is_channels_last
 
 # feature -> the distance of two layers whose feature differs by 1: the base-2 logarithm of a size, or a flag
 SCALES = {
@@ -41,21 +41,21 @@ class Rows(NamedTuple):
     weights: np.ndarray
 
 
-def features(problem: Problem, env: Env, elsewhere: bool = False) -> list[float]:
+def features(problem: ConvProblem, env: Env, elsewhere: bool = False) -> list[float]:
     """Returns the features of a layer, scaled by SCALES, so that similar layers have close features.
 
     `elsewhere`: the layer was measured on another machine than the one that the constants were fitted on.
     """
     g = problem.geometry
-    channels = (g.in_channels // g.groups, g.out_channels // g.groups)
+    channels = (g.y_channels // g.groups, g.x_channels // g.groups)
     blocks = (-(-n // BLOCK) * BLOCK / max(n, 1) for n in channels)
     sizes = (
-        g.batch * prod(g.src), g.src[-1], prod(g.kernel), g.kernel[-1], prod(g.strides), *channels, *blocks, g.groups,
+        g.batch * prod(g.y), g.y[-1], prod(g.kernel), g.kernel[-1], prod(g.strides), *channels, *blocks, g.groups,
         g.batch,
     )  # fmt: skip
-    apart = sum(not is_channels_last(view) for view in (problem.src, problem.dst)) / 2
+    apart = sum(not is_channels_last(view) for view in (problem.y, problem.x)) / 2
     narrow = dtypes.itemsize(problem.dtype) < dtypes.itemsize(env.compute_dtype(problem.dtype))
-    values = (*(log2(max(n, 1)) for n in sizes), len(g.src), apart, problem.weights.is_constant, narrow, elsewhere)
+    values = (*(log2(max(n, 1)) for n in sizes), len(g.y), apart, problem.w.is_constant, narrow, elsewhere)
     return [value * scale for value, scale in zip(values, SCALES.values(), strict=True)]
 
 
@@ -70,7 +70,7 @@ def near(rows: np.ndarray, place: np.ndarray) -> np.ndarray:
     return weight
 
 
-def factors(problem: Problem, env: Env) -> Mapping[str, float]:
+def factors(problem: ConvProblem, env: Env) -> Mapping[str, float]:
     """Returns, by name of an algorithm, the factor of its estimate; algorithms that were not recorded are left out."""
     if not env.engine.on_host:
         return {}

@@ -1,4 +1,4 @@
-"""Describes a convolution in one direction as a `Problem`: geometry, and strided views with axes in a fixed order."""
+"""Describes a convolution in one direction as a `ConvProblem`: sizes, and strided views with axes in a fixed order."""
 
 from __future__ import annotations
 
@@ -8,57 +8,72 @@ from typing import Any
 from ..shapes.attributes import Attributes, Geometry
 from ..shapes.common import channel_axes
 from .epilogue import Epilogue
-from .program import View
+from .program import Ints, View
 
-FORWARD = "forward"
-BACKWARD_DATA = "backward_data"
-BACKWARD_WEIGHTS = "backward_weights"
+# Directions of an ordinary convolution y = x * w: of y, of the gradient of x, of the gradient of w. Their values, which
+# cost files, labels of steps and own kernels use, are those of a ConvTranspose, whose forward is dgrad.
+FPROP, DGRAD, WGRAD = "backward_data", "forward", "backward_weights"
 # direction -> the views of a problem that are read, and the view that is written
-READ = {FORWARD: ("src", "weights"), BACKWARD_DATA: ("dst", "weights"), BACKWARD_WEIGHTS: ("src", "dst")}
-RESULT = {FORWARD: "dst", BACKWARD_DATA: "src", BACKWARD_WEIGHTS: "weights"}
+READ = {DGRAD: ("y", "w"), FPROP: ("x", "w"), WGRAD: ("y", "x")}
+RESULT = {DGRAD: "x", FPROP: "y", WGRAD: "w"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes(Geometry):
-    """A geometry in which no size is unknown."""
+class Sizes:
+    """The sizes of a convolution of x to y, of which `x` and `y` are the spatial ones.
+
+    x = strides * (y - 1) + dilations * (kernel - 1) + 1 - pads_begin - pads_end + output_padding
+    """
 
     batch: int
-    in_channels: int
-    out_channels: int
-    src: tuple[int, ...]
-    kernel: tuple[int, ...]
-    dst: tuple[int, ...]
+    groups: int
+    y_channels: int
+    x_channels: int
+    y: Ints
+    kernel: Ints
+    x: Ints
+    strides: Ints
+    pads_begin: Ints
+    pads_end: Ints
+    dilations: Ints
+    # last positions of x that no position of y reads, beyond those that pads_end makes up for
+    output_padding: Ints
 
     @classmethod
     def of(cls, geometry: Geometry) -> Sizes:
-        return cls(**{field.name: getattr(geometry, field.name) for field in fields(geometry)})
+        """Returns the sizes of a geometry, which is that of a ConvTranspose: its src is y, and its dst x."""
+        return cls(*(getattr(geometry, field.name) for field in fields(geometry)))
+
+    @property
+    def rank(self) -> int:
+        return len(self.strides)
 
     @property
     def macs(self) -> int:
         """The number of multiplications by the definition, including products of taps with padding."""
-        total = self.batch * self.in_channels * (self.out_channels // self.groups)
-        for n, k in zip(self.src, self.kernel, strict=True):
+        total = self.batch * self.y_channels * (self.x_channels // self.groups)
+        for n, k in zip(self.y, self.kernel, strict=True):
             total *= n * k
         return total
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A convolution in one direction, as algorithms compute it.
+class ConvProblem:
+    """A direction of the convolution y = x * w, as algorithms compute it.
 
-    Axes: src and dst are (N, C, spatial...), weights (G, IC/G, OC/G, kernel...), in any memory order. In the backward
-    directions src, weights and dst name the tensors of these shapes: backward data reads dst (the user's diff_dst) and
-    weights, and writes src (diff_src); backward weights reads src and dst, and writes weights (diff_weights).
+    Axes: x is (N, C, spatial...), y (N, K, spatial...), w (G, K/G, C/G, kernel...), in any memory order. In each
+    direction x, w and y name the tensors of these shapes: fprop reads x and w, and writes y; dgrad reads y (a gradient)
+    and w, and writes x; wgrad reads y and x, and writes w.
 
-    All problems are those of a ConvTranspose. An ordinary convolution is the backward data of one, with a bias and
-    post-ops on src: it reads dst and writes src.
+    A transposed convolution is the dgrad of an ordinary one, with a bias and post-ops on x: its src is y, its dst is x.
+    Its backward data is fprop, its backward weights wgrad.
     """
 
     direction: str
     geometry: Sizes
-    src: View
-    weights: View
-    dst: View
+    y: View
+    w: View
+    x: View
     bias: View | None = None
     # post-ops on the result
     epilogue: Epilogue = ()
@@ -66,7 +81,7 @@ class Problem:
     @property
     def dtype(self) -> str:
         """The dtype of the tensors that are read; the result may have a wider dtype if post-ops follow."""
-        return self.dst.dtype if self.direction == BACKWARD_DATA else self.src.dtype
+        return self.x.dtype if self.direction == FPROP else self.y.dtype
 
     @property
     def read(self) -> list[View]:
@@ -82,7 +97,7 @@ class Problem:
         """The number of multiplications by the definition, including products of taps with padding."""
         return self.geometry.macs
 
-    def with_views(self, **views: Any) -> Problem:
+    def with_views(self, **views: Any) -> ConvProblem:
         """Returns the problem with other views or post-ops in the named fields."""
         return replace(self, **views)
 
@@ -95,16 +110,15 @@ def data_view(view: View, data_format: str) -> View:
     return view.permute((0, last, *range(1, last)))
 
 
-def weights_view(view: View, attrs: Attributes, exchanged: bool) -> View:
-    """Returns a view of weights with the axes (G, IC/G, OC/G, kernel...), from any format and either grouped shape.
+def weights_view(view: View, attrs: Attributes, ordinary: bool) -> View:
+    """Returns a view of weights with the axes (G, K/G, C/G, kernel...), from any format and either grouped shape.
 
-    `exchanged`: the weights are an ordinary convolution's, whose O is IC here, and whose I is OC.
+    `ordinary`: the weights are an ordinary convolution's, whose O is K, and whose I is C; a transposed one's I is K.
     """
     i, o = channel_axes(attrs.weights_format, view.ndim)
-    if exchanged:
-        i, o = o, i
-    kernel = tuple(axis for axis in range(view.ndim) if axis not in (i, o))
-    ordered = view.permute((i, o, *kernel))
+    k, c = (o, i) if ordinary else (i, o)
+    kernel = tuple(axis for axis in range(view.ndim) if axis not in (k, c))
+    ordered = view.permute((k, c, *kernel))
     groups = attrs.groups
     if attrs.known.weights.documented:
         split = ordered.split(1, (groups, ordered.shape[1] // groups))
@@ -112,16 +126,11 @@ def weights_view(view: View, attrs: Attributes, exchanged: bool) -> View:
     return ordered.split(0, (groups, ordered.shape[0] // groups))
 
 
-def mergeable_groups(weights: View) -> bool:
-    """Whether the axes G and IC/G of weights can be merged into one, as in the library's shape of grouped weights."""
-    return weights.can_merge(0)
-
-
 def is_channels_last(view: View) -> bool:
     """Whether the channels of an activation (N, C, spatial...) are contiguous."""
     return view.strides[1] == 1 or view.shape[1] <= 1
 
 
-def channels_apart(problem: Problem) -> bool:
-    """Whether the channels of src or dst are not contiguous."""
-    return not (is_channels_last(problem.src) and is_channels_last(problem.dst))
+def channels_apart(problem: ConvProblem) -> bool:
+    """Whether the channels of x or y are not contiguous."""
+    return not (is_channels_last(problem.x) and is_channels_last(problem.y))

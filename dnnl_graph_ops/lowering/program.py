@@ -107,15 +107,11 @@ class View:
 
     def split(self, axis: int, sizes: Sequence[int]) -> View:
         """Returns the view with one axis split into axes of these sizes, the last of them the fastest."""
-        strides = []
-        stride = self.strides[axis]
-        for size in reversed(sizes):
-            strides.append(stride)
-            stride *= size
+        strides = (stride * self.strides[axis] for stride in dense_strides(sizes))
         return replace(
             self,
             shape=(*self.shape[:axis], *sizes, *self.shape[axis + 1 :]),
-            strides=(*self.strides[:axis], *reversed(strides), *self.strides[axis + 1 :]),
+            strides=(*self.strides[:axis], *strides, *self.strides[axis + 1 :]),
         )
 
     def can_merge(self, axis: int) -> bool:
@@ -123,15 +119,24 @@ class View:
         n, m = self.shape[axis], self.shape[axis + 1]
         return n <= 1 or m == 0 or self.strides[axis] == m * self.strides[axis + 1]
 
-    def merge(self, axis: int) -> View:
-        """Returns the view with axes `axis` and `axis + 1` as one; ask `can_merge` first."""
-        n, m = self.shape[axis], self.shape[axis + 1]
-        stride = self.strides[axis] if m == 1 and n > 1 else self.strides[axis + 1]
-        return replace(
-            self,
-            shape=(*self.shape[:axis], n * m, *self.shape[axis + 2 :]),
-            strides=(*self.strides[:axis], stride, *self.strides[axis + 2 :]),
-        )
+    def merge(self, axis: int, count: int = 2) -> View:
+        """Returns the view with `count` axes from `axis` on as one; its strides must allow that, see `merged`."""
+        view = self
+        for _ in range(count - 1):
+            n, m = view.shape[axis : axis + 2]
+            stride = view.strides[axis] if m == 1 and n > 1 else view.strides[axis + 1]
+            shape = (*view.shape[:axis], n * m, *view.shape[axis + 2 :])
+            view = replace(view, shape=shape, strides=(*view.strides[:axis], stride, *view.strides[axis + 2 :]))
+        return view
+
+    def merged(self, axis: int, count: int) -> View | None:
+        """Returns the view with `count` axes from `axis` on as one; None if their strides forbid it."""
+        view = self
+        for _ in range(count - 1):
+            if not view.can_merge(axis):
+                return None
+            view = view.merge(axis)
+        return view
 
     def reshaped(self, shape: Sequence[int]) -> View | None:
         """Returns the view with its elements, in row-major order, in another shape; None if no strides express it."""
@@ -143,12 +148,8 @@ class View:
             kept = [axis for axis in old if self.shape[axis] > 1]
             if any(self.strides[a] != self.strides[b] * self.shape[b] for a, b in pairwise(kept)):
                 return None
-            stride = self.strides[kept[-1]] if kept else 1
-            inner = []
-            for axis in reversed(new):
-                inner.append(stride)
-                stride *= shape[axis]
-            strides += reversed(inner)
+            last = self.strides[kept[-1]] if kept else 1
+            strides += (stride * last for stride in dense_strides([shape[axis] for axis in new]))
         return replace(self, shape=tuple(shape), strides=tuple(strides))
 
     def insert(self, axis: int) -> View:

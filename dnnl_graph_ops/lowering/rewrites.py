@@ -53,23 +53,18 @@ class Rewrite:
         REWRITES[self.name] = self
 
     def fired(self, node: Node | str) -> None:
-        reports = _listening.get()
-        if reports is not None:
-            reports.append(Report(self.name, node, ""))
+        self.tell(node, "")
 
     def declined(self, node: Node | str, condition: str) -> None:
-        reports = _listening.get()
-        if reports is not None:
-            if condition not in self.conditions:
-                raise ValueError(f"{self.name} has no condition {condition!r}")
-            reports.append(Report(self.name, node, condition))
+        self.tell(node, condition)
 
     def tell(self, node: Node | str, condition: str) -> None:
         """Reports that the rewrite was declined for `condition`, or that it fired if `condition` is ""."""
-        if condition:
-            self.declined(node, condition)
-        else:
-            self.fired(node)
+        reports = _listening.get()
+        if reports is not None:
+            if condition not in ("", *self.conditions):
+                raise ValueError(f"{self.name} has no condition {condition!r}")
+            reports.append(Report(self.name, node, condition))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .. import dtypes, schema
 from ..strides import channels_last
 from .family import MEMBERS
-from .problem import BACKWARD_WEIGHTS
+from .problem import WGRAD
 from .program import NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
 from .rewrites import Rewrite
 
@@ -115,15 +115,11 @@ def _misread(op: NativeOp) -> list[View]:
     if op.kind != "PReLU":
         return []
     wide = [item for item in (views[0], *op.outputs) if isinstance(item, View) and item.ndim > 2]
-    last = op.attrs["data_format"] == "NCX" and all(map(_lies_channels_last, wide))
+    last = op.attrs["data_format"] == "NCX" and all(v.permute(channels_last(v.ndim)).row_major for v in wide)
     if last or all(view.row_major for view in wide):
         COPY_VIEWS.declined(op.name, "the axes lie in an order that it misreads")
         return []
     return wide
-
-
-def _lies_channels_last(view: View) -> bool:
-    return view.permute(channels_last(view.ndim)).row_major
 
 
 _VAST_BYTES = 16 << 20
@@ -177,7 +173,7 @@ def on_views(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:
 
 
 # gradients of weights, and the input over which the window of taps moves
-_WINDOWED = {k: m.inputs.index("dst") for k, m in MEMBERS.items() if m.direction == BACKWARD_WEIGHTS}
+_WINDOWED = {k: m.inputs.index("x") for k, m in MEMBERS.items() if m.direction == WGRAD}
 
 
 class _Window(NamedTuple):
@@ -223,13 +219,14 @@ def _with_zeros_in_front(program: Program, op: NativeOp) -> NativeOp:
     windows = _windows(op)
     if not windows:
         return op
+    unmet = ""
     if len(windows) != 3:
-        PAD_GRADIENT.declined(op.name, "there are three spatial axes")
+        unmet = "there are three spatial axes"
+    elif not _goes_wrong(windows[0]):
+        unmet = "its window leaves the padding in front over the end"
+    PAD_GRADIENT.tell(op.name, unmet)
+    if unmet:
         return op
-    if not _goes_wrong(windows[0]):
-        PAD_GRADIENT.declined(op.name, "its window leaves the padding in front over the end")
-        return op
-    PAD_GRADIENT.fired(op.name)
     position, axis, (size, *_, pad, _) = _WINDOWED[op.kind], _first_axis(op), windows[0]
     source = op.inputs[position]
     assert isinstance(source, View)
@@ -237,10 +234,8 @@ def _with_zeros_in_front(program: Program, op: NativeOp) -> NativeOp:
     padded = program.scratch(shape, source.dtype, order_of(source))
     program.fill(padded.narrow(axis, 0, pad), 0.0, "zeros in front")
     program.copy(source, padded.narrow(axis, pad, size), "behind zeros")
-    inputs = [*op.inputs]
-    inputs[position] = padded
     attrs = {**op.attrs, "pads_begin": (0, *op.attrs["pads_begin"][1:])}
-    return replace(op, attrs=attrs, inputs=tuple(inputs))
+    return replace(op, attrs=attrs, inputs=(*op.inputs[:position], padded, *op.inputs[position + 1 :]))
 
 
 def _goes_wrong(window: _Window) -> bool:
@@ -251,8 +246,8 @@ def _goes_wrong(window: _Window) -> bool:
     AVX-512, in f32 and bf16: the gradients of taps are wrong, or memory after them is overwritten.
     """
     size, reach, places, stride, pad, _ = window
-    first_inside = -(-pad // stride)
-    leaves = pad > stride and first_inside < places and first_inside * stride - pad + reach > size
+    inside = -(-pad // stride)
+    leaves = pad > stride and inside < places and inside * stride - pad + reach > size
     return pad > 0 and (reach > size or leaves)
 
 
@@ -260,14 +255,13 @@ def _is_widened(op: NativeOp) -> bool:
     """Whether a gradient of weights in bf16 or f16 is computed in f32 instead, and rounded."""
     if op.kind not in _WINDOWED:
         return False
+    unmet = ""
     if op.outputs[0].dtype == _WIDE:
-        WIDEN_GRADIENT.declined(op.name, "it is not in f32")
-        return False
-    if not wrong_when_narrow(op):
-        WIDEN_GRADIENT.declined(op.name, "its window is longer than the source, or in padding alone")
-        return False
-    WIDEN_GRADIENT.fired(op.name)
-    return True
+        unmet = "it is not in f32"
+    elif not wrong_when_narrow(op):
+        unmet = "its window is longer than the source, or in padding alone"
+    WIDEN_GRADIENT.tell(op.name, unmet)
+    return not unmet
 
 
 def wrong_when_narrow(op: NativeOp) -> bool:

@@ -23,7 +23,7 @@ from ..ir import UNSEEN, GraphView, like, linked, twin
 from ..lowering import cost, fits
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS, make_problem
-from ..lowering.problem import BACKWARD_WEIGHTS
+from ..lowering.problem import WGRAD
 from ..lowering.program import Buffer, Place, View, dense_in
 from ..lowering.rewrites import Rewrite
 from ..runtime import cpu
@@ -195,7 +195,7 @@ def _estimate(node: Node, dtype: str, env: Env) -> float:
     if node.kind in MEMBERS:
         last = str(node.attrs["data_format"])
         inputs = [_view(value, dtype, last) for value in node.inputs]
-        is_weights = MEMBERS[node.kind].direction == BACKWARD_WEIGHTS
+        is_weights = MEMBERS[node.kind].direction == WGRAD
         output = _view(node.outputs[0], dtype, "" if is_weights else last)
         return ranked(make_problem(node.kind, node.attrs, inputs, output, where=node.name), env)[0][1]
     if dtype != _WIDE and not cpu.computes_natively(dtype, env.engine, [node.kind]):

@@ -19,7 +19,7 @@ from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.epilogue import EpilogueOp
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
-from dnnl_graph_ops.lowering.problem import Problem
+from dnnl_graph_ops.lowering.problem import ConvProblem
 from dnnl_graph_ops.lowering.program import Buffer, Place, Program, View
 from dnnl_graph_ops.strides import dense_strides
 
@@ -98,8 +98,8 @@ def operands_and_result(
 
 
 def adorned(
-    described: Problem, want: np.ndarray[Any, Any], axis: int, rng: np.random.Generator
-) -> tuple[Problem, np.ndarray[Any, Any]]:
+    described: ConvProblem, want: np.ndarray[Any, Any], axis: int, rng: np.random.Generator
+) -> tuple[ConvProblem, np.ndarray[Any, Any]]:
     """A problem with a bias and post-ops of constants, at random, and what they make of the result."""
     constant = Program().constant
     channels = described.result.shape[1]

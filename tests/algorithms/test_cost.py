@@ -11,7 +11,7 @@ from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.lowering import cost, nearest
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.epilogue import EpilogueOp
-from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+from dnnl_graph_ops.lowering.problem import DGRAD, FPROP, WGRAD
 
 pytestmark = pytest.mark.choice
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.choice
 def ranked(layer: Problem, layout: str) -> list[str]:
     """Forward formulations with variable weights, cheapest first."""
     env = Env(dgo.engine("cpu"), 2)
-    problem = described(layer, FORWARD, layout, constant=False)
+    problem = described(layer, DGRAD, layout, constant=False)
     return [form.name for form, _ in table.candidates(problem, env)]
 
 
@@ -34,7 +34,7 @@ def test_one_tap_on_channels_first_is_one_product() -> None:
     assert ranked(layer, "NCX")[0] == "columns of images"
 
 
-@pytest.mark.parametrize(("direction", "thin"), [(FORWARD, (2, 8)), (BACKWARD_DATA, (1, 4))])
+@pytest.mark.parametrize(("direction", "thin"), [(DGRAD, (2, 8)), (FPROP, (1, 4))])
 def test_thin_products_of_images_are_own(direction: str, thin: tuple[int, int]) -> None:
     """A MatMul of few rows, or of few sums, takes several times as long."""
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
@@ -48,8 +48,8 @@ def test_recorded_layers_correct_all_but_functions(monkeypatch: pytest.MonkeyPat
     """They had no functions behind them."""
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
     monkeypatch.setattr(nearest, "factors", lambda problem, env: {"convolution": 0.25})
-    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == ("convolution", BACKWARD_DATA))
-    layer = described(Problem("3x3", 1, 32, 32, (24, 24), (3, 3), (1, 1), (1, 1), (1, 1)), BACKWARD_DATA, "NXC", True)
+    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == ("convolution", FPROP))
+    layer = described(Problem("3x3", 1, 32, 32, (24, 24), (3, 3), (1, 1), (1, 1), (1, 1)), FPROP, "NXC", True)
     behind = layer.with_views(epilogue=(EpilogueOp("Sigmoid", {}, (0,)),))
     alone, both = (table.estimates(problem, env)(form) for problem in (layer, behind))
     assert alone == pytest.approx(0.25 * form.seconds(layer, env))
@@ -58,12 +58,12 @@ def test_recorded_layers_correct_all_but_functions(monkeypatch: pytest.MonkeyPat
 
 CHANNELS_FIRST = {
     # the library puts windows in channels last itself; one product needs none
-    "1x1": ((160, 160), 56, 12, 1, BACKWARD_WEIGHTS, "columns of images", "phases"),
+    "1x1": ((160, 160), 56, 12, 1, WGRAD, "columns of images", "phases"),
     # transforms on one axis are cheap
-    "long rows": ((4096,), 64, 64, 11, BACKWARD_WEIGHTS, "minimal filtering 3", "phases"),
+    "long rows": ((4096,), 64, 64, 11, WGRAD, "minimal filtering 3", "phases"),
     # columns of short rows are added up line by line
-    "upsampled": ((64, 64), 128, 64, 2, FORWARD, "own direct", "columns of images"),
-    "upsampled volume": ((16, 16, 16), 64, 32, 2, FORWARD, "own direct", "columns of images"),
+    "upsampled": ((64, 64), 128, 64, 2, DGRAD, "own direct", "columns of images"),
+    "upsampled volume": ((16, 16, 16), 64, 32, 2, DGRAD, "own direct", "columns of images"),
 }
 
 
@@ -71,7 +71,7 @@ CHANNELS_FIRST = {
 def test_channels_first_what_moves_channels_is_not_for_nothing(name: str) -> None:
     size, ic, oc, k, direction, better, worse = CHANNELS_FIRST[name]
     one = (1,) * len(size)
-    strides, pads = ((k,) * len(size), (0,) * len(size)) if direction == FORWARD else (one, (k // 2,) * len(size))
+    strides, pads = ((k,) * len(size), (0,) * len(size)) if direction == DGRAD else (one, (k // 2,) * len(size))
     layer = Problem(name, 1, ic, oc, size, (k,) * len(size), strides, pads, pads)
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
     names = [form.name for form, _ in table.candidates(described(layer, direction, "NCX", False), env)]
@@ -85,20 +85,20 @@ def test_copies_of_f16_that_is_computed_in_f32_are_of_f32(name: str, converted: 
     """What moves channels is not cheaper than in f32, and conversions come on top where own code does not read f16."""
     layer = Problem("64 -> 1", 1, 64, 1, (40, 40), (2, 2), (2, 2), (0, 0))
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
-    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == (name, BACKWARD_DATA))
-    wide, narrow = (described(layer, BACKWARD_DATA, "NCX", True, dtype) for dtype in ("f32", "f16"))
+    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == (name, FPROP))
+    wide, narrow = (described(layer, FPROP, "NCX", True, dtype) for dtype in ("f32", "f16"))
     more = form.counts(narrow, env).bytes - form.counts(wide, env).bytes
-    assert more == pytest.approx(cost.CONVERTED * (narrow.src.size + narrow.dst.size) * converted)
+    assert more == pytest.approx(cost.CONVERTED * (narrow.y.size + narrow.x.size) * converted)
 
 
 def test_what_lies_channels_last_is_put_across_for_a_product_of_images() -> None:
     """A product that reads channels last and writes planes gathers its source first."""
     layer = Problem("1x1", 1, 2, 32, (64, 64), (1, 1), (1, 1), (0, 0))
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
-    planes, pixels = (described(layer, BACKWARD_DATA, layout, True) for layout in ("NCX", "NXC"))
-    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == ("columns of images", BACKWARD_DATA))
+    planes, pixels = (described(layer, FPROP, layout, True) for layout in ("NCX", "NXC"))
+    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == ("columns of images", FPROP))
     assert form.counts(planes, env).values == 0
-    assert form.counts(planes.with_views(dst=pixels.dst), env).values >= pixels.dst.size
+    assert form.counts(planes.with_views(x=pixels.x), env).values >= pixels.x.size
 
 
 @pytest.mark.parametrize("kernel", [(3, 1), (1, 3)])
@@ -106,11 +106,9 @@ def test_places_in_the_padding_of_a_dilated_row_or_column_are_skipped(kernel: tu
     """The library skips them on either axis; parts of a layer read their weights again."""
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
     forms = {(form.name, form.direction): form for form in table.ALGORITHMS}
-    library, parts = (forms[name, BACKWARD_DATA] for name in ("convolution", "minimal filtering 2"))
+    library, parts = (forms[name, FPROP] for name in ("convolution", "minimal filtering 2"))
     plain, dilated = (
-        described(
-            Problem("3", 1, 128, 128, (32, 32), kernel, (1, 1), pads, pads, dilations=pads), BACKWARD_DATA, "NXC", True
-        )
+        described(Problem("3", 1, 128, 128, (32, 32), kernel, (1, 1), pads, pads, dilations=pads), FPROP, "NXC", True)
         for pads in ((1, 1), tuple(16 if k > 1 else 1 for k in kernel))
     )
     assert library.counts(dilated, env).products < 0.7 * library.counts(plain, env).products
@@ -123,5 +121,5 @@ def test_narrow_groups_are_gathered(channels: int, width: int, stride: int) -> N
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx2")
     sizes = (28, 28), (3, 3), (stride, stride), (1, 1)
     layer = Problem("groups", 1, channels, channels, *sizes, groups=channels // width)
-    ranking = table.candidates(described(layer, BACKWARD_DATA, "NXC", True), env)
+    ranking = table.candidates(described(layer, FPROP, "NXC", True), env)
     assert ranking[0][0].name == "own groups"

@@ -18,7 +18,7 @@ from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile.plan import Plan, assemble
 from dnnl_graph_ops.lowering.env import ALGORITHM_VARIABLE, Env
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
-from dnnl_graph_ops.lowering.problem import FORWARD, READ
+from dnnl_graph_ops.lowering.problem import DGRAD, READ
 from dnnl_graph_ops.lowering.program import Place, Program
 
 from .test_algorithms import KINDS, draw, external
@@ -28,7 +28,9 @@ Map = Callable[[Array, Array], Array]
 
 EVERY = [*sorted(table.ALGORITHMS, key=lambda form: list(READ).index(form.direction)), *table.NAIVE.values()]
 # by their construction; to be seen in a few of a thousand problems
-RARE = {(FORWARD, "depth to space", "weights"), (FORWARD, "row phases by 4", "weights")}
+RARE = {(DGRAD, "depth to space", "w"), (DGRAD, "row phases by 4", "w")}
+# the tensors of a problem as the page names them, which tells all as a ConvTranspose
+ON_PAGE = {"x": "dst", "y": "src", "w": "weights"}
 SPECIAL = (np.inf, -np.inf, np.nan)
 PAGE = Path(__file__).parents[2] / "docs" / "nonfinite.md"
 
@@ -373,7 +375,7 @@ def page_table() -> str:
     """The table of docs/nonfinite.md."""
     rows = ['| direction | form | spreads what is in | with `"direct"` |', "|---|---|---|---|"]
     for form in EVERY:
-        operands, direction = sorted(form.spreads), form.direction.replace("_", " ")
+        operands, direction = sorted(ON_PAGE[name] for name in form.spreads), form.direction.replace("_", " ")
         if form in table.NAIVE.values():
             use = "where no other form is left"
         elif form.filters:

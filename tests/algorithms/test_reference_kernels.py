@@ -23,7 +23,7 @@ from dnnl_graph_ops.bench.problem import Problem as Layer
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.compile.status import REFERENCE, markdown
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
-from dnnl_graph_ops.lowering.problem import BACKWARD_WEIGHTS, FORWARD
+from dnnl_graph_ops.lowering.problem import DGRAD, WGRAD
 from dnnl_graph_ops.lowering.program import Buffer, NativeStep, Place, Program, View
 from dnnl_graph_ops.runtime import cpu
 from dnnl_graph_ops.strides import dense_strides
@@ -41,7 +41,7 @@ def env_of(isa: str, tune: str = "heuristic") -> Elsewhere:
 
 
 def biased(dtype):
-    problem = described(LAYER, FORWARD, "NXC", False, dtype)
+    problem = described(LAYER, DGRAD, "NXC", False, dtype)
     return problem.with_views(bias=Program().constant(np.ones(LAYER.out_channels, dtypes.numpy_dtype(dtype))))
 
 
@@ -56,7 +56,7 @@ def test_sets_with_f16_are_those_of_the_table():
 def test_no_form_is_left_to_one(isa):
     """Of forms whose kernels cost a thousand times the best one, none is a candidate."""
     env = env_of(isa)
-    gradient = described(LAYER, BACKWARD_WEIGHTS, "NXC", False, "f16")
+    gradient = described(LAYER, WGRAD, "NXC", False, "f16")
     names = [form.name for form, _ in table.candidates(gradient, env)]
     assert {"columns", "own direct"} <= set(names)
     assert not {"convolution", "deconvolution", "phases", "row phases", "depth to space"} & set(names)
@@ -69,10 +69,10 @@ def test_no_form_is_left_to_one(isa):
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_other_dtypes_and_sums_without_a_bias_keep_theirs(isa, dtype):
     env = env_of(isa)
-    gradient = described(LAYER, BACKWARD_WEIGHTS, "NXC", False, dtype)
+    gradient = described(LAYER, WGRAD, "NXC", False, dtype)
     assert {"convolution", "deconvolution"} <= {form.name for form, _ in table.candidates(gradient, env)}
     assert "product" in {form.name for form, _ in table.candidates(biased(dtype), env)}
-    alone = described(LAYER, FORWARD, "NXC", False, "f16")
+    alone = described(LAYER, DGRAD, "NXC", False, "f16")
     assert "product" in {form.name for form, _ in table.candidates(alone, env)}
 
 
@@ -206,7 +206,7 @@ def test_status_prints_both_lists():
     ("size", "stride", "pads_end", "apart"), [(6, 2, 1, False), (6, 2, 0, True), (6, 2, 2, True), (6, 1, 1, True)]
 )
 def test_no_bias_nor_post_op_is_left_to_the_library_that_loops_over_them(size, stride, pads_end, apart, monkeypatch):
-    only = tuple(f for f in table.ALGORITHMS if (f.name, f.direction) == ("deconvolution", FORWARD))
+    only = tuple(f for f in table.ALGORITHMS if (f.name, f.direction) == ("deconvolution", DGRAD))
     monkeypatch.setattr(table, "ALGORITHMS", only)
     rng = np.random.default_rng(0)
     x, w = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((1, 16, size, size), (16, 16, 4, 4)))

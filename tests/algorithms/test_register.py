@@ -17,28 +17,28 @@ from dnnl_graph_ops.algorithms import table
 from dnnl_graph_ops.algorithms.algorithm import NOTHING, Algorithm, always, never
 from dnnl_graph_ops.lowering.cost import Counts
 from dnnl_graph_ops.lowering.env import Env
-from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, Problem
+from dnnl_graph_ops.lowering.problem import FPROP, ConvProblem
 from dnnl_graph_ops.lowering.program import Program
 
 Array = np.ndarray[Any, Any]
 
 
-def _applies(problem: Problem, env: Env) -> bool:
+def _applies(problem: ConvProblem, env: Env) -> bool:
     """A layer of one tap, on planes."""
     g = problem.geometry
-    return problem.dtype == "f32" and set(g.kernel) == {1} == set(g.strides) and g.groups == 1 and g.src == g.dst
+    return problem.dtype == "f32" and set(g.kernel) == {1} == set(g.strides) and g.groups == 1 and g.x == g.y
 
 
 def _sums(diff_dst: Array, weights: Array, result: Array) -> None:
     result[...] = np.einsum("no...,io->ni...", diff_dst, weights.reshape(weights.shape[1:3]))
 
 
-def _build(program: Program, problem: Problem, env: Env) -> None:
-    program.host(_sums, [problem.dst, problem.weights], [problem.src], "einsum (NumPy)")
+def _build(program: Program, problem: ConvProblem, env: Env) -> None:
+    program.host(_sums, [problem.x, problem.w], [problem.y], "einsum (NumPy)")
 
 
 EINSUM = Algorithm(
-    "einsum", BACKWARD_DATA, "einsum",
+    "einsum", FPROP, "einsum",
     applies=_applies,
     counts=lambda problem, env: Counts(problem.macs, 0, 0, 0, 0, calls=0),
     build=_build,

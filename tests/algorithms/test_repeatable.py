@@ -23,7 +23,7 @@ from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
-from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+from dnnl_graph_ops.lowering.problem import DGRAD, FPROP, WGRAD
 from dnnl_graph_ops.lowering.program import Place, Program
 
 from .test_algorithms import KINDS, external
@@ -34,16 +34,16 @@ FILTERING = {"minimal filtering 2", "minimal filtering 3", "minimal filtering 4"
 # docs/explanations/repeatable.md names them: forms whose bits are the same for any number of threads, and for any batch
 _ANY_DATA = frozenset({"own direct", *FILTERING, "own depthwise", "own groups"})
 STEADY = {
-    FORWARD: _ANY_DATA | {"own overlap-add"},
-    BACKWARD_DATA: _ANY_DATA | {"mirrored own overlap-add", "own stem"},
-    BACKWARD_WEIGHTS: frozenset({"own depthwise"}),
+    DGRAD: _ANY_DATA | {"own overlap-add"},
+    FPROP: _ANY_DATA | {"mirrored own overlap-add", "own stem"},
+    WGRAD: frozenset({"own depthwise"}),
 }
 # and own code that splits its sums by threads, or by how many rows there are
 SPLIT = {
-    (BACKWARD_WEIGHTS, "own direct"),
-    (BACKWARD_WEIGHTS, "minimal filtering 2"),
-    (BACKWARD_WEIGHTS, "columns of images"),
-    (BACKWARD_WEIGHTS, "own stem"),
+    (WGRAD, "own direct"),
+    (WGRAD, "minimal filtering 2"),
+    (WGRAD, "columns of images"),
+    (WGRAD, "own stem"),
 }
 SEVERAL = (2, 4)  # threads
 
@@ -208,7 +208,7 @@ def test_forms_that_no_number_of_threads_changes() -> None:
 def test_forms_that_no_batch_changes() -> None:
     for label, asked in questions():
         direction = MEMBERS[asked.kind].direction
-        if direction == BACKWARD_WEIGHTS:
+        if direction == WGRAD:
             continue
         whole = results(asked, 2)
         for batch in (1, 2):

@@ -63,7 +63,7 @@ def test_ordinary_layers_are_measured_as_the_transposed_ones_that_they_are(tmp_p
     ordinary = [row for row in rows if row.get("op") == "conv"]
     assert [(row["direction"], row["constant"]) for row in ordinary] == list(asked["conv"])
     (first, *_) = [s for s in fit.samples(fit.read(times)) if s.problem.geometry.kernel == (3, 3)]
-    assert first.problem.geometry.dst == (7, 6) and first.problem.geometry.src == (4, 3)
+    assert first.problem.geometry.x == (7, 6) and first.problem.geometry.y == (4, 3)
 
 
 def test_an_interruption_keeps_what_was_measured(monkeypatch, tmp_path, capsys):

@@ -25,15 +25,15 @@ def test_recorded_times_name_forms_that_exist(path):
 
 def test_a_written_table_is_read_and_corrects_its_rows(tmp_path, monkeypatch):
     recorded = fit.read(TIMES / "xeon_amx_f16.json")
-    rows = [row for row in recorded.rows if row["direction"] == fit.FORWARD][:12]
+    rows = [row for row in recorded.rows if row["direction"] == fit.DGRAD][:12]
     times, table = tmp_path / "times.json", tmp_path / "rows.json"
     times.write_text(json.dumps({**recorded.head, "rows": rows}), "utf-8")
-    bench.main([str(times), "--directions", fit.FORWARD, "--write", str(table)])
+    bench.main([str(times), "--directions", fit.DGRAD, "--write", str(table)])
     monkeypatch.setattr(nearest, "package_file", lambda key, dtype: table)
     nearest.read.cache_clear()
     try:
         (direction,) = written = nearest.read("avx512_amx", "f16")
-        assert direction == fit.FORWARD and np.isfinite(written[direction].weights).all()
+        assert direction == fit.DGRAD and np.isfinite(written[direction].weights).all()
         samples = fit.samples(fit.Recorded(recorded.head, rows))
         by_constants = bench.losses(samples)
         corrected = bench.losses(samples, [nearest.factors(sample.problem, sample.env) for sample in samples])

@@ -12,7 +12,7 @@ from reference.data import integers
 from reference.graph import evaluate_built
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops import _core, ops
+from dnnl_graph_ops import _core, dtypes, ops
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering import chain
 from dnnl_graph_ops.lowering.env import Env
@@ -190,8 +190,7 @@ def test_programs_of_post_ops(seed: int) -> None:
     program = Program()
     whole = View(Buffer(Place.SCRATCH, "f32", extent(shape, strides)), shape, strides)
     program.copy(given[0], whole)
-    fused = chain.program_of(program, tuple(epilogue), whole)
-    assert fused is not None
+    fused = chain.fused(program, tuple(epilogue), whole)
     assert all(isinstance(step, KernelStep) for step in program.steps)
     last = _core.kernels.tail(fused.epilogue, [shape[0], *shape[2:]], shape[1], [strides[0], *strides[2:]])
     program.kernel(last, fused.views, [whole], "post-ops")
@@ -206,9 +205,11 @@ def test_a_bias_in_front() -> None:
     bias = View(Buffer(Place.SCRATCH, "bf16", 3), (3,), (1,))
     dst = View(Buffer(Place.SCRATCH, "f32", 24), (2, 3, 4), (12, 1, 3))
     program = Program()
-    fused = chain.program_of(program, with_bias(bias, (EpilogueOp("ReLU", {}, (0,)),)), dst)
-    assert fused is not None and fused.epilogue.operands == len(fused.views) == 1
-    assert chain.program_of(program, (), dst) is chain.NOTHING
+    fused = chain.fused(program, with_bias(bias, (EpilogueOp("ReLU", {}, (0,)),)), dst)
+    assert fused.epilogue.operands == len(fused.views) == 1
+    assert chain.fused(program, (), dst) == chain.NOTHING
+    fused = chain.fused(program, (), dst, bias)
+    assert (fused.bias, fused.views) == (dtypes.CODES["bf16"], (bias,))
 
 
 @pytest.mark.parametrize(
@@ -224,11 +225,9 @@ def test_what_kernels_have_no_name_for(
 ) -> None:
     dst = View(Buffer(Place.SCRATCH, "f32", extent(shape, strides)), shape, strides)
     other = View(Buffer(Place.SCRATCH, "f32", 24), operand, (12, 4, 1))
-    program = Program()
-    assert chain.program_of(program, (EpilogueOp("Add", {}, (0, other)),), dst) is None
-    assert not program.steps
+    assert not chain.expresses((EpilogueOp("Add", {}, (0, other)),), dst)
     alone = View(Buffer(Place.SCRATCH, "f32", 1), (1, 1, 1), (1, 1, 1))
-    assert chain.program_of(program, (EpilogueOp("Add", {}, (0, alone)),), dst) is not None
+    assert chain.expresses((EpilogueOp("Add", {}, (0, alone)),), dst)
 
 
 def test_nothing_to_take() -> None:

@@ -11,7 +11,7 @@ from dnnl_graph_ops.algorithms import table
 from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.lowering import fits, nearest
-from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+from dnnl_graph_ops.lowering.problem import DGRAD, FPROP, WGRAD
 from dnnl_graph_ops.runtime import cpu
 
 ISA = "avx512_core_bf16"
@@ -52,26 +52,26 @@ def test_the_packages_files(key, dtype):
 
 
 def test_a_row_corrects_its_like_and_nothing_far(monkeypatch, tmp_path):
-    problem = described(LAYER, FORWARD, "NXC", False)
+    problem = described(LAYER, DGRAD, "NXC", False)
     place = nearest.features(problem, env())
-    written(monkeypatch, tmp_path, {FORWARD: {"forms": ["phases"], "rows": [[*place, 0.5]]}})
+    written(monkeypatch, tmp_path, {DGRAD: {"forms": ["phases"], "rows": [[*place, 0.5]]}})
     assert nearest.factors(problem, env()) == pytest.approx({"phases": math.exp(0.5)})
     plain = {form.name: form.seconds(problem, env()) for form in table.usable(problem, env())}
     found = {form.name: seconds for form, seconds in table.candidates(problem, env())}
     assert found == pytest.approx({**plain, "phases": plain["phases"] * math.exp(0.5)})
     far = Problem("another", 64, 2048, 2, (2, 2), (1, 1), (1, 1), (0, 0), (0, 0))
-    assert nearest.factors(described(far, FORWARD, "NCX", True), env())["phases"] == pytest.approx(1, abs=0.05)
-    assert nearest.factors(described(LAYER, BACKWARD_DATA, "NXC", False), env()) == {}
+    assert nearest.factors(described(far, DGRAD, "NCX", True), env())["phases"] == pytest.approx(1, abs=0.05)
+    assert nearest.factors(described(LAYER, FPROP, "NXC", False), env()) == {}
 
 
 def test_constants_without_rows_are_not_corrected():
-    problem = described(LAYER, FORWARD, "NXC", False)
+    problem = described(LAYER, DGRAD, "NXC", False)
     assert nearest.read("avx2", "f32") == {}
     assert nearest.factors(problem, env("avx2")) == {}
     assert nearest.factors(problem, env()) != {}
 
 
-@pytest.mark.parametrize("direction", [FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS])
+@pytest.mark.parametrize("direction", [DGRAD, FPROP, WGRAD])
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_factors_of_odd_problems_are_finite(direction, layout):
     for size in ((1,), (1, 1), (100000,), (1, 7, 1)):

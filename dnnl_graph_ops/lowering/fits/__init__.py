@@ -22,10 +22,7 @@ FIELDS = 5
 # the dtypes whose constants stand for a dtype, the best first
 INSTEAD = {"f16": ("f16", "bf16", "f32"), "bf16": ("bf16", "f32")}
 
-
 Key = tuple[str, str]  # family, direction
-
-
 Constants = Mapping[Key, Prices]
 Fits = Mapping[str, Constants]  # the constants of a file, by dtype
 
@@ -120,15 +117,13 @@ def parse(content: Any) -> Fits:
     Content of another form raises ValueError, TypeError, KeyError or AttributeError.
     """
     return {
-        dtype: {key: _seconds(value) for key, value in _pairs(directions)}
+        dtype: {
+            (family, direction): _seconds(value)
+            for direction, families in directions.items()
+            for family, value in families.items()
+        }
         for dtype, directions in content["constants"].items()
     }
-
-
-def _pairs(directions: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Key, Any]]:
-    for direction, families in directions.items():
-        for family, value in families.items():
-            yield (family, direction), value
 
 
 def _seconds(values: Any) -> Prices:
