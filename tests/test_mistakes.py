@@ -1,0 +1,155 @@
+"""Messages of what newcomers get wrong name the op, the argument, the values and the remedy, and print no array."""
+
+import warnings
+
+import numpy as np
+import pytest
+from mistakes import MISTAKES
+
+import dnnl_graph_ops as dgo
+
+# the ways of Python: a wrong type, a name that is not there, a file that cannot be read
+KINDS = (dgo.Error, TypeError, AttributeError, OSError)
+# what the messages lack so far
+TO_DO: set[str] = {
+    "dgo.conv_transpose(X, W, auto_pad='same')",
+    "dgo.conv_transpose(X, W, auto_pad=0)",
+    "dgo.conv_transpose(X, W, data_format='NHCW')",
+    "dgo.conv_transpose(X, W, weights_format='OHWI')",
+    "dgo.conv_transpose(X, W, stride=2, strides=2)",
+    "dgo.conv_transpose(X, W, padding=1, pads_begin=1)",
+    "dgo.conv_transpose(X, W, padding='same')",
+    "dgo.conv_transpose(X, W, kernel_size=2)",
+    "dgo.conv_transpose(X)",
+    "dgo.conv_transpose(X, W, None, 2)",
+    "dgo.conv_transpose(X[0], W)",
+    "dgo.conv_transpose(X.astype(np.int32), W)",
+    "dgo.conv_transpose(x, W)",
+    "dgo.conv_transpose(X, W, np.ones(4, np.float32))",
+    "dgo.conv_transpose(X, W, engine='gpu')",
+    "dgo.conv_transpose(X[:, ::-1], W)",
+    "dgo.convolution(X, V, output_padding=1)",
+    "dgo.ops.transpose(x, (0, 3, 1, 2))",
+    "dgo.ops.conv2d(x, V)",
+    "dgo.ops.linear(x, V)",
+    "dgo.ops.mean(x)",
+    "dgo.ops.sum(x)",
+    "dgo.ops.silu(x)",
+    "dgo.ops.swish(x)",
+    "dgo.ops.mul(x, x)",
+    "dgo.ops.sub(x, x)",
+    "dgo.ops.flatten(x)",
+    "dgo.ops.permute(x)",
+    "dgo.ops.deconvolution(x)",
+    "dgo.ops.batch_norm(x)",
+    "dgo.ops.resize(x)",
+    "dgo.ops.Conv(x)",
+    "dgo.ops.dense(x)",
+    "dgo.relu(x)",
+    "dgo.softmax(x)",
+    "dgo.partition(g)",
+    "dgo.optimize(g)",
+    "dgo.nn.Linear(3, 4)",
+    "net().explian()",
+    "x.transpose(0, 3, 1, 2)",
+    "x.relu()",
+    "g.input('x', (1, 2))",
+    "g.constant('weights.npy')",
+    "g.constant([1.0, 2.0])",
+    "dgo.ops.relu(x, alpha=0.1)",
+    "dgo.ops.relu(x, name='x')",
+    "dgo.ops.softmax(x, dim=1, axis=1)",
+    "x * 1e300",
+    "dgo.ops.type_cast(x)",
+    "x > 0",
+    "bool(x)",
+    "x[5]",
+    "x[[0, 1]]",
+    "x[::-1]",
+    "x.reshape(5, 5)",
+    "g.compile([X])",
+    "g.compile(y, tune='mesure')",
+    "g.compile(y, precission='bf16')",
+    "dgo.Graph(fpmath_mode='fp16')",
+    "net()()",
+    "net()(X[0])",
+    "net().save('missing/a.net')",
+    "net().to_svg('a.png')",
+    "write('a.onnx'); dgo.from_onnx('a.onnx')",
+    "dgo.from_onnx(onnx_file('Reluu'))",
+    "dgo.engine('gpuu')",
+    "dgo.supported('Convolutoin')",
+}
+
+
+def world(folder):
+    """The names that the mistakes use."""
+    graph = dgo.Graph(name="first")
+    x = graph.input("x", (1, 4, 4, 3))
+
+    def net():
+        own = dgo.Graph()
+        return own.compile(dgo.ops.relu(own.input("x", (1, 4, 4, 3)), name="act"))
+
+    def onnx_file(op):
+        onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+        kind = onnx.TensorProto.FLOAT
+        tensors = [onnx.helper.make_tensor_value_info(name, kind, [1, 3, 4, 4]) for name in "xy"]
+        node = onnx.helper.make_node(op, ["x"], ["y"], name="n")
+        model = onnx.helper.make_model(
+            onnx.helper.make_graph([node], "m", tensors[:1], tensors[1:]),
+            opset_imports=[onnx.helper.make_opsetid("", 17)],
+        )
+        onnx.save(model, folder / "model.onnx")
+        return folder / "model.onnx"
+
+    return {
+        "dgo": dgo,
+        "np": np,
+        "X": np.ones((1, 4, 4, 3), np.float32),
+        "W": np.ones((2, 2, 5, 3), np.float32),
+        "V": np.ones((2, 2, 3, 5), np.float32),
+        "Y": np.ones((3, 5, 2, 2), np.float32),
+        "g": graph,
+        "x": x,
+        "y": dgo.ops.relu(x),
+        "h": dgo.Graph().input("z", (1, 4, 4, 3)),
+        "net": net,
+        "onnx_file": onnx_file,
+        "write": lambda name: (folder / name).write_text("hello"),
+    }
+
+
+def said_of(code, folder):
+    """The message of a mistake; an AssertionError where none of the family is raised, or it prints elements."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            exec(code, world(folder))
+        except KINDS as error:
+            said = str(error)
+        else:
+            raise AssertionError("nothing is raised")
+    assert "array(" not in said, said
+    assert "[[" not in said, said
+    assert len(said) < 600, said
+    return said
+
+
+def lacks(row, folder):
+    code, *words = row
+    said = said_of(code, folder)
+    return [word for word in words if word not in said], said
+
+
+@pytest.mark.parametrize("row", MISTAKES, ids=lambda row: row[0])
+def test_a_mistake_is_told_with_its_remedy(row, tmp_path, monkeypatch, request):
+    monkeypatch.chdir(tmp_path)
+    if row[0] in TO_DO:
+        request.applymarker(pytest.mark.xfail(strict=True))
+    missing, said = lacks(row, tmp_path)
+    assert not missing, said
+
+
+def test_each_mistake_is_another_one():
+    assert len({code for code, *_ in MISTAKES}) == len(MISTAKES) == 120
