@@ -30,6 +30,7 @@ except ImportError as _error:
         from . import _core as _core
 
 from . import ops
+from . import words as _words
 from .caches import cache_info, clear_caches, set_cache_limit
 from .compile import Net
 from .compile.saved import load
@@ -146,9 +147,11 @@ if not TYPE_CHECKING:
 
             return version()
         if name == "torch":
-            words = f"module {__name__!r} has no attribute 'torch' before import dnnl_graph_ops.torch"
-            raise AttributeError(words, name=name, obj=None)
-        raise _no_attribute(__name__, name, __all__)
+            said = f"module {__name__!r} has no attribute 'torch' before import dnnl_graph_ops.torch"
+            raise AttributeError(said, name=name, obj=None)
+        meant = _words.OPS.get(name, name)
+        found = {name: f"it is in dgo.ops, dgo.ops.{meant}"} if meant in ops.__all__ else _words.PACKAGE
+        raise _no_attribute(__name__, name, __all__, found)
 
 
 def __dir__() -> list[str]:

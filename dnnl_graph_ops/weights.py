@@ -33,8 +33,8 @@ _ORDINARY: dict[str, tuple[str, ...]] = {
 }
 # Per op, the format that each framework's name stands for.
 _FRAMEWORKS = {
-    "conv_transpose": {"pytorch": "iox", "onnx": "iox", "keras": "xoi", "tensorflow": "xoi"},
-    "convolution": {"pytorch": "oix", "onnx": "oix", "keras": "xio", "tensorflow": "xio"},
+    "conv_transpose": {"pytorch": "iox", "torch": "iox", "onnx": "iox", "keras": "xoi", "tensorflow": "xoi"},
+    "convolution": {"pytorch": "oix", "torch": "oix", "onnx": "oix", "keras": "xio", "tensorflow": "xio"},
 }
 _FORMATS = {
     op: {**formats, **{name: formats[fmt] for name, fmt in _FRAMEWORKS[op].items()}}
@@ -51,7 +51,7 @@ def convert_weights(array: Any, source: str, target: str, *, groups: int = 1, op
     | XOI | (k..., OC/g, IC) | (k..., OC, IC/g) |
     | OIX | (OC/g, IC, k...) | (OC, IC/g, k...) |
     | XIO | (k..., IC, OC/g) | (k..., IC/g, OC) |
-    | "pytorch", "onnx" | IOX | OIX |
+    | "pytorch", "torch", "onnx" | IOX | OIX |
     | "keras", "tensorflow" | XOI | XIO |
     | "megengine" | (g, IC/g, OC/g, k...), g=1: (IC, OC, k...) | (g, OC/g, IC/g, k...), g=1: (OC, IC, k...) |
 
@@ -60,7 +60,7 @@ def convert_weights(array: Any, source: str, target: str, *, groups: int = 1, op
 
     Args:
         array: weights in the format `source`.
-        source, target: formats of the table, in any case.
+        source, target: formats of the table or words for them such as OIHW, in any case.
         groups: number of groups.
         op: whose weights they are: "conv_transpose" or "convolution".
 

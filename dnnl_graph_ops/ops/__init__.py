@@ -4,6 +4,7 @@ from typing import Any
 
 from ..graph import hooks
 from ..schema.arguments import no_attribute
+from ..words import OPS
 from .conv_transpose import (
     conv_transpose,
     conv_transpose_backprop_filters,
@@ -31,7 +32,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return builder_of(name)
-    raise no_attribute(__name__, name, __all__)
+    raise no_attribute(__name__, name, __all__, OPS)
 
 
 def __dir__() -> list[str]:

@@ -128,7 +128,7 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
     pair = (reads, makes // groups) if transposed else (makes, reads // groups)
     shape = (*kernel, *(pair if transposed else pair[::-1])) if size.last else (*pair, *kernel)
     axis = len(shape) - 1 - transposed * 1 if size.last else int(transposed)
-    weights_format = {(True, True): "XOI", (True, False): "IOX", (False, True): "XIO", (False, False): "OIX"}[
+    weights_format: Any = {(True, True): "XOI", (True, False): "IOX", (False, True): "XIO", (False, False): "OIX"}[
         transposed, size.last
     ]
     if transposed and size.last:
