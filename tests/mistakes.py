@@ -103,7 +103,7 @@ GRAPHS = (
     ("bool(x)", "'x'", "(1, 4, 4, 3)", "dgo.ops.select"),
     ("x[5]", "'x'", "axis 0", "5", "(1, 4, 4, 3)", "-1 to 0"),
     ("x[[0, 1]]", "'x'", "list", "dgo.ops.gather"),
-    ("x[::-1]", "'x'", "step", "-1", "positive"),
+    ("x[::0]", "slice", "steps", "0", "use 1, or -1 for backwards"),
     ("x.reshape(5, 5)", "48 elements", "(5, 5)", "must be equal"),
 )
 

@@ -12,7 +12,6 @@ import dnnl_graph_ops as dgo
 KINDS = (dgo.Error, TypeError, AttributeError, OSError)
 # what the messages lack so far
 TO_DO: set[str] = {
-    "bool(x)",
     "dgo.Graph(fpmath_mode='fp16')",
     "dgo.conv_transpose(X, W, engine='gpu')",
     "dgo.conv_transpose(X, W, np.ones(4, np.float32))",
@@ -37,14 +36,6 @@ TO_DO: set[str] = {
     "net().save('missing/a.net')",
     "net().to_svg('a.png')",
     "write('a.onnx'); dgo.from_onnx('a.onnx')",
-    "x * 1e300",
-    "x > 0",
-    "x.relu()",
-    "x.reshape(5, 5)",
-    "x.transpose(0, 3, 1, 2)",
-    "x[5]",
-    "x[::-1]",
-    "x[[0, 1]]",
 }
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, words
 from ..errors import InvalidArgumentError, ShapeError
 from ..runtime.arrays import as_array
 from ..runtime.engines import Engine
+from ..schema import BUILDERS
+from ..schema.arguments import suggest
 from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer
 from . import hooks, reclaim
@@ -105,8 +107,42 @@ class Value:
             return NotImplemented
         return hooks.call("unary", "pow", self, beta=float(exponent))
 
+    def __getitem__(self, key: Any) -> Value:
+        """Part of a tensor, by ints, slices, None and `...` as of an array."""
+        return hooks.call("item", self, key)
+
+    # without it Python would index until an error ends the loop
+    __iter__: ClassVar[None] = None
+
+    def reshape(self, *shape: Any) -> Value:
+        """The same elements in another shape, `reshape(2, -1)` or `reshape((2, -1))`; one size may be -1."""
+        return hooks.call("reshape", self, *shape)
+
+    @property
+    def T(self) -> Value:
+        """The tensor with its axes in reverse."""
+        return hooks.call("transposed", self)
+
     def __bool__(self) -> bool:
-        raise TypeError(f"the truth of {self!r} is not known before the graph runs")
+        raise TypeError(f"the truth of {self!r} is not known before the graph runs; see dgo.ops.select")
+
+    # not for type checkers, which refuse these themselves
+    if not TYPE_CHECKING:
+
+        def __gt__(self, other: Any) -> bool:
+            raise TypeError(f"no op computes '>' or '<' of {self!r}; use >= and <=, dgo.ops.greater_equal")
+
+        __lt__ = __gt__
+
+        def __getattr__(self, name: str) -> Any:
+            # a pickle asks before anything is there
+            if name.startswith("_") or name in Value.__slots__:
+                raise AttributeError(name)
+            meant = words.OPS.get(name, name)
+            hint = (
+                f"; use dgo.ops.{meant}" if meant in BUILDERS else suggest(name, ("shape", "dtype", "reshape", "graph"))
+            )
+            raise AttributeError(f"the Value {self.name!r} has no attribute {name!r}{hint}")
 
 
 class Late(Protocol):

@@ -5,6 +5,7 @@ from typing import Any
 from ..graph import hooks
 from ..schema.arguments import no_attribute
 from ..words import OPS
+from . import indexing as _indexing
 from .conv_transpose import (
     conv_transpose,
     conv_transpose_backprop_filters,
@@ -52,5 +53,8 @@ def _to_json(*args: Any) -> Any:
     return to_json(*args)
 
 
+hooks.provide("item", _indexing.item)
+hooks.provide("reshape", _indexing.reshape)
+hooks.provide("transposed", _indexing.transposed)
 hooks.provide("from_json", _from_json)
 hooks.provide("to_json", _to_json)

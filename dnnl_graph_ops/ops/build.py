@@ -112,9 +112,12 @@ def binary(builder: str, left: Any, right: Any) -> Value:
         if isinstance(operand, bool) or not isinstance(operand, int | float | np.number):
             operands.append(operand)
             continue
-        array = np.asarray(operand).astype(dtypes.numpy_dtype(other.dtype))
+        with np.errstate(over="ignore"):
+            array = np.asarray(operand).astype(dtypes.numpy_dtype(other.dtype))
         if not np.isfinite(array.astype(np.float64)) and np.isfinite(float(operand)):
-            raise InvalidArgumentError(f"{builder}: the scalar {operand} does not fit into {other.dtype}")
+            raise InvalidArgumentError(
+                f"{builder}: the scalar {operand} does not fit into {other.dtype}; use a smaller number"
+            )
         operands.append(array.reshape((1,) * len(other.shape)))
     return apply(schema.BUILDERS[builder], operands, {})[0]
 
