@@ -23,7 +23,7 @@ from .runtime import threads as pool
 from .runtime.engines import Engine, default_engine
 from .runtime.locks import Builds
 from .schema import KEYWORDS
-from .schema.arguments import spelt, too_many
+from .schema.arguments import show, spelt, too_many
 from .shapes import Meta, resolved
 from .shapes.attributes import DATA_FORMATS, Dims, attributes, choice, integer
 from .shapes.registry import check_sizes
@@ -177,7 +177,7 @@ def _hashable(value: Any) -> Any:
 def _slow(name: str, given: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, engine: Any) -> Array:
     """A call that no cached plan serves: check everything, build a plan, keep it, run it."""
     if engine is not None and not isinstance(engine, Engine):
-        raise TypeError(f"{name}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
+        raise TypeError(f"{name}: 'engine' must come from dgo.engine(...), got {show(engine)}")
     function = _FUNCTIONS[name]
     ins = tuple(
         None if item is None and slot == "bias" else _operand(item, slot, name)

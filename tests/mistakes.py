@@ -85,7 +85,7 @@ GRAPHS = (
     ("dgo.ops.concat(x, x)", "concat", "'axis'", "its arguments are *srcs, axis"),
     ("dgo.ops.concat(x, V, axis=1)", "concat", "(2, 2, 3, 5)", "(1, 4, 4, 3)", "axis 1 may differ"),
     ("dgo.ops.softmax(x, axis=7)", "softmax", "axis = 7", "4 axes", "use -4 to 3"),
-    ("dgo.ops.softmax(x, dim=1, axis=1)", "softmax", "'dim'", "'axis'", "once"),
+    ("dgo.ops.softmax(x, dim=1, axis=1)", "softmax", "'dim'", "it is 'axis' here"),
     ("dgo.ops.max_pool(x, kernel=2)", "max_pool", "'strides'", "its arguments are"),
     ("dgo.ops.max_pool(x, kernel=9, strides=2, pads_begin=0, pads_end=0)", "max_pool", "9", "4", "smaller kernel"),
     ("dgo.ops.matmul(x, np.ones((4, 4), np.float32))", "matmul", "(1, 4, 4, 3)", "(4, 4)", "transpose"),

@@ -12,30 +12,8 @@ import dnnl_graph_ops as dgo
 KINDS = (dgo.Error, TypeError, AttributeError, OSError)
 # what the messages lack so far
 TO_DO: set[str] = {
-    "dgo.Graph(fpmath_mode='fp16')",
-    "dgo.conv_transpose(X, W, engine='gpu')",
-    "dgo.conv_transpose(X, W, np.ones(4, np.float32))",
-    "dgo.conv_transpose(X.astype(np.int32), W)",
-    "dgo.conv_transpose(X[0], W)",
-    "dgo.conv_transpose(X[:, ::-1], W)",
-    "dgo.engine('gpuu')",
-    "dgo.from_onnx(onnx_file('Reluu'))",
-    "dgo.ops.relu(x, name='x')",
-    "dgo.ops.softmax(x, dim=1, axis=1)",
-    "dgo.ops.type_cast(x)",
-    "dgo.supported('Convolutoin')",
-    "g.compile([X])",
     "g.compile(y, precission='bf16')",
-    "g.compile(y, tune='mesure')",
-    "g.constant('weights.npy')",
-    "g.constant([1.0, 2.0])",
-    "g.input('x', (1, 2))",
-    "net()()",
-    "net()(X[0])",
     "net().explian()",
-    "net().save('missing/a.net')",
-    "net().to_svg('a.png')",
-    "write('a.onnx'); dgo.from_onnx('a.onnx')",
 }
 
 
@@ -87,7 +65,7 @@ def said_of(code, folder):
             said = str(error)
         else:
             raise AssertionError("nothing is raised")
-    assert "array(" not in said, said
+    assert "array([" not in said, said
     assert "[[" not in said, said
     assert len(said) < 600, said
     return said
@@ -102,6 +80,8 @@ def lacks(row, folder):
 @pytest.mark.parametrize("row", MISTAKES, ids=lambda row: row[0])
 def test_a_mistake_is_told_with_its_remedy(row, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
+    # other tests import it
+    monkeypatch.delattr(dgo, "torch", raising=False)
     if row[0] in TO_DO:
         request.applymarker(pytest.mark.xfail(strict=True))
     missing, said = lacks(row, tmp_path)

@@ -161,7 +161,8 @@ class Net(NetBase):
             given[name] = value
         missing = [name for name in names if name not in given]
         if missing:
-            raise TypeError(f"{self!r}: missing the inputs {', '.join(missing)}")
+            shapes = ", ".join(f"{v.name} {v.dtype} {v.shape}" for v in self.inputs if v.name in missing)
+            raise TypeError(f"{self!r}: missing the inputs {', '.join(missing)}; pass arrays for {shapes}")
         return [given[name] for name in names]
 
     def _outs(self, out: Any) -> list[Any]:

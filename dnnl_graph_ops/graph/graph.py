@@ -12,7 +12,7 @@ from ..errors import InvalidArgumentError, ShapeError
 from ..runtime.arrays import as_array
 from ..runtime.engines import Engine
 from ..schema import BUILDERS
-from ..schema.arguments import suggest
+from ..schema.arguments import one_of, show, suggest
 from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer
 from . import hooks, reclaim
@@ -216,15 +216,9 @@ class Graph:
 
     def __init__(self, engine: Engine | None = None, *, fpmath_mode: str = "strict", name: str | None = None) -> None:
         if engine is not None and not isinstance(engine, Engine):
-            raise TypeError(f"Graph: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
-        if not isinstance(fpmath_mode, str):
-            raise TypeError(f"Graph: 'fpmath_mode' must be a string, got {type(fpmath_mode).__name__}")
-        if fpmath_mode.lower() not in FPMATH_MODES:
-            raise InvalidArgumentError(
-                f"Graph: 'fpmath_mode' must be one of {', '.join(FPMATH_MODES)}, got {fpmath_mode!r}"
-            )
+            raise TypeError(f"Graph: 'engine' must come from dgo.engine(...), got {show(engine)}")
         self.engine = engine
-        self.fpmath_mode = fpmath_mode.lower()
+        self.fpmath_mode = one_of(fpmath_mode, "Graph: 'fpmath_mode'", FPMATH_MODES)
         self.name = _name(name, "graph") if name is not None else "graph"
         self.nodes: list[Node] = []
         self.inputs: list[Value] = []
@@ -395,7 +389,9 @@ class Graph:
 
     def _claim(self, name: str, where: str) -> str:
         if name in self._names:
-            raise InvalidArgumentError(f"{where}: the name {name!r} is used twice in graph {self.name!r}")
+            raise InvalidArgumentError(
+                f"{where}: the name {name!r} is used twice in graph {self.name!r}; use another name"
+            )
         self._names.add(name)
         return name
 

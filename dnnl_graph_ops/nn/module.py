@@ -14,6 +14,7 @@ from ..ops.typed import DTYPES
 from ..runtime import cpu
 from ..runtime.arrays import as_array
 from ..runtime.engines import Engine, default_engine
+from ..schema.arguments import show
 from ..shapes.attributes import DATA_FORMATS, choice, integer, per_axis
 from ..shapes.common import channels_of
 from . import state
@@ -66,7 +67,7 @@ class Module:
         self.name = name
         where, rank = self._where(), self.spatial_axes
         if engine is not None and not isinstance(engine, Engine):
-            raise TypeError(f"{where}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
+            raise TypeError(f"{where}: 'engine' must come from dgo.engine(...), got {show(engine)}")
         if not isinstance(bias, bool | np.bool_):
             raise TypeError(f"{where}: 'bias' must be True or False, got {bias!r} of type {type(bias).__name__}")
         self.groups = _count(groups, "groups", where)

@@ -29,7 +29,8 @@ def check_dtypes(names: Sequence[str], dtypes: Sequence[str], where: str) -> Non
     for name, dtype in zip(names, dtypes, strict=True):
         if dtype not in DTYPES:
             raise InvalidArgumentError(
-                f"{where}: '{name}' has dtype {dtype}; takes {', '.join(DTYPES)}. For int8 see Quantize and Dequantize"
+                f"{where}: '{name}' has dtype {dtype}; takes {', '.join(DTYPES)}; convert it with "
+                f"array.astype(np.float32), or see Quantize and Dequantize for int8"
             )
         if dtype != dtypes[0]:
             raise InvalidArgumentError(

@@ -11,6 +11,7 @@ from typing import Any
 from .._core import Engine as NativeEngine
 from .._core import EngineKind
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError
+from ..schema.arguments import one_of
 from . import gpu, sycl
 from .libraries import ENVIRONMENT, Runtime, find_runtime, runtimes
 from .locks import renew_after_fork
@@ -117,10 +118,7 @@ def engine(
         InvalidArgumentError: an unknown kind, index, runtime or memory.
         RuntimeUnavailableError: no library or no such device here; the message says what to install.
     """
-    if not isinstance(kind, str):
-        raise TypeError(f"engine: 'kind' must be a string, got {type(kind).__name__}")
-    if kind.lower() not in KINDS:
-        raise InvalidArgumentError(f"engine: 'kind' must be one of {', '.join(KINDS)}, got {kind!r}")
+    kind = one_of(kind, "engine: 'kind'", tuple(KINDS))
     if isinstance(index, bool) or not isinstance(index, int):
         raise TypeError(f"engine: 'index' must be an int, got {type(index).__name__}")
     check_memory(memory, "engine")

@@ -88,7 +88,9 @@ def _check_bias(bias: Dims, channels: Dim, where: str) -> None:
     if len(bias) != 1:
         raise ShapeError(f"{where}: 'bias' must have rank 1 (one value per output channel), got shape {tuple(bias)}")
     if not agree(bias[0], channels):
-        raise ShapeError(f"{where}: 'bias' has {bias[0]} values, but dst has {channels} channels")
+        raise ShapeError(
+            f"{where}: 'bias' has {bias[0]} values, but dst has {channels} channels; give it the shape ({channels},)"
+        )
 
 
 def _geometry(

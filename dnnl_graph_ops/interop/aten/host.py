@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import dtypes
-from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError
+from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError, extra
 from ...graph import Value
 from ...once import once
 from ...runtime.dlpack import from_dlpack
@@ -63,9 +63,7 @@ def pytorch(where: str) -> Any:
     try:
         import torch
     except ImportError as error:
-        raise RuntimeUnavailableError(
-            f'{where}: needs PyTorch ({error}); install it: pip install "dnnl-graph-ops[torch]"'
-        ) from error
+        raise RuntimeUnavailableError(f"{where}: needs PyTorch ({error}); install it: {extra('torch')}") from error
     return torch
 
 

@@ -119,7 +119,9 @@ def _by_reference(graph: Graph, step: Step, why: str) -> tuple[Item, ...]:
     except UnsupportedError as error:
         if budget.exceeded:
             raise
-        raise UnsupportedError(f"{why}; {str(error).removeprefix(node.where + ': ')}") from None
+        said = str(error)
+        more = said if said.startswith(why) else f"{why}; {said.removeprefix(node.where + ': ')}"
+        raise UnsupportedError(more) from None
     return deferred(graph, node, metas, known, budget, one.reference.by)
 
 

@@ -14,6 +14,7 @@ from ... import dtypes
 from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
 from ...graph.json_format import MAX_NDIM
+from ...schema.arguments import suggest
 from ...shapes import Meta
 from .budget import Budget
 from .fold import NUMPY
@@ -400,7 +401,10 @@ def _schema(node: OnnxNode) -> Any:
     except (onnx.defs.SchemaError, TypeError):
         # the latter of versions that are no int of 32 bits
         name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        raise UnsupportedError(f"{node.where}: no op for {name}, nor has onnx one in opset {node.opset}") from None
+        near = suggest(name, [known.name for known in onnx.defs.get_all_schemas()])
+        raise UnsupportedError(
+            f"{node.where}: no op for {name}, nor has onnx one in opset {node.opset}{near.replace(chr(39), '')}"
+        ) from None
     if node.bodies:
         raise UnsupportedError(f"{node.where}: subgraphs, which only control flow has")
     for name, value in node.attrs.items():
