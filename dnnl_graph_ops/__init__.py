@@ -51,6 +51,7 @@ from .functional import (
 )
 from .graph import AlgorithmInfo, Graph, Value
 from .interop import from_dlpack, from_onnx, from_torch, to_dlpack
+from .ops.annotations import unquote as _unquote
 from .runtime import (
     DeviceArray,
     Engine,
@@ -66,6 +67,9 @@ from .runtime import (
 from .runtime.verbose import verbose
 from .schema.arguments import no_attribute as _no_attribute
 from .weights import convert_weights
+
+# signatures of what is listed below show types without quotes
+_unquote(*(item for name, item in list(globals().items()) if not name.startswith("_") and callable(item)))
 
 if TYPE_CHECKING:
     from . import bench, graph_api, nn, quantize

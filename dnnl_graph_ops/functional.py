@@ -48,7 +48,7 @@ _FUNCTIONS: dict[str, _Function] = {}
 
 
 def conv_transpose_backward_bias(
-    diff_dst: Any, *, data_format: str = "NXC", out: Any = None, engine: Engine | None = None
+    diff_dst: Any, *, data_format: DataFormat = "NXC", out: Any = None, engine: Engine | None = None
 ) -> Array:
     """Gradient of `conv_transpose` with respect to the bias: the sum of diff_dst over all axes but the channels.
 
@@ -69,7 +69,7 @@ def conv_transpose_backward_bias(
 
 
 def convolution_backward_bias(
-    diff_dst: Any, *, data_format: str = "NXC", out: Any = None, engine: Engine | None = None
+    diff_dst: Any, *, data_format: DataFormat = "NXC", out: Any = None, engine: Engine | None = None
 ) -> Array:
     """Gradient of `convolution` with respect to the bias: the sum of diff_dst over all axes but the channels.
 
@@ -312,6 +312,7 @@ def _one_shot(kind: str, **extra: str) -> Callable[[Callable[..., Array]], Calla
 
 
 if TYPE_CHECKING:
+    from ._functional import DataFormat as DataFormat
     from ._functional import conv_transpose as conv_transpose
     from ._functional import conv_transpose_backprop_filters as conv_transpose_backprop_filters
     from ._functional import conv_transpose_backward_data as conv_transpose_backward_data

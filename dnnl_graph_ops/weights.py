@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,7 +42,14 @@ _FORMATS = {
 }
 
 
-def convert_weights(array: Any, source: str, target: str, *, groups: int = 1, op: str = "conv_transpose") -> Array:
+def convert_weights(
+    array: Any,
+    source: str,
+    target: str,
+    *,
+    groups: int = 1,
+    op: Literal["conv_transpose", "convolution"] = "conv_transpose",
+) -> Array:
     """Reorder weights; a view where strides can express it, else a copy. What a format is depends on the op:
 
     | format | op="conv_transpose" | op="convolution" |
@@ -76,8 +83,10 @@ def convert_weights(array: Any, source: str, target: str, *, groups: int = 1, op
     groups = integer(groups, "groups", where)
     if groups < 1:
         raise InvalidArgumentError(f"{where}: 'groups' must be at least 1, got {groups}")
-    op = choice(op, "op", tuple(_FORMATS), where)
-    read, write = (_axes(value, name, groups, op, where) for value, name in ((source, "source"), (target, "target")))
+    family = choice(op, "op", tuple(_FORMATS), where)
+    read, write = (
+        _axes(value, name, groups, family, where) for value, name in ((source, "source"), (target, "target"))
+    )
     return _write(_read(array, read, groups, source), write)
 
 

@@ -46,7 +46,7 @@ def named_outputs(graph: Graph, outputs: Any) -> dict[str, Value]:
                 f"Graph.compile: output {name!r} must be a Value, got {type(value).__name__}{shape}; "
                 f"builders of dgo.ops and Graph.constant give Values"
             )
-        graph.owns(value, "Graph.compile")
+        graph._check_owner(value, "Graph.compile")
     return named
 
 

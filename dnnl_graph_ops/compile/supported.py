@@ -102,7 +102,7 @@ def _engine(engine: Any) -> Engine:
     if engine is None:
         return default_engine()
     if isinstance(engine, str):
-        return open_engine(engine)
+        return open_engine(engine)  # type: ignore[arg-type]
     if not isinstance(engine, Engine):
         raise TypeError(f"supported: 'engine' must come from dgo.engine(...), got {show(engine)}")
     return engine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, get_args, overload
 
 import numpy as np
 
@@ -17,14 +17,20 @@ from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer
 from . import hooks, reclaim
 from .algorithm_info import Selection
+from .choices import Algorithm, FpmathMode, Policy, Precision, Tune
 from .constants import Constant, in_file, never_changes
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ..compile.net import Net
+    from .choices import CompileOptions
+
+    Array = np.ndarray[Any, Any]
 
 Dims = tuple[int | None, ...]
 
-FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
+FPMATH_MODES: tuple[FpmathMode, ...] = get_args(FpmathMode)
 
 
 def _binary(builder: str) -> tuple[Callable[[Value, Any], Value], Callable[[Value, Any], Value]]:
@@ -214,11 +220,13 @@ class Graph:
         InvalidArgumentError: an unknown fpmath_mode.
     """
 
-    def __init__(self, engine: Engine | None = None, *, fpmath_mode: str = "strict", name: str | None = None) -> None:
+    def __init__(
+        self, engine: Engine | None = None, *, fpmath_mode: FpmathMode = "strict", name: str | None = None
+    ) -> None:
         if engine is not None and not isinstance(engine, Engine):
             raise TypeError(f"Graph: 'engine' must come from dgo.engine(...), got {show(engine)}")
         self.engine = engine
-        self.fpmath_mode = one_of(fpmath_mode, "Graph: 'fpmath_mode'", FPMATH_MODES)
+        self.fpmath_mode: FpmathMode = one_of(fpmath_mode, "Graph: 'fpmath_mode'", FPMATH_MODES)
         self.name = _name(name, "graph") if name is not None else "graph"
         self.nodes: list[Node] = []
         self.inputs: list[Value] = []
@@ -228,7 +236,7 @@ class Graph:
         # of an imported graph: its nets take all of its inputs, also those that no op reads
         self.keeps_inputs = False
         # the file that the graph was read from
-        self.source: Any = None
+        self._source: Any = None
         self._names: set[str] = set()
         self._promised: set[str] = set()
         self._counts: dict[str, int] = {}
@@ -302,7 +310,7 @@ class Graph:
         unique = self._claim(_name(name, where), where) if name is not None else self._fresh("constant")
         return self._hold(Constant(data), dtype, unique)
 
-    def hold(self, constant: Constant, name: str | None = None) -> Value:
+    def _keep(self, constant: Constant, name: str | None = None) -> Value:
         """A constant whose elements somebody else keeps, or makes when they are needed.
 
         If `name` is taken, it gets another. Raises InvalidArgumentError for a dtype that oneDNN has not.
@@ -317,7 +325,7 @@ class Graph:
         self.constants.append(value)
         return value
 
-    def add_node(
+    def _add_node(
         self,
         kind: str,
         label: str,
@@ -345,7 +353,7 @@ class Graph:
         """
         where = label
         for value in inputs:
-            self.owns(value, where)
+            self._check_owner(value, where)
         if name is not None:
             node_name = self._claim(_name(name, where), where)
         elif default_name is not None and default_name not in self._names:
@@ -365,7 +373,7 @@ class Graph:
         self.nodes.append(node)
         return node.outputs
 
-    def owns(self, value: Value, where: str) -> None:
+    def _check_owner(self, value: Value, where: str) -> None:
         """Raises InvalidArgumentError if `value` belongs to another graph; `where` names the op in the message."""
         if value.graph is not self:
             alike = ", two objects of one name" if value.graph.name == self.name else ""
@@ -374,11 +382,11 @@ class Graph:
                 f"{self!r}{alike}); pass it in with Graph.input"
             )
 
-    def promise(self, names: Iterable[str]) -> None:
+    def _promise(self, names: Iterable[str]) -> None:
         """Keep names for what is added under them: none is made up for something else."""
         self._promised.update(names)
 
-    def reserve(self, name: str) -> None:
+    def _reserve(self, name: str) -> None:
         """Keep a name from being given to what is added later."""
         self._names.add(name)
 
@@ -406,18 +414,36 @@ class Graph:
 
     # -- methods that reach upwards ---------------------------------------------------------------------------
 
+    if TYPE_CHECKING:
+
+        @overload
+        def compile(self, outputs: Value, **options: Unpack[CompileOptions]) -> Net[Array]: ...
+
+        @overload
+        def compile(
+            self, outputs: tuple[Value, Value, Unpack[tuple[Value, ...]]], **options: Unpack[CompileOptions]
+        ) -> Net[tuple[Array, ...]]: ...
+
+        # a list may have one output, whose net returns no tuple
+        @overload
+        def compile(
+            self,
+            outputs: Sequence[Value] | Mapping[str, Value] | None = None,
+            **options: Unpack[CompileOptions],
+        ) -> Net[Any]: ...
+
     def compile(
         self,
         outputs: Value | Sequence[Value] | Mapping[str, Value] | None = None,
         *,
-        policy: str = "fusion",
-        tune: str = "heuristic",
-        algorithm: str | None = None,
-        precision: str | None = None,
+        policy: Policy = "fusion",
+        tune: Tune = "heuristic",
+        algorithm: Algorithm | None = None,
+        precision: Precision | None = None,
         samples: Iterable[Any] | None = None,
         max_error: float | None = None,
         algorithms: Mapping[str, Selection] | None = None,
-    ) -> Net:
+    ) -> Net[Any]:
         """Compile into a callable net.
 
         Args:
@@ -453,7 +479,7 @@ class Graph:
                 with such as the net does not take; an op or an algorithm that is not there, or may not be used.
             UnsupportedError: the loaded library cannot run an op and no equal form is known.
         """
-        net: Net = hooks.call(
+        net: Net[Any] = hooks.call(
             "compile",
             self,
             outputs,

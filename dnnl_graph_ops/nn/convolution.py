@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from .. import functional
 from ..runtime.engines import Engine
 from .module import Family, Ints, Module
+
+if TYPE_CHECKING:
+    from .._functional import DataFormat
 
 
 class Conv(Module):
@@ -57,12 +60,12 @@ class Conv(Module):
         dilation: Ints = 1,
         groups: int = 1,
         bias: bool = True,
-        conv_mode: str = "cross_correlation",
-        compute_mode: str = "default",
+        conv_mode: Literal["cross_correlation"] = "cross_correlation",
+        compute_mode: Literal["default", "float32"] = "default",
         *,
         name: str | None = None,
         dtype: Any = "f32",
-        data_format: str = "NCX",
+        data_format: DataFormat = "NCX",
         rng: np.random.Generator | int | None = None,
         engine: Engine | None = None,
     ) -> None:

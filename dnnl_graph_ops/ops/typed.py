@@ -113,4 +113,4 @@ def append(
     # the specification of the older op names its output
     own_name = None if kind in OPS else "filter_delta"
     slot = own_name or OPS[kind].outputs[0].name
-    return graph.add_node(kind, where, values, record, [meta], [slot], name, own_name)[0]
+    return graph._add_node(kind, where, values, record, [meta], [slot], name, own_name)[0]

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from .._core import Engine as NativeEngine
 from .._core import EngineKind
@@ -17,6 +17,7 @@ from .libraries import ENVIRONMENT, Runtime, find_runtime, runtimes
 from .locks import renew_after_fork
 
 KINDS = {"cpu": EngineKind.cpu, "gpu": EngineKind.gpu}
+_KIND_NAMES: tuple[Literal["cpu", "gpu"], ...] = ("cpu", "gpu")
 
 
 class Engine:
@@ -103,7 +104,10 @@ renew_after_fork(sys.modules[__name__], "_LOCK")
 
 
 def engine(
-    kind: str = "cpu", index: int = 0, runtime: Runtime | str | None = None, memory: str | None = None
+    kind: Literal["cpu", "gpu"] = "cpu",
+    index: int = 0,
+    runtime: Runtime | str | None = None,
+    memory: Literal["device"] | None = None,
 ) -> Engine:
     """The engine of this kind and index; the same object for the same arguments.
 
@@ -118,11 +122,10 @@ def engine(
         InvalidArgumentError: an unknown kind, index, runtime or memory.
         RuntimeUnavailableError: no library or no such device here; the message says what to install.
     """
-    kind = one_of(kind, "engine: 'kind'", tuple(KINDS))
+    kind = one_of(kind, "engine: 'kind'", _KIND_NAMES)
     if isinstance(index, bool) or not isinstance(index, int):
         raise TypeError(f"engine: 'index' must be an int, got {type(index).__name__}")
     check_memory(memory, "engine")
-    kind = kind.lower()
     memory = "device" if kind == "gpu" else memory
     chosen = find_runtime(runtime, kind)
     key = (chosen.path, kind, index, memory)
@@ -173,8 +176,8 @@ def engines() -> tuple[Engine, ...]:
     """Every engine that can be opened here."""
     found = []
     for runtime in runtimes():
-        for kind, code in KINDS.items():
-            for index in range(runtime.library.engine_count(code)):
+        for kind in _KIND_NAMES:
+            for index in range(runtime.library.engine_count(KINDS[kind])):
                 try:
                     found.append(engine(kind, index, runtime))
                 except Error:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from inspect import Signature
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import words
 from ..errors import InvalidArgumentError
+
+S = TypeVar("S", bound=str)
 
 INT64_MAX = (1 << 63) - 1
 # oneDNN's kernels keep the sizes and attributes of sliding windows in 32 bits, and wrap what is larger
@@ -117,7 +119,7 @@ def bound(where: str, shape: Signature, args: Sequence[Any], given: Mapping[str,
         raise TypeError(f"{where}: {error}; its arguments are {names}, attributes by name") from None
 
 
-def one_of(value: object, what: str, allowed: Sequence[str]) -> str:
+def one_of(value: object, what: str, allowed: Sequence[S]) -> S:
     """The one of `allowed` that is meant, in any case or under another package's name."""
     # as the families write the words of padding
     shown = [item.lower() for item in allowed] if "None" in allowed else list(allowed)

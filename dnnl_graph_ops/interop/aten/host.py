@@ -358,7 +358,7 @@ def appended(step: Any) -> tuple[Value, ...]:
     parts = {i: one for i, one in enumerate(tensors) if not isinstance(one, Value) and _is_part(one)}
     operands = [step.tensor(one) for i, one in enumerate(tensors) if i not in parts]
     slots = [f"dst_{i}" for i in range(len(metas))]
-    made = step.graph.add_node("Wildcard", step.where, operands, {}, metas, slots, None, step.node.name)
+    made = step.graph._add_node("Wildcard", step.where, operands, {}, metas, slots, None, step.node.name)
     made[0].node.host = TorchStep(step.where, apart, parts, len(tensors), tuple(metas))
     return made
 

@@ -555,7 +555,7 @@ def appended(graph: Graph, step: Step, one: Found) -> tuple[Value, ...]:
         raise UnsupportedError(f"{step.where}: the shape of its result depends on data, or on what onnx cannot infer")
     operands = [step.value(index) for index in one.operands]
     slots = [f"dst_{i}" for i in range(len(metas))]
-    made = graph.add_node("Wildcard", step.where, operands, {}, metas, slots, None, step.node.name.replace("\0", "?"))
+    made = graph._add_node("Wildcard", step.where, operands, {}, metas, slots, None, step.node.name.replace("\0", "?"))
     node = made[0].node
     assert node is not None
     node.host = one.reference
