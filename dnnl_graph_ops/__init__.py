@@ -30,6 +30,7 @@ except ImportError as _error:
         from . import _core as _core
 
 from . import ops
+from . import words as _words
 from .caches import cache_info, clear_caches, set_cache_limit
 from .compile import Net
 from .compile.saved import load
@@ -50,6 +51,7 @@ from .functional import (
 )
 from .graph import AlgorithmInfo, Graph, Value
 from .interop import from_dlpack, from_onnx, from_torch, to_dlpack
+from .ops.annotations import unquote as _unquote
 from .runtime import (
     DeviceArray,
     Engine,
@@ -65,6 +67,9 @@ from .runtime import (
 from .runtime.verbose import verbose
 from .schema.arguments import no_attribute as _no_attribute
 from .weights import convert_weights
+
+# signatures of what is listed below show types without quotes
+_unquote(*(item for name, item in list(globals().items()) if not name.startswith("_") and callable(item)))
 
 if TYPE_CHECKING:
     from . import bench, graph_api, nn, quantize
@@ -146,9 +151,11 @@ if not TYPE_CHECKING:
 
             return version()
         if name == "torch":
-            words = f"module {__name__!r} has no attribute 'torch' before import dnnl_graph_ops.torch"
-            raise AttributeError(words, name=name, obj=None)
-        raise _no_attribute(__name__, name, __all__)
+            said = f"module {__name__!r} has no attribute 'torch' before import dnnl_graph_ops.torch"
+            raise AttributeError(said, name=name, obj=None)
+        meant = _words.OPS.get(name, name)
+        found = {name: f"it is in dgo.ops, dgo.ops.{meant}"} if meant in ops.__all__ else _words.PACKAGE
+        raise _no_attribute(__name__, name, __all__, found)
 
 
 def __dir__() -> list[str]:

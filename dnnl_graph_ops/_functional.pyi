@@ -1,7 +1,7 @@
 """Made by `python -m dnnl_graph_ops.stubs`; a test compares."""
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -9,6 +9,34 @@ from .runtime.engines import Engine
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Ints: TypeAlias = int | Sequence[int]
+DataFormat: TypeAlias = Literal[
+    "NXC", "NCX", "NWC", "NHWC", "NDHWC", "NLC", "channels_last", "NCW", "NCHW", "NCDHW", "NCL", "channels_first"
+]
+WeightsFormat: TypeAlias = Literal[
+    "XOI",
+    "IOX",
+    "OIX",
+    "XIO",
+    "pytorch",
+    "torch",
+    "onnx",
+    "keras",
+    "tensorflow",
+    "OIW",
+    "OIHW",
+    "OIDHW",
+    "IOW",
+    "IOHW",
+    "IODHW",
+    "WIO",
+    "HWIO",
+    "DHWIO",
+    "WOI",
+    "HWOI",
+    "DHWOI",
+]
+FilterFormat: TypeAlias = Literal["XIO", "OIX", "OIW", "OIHW", "OIDHW", "WIO", "HWIO", "DHWIO"]
+AutoPad: TypeAlias = Literal["none", "same_upper", "SAME_UPPER", "same_lower", "SAME_LOWER", "valid", "VALID"]
 
 def conv_transpose(
     src: Any,
@@ -19,17 +47,20 @@ def conv_transpose(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     output_padding: Ints = 0,
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XOI",
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
     out: Any = None,
     engine: Engine | None = None,
-    **others: NoReturn,
 ) -> Array:
     """Transposed convolution of arrays."""
 
+@overload
 def conv_transpose_backprop_filters(
     input_forward: Any,
     output_delta: Any,
@@ -39,14 +70,32 @@ def conv_transpose_backprop_filters(
     pads_begin: Ints,
     pads_end: Ints,
     dilations: Ints,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     output_padding: Ints = 0,
     groups: int = 1,
-    data_format: str = "NXC",
-    filter_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    filter_format: FilterFormat = "XIO",
     out: Any = None,
     engine: Engine | None = None,
-    **others: NoReturn,
+) -> Array:
+    """`conv_transpose_backward_weights` under the names of the older ConvTransposeBackpropFilters."""
+
+@overload
+def conv_transpose_backprop_filters(
+    input_forward: Any,
+    output_delta: Any,
+    filter_shape: Any = None,
+    *,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    auto_pad: AutoPad | None = "none",
+    output_padding: Ints = 0,
+    groups: int = 1,
+    data_format: DataFormat = "NXC",
+    filter_format: FilterFormat = "XIO",
+    out: Any = None,
+    engine: Engine | None = None,
 ) -> Array:
     """`conv_transpose_backward_weights` under the names of the older ConvTransposeBackpropFilters."""
 
@@ -58,15 +107,17 @@ def conv_transpose_backward_data(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     output_padding: Ints = 0,
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XOI",
     src_shape: Sequence[int] | None = None,
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
     out: Any = None,
     engine: Engine | None = None,
-    **others: NoReturn,
 ) -> Array:
     """Gradient of `conv_transpose` with respect to src."""
 
@@ -79,14 +130,16 @@ def conv_transpose_backward_weights(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     output_padding: Ints = 0,
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XOI",
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
     out: Any = None,
     engine: Engine | None = None,
-    **others: NoReturn,
 ) -> Array:
     """Gradient of `conv_transpose` with respect to the weights."""
 
@@ -99,13 +152,15 @@ def convolution(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XIO",
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
     out: Any = None,
     engine: Engine | None = None,
-    **others: NoReturn,
 ) -> Array:
     """Convolution of arrays."""
 
@@ -117,15 +172,17 @@ def convolution_backward_data(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XIO",
     output_padding: Ints = 0,
     src_shape: Sequence[int] | None = None,
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
     out: Any = None,
     engine: Engine | None = None,
-    **others: NoReturn,
 ) -> Array:
     """Gradient of `convolution` with respect to src."""
 
@@ -138,13 +195,15 @@ def convolution_backward_weights(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XIO",
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
     out: Any = None,
     engine: Engine | None = None,
-    **others: NoReturn,
 ) -> Array:
     """Gradient of `convolution` with respect to the weights."""
 
@@ -156,11 +215,14 @@ def conv_transpose_output_shape(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     output_padding: Ints = 0,
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XOI",
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
 ) -> tuple[int | None, ...]:
     """The shape of `conv_transpose`'s result; needs no library. None stands for a size that is not known."""
 
@@ -172,9 +234,12 @@ def convolution_output_shape(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XIO",
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
 ) -> tuple[int | None, ...]:
     """The shape of `convolution`'s result; needs no library. None stands for a size that is not known."""

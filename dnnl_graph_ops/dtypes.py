@@ -7,6 +7,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
+from . import words
 from .errors import InvalidArgumentError
 
 # name: (dnnl_data_type_t, NumPy dtype, bits per element in memory)
@@ -32,47 +33,37 @@ CODES: Final[dict[str, int]] = {name: row[0] for name, row in _TABLE.items()}
 NAMES: Final[dict[int, str]] = {code: name for name, code in CODES.items()}
 
 _BY_NUMPY: Final[dict[np.dtype[Any], str]] = {row[1]: name for name, row in _TABLE.items()}
-_BY_NAME: Final[dict[str, str]] = (
-    {name: name for name in _TABLE}
-    | {row[1].name: name for name, row in _TABLE.items()}
-    | {"bool": "boolean", "bool_": "boolean", "float8_e4m3": "f8_e4m3", "f8_e4m3fn": "f8_e4m3"}
-)
+_BY_NAME: Final[dict[str, str]] = {name: name for name in _TABLE} | {row[1].name: name for name, row in _TABLE.items()}
 
-# what else they are called, for messages
-_ELSEWHERE: Final[dict[str, str]] = {
-    **dict.fromkeys(("fp32", "single", "float"), "f32"),
-    **dict.fromkeys(("fp16", "half"), "f16"),
-    "i8": "s8",
-    "i32": "s32",
-    "i64": "s64",
-    "int": "s32",
-    "fp8_e5m2": "f8_e5m2",
-    "fp8_e4m3": "f8_e4m3",
-    "i4": "s4",
-    **dict.fromkeys(("f64", "fp64", "float64", "double"), "f32"),
-}
+
+def _known(text: str) -> str | None:
+    """The canonical name that a text means: ours, NumPy's or another one in any case."""
+    word = text.strip().lower().removeprefix("torch.")
+    return _BY_NAME.get(word) or words.DTYPES.get(word)
 
 
 def usual(name: str) -> str:
-    """The canonical name of what is a NumPy name or a canonical one in any case; any other text as it is."""
-    return _BY_NAME.get(name.strip().lower(), name)
+    """The canonical name of a data type's name; any other text as it is."""
+    return _known(name) or name
 
 
 def canonical(dtype_like: Any, where: str = "") -> str:
     """The canonical name ("f32", "bf16", "s8", ...) of a dtype.
 
-    Accepts the canonical and the NumPy names in any case, `numpy.dtype`, NumPy and ml_dtypes scalar types,
-    and `bool`. `where` begins the messages.
+    Accepts the canonical names, NumPy's and those of `words.DTYPES` in any case, `numpy.dtype`, `torch.dtype`, NumPy
+    and ml_dtypes scalar types, and `bool`. `where` begins the messages.
 
     Raises:
         InvalidArgumentError: a name or a NumPy dtype that oneDNN has no counterpart for.
         TypeError: anything that is not a dtype; also `float` and `int`, whose width is not said.
     """
     prefix = f"{where}: " if where else ""
+    if type(dtype_like).__module__ == "torch":
+        dtype_like = str(dtype_like)
     if isinstance(dtype_like, str):
-        name = _BY_NAME.get(dtype_like.strip().lower())
+        name = _known(dtype_like)
         if name is None:
-            meant = _ELSEWHERE.get(dtype_like.strip().lower())
+            meant = words.OTHER_DTYPES.get(dtype_like.strip().lower().removeprefix("torch."))
             raise _unknown(repr(dtype_like), prefix, f"; use {meant!r}" if meant else "")
         return name
     if isinstance(dtype_like, np.dtype):

@@ -26,6 +26,11 @@ class RuntimeUnavailableError(Error, RuntimeError):
     """A libdnnl, an engine or a device is missing, too old or cannot be opened."""
 
 
+def extra(name: str) -> str:
+    """The command that installs an extra; by path, as no index has the package."""
+    return f'pip install ".[{name}]" in a clone of dnnl_graph_ops'
+
+
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """A warning at the line of the user's code that led here."""
     package, level, frame = __name__.partition(".")[0], 1, sys._getframe()

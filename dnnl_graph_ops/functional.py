@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from ._core import Executor, PlanCache
 from .compile.single import Argument, plan_op
 from .dtypes import canonical, numpy_dtype
 from .errors import ShapeError
+from .graph import Value
 from .lowering.env import Env, default_algorithm
+from .ops.annotations import Written
 from .ops.family import annotated, family, with_keywords, with_words
 from .ops.typed import WORDS, check_dtypes, read_shape, resolve
 from .runtime import arrays
@@ -21,11 +23,12 @@ from .runtime import threads as pool
 from .runtime.engines import Engine, default_engine
 from .runtime.locks import Builds
 from .schema import KEYWORDS
-from .schema.arguments import unexpected
+from .schema.arguments import show, spelt, too_many
 from .shapes import Meta, resolved
 from .shapes.attributes import DATA_FORMATS, Dims, attributes, choice, integer
 from .shapes.registry import check_sizes
 from .strides import dense_strides
+from .words import ARGUMENTS
 
 Array = np.ndarray[Any, Any]
 
@@ -45,7 +48,7 @@ _FUNCTIONS: dict[str, _Function] = {}
 
 
 def conv_transpose_backward_bias(
-    diff_dst: Any, *, data_format: str = "NXC", out: Any = None, engine: Engine | None = None
+    diff_dst: Any, *, data_format: DataFormat = "NXC", out: Any = None, engine: Engine | None = None
 ) -> Array:
     """Gradient of `conv_transpose` with respect to the bias: the sum of diff_dst over all axes but the channels.
 
@@ -66,7 +69,7 @@ def conv_transpose_backward_bias(
 
 
 def convolution_backward_bias(
-    diff_dst: Any, *, data_format: str = "NXC", out: Any = None, engine: Engine | None = None
+    diff_dst: Any, *, data_format: DataFormat = "NXC", out: Any = None, engine: Engine | None = None
 ) -> Array:
     """Gradient of `convolution` with respect to the bias: the sum of diff_dst over all axes but the channels.
 
@@ -141,6 +144,25 @@ def plan_attributes(name: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(given.get(attr, words[attr].default) for attr in _FUNCTIONS[name].attrs)
 
 
+def _operand(item: Any, slot: str, name: str) -> Array:
+    """An array of a call, which names the builder where it is a Value."""
+    if item is None:
+        known = ", ".join(signature(globals()[name]).parameters)
+        needed = "a NumPy array or an object with __dlpack__"
+        raise TypeError(f"{name}: '{slot}': needs {needed}, got NoneType; its arguments are {known}")
+    if isinstance(item, Value):
+        raise TypeError(f"{name}: '{slot}' is the Value {item.name!r} of a graph; use dgo.ops.{name}, or pass an array")
+    return arrays.as_array(item, f"{name}: '{slot}'")
+
+
+def _default(attr: str, name: str) -> Any:
+    """Of an attribute that is not given."""
+    default = signature(globals()[name]).parameters[attr].default
+    if default is Parameter.empty:
+        raise TypeError(f"{name}: {attr} must be given")
+    return default
+
+
 def _hashable(value: Any) -> Any:
     """Lists, arrays and the sizes of tensors as plain tuples, which the plan cache finds."""
     if isinstance(value, list | tuple):
@@ -155,13 +177,16 @@ def _hashable(value: Any) -> Any:
 def _slow(name: str, given: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, engine: Any) -> Array:
     """A call that no cached plan serves: check everything, build a plan, keep it, run it."""
     if engine is not None and not isinstance(engine, Engine):
-        raise TypeError(f"{name}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
+        raise TypeError(f"{name}: 'engine' must come from dgo.engine(...), got {show(engine)}")
     function = _FUNCTIONS[name]
     ins = tuple(
-        None if item is None and slot == "bias" else arrays.as_array(item, f"{name}: '{slot}'")
+        None if item is None and slot == "bias" else _operand(item, slot, name)
         for slot, item in zip(function.slots, given, strict=True)
     )
-    plain = tuple(_hashable(value) for value in attrs)
+    plain = tuple(
+        _default(attr, name) if value is None else _hashable(value)
+        for attr, value in zip(function.attrs, attrs, strict=True)
+    )
     target = None if out is None else arrays.as_array(out, f"{name}: 'out'")
     if any(a is not b for a, b in zip((*ins, *plain, target), (*given, *attrs, out), strict=True)):
         found: Array | None = cache.call(name, ins, plain, target, engine, None)
@@ -213,19 +238,23 @@ def _env(engine: Engine, threads: int, algorithm: str) -> Env:
 _backward_bias = partial(_slow, "conv_transpose_backward_bias")
 _plain_backward_bias = partial(_slow, "convolution_backward_bias")
 
-# A call costs 2 us, so that no wrapper may stand between it and the cache.
+# A call costs 2 us, so that no wrapper may stand between it and the cache. A keyword that has another word is None
+# until it is given, so that both at once are seen.
 _TEMPLATE = """\
-def {name}({parameters}, **others):
+def {name}({positional}, *more, {named}, **others):
+    if more:
+        raise too_many({name!r}, known)
     if others:
-        raise unexpected({name!r}, next(iter(others)), known)
+        return {name}({leading}, **spelt({name!r}, dict({keywords}, **others), known))
     return cache.call({name!r}, ({slots},), ({attrs},), out, engine, slow)
 """
 
 
+_DOUBLED = {word for ours in ARGUMENTS.values() for word in ours}
 _KEYWORD = Parameter.KEYWORD_ONLY
 _LAST = (
-    Parameter("out", _KEYWORD, default=None, annotation="Any"),
-    Parameter("engine", _KEYWORD, default=None, annotation="Engine | None"),
+    Parameter("out", _KEYWORD, default=None, annotation=Written("Any")),
+    Parameter("engine", _KEYWORD, default=None, annotation=Written("Engine | None")),
 )
 
 
@@ -238,32 +267,52 @@ def _one_shot(kind: str, **extra: str) -> Callable[[Callable[..., Array]], Calla
 
     def decorate(described: Callable[..., Array]) -> Callable[..., Array]:
         name, shape = described.__name__, with_keywords(described, words)
-        slots = tuple(p.name for p in shape.parameters.values() if p.kind is not _KEYWORD and p.name not in extra)
+        shape = shape.replace(parameters=[*shape.parameters.values(), *_LAST])
+        leading = [p.name for p in shape.parameters.values() if p.kind is not _KEYWORD]
+        defaults = {p.name: p.default for p in shape.parameters.values() if p.kind is _KEYWORD}
+        slots = tuple(word for word in leading if word not in extra)
         attrs = (*KEYWORDS[words], *extra)
         _FUNCTIONS[name] = _Function(slots, attrs, partial(_family, kind, extra))
-        shape = shape.replace(parameters=[*shape.parameters.values(), *_LAST])
-        plain = [p.replace(annotation=Parameter.empty) for p in shape.parameters.values()]
+
+        def late(word: str) -> bool:
+            return word in _DOUBLED or defaults[word] is Parameter.empty
+
         source = _TEMPLATE.format(
             name=name,
-            parameters=str(Signature(plain))[1:-1],
+            positional=", ".join(f"{word}=None" for word in leading),
+            named=", ".join(f"{word}={None if late(word) else default!r}" for word, default in defaults.items()),
+            leading=", ".join(leading),
+            keywords=", ".join(f"{word}={word}" for word in defaults),
             slots=", ".join(slots),
-            attrs=", ".join(attrs),
+            attrs=", ".join(
+                f"{defaults[word]} if {word} is None else {word}"
+                if word in _DOUBLED and defaults[word] is not Parameter.empty
+                else word
+                for word in attrs
+            ),
         )
 
-        names = {"NoReturn": NoReturn, "unexpected": unexpected, "known": shape.parameters.keys()}
-        scope = {**globals(), **names, "slow": partial(_slow, name)}
+        scope = {
+            **globals(),
+            "spelt": spelt,
+            "too_many": too_many,
+            "known": shape.parameters.keys(),
+            "slow": partial(_slow, name),
+        }
         # tracebacks point at the description
         above = "\n" * (described.__code__.co_firstlineno - 1)
         exec(compile(above + source, __file__, "exec"), scope)
         made: Callable[..., Array] = scope[name]
         made.__doc__ = with_words(described.__doc__, words)
-        made.__annotations__ = {**annotated(shape), "others": "NoReturn"}
+        made.__annotations__ = annotated(shape)
+        made.__signature__ = shape  # type: ignore[attr-defined]
         return made
 
     return decorate
 
 
 if TYPE_CHECKING:
+    from ._functional import DataFormat as DataFormat
     from ._functional import conv_transpose as conv_transpose
     from ._functional import conv_transpose_backprop_filters as conv_transpose_backprop_filters
     from ._functional import conv_transpose_backward_data as conv_transpose_backward_data

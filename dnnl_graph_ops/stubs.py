@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import inspect
 from ast import literal_eval
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import IntEnum
 from inspect import Parameter, Signature
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from . import functional, ops, schema
+from . import functional, ops, schema, words
 from ._core import kernels
+from .errors import InvalidArgumentError
 from .ops.generic import NAMES, signature
 from .ops.typed import WORDS
+from .schema.arguments import one_of
 from .schema.meaning import meaning
 
 _HEADER = '''"""Made by `python -m dnnl_graph_ops.stubs`; a test compares."""
@@ -28,6 +31,7 @@ import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Ints: TypeAlias = int | Sequence[int]
+{formats}
 '''
 
 # what a signature spells out, and what a stub calls it
@@ -37,6 +41,69 @@ _WIDTH = 120
 TYPED = sorted([*(name for name, kind in schema.BUILDERS.items() if kind in WORDS), "conv_transpose_backprop_filters"])
 
 
+# arguments that take other packages' words, and a kind that has all of its choices
+_FORMATS = {"data_format": "conv_transpose", "weights_format": "conv_transpose"}
+_FORMATS |= {"filter_format": "conv_transpose_backprop_filters", "auto_pad": "conv_transpose"}
+
+
+def _alias(name: str) -> str:
+    return name.title().replace("_", "")
+
+
+def _understood(name: str) -> list[str]:
+    """The words that an argument takes, as they are usually written."""
+    choices = schema.KEYWORDS[_FORMATS[name]][name].choices
+    if name == "auto_pad":
+        return [item for word in choices for item in dict.fromkeys((word.lower(), word)) if item != "None"]
+    others = []
+    for word in words.VALUES:
+        with suppress(InvalidArgumentError):
+            one_of(word, name, choices)
+            others.append(word if word in words.FRAMEWORKS or "_" in word else word.upper())
+    return [*choices, *others]
+
+
+def _formats() -> str:
+    """Types of the arguments that take other packages' words."""
+    lines = []
+    for name in _FORMATS:
+        items = ", ".join(f'"{word}"' for word in _understood(name))
+        begin = f"{_alias(name)}: TypeAlias = Literal["
+        if len(begin) + len(items) < _WIDTH:
+            lines.append(f"{begin}{items}]")
+            continue
+        rows = [items] if 4 + len(items) <= _WIDTH else [f"{item}," for item in items.split(", ")]
+        lines += [begin, *(f"    {row}" for row in rows), "]"]
+    return "\n".join(lines)
+
+
+def _annotation(text: str, name: str) -> str:
+    if name in _FORMATS:
+        return _alias(name) + (" | None" if text.endswith(" | None") else "")
+    for long, short in _ALIASES.items():
+        text = text.replace(long, short)
+    return text.replace("'", '"')
+
+
+def _spellings(made: Signature) -> list[Signature]:
+    """The signature with other packages' words for arguments: beside ours where they have defaults, else by itself."""
+    known = made.parameters
+    others = {word: ours for word, ours in words.ARGUMENTS.items() if ours[0] in known}
+    required = {name for ours in others.values() for name in ours if known[name].default is Parameter.empty}
+    kept, beside = [], []
+    for name, parameter in known.items():
+        word = next((word for word, ours in others.items() if name in ours), "")
+        if name not in required:
+            kept.append(parameter)
+        elif others[word][0] == name:
+            kept.append(parameter.replace(name=word))
+        if word and name == others[word][-1] and name not in required:
+            beside.append(parameter.replace(name=word, default=None, annotation="int | Sequence[int] | None"))
+    after = next((place for place, parameter in enumerate(kept) if parameter.name in ("out", "name")), len(kept))
+    theirs = made.replace(parameters=[*kept[:after], *beside, *kept[after:]])
+    return [made, theirs] if required else [theirs]
+
+
 class _Code(str):
     """Text that inspect prints as it is."""
 
@@ -44,11 +111,8 @@ class _Code(str):
 
 
 def _parameter(parameter: Parameter) -> str:
-    text = str(parameter.annotation)
-    for long, short in _ALIASES.items():
-        text = text.replace(long, short)
     if parameter.annotation is not Parameter.empty:
-        parameter = parameter.replace(annotation=_Code(text))
+        parameter = parameter.replace(annotation=_Code(_annotation(str(parameter.annotation), parameter.name)))
     if parameter.default is ...:
         parameter = parameter.replace(default=_Code("..."))
     return str(parameter).replace("'", '"')
@@ -111,34 +175,47 @@ _BY_ARGUMENTS: dict[str, Sequence[tuple[_Change, str]]] = {
 }
 
 
+def _overloads(name: str, made: Signature) -> Iterator[Signature]:
+    for changes, returns in _BY_ARGUMENTS[name]:
+        changed = {
+            word: made.parameters[word].replace(
+                annotation=annotation, default=Parameter.empty if default is ... else default
+            )
+            for word, (annotation, default) in changes.items()
+        }
+        yield made.replace(parameters=[*{**made.parameters, **changed}.values()], return_annotation=returns)
+
+
+def _overloaded(name: str, every: Sequence[Signature], says: str) -> Iterator[str]:
+    for made in every:
+        if len(every) > 1:
+            yield "@overload"
+        yield from function(name, made, says)
+
+
 def builders() -> str:
     """The stub of every builder of `ops`."""
     imports = "from ..graph import Value\nfrom .wildcard import wildcard as wildcard"
     lines = [
-        _HEADER.format(names="Literal, TypeAlias, overload", imports=imports) + "Tensor: TypeAlias = Value | Array\n"
+        _HEADER.format(names="Literal, TypeAlias, overload", imports=imports, formats=_formats())
+        + "Tensor: TypeAlias = Value | Array\n"
     ]
     for name in TYPED:
-        lines += function(name, inspect.signature(getattr(ops, name)), _does(name))
+        lines += _overloaded(name, _spellings(inspect.signature(getattr(ops, name))), _does(name))
     for name in NAMES:
         made = signature(schema.BUILDERS[name])
-        if name not in _BY_ARGUMENTS:
-            lines += function(name, made, _does(name))
-        for changes, returns in _BY_ARGUMENTS.get(name, ()):
-            parameters = dict(made.parameters)
-            for word, (annotation, default) in changes.items():
-                default = Parameter.empty if default is ... else default
-                parameters[word] = parameters[word].replace(annotation=annotation, default=default)
-            overloaded = made.replace(parameters=[*parameters.values()], return_annotation=returns)
-            lines += ["@overload", *function(name, overloaded, _does(name))]
+        every = [*_overloads(name, made)] if name in _BY_ARGUMENTS else _spellings(made)
+        lines += _overloaded(name, every, _does(name))
     return "\n".join(lines).rstrip() + "\n"
 
 
 def one_shots() -> str:
     """What type checkers see of `functional`."""
-    lines = [_HEADER.format(names="NoReturn, TypeAlias", imports="from .runtime.engines import Engine")]
+    imports = "from .runtime.engines import Engine"
+    lines = [_HEADER.format(names="Literal, TypeAlias, overload", imports=imports, formats=_formats())]
     for name in (*TYPED, "conv_transpose_output_shape", "convolution_output_shape"):
         made = getattr(functional, name)
-        lines += function(name, inspect.signature(made), str(inspect.getdoc(made)).splitlines()[0])
+        lines += _overloaded(name, _spellings(inspect.signature(made)), str(inspect.getdoc(made)).splitlines()[0])
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,8 +31,8 @@ _TRANSPOSED: dict[str, tuple[str, ...]] = {
 }
 # Per op, the format that each framework's name stands for.
 _FRAMEWORKS = {
-    "conv_transpose": {"pytorch": "iox", "onnx": "iox", "keras": "xoi", "tensorflow": "xoi"},
-    "convolution": {"pytorch": "oix", "onnx": "oix", "keras": "xio", "tensorflow": "xio"},
+    "conv_transpose": {"pytorch": "iox", "torch": "iox", "onnx": "iox", "keras": "xoi", "tensorflow": "xoi"},
+    "convolution": {"pytorch": "oix", "torch": "oix", "onnx": "oix", "keras": "xio", "tensorflow": "xio"},
 }
 _FORMATS = {
     op: {**formats, **{name: formats[fmt] for name, fmt in _FRAMEWORKS[op].items()}}
@@ -40,7 +40,14 @@ _FORMATS = {
 }
 
 
-def convert_weights(array: Any, source: str, target: str, *, groups: int = 1, op: str = "conv_transpose") -> Array:
+def convert_weights(
+    array: Any,
+    source: str,
+    target: str,
+    *,
+    groups: int = 1,
+    op: Literal["conv_transpose", "convolution"] = "conv_transpose",
+) -> Array:
     """Reorder weights; a view where strides can express it, else a copy. What a format is depends on the op:
 
     | format | op="conv_transpose" | op="convolution" |
@@ -49,7 +56,7 @@ def convert_weights(array: Any, source: str, target: str, *, groups: int = 1, op
     | XOI | (k..., OC/g, IC) | (k..., OC, IC/g) |
     | OIX | (OC/g, IC, k...) | (OC, IC/g, k...) |
     | XIO | (k..., IC, OC/g) | (k..., IC/g, OC) |
-    | "pytorch", "onnx" | IOX | OIX |
+    | "pytorch", "torch", "onnx" | IOX | OIX |
     | "keras", "tensorflow" | XOI | XIO |
     | "megengine" | (g, IC/g, OC/g, k...), g=1: (IC, OC, k...) | (g, OC/g, IC/g, k...), g=1: (OC, IC, k...) |
 
@@ -58,7 +65,7 @@ def convert_weights(array: Any, source: str, target: str, *, groups: int = 1, op
 
     Args:
         array: weights in the format `source`.
-        source, target: formats of the table, in any case.
+        source, target: formats of the table or words for them such as OIHW, in any case.
         groups: number of groups.
         op: whose weights they are: "conv_transpose" or "convolution".
 
@@ -72,8 +79,9 @@ def convert_weights(array: Any, source: str, target: str, *, groups: int = 1, op
         hint = "; a tensor's is tensor.detach().numpy()" if hasattr(array, "detach") else ""
         raise TypeError(f"{where}: 'array' must be a NumPy array, got {type(array).__name__}{hint}")
     groups = integer(groups, "groups", where, 1)
-    op = choice(op, "op", tuple(_FORMATS), where)
-    read, write = (_axes(value, name, groups, op, where) for value, name in ((source, "source"), (target, "target")))
+    family = choice(op, "op", tuple(_FORMATS), where)
+    formats = (source, "source"), (target, "target")
+    read, write = (_axes(value, name, groups, family, where) for value, name in formats)
     return _write(_read(array, read, groups, source), write)
 
 

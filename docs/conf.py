@@ -25,6 +25,7 @@ extensions = [
     "api_pages",
     "command_pages",
     "defect_pages",
+    "word_pages",
     "example_pages",
     "charts",
     "closed",

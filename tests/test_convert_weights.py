@@ -142,7 +142,7 @@ def test_any_dtype(dtype):
 @pytest.mark.parametrize(
     ("arguments", "groups", "error", "words"),
     [
-        ((np.zeros((2, 3, 4)), "IOX", "HWIO"), 1, dgo.InvalidArgumentError, "'target' .* got 'HWIO'"),
+        ((np.zeros((2, 3, 4)), "IOX", "HWOX"), 1, dgo.InvalidArgumentError, "'target' .* got 'HWOX'"),
         ((np.zeros((2, 3, 4)), 3, "IOX"), 1, TypeError, "'source'"),
         (([[[1]]], "IOX", "XOI"), 1, TypeError, "'array' must be a NumPy array, got list"),
         ((np.zeros((2, 3)), "IOX", "XOI"), 1, dgo.ShapeError, r"got shape \(2, 3\)"),
@@ -174,7 +174,7 @@ def test_mistakes(arguments, groups, error, words):
             "'source'.*of op='conv_transpose', not",
         ),
         (("OIX", "documented_xoi"), "convolution", 2, dgo.InvalidArgumentError, "'target'.* take one of OIX, XIO"),
-        (("OIHW", "XIO"), "convolution", 1, dgo.InvalidArgumentError, "'source'.* 'OIHW' is OIX here"),
+        (("OHWI", "XIO"), "convolution", 1, dgo.InvalidArgumentError, r"'source'.* weights.transpose\(1, 2, 3, 0\)"),
         (("OIX", "XIO"), "deconvolution", 1, dgo.InvalidArgumentError, "'op' must be one of conv_transpose, convolu"),
         (("OIX", "XIO"), None, 1, TypeError, "'op'"),
         (("OIX", "XIO"), "convolution", 2, dgo.ShapeError, "axis 0 of size 3 does not divide into 2 groups"),

@@ -74,7 +74,7 @@ def test_what_pytorch_is_needed_is_said(before, words):
     show = f"import sys\n{before}\ntry: import dnnl_graph_ops.torch\nexcept ImportError as error: print(error)"
     done = child("-c", show)
     assert words in done.stdout, done.stderr
-    assert "pip install 'dnnl-graph-ops[torch]'" in done.stdout
+    assert 'pip install ".[torch]" in a clone' in done.stdout
 
 
 def test_a_net_and_its_explanation_have_public_types():
@@ -82,6 +82,12 @@ def test_a_net_and_its_explanation_have_public_types():
     net = graph.compile(dgo.ops.relu(graph.input("x", (2, 3))))
     assert type(net) is dgo.Net
     assert type(net.explain()) is dgo.Explanation
+
+
+def test_a_graph_shows_public_names_only():
+    methods = {"input", "constant", "compile", "from_json", "to_json", "to_dot"}
+    fields = {"engine", "fpmath_mode", "name", "nodes", "inputs", "constants", "outputs", "keeps_inputs"}
+    assert {name for name in dir(dgo.Graph()) if not name.startswith("_")} == methods | fields
 
 
 def test_version(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, RuntimeUnavailableError
+from ..errors import InvalidArgumentError, RuntimeUnavailableError, extra
 from ..runtime import cache_files
 from . import zoo
 from .cases import Wanted
@@ -174,7 +174,7 @@ def hold_to_torch(entries: Iterable[Entry], train: bool = False) -> None:
 
 def _need(package: str, purpose: str) -> None:
     if importlib.util.find_spec(package) is None:
-        raise RuntimeUnavailableError(f"{package} is needed {purpose}: pip install 'dnnl-graph-ops[bench]'")
+        raise RuntimeUnavailableError(f"{package} is needed {purpose}: {extra('bench')}")
 
 
 def _of_file(path: Path) -> Model:

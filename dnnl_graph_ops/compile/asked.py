@@ -11,6 +11,7 @@ from ..graph import Graph
 from ..lowering.env import ALGORITHMS, default_algorithm
 from ..passes.mixed_precision import AUTO, PRECISIONS
 from ..runtime.engines import Engine, default_engine
+from ..schema.arguments import one_of
 from . import selection
 from .auto import checked_bound, within
 from .net import Net, made
@@ -117,8 +118,4 @@ def choice(value: Any, name: str, allowed: Any) -> str:
     Raises:
         InvalidArgumentError: the value is not in `allowed`. TypeError: the value is no string.
     """
-    if not isinstance(value, str):
-        raise TypeError(f"Graph.compile: '{name}' must be a string, got {type(value).__name__}")
-    if value.lower() not in allowed:
-        raise InvalidArgumentError(f"Graph.compile: '{name}' must be one of {', '.join(allowed)}, got {value!r}")
-    return value.lower()
+    return one_of(value, f"Graph.compile: '{name}'", tuple(allowed))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from .. import dtypes
 from .._core import Executor, NetBase, PlanCache
@@ -40,13 +40,21 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     import numpy as np
+    from typing_extensions import TypeVar
 
     from .objects import GraphObjects
+
+    # what a call returns: an array, or a tuple of them
+    Result = TypeVar("Result", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    Result = TypeVar("Result")
 
 _MOST_SHAPES = 1024
 
 
-class Net(NetBase):
+class Net(NetBase, Generic[Result]):
     """A compiled graph, which can be called with arrays; `Graph.compile` returns it.
 
     `net(x)`, `net(src=x)` and `net(x, out=buffer)` return one array, or a tuple of arrays in the order of the outputs;
@@ -58,6 +66,10 @@ class Net(NetBase):
         TypeError: an input is missing or unknown, or an argument is not an array.
         ShapeError, InvalidArgumentError: an array does not fit the graph.
     """
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Result: ...
 
     #: the choice of `precision="auto"` and its errors; None with another precision, and for nets loaded from files
     precision_report: PrecisionReport | None = None
@@ -161,7 +173,8 @@ class Net(NetBase):
             given[name] = value
         missing = [name for name in names if name not in given]
         if missing:
-            raise TypeError(f"{self!r}: missing the inputs {', '.join(missing)}")
+            shapes = ", ".join(f"{v.name} {v.dtype} {v.shape}" for v in self.inputs if v.name in missing)
+            raise TypeError(f"{self!r}: missing the inputs {', '.join(missing)}; pass arrays for {shapes}")
         return [given[name] for name in names]
 
     def _outs(self, out: Any) -> list[Any]:

@@ -26,7 +26,7 @@ def named_outputs(graph: Graph, outputs: Any) -> dict[str, Value]:
     elif isinstance(outputs, tuple | list):
         named = {}
         for value in outputs:
-            name = value.name if isinstance(value, Value) else repr(value)
+            name = value.name if isinstance(value, Value) else f"number {len(named)}"
             if name in named:
                 raise InvalidArgumentError(f"Graph.compile: output {name!r} is listed twice")
             named[name] = value
@@ -41,8 +41,12 @@ def named_outputs(graph: Graph, outputs: Any) -> dict[str, Value]:
         if not isinstance(name, str):
             raise TypeError(f"Graph.compile: names of outputs must be strings, got {type(name).__name__}")
         if not isinstance(value, Value):
-            raise TypeError(f"Graph.compile: output {name!r} must be a Value, got {type(value).__name__}")
-        graph.owns(value, "Graph.compile")
+            shape = f" of shape {value.shape}" if hasattr(value, "shape") else ""
+            raise TypeError(
+                f"Graph.compile: output {name!r} must be a Value, got {type(value).__name__}{shape}; "
+                f"builders of dgo.ops and Graph.constant give Values"
+            )
+        graph._check_owner(value, "Graph.compile")
     return named
 
 

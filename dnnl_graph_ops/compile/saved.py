@@ -20,6 +20,7 @@ from ..passes.mixed_precision import AUTO
 from ..runtime import cpu
 from ..runtime.engines import Engine, default_engine, engine
 from ..runtime.info import version
+from ..schema.arguments import show
 from . import recipes
 from .asked import checked_options
 from .net import Net, made
@@ -50,7 +51,12 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
         "packed": [recipe for recipe, _ in packed],
     }
     arrays = chain((constant.array for constant in held), more, (array for _, array in packed))
-    write(_path(path, "Net.save"), header, arrays)
+    try:
+        write(_path(path, "Net.save"), header, arrays)
+    except OSError as error:
+        # the error of the file that it is written to first names that
+        said = f"Net.save: {error.strerror}; give a file in a folder that is there and can be written"
+        raise OSError(error.errno, said, os.fspath(path)) from None
     for constant in held:
         constant.let_go()
 
@@ -85,7 +91,7 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
 
     where = "dgo.load"
     if engine is not None and not isinstance(engine, Engine):
-        raise TypeError(f"{where}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
+        raise TypeError(f"{where}: 'engine' must come from dgo.engine(...), got {show(engine)}")
     file = ArrayFile(_path(path, where), where)
     if verify:
         file.verify()

@@ -17,6 +17,7 @@ from ..errors import InvalidArgumentError
 from ..lowering.env import Env
 from ..runtime import engine as open_engine
 from ..runtime.engines import Engine, default_engine
+from ..schema.arguments import show, suggest
 
 _ALIASES = dict.fromkeys(
     ("conv_transpose_backprop_filters", "ConvTransposeBackpropFilters"), "ConvTransposeBackwardWeights"
@@ -92,7 +93,8 @@ def _kind(op: Any) -> str:
         raise TypeError(f"supported: 'op' must be a name or a builder of dgo.ops, got {type(op).__name__}")
     kind = _ALIASES.get(name) or schema.BUILDERS.get(name, name)
     if kind not in schema.OPS:
-        raise InvalidArgumentError(f"supported: no op {name!r}; dgo.ops has one function for each, such as max_pool")
+        near = suggest(name, [*schema.BUILDERS, *schema.OPS]) or "; dgo.ops has one function for each, such as max_pool"
+        raise InvalidArgumentError(f"supported: no op {name!r}{near}")
     return kind
 
 
@@ -100,9 +102,9 @@ def _engine(engine: Any) -> Engine:
     if engine is None:
         return default_engine()
     if isinstance(engine, str):
-        return open_engine(engine)
+        return open_engine(engine)  # type: ignore[arg-type]
     if not isinstance(engine, Engine):
-        raise TypeError(f"supported: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
+        raise TypeError(f"supported: 'engine' must come from dgo.engine(...), got {show(engine)}")
     return engine
 
 

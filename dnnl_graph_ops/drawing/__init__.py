@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from os import PathLike
+from pathlib import PurePath
 from typing import Any
 
+from ..errors import InvalidArgumentError
 from ..graph import Graph, Node, Value, hooks
 
 _LONGEST = 60
@@ -55,6 +58,9 @@ def net_to_svg(net: Any, path: Any = None) -> str:
     from .picture import of_net
     from .svg import svg
 
+    suffix = PurePath(path).suffix if isinstance(path, str | PathLike) else ""
+    if suffix.lower() not in ("", ".svg"):
+        raise InvalidArgumentError(f"Net.to_svg: {str(path)!r} is written as SVG; give a name that ends in .svg")
     text = svg(of_net(net))
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, get_args, overload
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, words
 from ..errors import InvalidArgumentError, ShapeError
 from ..runtime.arrays import as_array
 from ..runtime.engines import Engine
+from ..schema import BUILDERS
+from ..schema.arguments import one_of, show, suggest
 from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer
 from . import hooks, reclaim
 from .algorithm_info import Selection
+from .choices import Algorithm, FpmathMode, Policy, Precision, Tune
 from .constants import Constant, in_file, never_changes
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ..compile.net import Net
+    from .choices import CompileOptions
+
+    Array = np.ndarray[Any, Any]
 
 Dims = tuple[int | None, ...]
 
-FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
+FPMATH_MODES: tuple[FpmathMode, ...] = get_args(FpmathMode)
 
 
 def _binary(builder: str) -> tuple[Callable[[Value, Any], Value], Callable[[Value, Any], Value]]:
@@ -105,8 +113,42 @@ class Value:
             return NotImplemented
         return hooks.call("unary", "pow", self, beta=float(exponent))
 
+    def __getitem__(self, key: Any) -> Value:
+        """Part of a tensor, by ints, slices, None and `...` as of an array."""
+        return hooks.call("item", self, key)
+
+    # without it Python would index until an error ends the loop
+    __iter__: ClassVar[None] = None
+
+    def reshape(self, *shape: Any) -> Value:
+        """The same elements in another shape, `reshape(2, -1)` or `reshape((2, -1))`; one size may be -1."""
+        return hooks.call("reshape", self, *shape)
+
+    @property
+    def T(self) -> Value:
+        """The tensor with its axes in reverse."""
+        return hooks.call("transposed", self)
+
     def __bool__(self) -> bool:
-        raise TypeError(f"the truth of {self!r} is not known before the graph runs")
+        raise TypeError(f"the truth of {self!r} is not known before the graph runs; see dgo.ops.select")
+
+    # not for type checkers, which refuse these themselves
+    if not TYPE_CHECKING:
+
+        def __gt__(self, other: Any) -> bool:
+            raise TypeError(f"no op computes '>' or '<' of {self!r}; use >= and <=, dgo.ops.greater_equal")
+
+        __lt__ = __gt__
+
+        def __getattr__(self, name: str) -> Any:
+            # a pickle asks before anything is there
+            if name.startswith("_") or name in Value.__slots__:
+                raise AttributeError(name)
+            meant = words.OPS.get(name, name)
+            hint = (
+                f"; use dgo.ops.{meant}" if meant in BUILDERS else suggest(name, ("shape", "dtype", "reshape", "graph"))
+            )
+            raise AttributeError(f"the Value {self.name!r} has no attribute {name!r}{hint}")
 
 
 class Late(Protocol):
@@ -178,17 +220,13 @@ class Graph:
         InvalidArgumentError: an unknown fpmath_mode.
     """
 
-    def __init__(self, engine: Engine | None = None, *, fpmath_mode: str = "strict", name: str | None = None) -> None:
+    def __init__(
+        self, engine: Engine | None = None, *, fpmath_mode: FpmathMode = "strict", name: str | None = None
+    ) -> None:
         if engine is not None and not isinstance(engine, Engine):
-            raise TypeError(f"Graph: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
-        if not isinstance(fpmath_mode, str):
-            raise TypeError(f"Graph: 'fpmath_mode' must be a string, got {type(fpmath_mode).__name__}")
-        if fpmath_mode.lower() not in FPMATH_MODES:
-            raise InvalidArgumentError(
-                f"Graph: 'fpmath_mode' must be one of {', '.join(FPMATH_MODES)}, got {fpmath_mode!r}"
-            )
+            raise TypeError(f"Graph: 'engine' must come from dgo.engine(...), got {show(engine)}")
         self.engine = engine
-        self.fpmath_mode = fpmath_mode.lower()
+        self.fpmath_mode: FpmathMode = one_of(fpmath_mode, "Graph: 'fpmath_mode'", FPMATH_MODES)
         self.name = _name(name, "graph") if name is not None else "graph"
         self.nodes: list[Node] = []
         self.inputs: list[Value] = []
@@ -198,7 +236,7 @@ class Graph:
         # of an imported graph: its nets take all of its inputs, also those that no op reads
         self.keeps_inputs = False
         # the file that the graph was read from
-        self.source: Any = None
+        self._source: Any = None
         self._names: set[str] = set()
         self._promised: set[str] = set()
         self._counts: dict[str, int] = {}
@@ -272,7 +310,7 @@ class Graph:
         unique = self._claim(_name(name, where), where) if name is not None else self._fresh("constant")
         return self._hold(Constant(data), dtype, unique)
 
-    def hold(self, constant: Constant, name: str | None = None) -> Value:
+    def _keep(self, constant: Constant, name: str | None = None) -> Value:
         """A constant whose elements somebody else keeps, or makes when they are needed.
 
         If `name` is taken, it gets another. Raises InvalidArgumentError for a dtype that oneDNN has not.
@@ -287,7 +325,7 @@ class Graph:
         self.constants.append(value)
         return value
 
-    def add_node(
+    def _add_node(
         self,
         kind: str,
         label: str,
@@ -315,7 +353,7 @@ class Graph:
         """
         where = label
         for value in inputs:
-            self.owns(value, where)
+            self._check_owner(value, where)
         if name is not None:
             node_name = self._claim(_name(name, where), where)
         elif default_name is not None and default_name not in self._names:
@@ -335,7 +373,7 @@ class Graph:
         self.nodes.append(node)
         return node.outputs
 
-    def owns(self, value: Value, where: str) -> None:
+    def _check_owner(self, value: Value, where: str) -> None:
         """Raises InvalidArgumentError if `value` belongs to another graph; `where` names the op in the message."""
         if value.graph is not self:
             alike = ", two objects of one name" if value.graph.name == self.name else ""
@@ -344,11 +382,11 @@ class Graph:
                 f"{self!r}{alike}); pass it in with Graph.input"
             )
 
-    def promise(self, names: Iterable[str]) -> None:
+    def _promise(self, names: Iterable[str]) -> None:
         """Keep names for what is added under them: none is made up for something else."""
         self._promised.update(names)
 
-    def reserve(self, name: str) -> None:
+    def _reserve(self, name: str) -> None:
         """Keep a name from being given to what is added later."""
         self._names.add(name)
 
@@ -359,7 +397,9 @@ class Graph:
 
     def _claim(self, name: str, where: str) -> str:
         if name in self._names:
-            raise InvalidArgumentError(f"{where}: the name {name!r} is used twice in graph {self.name!r}")
+            raise InvalidArgumentError(
+                f"{where}: the name {name!r} is used twice in graph {self.name!r}; use another name"
+            )
         self._names.add(name)
         return name
 
@@ -374,18 +414,36 @@ class Graph:
 
     # -- methods that reach upwards ---------------------------------------------------------------------------
 
+    if TYPE_CHECKING:
+
+        @overload
+        def compile(self, outputs: Value, **options: Unpack[CompileOptions]) -> Net[Array]: ...
+
+        @overload
+        def compile(
+            self, outputs: tuple[Value, Value, Unpack[tuple[Value, ...]]], **options: Unpack[CompileOptions]
+        ) -> Net[tuple[Array, ...]]: ...
+
+        # a list may have one output, whose net returns no tuple
+        @overload
+        def compile(
+            self,
+            outputs: Sequence[Value] | Mapping[str, Value] | None = None,
+            **options: Unpack[CompileOptions],
+        ) -> Net[Any]: ...
+
     def compile(
         self,
         outputs: Value | Sequence[Value] | Mapping[str, Value] | None = None,
         *,
-        policy: str = "fusion",
-        tune: str = "heuristic",
-        algorithm: str | None = None,
-        precision: str | None = None,
+        policy: Policy = "fusion",
+        tune: Tune = "heuristic",
+        algorithm: Algorithm | None = None,
+        precision: Precision | None = None,
         samples: Iterable[Any] | None = None,
         max_error: float | None = None,
         algorithms: Mapping[str, Selection] | None = None,
-    ) -> Net:
+    ) -> Net[Any]:
         """Compile into a callable net.
 
         Args:
@@ -421,7 +479,7 @@ class Graph:
                 with such as the net does not take; an op or an algorithm that is not there, or may not be used.
             UnsupportedError: the loaded library cannot run an op and no equal form is known.
         """
-        net: Net = hooks.call(
+        net: Net[Any] = hooks.call(
             "compile",
             self,
             outputs,

@@ -110,7 +110,7 @@ class Document:
     ops: tuple[Op, ...]
 
     @property
-    def fpmath_mode(self) -> str:
+    def fpmath_mode(self) -> Any:
         return self.header.get("fpmath_mode", "strict")
 
     def record(self) -> dict[str, Any]:

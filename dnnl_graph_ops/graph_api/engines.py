@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from .._core import Allocator, Stream
 from .._core import Engine as NativeEngine
@@ -39,9 +39,9 @@ class engine(EngineNames):
         index: int = 0,
         *,
         runtime: Runtime | str | None = None,
-        memory: str | None = None,
+        memory: Literal["device"] | None = None,
     ) -> None:
-        name = kind_name(kind, "engine: 'kind'")
+        name: Any = kind_name(kind, "engine: 'kind'")
         index = identifier(index, "engine: 'index'")
         self._set(shared_engine(name, index, runtime_of(runtime, "engine", name), memory))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -55,6 +55,10 @@ class Conv3d(Conv):
     spatial_axes = 3
 
 
+if TYPE_CHECKING:
+    from .._functional import DataFormat
+
+
 class ConvTranspose(Module):
     """What the modules of all ranks share; use `ConvTranspose1d`, `ConvTranspose2d` or `ConvTranspose3d`.
 
@@ -104,12 +108,12 @@ class ConvTranspose(Module):
         dilation: Ints = 1,
         groups: int = 1,
         bias: bool = True,
-        conv_mode: str = "cross_correlation",
-        compute_mode: str = "default",
+        conv_mode: Literal["cross_correlation"] = "cross_correlation",
+        compute_mode: Literal["default", "float32"] = "default",
         *,
         name: str | None = None,
         dtype: Any = "f32",
-        data_format: str = "NCX",
+        data_format: DataFormat = "NCX",
         rng: np.random.Generator | int | None = None,
         engine: Engine | None = None,
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -15,9 +15,13 @@ from ..ops.typed import DTYPES
 from ..runtime import cpu
 from ..runtime.arrays import as_array
 from ..runtime.engines import Engine, default_engine
+from ..schema.arguments import show
 from ..shapes.attributes import DATA_FORMATS, choice, integer, per_axis
 from ..shapes.common import channels_of
 from . import state
+
+if TYPE_CHECKING:
+    from .._functional import DataFormat
 
 Array = np.ndarray[Any, Any]
 Ints = int | Sequence[int]
@@ -42,12 +46,12 @@ class Module:
         dilation: Ints = 1,
         groups: int = 1,
         bias: bool = True,
-        conv_mode: str = "cross_correlation",
-        compute_mode: str = "default",
+        conv_mode: Literal["cross_correlation"] = "cross_correlation",
+        compute_mode: Literal["default", "float32"] = "default",
         *,
         name: str | None = None,
         dtype: Any = "f32",
-        data_format: str = "NCX",
+        data_format: DataFormat = "NCX",
         rng: np.random.Generator | int | None = None,
         engine: Engine | None = None,
     ) -> None:
@@ -56,7 +60,7 @@ class Module:
         self.name = name
         where, rank = self._where(), self.spatial_axes
         if engine is not None and not isinstance(engine, Engine):
-            raise TypeError(f"{where}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
+            raise TypeError(f"{where}: 'engine' must come from dgo.engine(...), got {show(engine)}")
         if not isinstance(bias, bool | np.bool_):
             raise TypeError(f"{where}: 'bias' must be True or False, got {bias!r} of type {type(bias).__name__}")
         self.groups = integer(groups, "groups", where, 1)

@@ -4,6 +4,8 @@ from typing import Any
 
 from ..graph import hooks
 from ..schema.arguments import no_attribute
+from ..words import OPS
+from . import indexing as _indexing
 from .conv_transpose import (
     conv_transpose,
     conv_transpose_backprop_filters,
@@ -31,7 +33,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return builder_of(name)
-    raise no_attribute(__name__, name, __all__)
+    raise no_attribute(__name__, name, __all__, OPS)
 
 
 def __dir__() -> list[str]:
@@ -51,5 +53,8 @@ def _to_json(*args: Any) -> Any:
     return to_json(*args)
 
 
+hooks.provide("item", _indexing.item)
+hooks.provide("reshape", _indexing.reshape)
+hooks.provide("transposed", _indexing.transposed)
 hooks.provide("from_json", _from_json)
 hooks.provide("to_json", _to_json)

@@ -10,6 +10,34 @@ from .wildcard import wildcard as wildcard
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Ints: TypeAlias = int | Sequence[int]
+DataFormat: TypeAlias = Literal[
+    "NXC", "NCX", "NWC", "NHWC", "NDHWC", "NLC", "channels_last", "NCW", "NCHW", "NCDHW", "NCL", "channels_first"
+]
+WeightsFormat: TypeAlias = Literal[
+    "XOI",
+    "IOX",
+    "OIX",
+    "XIO",
+    "pytorch",
+    "torch",
+    "onnx",
+    "keras",
+    "tensorflow",
+    "OIW",
+    "OIHW",
+    "OIDHW",
+    "IOW",
+    "IOHW",
+    "IODHW",
+    "WIO",
+    "HWIO",
+    "DHWIO",
+    "WOI",
+    "HWOI",
+    "DHWOI",
+]
+FilterFormat: TypeAlias = Literal["XIO", "OIX", "OIW", "OIHW", "OIDHW", "WIO", "HWIO", "DHWIO"]
+AutoPad: TypeAlias = Literal["none", "same_upper", "SAME_UPPER", "same_lower", "SAME_LOWER", "valid", "VALID"]
 Tensor: TypeAlias = Value | Array
 
 def conv_transpose(
@@ -21,17 +49,21 @@ def conv_transpose(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     output_padding: Ints = 0,
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XOI",
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
     name: str | None = None,
 ) -> Value:
     """ConvTranspose: The gradient of a convolution with respect to its input, as a layer: every element of src
     adds its multiple of the filter to dst.
     """
 
+@overload
 def conv_transpose_backprop_filters(
     input_forward: Value | Any,
     output_delta: Value | Any,
@@ -41,11 +73,30 @@ def conv_transpose_backprop_filters(
     pads_begin: Ints,
     pads_end: Ints,
     dilations: Ints,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     output_padding: Ints = 0,
     groups: int = 1,
-    data_format: str = "NXC",
-    filter_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    filter_format: FilterFormat = "XIO",
+    filter_shape: Sequence[int] | None = None,
+    name: str | None = None,
+) -> Value:
+    """ConvTransposeBackpropFilters: ConvTransposeBackwardWeights under the names of an older specification."""
+
+@overload
+def conv_transpose_backprop_filters(
+    input_forward: Value | Any,
+    output_delta: Value | Any,
+    filter_shape_input: Value | Any = None,
+    *,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    auto_pad: AutoPad | None = "none",
+    output_padding: Ints = 0,
+    groups: int = 1,
+    data_format: DataFormat = "NXC",
+    filter_format: FilterFormat = "XIO",
     filter_shape: Sequence[int] | None = None,
     name: str | None = None,
 ) -> Value:
@@ -59,12 +110,15 @@ def conv_transpose_backward_data(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     output_padding: Ints = 0,
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XOI",
     src_shape: Sequence[int] | None = None,
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
     name: str | None = None,
 ) -> Value:
     """ConvTransposeBackwardData: The gradient of ConvTranspose with respect to src, which is a convolution of
@@ -80,11 +134,14 @@ def conv_transpose_backward_weights(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     output_padding: Ints = 0,
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XOI",
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
     name: str | None = None,
 ) -> Value:
     """ConvTransposeBackwardWeights: The gradient of ConvTranspose with respect to the weights."""
@@ -98,10 +155,13 @@ def convolution(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XIO",
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
     name: str | None = None,
 ) -> Value:
     """Convolution: Sums of products of filters with the windows of src, for each output channel."""
@@ -115,13 +175,16 @@ def convolution_backward_data(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XIO",
     output_padding: Ints = 0,
     dst_shape: Sequence[int] | None = None,
     src_shape: Sequence[int] | None = None,
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
     name: str | None = None,
 ) -> Value:
     """ConvolutionBackwardData: The gradient of Convolution with respect to src."""
@@ -135,11 +198,14 @@ def convolution_backward_weights(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad | None = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    weights_format: WeightsFormat = "XIO",
     weights_shape: Sequence[int] | None = None,
+    stride: Ints | None = None,
+    padding: Ints | None = None,
+    dilation: Ints | None = None,
     name: str | None = None,
 ) -> Value:
     """ConvolutionBackwardWeights: The gradient of Convolution with respect to the weights."""
@@ -151,10 +217,16 @@ def abs_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> V
     """AbsBackward: The gradient of Abs: diff_dst by the sign of src, and 0 where src is 0."""
 
 def add(
-    src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
+    src_0: Tensor,
+    src_1: Tensor,
+    *,
+    auto_broadcast: Literal["none", "numpy"] = "numpy",
+    dtype: Any = None,
+    name: str | None = None,
 ) -> Value:
     """Add: The sum of two tensors, element by element."""
 
+@overload
 def avg_pool(
     src: Tensor,
     *,
@@ -163,13 +235,29 @@ def avg_pool(
     pads_end: Ints,
     exclude_pad: bool,
     kernel: Ints,
-    data_format: str = "NXC",
-    rounding_type: str = "floor",
-    auto_pad: str = "None",
+    data_format: DataFormat = "NXC",
+    rounding_type: Literal["floor", "ceil"] = "floor",
+    auto_pad: AutoPad | None = "none",
     name: str | None = None,
 ) -> Value:
     """AvgPool: The mean of each window of the spatial axes."""
 
+@overload
+def avg_pool(
+    src: Tensor,
+    *,
+    stride: Ints,
+    padding: Ints,
+    exclude_pad: bool,
+    kernel: Ints,
+    data_format: DataFormat = "NXC",
+    rounding_type: Literal["floor", "ceil"] = "floor",
+    auto_pad: AutoPad | None = "none",
+    name: str | None = None,
+) -> Value:
+    """AvgPool: The mean of each window of the spatial axes."""
+
+@overload
 def avg_pool_backward(
     diff_dst: Tensor,
     src_shape_input: Tensor | None = None,
@@ -179,8 +267,24 @@ def avg_pool_backward(
     pads_end: Ints,
     exclude_pad: bool,
     kernel: Ints,
-    auto_pad: str = "None",
-    data_format: str = "NXC",
+    auto_pad: AutoPad | None = "none",
+    data_format: DataFormat = "NXC",
+    src_shape: Ints | None = None,
+    name: str | None = None,
+) -> Value:
+    """AvgPoolBackward: The gradient of AvgPool: each element of diff_dst is spread evenly over its window."""
+
+@overload
+def avg_pool_backward(
+    diff_dst: Tensor,
+    src_shape_input: Tensor | None = None,
+    *,
+    stride: Ints,
+    padding: Ints,
+    exclude_pad: bool,
+    kernel: Ints,
+    auto_pad: AutoPad | None = "none",
+    data_format: DataFormat = "NXC",
     src_shape: Ints | None = None,
     name: str | None = None,
 ) -> Value:
@@ -195,7 +299,7 @@ def batch_norm_backward(
     gamma: None = None,
     *,
     epsilon: float,
-    data_format: str = "NXC",
+    data_format: DataFormat = "NXC",
     outputs: int | None = None,
     name: str | None = None,
 ) -> Value:
@@ -210,7 +314,7 @@ def batch_norm_backward(
     gamma: Tensor | None = None,
     *,
     epsilon: float,
-    data_format: str = "NXC",
+    data_format: DataFormat = "NXC",
     outputs: Literal[1],
     name: str | None = None,
 ) -> Value:
@@ -225,7 +329,7 @@ def batch_norm_backward(
     gamma: Tensor,
     *,
     epsilon: float,
-    data_format: str = "NXC",
+    data_format: DataFormat = "NXC",
     outputs: Literal[3] | None = None,
     name: str | None = None,
 ) -> tuple[Value, Value, Value]:
@@ -240,7 +344,7 @@ def batch_norm_forward_training(
     *,
     epsilon: float,
     momentum: float | None = None,
-    data_format: str = "NXC",
+    data_format: DataFormat = "NXC",
     name: str | None = None,
 ) -> tuple[Value, Value, Value, Value, Value]:
     """BatchNormForwardTraining: Each channel normalised by the mean and variance of the batch, and the running
@@ -255,15 +359,15 @@ def batch_norm_inference(
     variance: Tensor,
     *,
     epsilon: float,
-    data_format: str = "NXC",
+    data_format: DataFormat = "NXC",
     name: str | None = None,
 ) -> Value:
     """BatchNormInference: Each channel shifted and scaled by a given mean and variance, then by gamma and beta."""
 
-def bias_add(src: Tensor, bias: Tensor, *, data_format: str = "NXC", name: str | None = None) -> Value:
+def bias_add(src: Tensor, bias: Tensor, *, data_format: DataFormat = "NXC", name: str | None = None) -> Value:
     """BiasAdd: One number added to each channel."""
 
-def bias_add_backward(diff_dst: Tensor, *, data_format: str = "NXC", name: str | None = None) -> Value:
+def bias_add_backward(diff_dst: Tensor, *, data_format: DataFormat = "NXC", name: str | None = None) -> Value:
     """BiasAddBackward: The gradient of BiasAdd with respect to the bias: diff_dst summed over all axes but the
     channels.
     """
@@ -283,7 +387,7 @@ def dequantize(
     src: Tensor,
     *,
     scales: Sequence[float],
-    qtype: str = "per_tensor",
+    qtype: Literal["per_tensor", "per_channel"] = "per_tensor",
     axis: int = 1,
     zps: Ints | None = None,
     dtype: Any = None,
@@ -292,7 +396,12 @@ def dequantize(
     """Dequantize: Floats of integers: (src - zps) * scales."""
 
 def divide(
-    src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
+    src_0: Tensor,
+    src_1: Tensor,
+    *,
+    auto_broadcast: Literal["none", "numpy"] = "numpy",
+    dtype: Any = None,
+    name: str | None = None,
 ) -> Value:
     """Divide: The quotient of two tensors, element by element."""
 
@@ -301,7 +410,7 @@ def dynamic_dequantize(
     scales: Tensor,
     zps: Tensor | None = None,
     *,
-    qtype: str = "per_tensor",
+    qtype: Literal["per_tensor", "per_channel", "per_group"] = "per_tensor",
     axis: int = 1,
     group_shape: Ints | None = None,
     name: str | None = None,
@@ -313,7 +422,7 @@ def dynamic_quantize(
     scales: Tensor,
     zps: Tensor | None = None,
     *,
-    qtype: str = "per_tensor",
+    qtype: Literal["per_tensor", "per_channel"] = "per_tensor",
     axis: int = 1,
     dtype: Any = None,
     name: str | None = None,
@@ -336,10 +445,12 @@ def end(src: Tensor, *, name: str | None = None) -> None:
 def exp(src: Tensor, *, name: str | None = None) -> Value:
     """Exp: The exponential of each element."""
 
-def gelu(src: Tensor, *, mode: str = "gelu_erf", name: str | None = None) -> Value:
+def gelu(src: Tensor, *, mode: Literal["gelu_erf", "gelu_tanh"] = "gelu_erf", name: str | None = None) -> Value:
     """GELU: Each element times the probability that a normal number is below it."""
 
-def gelu_backward(src: Tensor, diff_dst: Tensor, *, mode: str = "gelu_erf", name: str | None = None) -> Value:
+def gelu_backward(
+    src: Tensor, diff_dst: Tensor, *, mode: Literal["gelu_erf", "gelu_tanh"] = "gelu_erf", name: str | None = None
+) -> Value:
     """GELUBackward: The gradient of GELU."""
 
 def hard_swish(src: Tensor, *, name: str | None = None) -> Value:
@@ -352,11 +463,11 @@ def interpolate(
     src: Tensor,
     sizes_input: Tensor | None = None,
     *,
-    mode: str,
+    mode: Literal["nearest", "linear", "bilinear", "trilinear"],
     sizes: Ints | None = None,
     scales: Sequence[float] | None = None,
-    coordinate_transformation_mode: str = "half_pixel",
-    data_format: str = "NXC",
+    coordinate_transformation_mode: Literal["half_pixel", "align_corners"] = "half_pixel",
+    data_format: DataFormat = "NXC",
     name: str | None = None,
 ) -> Value:
     """Interpolate: src resampled to other spatial sizes."""
@@ -366,11 +477,11 @@ def interpolate_backward(
     diff_dst: Tensor,
     sizes_input: Tensor | None = None,
     *,
-    mode: str,
-    coordinate_transformation_mode: str = "half_pixel",
+    mode: Literal["nearest", "linear", "bilinear", "trilinear"],
+    coordinate_transformation_mode: Literal["half_pixel", "align_corners"] = "half_pixel",
     sizes: Ints | None = None,
     scales: Sequence[float] | None = None,
-    data_format: str = "NXC",
+    data_format: DataFormat = "NXC",
     name: str | None = None,
 ) -> Value:
     """InterpolateBackward: The gradient of Interpolate: each element of diff_dst goes where it came from."""
@@ -490,15 +601,18 @@ def matmul(
     *,
     transpose_a: bool = False,
     transpose_b: bool = False,
-    accumulation_mode: str = "strict",
+    accumulation_mode: Literal["strict", "relaxed", "any", "f32", "s32", "f16"] = "strict",
     dtype: Any = None,
     name: str | None = None,
 ) -> Value:
     """MatMul: Products of matrices, and of batches of them."""
 
-def maximum(src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None) -> Value:
+def maximum(
+    src_0: Tensor, src_1: Tensor, *, auto_broadcast: Literal["none", "numpy"] = "numpy", name: str | None = None
+) -> Value:
     """Maximum: The larger one of two elements."""
 
+@overload
 def max_pool(
     src: Tensor,
     *,
@@ -507,13 +621,30 @@ def max_pool(
     pads_end: Ints,
     kernel: Ints,
     dilations: Ints | None = None,
-    data_format: str = "NXC",
-    rounding_type: str = "floor",
-    auto_pad: str = "None",
+    data_format: DataFormat = "NXC",
+    rounding_type: Literal["floor", "ceil"] = "floor",
+    auto_pad: AutoPad | None = "none",
     name: str | None = None,
 ) -> Value:
     """MaxPool: The largest element of each window of the spatial axes."""
 
+@overload
+def max_pool(
+    src: Tensor,
+    *,
+    stride: Ints,
+    padding: Ints,
+    kernel: Ints,
+    dilations: Ints | None = None,
+    data_format: DataFormat = "NXC",
+    rounding_type: Literal["floor", "ceil"] = "floor",
+    auto_pad: AutoPad | None = "none",
+    dilation: Ints | None = None,
+    name: str | None = None,
+) -> Value:
+    """MaxPool: The largest element of each window of the spatial axes."""
+
+@overload
 def max_pool_backward(
     src: Tensor,
     diff_dst: Tensor,
@@ -522,16 +653,36 @@ def max_pool_backward(
     pads_begin: Ints,
     pads_end: Ints,
     kernel: Ints,
-    auto_pad: str = "None",
+    auto_pad: AutoPad | None = "none",
     dilations: Ints | None = None,
-    data_format: str = "NXC",
+    data_format: DataFormat = "NXC",
     name: str | None = None,
 ) -> Value:
     """MaxPoolBackward: The gradient of MaxPool: each element of diff_dst goes to the place of its window's largest
     element.
     """
 
-def minimum(src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None) -> Value:
+@overload
+def max_pool_backward(
+    src: Tensor,
+    diff_dst: Tensor,
+    *,
+    stride: Ints,
+    padding: Ints,
+    kernel: Ints,
+    auto_pad: AutoPad | None = "none",
+    dilations: Ints | None = None,
+    data_format: DataFormat = "NXC",
+    dilation: Ints | None = None,
+    name: str | None = None,
+) -> Value:
+    """MaxPoolBackward: The gradient of MaxPool: each element of diff_dst goes to the place of its window's largest
+    element.
+    """
+
+def minimum(
+    src_0: Tensor, src_1: Tensor, *, auto_broadcast: Literal["none", "numpy"] = "numpy", name: str | None = None
+) -> Value:
     """Minimum: The smaller one of two elements."""
 
 def mish(src: Tensor, *, name: str | None = None) -> Value:
@@ -541,17 +692,27 @@ def mish_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> 
     """MishBackward: The gradient of Mish."""
 
 def multiply(
-    src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
+    src_0: Tensor,
+    src_1: Tensor,
+    *,
+    auto_broadcast: Literal["none", "numpy"] = "numpy",
+    dtype: Any = None,
+    name: str | None = None,
 ) -> Value:
     """Multiply: The product of two tensors, element by element."""
 
 def prelu(
-    src: Tensor, slope: Tensor, *, data_format: str = "NXC", per_channel_broadcast: bool = True, name: str | None = None
+    src: Tensor,
+    slope: Tensor,
+    *,
+    data_format: DataFormat = "NXC",
+    per_channel_broadcast: bool = True,
+    name: str | None = None,
 ) -> Value:
     """PReLU: src where it is positive, else slope * src, with a slope that is a tensor."""
 
 def prelu_backward(
-    src: Tensor, slope: Tensor, diff_dst: Tensor, *, data_format: str = "NXC", name: str | None = None
+    src: Tensor, slope: Tensor, diff_dst: Tensor, *, data_format: DataFormat = "NXC", name: str | None = None
 ) -> tuple[Value, Value]:
     """PReLUBackward: The gradients of PReLU."""
 
@@ -559,7 +720,7 @@ def quantize(
     src: Tensor,
     *,
     scales: Sequence[float],
-    qtype: str = "per_tensor",
+    qtype: Literal["per_tensor", "per_channel"] = "per_tensor",
     axis: int = 1,
     zps: Ints | None = None,
     dtype: Any = None,
@@ -665,7 +826,7 @@ def softmax(
     src: Tensor,
     *,
     axis: int = 1,
-    mode: str = "none",
+    mode: Literal["none", "inf_as_zero"] = "none",
     dtype: Any = None,
     outputs: Literal[1] | None = None,
     name: str | None = None,
@@ -676,7 +837,13 @@ def softmax(
 
 @overload
 def softmax(
-    src: Tensor, *, axis: int = 1, mode: str = "none", dtype: Any = None, outputs: Literal[2], name: str | None = None
+    src: Tensor,
+    *,
+    axis: int = 1,
+    mode: Literal["none", "inf_as_zero"] = "none",
+    dtype: Any = None,
+    outputs: Literal[2],
+    name: str | None = None,
 ) -> tuple[Value, Value]:
     """SoftMax: Exponentials of an axis divided by their sum; they add up to 1. Returns one Value, and with
     outputs=2 a pair.
@@ -703,7 +870,7 @@ def square(src: Tensor, *, name: str | None = None) -> Value:
     """Square: src * src."""
 
 def squared_difference(
-    src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None
+    src_0: Tensor, src_1: Tensor, *, auto_broadcast: Literal["none", "numpy"] = "numpy", name: str | None = None
 ) -> Value:
     """SquaredDifference: The square of the difference of two tensors, element by element."""
 
@@ -714,7 +881,12 @@ def static_transpose(src: Tensor, *, order: Ints, name: str | None = None) -> Va
     """StaticTranspose: src with its axes in another order."""
 
 def subtract(
-    src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
+    src_0: Tensor,
+    src_1: Tensor,
+    *,
+    auto_broadcast: Literal["none", "numpy"] = "numpy",
+    dtype: Any = None,
+    name: str | None = None,
 ) -> Value:
     """Subtract: The difference of two tensors, element by element."""
 
@@ -738,7 +910,12 @@ def hard_sigmoid_backward(
     """
 
 def select(
-    cond: Tensor, src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None
+    cond: Tensor,
+    src_0: Tensor,
+    src_1: Tensor,
+    *,
+    auto_broadcast: Literal["none", "numpy"] = "numpy",
+    name: str | None = None,
 ) -> Value:
     """Select: Elements of src_0 where cond holds, else of src_1."""
 
@@ -755,7 +932,7 @@ def group_norm(
     keep_stats: Literal[False],
     use_affine: bool = True,
     epsilon: float = 1e-05,
-    data_format: str = "NXC",
+    data_format: DataFormat = "NXC",
     outputs: int | None = None,
     name: str | None = None,
 ) -> Value:
@@ -773,7 +950,7 @@ def group_norm(
     keep_stats: bool = True,
     use_affine: bool = True,
     epsilon: float = 1e-05,
-    data_format: str = "NXC",
+    data_format: DataFormat = "NXC",
     outputs: Literal[1],
     name: str | None = None,
 ) -> Value:
@@ -791,7 +968,7 @@ def group_norm(
     keep_stats: Literal[True] = True,
     use_affine: bool = True,
     epsilon: float = 1e-05,
-    data_format: str = "NXC",
+    data_format: DataFormat = "NXC",
     outputs: Literal[3] | None = None,
     name: str | None = None,
 ) -> tuple[Value, Value, Value]:
@@ -803,7 +980,12 @@ def gen_index(src: Tensor, *, axis: int, dtype: Any = None, name: str | None = N
     """GenIndex: The position of each element on an axis."""
 
 def greater_equal(
-    src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
+    src_0: Tensor,
+    src_1: Tensor,
+    *,
+    auto_broadcast: Literal["none", "numpy"] = "numpy",
+    dtype: Any = None,
+    name: str | None = None,
 ) -> Value:
     """GreaterEqual: Whether an element of src_0 is at least that of src_1."""
 
@@ -850,12 +1032,26 @@ def gather(src: Tensor, indices: Tensor, *, axis: int = 0, name: str | None = No
     below 0 count from the end; one outside of the axis is an error of the call.
     """
 
+@overload
 def pad(
     src: Tensor,
     *,
     pads_begin: Ints,
     pads_end: Ints,
-    mode: str = "constant",
+    mode: Literal["constant", "reflect", "edge", "wrap"] = "constant",
+    value: float = 0.0,
+    name: str | None = None,
+) -> Value:
+    """Pad: src with further elements in front of and behind those of each axis: value, or src mirrored at its edge
+    element, its edge repeated, or src begun again.
+    """
+
+@overload
+def pad(
+    src: Tensor,
+    *,
+    padding: Ints,
+    mode: Literal["constant", "reflect", "edge", "wrap"] = "constant",
     value: float = 0.0,
     name: str | None = None,
 ) -> Value:

@@ -31,7 +31,7 @@ def graph_of(operands: Sequence[Any], where: str) -> Graph:
         kinds = ", ".join(type(operand).__name__ for operand in operands)
         raise TypeError(f"{where}: at least one operand must be a Value of a graph, got {kinds}; see Graph.input")
     for value in values:
-        values[0].graph.owns(value, where)
+        values[0].graph._check_owner(value, where)
     return values[0].graph
 
 
@@ -83,7 +83,7 @@ def apply(
     given = schema.normalise_attrs(kind, given, where, ranks=schema.attr_lengths(kind, ndim), lenient=lenient)
     kept, metas = checked(kind, [value.meta for value in values], given, where, dtype=wanted, outputs=outputs)
     slots = [slot.name for slot in spec.outputs[: len(metas)]]
-    return graph.add_node(kind, where, values, kept, metas, slots, name, default_name)
+    return graph._add_node(kind, where, values, kept, metas, slots, name, default_name)
 
 
 def known_now(
@@ -112,9 +112,12 @@ def binary(builder: str, left: Any, right: Any) -> Value:
         if isinstance(operand, bool) or not isinstance(operand, int | float | np.number):
             operands.append(operand)
             continue
-        array = np.asarray(operand).astype(dtypes.numpy_dtype(other.dtype))
+        with np.errstate(over="ignore"):
+            array = np.asarray(operand).astype(dtypes.numpy_dtype(other.dtype))
         if not np.isfinite(array.astype(np.float64)) and np.isfinite(float(operand)):
-            raise InvalidArgumentError(f"{builder}: the scalar {operand} does not fit into {other.dtype}")
+            raise InvalidArgumentError(
+                f"{builder}: the scalar {operand} does not fit into {other.dtype}; use a smaller number"
+            )
         operands.append(array.reshape((1,) * len(other.shape)))
     return apply(schema.BUILDERS[builder], operands, {})[0]
 

@@ -9,30 +9,33 @@ from textwrap import wrap
 from typing import Any, TypeVar
 
 from ..schema import BUILDERS, KEYWORDS, Keyword
-from ..schema.arguments import unexpected
+from ..schema.arguments import bound, spelt
 from ..schema.meaning import meaning
+from .annotations import Written, annotation
 from .document import document
 
 R = TypeVar("R")
-
-_TYPES = {"s64[]": "int | Sequence[int]", "s64": "int", "string": "str"}
 
 
 def with_keywords(function: Callable[..., Any], family: str) -> Signature:
     """The function's signature with the family's keywords in the place of `**attributes`, before its other ones."""
     own = signature(function)
-    kept = [p for p in own.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+    kept = [
+        p.replace(annotation=Written(p.annotation))
+        for p in own.parameters.values()
+        if p.kind is not Parameter.VAR_KEYWORD
+    ]
     first = sum(p.kind is not Parameter.KEYWORD_ONLY for p in kept)
     kept[first:first] = [
         Parameter(
             word.name,
             Parameter.KEYWORD_ONLY,
             default=Parameter.empty if word.default is None else word.default,
-            annotation=_TYPES[word.type],
+            annotation=annotation(word.type, word.choices, word.name),
         )
         for word in KEYWORDS[family].values()
     ]
-    return own.replace(parameters=kept)
+    return own.replace(parameters=kept, return_annotation=Written(own.return_annotation))
 
 
 def with_words(text: str | None, family: str) -> str | None:
@@ -70,13 +73,12 @@ def family(words: str = "conv_transpose", kind: str | None = None) -> Callable[[
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> R:
-            for name in kwargs:
-                if name not in shape.parameters:
-                    raise unexpected(function.__name__, name, shape.parameters.keys())
-            missing = [name for name in required if name not in kwargs]
+            given = spelt(function.__name__, kwargs, shape.parameters.keys())
+            missing = [name for name in required if name not in given]
             if missing:
                 raise TypeError(f"{function.__name__}: {', '.join(missing)} must be given")
-            return function(*args, **kwargs)
+            bound(function.__name__, shape, args, given)
+            return function(*args, **given)
 
         call.__doc__ = document(kind, function.__name__, shape) if kind else with_words(function.__doc__, words)
         call.__signature__ = shape  # type: ignore[attr-defined]

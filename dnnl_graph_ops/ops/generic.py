@@ -8,7 +8,8 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from .. import schema
-from ..schema.arguments import unexpected
+from ..schema.arguments import bound, spelt
+from .annotations import Written, annotation
 from .build import apply, label
 from .document import document
 from .typed import WORDS
@@ -16,39 +17,32 @@ from .typed import WORDS
 Builder = Callable[..., Any]
 
 _KEYWORD = Parameter.KEYWORD_ONLY
-_TYPES = {
-    "s64": "int",
-    "s64[]": "int | Sequence[int]",
-    "f32": "float",
-    "f32[]": "Sequence[float]",
-    "bool": "bool",
-    "string": "str",
-}
 
 
-def signature(kind: str) -> Signature:
+def signature(op: str) -> Signature:
     """Slots first, then the attributes as keywords, then name (and dtype, outputs where the op leaves them open)."""
-    spec = schema.OPS[kind]
+    spec = schema.OPS[op]
     parameters = []
     for slot in spec.inputs:
         if slot.variadic:
-            parameters.append(Parameter(slot.name, Parameter.VAR_POSITIONAL, annotation="Value | Array"))
+            parameters.append(Parameter(slot.name, Parameter.VAR_POSITIONAL, annotation=Written("Value | Array")))
         else:
-            default = Parameter.empty if slot.required else None
-            annotation = "Value | Array" + ("" if slot.required else " | None")
-            parameters.append(
-                Parameter(slot.name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
-            )
+            default: Any = Parameter.empty if slot.required else None
+            kind = Written("Value | Array" + ("" if slot.required else " | None"))
+            parameters.append(Parameter(slot.name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind))
     for attr in spec.attrs.values():
         default = Parameter.empty if attr.required else attr.default
-        annotation = _TYPES[attr.type] + (" | None" if default is None else "")
-        parameters.append(Parameter(attr.name, _KEYWORD, default=default, annotation=annotation))
+        if default == "None":
+            default = "none"  # as the families write it
+        typed = annotation(attr.type, attr.allowed, attr.name)
+        kind = Written(f"{typed} | None") if default is None else typed
+        parameters.append(Parameter(attr.name, _KEYWORD, default=default, annotation=kind))
     if _open_dtype(spec):
-        parameters.append(Parameter("dtype", _KEYWORD, default=None, annotation="Any"))
+        parameters.append(Parameter("dtype", _KEYWORD, default=None, annotation=Written("Any")))
     if len(spec.outputs) > 1 and not all(slot.required for slot in spec.outputs):
-        parameters.append(Parameter("outputs", _KEYWORD, default=None, annotation="int | None"))
-    parameters.append(Parameter("name", _KEYWORD, default=None, annotation="str | None"))
-    return Signature(parameters, return_annotation=returns(spec))
+        parameters.append(Parameter("outputs", _KEYWORD, default=None, annotation=Written("int | None")))
+    parameters.append(Parameter("name", _KEYWORD, default=None, annotation=Written("str | None")))
+    return Signature(parameters, return_annotation=Written(returns(spec)))
 
 
 def returns(spec: schema.OpSchema) -> str:
@@ -77,23 +71,13 @@ def make(kind: str) -> Builder:
     several = len(spec.outputs) > 1
 
     def builder(*args: Any, **kwargs: Any) -> Any:
-        for word in kwargs:
-            if word not in shape.parameters:
-                raise unexpected(spec.builder, word, shape.parameters.keys())
+        kwargs = spelt(spec.builder, kwargs, shape.parameters.keys())
         if variadic and args and isinstance(args[0], list | tuple):
             raise TypeError(
                 f"{spec.builder}: takes the tensors one by one, {spec.builder}(a, b, ...), got a "
                 f"{type(args[0]).__name__} of {len(args[0])}; write {spec.builder}(*tensors, ...)"
             )
-        try:
-            bound = shape.bind(*args, **kwargs)
-        except TypeError as error:
-            names = ", ".join(
-                "*" + word if parameter.kind is parameter.VAR_POSITIONAL else word
-                for word, parameter in shape.parameters.items()
-            )
-            raise TypeError(f"{spec.builder}: {error}; its arguments are {names}, attributes by name") from None
-        given = dict(bound.arguments)
+        given = bound(spec.builder, shape, args, kwargs)
         operands: list[Any] = []
         for slot in slots:
             value = given.pop(slot, () if variadic else None)

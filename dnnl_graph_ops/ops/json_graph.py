@@ -33,7 +33,7 @@ def from_json(source: Any, engine: Any = None) -> Graph:
     for op in ops:
         append(graph, op, values, groups)
     graph.outputs = {str(i): values[i] for i in _output_ids(document, values, notes)}
-    graph.source = Source(document, tuple(graph.nodes), {value: i for i, value in values.items()})
+    graph._source = Source(document, tuple(graph.nodes), {value: i for i, value in values.items()})
     _compare_shapes(document, values, notes)
     for note in notes:
         warn(f"graph JSON: {note}")
@@ -108,7 +108,7 @@ def append(graph: Graph, op: Op, values: dict[int, Value], groups: Mapping[int, 
             )
         value.strides = strides_of(tensor, value.shape)
         value.name = str(tensor.id)
-        graph.reserve(value.name)
+        graph._reserve(value.name)
         values[tensor.id] = value
 
 
@@ -161,7 +161,7 @@ def _node(graph: Graph, op: Op, inputs: list[Value], attrs: dict[str, Any]) -> S
     declared = [Meta(tensor.shape, tensor.dtype) for tensor in op.outputs]
     if op.kind == "Wildcard":
         slots = [f"dst_{i}" for i in range(len(declared))]
-        return graph.add_node(op.kind, op.where, inputs, {}, declared, slots, None, _name(op))
+        return graph._add_node(op.kind, op.where, inputs, {}, declared, slots, None, _name(op))
     stated = schema.OPS[op.kind].stated
     if stated is not None and stated.is_shape and declared and None not in declared[0].shape:
         # the file says the shape of the result, so that neither attribute nor input is needed
@@ -206,7 +206,7 @@ def _family(
     checked, meta = resolve(op.kind, metas, slots[: len(metas)], attrs, extra, op.where)
     if op.kind in SCALED:
         check_scales(inputs[1], checked["weights_format"], op.where)
-    return graph.add_node(op.kind, op.where, inputs, checked, [meta], ["dst"], None, _name(op))
+    return graph._add_node(op.kind, op.where, inputs, checked, [meta], ["dst"], None, _name(op))
 
 
 def _compare_shapes(document: Document, values: Mapping[int, Value], notes: list[str]) -> None:
@@ -223,7 +223,7 @@ def _compare_shapes(document: Document, values: Mapping[int, Value], notes: list
 
 def to_json(graph: Graph) -> str:
     """Implements `Graph.to_json`: what was read comes back as it was, what was added follows."""
-    source: Source | None = graph.source
+    source: Source | None = graph._source
     if source is None:
         source = Source(Document({}, None, None, ()), (), {})
     known = set(source.nodes)

@@ -95,7 +95,8 @@ def rebuilt(record: Any, file: ArrayFile, engine: Engine | None, where: str) -> 
 
 
 def _rebuilt(record: Any, file: ArrayFile, engine: Engine | None, where: str) -> tuple[Graph, dict[str, Value]]:
-    graph = Graph(engine, fpmath_mode=field(record, "fpmath_mode", str, where), name=field(record, "name", str, where))
+    mode: Any = field(record, "fpmath_mode", str, where)
+    graph = Graph(engine, fpmath_mode=mode, name=field(record, "name", str, where))
     values: list[Value] = []
     for item in field(record, "inputs", list, where):
         values.append(graph.input(*_described(item, where)))
@@ -111,7 +112,7 @@ def _rebuilt(record: Any, file: ArrayFile, engine: Engine | None, where: str) ->
     for item in ops:
         values += _op(graph, item, values, file, where)
     for value in values:
-        graph.reserve(value.name)
+        graph._reserve(value.name)
     _check_sizes(graph, where)
     for item in field(record, "outputs", list, where):
         if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], str):
@@ -164,7 +165,7 @@ def _op(graph: Graph, item: Any, values: Sequence[Value], file: ArrayFile, where
         kept, metas = _inferred(kind, inputs, attrs, kinds, where)
     if [meta.dtype for meta in metas] != kinds:
         raise InvalidArgumentError(f"{where}: gives {', '.join(meta.dtype for meta in metas)}, not what was saved")
-    made = graph.add_node(kind, where, inputs, kept, metas, [f"dst_{i}" for i in range(len(metas))], name, late=late)
+    made = graph._add_node(kind, where, inputs, kept, metas, [f"dst_{i}" for i in range(len(metas))], name, late=late)
     for value, output in zip(made, stated, strict=True):
         value.name = field(output, "name", str, where)
         value.strides = _strides(output, value.shape, where)

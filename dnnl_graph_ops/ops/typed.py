@@ -29,7 +29,8 @@ def check_dtypes(names: Sequence[str], dtypes: Sequence[str], where: str) -> Non
     for name, dtype in zip(names, dtypes, strict=True):
         if dtype not in DTYPES:
             raise InvalidArgumentError(
-                f"{where}: '{name}' has dtype {dtype}; takes {', '.join(DTYPES)}. For int8 see Quantize and Dequantize"
+                f"{where}: '{name}' has dtype {dtype}; takes {', '.join(DTYPES)}; convert it with "
+                f"array.astype(np.float32), or see Quantize and Dequantize for int8"
             )
         if dtype != dtypes[0]:
             raise InvalidArgumentError(
@@ -112,4 +113,4 @@ def append(
     # the specification of the older op names its output
     own_name = None if kind in OPS else "filter_delta"
     slot = own_name or OPS[kind].outputs[0].name
-    return graph.add_node(kind, where, values, record, [meta], [slot], name, own_name)[0]
+    return graph._add_node(kind, where, values, record, [meta], [slot], name, own_name)[0]

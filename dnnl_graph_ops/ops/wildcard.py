@@ -46,4 +46,4 @@ def wildcard(
     if not srcs and not metas:
         raise InvalidArgumentError(f"{where}: needs an input or a result")
     slots = [f"dst_{i}" for i in range(len(metas))]
-    return graph.add_node("Wildcard", where, values, {}, metas, slots, name)
+    return graph._add_node("Wildcard", where, values, {}, metas, slots, name)

@@ -48,7 +48,7 @@ def quantized(
     """A graph like `source` with the nodes of `ranges` (lowest and highest of src) quantized."""
     graph = Graph(source.engine, fpmath_mode=source.fpmath_mode, name=name)
     graph.keeps_inputs = source.keeps_inputs
-    graph.promise([*(value.name for value in source.constants), *(node.name for node in source.nodes)])
+    graph._promise([*(value.name for value in source.constants), *(node.name for node in source.nodes)])
     mapped = {value: graph.input(value.name, value.shape, value.dtype, value.strides) for value in source.inputs}
     layers = []
     rounded: dict[Value, Value] = {}
@@ -64,7 +64,7 @@ def quantized(
         metas = [value.meta for value in node.outputs]
         slots = [value.name.rpartition(".")[2] for value in node.outputs]
         inputs = [mapped[v] for v in node.inputs]
-        made = graph.add_node(node.kind, node.name, inputs, node.attrs, metas, slots, node.name, late=node.late)
+        made = graph._add_node(node.kind, node.name, inputs, node.attrs, metas, slots, node.name, late=node.late)
         mapped.update(zip(node.outputs, made, strict=True))
     return graph, mapped, tuple(layers)
 
@@ -109,8 +109,13 @@ def _quantized_weights(node: Node, target: str) -> tuple[Array, tuple[float, ...
     assert weights is not None
     attrs = resolved(node.kind, [value.shape for value in node.inputs], node.attrs, node.name)
     fmt = f"documented_{attrs.weights_format}" if attrs.known.weights.documented else attrs.weights_format
-    op = "convolution" if node.kind == "Convolution" else "conv_transpose"
-    array = convert_weights(weights, fmt, target, groups=attrs.groups, op=op)
+    array = convert_weights(
+        weights,
+        fmt,
+        target,
+        groups=attrs.groups,
+        op="convolution" if node.kind == "Convolution" else "conv_transpose",
+    )
     _, axis = channel_axes(target, array.ndim)
     peaks = np.abs(array).max(axis=tuple(a for a in range(array.ndim) if a != axis), initial=0.0)
     scales = np.where(peaks > 0, peaks / _S8, 1.0).astype(np.float32)

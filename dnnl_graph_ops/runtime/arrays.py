@@ -17,6 +17,14 @@ from .engines import Engine
 Operand = Array | DeviceArray
 
 
+# how to make an array of what is none
+_REMEDIES: dict[type, str] = {
+    **dict.fromkeys((list, tuple), "; make one, np.asarray(values, np.float32)"),
+    **dict.fromkeys((int, float), "; make one, np.full(shape, value, np.float32)"),
+    str: "; read a file with np.load(path)",
+}
+
+
 def as_array(value: Any, where: str) -> Array:
     """A NumPy array, NumPy scalar, or whatever has `__dlpack__` on the CPU, without a copy.
 
@@ -28,7 +36,8 @@ def as_array(value: Any, where: str) -> Array:
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
         return shared(value, where)
-    raise TypeError(f"{where}: needs a NumPy array or an object with __dlpack__, got {type(value).__name__}")
+    hint = _REMEDIES.get(type(value), "")
+    raise TypeError(f"{where}: needs a NumPy array or an object with __dlpack__, got {type(value).__name__}{hint}")
 
 
 def as_operand(value: Any, engine: Engine, where: str) -> Operand:
@@ -115,7 +124,8 @@ def check_shape(array: Operand, shape: tuple[int | None, ...], where: str) -> No
     if array.ndim != len(shape) or any(
         want is not None and want != got for want, got in zip(shape, array.shape, strict=True)
     ):
-        raise ShapeError(f"{where}: has shape {array.shape}, expected {shape}")
+        batch = "; array[None] adds the batch axis" if len(shape) == array.ndim + 1 else ""
+        raise ShapeError(f"{where}: has shape {array.shape}, expected {shape}{batch}")
 
 
 def check_out(array: Operand, shape: tuple[int, ...], dtype: str, where: str) -> None:

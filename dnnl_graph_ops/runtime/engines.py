@@ -8,16 +8,18 @@ import threading
 from contextlib import suppress
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 from .._core import Engine as NativeEngine
 from .._core import EngineKind
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError
+from ..schema.arguments import one_of
 from . import sycl
 from .libraries import ENVIRONMENT, Runtime, find_runtime, runtimes
 from .locks import renew_after_fork
 
 KINDS = {"cpu": EngineKind.cpu, "gpu": EngineKind.gpu}
+_KIND_NAMES: tuple[Literal["cpu", "gpu"], ...] = ("cpu", "gpu")
 
 
 class Engine:
@@ -101,7 +103,10 @@ renew_after_fork(sys.modules[__name__], "_LOCK")
 
 
 def engine(
-    kind: str = "cpu", index: int = 0, runtime: Runtime | str | None = None, memory: str | None = None
+    kind: Literal["cpu", "gpu"] = "cpu",
+    index: int = 0,
+    runtime: Runtime | str | None = None,
+    memory: Literal["device"] | None = None,
 ) -> Engine:
     """The engine of this kind and index; the same object for the same arguments.
 
@@ -116,14 +121,10 @@ def engine(
         InvalidArgumentError: an unknown kind, index, runtime or memory.
         RuntimeUnavailableError: no library or no such device here; the message says what to install.
     """
-    if not isinstance(kind, str):
-        raise TypeError(f"engine: 'kind' must be a string, got {type(kind).__name__}")
-    if kind.lower() not in KINDS:
-        raise InvalidArgumentError(f"engine: 'kind' must be one of {', '.join(KINDS)}, got {kind!r}")
+    kind = one_of(kind, "engine: 'kind'", _KIND_NAMES)
     if isinstance(index, bool) or not isinstance(index, int):
         raise TypeError(f"engine: 'index' must be an int, got {type(index).__name__}")
     check_memory(memory, "engine")
-    kind = kind.lower()
     memory = "device" if kind == "gpu" else memory
     chosen = find_runtime(runtime, kind)
     key = (chosen.path, kind, index, memory)
@@ -164,8 +165,8 @@ def _check_device(runtime: Runtime, kind: str, index: int, memory: str | None) -
 def engines() -> tuple[Engine, ...]:
     """Every engine that can be opened here."""
     found = []
-    for runtime, (kind, code) in product(runtimes(), KINDS.items()):
-        for index in range(runtime.library.engine_count(code)):
+    for runtime, kind in product(runtimes(), _KIND_NAMES):
+        for index in range(runtime.library.engine_count(KINDS[kind])):
             with suppress(Error):
                 found.append(engine(kind, index, runtime))
     return tuple(found)

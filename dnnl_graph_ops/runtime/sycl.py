@@ -7,10 +7,10 @@ import os
 from functools import cache
 from pathlib import Path
 
-from ..errors import RuntimeUnavailableError
+from ..errors import RuntimeUnavailableError, extra
 
 NAME = "sycl"
-INSTALL = 'pip install "dnnl-graph-ops[sycl]"'
+INSTALL = extra("sycl")
 MISSING = f"the SYCL build of oneDNN, which GPU engines need, is not installed; install it with {INSTALL}"
 
 # The library has no search path of its own: what it needs is opened first, dependencies before dependents.

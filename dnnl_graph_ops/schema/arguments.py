@@ -3,41 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from inspect import Signature
+from typing import Any, TypeVar
 
+from .. import words
 from ..errors import InvalidArgumentError
+
+S = TypeVar("S", bound=str)
 
 INT64_MAX = (1 << 63) - 1
 # oneDNN's kernels keep the sizes and attributes of sliding windows in 32 bits, and wrap what is larger
 INT32_MAX = (1 << 31) - 1
-
-# how other packages call arguments and values, and what may be meant here
-_ARGUMENTS = {
-    "stride": ("strides",),
-    "padding": ("pads_begin", "pads_end"),
-    "pad": ("pads_begin", "pads_end"),
-    "pads": ("pads_begin", "pads_end"),
-    "dilation": ("dilations",),
-    "group": ("groups",),
-    "kernel_size": ("kernel",),
-    "weight": ("weights",),
-    "input": ("src",),
-    "dim": ("axis", "axes"),
-    "keepdim": ("keep_dims",),
-    "keepdims": ("keep_dims",),
-    "eps": ("epsilon",),
-}
-_VALUES = {
-    **dict.fromkeys(("nhwc", "nwc", "nlc", "ndhwc", "channels_last"), ("NXC",)),
-    **dict.fromkeys(("nchw", "ncw", "ncl", "ncdhw", "channels_first"), ("NCX",)),
-    **dict.fromkeys(("pytorch", "torch", "onnx"), ("IOX", "OIX")),
-    **dict.fromkeys(("keras", "tensorflow"), ("XOI", "XIO")),
-    "oihw": ("OIX",),
-    "iohw": ("IOX",),
-    "hwio": ("XIO",),
-    "hwoi": ("XOI",),
-}
 
 
 def is_bool(value: object) -> bool:
@@ -75,29 +52,90 @@ def suggest(name: object, known: Iterable[str]) -> str:
     return f"; did you mean {lower[close[0]]!r}?" if close else ""
 
 
-def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The error for a name that a module does not have."""
-    hint = "" if name.startswith("_") else suggest(name, known)
+def no_attribute(
+    module: str, name: str, known: Iterable[str], elsewhere: Mapping[str, str] | None = None
+) -> AttributeError:
+    """The error for a name that a module does not have; `elsewhere` has what is called otherwise here."""
+    meant = (elsewhere or {}).get(name) or (elsewhere or {}).get(name.lower(), "")
+    if meant and " " in meant:
+        hint = f"; {meant}"
+    else:
+        hint = f"; did you mean {meant!r}?" if meant else "" if name.startswith("_") else suggest(name, known)
     # without an object the interpreter has nothing to make a suggestion of its own from
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name, obj=None)
 
 
 def unexpected(where: str, name: str, known: Collection[str]) -> TypeError:
     """The error for a keyword that a function does not have."""
-    meant = [repr(item) for item in _ARGUMENTS.get(name, ()) if item in known]
-    hint = f"; it is {' and '.join(meant)} here" if meant else suggest(name, known)
+    names = [repr(item) for item in words.OTHER_ARGUMENTS.get(name, ()) if item in known]
+    if names:
+        hint = f"; it is {' and '.join(names)} here"
+    elif name in words.NO_ARGUMENTS and "weights" in known:
+        hint = f"; {words.NO_ARGUMENTS[name]}"
+    else:
+        hint = suggest(name, known) or f"; its arguments are {', '.join(known)}"
     return TypeError(f"{where}: has no argument {name!r}{hint}")
 
 
-def one_of(value: object, what: str, allowed: Sequence[str]) -> str:
-    """The one of `allowed` that is meant, in any case."""
+def spelt(where: str, given: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Keyword arguments under the names of `known`, by which other packages' `words.ARGUMENTS` are replaced.
+
+    Those given as None count as not given.
+
+    Raises:
+        TypeError: a name of neither, or both spellings of one argument.
+    """
+    result = {name: value for name, value in given.items() if name in known and value is not None}
+    for name, value in given.items():
+        if name in known:
+            continue
+        ours = [item for item in words.ARGUMENTS.get(name, ()) if item in known]
+        if not ours:
+            raise unexpected(where, name, known)
+        if isinstance(value, str):
+            hint = f"; see auto_pad, such as {words.PADDINGS.get(value, value)!r}" if "auto_pad" in known else ""
+            raise TypeError(f"{where}: {name!r} must be an int, or one per spatial axis, got {value!r}{hint}")
+        for item in ours if value is not None else ():
+            if item in result:
+                raise TypeError(f"{where}: {item!r} and {name!r} say the same; give it once, as {item!r}")
+            result[item] = value
+    return result
+
+
+def too_many(where: str, known: Collection[str]) -> TypeError:
+    """The error for more arguments by position than a function takes."""
+    return TypeError(f"{where}: too many positional arguments; give attributes by name: {', '.join(known)}")
+
+
+def bound(where: str, shape: Signature, args: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name; a TypeError says which there are."""
+    try:
+        return dict(shape.bind(*args, **given).arguments)
+    except TypeError as error:
+        names = ", ".join(
+            "*" + name if parameter.kind is parameter.VAR_POSITIONAL else name
+            for name, parameter in shape.parameters.items()
+        )
+        raise TypeError(f"{where}: {error}; its arguments are {names}, attributes by name") from None
+
+
+def one_of(value: object, what: str, allowed: Sequence[S]) -> S:
+    """The one of `allowed` that is meant, in any case or under another package's name."""
+    # as the families write the words of padding
+    shown = [item.lower() for item in allowed] if "None" in allowed else list(allowed)
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a string, one of {', '.join(allowed)}, got {show(value)}")
+        raise TypeError(f"{what} must be a string, one of {', '.join(shown)}, got {show(value)}")
+    text = value.strip().lower()
     for item in allowed:
-        if item.lower() == value.strip().lower():
+        if item.lower() == text:
             return item
-    known = _VALUES.get(value.strip().lower(), ())
-    # a family lists its own orders of weights first
+    # the older op of filters has neither of the orders that these have for a transposed convolution
+    older = text in words.FRAMEWORKS and "filter_format" in what
+    known = () if older else words.VALUES.get(text, ())
     meant = next((item for item in allowed if item in known), None)
-    hint = f"; {show(value)} is {meant} here" if meant else suggest(value, allowed)
-    raise InvalidArgumentError(f"{what} must be one of {', '.join(allowed)}, got {show(value)}{hint}")
+    if meant is not None:
+        return meant
+    near = [*shown, *(word.upper() for word, ours in words.VALUES.items() if set(ours) & set(allowed))]
+    other = words.OTHER_VALUES.get(text) if {"None", "XIO"} & set(allowed) else None
+    hint = f"; {other}" if other else suggest(value, near)
+    raise InvalidArgumentError(f"{what} must be one of {', '.join(shown)}, got {show(value)}{hint}")

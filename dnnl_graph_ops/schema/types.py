@@ -154,7 +154,7 @@ def _default(op: OpSchema, slot: Slot, dtypes: Sequence[str], where: str) -> str
         return slot.dtypes[0]
     if op.kind in ("TypeCast", "Quantize", "DynamicQuantize", "Wildcard"):
         choices = f": one of {', '.join(slot.dtypes)}" if slot.dtypes else ""
-        raise InvalidArgumentError(f"{where}: {op.kind} needs the dtype of its result{choices}")
+        raise InvalidArgumentError(f"{where}: {op.kind} needs the dtype of its result{choices}; pass dtype=")
     if "Norm" in op.kind:
         # the statistics
         return "f32"

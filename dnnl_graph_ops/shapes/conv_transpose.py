@@ -126,7 +126,9 @@ def _forward(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
     if bias and len(bias[0]) != 1:
         raise ShapeError(f"{where}: 'bias' must have rank 1 (one value per output channel), got shape {tuple(bias[0])}")
     if bias and not agree(bias[0][0], w.out_channels):
-        raise ShapeError(f"{where}: 'bias' has {bias[0][0]} values, but dst has {w.out_channels} channels")
+        given, needed = bias[0][0], w.out_channels
+        remedy = f"give it the shape ({needed},)"
+        raise ShapeError(f"{where}: 'bias' has {given} values, but dst has {needed} channels; {remedy}")
     return Resolved(tuple(shapes), w, data_shape(batch, w.out_channels, dst, attrs.data_format), geometry)
 
 

@@ -88,6 +88,8 @@ def resolved(
             raise ShapeError(f"{where}: 'out': has shape {wanted}, expected {found.result}")
     except ShapeError as error:
         orders = _fitting_orders(kind, resolve, operands, record, wanted)
+        if not orders and len(operands) > 1 and len(operands[1]) == len(operands[0]) + 1:
+            orders = f"data of shape {operands[0]} that has no batch axis gets one by src[None]"
         raise ShapeError(f"{error}; {orders}" if orders else str(error)) from None
     return replace(record, resolved=found)
 

@@ -13,6 +13,8 @@ The import registers the ops below it, `convolution`, `conv_transpose` and both 
 `torch.ops.aten.convolution` without `transposed`; the gradients take the size of their result in place of the bias.
 """
 
+from ..errors import extra as _extra
+
 try:
     import torch as _torch
 
@@ -20,7 +22,7 @@ try:
         raise ImportError(f"this is {_torch.__version__}")
 except ImportError as _error:
     raise ImportError(
-        f"dnnl_graph_ops.torch needs PyTorch 2.13 or later ({_error}): pip install 'dnnl-graph-ops[torch]'",
+        f"dnnl_graph_ops.torch needs PyTorch 2.13 or later ({_error}): {_extra('torch')}",
         name="torch",
     ) from _error
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, warn
 from .compute import DTYPES
 from .modules import forget_those_of, is_ours, optimized_class, state_of
 
@@ -64,6 +64,8 @@ def optimize(
         if made is not None:
             module.__class__ = made
         state_of(module).set_dtype(dtype)
+    if not any(map(is_ours, model.modules())):
+        warn(f"optimize: no convolution of {type(model).__name__} was taken, and nothing else is changed")
     if example_inputs is not None:
         run_once(model, example_inputs, "optimize")
     return model

@@ -47,7 +47,7 @@ class Packed:
         self._spec = spec
         self._graph = Graph(name=spec.kind)
         # no copies: all that stays is what is packed of them
-        self._constants = [self._graph.hold(self._constant(t)) for t in (w, b) if t is not None]
+        self._constants = [self._graph._keep(self._constant(t)) for t in (w, b) if t is not None]
         self._nets: dict[tuple[Ints, Ints], Net] = {}
         self._any: Net | None = None
         self._left: set[tuple[Ints, Ints]] = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import log2, prod, sqrt
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Sizes(NamedTuple):
     side: int
     kernel: int
     pad: int
-    layout: str
+    layout: Literal["NXC", "NCX"]
     constant: bool
     extreme: bool
 
@@ -130,7 +130,7 @@ def _convolution(maker: _Maker, row: Features) -> Value:
         # the sizes of the source times the strides, or two less
         end = kernel[0] - stride + 2 * ("uneven" in words)
         more = {"pads_end": end, "output_padding": size.pad}
-    weights_format = _ORDERS[size.layout][transposed]
+    weights_format: Any = _ORDERS[size.layout][transposed]
     i, o = (reads, makes // groups) if transposed else (reads // groups, makes)
     shape = join_weights(i, o, kernel, weights_format)
     scale, (_, axis) = _scale(reads // groups * prod(kernel)), channel_axes(weights_format, len(shape))

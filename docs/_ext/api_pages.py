@@ -66,8 +66,9 @@ def index(there: list[str]) -> Iterator[str]:
         yield f"- {where}: {text}"
     yield "- [commands](commands.md): `dnnl-graph-ops` and what follows it"
     yield "- [defects](defects.md): what oneDNN gets wrong, by version, and what is done about it"
+    yield "- [words](words.md): what other packages call arguments, layouts, data types and ops"
     yield "\n```{toctree}\n:hidden:\n"
-    yield from (*there, "commands", "defects")
+    yield from (*there, "commands", "defects", "words")
     yield "```"
 
 

@@ -77,7 +77,7 @@ def main() -> int:
     by_groups = runtime.version_info >= SINCE
     if not by_groups:
         print(
-            f"needs oneDNN {'.'.join(map(str, SINCE))} (pip install 'dnnl-graph-ops[sycl]' brings 3.13): "
+            f"needs oneDNN {'.'.join(map(str, SINCE))} (pip install '.[sycl]' in a clone brings 3.13): "
             f"{runtime.version} has no DynamicDequantize by groups. NumPy dequantizes, the rest runs"
         )
 

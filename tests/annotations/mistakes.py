@@ -14,7 +14,7 @@ print(dgo.ops.conv_transposee)  # type: ignore  # pyright: ignore
 print(dgo.nn.ConvTranspose4d)  # type: ignore  # pyright: ignore
 dgo.nn.Conv2d(3, 4, 2, output_padding=1)  # type: ignore  # pyright: ignore
 dgo.convolution(src, weights, output_padding=1)  # type: ignore  # pyright: ignore
-dgo.conv_transpose(src, weights, stride=2)  # type: ignore  # pyright: ignore
+dgo.conv_transpose(src, weights, data_format="NHCW")  # type: ignore  # pyright: ignore
 dgo.conv_transpose(src, weights, strides="2")  # type: ignore  # pyright: ignore
 dgo.conv_transpose(src)  # type: ignore  # pyright: ignore
 dgo.conv_transpose(src, weights, None, 2)  # type: ignore  # pyright: ignore

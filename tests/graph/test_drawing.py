@@ -122,3 +122,13 @@ def test_unknown_dims_before_the_first_call():
     y = dgo.ops.relu(graph.input("x", (None, 4)))
     svg = graph.compile(y).to_svg()
     assert "?x4 f32" in svg
+
+
+@pytest.mark.parametrize("name", ["net.png", "net.pdf", "net.svg.PNG"])
+def test_only_svg_is_written(name, tmp_path):
+    graph = dgo.Graph()
+    net = graph.compile(dgo.ops.relu(graph.input("x", (2,))))
+    with pytest.raises(dgo.InvalidArgumentError, match=rf"Net.to_svg: '.*{name}' is written as SVG; give a name"):
+        net.to_svg(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+    net.to_svg(str(tmp_path / "net.SVG"))

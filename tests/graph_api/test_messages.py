@@ -65,7 +65,7 @@ def test_builders_are_named_where_they_compute_it():
     for name, value, said in (
         ("weights_format", "OIX", True),
         ("weights_format", "HWIO", True),
-        ("data_format", "NHWC", False),
+        ("data_format", "NHCW", False),
         ("auto_pad", "SAME", False),
     ):
         o = op(0, op.ConvTranspose, [x, w], [y])

@@ -185,7 +185,7 @@ def test_strings_in_any_case():
     ("attrs", "message"),
     [
         ({"auto_pad": "both"}, "auto_pad"),
-        ({"data_format": "NHWC"}, "NXC"),
+        ({"data_format": "NHCW"}, "NXC"),
         ({"weights_format": "HWIO"}, "weights_format.*conv_transpose"),
         ({"axis": 1}, "ConvTranspose has no attribute 'axis'"),
         ({"kernel": [1, 1]}, "no attribute 'kernel'"),

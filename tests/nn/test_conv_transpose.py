@@ -206,7 +206,7 @@ def test_wrong_state(change, error, words):
         ({"conv_mode": "convolution"}, dgo.InvalidArgumentError, "cross_correlation, got 'convolution'"),
         ({"conv_mode": "winograd"}, dgo.InvalidArgumentError, "'conv_mode'"),
         ({"compute_mode": "float16"}, dgo.InvalidArgumentError, "'compute_mode'"),
-        ({"data_format": "NHWC"}, dgo.InvalidArgumentError, "'data_format'"),
+        ({"data_format": "NHCW"}, dgo.InvalidArgumentError, "'data_format'"),
         ({"dtype": "s8"}, dgo.InvalidArgumentError, "'dtype' must be one of f32, bf16, f16, got s8"),
         ({"rng": "seed"}, TypeError, "'rng'"),
         ({"rng": -1}, ValueError, "'rng'"),

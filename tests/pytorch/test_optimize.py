@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import pytest
 import torch
@@ -105,6 +106,16 @@ def test_inplace_and_layers():
     given = model()
     assert dgt.optimize(given, inplace=True, layers=lambda name, module: name != "0") is given
     assert [is_ours(layer) for layer in given] == [False, False, True, True]
+
+
+def test_a_model_without_convolutions_is_warned_of_once(recwarn):
+    warnings.simplefilter("default")
+    for _ in range(3):
+        model = dgt.optimize(nn.Linear(3, 4))
+    assert type(model) is nn.Linear
+    (only,) = recwarn
+    assert str(only.message) == "optimize: no convolution of Linear was taken, and nothing else is changed"
+    assert only.filename == __file__
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])

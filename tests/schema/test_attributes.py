@@ -90,8 +90,8 @@ def test_an_unknown_kind_gets_a_suggestion():
 
 
 def test_an_unknown_choice_names_the_choices():
-    with pytest.raises(InvalidArgumentError, match="must be one of NXC, NCX, got 'NHWC'"):
-        conv(data_format="NHWC")
+    with pytest.raises(InvalidArgumentError, match="must be one of NXC, NCX, got 'NHCW'"):
+        conv(data_format="NHCW")
     with pytest.raises(TypeError, match="data_format must be a string"):
         conv(data_format=3)
 

@@ -87,7 +87,7 @@ def constant(graph: Graph, array: Array, name: str | None = None) -> Array | Val
     """What is known, as an array if it is small, else as a constant over the same memory."""
     if array.ndim <= 1 or array.nbytes <= _FEW_BYTES or not host.is_own(array):
         return np.array(array)
-    return graph.hold(held(array), name)
+    return graph._keep(held(array), name)
 
 
 def held(array: Array) -> Constant:

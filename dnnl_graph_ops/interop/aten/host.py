@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import dtypes
-from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError
+from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError, extra
 from ...graph import Value
 from ...once import once
 from ...runtime.dlpack import from_dlpack
@@ -63,9 +63,7 @@ def pytorch(where: str) -> Any:
     try:
         import torch
     except ImportError as error:
-        raise RuntimeUnavailableError(
-            f'{where}: needs PyTorch ({error}); install it: pip install "dnnl-graph-ops[torch]"'
-        ) from error
+        raise RuntimeUnavailableError(f"{where}: needs PyTorch ({error}); install it: {extra('torch')}") from error
     return torch
 
 
@@ -360,7 +358,7 @@ def appended(step: Any) -> tuple[Value, ...]:
     parts = {i: one for i, one in enumerate(tensors) if not isinstance(one, Value) and _is_part(one)}
     operands = [step.tensor(one) for i, one in enumerate(tensors) if i not in parts]
     slots = [f"dst_{i}" for i in range(len(metas))]
-    made = step.graph.add_node("Wildcard", step.where, operands, {}, metas, slots, None, step.node.name)
+    made = step.graph._add_node("Wildcard", step.where, operands, {}, metas, slots, None, step.node.name)
     made[0].node.host = TorchStep(step.where, apart, parts, len(tensors), tuple(metas))
     return made
 

@@ -63,7 +63,7 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
         graph of its own before and behind them. `Net.explain` says which they are.
 
     Raises:
-        RuntimeUnavailableError: the package `onnx` is missing: pip install "dnnl-graph-ops[onnx]".
+        RuntimeUnavailableError: the package `onnx` is missing, which the extra `onnx` installs.
         UnsupportedError: lists every node and attribute value that not even onnx's reference implementation has, what
             lies behind them left out; or the model computes more constants as it is read than 256 MiB and four times
             what it stores, or fills more than 1 GiB with single numbers.

@@ -119,7 +119,9 @@ def _by_reference(graph: Graph, step: Step, why: str) -> tuple[Item, ...]:
     except UnsupportedError as error:
         if budget.exceeded:
             raise
-        raise UnsupportedError(f"{why}; {str(error).removeprefix(node.where + ': ')}") from None
+        said = str(error)
+        more = said if said.startswith(why) else f"{why}; {said.removeprefix(node.where + ': ')}"
+        raise UnsupportedError(more) from None
     return deferred(graph, node, metas, known, budget, one.reference.by)
 
 
@@ -165,7 +167,7 @@ def deferred(
     slots = [f"dst_{i}" for i in range(len(metas))]
     name = (node.outputs[0] if node.outputs else "").replace("\0", "?") or node.op_type
     late = Late(tuple(nodes), tuple(values), arrays, budget.total, by)
-    return graph.add_node("Wildcard", node.where, list(values.values()), {}, metas, slots, None, name, late)
+    return graph._add_node("Wildcard", node.where, list(values.values()), {}, metas, slots, None, name, late)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,5 +272,5 @@ def fault(node: OnnxNode, error: Exception) -> InvalidArgumentError:
 class Scratch(Graph):
     """Takes values of the graph that the nodes are built for."""
 
-    def owns(self, value: Value, where: str) -> None:
+    def _check_owner(self, value: Value, where: str) -> None:
         pass

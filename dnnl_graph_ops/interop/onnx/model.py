@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ...errors import InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
+from ...errors import InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError, extra
 from ...graph.constants import from_piece
 from ...graph.files import ModelFile
 from ...graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
@@ -79,7 +79,7 @@ def onnx_package() -> Any:
         import onnx.numpy_helper
     except ImportError as error:
         raise RuntimeUnavailableError(
-            f'from_onnx needs the package onnx ({error}); install it: pip install "dnnl-graph-ops[onnx]"'
+            f"from_onnx needs the package onnx ({error}); install it: {extra('onnx')}"
         ) from error
     return onnx
 
@@ -155,6 +155,7 @@ def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None, _Filed | None]:
     if not isinstance(source, str | bytes | os.PathLike):
         raise TypeError(f"from_onnx: needs a path, bytes or an onnx.ModelProto, got {type(source).__name__}")
     folder = filed = None
+    named = "the text" if isinstance(source, bytes) else str(source)
     if not isinstance(source, bytes):
         path = Path(source)
         file = ModelFile(path, MAX_BYTES, "from_onnx")
@@ -171,7 +172,9 @@ def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None, _Filed | None]:
     except MemoryError:
         raise
     except Exception as error:  # protobuf's DecodeError has another name in each of its implementations
-        raise InvalidArgumentError(f"from_onnx: this is not an ONNX model: {error}") from None
+        raise InvalidArgumentError(
+            f"from_onnx: {named} is not an ONNX model: {error}; see what onnx.checker.check_model says of it"
+        ) from None
     return proto, folder, filed
 
 

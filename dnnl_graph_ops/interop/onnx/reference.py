@@ -14,6 +14,7 @@ from ... import dtypes
 from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
 from ...graph.json_format import MAX_NDIM
+from ...schema.arguments import suggest
 from ...shapes import Meta
 from .budget import Budget
 from .fold import NUMPY
@@ -400,7 +401,10 @@ def _schema(node: OnnxNode) -> Any:
     except (onnx.defs.SchemaError, TypeError):
         # the latter of versions that are no int of 32 bits
         name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        raise UnsupportedError(f"{node.where}: no op for {name}, nor has onnx one in opset {node.opset}") from None
+        near = suggest(name, [known.name for known in onnx.defs.get_all_schemas()])
+        raise UnsupportedError(
+            f"{node.where}: no op for {name}, nor has onnx one in opset {node.opset}{near.replace(chr(39), '')}"
+        ) from None
     if node.bodies:
         raise UnsupportedError(f"{node.where}: subgraphs, which only control flow has")
     for name, value in node.attrs.items():
@@ -551,7 +555,7 @@ def appended(graph: Graph, step: Step, one: Found) -> tuple[Value, ...]:
         raise UnsupportedError(f"{step.where}: the shape of its result depends on data, or on what onnx cannot infer")
     operands = [step.value(index) for index in one.operands]
     slots = [f"dst_{i}" for i in range(len(metas))]
-    made = graph.add_node("Wildcard", step.where, operands, {}, metas, slots, None, step.node.name.replace("\0", "?"))
+    made = graph._add_node("Wildcard", step.where, operands, {}, metas, slots, None, step.node.name.replace("\0", "?"))
     node = made[0].node
     assert node is not None
     node.host = one.reference

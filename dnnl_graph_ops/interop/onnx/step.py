@@ -87,7 +87,7 @@ class Step:
         if is_fill(array):
             # of one number, and counted as it was filled
             make = partial(np.full, array.shape, array.flat[0])
-            return self.graph.hold(Constant(None, make, ConstantMeta(array.shape, array.dtype)), name)
+            return self.graph._keep(Constant(None, make, ConstantMeta(array.shape, array.dtype)), name)
         self.spend(array)
         try:
             return self.graph.constant(array, name)
@@ -164,7 +164,9 @@ class Step:
         slots = [slot.name for slot in schema.OPS["ConvTranspose"].inputs][: len(operands)]
         metas = [value.meta for value in operands]
         checked, meta = resolve("ConvTranspose", metas, slots, attrs, {}, self.where)
-        added = self.graph.add_node("ConvTranspose", self.where, operands, checked, [meta], ["dst"], None, self._name())
+        added = self.graph._add_node(
+            "ConvTranspose", self.where, operands, checked, [meta], ["dst"], None, self._name()
+        )
         return self._checked(added[0])
 
     def _name(self) -> str:
