@@ -168,6 +168,10 @@ FOUND = {
         "v1 = F.scaled_dot_product_attention(x0, x0, x0, x1)",
         {"x0": Y, "x1": torch.tensor([[False, False], [True, False]])}, {}, "v1", {"rounding": ["v1"]},
     ),
+    "windows, of which the captured call has one": (
+        "v1 = F.softmax(x0, dim=0).unfold(0, 3, 1)", {"x0": torch.arange(6.0).reshape(3, 2)}, {}, "v1",
+        {"rounding": ["v1"], "dynamic": True, "grown": {"x0": torch.arange(8.0).reshape(4, 2)}},
+    ),
     "queries of NaN that a condition hides all keys of": (
         "v1 = F.scaled_dot_product_attention(x0, x1, x1, x2)",
         {"x0": Y / torch.where(Y == 3, 0.0, 1.0) * 0, "x1": Y, "x2": torch.tensor([[False, False], [True, False]])}, {},
