@@ -74,7 +74,7 @@ def _status_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from .compile.status import markdown
+    from .compile.supported import markdown
 
     print("\n".join(markdown(options.missing)))
     return 0

@@ -23,9 +23,8 @@ from ..lowering.chain import over
 from ..lowering.program import Program, View
 from ..lowering.rewrites import ALONE, No, Rewrite
 from ..schema import kinds
-from . import fused_patterns
-from .backend import Backend, Built, FusionGroup, Search
-from .fused_patterns import Maker, in_rows
+from .backend import Backend, Built, FusionGroup, Maker
+from .movement import in_rows
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -464,14 +463,16 @@ def _seen(array: Array, rows: int, keys: int, alone: bool) -> Ints:
     return () if (last == keys).all() else tuple(map(int, last))
 
 
-def _find(search: Search) -> None:
-    fused_patterns.find(search, ATTENTION, FUSE_ATTENTION, parts_of)
-
-
 def _order(group: FusionGroup) -> Sequence[int] | None:
     """Returns the order in which the kernel writes a flipped result: the last axis but one has stride 1; else None."""
     rank = group.result.ndim
     return [*range(rank - 2), rank - 1, rank - 2] if group.match.flipped else None
 
 
-ATTENTION = Backend("attention", build, find=_find, takes_any_strides=True, order=_order)
+ATTENTION: Backend = Backend(
+    "attention",
+    build,
+    find=lambda search: search.take_pattern(ATTENTION, FUSE_ATTENTION, parts_of),
+    takes_any_strides=True,
+    order=_order,
+)

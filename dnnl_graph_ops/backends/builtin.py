@@ -12,8 +12,7 @@ from ..lowering.env import Env
 from ..lowering.program import Program, View
 from ..schema import kinds
 from . import movement, norm, window
-from .backend import Backend, Built, FusionGroup
-from .kinds import Kind, Target
+from .backend import Backend, Built, FusionGroup, Kind, Target
 
 Views = Sequence[View]
 

@@ -18,8 +18,7 @@ from ..lowering.post_ops import post_ops
 from ..lowering.problem import BACKWARD_WEIGHTS, Problem
 from ..lowering.program import Edge, NativeOp, Operand, View
 from ..lowering.rewrites import Rewrite
-from .backend import Backend, Built, FusionGroup
-from .kinds import Kind, Target
+from .backend import Backend, Built, FusionGroup, Kind, Target
 from .onednn import leaving_of, native_ops, runs
 
 RUN_LITERALLY = Rewrite(

@@ -13,8 +13,7 @@ from ..ir import like, stand_in
 from ..lowering.env import Env
 from ..lowering.rewrites import Rewrite
 from . import builtin, onednn
-from .backend import Backend, Built, FusionGroup, group_of
-from .kinds import Kind, Target
+from .backend import Backend, Built, FusionGroup, Kind, Target, group_of
 
 RUN_AS_ANOTHER = Rewrite(
     "run_as_another",

@@ -8,9 +8,8 @@ from ..algorithms.lower import Decision
 from ..graph import Node
 from ..lowering.env import Env
 from ..lowering.program import Program, View
-from .backend import Backend, Built, FusionGroup
+from .backend import Backend, Built, FusionGroup, Kind, Target
 from .host_ops import HOST, step
-from .kinds import Kind, Target
 
 
 def _match(nodes: Sequence[Node], env: Env) -> Node | None:

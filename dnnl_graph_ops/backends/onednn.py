@@ -21,10 +21,8 @@ from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
 from ..lowering.rewrites import Rewrite
 from ..shapes import Meta
 from . import builtin
-from .backend import Backend, Built, FusionGroup
+from .backend import Backend, Built, FusionGroup, Kind, Target, place_of, view_of
 from .host_ops import HOST, step
-from .kinds import Kind, Target
-from .places import place_of, view_of
 
 STAGE_OPERANDS = Rewrite(
     "stage_operands",

@@ -14,9 +14,8 @@ from ..ir import dims, scalar
 from ..lowering.chain import over
 from ..lowering.rewrites import ALONE, No, Rewrite
 from ..shapes.pieces import ranges
-from . import fused_patterns
-from .backend import Backend, Built, FusionGroup, Search
-from .fused_patterns import Maker, in_rows
+from .backend import Backend, Built, FusionGroup, Maker
+from .movement import in_rows
 
 # (start, size, step) of a Slice along the last axis
 Cut = tuple[int | None, int | None, int]
@@ -230,8 +229,9 @@ def build(built: Built, group: FusionGroup) -> Decision:
     return Decision("own kernel", group.nodes[0].outputs[0].dtype)
 
 
-def _find(search: Search) -> None:
-    fused_patterns.find(search, ROTARY, FUSE_ROTARY, parts_of)
-
-
-ROTARY = Backend("rotary", build, find=_find, takes_any_strides=True)
+ROTARY: Backend = Backend(
+    "rotary",
+    build,
+    find=lambda search: search.take_pattern(ROTARY, FUSE_ROTARY, parts_of),
+    takes_any_strides=True,
+)

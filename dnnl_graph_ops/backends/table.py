@@ -7,23 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..algorithms.lower import Chooser, Decision, Selector
 from ..errors import UnsupportedError
 from ..graph import Node, Value
+from ..ir import postorder
 from ..lowering import chain
 from ..lowering.env import Env
 from ..lowering.program import View
 from . import movement, norm, onednn, partitions
 from .attention import ATTENTION
-from .backend import BACKENDS, Backend, Built, FusionGroup, Search, group_of
+from .backend import BACKENDS, Backend, Built, FusionGroup, Kind, Places, Search, Target, group_of, place_of
 from .builtin import BUILTIN
 from .convolution import CONVOLUTION
 from .elementwise import ELEMENTWISE
 from .equal import EQUAL_OP
 from .int8 import INT8
-from .kinds import Kind, Target
 from .matmul import MATMUL
 from .norm import NORM
 from .numpy_fallback import NUMPY
 from .onednn import ONEDNN
-from .places import Places, place_of
 from .rotary import ROTARY
 from .search import chains, with_post_ops
 
@@ -110,32 +109,13 @@ def _may_join(node: Node, env: Env) -> bool:
 
 def _ordered(groups: Sequence[FusionGroup]) -> list[FusionGroup]:
     """Sorts groups such that each value is computed before a group reads it; otherwise the groups keep their order."""
-    producer = {value: i for i, item in enumerate(groups) for value in item.outputs}
-    placed: list[FusionGroup] = []
-    state: dict[int, int] = {}
-    for start in range(len(groups)):
-        stack = [start]
-        while stack:
-            i = stack[-1]
-            if state.get(i) == 2:
-                stack.pop()
-                continue
-            state[i] = 1
-            needed = {
-                producer[value]
-                for node in groups[i].nodes
-                for value in node.inputs
-                if value in producer and producer[value] != i and state.get(producer[value]) != 2
-            }
-            if needed:
-                if any(state.get(n) == 1 for n in needed):
-                    raise RuntimeError("the library's partitions depend on each other in a circle")
-                stack.extend(sorted(needed, reverse=True))
-                continue
-            state[i] = 2
-            placed.append(groups[i])
-            stack.pop()
-    return placed
+    maker = {value: i for i, item in enumerate(groups) for value in item.outputs}
+
+    def needs(i: int) -> list[int]:
+        read = (value for node in groups[i].nodes for value in node.inputs)
+        return sorted({maker[value] for value in read if value in maker} - {i})
+
+    return [groups[i] for i in postorder(range(len(groups)), needs)]
 
 
 def who_runs(kind: Kind, target: Target) -> tuple[Backend, str]:

@@ -12,9 +12,8 @@ from itertools import pairwise
 from math import prod
 
 from .. import dtypes, schema
-from ..backends.backend import FusionGroup
+from ..backends.backend import FusionGroup, Places
 from ..backends.movement import VIEWS, parts
-from ..backends.places import Places
 from ..backends.window import REDUCTIONS
 from ..graph import Node, Value
 from ..ir import order_of, readers_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..backends.backend import FusionGroup
-from ..backends.places import Places
+from ..backends.backend import FusionGroup, Places
 from ..lowering.program import Buffer, NativeStep, Step, View
 from .memory import Use
 

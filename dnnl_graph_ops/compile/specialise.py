@@ -13,8 +13,7 @@ import numpy as np
 from .. import dtypes
 from ..algorithms.lower import Chooser
 from ..algorithms.tile_rows import in_bands
-from ..backends.backend import Built
-from ..backends.places import Places
+from ..backends.backend import Built, Places
 from ..backends.table import build, group
 from ..errors import InvalidArgumentError
 from ..graph import Node, Value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -13,7 +13,7 @@ from .. import dtypes, schema
 from ..backends.backend import FusionGroup
 from ..graph import Node, Value
 from ..graph.constants import Constant
-from ..ir import GraphView, make_constant
+from ..ir import GraphView, make_constant, postorder
 from ..lowering.rewrites import Rewrite
 
 Array = np.ndarray[Any, Any]
@@ -77,21 +77,14 @@ def run(graph: GraphView, prepare: Prepare) -> None:
     read = {value for node in graph if node not in fixed for value in node.inputs} | graph.returned
     gone: set[Node] = set()
     for value in [value for node in fixed for value in node.outputs if value in read]:
-        parts = _leading_to(value, fixed)
+        parts = _leading_to([value], fixed)
         if _is_worthwhile(value, parts):
             FOLD_CONSTANTS.fired(parts[-1])
             make_constant(value, _constant(value, parts, prepare))
             gone.update(parts)
     # nodes stay if their results are returned or read, directly or by other nodes that stay
-    needed: set[Node] = set()
     read = {value for node in graph if node not in gone for value in node.inputs} | graph.returned
-    waiting = [v.node for v in read if v.held is None and v.node in gone]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in needed:
-            needed.add(node)
-            waiting += [v.node for v in node.inputs if v.held is None and v.node in gone]
-    graph.remove(*(gone - needed))
+    graph.remove(*gone.difference(_leading_to(read, gone)))
 
 
 def fold_dequantize(groups: Sequence[FusionGroup], kept: Collection[Value], prepare: Prepare) -> list[FusionGroup]:
@@ -103,39 +96,23 @@ def fold_dequantize(groups: Sequence[FusionGroup], kept: Collection[Value], prep
     for group in groups:
         node = group.nodes[0]
         value = node.outputs[0]
-        if node.kind == "Dequantize" and node.inputs[0].held is not None and _may_fold(group, kept):
-            FOLD_DEQUANTIZE.fired(node)
-            make_constant(value, _constant(value, [node], prepare))
-        else:
-            kept_groups.append(group)
+        if node.kind == "Dequantize" and node.inputs[0].held is not None:
+            unmet = "it runs alone" if len(group.nodes) > 1 else "the net does not return it" if value in kept else ""
+            FOLD_DEQUANTIZE.tell(node, unmet)
+            if not unmet:
+                make_constant(value, _constant(value, [node], prepare))
+                continue
+        kept_groups.append(group)
     return kept_groups
 
 
-def _may_fold(group: FusionGroup, kept: Collection[Value]) -> bool:
-    node = group.nodes[0]
-    if len(group.nodes) > 1:
-        FOLD_DEQUANTIZE.declined(node, "it runs alone")
-        return False
-    if node.outputs[0] in kept:
-        FOLD_DEQUANTIZE.declined(node, "the net does not return it")
-        return False
-    return True
+def _leading_to(values: Iterable[Value], among: Collection[Node]) -> list[Node]:
+    """Returns the nodes in `among` that values depend on, in topological order."""
 
+    def makers(read: Iterable[Value]) -> list[Node]:
+        return [v.node for v in read if v.held is None and v.node is not None and v.node in among]
 
-def _leading_to(value: Value, fixed: Collection[Node]) -> list[Node]:
-    """Returns the nodes among `fixed` that a value depends on, in topological order."""
-    leading: dict[Node, None] = {}
-    waiting: list[tuple[Node | None, bool]] = [(value.node, False)]
-    while waiting:
-        node, done = waiting.pop()
-        if node is None or node in leading or node not in fixed:
-            continue
-        if done:
-            leading[node] = None
-            continue
-        waiting.append((node, True))
-        waiting += [(v.node, False) for v in node.inputs if v.held is None]
-    return list(leading)
+    return postorder(makers(values), lambda node: makers(node.inputs))
 
 
 def _is_worthwhile(value: Value, parts: Sequence[Node]) -> bool:

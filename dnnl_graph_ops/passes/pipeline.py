@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..ir import GraphView
-from ..ir.listing import listing
 from ..lowering.env import Env
 from . import fold_affine, fold_constants, fold_padding, fuse_patterns, mixed_precision, propagate_qdq
 
@@ -89,11 +88,11 @@ _watching: ContextVar[list[tuple[str, str]] | None] = ContextVar("_watching", de
 def run(graph: GraphView, setting: Setting) -> None:
     """Runs all passes on `graph`, one after the other."""
     tell = teller()
-    tell("as given", lambda: listing(graph))
+    tell("as given", graph.listing)
     for each in PASSES:
         if each.on_device or setting.env.engine.on_host:
             each.run(graph, setting)
-            tell(f"after {each.name}", lambda: listing(graph))
+            tell(f"after {each.name}", graph.listing)
 
 
 # takes what a text is of, and a function that makes the text

@@ -15,13 +15,12 @@ from shapes.generate import GENERATORS
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.algorithms import lower, table
-from dnnl_graph_ops.backends.backend import group_of
-from dnnl_graph_ops.backends.kinds import Target
+from dnnl_graph_ops.backends.backend import Target, group_of
 from dnnl_graph_ops.backends.table import build
 from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem as Layer
 from dnnl_graph_ops.compile.plan import assemble
-from dnnl_graph_ops.compile.status import REFERENCE, markdown
+from dnnl_graph_ops.compile.supported import REFERENCE, markdown
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
 from dnnl_graph_ops.lowering.problem import BACKWARD_WEIGHTS, FORWARD
 from dnnl_graph_ops.lowering.program import Buffer, NativeStep, Place, Program, View

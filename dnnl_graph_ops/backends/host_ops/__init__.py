@@ -8,7 +8,7 @@ import numpy as np
 
 from ...graph import Host, Node
 from ...schema import OPS
-from . import elementwise, movement, normalization, quantization, resampling, windows
+from . import elementwise, movement, normalization, quantization, windows
 from .common import Array, Maker, always, as_is, single, store, wide
 
 HOST: dict[str, Maker] = {
@@ -16,7 +16,6 @@ HOST: dict[str, Maker] = {
     **always(movement.RULES),
     **always(normalization.RULES),
     **always(quantization.RULES),
-    **resampling.MAKERS,
     **windows.MAKERS,
 }
 
