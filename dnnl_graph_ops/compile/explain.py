@@ -332,8 +332,8 @@ def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
     names = ", ".join(f"{record.primitive} {record.implementation}" for record in main) or "unknown"
     reference = any(record.reference for record in main)
     reorders = sum(record.primitive == "reorder" for record in records)
-    scratch = _scratch(part.outputs) + part.partition.scratchpad_size
-    reads, writes = _layouts(part.inputs), _layouts(part.outputs)
+    scratch = _scratch(part.writes) + part.partition.scratchpad_size
+    reads, writes = _layouts(part.reads), _layouts(part.writes)
     return StepReport(_titled(" + ".join(part.kinds), part), names, reads, writes, reorders, reference, scratch)
 
 
@@ -377,7 +377,7 @@ def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...
         add = executor.add_output if side else executor.add_input
         return add(dtypes.CODES[view.dtype], list(view.shape), list(view.strides)), 0
 
-    ins, outs = ([slot(view, side) for view in views] for side, views in enumerate((twin.inputs, twin.outputs)))
+    ins, outs = ([slot(view, side) for view in views] for side, views in enumerate((twin.reads, twin.writes)))
     executor.add_partition(twin.partition, ins, outs, "explain")
     executor.finalize(release_gil=True, threads=threads)
     executor.run(*arrays)

@@ -328,8 +328,3 @@ def _lies_in(view: View, last: bool) -> bool:
     order = channels_last(view.ndim) if last else range(view.ndim)
     strides = [view.strides[axis] for axis in order if view.shape[axis] > 1]
     return all(a >= b > 0 for a, b in pairwise(strides)) if strides else True
-
-
-def as_given(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Places:
-    """Returns the `given` views alone: without planned views, all other values are row-major."""
-    return Places(given)

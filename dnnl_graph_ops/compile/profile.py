@@ -173,6 +173,4 @@ def _macs_of(node: Node) -> int:
 
 
 def _bytes_of(part: Compiled | KernelStep | HostStep) -> int:
-    views: tuple[View, ...]
-    views = (*part.inputs, *part.outputs) if isinstance(part, Compiled) else (*part.reads, *part.writes)
-    return sum(view.size * dtypes.itemsize(view.dtype) for view in views)
+    return sum(view.size * dtypes.itemsize(view.dtype) for view in (*part.reads, *part.writes))

@@ -39,7 +39,7 @@ def steps(plan):
     found = []
     for part in plan.parts:
         own = isinstance(part, KernelStep | HostStep)
-        views = [*part.reads, *part.writes] if own else [*part.inputs, *part.outputs]
+        views = [*part.reads, *part.writes]
         layouts = [(v.buffer.place, v.dtype, v.shape, v.strides, v.offset) for v in views]
         found.append((part.label, () if own else part.kinds, layouts))
     return found
