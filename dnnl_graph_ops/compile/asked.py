@@ -49,12 +49,7 @@ def checked_options(
     max_error: Any = None,
     algorithms: Any = None,
 ) -> Options:
-    """Returns the options of Graph.compile by their canonical names.
-
-    Raises:
-        InvalidArgumentError: an option has an unknown value, or two options exclude each other.
-        TypeError: an option has a wrong type.
-    """
+    """Returns the options of Graph.compile by their canonical names; raises if one is wrong, or excludes another."""
     options = Options(
         choice(policy, "policy", POLICIES),
         choice(tune, "tune", TUNES),
@@ -67,8 +62,12 @@ def checked_options(
             "Graph.compile: 'algorithms' selects what tune='heuristic' or 'measure' may run; tune='off' runs the "
             "literal ops, leave one of them out"
         )
-    if precision is not None:
-        _check_precision(options, engine)
+    if precision is not None and (options.tune == "off" or options.policy != "fusion" or not engine.on_host):
+        raise InvalidArgumentError(
+            f"Graph.compile: 'precision' chooses dtypes of ops on the CPU with policy='fusion' and tune='heuristic' or "
+            f"'measure', got {options.policy!r} and {options.tune!r} on {engine!r}; leave it out, or build the graph "
+            f"in {options.precision}"
+        )
     if options.precision == AUTO:
         checked_bound(max_error)
     else:
@@ -76,20 +75,6 @@ def checked_options(
             if value is not None:
                 raise InvalidArgumentError(f"Graph.compile: {name!r} goes with precision='auto', got {precision!r}")
     return options
-
-
-def _check_precision(options: Options, engine: Engine) -> None:
-    """Refuses a `precision` where no dtypes are chosen: with tune="off", with another policy, or on another engine.
-
-    Raises:
-        InvalidArgumentError: tune is "off", policy is not "fusion", or the engine is no CPU with memory of the host.
-    """
-    if options.tune == "off" or options.policy != "fusion" or not engine.on_host:
-        raise InvalidArgumentError(
-            f"Graph.compile: 'precision' chooses dtypes of ops on the CPU with policy='fusion' and tune='heuristic' or "
-            f"'measure', got {options.policy!r} and {options.tune!r} on {engine!r}; leave it out, or build the graph "
-            f"in {options.precision}"
-        )
 
 
 _INT8 = "; int8 needs scales from samples: dgo.quantize.calibrate(net, samples).compile()"
@@ -101,24 +86,16 @@ def _narrow(precision: Any) -> str:
     """Returns `precision` of Graph.compile by its canonical name: "f32" for None, else "bf16", "f16" or "auto"."""
     if precision is None:
         return "f32"
-    if not isinstance(precision, str):
-        raise TypeError(f"Graph.compile: 'precision' must be a string, got {type(precision).__name__}")
-    name = dtypes.usual(precision).lower()
-    known = (*PRECISIONS, AUTO)
-    if name not in known:
-        words = f"Graph.compile: 'precision' must be one of {', '.join(known)}, got {precision!r}"
-        raise InvalidArgumentError(words + _INSTEAD.get(name, ""))
-    return name
+    usual = dtypes.usual(precision) if isinstance(precision, str) else precision
+    return choice(usual, "precision", (*PRECISIONS, AUTO), precision)
 
 
-def choice(value: Any, name: str, allowed: Any) -> str:
-    """Returns the value of the option `name` of Graph.compile in lower case.
-
-    Raises:
-        InvalidArgumentError: the value is not in `allowed`. TypeError: the value is no string.
-    """
+def choice(value: Any, name: str, allowed: Any, given: Any = None) -> str:
+    """Returns the value of the option `name` of Graph.compile in lower case; `given`: the value that the user wrote."""
     if not isinstance(value, str):
         raise TypeError(f"Graph.compile: '{name}' must be a string, got {type(value).__name__}")
-    if value.lower() not in allowed:
-        raise InvalidArgumentError(f"Graph.compile: '{name}' must be one of {', '.join(allowed)}, got {value!r}")
-    return value.lower()
+    word = value.lower()
+    if word not in allowed:
+        text = f"Graph.compile: '{name}' must be one of {', '.join(allowed)}, got {given or value!r}"
+        raise InvalidArgumentError(text + (_INSTEAD.get(word, "") if name == "precision" else ""))
+    return word

@@ -233,12 +233,12 @@ class Explanation:
             yield graph
         if self.rewrites:
             yield ""
-            told = [(report.rewrite, report.at, _told(report)) for report in self.rewrites]
-            yield from table([("rewrite", "at", "what became of it"), *told])
+            yield from table([("rewrite", "at", "what became of it"), *map(_row, self.rewrites)])
 
 
-def _told(report: RewriteReport) -> str:
-    return f"declined, as this does not hold: {report.declined}" if report.declined else "fired"
+def _row(report: RewriteReport) -> tuple[str, str, str]:
+    end = f"declined, as this does not hold: {report.declined}" if report.declined else "fired"
+    return report.rewrite, report.at, end
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -318,38 +318,28 @@ def _isa_of(kernel: kernels.Kernel) -> str:
 
 def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
     part = plan.parts[number]
-    if not isinstance(part, Compiled):
-        implementation = part.by if isinstance(part, HostStep) else f"own, {_isa_of(part.kernel)}"
-        slow = isinstance(part, HostStep) and part.by != "NumPy"
-        reads, writes = _layouts(part.reads), _layouts(part.writes)
-        return StepReport(_titled(part.label, part), implementation, reads, writes, 0, slow, _scratch(part.writes))
-    if number not in plan.executed:
-        # if the library refuses the copy now, the next explanation tries again
-        with suppress(Error):
-            plan.executed[number] = _executed(part, engine, plan.executor.threads)
-    records = plan.executed.get(number, ())
-    main = [record for record in records if record.primitive != "reorder"] or records
-    names = ", ".join(f"{record.primitive} {record.implementation}" for record in main) or "unknown"
-    reference = any(record.reference for record in main)
-    reorders = sum(record.primitive == "reorder" for record in records)
-    scratch = _scratch(part.writes) + part.partition.scratchpad_size
-    reads, writes = _layouts(part.reads), _layouts(part.writes)
-    return StepReport(_titled(" + ".join(part.kinds), part), names, reads, writes, reorders, reference, scratch)
-
-
-def _titled(title: str, part: Compiled | KernelStep | HostStep) -> str:
-    """Returns a step's title, and its condition, such as "(all finite)", if it runs for certain operands only."""
-    if part.condition is None:
-        return title
-    return f"{title} ({'not all' if part.condition.wanted else 'all'} finite)"
-
-
-def _scratch(views: Sequence[View]) -> int:
-    return sum(buffer.nbytes for buffer in {view.buffer for view in views} if buffer.place is Place.SCRATCH)
-
-
-def _layouts(views: Sequence[View]) -> tuple[str, ...]:
-    return tuple(map(of_view, views))
+    title, reorders, slow = part.label, 0, False
+    written = {view.buffer for view in part.writes}
+    scratch = sum(buffer.nbytes for buffer in written if buffer.place is Place.SCRATCH)
+    if isinstance(part, KernelStep):
+        implementation = f"own, {_isa_of(part.kernel)}"
+    elif isinstance(part, HostStep):
+        implementation, slow = part.by, part.by != "NumPy"
+    else:
+        if number not in plan.executed:
+            # if the library refuses the copy now, the next explanation tries again
+            with suppress(Error):
+                plan.executed[number] = _executed(part, engine, plan.executor.threads)
+        records = plan.executed.get(number, ())
+        main = [record for record in records if record.primitive != "reorder"] or records
+        implementation = ", ".join(f"{record.primitive} {record.implementation}" for record in main) or "unknown"
+        title, slow = " + ".join(part.kinds), any(record.reference for record in main)
+        reorders = sum(record.primitive == "reorder" for record in records)
+        scratch += part.partition.scratchpad_size
+    if part.condition is not None:
+        title = f"{title} ({'not all' if part.condition.wanted else 'all'} finite)"
+    reads, writes = (tuple(map(of_view, views)) for views in (part.reads, part.writes))
+    return StepReport(title, implementation, reads, writes, reorders, slow, scratch)
 
 
 def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...]:

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from .. import dtypes
-from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, View, array_of, data_of
+from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, array_of, data_of
 from ..lowering.rewrites import Rewrite
 from .memory import ALIGNMENT
 
@@ -64,20 +64,21 @@ def fold_constants(steps: Sequence[Step]) -> list[Step]:
         plain = [step for step in folded if step.condition is None]
         written = {view.buffer for step in plain for view in step.writes}
         _Folding(plain).make(flags & written)
-        steps = [step for given in steps if (step := _decided(given, written)) is not None]
+        steps = [decided for step in steps for decided in _decided(step, written)]
         folded, remaining = parted(steps)
     folding = _Folding(folded)
-    needed = {view.buffer for step in remaining for view in _read(step)}
+    needed = {view.buffer for step in remaining for view in step.reads}
+    needed |= {step.condition.flag.buffer for step in remaining if step.condition}
     folding.make(needed & folding.recipes.keys())
     return remaining
 
 
-def _decided(step: Step, known: set[Buffer]) -> Step | None:
-    """Returns the step, without its condition if a flag in `known` fulfils it; None if the flag rules the step out."""
+def _decided(step: Step, known: set[Buffer]) -> list[Step]:
+    """Returns the step, without its condition if a flag in `known` fulfils it; [] if the flag rules the step out."""
     if step.condition is None or step.condition.flag.buffer not in known:
-        return step
+        return [step]
     wanted = bool(array_of(step.condition.flag)[0]) is step.condition.wanted
-    return replace(step, condition=None) if wanted else None
+    return [replace(step, condition=None)] if wanted else []
 
 
 def parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[Step]]:
@@ -105,9 +106,8 @@ def parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[Ste
     folded: list[KernelStep | HostStep] = []
     remaining: list[Step] = []
     for step in steps:
-        if isinstance(step, NativeStep) or any(
-            view.buffer.place not in fixed or view.buffer in variable for view in step.writes
-        ):
+        buffers = [view.buffer for view in step.writes]
+        if isinstance(step, NativeStep) or any(b.place not in fixed or b in variable for b in buffers):
             remaining.append(step)
         else:
             folded.append(step)
@@ -115,10 +115,6 @@ def parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[Ste
         for view in step.writes:
             view.buffer.place = Place.CONSTANT
     return folded, remaining
-
-
-def _read(step: Step) -> tuple[View, ...]:
-    return (*step.reads, step.condition.flag) if step.condition else step.reads
 
 
 class _Folding:
@@ -193,18 +189,16 @@ def run_now(step: KernelStep | HostStep) -> None:
     for view in (*step.writes, *(view for view in step.reads if not view.buffer.elements)):
         buffer = view.buffer
         if buffer.array is None:
-            buffer.array = _aligned(buffer.elements, dtypes.numpy_dtype(buffer.dtype))
+            buffer.array = aligned(buffer.elements, dtypes.numpy_dtype(buffer.dtype))
+    views = (*step.reads, *step.writes)
     if isinstance(step, KernelStep):
-        step.kernel.run(*(_address(view) for view in (*step.reads, *step.writes)))
+        step.kernel.run(*(data_of(view.buffer).ctypes.data + view.byte_offset for view in views))
     else:
-        step.function(*(array_of(view) for view in (*step.reads, *step.writes)))
+        step.function(*map(array_of, views))
 
 
-def _aligned(elements: int, dtype: np.dtype[Any]) -> Array:
+def aligned(elements: int, dtype: np.dtype[Any]) -> Array:
+    """Returns a new vector, aligned to 64 bytes as scratch is."""
     room = np.empty(elements * dtype.itemsize + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
     return room[start : start + elements * dtype.itemsize].view(dtype)
-
-
-def _address(view: View) -> int:
-    return int(data_of(view.buffer).ctypes.data) + view.byte_offset

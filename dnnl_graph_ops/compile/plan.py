@@ -20,9 +20,9 @@ from ..runtime.engines import Engine
 from ..runtime.verbose import Record
 from ..strides import extent
 from . import listings
-from .memory import ALIGNMENT, Use, place
+from .memory import Use, place
 from .native import Compiled, Partitioned, compile_partitions, partitioned, separated
-from .packed import fold_constants, parted
+from .packed import aligned, fold_constants, parted
 from .written import check
 
 # A shorter run keeps the GIL: it ends before another thread could use it (0.1 us to release and take it back).
@@ -154,11 +154,7 @@ def _seconds(steps: Sequence[Step], macs: int) -> float:
 
 
 def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostStep]:
-    """Compiles a native step as a whole; if the library refuses it, op by op; an op that it refuses, in NumPy.
-
-    Raises:
-        UnsupportedError: the library refuses an op that NumPy cannot compute either.
-    """
+    """Compiles a native step as a whole; if the library refuses it, op by op; an op that it refuses, in NumPy."""
     step = given.step
     try:
         return compile_partitions(program, given)
@@ -230,8 +226,6 @@ def _nbytes(view: View) -> int:
 
 def ones(view: View) -> np.ndarray[Any, Any]:
     """Returns an array of ones with a view's shape and strides, aligned to 64 bytes as scratch is."""
-    dtype = dtypes.numpy_dtype(view.dtype)
-    count, more = max(extent(view.shape, view.strides), 1), ALIGNMENT // dtype.itemsize
-    flat = np.ones(count + more, dtype)
-    start = -flat.ctypes.data % ALIGNMENT // dtype.itemsize
-    return np.lib.stride_tricks.as_strided(flat[start:], view.shape, [s * dtype.itemsize for s in view.strides])
+    flat = aligned(max(extent(view.shape, view.strides), 1), dtypes.numpy_dtype(view.dtype))
+    flat.fill(1)
+    return np.lib.stride_tricks.as_strided(flat, view.shape, [s * flat.itemsize for s in view.strides])

@@ -63,7 +63,9 @@ def supported(op: str | Callable[..., Any], *, dtype: Any = "f32", engine: Engin
     """
     kind = _kind(op)
     name = dtypes.canonical(dtype)
-    target = _engine(engine)
+    target = default_engine() if engine is None else open_engine(engine) if isinstance(engine, str) else engine
+    if not isinstance(target, Engine):
+        raise TypeError(f"supported: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
     runtime = target.runtime
     label = f"{target.kind} ({runtime.name}, oneDNN {runtime.version})"
 
@@ -97,16 +99,6 @@ def _kind(op: Any) -> str:
     return kind
 
 
-def _engine(engine: Any) -> Engine:
-    if engine is None:
-        return default_engine()
-    if isinstance(engine, str):
-        return open_engine(engine)
-    if not isinstance(engine, Engine):
-        raise TypeError(f"supported: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
-    return engine
-
-
 def _dtypes(kind: str, dtype: str) -> tuple[list[str], list[str]]:
     """Returns the dtypes of an op's required inputs and outputs if its first input, or else its result, is `dtype`."""
     spec = schema.OPS[kind]
@@ -115,21 +107,18 @@ def _dtypes(kind: str, dtype: str) -> tuple[list[str], list[str]]:
     if required and required[0].dtypes and dtype not in required[0].dtypes:
         if not results or results[0].group == required[0].group or dtype not in results[0].dtypes:
             raise InvalidArgumentError(f"{kind} takes {', '.join(required[0].dtypes)}, not {dtype}")
-        made = {results[0].group: dtype}
-    elif required:
-        made = {required[0].group: dtype}
+        groups = {results[0].group: dtype}
     else:
-        made = {results[0].group: dtype} if results else {}
+        groups = {slot.group: dtype for slot in (required or results)[:1]}
 
     def fill(slots: Sequence[schema.Slot]) -> list[str]:
-        found = []
         for slot in slots:
             choices = slot.dtypes or (dtype,)
             usual = dtype if dtype in choices else "f32" if "f32" in choices else choices[0]
-            if kind == "TypeCast" and slot.group not in made:
+            if kind == "TypeCast" and slot.group not in groups:
                 usual = next(item for item in choices if item != dtype)
-            found.append(made.setdefault(slot.group, usual))
-        return found
+            groups.setdefault(slot.group, usual)
+        return [groups[slot.group] for slot in slots]
 
     return fill(required), fill(results)
 
@@ -164,13 +153,12 @@ def how(kind: str, version: Version) -> tuple[str, str]:
 
 def rows(versions: Sequence[Version] = VERSIONS) -> list[Row]:
     """Returns a row for each op kind, sorted by name."""
-    found = []
+    table = []
     for kind, op in sorted(schema.OPS.items()):
-        results = [how(kind, version) for version in versions]
-        reason = next((text for _, text in results if text), "")
+        names, reasons = zip(*(how(kind, version) for version in versions), strict=True)
         since = "-" if op.own else ".".join(map(str, op.since))
-        found.append(Row(kind, since, tuple(name for name, _ in results), reason))
-    return found
+        table.append(Row(kind, since, names, next(filter(None, reasons), "")))
+    return table
 
 
 def markdown(only_missing: bool = False, versions: Sequence[Version] = VERSIONS) -> Iterator[str]:

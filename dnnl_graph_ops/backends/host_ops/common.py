@@ -34,20 +34,6 @@ def always(rules: Mapping[str, Rule]) -> dict[str, Maker]:
     return {kind: maker(rule) for kind, rule in rules.items()}
 
 
-def wide(array: Array) -> Array:
-    """Converts an array to float64."""
-    return array.astype(np.float64)
-
-
-def single(array: Array) -> Array:
-    """Converts an array to f32."""
-    return array.astype(np.float32, copy=False)
-
-
-def as_is(array: Array) -> Array:
-    return array
-
-
 def store(target: Array, values: Any) -> None:
     """Writes values to `target` in its dtype; floats become integers to nearest even, saturated, and NaN becomes 0."""
     name = dtypes.canonical(target.dtype)
