@@ -73,19 +73,16 @@ def loses_nan(kind: Kind, target: Target) -> bool:
     return target.prefers_own and kind.name in KEEPING_NAN and chain.FLOATS.issuperset(kind.inputs)
 
 
-def append(built: Built, node: Node, inputs: Views, outputs: Views) -> Decision:
+def build(built: Built, group: FusionGroup) -> Decision:
     """Appends the steps of a node that `serves` accepts."""
-    KERNELS[node.kind].build(built.program, node, inputs, outputs)
+    (node,) = group.nodes
+    KERNELS[node.kind].build(built.program, node, *built.operands(node))
     return Decision("own kernel", node.outputs[0].dtype)
-
-
-def _build(built: Built, group: FusionGroup) -> Decision:
-    return append(built, group.match, *built.operands(group.match))
 
 
 BUILTIN = Backend(
     "builtin",
-    _build,
+    build,
     lambda nodes, env: nodes[0] if len(nodes) == 1 and serves(nodes[0]) else None,
     lambda kind, target: None if kind.name in KERNELS else f"no kernel of the package computes {kind.name}",
     "own kernel",

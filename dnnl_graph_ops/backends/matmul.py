@@ -22,7 +22,7 @@ from .backend import Backend, Built, FusionGroup
 
 _AXES = range(2, 6)  # numbers of axes of a src that is read as (N, spatial..., C), or as (rows, C)
 _ADDING = kinds("adds")
-_PLAIN = {"groups": 1, "auto_pad": "None", "data_format": "NXC", "weights_format": "XIO"}
+_PLAIN: dict[str, Any] = {"groups": 1, "auto_pad": "None", "data_format": "NXC", "weights_format": "XIO"}
 
 
 def leads(node: Node) -> bool:
@@ -69,9 +69,7 @@ def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View
     weights = replace(weights, shape=(*taps, *weights.shape), strides=(*taps, *weights.strides))
     inputs = [src, weights] if bias is None else [src, weights, bias]
     zeros = (0,) * len(taps)
-    attrs: dict[str, Any] = {
-        **_PLAIN, "strides": taps, "dilations": taps, "pads_begin": zeros, "pads_end": zeros,
-    }  # fmt: skip
+    attrs = {**_PLAIN, "strides": taps, "dilations": taps, "pads_begin": zeros, "pads_end": zeros}
     return make_problem("Convolution", attrs, inputs, dst, epilogue, f"{head.kind} {head.name!r}")
 
 

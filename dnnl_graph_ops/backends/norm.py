@@ -84,19 +84,9 @@ def _normalise(program: Program, node: Node, src: View, affine: Sequence[View], 
     if not _alike(src, dst):
         src = program.copied(src, src.dtype, order_of(dst), f"src of {node.kind}")
     n, channels, *spatial = dst.shape
-    kernel = kernels.group_norm(
-        n,
-        channels,
-        node.attrs["groups"],
-        spatial,
-        dtypes.CODES[src.dtype],
-        src.strides,
-        dtypes.CODES[dst.dtype],
-        dst.strides,
-        node.attrs["epsilon"],
-        bool(affine),
-        fused.epilogue,
-    )
+    layouts = dtypes.CODES[src.dtype], src.strides, dtypes.CODES[dst.dtype], dst.strides
+    groups, epsilon = node.attrs["groups"], node.attrs["epsilon"]
+    kernel = kernels.group_norm(n, channels, groups, spatial, *layouts, epsilon, bool(affine), fused.epilogue)
     program.kernel(kernel, [src, *affine, *fused.views], [dst], node.kind)
 
 
@@ -125,11 +115,8 @@ def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, ep
         src = program.copied(src, src.dtype, order_of(result), f"src of {node.kind}")
     if not _neighbours(src, result):
         result = program.like(src, dst.dtype)
-    codes = dtypes.CODES
-    kernel = kernels.softmax(
-        dst.shape, axis, codes[src.dtype], src.strides, codes[dst.dtype], result.strides, node.kind == "LogSoftmax"
-    )
-    program.kernel(kernel, [src], [result], node.kind)
+    layouts = dtypes.CODES[src.dtype], src.strides, dtypes.CODES[dst.dtype], result.strides
+    program.kernel(kernels.softmax(dst.shape, axis, *layouts, node.kind == "LogSoftmax"), [src], [result], node.kind)
     if result is not dst:
         program.copy(result, dst, f"dst of {node.kind}")
 

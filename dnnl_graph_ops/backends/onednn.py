@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -101,14 +101,13 @@ def _why_not(node: Node, env: Env) -> str | None:
         [Meta(value.shape, env.compute_dtype(value.dtype, *ops)) for value in some]
         for some in (node.inputs, node.outputs)
     )
-    sizes = [meta.shape for meta in (*ins, *outs)]
-    if any(None in shape for shape in sizes):
+    if is_open([node]):
         types = [meta.dtype for meta in ins]
         return schema.availability(kind, types, env.version, attrs, outputs=[meta.dtype for meta in outs])
     reason = shapes.unsupported(kind, ins, outs, attrs, env.version)
-    if reason is None and any(0 in shape for shape in sizes):
+    if reason is None and is_empty([node]):
         reason = f"oneDNN has no kernel for {kind} of tensors without elements"
-    if reason is None and () in sizes:
+    if reason is None and () in [meta.shape for meta in (*ins, *outs)]:
         reason = f"oneDNN has no kernel for {kind} of tensors without axes"
     return reason
 
@@ -145,16 +144,11 @@ def match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
 
 def _is_right(nodes: Sequence[Node]) -> bool:
     """Whether the library reads all operands of several nodes correctly when the nodes run as one partition."""
-    last = nodes[-1]
-    if is_empty(nodes):
+    if is_empty(nodes) or any(node.kind in MEMBERS and literal_attributes(node) is None for node in nodes[1:]):
         return False
-    if not trust.quantizes(nodes) and misread(nodes):
-        ONEDNN_PARTITION.declined(last, "no broadcast operand is misread")
-        return False
-    if any(node.kind in MEMBERS and literal_attributes(node) is None for node in nodes[1:]):
-        return False
-    ONEDNN_PARTITION.fired(last)
-    return True
+    unmet = "no broadcast operand is misread" if not trust.quantizes(nodes) and misread(nodes) else ""
+    ONEDNN_PARTITION.tell(nodes[-1], unmet)
+    return not unmet
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
@@ -166,7 +160,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
     if len(group.nodes) == 1 and built.env.prefers_own and builtin.serves(node):
         inputs, outputs = built.operands(node)
         if not all(map(is_dense, (inputs[0], *outputs))):
-            return builtin.append(built, node, inputs, outputs)
+            return builtin.build(built, group)
     return build_native(built, group.nodes)
 
 
@@ -205,28 +199,10 @@ def leaving_of(nodes: Sequence[Node], shared: set[Value]) -> set[Value]:
     return {value for node in nodes for value in node.outputs if value in shared or value not in read}
 
 
-# for each word of the op table's column row_major, whether a kernel takes an operand only in row-major order
-_ROW_MAJOR: dict[str, Callable[[Value], bool]] = {
-    "": lambda value: False,
-    "all": lambda value: True,
-    "vectors": lambda value: len(value.shape) == 1,
-    "batches": lambda value: len(value.shape) > 2,
-}
-
-
 def only_row_major(word: str, value: Value) -> bool:
     """Whether a kernel needs a value in dense row-major order; `word`: `row_major` of the op's row in the op table."""
-    return _ROW_MAJOR[word](value)
-
-
-def _taken_row_major(nodes: Sequence[Node], env: Env) -> set[Value]:
-    """Returns the inputs and outputs of nodes that the library's kernels need in dense row-major order."""
-    dense: set[Value] = set()
-    for node in nodes:
-        spec = schema.OPS[node.kind]
-        if env.version >= spec.row_major_since:
-            dense.update(value for value in (*node.inputs, *node.outputs) if only_row_major(spec.row_major, value))
-    return dense
+    rank = len(value.shape)
+    return {"": False, "all": True, "vectors": rank == 1, "batches": rank > 2}[word]
 
 
 def build_native(built: Built, nodes: Sequence[Node]) -> Decision:
@@ -240,7 +216,13 @@ def build_native(built: Built, nodes: Sequence[Node]) -> Decision:
     values = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
     ops = ops_of(nodes)
     staged = dict.fromkeys(value for value in values if env.compute_dtype(value.dtype, *ops) != value.dtype)
-    dense = _taken_row_major(nodes, env)
+    dense = {
+        value
+        for node in nodes
+        if env.version >= schema.OPS[node.kind].row_major_since
+        for value in (*node.inputs, *node.outputs)
+        if only_row_major(schema.OPS[node.kind].row_major, value)
+    }
     places = {value: place_of(value, views) for value in values if value in dense}
     staged |= dict.fromkeys(value for value, place in places.items() if place is not None and not place.row_major)
     if staged:
@@ -260,8 +242,8 @@ def _build_staged(built: Built, nodes: Sequence[Node], leaving: set[Value], stag
     inner = {value: place for value, place in places.items() if place is not None}
     back: list[tuple[View, View]] = []
     edges: dict[Value, Operand] = {}
-    for value in staged:
-        compute = env.compute_dtype(value.dtype, *ops_of(nodes))
+    computes = {value: env.compute_dtype(value.dtype, *ops_of(nodes)) for value in staged}
+    for value, compute in computes.items():
         if value in outputs and value not in leaving:
             edges[value] = Edge(value.shape, compute)  # type: ignore[arg-type]
             continue
@@ -271,14 +253,11 @@ def _build_staged(built: Built, nodes: Sequence[Node], leaving: set[Value], stag
             back.append((inner[value], outer))
         else:
             program.copy(outer, inner[value], f"{value.dtype} to {compute}")
-    for value in outputs:
-        if value not in inner and value in leaving:
-            inner[value] = built.view(value)
+    inner |= {value: built.view(value) for value in leaving.difference(inner)}
     program.native(native_ops(program, nodes, leaving, inner, edges, env), nodes[0].kind)
     for source, target in back:
         program.copy(source, target, f"{source.dtype} to {target.dtype}")
-    compute = env.compute_dtype(staged[0].dtype, *ops_of(nodes))
-    return Decision("native", trust.multiplied(nodes) or compute)
+    return Decision("native", trust.multiplied(nodes) or computes[staged[0]])
 
 
 ONEDNN = Backend("onednn", build, match, why_not_kind, "library")

@@ -91,11 +91,10 @@ def behind(head: int, free: Collection[int], search: Search) -> tuple[int, ...]:
             break
         taken.add(number)
         members.append(number)
-        for value in dict.fromkeys(node.inputs):
-            if value in waiting:
-                waiting[value] -= 1
-                if not waiting[value]:
-                    del waiting[value]
+        for value in waiting.keys() & set(node.inputs):
+            waiting[value] -= 1
+            if not waiting[value]:
+                del waiting[value]
         result = node.outputs[0]
         waiting[result] = len(search.of(result))
         for reader in search.of(result):
@@ -111,15 +110,13 @@ def behind(head: int, free: Collection[int], search: Search) -> tuple[int, ...]:
 
 def _unmet(node: Node, head: Node, free: bool) -> str:
     """Returns the condition of FUSE_POST_OPS that a node does not meet as a post-op of `head`; "" where all hold."""
-    unmet = ""
     result, first = node.outputs[0], head.outputs[0]
     if not free or node.kind not in KINDS:
-        unmet = "a post-op does this"
-    elif (result.shape, result.dtype) != (first.shape, first.dtype):
-        unmet = "the shape and the type stay"
-    elif "data_format" in node.attrs and node.attrs["data_format"] != format_of(head):
-        unmet = "the data formats are equal"
-    return unmet
+        return "a post-op does this"
+    if (result.shape, result.dtype) != (first.shape, first.dtype):
+        return "the shape and the type stay"
+    equal = node.attrs.get("data_format", "") in ("", format_of(head))
+    return "" if equal else "the data formats are equal"
 
 
 def chain(last: int, free: Collection[int], search: Search) -> tuple[int, ...]:
@@ -140,16 +137,14 @@ def chain(last: int, free: Collection[int], search: Search) -> tuple[int, ...]:
             continue
         if result.shape != end.shape:
             declined("the shape stays")
-            continue
-        if search.leaves(result):
+        elif search.leaves(result):
             declined(NOT_RETURNED)
-            continue
-        if not members.issuperset(search.of(result)):
+        elif not members.issuperset(search.of(result)):
             declined(READ_ONCE)
-            continue
-        members.add(number)
-        for maker in _makers(search.nodes[number], search.numbers):
-            heapq.heappush(queue, -maker)
+        else:
+            members.add(number)
+            for maker in _makers(search.nodes[number], search.numbers):
+                heapq.heappush(queue, -maker)
     if len(members) > 1:
         FUSE_ELEMENTWISE.fired(search.nodes[last])
     return tuple(sorted(members))

@@ -28,20 +28,18 @@ from .search import chains, with_post_ops
 
 
 def _refuse(built: Built, group: FusionGroup) -> Decision:
-    """Refuses a node that no other backend computes.
-
-    Raises:
-        UnsupportedError: always, with the reason why the library does not compute the node.
-    """
+    """Raises the error for a node that no other backend computes, with the reason why the library does not."""
     node = group.nodes[0]
     raise UnsupportedError(f"{node.kind} {node.name!r}: {onednn.why_not(node, built.env)}")
 
 
-def _is_single(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
-    return nodes if len(nodes) == 1 else None
-
-
-NOWHERE = Backend("nowhere", _refuse, _is_single, lambda kind, target: None, "not supported")
+NOWHERE = Backend(
+    "nowhere",
+    _refuse,
+    lambda nodes, env: nodes if len(nodes) == 1 else None,
+    lambda kind, target: None,
+    "not supported",
+)
 BACKENDS[:] = [
     ATTENTION, ROTARY, INT8, NORM, MATMUL, ELEMENTWISE, CONVOLUTION, ONEDNN, EQUAL_OP, BUILTIN, NUMPY, NOWHERE,
 ]  # fmt: skip
@@ -93,7 +91,8 @@ def _fused(nodes: Sequence[Node], outputs: Sequence[Value], env: Env) -> list[Fu
 
     for members in (*search.partitions, *products):
         take(members)
-    joining = {i for i in search.free if _may_join(nodes[i], env)}
+    alone = {i: nodes[i] for i in search.free}
+    joining = {i for i, n in alone.items() if onednn.runs(n, env) or norm.leads(n) or chain.takes([n], env)}
     for members in with_post_ops(search, joining):
         take(members)
     for members in chains(search, joining & search.free):
@@ -101,10 +100,6 @@ def _fused(nodes: Sequence[Node], outputs: Sequence[Value], env: Env) -> list[Fu
     for number in sorted(search.free):
         take((number,))
     return [one for _, one in sorted(search.groups, key=lambda item: item[0])]
-
-
-def _may_join(node: Node, env: Env) -> bool:
-    return onednn.runs(node, env) or norm.leads(node) or chain.takes([node], env)
 
 
 def _ordered(groups: Sequence[FusionGroup]) -> list[FusionGroup]:
@@ -171,18 +166,12 @@ def _append(built: Built, group: FusionGroup) -> Decision:
     dtype = head.outputs[0].dtype
     if all(0 in value.shape for value in group.outputs):
         return Decision("nothing to do", dtype)
-    if _sees_operand(group, views):
-        return Decision("view", dtype)
-    if isinstance(views, Places) and head.outputs[0] in views.joined and len(group.nodes) == 1:
+    alone = len(group.nodes) == 1
+    if alone and head.kind in movement.VIEWS:
+        source, place = (place_of(value, views) for value in (head.inputs[0], head.outputs[0]))
+        if source is not None and place is not None and source.buffer is place.buffer:
+            return Decision("view", dtype)
+    if alone and isinstance(views, Places) and head.outputs[0] in views.joined:
         inputs, (result,) = built.operands(head)
         return Decision("own kernel" if movement.join(built.program, head, inputs, result) else "view", dtype)
     return group.backend.build(built, group)
-
-
-def _sees_operand(group: FusionGroup, views: Mapping[Value, View]) -> bool:
-    """Whether a group is one reshape, transpose or slice whose result is a view of its operand's buffer."""
-    node = group.nodes[0]
-    if len(group.nodes) > 1 or node.kind not in movement.VIEWS:
-        return False
-    source, result = (place_of(value, views) for value in (node.inputs[0], node.outputs[0]))
-    return source is not None and result is not None and source.buffer is result.buffer
