@@ -41,11 +41,11 @@ FUSE_ATTENTION = Rewrite(
     "a product, a SoftMax of its scaled and masked scores, and a product with values run as one",
     (
         *ALONE,
-        "the products are of every matrix of a batch",
+        "both products have equal batch axes and no bias",
         "SoftMax is over the keys",
         "scores are scaled by numbers, then masked",
         "keys and masks are few",
-        "scores that conditions hide have one shape",
+        "conditions mask scores of one shape",
     ),
 )
 
@@ -127,7 +127,7 @@ def parts_of(last: Node, maker: Maker, no: No) -> Parts | None:
     if last.kind != "MatMul":
         return None
     if not _is_product(last):
-        return no("the products are of every matrix of a batch")
+        return no("both products have equal batch axes and no bias")
     for way in _factors(last, maker):
         factor, *_, transposes = way
         members = [last, *transposes]
@@ -145,7 +145,7 @@ def parts_of(last: Node, maker: Maker, no: No) -> Parts | None:
     if product is None:
         return no("scores are scaled by numbers, then masked")
     if not _is_product(product):
-        return no("the products are of every matrix of a batch")
+        return no("both products have equal batch axes and no bias")
     sides = [_side(value, maker, members, i < 2) for i, value in enumerate((*product.inputs, values))]
     (q, q_scale), (k, k_scale), (v, _) = sides
     if not product.attrs.get("transpose_b"):
@@ -328,7 +328,7 @@ def _fits(parts: Parts, no: No) -> bool:
     if keys > _MOST_KEYS or len(entries) > _MOST_MASKS:
         unmet = "keys and masks are few"
     elif any(mask.shape != entry[0].shape for entry in entries for mask in entry if mask.where is not None):
-        unmet = "scores that conditions hide have one shape"
+        unmet = "conditions mask scores of one shape"
     if unmet:
         no(unmet)
     shape = (width, rows) if parts.flipped else (rows, width)

@@ -23,12 +23,12 @@ from .onednn import leaving_of, native_ops, runs
 
 RUN_LITERALLY = Rewrite(
     "run_literally",
-    'with tune="off" an op of the convolutions, and its post-ops, are the library\'s as they are declared',
+    'with tune="off" a convolution op and its post-ops run as ops of the library with the declared attributes',
     (
-        "it has kernels of the type",
-        "it spreads no Inf or NaN where that is not asked for",
-        "it adds what is fused once",
-        "it has an op with these attributes",
+        "the library has kernels of the dtype",
+        "the library's op spreads Inf and NaN to no other result",
+        "the library adds a fused operand once",
+        "the library has an op with these attributes",
     ),
 )
 
@@ -75,14 +75,14 @@ def _literal_head(
     """
     head, unmet = nodes[0], ""
     if env.compute_dtype(output.dtype, *ops_of(nodes)) != output.dtype:
-        unmet = "it has kernels of the type"
+        unmet = "the library has kernels of the dtype"
     elif not nonfinite.takes_literal(problem, env):
-        unmet = "it spreads no Inf or NaN where that is not asked for"
+        unmet = "the library's op spreads Inf and NaN to no other result"
     elif repeats_fused_ops(problem):
-        unmet = "it adds what is fused once"
+        unmet = "the library adds a fused operand once"
     literal = None if unmet else literal_op(head.kind, head.attrs, inputs, output)
     if literal is None:
-        unmet = unmet or "it has an op with these attributes"
+        unmet = unmet or "the library has an op with these attributes"
     RUN_LITERALLY.tell(head, unmet)
     return literal
 

@@ -17,8 +17,8 @@ from .backend import Backend, Built, FusionGroup, Kind, Target, group_of
 
 RUN_AS_ANOTHER = Rewrite(
     "run_as_another",
-    "an op without a kernel runs as an equal one that has one",
-    ("an op of another kind is equal", "the other op runs here"),
+    "an op without a kernel runs as an equal op that has a kernel",
+    ("an op of another kind computes the same", "a kernel computes the other op"),
 )
 
 
@@ -57,10 +57,10 @@ def _match(nodes: Sequence[Node], env: Env) -> FusionGroup | None:
         return None
     other = EQUAL[node.kind](node)
     if other is None:
-        RUN_AS_ANOTHER.declined(node, "an op of another kind is equal")
+        RUN_AS_ANOTHER.declined(node, "an op of another kind computes the same")
         return None
     if not (onednn.runs(other, env) or builtin.serves(other)):
-        RUN_AS_ANOTHER.declined(node, "the other op runs here")
+        RUN_AS_ANOTHER.declined(node, "a kernel computes the other op")
         return None
     RUN_AS_ANOTHER.fired(node)
     return group_of([other], env)

@@ -58,23 +58,23 @@ FUSE_INT8 = Rewrite(
     "fuse_int8",
     "a convolution of integers, its post-ops and a Quantize run as one product of integers",
     (
-        "both operands come of a Dequantize",
+        "a Dequantize computes each operand",
         "no tensor is empty",
         "the integers have 8 bits",
         "the source has one scale",
         "scales of weights lie along the result's channels",
         "the result has one scale",
         "sums fit into 32 bits",
-        "few products are with zeros that fill up",
+        "padding with zeros adds few products",
         "the kernel takes the layer",
-        "integers are faster",
+        "integer products are faster by estimate",
         "the kernel has the post-ops",
     ),
 )
 BOUND_INTEGERS = Rewrite(
     "bound_integers",
-    "a ReLU or Clamp in front of a Quantize is bounds of its integers",
-    ("a ReLU or Clamp comes last",),
+    "a ReLU or Clamp before a Quantize bounds its integers",
+    ("the last post-op is a ReLU or Clamp",),
 )
 
 
@@ -103,7 +103,7 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
         value.dtype for value in (*src.inputs[:1], *weights.inputs[:1], *(quantize.outputs if quantize else ()))
     ]
     if src.kind != "Dequantize" or weights.kind != "Dequantize":
-        unmet = "both operands come of a Dequantize"
+        unmet = "a Dequantize computes each operand"
     elif any(0 in node.outputs[0].shape for node in (src, weights, head)):
         unmet = "no tensor is empty"
     elif not chain.INTEGERS.issuperset(integers):
@@ -140,11 +140,11 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
     if read * prod(g.kernel) > _MOST_TERMS:
         unmet = "sums fit into 32 bits"
     elif waste > _MOST_WASTE:
-        unmet = "few products are with zeros that fill up"
+        unmet = "padding with zeros adds few products"
     elif not filtering.taken(problem, filtering.direct_tile(problem)):
         unmet = "the kernel takes the layer"
     elif kernels.integer_isa()[0] == _WORDS and _floats_are_faster(problem, waste, env):
-        unmet = "integers are faster"
+        unmet = "integer products are faster by estimate"
     elif not chain.expresses(problem.epilogue, _as_floats(laid)):
         unmet = "the kernel has the post-ops"
     FUSE_INT8.tell(q.head, unmet)
@@ -165,7 +165,7 @@ def bounded(epilogue: Epilogue, quantize: Node) -> tuple[Epilogue, int, int]:
         return int(np.clip(np.rint(np.float32(bound) / scale) + zero, low, high))
 
     if not epilogue or epilogue[-1].kind not in _BOUNDING:
-        BOUND_INTEGERS.declined(quantize, "a ReLU or Clamp comes last")
+        BOUND_INTEGERS.declined(quantize, "the last post-op is a ReLU or Clamp")
         return epilogue, low, high
     BOUND_INTEGERS.fired(quantize)
     # each post-op's result is read inside of the group, so the last post-op reads the one before it

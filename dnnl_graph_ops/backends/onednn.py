@@ -27,12 +27,12 @@ from .host_ops import HOST, step
 STAGE_OPERANDS = Rewrite(
     "stage_operands",
     "ops of the library run on row-major copies, or on copies in f32",
-    ("some lie in another order than that of their axes",),
+    ("some tensors are not row-major",),
 )
 ONEDNN_PARTITION = Rewrite(
     "onednn_partition",
     "several ops run as one partition of the library",
-    ("its integers are known to be exact", "no broadcast operand is misread", "no channels are miscounted"),
+    ("the partition's integers are known to be exact", "no broadcast operand is misread", "no channels are miscounted"),
 )
 
 # ---- what the library runs -------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def build_native(built: Built, nodes: Sequence[Node]) -> Decision:
         STAGE_OPERANDS.fired(nodes[-1])
         return _build_staged(built, nodes, leaving, list(staged))
     if dense:
-        STAGE_OPERANDS.declined(nodes[-1], "some lie in another order than that of their axes")
+        STAGE_OPERANDS.declined(nodes[-1], "some tensors are not row-major")
     built.program.native(native_ops(built.program, nodes, leaving, views, {}, env), nodes[0].kind)
     return Decision("native", trust.multiplied(nodes) or nodes[-1].outputs[0].dtype)
 

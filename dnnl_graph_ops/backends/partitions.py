@@ -96,7 +96,7 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
 
     if right(part):
         return [part]
-    ONEDNN_PARTITION.declined(nodes[part[-1]], "its integers are known to be exact")
+    ONEDNN_PARTITION.declined(nodes[part[-1]], "the partition's integers are known to be exact")
     heads = [i for i in part if nodes[i].kind in MULTIPLYING]
     product = tuple(i for i in part if i in heads or any(nodes[i].outputs[0] in nodes[head].inputs for head in heads))
     rest = tuple(i for i in part if i not in product)

@@ -23,7 +23,7 @@ Cut = tuple[int | None, int | None, int]
 FUSE_ROTARY = Rewrite(
     "fuse_rotary",
     "pairs of the last axis that are turned by cosines and sines run as one",
-    (*ALONE, "all is in f32", "cosines and sines lie along the last axis", "the pairs are all of the result"),
+    (*ALONE, "all tensors are in f32", "cosines and sines lie along the last axis", "the pairs are all of the result"),
 )
 
 
@@ -54,7 +54,7 @@ def _fits(turn: Turn, result: Value, no: No) -> bool:
     width = turn.half if not turn.whole else 2 * turn.half
     tables, shape, unmet = [turn.cos, turn.sin], dims(turn.src), ""
     if any(value.dtype != "f32" for value in (turn.src, result, *tables)):
-        unmet = "all is in f32"
+        unmet = "all tensors are in f32"
     elif any(not value.shape or value.ndim > result.ndim or value.shape[-1] != width for value in tables):
         unmet = "cosines and sines lie along the last axis"
     # src may be wider than the result: the kernel reads its first 2 half elements

@@ -22,17 +22,17 @@ FUSE_POST_OPS = Rewrite(
     "fuse_post_ops",
     "element-wise ops behind a convolution, a product or a norm run with it",
     (
-        "a post-op does this",
-        "the shape and the type stay",
-        "the data formats are equal",
+        "a post-op computes the op",
+        "the op keeps the shape and the dtype",
+        "both ops have one data format",
         NOT_RETURNED,
-        "one result alone is read outside",
+        "other ops read one result of the group only",
     ),
 )
 FUSE_ELEMENTWISE = Rewrite(
     "fuse_elementwise",
     "element-wise ops that read each other run as one",
-    ("the shape stays", *ALONE),
+    ("all results have one shape", *ALONE),
 )
 
 
@@ -102,7 +102,7 @@ def behind(head: int, free: Collection[int], search: Search) -> tuple[int, ...]:
         if len(waiting) == 1:
             ended = len(members)
     if ended < len(members):
-        declined("one result alone is read outside")
+        declined("other ops read one result of the group only")
     if ended > 1:
         FUSE_POST_OPS.fired(search.nodes[head])
     return tuple(members[:ended])
@@ -112,11 +112,11 @@ def _unmet(node: Node, head: Node, free: bool) -> str:
     """Returns the condition of FUSE_POST_OPS that a node does not meet as a post-op of `head`; "" where all hold."""
     result, first = node.outputs[0], head.outputs[0]
     if not free or node.kind not in KINDS:
-        return "a post-op does this"
+        return "a post-op computes the op"
     if (result.shape, result.dtype) != (first.shape, first.dtype):
-        return "the shape and the type stay"
+        return "the op keeps the shape and the dtype"
     equal = node.attrs.get("data_format", "") in ("", format_of(head))
-    return "" if equal else "the data formats are equal"
+    return "" if equal else "both ops have one data format"
 
 
 def chain(last: int, free: Collection[int], search: Search) -> tuple[int, ...]:
@@ -136,7 +136,7 @@ def chain(last: int, free: Collection[int], search: Search) -> tuple[int, ...]:
         if number in members or number not in free:
             continue
         if result.shape != end.shape:
-            declined("the shape stays")
+            declined("all results have one shape")
         elif search.leaves(result):
             declined(NOT_RETURNED)
         elif not members.issuperset(search.of(result)):

@@ -36,16 +36,16 @@ _SOFTMAX = frozenset(kind for kind in schema.OPS if "SoftMax" in kind)
 # weights of votes, per byte: of convolutions, other ops with a data_format, inputs and outputs of the net (whose copies
 # a convolution may need anyway), ops that need row-major, and softmax, which is slow unless its axis is the fastest
 _FAMILY, _FORMAT, _GIVEN, _SHAPE, _SLOW = 1.0, 0.25, 0.5, 1.0, 4.0
-CHOOSE_ORDER = Rewrite("choose_order", "a value between ops, or a copy of one that is given, lies channels last")
+CHOOSE_ORDER = Rewrite("choose_order", "an intermediate value, or a copy of an input, is channels last in memory")
 WRITE_IN_PLACE = Rewrite(
     "write_in_place",
-    "operands of Concat and Pad are written where they belong in the result",
-    ("the operand lies nowhere else", "the operand is no view"),
+    "operands of Concat and Pad are written into their parts of the result",
+    ("the operand has no buffer yet", "the operand is no view"),
 )
 ALIAS = Rewrite(
     "alias",
-    "a reshape, a transpose or a slice is its operand seen in another way",
-    ("the result lies nowhere else", "strides can say it", "its readers take these strides"),
+    "the result of a reshape, a transpose or a slice is a view of its operand",
+    ("the result has no buffer yet", "strides express the result", "the result's readers take these strides"),
 )
 
 
@@ -264,7 +264,7 @@ def _join(places: Places, nodes: Sequence[Node], last: set[Value]) -> None:
         for value, part in zip(node.inputs, parts(node, joint), strict=True):
             unmet = ""
             if value in placed:
-                unmet = "the operand lies nowhere else"
+                unmet = "the operand has no buffer yet"
             elif value.node is not None and value.node.kind in VIEWS:
                 unmet = "the operand is no view"
             WRITE_IN_PLACE.tell(node, unmet)
@@ -289,11 +289,11 @@ def _alias(
         result, unmet = VIEWS[node.kind](node, view), ""
         taking_any = all(reader.kind in _TAKING_ANY or reader in taking for reader in readers.get(target, ()))
         if target in places:
-            unmet = "the result lies nowhere else"
+            unmet = "the result has no buffer yet"
         elif result is None:
-            unmet = "strides can say it"
+            unmet = "strides express the result"
         elif not taking_any and not _lies_in(result, target in last):
-            unmet = "its readers take these strides"
+            unmet = "the result's readers take these strides"
         ALIAS.tell(node, unmet)
         if result is not None and not unmet:
             places.planned[target] = result

@@ -14,11 +14,15 @@ from ..lowering.rewrites import Rewrite
 ALIGNMENT = 64
 OVERWRITE_OPERAND = Rewrite(
     "overwrite_operand",
-    "a step's result lies where an operand does that nobody reads later",
-    ("nobody reads the operand later", "result and operand lie alike, in scratch", "one result takes its place"),
+    "a step's result overwrites an operand in memory",
+    (
+        "no later step reads the operand",
+        "result and operand have one layout, in scratch",
+        "one result alone overwrites the operand",
+    ),
 )
 SHARE_SCRATCH = Rewrite(
-    "share_scratch", "scratch of one value is that of others before", ("others lay there and live no more",)
+    "share_scratch", "the scratch of a value is memory of earlier values", ("earlier values have left enough memory",)
 )
 # with more pairs of buffers that are alive at the same time, `by_time` places them, which compares no pairs
 MAX_PAIRS = 1 << 20
@@ -63,11 +67,11 @@ def place(steps: Sequence[Use]) -> tuple[dict[Buffer, int], int, list[tuple[View
             over, made = source.buffer, target.buffer
             unmet = ""
             if not _replaces(step, source, target):
-                unmet = "result and operand lie alike, in scratch"
+                unmet = "result and operand have one layout, in scratch"
             elif over in replaced or owner[made] is not made:
-                unmet = "one result takes its place"
+                unmet = "one result alone overwrites the operand"
             elif not last[over] == time == first[made]:
-                unmet = "nobody reads the operand later"
+                unmet = "no later step reads the operand"
             OVERWRITE_OPERAND.tell(step.label, unmet)
             if not unmet:
                 merged.append((source, target))
@@ -160,7 +164,7 @@ def by_time(lives: Sequence[Life]) -> tuple[list[int], int]:
 
 
 def _tell_shared(life: Life, shared: bool) -> None:
-    SHARE_SCRATCH.tell(life.label, "" if shared else "others lay there and live no more")
+    SHARE_SCRATCH.tell(life.label, "" if shared else "earlier values have left enough memory")
 
 
 def _padded(buffer: Buffer) -> int:

@@ -22,8 +22,8 @@ from ..strides import dense_strides
 
 BAKE_CONSTANTS = Rewrite(
     "bake_constants",
-    "the library keeps what it makes of constants at the first run",
-    ("no result follows from constants alone",),
+    "the library keeps results of constants from the first run",
+    ("no result depends on constants alone",),
 )
 SPLIT_PARTITION = Rewrite(
     "split_partition",
@@ -260,7 +260,7 @@ def _gives_constants(step: NativeStep) -> bool:
         if all(o in fixed or (isinstance(o, View) and o.is_constant) for o in op.inputs):
             fixed.update(op.outputs)
     if any(isinstance(operand, View) for operand in fixed):
-        BAKE_CONSTANTS.declined(step.label, "no result follows from constants alone")
+        BAKE_CONSTANTS.declined(step.label, "no result depends on constants alone")
         return True
     BAKE_CONSTANTS.fired(step.label)
     return False

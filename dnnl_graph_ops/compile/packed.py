@@ -28,8 +28,8 @@ _DEEPEST = 16
 
 SHARE_PACKED = Rewrite(
     "share_packed",
-    "what the same steps compute of the same constants is one array for all plans",
-    ("it is known what a step depends on", "few steps lie behind each other"),
+    "all plans share one array with the result of equal steps on equal constants",
+    ("the step has a cache key", "the result depends on few steps in sequence"),
 )
 
 _packed: WeakValueDictionary[Hashable, Array] = WeakValueDictionary()
@@ -132,9 +132,9 @@ class _Folding:
         deepest = max((depth for _, depth in sources), default=0) + 1
         how, unmet = step.recipe, ""
         if how is None or len(step.writes) > 1:
-            unmet = "it is known what a step depends on"
+            unmet = "the step has a cache key"
         elif deepest > _DEEPEST:
-            unmet = "few steps lie behind each other"
+            unmet = "the result depends on few steps in sequence"
         if unmet:
             SHARE_PACKED.declined(step.label, unmet)
             # a recipe that equals no other

@@ -16,18 +16,23 @@ Ints = tuple[int, ...]
 FOLD_PADDING = Rewrite(
     "fold_padding",
     "a Pad of zeros in front of a Convolution is part of its pads",
-    (*ALONE, "it pads with zeros", "it pads spatial axes alone", "some tap reaches beyond the padding"),
+    (
+        *ALONE,
+        "the Pad adds zeros",
+        "the Pad extends spatial axes only",
+        "every window has a tap outside of the padding",
+    ),
 )
 FOLD_CROPPING = Rewrite(
     "fold_cropping",
     "a Slice behind a Convolution or ConvTranspose is part of its pads",
     (
         *ALONE,
-        "it takes neighbours",
-        "it leaves something",
-        "it cuts spatial axes alone",
-        "pads and strides say the cut",
-        "some tap reaches beyond the padding",
+        "the Slice takes neighbouring elements",
+        "the Slice leaves elements",
+        "the Slice cuts spatial axes only",
+        "pads express the cut at the convolution's strides",
+        "every window has a tap outside of the padding",
     ),
 )
 _REWRITES = {
@@ -40,33 +45,32 @@ _REWRITES = {
 def run(graph: GraphView) -> None:
     """Folds Pads before convolutions, and Slices after them, into pads_begin, pads_end and output_padding."""
     for node in graph:
-        source = node.inputs[0] if node.inputs else None
-        first = None if source is None else source.node
+        first = node.inputs[0].node if node.inputs else None
         rewrite = None if first is None or first not in graph else _REWRITES.get((first.kind, node.kind))
-        if source is None or first is None or rewrite is None:
+        if first is None or rewrite is None:
             continue
-        if graph.reads(source) > 1:
+        if graph.reads(node.inputs[0]) > 1:
             rewrite.declined(node, READ_ONCE)
-        elif source in graph.returned:
+        elif node.inputs[0] in graph.returned:
             rewrite.declined(node, NOT_RETURNED)
-        elif made := _padded(first, node) if rewrite is FOLD_PADDING else _cropped(first, node):
+        elif head := _padded(first, node) if rewrite is FOLD_PADDING else _cropped(first, node):
             rewrite.fired(node)
             graph.remove(first)
-            graph.replace(node, made)
+            graph.replace(node, head)
 
 
 def _padded(pad: Node, head: Node) -> Node | None:
     assert isinstance(head.attrs, Attributes)
     if pad.attrs["mode"] != "constant" or pad.attrs["value"] != 0:
-        return FOLD_PADDING.declined(head, "it pads with zeros")
+        return FOLD_PADDING.declined(head, "the Pad adds zeros")
     begin, end = (_spatial(head, pad.attrs[name]) for name in ("pads_begin", "pads_end"))
     if sum(begin) + sum(end) < sum(pad.attrs["pads_begin"]) + sum(pad.attrs["pads_end"]):
-        return FOLD_PADDING.declined(head, "it pads spatial axes alone")
+        return FOLD_PADDING.declined(head, "the Pad extends spatial axes only")
     own = head.attrs.geometry
     begin, end = _sums(own.pads_begin, begin), _sums(own.pads_end, end)
     if not _reaches(head, begin, end):
-        return FOLD_PADDING.declined(head, "some tap reaches beyond the padding")
-    return _with(head, (pad.inputs[0], *head.inputs[1:]), begin, end, (), (*head.absorbed, pad))
+        return FOLD_PADDING.declined(head, "every window has a tap outside of the padding")
+    return _with(head, pad, (pad.inputs[0], *head.inputs[1:]), begin, end, ())
 
 
 def _cropped(head: Node, part: Node) -> Node | None:
@@ -78,25 +82,25 @@ def _cropped(head: Node, part: Node) -> Node | None:
         whole = result[axis]
         assert start is not None and size is not None and whole is not None
         if size == 0:
-            return FOLD_CROPPING.declined(part, "it leaves something")
+            return FOLD_CROPPING.declined(part, "the Slice leaves elements")
         if step != 1 and size > 1:
-            return FOLD_CROPPING.declined(part, "it takes neighbours")
+            return FOLD_CROPPING.declined(part, "the Slice takes neighbouring elements")
         fronts[axis], behind[axis] = start, whole - start - size
     front, back = _spatial(head, fronts), _spatial(head, behind)
     if sum(front) + sum(back) < sum(fronts) + sum(behind):
-        return FOLD_CROPPING.declined(part, "it cuts spatial axes alone")
+        return FOLD_CROPPING.declined(part, "the Slice cuts spatial axes only")
     pads = (_pads_of_ordinary if head.kind == "Convolution" else _pads_of_transposed)(head, front, back)
     if pads is None:
-        return FOLD_CROPPING.declined(part, "pads and strides say the cut")
+        return FOLD_CROPPING.declined(part, "pads express the cut at the convolution's strides")
     if not _reaches(head, *pads[:2]):
-        return FOLD_CROPPING.declined(part, "some tap reaches beyond the padding")
-    return _with(head, head.inputs, *pads, (*head.absorbed, part))
+        return FOLD_CROPPING.declined(part, "every window has a tap outside of the padding")
+    return _with(head, part, head.inputs, *pads)
 
 
 def _pads_of_ordinary(head: Node, front: Ints, back: Ints) -> tuple[Ints, Ints, Ints] | None:
-    """Returns pads of a Convolution without the first `front` and last `back` positions of its result, else None.
+    """Returns pads of a Convolution without the first `front` and last `back` positions of its result.
 
-    None means that the strides fit no such pads.
+    Returns None where no pads express the cut at its strides.
     """
     assert isinstance(head.attrs, Attributes)
     own = head.attrs.geometry
@@ -141,15 +145,13 @@ def _reaches(head: Node, begin: Ints, end: Ints) -> bool:
     return all(max(edges) <= most for *edges, most in zip(begin, end, reach, strict=True))
 
 
-def _with(
-    head: Node, inputs: tuple[Value, ...], begin: Ints, end: Ints, padding: Ints, absorbed: tuple[Node, ...]
-) -> Node:
-    """Returns the convolution with other inputs and pads."""
+def _with(head: Node, gone: Node, inputs: tuple[Value, ...], begin: Ints, end: Ints, padding: Ints) -> Node:
+    """Returns the convolution with other inputs and pads, which has absorbed the node `gone`."""
     assert isinstance(head.attrs, Attributes)
     changed = replace(
         head.attrs, resolved=None, auto_pad="None", pads_begin=begin, pads_end=end, output_padding=padding
     )
     attrs = resolved(head.kind, [value.shape for value in inputs], changed, head.name)
     padded = twin(head, inputs=inputs, attrs=attrs)
-    padded.absorbed = absorbed
+    padded.absorbed = (*head.absorbed, gone)
     return padded

@@ -26,25 +26,25 @@ FUSE_NORM_AFFINE = Rewrite(
     "fuse_norm_affine",
     "a Multiply or Add of constants behind a LayerNorm or GroupNorm is part of its scale and shift",
     (
-        "parts have one result",
+        "each op of the pattern has one result",
         *ALONE,
-        "the result's shape stays",
-        "the norm is over the last axis, or of groups",
-        "the constant lies along that axis alone",
-        "the norm's numbers are constant",
+        "the result has the operand's shape",
+        "the norm is a GroupNorm, or over the last axis",
+        "the constant varies along the axis of the norm's scale only",
+        "the norm's scale and shift are constant",
     ),
 )
 FUSE_GROUP_NORM = Rewrite(
     "fuse_group_norm",
     "a reshape to groups, a norm of each and the reshape back are one GroupNorm",
     (
-        "parts have one result",
+        "each op of the pattern has one result",
         *ALONE,
-        "the shape is one of images, and comes back",
-        "images stay apart",
-        "the norm is of all that a group has",
-        "channels are whole groups",
-        "the norm's numbers are constant",
+        "source and result are images of one shape",
+        "the reshape keeps the batch axis",
+        "the norm is over all elements of a group",
+        "the groups divide the channels",
+        "the norm's scale and shift are constant",
     ),
 )
 FUSE_LAYER_NORM = Rewrite(
@@ -52,13 +52,13 @@ FUSE_LAYER_NORM = Rewrite(
     "a distance from a mean over the root of its mean square is one LayerNorm or GroupNorm",
     (
         *ALONE,
-        "what is squared is the distance",
-        "the mean is of the same operand",
+        "the squared tensor is the distance from the mean",
+        "the mean is subtracted from its own operand",
         "epsilon is one number",
         "both means keep their axes",
         "both means have the same axes",
-        "the result's shape stays",
-        "the axes are those of a norm",
+        "the result has the operand's shape",
+        "a LayerNorm or GroupNorm has the means' axes",
     ),
 )
 FUSE_RMS_NORM = Rewrite(
@@ -66,22 +66,27 @@ FUSE_RMS_NORM = Rewrite(
     "an operand over the root of its mean square is one RMSNorm",
     (
         *ALONE,
-        "what is squared is the operand",
-        "the power is that of a root",
+        "the squared tensor is the operand",
+        "the Pow divides by a square root",
         "epsilon is one number",
         "the mean keeps its axes",
         "the mean is over the last axis",
-        "the result's shape stays",
+        "the result has the operand's shape",
     ),
 )
 FUSE_RMS_SCALE = Rewrite(
     "fuse_rms_scale",
     "a Multiply by a vector behind an RMSNorm is its scale",
-    (*ALONE, "the norm has no scale", "the scale lies along the last axis alone", "the result's shape stays"),
+    (
+        *ALONE,
+        "the norm has no scale",
+        "the scale varies along the last axis only",
+        "the result has the operand's shape",
+    ),
 )
 FUSE_SOFTPLUS = Rewrite(
     "fuse_softplus",
-    "a SoftPlus that is replaced by its operand where that is large is a SoftPlus",
+    "a Select of x where x is large, and of SoftPlus(x) elsewhere, is a SoftPlus",
     (
         *ALONE,
         "operand, condition and SoftPlus read one tensor",
@@ -115,7 +120,7 @@ def _maker(graph: GraphView, no: No, value: Value, *kinds: str, reads: int = 1) 
     if node is None or node.kind not in kinds:
         return None
     if len(node.outputs) > 1:
-        return no("parts have one result")
+        return no("each op of the pattern has one result")
     if graph.reads(value) != reads:
         return no(READ_ONCE)
     return no(NOT_RETURNED) if value in graph.returned else node
@@ -167,7 +172,7 @@ def _vectors(no: No, norm: Node, size: int) -> tuple[Array, Array] | None:
         return np.ones(size), np.zeros(size)
     gamma, beta = (value.constant for value in norm.inputs[1:3])
     if gamma is None or beta is None:
-        return no("the norm's numbers are constant")
+        return no("the norm's scale and shift are constant")
     return gamma.astype(np.float64), beta.astype(np.float64)
 
 
@@ -186,14 +191,14 @@ def _affine(node: Node, maker: Maker, no: No) -> Match | None:
     if pair is None or norm is None:
         return None
     if node.outputs[0].shape != norm.outputs[0].shape:
-        return no("the result's shape stays")
+        return no("the result has the operand's shape")
     src, axis = norm.inputs[0], _last_axis(norm)
     if axis is None:
-        return no("the norm is over the last axis, or of groups")
+        return no("the norm is a GroupNorm, or over the last axis")
     size = dims(src)[axis]
     vector = _along(pair[1], src.ndim, axis, size)
     if vector is None:
-        return no("the constant lies along that axis alone")
+        return no("the constant varies along the axis of the norm's scale only")
     vectors = _vectors(no, norm, size)
     if vectors is None:
         return None
@@ -220,19 +225,19 @@ def _reshaped_norm(node: Node, maker: Maker, no: No) -> Match | None:
         return None
     src, parts = there.inputs[0], there.outputs[0]
     if not 3 <= src.ndim <= 5 or parts.ndim < 3 or node.outputs[0].shape != src.shape:
-        return no("the shape is one of images, and comes back")
+        return no("source and result are images of one shape")
     if parts.shape[0] != src.shape[0]:
-        return no("images stay apart")
+        return no("the reshape keeps the batch axis")
     channels, count = dims(src)[1], dims(parts)[1]
     attrs = norm.attrs
     layer = norm.kind == "LayerNorm"
     if layer and (attrs["begin_norm_axis"] % parts.ndim != 2 or attrs["use_affine"]):
-        return no("the norm is of all that a group has")
+        return no("the norm is over all elements of a group")
     if not layer and attrs["data_format"] != "NCX":
-        return no("the norm is of all that a group has")
+        return no("the norm is over all elements of a group")
     groups = count if layer else attrs["groups"]
     if not channels or not count or channels % count or channels % groups:
-        return no("channels are whole groups")
+        return no("the groups divide the channels")
     attributes = _group_attrs(groups, attrs["epsilon"])
     if not attrs["use_affine"]:
         return Match("GroupNorm", (src,), attributes, (there, norm))
@@ -263,14 +268,14 @@ def _divided(node: Node, maker: Maker, no: No) -> Match | None:
         return None
     square, variance, total, epsilon = under_root
     if not _is_square(square, node.inputs[0]):
-        return no("what is squared is the distance")
+        return no("the squared tensor is the distance from the mean")
     distance = maker(node.inputs[0], "Subtract", reads=3 if square.kind == "Multiply" else 2)
     mean = None if distance is None else maker(distance.inputs[1], "ReduceMean")
     if distance is None or mean is None:
         return None
     src = distance.inputs[0]
     if mean.inputs[0] is not src:
-        return no("the mean is of the same operand")
+        return no("the mean is subtracted from its own operand")
     if epsilon.size != 1:
         return no("epsilon is one number")
     axes = _axes(mean)
@@ -279,10 +284,10 @@ def _divided(node: Node, maker: Maker, no: No) -> Match | None:
     if axes != _axes(variance):
         return no("both means have the same axes")
     if node.outputs[0].shape != src.shape:
-        return no("the result's shape stays")
+        return no("the result has the operand's shape")
     norm = _norm_over(src, axes, float(epsilon.reshape(-1)[0]))
     if norm is None:
-        return no("the axes are those of a norm")
+        return no("a LayerNorm or GroupNorm has the means' axes")
     return Match(*norm, (mean, distance, square, variance, total, deviation))
 
 
@@ -328,7 +333,7 @@ def _root_of(node: Node, src: Value, by: Value, maker: Maker, no: No) -> Match |
         if inverse is None:
             return None
         if inverse.kind == "Pow" and inverse.attrs["beta"] != -0.5:
-            return no("the power is that of a root")
+            return no("the Pow divides by a square root")
         parts.append(inverse)
         by = inverse.inputs[0]
     if not parts or parts[0].kind == "Reciprocal":
@@ -344,14 +349,14 @@ def _root_of(node: Node, src: Value, by: Value, maker: Maker, no: No) -> Match |
     if epsilon.size != 1:
         return no("epsilon is one number")
     if not _is_square(square, src):
-        return no("what is squared is the operand")
+        return no("the squared tensor is the operand")
     axes = _axes(mean)
     if axes is None:
         return no("the mean keeps its axes")
     if axes != (src.ndim - 1,) or src.ndim < 2:
         return no("the mean is over the last axis")
     if node.outputs[0].shape != src.shape:
-        return no("the result's shape stays")
+        return no("the result has the operand's shape")
     attrs = {"begin_norm_axis": -1, "epsilon": float(epsilon.reshape(-1)[0])}
     return Match("RMSNorm", (src,), attrs, (square, mean, total, *parts[::-1]))
 
@@ -365,9 +370,9 @@ def _scaled_root(node: Node, maker: Maker, no: No) -> Match | None:
         if len(norm.inputs) > 1:
             no("the norm has no scale")
         elif node.outputs[0].shape != value.shape:
-            no("the result's shape stays")
+            no("the result has the operand's shape")
         elif scale.shape[-1:] != value.shape[-1:] or any(size != 1 for size in scale.shape[:-1]):
-            no("the scale lies along the last axis alone")
+            no("the scale varies along the last axis only")
         else:
             return Match("RMSNorm", (norm.inputs[0], scale), dict(norm.attrs), (norm,))
     return None
