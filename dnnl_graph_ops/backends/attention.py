@@ -381,7 +381,6 @@ def _flipped(view: View) -> View:
 
 
 def _dense(view: View, shape: Ints) -> View:
-    """Reshapes a dense view."""
     reshaped = view.reshaped(shape)
     assert reshaped is not None
     return reshaped

@@ -117,15 +117,12 @@ class Search:
         }
 
     def of(self, value: Value) -> Sequence[int]:
-        """Returns the numbers of the nodes that read a value."""
         return self._readers.get(value, ())
 
     def leaves(self, value: Value) -> bool:
-        """Whether the net returns the value."""
         return value in self.outputs
 
     def sorted(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """Sorts nodes of the net into topological order."""
         return tuple(sorted(nodes, key=self.numbers.__getitem__))
 
     def take(self, group: FusionGroup) -> bool:
@@ -192,25 +189,22 @@ class Places(dict[Value, View]):
             if value in self.entering:
                 program.copy(self.entering.pop(value), self[value], "copy in another order")
 
+    def place(self, value: Value) -> View | None:
+        """Returns the view of a value, or the view that is planned for it; None where there is neither."""
+        return self.get(value) or self.planned.get(value)
 
-def place_of(value: Value, views: Mapping[Value, View]) -> View | None:
-    """Returns the view of a value, or the view that is planned for it; None where there is neither."""
-    planned = views.planned if isinstance(views, Places) else {}
-    return views.get(value) or planned.get(value)
-
-
-def view_of(program: Program, value: Value, views: dict[Value, View]) -> View:
-    """Returns the view of a value and enters it in `views`; without a planned view a dense scratch buffer is added."""
-    if value not in views:
-        views[value] = place_of(value, views) or program.scratch(value.shape, value.dtype)  # type: ignore[arg-type]
-    return views[value]
+    def view(self, program: Program, value: Value) -> View:
+        """Returns the view of a value; enters the planned view, or else a dense scratch buffer, if it has none."""
+        if value not in self:
+            self[value] = self.place(value) or program.scratch(value.shape, value.dtype)  # type: ignore[arg-type]
+        return self[value]
 
 
 @dataclass
 class Built:
     """A program under construction, and the decision for each group; a step's `group` is an index into `decisions`."""
 
-    views: dict[Value, View]
+    views: Places
     # values that a group other than their own reads, or that the net returns
     shared: set[Value]
     env: Env
@@ -226,10 +220,9 @@ class Built:
 
     def view(self, value: Value) -> View:
         """Returns the view of a value in the program's buffers; allocates scratch for a value without a view."""
-        return view_of(self.program, value, self.views)
+        return self.views.view(self.program, value)
 
     def operands(self, node: Node) -> tuple[list[View], list[View]]:
-        """Returns the views of a node's inputs and those of its outputs."""
         inputs, outputs = ([self.view(value) for value in values] for values in (node.inputs, node.outputs))
         return inputs, outputs
 

@@ -57,11 +57,9 @@ def _match(nodes: Sequence[Node], env: Env) -> FusionGroup | None:
         return None
     other = EQUAL[node.kind](node)
     if other is None:
-        RUN_AS_ANOTHER.declined(node, "an op of another kind computes the same")
-        return None
+        return RUN_AS_ANOTHER.declined(node, "an op of another kind computes the same")
     if not (onednn.runs(other, env) or builtin.serves(other)):
-        RUN_AS_ANOTHER.declined(node, "a kernel computes the other op")
-        return None
+        return RUN_AS_ANOTHER.declined(node, "a kernel computes the other op")
     RUN_AS_ANOTHER.fired(node)
     return group_of([other], env)
 

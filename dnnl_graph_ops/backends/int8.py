@@ -21,13 +21,14 @@ from ..algorithms.epilogues import fused, labelled
 from ..algorithms.lower import Decision
 from ..algorithms.views import as_channels_last, channels_last_strides, merged_weights, result_view
 from ..graph import Node, Value
+from ..ir import dims
 from ..lowering import chain, trust
 from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue
 from ..lowering.family import MEMBERS, make_problem
 from ..lowering.post_ops import post_ops
 from ..lowering.problem import FORWARD, Problem
-from ..lowering.program import Buffer, Place, Program, View
+from ..lowering.program import Buffer, Place, Program, View, argument
 from ..lowering.rewrites import Rewrite
 from ..lowering.trust import channels, integer_words
 from ..shapes import resolved
@@ -207,8 +208,7 @@ def _floats_are_faster(problem: Problem, waste: float, env: Env) -> bool:
 
 
 def _somewhere(value: Value) -> View:
-    shape: tuple[int, ...] = value.shape  # type: ignore[assignment]
-    return View(Buffer(Place.SCRATCH, value.dtype, prod(shape)), shape, dense_strides(shape))
+    return argument(Place.SCRATCH, value.dtype, dims(value), dense_strides(dims(value)))
 
 
 def _as_floats(view: View) -> View:
@@ -321,7 +321,6 @@ class _Steps:
 
 
 def build(built: Built, group: FusionGroup) -> Decision:
-    """Appends the steps of a quantized convolution."""
     program, q, env = built.program, group.match, built.env
     problem = _problem(q, built.view, env)
     built.macs += problem.macs

@@ -21,7 +21,7 @@ from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
 from ..lowering.rewrites import Rewrite
 from ..shapes import Meta
 from . import builtin
-from .backend import Backend, Built, FusionGroup, Kind, Target, place_of, view_of
+from .backend import Backend, Built, FusionGroup, Kind, Places, Target
 from .host_ops import HOST, step
 
 STAGE_OPERANDS = Rewrite(
@@ -168,7 +168,7 @@ def native_ops(
     program: Program,
     nodes: Sequence[Node],
     leaving: set[Value],
-    views: dict[Value, View],
+    views: Places,
     edges: dict[Value, Operand],
     env: Env,
 ) -> list[NativeOp]:
@@ -180,7 +180,7 @@ def native_ops(
     ops = []
 
     def operand(value: Value) -> Operand:
-        return edges[value] if value in edges else view_of(program, value, views)
+        return edges[value] if value in edges else views.view(program, value)
 
     for node in nodes:
         inputs = tuple(operand(value) for value in node.inputs)
@@ -223,7 +223,7 @@ def build_native(built: Built, nodes: Sequence[Node]) -> Decision:
         for value in (*node.inputs, *node.outputs)
         if only_row_major(schema.OPS[node.kind].row_major, value)
     }
-    places = {value: place_of(value, views) for value in values if value in dense}
+    places = {value: views.place(value) for value in values if value in dense}
     staged |= dict.fromkeys(value for value, place in places.items() if place is not None and not place.row_major)
     if staged:
         STAGE_OPERANDS.fired(nodes[-1])
@@ -238,8 +238,8 @@ def _build_staged(built: Built, nodes: Sequence[Node], leaving: set[Value], stag
     """Appends nodes as one partition with row-major copies, in the compute dtype, in place of the `staged` values."""
     program, env = built.program, built.env
     outputs = {value for node in nodes for value in node.outputs}
-    places = {value: place_of(value, built.views) for node in nodes for value in node.inputs}
-    inner = {value: place for value, place in places.items() if place is not None}
+    places = {value: built.views.place(value) for node in nodes for value in node.inputs}
+    inner = Places({value: place for value, place in places.items() if place is not None})
     back: list[tuple[View, View]] = []
     edges: dict[Value, Operand] = {}
     computes = {value: env.compute_dtype(value.dtype, *ops_of(nodes)) for value in staged}
@@ -253,7 +253,7 @@ def _build_staged(built: Built, nodes: Sequence[Node], leaving: set[Value], stag
             back.append((inner[value], outer))
         else:
             program.copy(outer, inner[value], f"{value.dtype} to {compute}")
-    inner |= {value: built.view(value) for value in leaving.difference(inner)}
+    inner.update({value: built.view(value) for value in leaving.difference(inner)})
     program.native(native_ops(program, nodes, leaving, inner, edges, env), nodes[0].kind)
     for source, target in back:
         program.copy(source, target, f"{source.dtype} to {target.dtype}")

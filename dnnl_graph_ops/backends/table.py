@@ -10,10 +10,9 @@ from ..graph import Node, Value
 from ..ir import postorder
 from ..lowering import chain
 from ..lowering.env import Env
-from ..lowering.program import View
 from . import movement, norm, onednn, partitions
 from .attention import ATTENTION
-from .backend import BACKENDS, Backend, Built, FusionGroup, Kind, Places, Search, Target, group_of, place_of
+from .backend import BACKENDS, Backend, Built, FusionGroup, Kind, Places, Search, Target, group_of
 from .builtin import BUILTIN
 from .convolution import CONVOLUTION
 from .elementwise import ELEMENTWISE
@@ -126,11 +125,7 @@ def who_runs(kind: Kind, target: Target) -> tuple[Backend, str]:
 
 
 def build(
-    groups: Sequence[FusionGroup],
-    views: dict[Value, View],
-    env: Env,
-    choose: Chooser | None = None,
-    selectors: Mapping[str, Selector] | None = None,
+    groups: Sequence[FusionGroup], views: Places, env: Env, choose: Chooser | None, selectors: Mapping[str, Selector]
 ) -> Built:
     """Appends the steps of every group to a new program.
 
@@ -138,22 +133,15 @@ def build(
     algorithms of a convolution by measured times; without it estimates rank them. `selectors`: by the names of ops
     whose algorithms the user chooses.
     """
-    built = Built(views, _shared(groups, views), env, choose, selectors or {})
-    for one in groups:
+    reads = [[value for node in item.nodes for value in node.inputs] for item in groups]
+    shared = set(views).union(*(set(read).difference(g.outputs) for read, g in zip(reads, groups, strict=True)))
+    built = Built(views, shared, env, choose, selectors)
+    for item, read in zip(groups, reads, strict=True):
         built.program.group = len(built.decisions)
-        if isinstance(views, Places):
-            views.take_in(built.program, (value for node in one.nodes for value in node.inputs))
-        built.decisions.append((one, _append(built, one)))
+        views.take_in(built.program, read)
+        built.decisions.append((item, _append(built, item)))
     built.program.group = None
     return built
-
-
-def _shared(groups: Sequence[FusionGroup], views: Mapping[Value, View]) -> set[Value]:
-    shared = set(views)
-    for item in groups:
-        inner = set(item.outputs)
-        shared.update(value for node in item.nodes for value in node.inputs if value not in inner)
-    return shared
 
 
 def _append(built: Built, group: FusionGroup) -> Decision:
@@ -168,10 +156,10 @@ def _append(built: Built, group: FusionGroup) -> Decision:
         return Decision("nothing to do", dtype)
     alone = len(group.nodes) == 1
     if alone and head.kind in movement.VIEWS:
-        source, place = (place_of(value, views) for value in (head.inputs[0], head.outputs[0]))
+        source, place = views.place(head.inputs[0]), views.place(head.outputs[0])
         if source is not None and place is not None and source.buffer is place.buffer:
             return Decision("view", dtype)
-    if alone and isinstance(views, Places) and head.outputs[0] in views.joined:
+    if alone and head.outputs[0] in views.joined:
         inputs, (result,) = built.operands(head)
         return Decision("own kernel" if movement.join(built.program, head, inputs, result) else "view", dtype)
     return group.backend.build(built, group)

@@ -95,7 +95,6 @@ def _side_by_side(view: View) -> bool:
 
 
 def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
-    """Appends a MaxPool or AvgPool."""
     attrs, average = node.attrs, node.kind == "AvgPool"
     kernel, excluded = attrs["kernel"], average and attrs["exclude_pad"]
     source, target = (data_view(view, attrs["data_format"]) for view in (sources[0], targets[0]))
@@ -169,7 +168,6 @@ def _repeat(program: Program, node: Node, source: View, target: View) -> None:
 
 
 def resample(program: Program, node: Node, sources: Views, targets: Views) -> None:
-    """Appends an Interpolate."""
     if not is_float(node):
         _repeat(program, node, sources[0], targets[0])
         return

@@ -148,7 +148,6 @@ class Partitioned:
         return logical_tensor(operand, self.ids[operand], self.baked)
 
     def add_to(self, graph: Any) -> None:
-        """Adds the step's ops to a graph of the library."""
         for op in self.step.ops:
             inputs, outputs = ([self.tensor(o) for o in some] for some in (op.inputs, op.outputs))
             native = native_op(self.engine, op.kind, op.attrs, op.name, inputs, outputs)

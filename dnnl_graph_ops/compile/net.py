@@ -16,7 +16,7 @@ from ..backends.table import group
 from ..drawing import net_to_dot, net_to_svg
 from ..errors import Error, InvalidArgumentError
 from ..graph import AlgorithmInfo, Graph, Node, Value, hooks
-from ..ir import reachable
+from ..ir import dims, reachable
 from ..lowering.env import Env
 from ..lowering.rewrites import listening
 from ..passes.pipeline import watching
@@ -83,7 +83,7 @@ class Net(NetBase):
         self.holds: Sequence[Array] = ()
         self._builds = Builds()
         if all(None not in value.shape for value in self.inputs):
-            ins = [self._declared(value) for value in self.inputs]
+            ins = [(dims(value), value.strides or dense_strides(dims(value))) for value in self.inputs]
             self._specialise(ins, self._results(self._out_shapes([layout[0] for layout in ins])))
 
     @property
@@ -104,7 +104,6 @@ class Net(NetBase):
         return _restore, (made_here(), self.graph, outputs, self.engine, self.named_options()), *self._state()
 
     def _state(self) -> tuple[dict[str, Any], ...]:
-        """Returns the attributes that a pickle holds besides the arguments of `_restore`."""
         return () if self.precision_report is None else ({"precision_report": self.precision_report},)
 
     # -- calling ----------------------------------------------------------------------------------------------
@@ -256,13 +255,9 @@ class Net(NetBase):
 
     # -- plans ------------------------------------------------------------------------------------------------
 
-    def _declared(self, value: Value) -> Layout:
-        shape = tuple(int(n) for n in value.shape)  # type: ignore[arg-type]
-        return shape, value.strides or dense_strides(shape)
-
     def _out_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
         if all(tuple(shape) == value.shape for shape, value in zip(shapes, self.inputs, strict=True)):
-            return [tuple(map(int, value.shape)) for value in self.outputs.values()]  # type: ignore[arg-type]
+            return [dims(value) for value in self.outputs.values()]
         key = tuple(shapes)
         if key not in self._shapes:
             values = self._infer(shapes)

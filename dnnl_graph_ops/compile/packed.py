@@ -36,7 +36,6 @@ _packed: WeakValueDictionary[Hashable, Array] = WeakValueDictionary()
 
 
 def kept() -> dict[Hashable, Array]:
-    """Returns the arrays in the cache, by recipe."""
     return dict(_packed)
 
 

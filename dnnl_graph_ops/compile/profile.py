@@ -121,7 +121,6 @@ def _short(text: str) -> str:
 
 
 def profile(specialised: Specialised, engine: Engine, ins: Sequence[Any], outs: Sequence[Any], repeat: int) -> Profile:
-    """Times each step of a plan `repeat` times on these inputs and outputs."""
     plan, decisions = specialised.plan, specialised.built.decisions
     times = [seconds for _, seconds in plan.executor.profile(ins, outs, repeat)]
     total = sum(times) or 1.0

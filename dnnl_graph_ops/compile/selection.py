@@ -59,7 +59,6 @@ def check_ops(selections: Selections, nodes: Sequence[Node]) -> None:
 
 
 def of_nodes(selections: Selections, nodes: Iterable[Node]) -> Selections:
-    """Returns the selections for ops among the nodes."""
     names = {node.name for node in nodes}
     return tuple(item for item in selections if item[0] in names)
 

@@ -18,14 +18,14 @@ from ..backends.table import build, group
 from ..errors import InvalidArgumentError
 from ..graph import Node, Value
 from ..graph.json_format import same_shape
-from ..ir import GraphView, linked
+from ..ir import GraphView, dims, linked
 from ..lowering.env import Env
 from ..lowering.problem import Problem
 from ..lowering.program import Buffer, Place, View, argument
 from ..passes import pipeline
 from ..passes.fold_constants import fold_dequantize
 from ..passes.pipeline import Stage
-from ..shapes import Meta, checked
+from ..shapes import checked
 from ..strides import dense_strides
 from . import listings, selection
 from .layouts import lay_out
@@ -80,7 +80,6 @@ class Specialised:
     plan: Plan
     built: Built
     names: Mapping[Buffer, str]
-    out_shapes: tuple[tuple[int, ...], ...]
     # names of products that stay in f32 although another precision was asked for, and why
     wide: Mapping[str, str]
     # names of the products in the narrow type, and the seconds that each saves by estimate
@@ -88,8 +87,6 @@ class Specialised:
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
-        """Returns the partitions that the library runs in the plan."""
-
         def names(views: Sequence[View]) -> tuple[str, ...]:
             return tuple(self.names.get(view.buffer, "scratch") for view in views)
 
@@ -104,50 +101,36 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
     """Returns a copy of each value of the nodes with all dims known; the copies belong to copies of the nodes.
 
     `shapes`: shapes of the inputs and constants. A deferred node (`node.late`), whose op depends on sizes, is replaced
-    by the nodes or constants that it makes for these sizes.
-
-    Raises:
-        ShapeError: shapes do not fit together.
-        InvalidArgumentError: a deferred node makes other tensors than it announced.
+    by the nodes or constants that it makes for these sizes. Raises if shapes do not fit together.
     """
-    found: dict[Value, Value] = {}
+    copies: dict[Value, Value] = {}
 
     def copy(value: Value, shape: tuple[int | None, ...]) -> Value:
-        made = Value(value.graph, value.id, shape, value.dtype, value.name)
-        made.held, made.strides = value.held, value.strides
-        found[value] = made
-        return made
+        twin = copies[value] = Value(value.graph, value.id, shape, value.dtype, value.name)
+        twin.held, twin.strides = value.held, value.strides
+        return twin
 
     for value, shape in shapes.items():
         copy(value, tuple(shape))
     for node in nodes:
-        inputs = tuple(found[v] if v in found else copy(v, v.shape) for v in node.inputs)
+        inputs = tuple(copies[v] if v in copies else copy(v, v.shape) for v in node.inputs)
         if node.late is not None:
             results = node.late(inputs)
             if len(results) != len(node.outputs):
                 raise InvalidArgumentError(f"{node.name!r}: gives {len(results)} tensors, not {len(node.outputs)}")
-            for value, made in zip(node.outputs, results, strict=True):
-                if made.dtype != value.dtype or not same_shape(made.shape, value.shape):
-                    raise InvalidArgumentError(f"{node.name!r}: gives {made.meta}, where {value.meta} was announced")
-                found[value] = made
+            for value, result in zip(node.outputs, results, strict=True):
+                if result.dtype != value.dtype or not same_shape(result.shape, value.shape):
+                    raise InvalidArgumentError(f"{node.name!r}: gives {result.meta}, where {value.meta} was announced")
+                copies[value] = result
             continue
-        attrs, metas = _checked(node, inputs)
+        attrs: Mapping[str, Any] = node.attrs
+        metas = [value.meta for value in node.outputs]
+        if node.kind != "Wildcard":
+            where, read = f"{node.kind} {node.name!r}", [value.meta for value in inputs]
+            attrs, metas = checked(node.kind, read, attrs, where, dtype=metas[0].dtype, outputs=len(metas))
         outputs = [copy(value, meta.shape) for value, meta in zip(node.outputs, metas, strict=True)]
         linked(Node(node.id, node.kind, node.name, inputs, attrs), outputs)
-    return found
-
-
-def _checked(node: Node, inputs: Sequence[Value]) -> tuple[Mapping[str, Any], list[Meta]]:
-    if node.kind == "Wildcard":
-        return node.attrs, [value.meta for value in node.outputs]
-    return checked(
-        node.kind,
-        [value.meta for value in inputs],
-        node.attrs,
-        f"{node.kind} {node.name!r}",
-        dtype=node.outputs[0].dtype,
-        outputs=len(node.outputs),
-    )
+    return copies
 
 
 @dataclass
@@ -248,9 +231,8 @@ def specialise(
     c.views |= _constants(value for value in results if value not in c.views)
     targets = []
     for index, (value, layout) in enumerate(outputs):
-        shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
-        strides = dense_strides(shape) if layout is None else layout[1]
-        target = argument(Place.OUTPUT, value.dtype, shape, strides, index)
+        strides = dense_strides(dims(value)) if layout is None else layout[1]
+        target = argument(Place.OUTPUT, value.dtype, dims(value), strides, index)
         targets.append(target)
         if value in c.views:
             c.copies.append((value, target))
@@ -274,26 +256,26 @@ def specialise(
         # from here on, plans need only the weights that were packed from the constant
         if value.held is not None:
             value.held.let_go()
-    shapes = tuple(target.shape for target in targets)
-    return Specialised(plan, c.built, names, shapes, c.wide, c.narrow)
+    return Specialised(plan, c.built, names, c.wide, c.narrow)
 
 
 def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Array]:
     """Returns a function that computes a value from constants, by copies of the nodes, as passes change the nodes."""
     shapes = {v: v.held.shape for node in nodes for v in node.inputs if v.held is not None}
-    found = known_values(nodes, shapes)
-    twins = [twin for node in nodes if (twin := found[node.outputs[0]].node) is not None]
+    copies = known_values(nodes, shapes)
+    twins = [twin for node in nodes if (twin := copies[node.outputs[0]].node) is not None]
     # one op at a time, which keeps Inf and NaN as the ops of an input do
-    return partial(_computed, twins, found[value], replace(env, tune="heuristic", algorithm="direct"))
+    one_by_one, options = replace(env, tune="heuristic", algorithm="direct"), Options(policy="debug")
 
+    def computed() -> Array:
+        # explain(passes=True) leaves out the plans that compute constants
+        with pipeline.watching():
+            plan = specialise(twins, [], [], [(copies[value], None)], one_by_one, options=options).plan
+        result: Array = np.empty(dims(copies[value]), dtypes.numpy_dtype(value.dtype))
+        plan.executor.run([], [result])
+        return result
 
-def _computed(nodes: Sequence[Node], value: Value, env: Env) -> Array:
-    # explain(passes=True) leaves out the plans that compute constants
-    with pipeline.watching():
-        of_constants = specialise(nodes, [], [], [(value, None)], env, options=Options(policy="debug"))
-    result: Array = np.empty(of_constants.out_shapes[0], dtypes.numpy_dtype(value.dtype))
-    of_constants.plan.executor.run([], [result])
-    return result
+    return computed
 
 
 def _read(nodes: Sequence[Node], results: Sequence[Value]) -> list[Value]:
@@ -302,10 +284,8 @@ def _read(nodes: Sequence[Node], results: Sequence[Value]) -> list[Value]:
 
 def _constants(values: Iterable[Value]) -> dict[Value, View]:
     """Returns a row-major view of each of the values that is a constant."""
-    found = {}
-    for value in values:
-        if value.held is not None:
-            shape = value.held.shape
-            buffer = Buffer(Place.CONSTANT, value.dtype, prod(shape), held=value.held)
-            found[value] = View(buffer, shape, dense_strides(shape))
-    return found
+    held = {value: value.held for value in values if value.held is not None}
+    return {
+        value: View(Buffer(Place.CONSTANT, value.dtype, prod(c.shape), held=c), c.shape, dense_strides(c.shape))
+        for value, c in held.items()
+    }

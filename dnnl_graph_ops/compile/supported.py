@@ -152,7 +152,6 @@ def how(kind: str, version: Version) -> tuple[str, str]:
 
 
 def rows(versions: Sequence[Version] = VERSIONS) -> list[Row]:
-    """Returns a row for each op kind, sorted by name."""
     table = []
     for kind, op in sorted(schema.OPS.items()):
         names, reasons = zip(*(how(kind, version) for version in versions), strict=True)

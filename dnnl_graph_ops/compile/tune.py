@@ -75,7 +75,6 @@ class Answers:
                 self._ranked[path] = choose(alike, env, found, min(BUDGET, self.left()))
 
     def left(self) -> float:
-        """Returns the seconds that are left of the graph's budget."""
         return self.deadline - time.perf_counter()
 
     def choose(self, problem: Problem, env: Env, found: Ranked) -> Ranked | None:
@@ -142,7 +141,7 @@ def _runner_of_step(step: NativeStep, env: Env, how: str) -> Runner:
     """Returns a runner of a step on arrays of ones; with `how` PARTS of its ops as steps of their own."""
     program, buffers = Program(), _Buffers()
     taken = {view: buffers.take(view) for view in step.reads}
-    written = {view: _output(view, i) for i, view in enumerate(step.writes)}
+    written = {view: _alone(view, Place.OUTPUT, i) for i, view in enumerate(step.writes)}
     own = on_views(step, {**taken, **written})
     program.steps = [*(_each_op(program, own) if how == PARTS else [own])]
     return _runner(program, list(buffers.inputs.values()), list(written.values()), env)
@@ -199,23 +198,21 @@ class _Buffers:
             # a copy of the buffer record, as other algorithms and the net need the data after this plan releases it
             return replace(view, buffer=replace(view.buffer, array=data_of(view.buffer)))
         if view not in self.inputs:
-            elements = extent(view.shape, view.strides)
-            buffer = Buffer(Place.INPUT, view.dtype, elements, index=len(self.inputs))
-            self.inputs[view] = View(buffer, view.shape, view.strides)
+            self.inputs[view] = _alone(view, Place.INPUT, len(self.inputs))
         return self.inputs[view]
 
 
-def _output(view: View, index: int = 0) -> View:
-    buffer = Buffer(Place.OUTPUT, view.dtype, extent(view.shape, view.strides), index=index)
-    return View(buffer, view.shape, view.strides)
+def _alone(view: View, place: Place, index: int = 0) -> View:
+    """Returns a view of a new buffer of its own with the same shape and strides."""
+    return View(Buffer(place, view.dtype, extent(view.shape, view.strides), index), view.shape, view.strides)
 
 
 def apart(problem: Problem, take: Callable[[View], View]) -> Problem:
     """Returns the problem with a new output as its result, and with `take(view)` for each view that it reads."""
-    result = problem.result
     views = {name: getattr(problem, name) for name in ("src", "weights", "dst")}
+    result = problem.result
     return problem.with_views(
-        **{name: _output(view) if view is result else take(view) for name, view in views.items()},
+        **{name: _alone(view, Place.OUTPUT) if view is result else take(view) for name, view in views.items()},
         bias=None if problem.bias is None else take(problem.bias),
         epilogue=post.map_views(problem.epilogue, take),
     )

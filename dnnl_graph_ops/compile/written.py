@@ -106,10 +106,7 @@ def check(steps: Sequence[Use], outputs: Sequence[View]) -> None:
     """Checks that all elements of each output, and of each view that a step reads, were written by earlier steps.
 
     Where regions cannot tell whether the written views together cover a view, only their elements are counted, so an
-    unwritten element may go unnoticed. Steps with a condition count as if they ran.
-
-    Raises:
-        Error: an element is not written.
+    unwritten element may go unnoticed. Steps with a condition count as if they ran. Raises Error.
     """
     written: dict[Buffer, dict[Axes, View]] = {}
 
@@ -142,10 +139,7 @@ def _written(views: dict[Axes, View], view: View, axes: Axes) -> bool:
         return True
     wide = [(stride, n) for stride, n in zip(view.strides, view.shape, strict=True) if n > 1 and stride]
     told = covers(axes, list(views), [stride for stride, _ in wide])
-    if told is not None:
-        return told
-    count = prod(n for _, n in wide)
-    return sum(one.size for one in views.values()) >= count
+    return sum(one.size for one in views.values()) >= prod(n for _, n in wide) if told is None else told
 
 
 def axes_of(view: View) -> Axes:

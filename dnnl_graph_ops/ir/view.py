@@ -91,7 +91,6 @@ class GraphView:
         return node is not None and node in self._after
 
     def nodes(self) -> list[Node]:
-        """Returns all ops in order."""
         nodes: list[Node] = []
         node = self._after[None]
         while node is not None:

@@ -8,12 +8,11 @@ import numpy as np
 
 from ...graph import Host, Node
 from ...schema import OPS
-from . import elementwise, movement, normalization, quantization, windows
+from . import elementwise, normalization, quantization, windows
 from .common import Array, Maker, always, store
 
 HOST: dict[str, Maker] = {
     **always(elementwise.RULES),
-    **always(movement.RULES),
     **always(normalization.RULES),
     **always(quantization.RULES),
     **windows.MAKERS,

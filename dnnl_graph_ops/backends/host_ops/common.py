@@ -34,6 +34,24 @@ def always(rules: Mapping[str, Rule]) -> dict[str, Maker]:
     return {kind: maker(rule) for kind, rule in rules.items()}
 
 
+def plain(function: Callable[..., Any]) -> Rule:
+    """Returns the rule of an op whose only result is a function of its inputs."""
+
+    def rule(attrs: Mapping[str, Any], inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
+        return (function(*inputs),)
+
+    return rule
+
+
+def with_attrs(function: Callable[..., Any]) -> Rule:
+    """Returns the rule of an op whose only result is a function of its attributes and inputs."""
+
+    def rule(attrs: Mapping[str, Any], inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
+        return (function(attrs, *inputs),)
+
+    return rule
+
+
 def store(target: Array, values: Any) -> None:
     """Writes values to `target` in its dtype; floats become integers to nearest even, saturated, and NaN becomes 0."""
     name = dtypes.canonical(target.dtype)
