@@ -70,6 +70,11 @@ class Backend:
     weighs: bool = False
 
 
+def match_by(leads: Callable[[Node], bool]) -> Callable[[Sequence[Node], Env], Sequence[Node] | None]:
+    """Returns the `match` of a backend that runs any post-ops with the nodes that `leads` accepts."""
+    return lambda nodes, env: nodes if env.prefers_own and leads(nodes[0]) else None
+
+
 @dataclass(frozen=True)
 class FusionGroup:
     """Nodes in topological order that run together, the backend that computes them, and the result of its `match`."""

@@ -18,7 +18,7 @@ from ..lowering.post_ops import post_ops
 from ..lowering.problem import BACKWARD_WEIGHTS, Problem
 from ..lowering.program import Edge, NativeOp, Operand, View
 from ..lowering.rewrites import Rewrite
-from .backend import Backend, Built, FusionGroup, Kind, Target
+from .backend import Backend, Built, FusionGroup
 from .onednn import leaving_of, native_ops, runs
 
 RUN_LITERALLY = Rewrite(
@@ -45,10 +45,6 @@ def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
         return None
     fits = all(node.kind in KINDS and node.outputs[0].shape == head.outputs[0].shape for node in rest)
     return nodes if not rest or (fits and not is_empty(nodes) and all(runs(node, env) for node in rest)) else None
-
-
-def _why_not(kind: Kind, target: Target) -> str | None:
-    return None if kind.name in MEMBERS else f"{kind.name} is no convolution"
 
 
 def _build(built: Built, group: FusionGroup) -> Decision:
@@ -99,4 +95,12 @@ def _append_literal(built: Built, head: NativeOp, nodes: Sequence[Node]) -> None
     built.program.native([head, *ops], head.kind)
 
 
-CONVOLUTION = Backend("convolution", _build, _match, _why_not, "library or own kernels", leads=leads, weighs=True)
+CONVOLUTION = Backend(
+    "convolution",
+    _build,
+    _match,
+    lambda kind, target: None if kind.name in MEMBERS else f"{kind.name} is no convolution",
+    "library or own kernels",
+    leads=leads,
+    weighs=True,
+)

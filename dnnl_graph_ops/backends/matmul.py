@@ -18,7 +18,7 @@ from ..lowering.problem import Problem
 from ..lowering.program import View
 from ..schema import kinds
 from ..strides import channels_last
-from .backend import Backend, Built, FusionGroup
+from .backend import Backend, Built, FusionGroup, match_by
 
 _AXES = range(2, 6)  # numbers of axes of a src that is read as (N, spatial..., C), or as (rows, C)
 _ADDING = kinds("adds")
@@ -127,10 +127,6 @@ def _as_image(view: View) -> View:
     return view if view.ndim == 1 else view.permute((1, 0)).insert(0)
 
 
-def _match(nodes: Sequence[Node], env: Env) -> object:
-    return nodes if env.prefers_own and leads(nodes[0]) else None
-
-
 def _build(built: Built, group: FusionGroup) -> Decision:
     head, *rest = group.nodes
     problem = problem_of(head, rest, built.view, built.env)
@@ -138,4 +134,4 @@ def _build(built: Built, group: FusionGroup) -> Decision:
     return lower(built.program, problem, built.env, built.choose, built.selectors.get(head.name))
 
 
-MATMUL = Backend("matmul", _build, _match, leads=leads, weighs=True)
+MATMUL = Backend("matmul", _build, match_by(leads), leads=leads, weighs=True)

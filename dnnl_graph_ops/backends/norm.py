@@ -11,13 +11,12 @@ from ..algorithms.lower import Decision
 from ..graph import Node
 from ..lowering import chain
 from ..lowering import epilogue as post
-from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue
 from ..lowering.post_ops import post_ops
 from ..lowering.problem import data_view
 from ..lowering.program import Program, View, order_of
 from ..strides import channels_last
-from .backend import Backend, Built, FusionGroup
+from .backend import Backend, Built, FusionGroup, match_by
 
 # Appends the steps of a norm and its post-ops, from the views of the node's inputs to the view of the last result.
 Builder = Callable[[Program, Node, Sequence[View], View, Epilogue], None]
@@ -161,10 +160,6 @@ OWN_NORMS: dict[str, Builder] = {
 }
 
 
-def _match(nodes: Sequence[Node], env: Env) -> object:
-    return nodes if env.prefers_own and leads(nodes[0]) else None
-
-
 def _build(built: Built, group: FusionGroup) -> Decision:
     head, *rest = group.nodes
     inputs, output = [built.view(value) for value in head.inputs], built.view(group.result)
@@ -173,4 +168,4 @@ def _build(built: Built, group: FusionGroup) -> Decision:
     return Decision("own kernel", output.dtype)
 
 
-NORM = Backend("norm", _build, _match, leads=leads)
+NORM = Backend("norm", _build, match_by(leads), leads=leads)

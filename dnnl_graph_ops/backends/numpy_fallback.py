@@ -8,17 +8,13 @@ from ..algorithms.lower import Decision
 from ..graph import Node
 from ..lowering.env import Env
 from ..lowering.program import Program, View
-from .backend import Backend, Built, FusionGroup, Kind, Target
+from .backend import Backend, Built, FusionGroup
 from .host_ops import HOST, step
 
 
 def _match(nodes: Sequence[Node], env: Env) -> Node | None:
     node = nodes[0]
     return node if len(nodes) == 1 and (node.host is not None or node.kind in HOST) else None
-
-
-def _why_not(kind: Kind, target: Target) -> str | None:
-    return None if kind.name in HOST else f"no NumPy function computes {kind.name}"
 
 
 def _build(built: Built, group: FusionGroup) -> Decision:
@@ -47,4 +43,10 @@ def _append_own(
             program.copy(written, view, f"dst of {title}")
 
 
-NUMPY = Backend("numpy", _build, _match, _why_not, "NumPy")
+NUMPY = Backend(
+    "numpy",
+    _build,
+    _match,
+    lambda kind, target: None if kind.name in HOST else f"no NumPy function computes {kind.name}",
+    "NumPy",
+)

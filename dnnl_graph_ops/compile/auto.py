@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import isfinite
 from typing import Any
 
 from ..errors import InvalidArgumentError
+from ..once import once
 from ..passes import mixed_precision as precision
 from .net import Net
 from .report import OpReport, PrecisionReport
@@ -98,7 +98,7 @@ class _Search:
     samples: Sequence[Sample]
     bound: float
 
-    @cached_property
+    @once
     def results(self) -> list[Sample]:
         """The f32 net's results of the samples."""
         return [self.wide.run(sample) for sample in self.samples]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,10 +156,6 @@ def _batch_norm(node: Node, gamma: Array, beta: Array, mean: Array, variance: Ar
     return scale, beta - mean * scale
 
 
-def _product(node: Node, factor: Array) -> Affine:
-    return factor, np.zeros_like(factor)
-
-
 def _sum(node: Node, term: Array) -> Affine:
     return np.ones_like(term), term
 
@@ -170,7 +165,7 @@ READERS: dict[str, Callable[..., Affine]] = {
     "Add": _sum,
     "BatchNormInference": _batch_norm,
     "BiasAdd": _sum,
-    "Multiply": _product,
+    "Multiply": lambda node, factor: (factor, np.zeros_like(factor)),
 }
 
 
@@ -190,15 +185,13 @@ def _with(head: Node, scale: Array, shift: Array) -> Node:
 
 def scaled(weights: Constant, factors: Array) -> Constant:
     """Returns weights times factors as a constant that is computed when its elements are needed."""
-    how = ("scaled", factors.shape, factors.tobytes())
-    return weights.derived(how, partial(_products, factors=factors), weights.shape)
 
+    def products(array: Array) -> Array:
+        # each product is rounded once from float64, without a float64 copy of all products
+        rounded = np.empty(array.shape, np.float32)
+        return np.multiply(array, factors, out=rounded, casting="same_kind")
 
-def _products(weights: Array, factors: Array) -> Array:
-    """Returns weights times factors, each product rounded once from float64, without a float64 copy of all products."""
-    products = np.empty(weights.shape, np.float32)
-    np.multiply(weights, factors, out=products, casting="same_kind")
-    return products
+    return weights.derived(("scaled", factors.shape, factors.tobytes()), products, weights.shape)
 
 
 def _along_weights(attrs: Attributes, weights: Value, scale: Array) -> Array:

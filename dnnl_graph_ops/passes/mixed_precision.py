@@ -8,7 +8,6 @@ conversions would cost more than it gains stays in f32.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -241,9 +240,11 @@ class _Rewriter:
                 self._narrow(node, wanted)
 
     def _narrow(self, node: Node, wanted: Collection[Value]) -> None:
+        slots = schema.OPS[node.kind].inputs
+        names = [slots[min(i, len(slots) - 1)].name for i in range(len(node.inputs))]
         inputs = [
             self._twin_of(value, node) if value.dtype == _WIDE and name not in _VECTORS else value
-            for value, name in zip(node.inputs, _names(node), strict=True)
+            for value, name in zip(node.inputs, names, strict=True)
         ]
         following = self.graph.behind(node)
         outputs = [like(value, self.dtype) for value in node.outputs]
@@ -269,18 +270,12 @@ class _Rewriter:
         self.graph.insert(linked(cast, [target]), before)
 
 
-def _names(node: Node) -> list[str]:
-    slots = schema.OPS[node.kind].inputs
-    return [slots[min(i, len(slots) - 1)].name for i in range(len(node.inputs))]
-
-
 def converted(constant: Constant, dtype: str) -> Constant:
     """Returns the constant in another dtype, rounded to nearest when its elements are needed."""
     to = dtypes.numpy_dtype(dtype)
-    return constant.derived(("converted", dtype), partial(_converted, dtype=to), constant.shape, to)
 
+    def rounded(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        with np.errstate(over="ignore"):
+            return np.asarray(array.astype(to))
 
-def _converted(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    with np.errstate(over="ignore"):
-        converted: np.ndarray[Any, Any] = array.astype(dtype)
-    return converted
+    return constant.derived(("converted", dtype), rounded, constant.shape, to)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...graph import Host, Node
+from ...graph import Node
 from ...schema import OPS
 from . import elementwise, normalization, quantization, windows
 from .common import Array, Maker, always, store
@@ -27,7 +27,13 @@ def step(node: Node) -> Callable[..., None]:
     """Returns a function that computes a node; called with its input and output arrays, it fills the output arrays."""
     attrs, count = dict(node.attrs), len(node.inputs)
     if node.host is not None:
-        return _whole(node.host, count)
+        host = node.host
+
+        def fill(*arrays: Array) -> None:
+            for target, result in zip(arrays[count:], host(arrays[:count]), strict=True):
+                target[...] = result
+
+        return fill
     shape, *shapes = (tuple(map(int, value.shape)) for value in (node.outputs[0], *node.inputs))  # type: ignore[arg-type]
     rule = HOST[node.kind](attrs, shapes, shape)
     dtype = np.float32 if node.kind in _SINGLE else np.float64
@@ -39,16 +45,6 @@ def step(node: Node) -> Callable[..., None]:
             results = rule(attrs, inputs, shape)
         for target, result in zip(arrays[count:], results, strict=False):
             store(target, result)
-
-    return run
-
-
-def _whole(host: Host, count: int) -> Callable[..., None]:
-    """Returns a function as `step` does, for a node outside of the op table, which carries a host function."""
-
-    def run(*arrays: Array) -> None:
-        for target, result in zip(arrays[count:], host(arrays[:count]), strict=True):
-            target[...] = result
 
     return run
 
