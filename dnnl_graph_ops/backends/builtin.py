@@ -37,7 +37,9 @@ KERNELS: dict[str, Kernel] = {
     **dict.fromkeys(norm.OWN_NORMS, Kernel(norm.build, norm.serves, norm.serves)),
     "Gather": Kernel(take.gather),
     "GreaterEqual": Kernel(plain.compare),
-    "Interpolate": Kernel(window.resample, window.resamples, window.resamples_faster),
+    "Interpolate": Kernel(
+        window.resample, lambda node: window.is_float(node) or window.repeats(node), window.resamples_faster
+    ),
     **dict.fromkeys(window.REDUCTIONS, Kernel(window.reduce, window.reduces, window.reduces)),
     "Pad": Kernel(movement.pad),
     "Reorder": Kernel(movement.copy),

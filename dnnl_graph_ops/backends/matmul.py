@@ -64,7 +64,8 @@ def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View
         src, dst, epilogue = in_rows
     elif src.ndim == 2:
         src, dst = src.insert(0), dst.insert(0)
-        epilogue = post.map_views(epilogue, _as_image)
+        # operands (rows, C) as (1, C, rows), vectors as they are
+        epilogue = post.map_views(epilogue, lambda v: v if v.ndim == 1 else v.permute((1, 0)).insert(0))
     taps = (1,) * (src.ndim - 2)
     weights = replace(weights, shape=(*taps, *weights.shape), strides=(*taps, *weights.strides))
     inputs = [src, weights] if bias is None else [src, weights, bias]
@@ -120,11 +121,6 @@ def _row_operand(view: View, dst: View) -> View | None:
     if prod(sizes) == 1:
         return replace(view, shape=(1, view.shape[1], 1), strides=(1, view.strides[1], 1))
     return None
-
-
-def _as_image(view: View) -> View:
-    """Returns an operand (rows, C) as (1, C, rows), a vector as it is."""
-    return view if view.ndim == 1 else view.permute((1, 0)).insert(0)
 
 
 def _build(built: Built, group: FusionGroup) -> Decision:

@@ -189,7 +189,7 @@ def _partitions(engine: Engine, fpmath_mode: str, policy: str, structure: _Struc
     graph.finalize()
     graph.filter(POLICIES[policy])
     partitions = (tuple(sorted(by_id[i] for i in partition.op_ids if i in by_id)) for partition in graph.partitions())
-    return tuple(members for members in partitions if members)
+    return tuple(filter(None, partitions))
 
 
 def _proxy_attributes(node: Node, env: Env) -> Mapping[str, Any]:

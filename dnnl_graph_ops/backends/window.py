@@ -148,11 +148,6 @@ def repeats(node: Node) -> bool:
     return whole and node.attrs["coordinate_transformation_mode"] == "half_pixel"
 
 
-def resamples(node: Node) -> bool:
-    """Whether the package computes an Interpolate: of floats, or of any dtype where elements are only repeated."""
-    return is_float(node) or repeats(node)
-
-
 def _repeat(program: Program, node: Node, source: View, target: View) -> None:
     """Appends a copy that repeats elements: source (n, ...) to target (m, ...), both seen as (n, m / n, ...).
 

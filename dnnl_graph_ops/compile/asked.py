@@ -19,21 +19,9 @@ from .specialise import Options
 TUNES = ("off", "heuristic", "measure")
 
 
-def compile_graph(
-    graph: Graph,
-    outputs: Any = None,
-    *,
-    policy: str = "fusion",
-    tune: str = "heuristic",
-    algorithm: str | None = None,
-    precision: str | None = None,
-    samples: Any = None,
-    max_error: float | None = None,
-    algorithms: Any = None,
-) -> Net:
-    """Implements `Graph.compile`."""
-    engine = graph.engine or default_engine()
-    options = checked_options(engine, policy, tune, algorithm, precision, samples, max_error, algorithms)
+def compile_graph(graph: Graph, outputs: Any, *, samples: Any, max_error: Any, **given: Any) -> Net:
+    """Implements `Graph.compile`, which passes every option."""
+    options = checked_options(graph.engine or default_engine(), **given, samples=samples, max_error=max_error)
     if options.precision == AUTO:
         return within(lambda chosen: made(graph, outputs, chosen), options, samples, checked_bound(max_error))
     return made(graph, outputs, options)

@@ -199,15 +199,9 @@ class Explanation:
             if part.estimated_from:
                 how += f" from {part.estimated_from}"
             others = ", ".join(f"{name} {seconds * 1e6:.0f} us" for name, seconds in part.candidates[:4])
-            rows.append(
-                (
-                    " + ".join(part.kinds),
-                    f"{part.formulation} ({part.remark})" if part.remark else part.formulation,
-                    part.compute_dtype,
-                    f"{part.scratch_bytes:,}",
-                    f"{how}: {others}" if others else "",
-                )
-            )
+            name = f"{part.formulation} ({part.remark})" if part.remark else part.formulation
+            weighed = f"{how}: {others}" if others else ""
+            rows.append((" + ".join(part.kinds), name, part.compute_dtype, f"{part.scratch_bytes:,}", weighed))
         yield from table(rows)
         yield ""
         for reason in dict.fromkeys(self.wide.values()):
@@ -217,16 +211,8 @@ class Explanation:
             yield ""
         rows = [("step", "implementation", "reorders", "reads", "writes")]
         for step in self.steps:
-            mark = " (reference kernel)" if step.reference else ""
-            rows.append(
-                (
-                    step.step,
-                    step.implementation + mark,
-                    str(step.reorders),
-                    "; ".join(step.reads),
-                    "; ".join(step.writes),
-                )
-            )
+            name = step.implementation + (" (reference kernel)" if step.reference else "")
+            rows.append((step.step, name, str(step.reorders), "; ".join(step.reads), "; ".join(step.writes)))
         yield from table(rows)
         for name, graph in self.passes:
             yield f"\ngraph {name}:"
@@ -295,13 +281,12 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
 
 
 def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> str:
-    heads = [node for node in group.nodes if node.kind in MEMBERS]
-    if engine.kind != "cpu" or decision.measured or not decision.candidates or not heads:
+    dtypes_read = [node.inputs[0].dtype for node in group.nodes if node.kind in MEMBERS]
+    if engine.kind != "cpu" or decision.measured or not decision.candidates or not dtypes_read:
         return ""
-    dtype = heads[0].inputs[0].dtype
-    own = (cpu.isa(engine), dtype if cpu.computes_natively(dtype, engine) else "f32")
-    found = fits.origin(own[0], engine.runtime.version, own[1])
-    return "" if found == own else f"{found[0]}, {found[1]}"
+    dtype = dtypes_read[0] if cpu.computes_natively(dtypes_read[0], engine) else "f32"
+    origin = fits.origin(cpu.isa(engine), engine.runtime.version, dtype)
+    return "" if origin == (cpu.isa(engine), dtype) else ", ".join(origin)
 
 
 def groups_of(part: Compiled | KernelStep | HostStep) -> tuple[int, ...]:
@@ -310,19 +295,14 @@ def groups_of(part: Compiled | KernelStep | HostStep) -> tuple[int, ...]:
     return others if part.group is None else (*others, part.group)
 
 
-def _isa_of(kernel: kernels.Kernel) -> str:
-    sets = {"narrow": kernels.narrow_isa, "integer": kernels.integer_isa}
-    of_kind = sets.get(kernel.name.partition("_")[0])
-    return kernels.isa() if of_kind is None else of_kind()[0]
-
-
 def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
     part = plan.parts[number]
     title, reorders, slow = part.label, 0, False
     written = {view.buffer for view in part.writes}
     scratch = sum(buffer.nbytes for buffer in written if buffer.place is Place.SCRATCH)
     if isinstance(part, KernelStep):
-        implementation = f"own, {_isa_of(part.kernel)}"
+        sets = {"narrow": kernels.narrow_isa()[0], "integer": kernels.integer_isa()[0]}
+        implementation = f"own, {sets.get(part.kernel.name.partition('_')[0], kernels.isa())}"
     elif isinstance(part, HostStep):
         implementation, slow = part.by, part.by != "NumPy"
     else:

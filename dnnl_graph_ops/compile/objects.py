@@ -83,11 +83,9 @@ def _wildcard(part: KernelStep | HostStep, tensors: _Tensors, number: int) -> op
 
 def _compiled(part: Compiled, ops: Sequence[op], shared: engine) -> list[compiled_partition]:
     """Compiles the ops of a part once more, as objects of graph_api."""
-    apart = graph(shared.get_kind(), graph.fpmath_mode[part.fpmath_mode], runtime=shared._runtime)
+    apart = _graph(shared, part.fpmath_mode)
     for each in ops:
         apart.add_op(each)
     apart.finalize()
-    return [
-        one.compile(one.get_input_ports(), one.get_output_ports(), shared)
-        for one in apart.get_partitions(partition.fusion)
-    ]
+    parts = apart.get_partitions(partition.fusion)
+    return [each.compile(each.get_input_ports(), each.get_output_ports(), shared) for each in parts]

@@ -149,8 +149,12 @@ def scratch_bytes(program: Program, engine: Engine, literal: bool) -> int:
 def _seconds(steps: Sequence[Step], macs: int) -> float:
     """Estimates roughly the seconds of a run on one thread; steps that run for Inf or NaN only do not count."""
     usual = [step for step in steps if not (step.condition and step.condition.wanted)]
-    moved = sum(view.size * dtypes.itemsize(view.dtype) for step in usual for view in (*step.reads, *step.writes))
-    return moved / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
+    return sum(map(bytes_of, usual)) / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
+
+
+def bytes_of(step: Compiled | Step) -> int:
+    """Returns the bytes of the views that a step reads and writes."""
+    return sum(view.size * dtypes.itemsize(view.dtype) for view in (*step.reads, *step.writes))
 
 
 def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostStep]:

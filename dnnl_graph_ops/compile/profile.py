@@ -19,7 +19,7 @@ from ..runtime.engines import Engine
 from ..strides import dense_strides
 from .explain import StepTime, groups_of, ops_of, table
 from .native import Compiled
-from .plan import assemble, ones
+from .plan import assemble, bytes_of, ones
 from .specialise import Specialised
 
 # rows and columns of a matrix product whose operands fit in the caches; bytes of a copy, which do not fit
@@ -102,17 +102,9 @@ class Profile(list[StepTime]):
         yield f"{sum(step.seconds for step in self) * 1e3:.3f} ms in {len(self)} steps"
         rows: list[tuple[str, ...]] = [("ms", "share", "of peak", "", "step", "kinds", "ops")]
         for step in sorted(self, key=lambda step: -step.seconds):
-            rows.append(
-                (
-                    f"{step.seconds * 1e3:.3f}",
-                    f"{step.share:.1%}",
-                    f"{step.of_peak:.0%}" if step.bound else "",
-                    step.bound,
-                    _short(step.step),
-                    _short(" + ".join(step.kinds)),
-                    _short(", ".join(step.ops)),
-                )
-            )
+            figures = f"{step.seconds * 1e3:.3f}", f"{step.share:.1%}", f"{step.of_peak:.0%}" if step.bound else ""
+            texts = map(_short, (step.step, " + ".join(step.kinds), ", ".join(step.ops)))
+            rows.append((*figures, step.bound, *texts))
         yield from table(rows)
 
 
@@ -140,7 +132,7 @@ def profile(specialised: Specialised, engine: Engine, ins: Sequence[Any], outs: 
             if macs and part.group is not None:
                 of_peak, bound = _part_of(macs, spent[part.group], most.macs), ARITHMETIC
             else:
-                of_peak, bound = _part_of(_bytes_of(part), seconds, most.bytes), MEMORY
+                of_peak, bound = _part_of(bytes_of(part), seconds, most.bytes), MEMORY
         ops = tuple(name for group, _ in groups for name in ops_of(group))
         kinds = tuple(node.kind for group, _ in groups for node in group.listed)
         found.append(StepTime(part.label, seconds, ops, kinds, seconds / total, of_peak, bound))
@@ -169,7 +161,3 @@ def _macs_of(node: Node) -> int:
     for size in node.outputs[0].shape:
         total *= int(size or 0)
     return total
-
-
-def _bytes_of(part: Compiled | KernelStep | HostStep) -> int:
-    return sum(view.size * dtypes.itemsize(view.dtype) for view in (*part.reads, *part.writes))

@@ -68,9 +68,8 @@ class _Sums:
         with np.errstate(divide="ignore"):
             decibels = 10 * np.log10(self.signal / self.noise) if self.noise and self.signal else np.inf
         relative = self.worst / self.largest if self.largest else (np.inf if self.worst else 0.0)
-        return OutputReport(
-            name, self.worst, float(np.sqrt(self.noise / max(self.count, 1))), float(decibels), float(relative)
-        )
+        rms = float(np.sqrt(self.noise / max(self.count, 1)))
+        return OutputReport(name, self.worst, rms, float(decibels), float(relative))
 
 
 def differences(wanted: Iterable[Sample], found: Iterator[Sample], names: Sequence[str]) -> tuple[OutputReport, ...]:

@@ -36,15 +36,15 @@ def checked(algorithms: Any) -> Selections:
     if algorithms is None:
         return ()
     if not isinstance(algorithms, Mapping):
-        raise TypeError(f"{_WHERE} must be a dict, {{op name: algorithm name or predicate}}, got {_type(algorithms)}")
+        raise TypeError(
+            f"{_WHERE} must be a dict, {{op name: algorithm name or predicate}}, got {type(algorithms).__name__}"
+        )
     for op, selection in algorithms.items():
         if not isinstance(selection, str) and not callable(selection):
-            raise TypeError(f"{_WHERE}: {op!r} needs the name of an algorithm or a predicate, got {_type(selection)}")
+            raise TypeError(
+                f"{_WHERE}: {op!r} needs the name of an algorithm or a predicate, got {type(selection).__name__}"
+            )
     return tuple(algorithms.items())
-
-
-def _type(value: object) -> str:
-    return type(value).__name__
 
 
 def check_ops(selections: Selections, nodes: Sequence[Node]) -> None:
@@ -66,7 +66,7 @@ def of_nodes(selections: Selections, nodes: Iterable[Node]) -> Selections:
 def convolution(op: str, nodes: Sequence[Node], where: str) -> Node:
     """Returns the node named `op`: a convolution op, a MatMul, or a node that is deferred until sizes are known."""
     if not isinstance(op, str):
-        raise TypeError(f"{where}: names of ops must be strings, got {_type(op)}")
+        raise TypeError(f"{where}: names of ops must be strings, got {type(op).__name__}")
     node = next((node for node in nodes if node.name == op), None)
     if node is None:
         names = [node.name for node in nodes if node.kind == "MatMul" or node.kind in MEMBERS]

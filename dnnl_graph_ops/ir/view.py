@@ -102,10 +102,6 @@ class GraphView:
         """Returns how many operands of ops a value is; an op that reads it twice counts twice."""
         return self._reads[value]
 
-    def is_needed(self, value: Value) -> bool:
-        """Whether an op reads a value, or the net returns it."""
-        return self._reads[value] > 0 or value in self.returned
-
     def behind(self, node: Node) -> Node | None:
         """Returns the op after `node`; None after the last one."""
         return self._after[node]

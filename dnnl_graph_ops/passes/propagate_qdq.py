@@ -42,7 +42,8 @@ def run(graph: GraphView) -> None:
             for maker in dequantized:
                 graph.insert(maker, before=node)
             graph.replace(node, twin(node, inputs=inputs))
-    graph.remove(*(node for node in graph if node.kind == "Dequantize" and not graph.is_needed(node.outputs[0])))
+    results = {node: node.outputs[0] for node in graph if node.kind == "Dequantize"}
+    graph.remove(*(node for node, value in results.items() if not graph.reads(value) and value not in graph.returned))
 
 
 def _moves(node: Node) -> int:
