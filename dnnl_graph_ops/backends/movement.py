@@ -158,8 +158,7 @@ def parts(node: Node, joint: View) -> list[View]:
 
 def join(program: Program, node: Node, sources: Sequence[View], target: View) -> bool:
     """Copies operands that were not written into their parts of the result; returns whether there are any."""
-    pairs = zip(sources, parts(node, target), strict=True)
-    apart = [(source, part) for source, part in pairs if source != part]
+    apart = [pair for pair in zip(sources, parts(node, target), strict=True) if pair[0] != pair[1]]
     for source, part in apart:
         program.copy(source, part, node.kind)
     return bool(apart)

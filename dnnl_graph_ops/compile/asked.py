@@ -42,7 +42,7 @@ def checked_options(
         choice(policy, "policy", POLICIES),
         choice(tune, "tune", TUNES),
         choice(default_algorithm() if algorithm is None else algorithm, "algorithm", ALGORITHMS),
-        _narrow(precision),
+        "f32" if precision is None else choice(precision, "precision", (*PRECISIONS, AUTO)),
         algorithms=selection.checked(algorithms),
     )
     if options.algorithms and options.tune == "off":
@@ -70,20 +70,12 @@ _INT8 = "; int8 needs scales from samples: dgo.quantize.calibrate(net, samples).
 _INSTEAD = {"f32": "; leave it out, f32 ops are computed in f32 then", **dict.fromkeys(("s8", "u8", "int8"), _INT8)}
 
 
-def _narrow(precision: Any) -> str:
-    """Returns `precision` of Graph.compile by its canonical name: "f32" for None, else "bf16", "f16" or "auto"."""
-    if precision is None:
-        return "f32"
-    usual = dtypes.usual(precision) if isinstance(precision, str) else precision
-    return choice(usual, "precision", (*PRECISIONS, AUTO), precision)
-
-
-def choice(value: Any, name: str, allowed: Any, given: Any = None) -> str:
-    """Returns the value of the option `name` of Graph.compile in lower case; `given`: the value that the user wrote."""
+def choice(value: Any, name: str, allowed: Any) -> str:
+    """Returns the value of the option `name` of Graph.compile in lower case, a precision by its canonical name."""
     if not isinstance(value, str):
         raise TypeError(f"Graph.compile: '{name}' must be a string, got {type(value).__name__}")
-    word = value.lower()
+    word = (dtypes.usual(value) if name == "precision" else value).lower()
     if word not in allowed:
-        text = f"Graph.compile: '{name}' must be one of {', '.join(allowed)}, got {given or value!r}"
+        text = f"Graph.compile: '{name}' must be one of {', '.join(allowed)}, got {value!r}"
         raise InvalidArgumentError(text + (_INSTEAD.get(word, "") if name == "precision" else ""))
     return word

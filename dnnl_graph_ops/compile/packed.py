@@ -127,7 +127,8 @@ class _Folding:
             self._add(step)
 
     def _add(self, step: KernelStep | HostStep) -> None:
-        sources = [self._source(view.buffer) for view in step.reads]
+        buffers = [view.buffer for view in step.reads]
+        sources = [self.recipes.get(b) or (b if b.held is None else b.held.token, 0) for b in buffers]
         deepest = max((depth for _, depth in sources), default=0) + 1
         how, unmet = step.recipe, ""
         if how is None or len(step.writes) > 1:
@@ -142,11 +143,6 @@ class _Folding:
         for view in step.writes:
             before, depth = self.recipes.get(view.buffer, ((view.dtype, view.buffer.elements), 0))
             self.recipes[view.buffer] = (before, how, view.offset, reads), max(depth + 1, deepest)
-
-    def _source(self, buffer: Buffer) -> tuple[Hashable, int]:
-        if buffer in self.recipes:
-            return self.recipes[buffer]
-        return (buffer if buffer.held is None else buffer.held.token), 0
 
     def make(self, buffers: Iterable[Buffer]) -> None:
         """Gives each of the buffers its data: from the cache, else by the steps that write it."""

@@ -19,7 +19,6 @@ from ..algorithms import lower
 from ..algorithms.algorithm import Algorithm
 from ..algorithms.choice import measured_as
 from ..algorithms.table import Ranked
-from ..dtypes import itemsize
 from ..errors import Error
 from ..lowering import epilogue as post
 from ..lowering.env import Env
@@ -30,7 +29,7 @@ from ..runtime import cache_files
 from ..runtime.info import cpu_model, version
 from ..strides import extent
 from .native import separated
-from .plan import assemble, ones
+from .plan import assemble, bytes_of, ones
 
 # the most seconds to measure one op, and all ops of a graph
 BUDGET, GRAPH_BUDGET = 2.0, 20.0
@@ -87,7 +86,7 @@ class Answers:
         natives = [step for step in program.steps if isinstance(step, NativeStep) and len(step.ops) > 1]
         apart: dict[Path, bool] = {}
         divided: list[NativeStep] = []
-        for step in sorted(natives, key=_heaviness, reverse=True):
+        for step in sorted(natives, key=bytes_of, reverse=True):
             path = _path_of_step(step, env)
             if path not in apart:
                 apart[path] = _faster_apart(step, env, path, self.left())
@@ -150,11 +149,6 @@ def _runner_of_step(step: NativeStep, env: Env, how: str) -> Runner:
 def _runner(program: Program, inputs: Sequence[View], outputs: Sequence[View], env: Env) -> Runner:
     plan = assemble(program, inputs, outputs, env.engine, fpmath_mode=env.fpmath_mode, threads=env.threads)
     return Runner(plan.executor, [ones(view) for view in inputs], [ones(view) for view in outputs], [])
-
-
-def _heaviness(step: NativeStep) -> int:
-    """Returns the bytes of a step's operands and results."""
-    return sum(view.size * itemsize(view.dtype) for view in (*step.reads, *step.writes))
 
 
 def _race(makers: Mapping[str, Callable[[], Runner]], budget: float) -> list[tuple[str, float]]:

@@ -27,11 +27,7 @@ _RANGES = {
 
 def always(rules: Mapping[str, Rule]) -> dict[str, Maker]:
     """Returns makers of rules that precompute nothing: each returns its rule whatever the attributes and shapes."""
-
-    def maker(rule: Rule) -> Maker:
-        return lambda attrs, shapes, shape: rule
-
-    return {kind: maker(rule) for kind, rule in rules.items()}
+    return {kind: lambda attrs, shapes, shape, rule=rule: rule for kind, rule in rules.items()}  # type: ignore[misc]
 
 
 def plain(function: Callable[..., Any]) -> Rule:

@@ -40,14 +40,6 @@ def _soft_plus(x: Array) -> Array:
     return np.logaddexp(0.0, x)
 
 
-def _sigmoid(x: Array) -> Array:
-    return np.exp(-np.logaddexp(0.0, -x))
-
-
-def _bias_add(attrs: Mapping[str, Any], src: Array, bias: Array) -> Array:
-    return src + along(bias, src.ndim, channel_axis(src.ndim, attrs["data_format"]))
-
-
 def _bias_add_backward(attrs: Mapping[str, Any], diff: Array) -> Array:
     channel = channel_axis(diff.ndim, attrs["data_format"])
     return diff.sum(axis=tuple(a for a in range(diff.ndim) if a != channel))
@@ -137,7 +129,7 @@ def _dropout(attrs: Mapping[str, Any], inputs: Sequence[Array], shape: Shape) ->
 RULES: dict[str, Rule] = {
     "Abs": plain(np.abs),
     "Add": plain(np.add),
-    "BiasAdd": with_attrs(_bias_add),
+    "BiasAdd": with_attrs(lambda a, src, bias: src + along(bias, src.ndim, channel_axis(src.ndim, a["data_format"]))),
     "BiasAddBackward": with_attrs(_bias_add_backward),
     "Clamp": with_attrs(lambda a, x: np.clip(x, a["min"], a["max"])),
     "Concat": with_attrs(lambda a, *arrays: np.concatenate(arrays, axis=a["axis"])),
@@ -168,7 +160,7 @@ RULES: dict[str, Rule] = {
     "ReduceL2": _reduction(lambda x, axes: np.sqrt(np.square(x).sum(axes))),
     "ReduceProd": _reduction(lambda x, axes: x.prod(axes)),
     "Round": plain(np.rint),
-    "Sigmoid": plain(_sigmoid),
+    "Sigmoid": plain(lambda x: np.exp(-np.logaddexp(0.0, -x))),
     "Sin": plain(np.sin),
     "SoftPlus": with_attrs(lambda a, x: _soft_plus(a["beta"] * x) / a["beta"]),
     "Sqrt": plain(np.sqrt),
