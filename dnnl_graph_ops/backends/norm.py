@@ -59,7 +59,7 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
         if applied is None:
             plain = program.like(dst, "f32")
             if not _alike(plain, plain):
-                plain = _channels_last(program, dst, "f32")
+                plain = program.scratch(dst.shape, "f32", channels_last(dst.ndim))
             _normalise(program, node, src, inputs[1:], plain, fused)
             if not chain.apply(program, plain, epilogue, dst, f"behind {node.kind}"):
                 post.apply(program, plain, epilogue, dst)
@@ -68,7 +68,7 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
     if _alike(src, dst):
         _normalise(program, node, src, inputs[1:], dst, fused)
         return
-    result = dst if _alike(dst, dst) else _channels_last(program, dst, dst.dtype)
+    result = dst if _alike(dst, dst) else program.scratch(dst.shape, dst.dtype, channels_last(dst.ndim))
     src = program.copied(src, src.dtype, order_of(result), f"src of {node.kind}")
     if not _alike(src, result):
         # the result is a slice whose axes are in another order than that of src in memory
@@ -87,10 +87,6 @@ def _normalise(program: Program, node: Node, src: View, affine: Sequence[View], 
     groups, epsilon = node.attrs["groups"], node.attrs["epsilon"]
     kernel = kernels.group_norm(n, channels, groups, spatial, *layouts, epsilon, bool(affine), fused.epilogue)
     program.kernel(kernel, [src, *affine, *fused.views], [dst], node.kind)
-
-
-def _channels_last(program: Program, view: View, dtype: str) -> View:
-    return program.scratch(view.shape, dtype, channels_last(view.ndim))
 
 
 def _last(src: View, dst: View) -> bool:

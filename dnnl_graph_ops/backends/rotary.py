@@ -76,11 +76,8 @@ def _cut(node: Node) -> Cut | None:
 
 
 def _joins_last(node: Node) -> bool:
-    return (
-        node.kind == "Concat"
-        and len(node.inputs) == 2
-        and node.attrs["axis"] % node.outputs[0].ndim == node.outputs[0].ndim - 1
-    )
+    rank = node.outputs[0].ndim
+    return node.kind == "Concat" and len(node.inputs) == 2 and node.attrs["axis"] % rank == rank - 1
 
 
 class _Term(NamedTuple):

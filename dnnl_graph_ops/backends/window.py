@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from math import prod
 from typing import Any
 
@@ -54,13 +55,12 @@ def _untouched(node: Node) -> int:
     """
     attrs, values = node.attrs, (node.inputs[0], node.outputs[0])
     source, result = (spatial_of(value.shape, attrs["data_format"]) for value in values)
-    count = 0
-    for axis in range(len(source) - 1, 0, -1):
-        plain = attrs["kernel"][axis] == attrs["strides"][axis] == 1 and source[axis] == result[axis]
-        if not plain or any(attrs[name][axis] for name in ("pads_begin", "pads_end")):
-            break
-        count += 1
-    return count
+
+    def plain(axis: int) -> bool:
+        same = attrs["kernel"][axis] == attrs["strides"][axis] == 1 and source[axis] == result[axis]
+        return same and not attrs["pads_begin"][axis] and not attrs["pads_end"][axis]
+
+    return len(list(takewhile(plain, range(len(source) - 1, 0, -1))))
 
 
 def resamples_faster(node: Node) -> bool:

@@ -185,12 +185,8 @@ class Net(NetBase):
     def prepare(self, given: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any], Executor]:
         """Returns the checked inputs, the arrays for the results (new ones where `outs` has None), and their executor.
 
-        Args:
-            given: an array for each input.
-            outs: for each output an array to write the result to, or None.
-
-        Raises:
-            TypeError, ShapeError, InvalidArgumentError: `given` or `outs` do not fit the graph.
+        `given`: an array for each input. `outs`: for each output an array to write the result to, or None. Raises
+        TypeError, ShapeError or InvalidArgumentError if they do not fit the graph.
         """
         ins = self._operands(given)
         label = repr(self)
