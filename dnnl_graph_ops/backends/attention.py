@@ -23,9 +23,8 @@ from ..lowering.chain import over
 from ..lowering.program import Program, View
 from ..lowering.rewrites import ALONE, No, Rewrite
 from ..schema import kinds
-from . import fused_patterns
-from .backend import Backend, Built, FusionGroup, Search
-from .fused_patterns import Maker, in_rows
+from .backend import Backend, Built, FusionGroup, Maker
+from .movement import in_rows
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -42,11 +41,11 @@ FUSE_ATTENTION = Rewrite(
     "a product, a SoftMax of its scaled and masked scores, and a product with values run as one",
     (
         *ALONE,
-        "the products are of every matrix of a batch",
+        "both products have equal batch axes and no bias",
         "SoftMax is over the keys",
         "scores are scaled by numbers, then masked",
         "keys and masks are few",
-        "scores that conditions hide have one shape",
+        "conditions mask scores of one shape",
     ),
 )
 
@@ -129,51 +128,41 @@ def parts_of(last: Node, maker: Maker, no: No) -> Parts | None:
     if last.kind != "MatMul":
         return None
     if not _is_product(last):
-        return no("the products are of every matrix of a batch")
-    end = next(filter(None, (_end(last, maker, *factors) for factors in _factors(last, maker))), None)
-    if end is None:
+        return no("both products have equal batch axes and no bias")
+    for way in _factors(last, maker):
+        factor, *_, transposes = way
+        members = [last, *transposes]
+        shares, zeros = _shares(factor, maker, members)
+        if shares is not None:
+            break
+    if shares is None:
         return None
-    members, shares = end.members, end.shares
+    _, values, turned, flipped, _ = way
+    members.append(shares)
     if shares.attrs["axis"] % shares.inputs[0].ndim != shares.inputs[0].ndim - 1:
         return no("SoftMax is over the keys")
     scores = _Scores(maker, members)
     # the ReduceMax that tells rows without a key reads the scores as well
-    product = scores.walk(shares.inputs[0], 2 if end.zeros == "unseen" else 1)
+    product = scores.walk(shares.inputs[0], 2 if zeros == "unseen" else 1)
     if product is None:
         return no("scores are scaled by numbers, then masked")
     if not _is_product(product):
-        return no("the products are of every matrix of a batch")
-    sides = [_side(value, maker, members, i < 2) for i, value in enumerate((*product.inputs, end.values))]
-    (q, scale), (k, factor), (v, _) = sides
+        return no("both products have equal batch axes and no bias")
+    sides = [_side(value, maker, members, i < 2) for i, value in enumerate((*product.inputs, values))]
+    (q, q_scale), (k, k_scale), (v, _) = sides
     if not product.attrs.get("transpose_b"):
         k = k._replace(turned=not k.turned)
-    v = v._replace(turned=v.turned != end.turned)
-    result = last.outputs[0]
-    parts = Parts(
-        tuple(members), q, k, v, tuple(scores.masks), scores.scale * scale * factor, end.zeros, result, end.flipped
-    )  # fmt: skip
+    v = v._replace(turned=v.turned != turned)
+    scale = scores.scale * q_scale * k_scale
+    parts = Parts(tuple(members), q, k, v, tuple(scores.masks), scale, zeros, last.outputs[0], flipped)
     return parts if _fits(parts, no) else None
 
 
-class _End(NamedTuple):
-    """How the last product is read: as shares of a SoftMax times values.
-
-    `turned`: whether `values` is transposed, (width, keys). `flipped`: whether the product is values' shares', the
-    result transposed. `zeros`: as of Parts.
-    """
-
-    members: list[Node]
-    shares: Node
-    zeros: str
-    values: Value
-    turned: bool
-    flipped: bool
-
-
 def _factors(last: Node, maker: Maker) -> list[tuple[Value, Value, bool, bool, tuple[Node, ...]]]:
-    """Returns the ways to read the last product, since each factor may be the shares.
+    """Returns the ways to read the last product, since each factor may be the shares of a SoftMax.
 
-    A way is (shares, values, whether values are transposed, whether the result is, the nodes that transpose).
+    A way is (shares, values, whether values are transposed, (width, keys), whether the result is, as a product of
+    values and shares transposed, the nodes that transpose).
     """
     first, second = last.inputs
     if last.attrs.get("transpose_b"):
@@ -182,14 +171,6 @@ def _factors(last: Node, maker: Maker) -> list[tuple[Value, Value, bool, bool, t
     if node is None or node.kind != "StaticTranspose" or not _turns(node):
         return [(first, second, False, False, ())]
     return [(first, second, False, False, ()), (node.inputs[0], first, True, True, (node,))]
-
-
-def _end(
-    last: Node, maker: Maker, given: Value, values: Value, turned: bool, flipped: bool, more: tuple[Node, ...]
-) -> _End | None:
-    members = [last, *more]
-    shares, zeros = _shares(given, maker, members)
-    return None if shares is None else _End([*members, shares], shares, zeros, values, turned, flipped)
 
 
 def _is_product(node: Node) -> bool:
@@ -295,13 +276,13 @@ def _masked(node: Node, shape: Ints) -> list[tuple[Value, Mask]]:
         return [(first, Mask(second, shape)), (second, Mask(first, shape))]
     if node.kind != "Select":
         return []
-    condition, *sources = node.inputs
-    masks = []
-    for scores, other, where in ((sources[0], sources[1], False), (sources[1], sources[0], True)):
-        hidden = scalar(other)
-        if hidden is not None and hidden <= _HIDDEN:
-            masks.append((scores, Mask(condition, shape, hidden, where)))
-    return masks
+    condition, first, second = node.inputs
+    ways = ((first, scalar(second), False), (second, scalar(first), True))
+    return [
+        (scores, Mask(condition, shape, hidden, where))
+        for scores, hidden, where in ways
+        if hidden is not None and hidden <= _HIDDEN
+    ]
 
 
 def _scaled(node: Node) -> tuple[Value, float] | None:
@@ -365,14 +346,15 @@ def _sizes(side: Side) -> Ints:
 def _fits(parts: Parts, no: No) -> bool:
     (rows, depth), (keys, other), (values, width) = (_sizes(side) for side in (parts.q, parts.k, parts.v))
     entries = parts.added
+    unmet = ""
     if keys > _MOST_KEYS or len(entries) > _MOST_MASKS:
-        no("keys and masks are few")
-        return False
-    if any(mask.shape != entry[0].shape for entry in entries for mask in entry if mask.where is not None):
-        no("scores that conditions hide have one shape")
-        return False
+        unmet = "keys and masks are few"
+    elif any(mask.shape != entry[0].shape for entry in entries for mask in entry if mask.where is not None):
+        unmet = "conditions mask scores of one shape"
+    if unmet:
+        no(unmet)
     shape = (width, rows) if parts.flipped else (rows, width)
-    return depth == other and keys == values and shape == dims(parts.result)[-2:]
+    return not unmet and depth == other and keys == values and shape == dims(parts.result)[-2:]
 
 
 # ---- the group as it is built ----------------------------------------------------------------------------------------
@@ -401,9 +383,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
         stretched = _as_batch(program, over(view, entry[0].shape), batch)
         # a stride of 0: one number stands for all keys
         added.append(in_rows(program, stretched, _COPIED, (0, 1)))
-    dst = view_of(parts.result)
-    if parts.flipped:
-        dst = _flipped(dst)
+    dst = _flipped(view_of(parts.result)) if parts.flipped else view_of(parts.result)
     written = dst.reshaped((*batch, rows, width))
     if written is None or (written.strides[-1] != 1 and width > 1):
         written = program.scratch((*batch, rows, width), "f32")
@@ -413,7 +393,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
     )  # fmt: skip
     program.kernel(kernel, [q, k, v, *added], [written], "attention")
     if written.buffer is not dst.buffer:
-        program.copy(written if written.shape == dst.shape else _dense(written, dst.shape), dst, "dst of attention")
+        program.copy(_dense(written, dst.shape), dst, "dst of attention")
     built.macs += parts.macs
     return Decision("own kernel", group.nodes[0].outputs[0].dtype)
 
@@ -423,7 +403,6 @@ def _flipped(view: View) -> View:
 
 
 def _dense(view: View, shape: Ints) -> View:
-    """Reshapes a dense view."""
     reshaped = view.reshaped(shape)
     assert reshaped is not None
     return reshaped
@@ -431,8 +410,7 @@ def _dense(view: View, shape: Ints) -> View:
 
 def _operand(program: Program, side: Side, batch: Ints, view_of: Callable[[Value], View]) -> View:
     view = view_of(side.value)
-    view = over(view, (*side.lead, *view.shape[-2:]))
-    view = _as_batch(program, view, batch)
+    view = _as_batch(program, over(view, (*side.lead, *view.shape[-2:])), batch)
     return _flipped(view) if side.turned else view
 
 
@@ -486,14 +464,16 @@ def _seen(array: Array, rows: int, keys: int, alone: bool) -> Ints:
     return () if (last == keys).all() else tuple(map(int, last))
 
 
-def _find(search: Search) -> None:
-    fused_patterns.find(search, ATTENTION, FUSE_ATTENTION, parts_of)
-
-
 def _order(group: FusionGroup) -> Sequence[int] | None:
     """Returns the order in which the kernel writes a flipped result: the last axis but one has stride 1; else None."""
     rank = group.result.ndim
     return [*range(rank - 2), rank - 1, rank - 2] if group.match.flipped else None
 
 
-ATTENTION = Backend("attention", build, find=_find, takes_any_strides=True, order=_order)
+ATTENTION: Backend = Backend(
+    "attention",
+    build,
+    find=lambda search: search.take_pattern(ATTENTION, FUSE_ATTENTION, parts_of),
+    takes_any_strides=True,
+    order=_order,
+)

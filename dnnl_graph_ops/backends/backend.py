@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from ..algorithms import tile_rows
 from ..algorithms.lower import Chooser, Decision, Selector
@@ -14,17 +15,34 @@ from ..ir import readers_of
 from ..lowering import chain
 from ..lowering.env import Env
 from ..lowering.program import Program, View
-from ..lowering.rewrites import NOT_RETURNED, READ_ONCE, No
-from .kinds import Kind, Target
-from .places import view_of
+from ..lowering.rewrites import NOT_RETURNED, READ_ONCE, No, Rewrite
+
+Version = tuple[int, ...]
 
 
-def _is_no_kind(kind: Kind, target: Target) -> str | None:
-    return "nodes are asked for, not kinds"
+class Target(NamedTuple):
+    """The library that would run an op, as its version and instruction set.
+
+    compute_dtype(dtype, *ops): the dtype in which the library computes ops of `dtype`, such as f32 for bf16 on AVX2.
+    prefers_own: whether kernels of the package may run in place of the library's.
+    """
+
+    version: Version
+    isa: str = ""
+    compute_dtype: Callable[..., str] = lambda dtype, *ops: dtype
+    prefers_own: bool = False
+
+    @classmethod
+    def of(cls, env: Env) -> Target:
+        return cls(env.version, env.isa, env.compute_dtype, env.prefers_own)
 
 
-def _finds_nothing(search: Search) -> None:
-    return None
+class Kind(NamedTuple):
+    """An op kind with the dtypes of its inputs and outputs, () for ordinary ones; attributes and shapes are unknown."""
+
+    name: str
+    inputs: Sequence[str] = ()
+    outputs: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +61,18 @@ class Backend:
     name: str
     build: Callable[[Built, FusionGroup], Decision]
     match: Callable[[Sequence[Node], Env], Any] = lambda nodes, env: None
-    why_not: Callable[[Kind, Target], str | None] = _is_no_kind
+    why_not: Callable[[Kind, Target], str | None] = lambda kind, target: "nodes are asked for, not kinds"
     title: str = ""
-    find: Callable[[Search], None] = _finds_nothing
+    find: Callable[[Search], None] = lambda search: None
     leads: Callable[[Node], bool] | None = None
     takes_any_strides: bool = False
     order: Callable[[FusionGroup], Sequence[int] | None] = lambda group: None
     weighs: bool = False
+
+
+def match_by(leads: Callable[[Node], bool]) -> Callable[[Sequence[Node], Env], Sequence[Node] | None]:
+    """Returns the `match` of a backend that runs any post-ops with the nodes that `leads` accepts."""
+    return lambda nodes, env: nodes if env.prefers_own and leads(nodes[0]) else None
 
 
 @dataclass(frozen=True)
@@ -75,6 +98,10 @@ class FusionGroup:
         return self.nodes[-1].outputs[0]
 
 
+# (value, number of its readers in the pattern) -> the node that computes the value, if nobody else reads the value
+Maker = Callable[[Value, int], Node | None]
+
+
 class Search:
     """Divides the nodes of a net into groups; a number is a node's index in `nodes`, which is in topological order.
 
@@ -95,15 +122,12 @@ class Search:
         }
 
     def of(self, value: Value) -> Sequence[int]:
-        """Returns the numbers of the nodes that read a value."""
         return self._readers.get(value, ())
 
     def leaves(self, value: Value) -> bool:
-        """Whether the net returns the value."""
         return value in self.outputs
 
     def sorted(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """Sorts nodes of the net into topological order."""
         return tuple(sorted(nodes, key=self.numbers.__getitem__))
 
     def take(self, group: FusionGroup) -> bool:
@@ -114,6 +138,18 @@ class Search:
         self.free.difference_update(numbers)
         self.groups.append((numbers, group))
         return True
+
+    def take_pattern(self, backend: Backend, rewrite: Rewrite, parts_of: Callable[[Node, Maker, No], Any]) -> None:
+        """Takes the groups that match a pattern, which is followed from its last node back; the last groups first.
+
+        `parts_of` matches the pattern that ends with a node: it follows inputs by a `Maker`, tells a `No` the condition
+        that does not hold, and returns the parts of the pattern, of which `members` are the group's nodes.
+        """
+        for node in reversed(self.nodes):
+            no = partial(rewrite.declined, node)
+            parts = parts_of(node, partial(self.maker, no), no)
+            if parts is not None and self.take(FusionGroup(self.sorted(parts.members), backend, parts)):
+                rewrite.fired(node)
 
     def maker(self, no: No, value: Value, reads: int) -> Node | None:
         """Returns the node that computes `value`, if exactly `reads` nodes read `value` and the net does not return it.
@@ -136,11 +172,44 @@ def elementwise(node: Node) -> bool:
     return node.kind in chain.OPS and dtype in chain.FLOATS and all(value.dtype == dtype for value in node.inputs)
 
 
+class Places(dict[Value, View]):
+    """The view of each value that a step reads or writes, and the views that are planned for other values.
+
+    `planned`: views of intermediate values that no step reads or writes yet. `joined`: results of Concat, into whose
+    parts the operands are written or copied. `entering`: inputs and constants that steps read from a copy in another
+    order, each with the view to copy from; an entry goes when the copy is appended. `leaving`: outputs that steps write
+    in another order than the net returns, each with the view that the net returns, to be copied to at the end.
+    """
+
+    def __init__(self, given: Mapping[Value, View]) -> None:
+        super().__init__(given)
+        self.planned: dict[Value, View] = {}
+        self.joined: set[Value] = set()
+        self.entering: dict[Value, View] = {}
+        self.leaving: dict[Value, View] = {}
+
+    def take_in(self, program: Program, values: Iterable[Value]) -> None:
+        """Appends the copy of each of the values that is in `entering`, once: at its first reader."""
+        for value in values:
+            if value in self.entering:
+                program.copy(self.entering.pop(value), self[value], "copy in another order")
+
+    def place(self, value: Value) -> View | None:
+        """Returns the view of a value, or the view that is planned for it; None where there is neither."""
+        return self.get(value) or self.planned.get(value)
+
+    def view(self, program: Program, value: Value) -> View:
+        """Returns the view of a value; enters the planned view, or else a dense scratch buffer, if it has none."""
+        if value not in self:
+            self[value] = self.place(value) or program.scratch(value.shape, value.dtype)  # type: ignore[arg-type]
+        return self[value]
+
+
 @dataclass
 class Built:
     """A program under construction, and the decision for each group; a step's `group` is an index into `decisions`."""
 
-    views: dict[Value, View]
+    views: Places
     # values that a group other than their own reads, or that the net returns
     shared: set[Value]
     env: Env
@@ -156,10 +225,9 @@ class Built:
 
     def view(self, value: Value) -> View:
         """Returns the view of a value in the program's buffers; allocates scratch for a value without a view."""
-        return view_of(self.program, value, self.views)
+        return self.views.view(self.program, value)
 
     def operands(self, node: Node) -> tuple[list[View], list[View]]:
-        """Returns the views of a node's inputs and those of its outputs."""
         inputs, outputs = ([self.view(value) for value in values] for values in (node.inputs, node.outputs))
         return inputs, outputs
 

@@ -12,8 +12,7 @@ from ..lowering.env import Env
 from ..lowering.program import Program, View
 from ..schema import kinds
 from . import movement, norm, window
-from .backend import Backend, Built, FusionGroup
-from .kinds import Kind, Target
+from .backend import Backend, Built, FusionGroup, Kind, Target
 
 Views = Sequence[View]
 
@@ -38,7 +37,9 @@ KERNELS: dict[str, Kernel] = {
     **dict.fromkeys(norm.OWN_NORMS, Kernel(norm.build, norm.serves, norm.serves)),
     "Gather": Kernel(take.gather),
     "GreaterEqual": Kernel(plain.compare),
-    "Interpolate": Kernel(window.resample, window.resamples, window.resamples_faster),
+    "Interpolate": Kernel(
+        window.resample, lambda node: window.is_float(node) or window.repeats(node), window.resamples_faster
+    ),
     **dict.fromkeys(window.REDUCTIONS, Kernel(window.reduce, window.reduces, window.reduces)),
     "Pad": Kernel(movement.pad),
     "Reorder": Kernel(movement.copy),
@@ -74,19 +75,16 @@ def loses_nan(kind: Kind, target: Target) -> bool:
     return target.prefers_own and kind.name in KEEPING_NAN and chain.FLOATS.issuperset(kind.inputs)
 
 
-def append(built: Built, node: Node, inputs: Views, outputs: Views) -> Decision:
+def build(built: Built, group: FusionGroup) -> Decision:
     """Appends the steps of a node that `serves` accepts."""
-    KERNELS[node.kind].build(built.program, node, inputs, outputs)
+    (node,) = group.nodes
+    KERNELS[node.kind].build(built.program, node, *built.operands(node))
     return Decision("own kernel", node.outputs[0].dtype)
-
-
-def _build(built: Built, group: FusionGroup) -> Decision:
-    return append(built, group.match, *built.operands(group.match))
 
 
 BUILTIN = Backend(
     "builtin",
-    _build,
+    build,
     lambda nodes, env: nodes[0] if len(nodes) == 1 and serves(nodes[0]) else None,
     lambda kind, target: None if kind.name in KERNELS else f"no kernel of the package computes {kind.name}",
     "own kernel",

@@ -17,17 +17,16 @@ from ..lowering.problem import WGRAD, ConvProblem
 from ..lowering.program import Edge, NativeOp, Operand, View
 from ..lowering.rewrites import Rewrite
 from .backend import Backend, Built, FusionGroup
-from .kinds import Kind, Target
 from .onednn import leaving_of, native_ops, runs
 
 RUN_LITERALLY = Rewrite(
     "run_literally",
-    'with tune="off" an op of the convolutions, and its post-ops, are the library\'s as they are declared',
+    'with tune="off" a convolution op and its post-ops run as ops of the library with the declared attributes',
     (
-        "it has kernels of the type",
-        "it spreads no Inf or NaN where that is not asked for",
-        "it adds what is fused once",
-        "it has an op with these attributes",
+        "the library has kernels of the dtype",
+        "the library's op spreads Inf and NaN to no other result",
+        "the library adds a fused operand once",
+        "the library has an op with these attributes",
     ),
 )
 
@@ -44,10 +43,6 @@ def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
         return None
     fits = all(node.kind in KINDS and node.outputs[0].shape == head.outputs[0].shape for node in rest)
     return nodes if not rest or (fits and not is_empty(nodes) and all(runs(node, env) for node in rest)) else None
-
-
-def _why_not(kind: Kind, target: Target) -> str | None:
-    return None if kind.name in MEMBERS else f"{kind.name} is no convolution"
 
 
 def _build(built: Built, group: FusionGroup) -> Decision:
@@ -74,14 +69,14 @@ def _literal_head(
     """
     head, unmet = nodes[0], ""
     if env.compute_dtype(output.dtype, *ops_of(nodes)) != output.dtype:
-        unmet = "it has kernels of the type"
+        unmet = "the library has kernels of the dtype"
     elif not nonfinite.takes_literal(problem, env):
-        unmet = "it spreads no Inf or NaN where that is not asked for"
+        unmet = "the library's op spreads Inf and NaN to no other result"
     elif repeats_fused_ops(problem):
-        unmet = "it adds what is fused once"
+        unmet = "the library adds a fused operand once"
     literal = None if unmet else literal_op(head.kind, head.attrs, inputs, output)
     if literal is None:
-        unmet = unmet or "it has an op with these attributes"
+        unmet = unmet or "the library has an op with these attributes"
     RUN_LITERALLY.tell(head, unmet)
     return literal
 
@@ -98,4 +93,12 @@ def _append_literal(built: Built, head: NativeOp, nodes: Sequence[Node]) -> None
     built.program.native([head, *ops], head.kind)
 
 
-CONVOLUTION = Backend("convolution", _build, _match, _why_not, "library or own kernels", leads=leads, weighs=True)
+CONVOLUTION = Backend(
+    "convolution",
+    _build,
+    _match,
+    lambda kind, target: None if kind.name in MEMBERS else f"{kind.name} is no convolution",
+    "library or own kernels",
+    leads=leads,
+    weighs=True,
+)

@@ -13,13 +13,12 @@ from ..ir import like, stand_in
 from ..lowering.env import Env
 from ..lowering.rewrites import Rewrite
 from . import builtin, onednn
-from .backend import Backend, Built, FusionGroup, group_of
-from .kinds import Kind, Target
+from .backend import Backend, Built, FusionGroup, Kind, Target, group_of
 
 RUN_AS_ANOTHER = Rewrite(
     "run_as_another",
-    "an op without a kernel runs as an equal one that has one",
-    ("an op of another kind is equal", "the other op runs here"),
+    "an op without a kernel runs as an equal op that has a kernel",
+    ("an op of another kind computes the same", "a kernel computes the other op"),
 )
 
 
@@ -58,11 +57,9 @@ def _match(nodes: Sequence[Node], env: Env) -> FusionGroup | None:
         return None
     other = EQUAL[node.kind](node)
     if other is None:
-        RUN_AS_ANOTHER.declined(node, "an op of another kind is equal")
-        return None
+        return RUN_AS_ANOTHER.declined(node, "an op of another kind computes the same")
     if not (onednn.runs(other, env) or builtin.serves(other)):
-        RUN_AS_ANOTHER.declined(node, "the other op runs here")
-        return None
+        return RUN_AS_ANOTHER.declined(node, "a kernel computes the other op")
     RUN_AS_ANOTHER.fired(node)
     return group_of([other], env)
 

@@ -20,13 +20,14 @@ from ..algorithms.choice import ranked
 from ..algorithms.lower import Decision
 from ..algorithms.views import as_channels_last, channels_last_strides, merged_weights, result_view
 from ..graph import Node, Value
+from ..ir import dims
 from ..lowering import chain, trust
 from ..lowering.chain import fused
 from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue, labelled
 from ..lowering.family import MEMBERS, make_problem, post_ops
 from ..lowering.problem import DGRAD, ConvProblem
-from ..lowering.program import Buffer, Place, Program, View
+from ..lowering.program import Buffer, Place, Program, View, argument
 from ..lowering.rewrites import Rewrite
 from ..lowering.trust import channels, integer_words
 from ..shapes import resolved
@@ -57,23 +58,23 @@ FUSE_INT8 = Rewrite(
     "fuse_int8",
     "a convolution of integers, its post-ops and a Quantize run as one product of integers",
     (
-        "both operands come of a Dequantize",
+        "a Dequantize computes each operand",
         "no tensor is empty",
         "the integers have 8 bits",
         "the source has one scale",
         "scales of weights lie along the result's channels",
         "the result has one scale",
         "sums fit into 32 bits",
-        "few products are with zeros that fill up",
+        "padding with zeros adds few products",
         "the kernel takes the layer",
-        "integers are faster",
+        "integer products are faster by estimate",
         "the kernel has the post-ops",
     ),
 )
 BOUND_INTEGERS = Rewrite(
     "bound_integers",
-    "a ReLU or Clamp in front of a Quantize is bounds of its integers",
-    ("a ReLU or Clamp comes last",),
+    "a ReLU or Clamp before a Quantize bounds its integers",
+    ("the last post-op is a ReLU or Clamp",),
 )
 
 
@@ -97,34 +98,25 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
         return None
     rest = [node for node in nodes if node not in (src, weights, head)]
     quantize = rest.pop() if rest and rest[-1].kind == "Quantize" else None
-    parts = Quantized(src, weights, head, tuple(rest), quantize)
-    unmet = _unmet(parts)
-    if unmet:
-        FUSE_INT8.declined(head, unmet)
-    return None if unmet else parts
-
-
-def _unmet(q: Quantized) -> str:
     unmet = ""
-    if q.src.kind != "Dequantize" or q.weights.kind != "Dequantize":
-        unmet = "both operands come of a Dequantize"
-    elif any(0 in node.outputs[0].shape for node in (q.src, q.weights, q.head)):
+    integers = [
+        value.dtype for value in (*src.inputs[:1], *weights.inputs[:1], *(quantize.outputs if quantize else ()))
+    ]
+    if src.kind != "Dequantize" or weights.kind != "Dequantize":
+        unmet = "a Dequantize computes each operand"
+    elif any(0 in node.outputs[0].shape for node in (src, weights, head)):
         unmet = "no tensor is empty"
-    elif not chain.INTEGERS.issuperset(_integers(q)):
+    elif not chain.INTEGERS.issuperset(integers):
         unmet = "the integers have 8 bits"
-    elif len(q.src.attrs["scales"]) != 1:
+    elif len(src.attrs["scales"]) != 1:
         unmet = "the source has one scale"
-    elif "axis" in integer_words(q.weights, channels(q.head)).split():
+    elif "axis" in integer_words(weights, channels(head)).split():
         unmet = "scales of weights lie along the result's channels"
-    elif q.quantize is not None and len(q.quantize.attrs["scales"]) != 1:
+    elif quantize is not None and len(quantize.attrs["scales"]) != 1:
         unmet = "the result has one scale"
-    return unmet
-
-
-def _integers(q: Quantized) -> list[str]:
-    """Returns the integer dtypes of src and weights, and that of the result where it is quantized."""
-    read = [node.inputs[0].dtype for node in (q.src, q.weights)]
-    return read if q.quantize is None else [*read, q.quantize.outputs[0].dtype]
+    if unmet:
+        return FUSE_INT8.declined(head, unmet)
+    return Quantized(src, weights, head, tuple(rest), quantize)
 
 
 def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
@@ -148,11 +140,11 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
     if read * prod(g.kernel) > _MOST_TERMS:
         unmet = "sums fit into 32 bits"
     elif waste > _MOST_WASTE:
-        unmet = "few products are with zeros that fill up"
+        unmet = "padding with zeros adds few products"
     elif not filtering.taken(problem, filtering.direct_tile(problem)):
         unmet = "the kernel takes the layer"
     elif kernels.integer_isa()[0] == _WORDS and _floats_are_faster(problem, waste, env):
-        unmet = "integers are faster"
+        unmet = "integer products are faster by estimate"
     elif not chain.expresses(problem.epilogue, _as_floats(laid)):
         unmet = "the kernel has the post-ops"
     FUSE_INT8.tell(q.head, unmet)
@@ -173,7 +165,7 @@ def bounded(epilogue: Epilogue, quantize: Node) -> tuple[Epilogue, int, int]:
         return int(np.clip(np.rint(np.float32(bound) / scale) + zero, low, high))
 
     if not epilogue or epilogue[-1].kind not in _BOUNDING:
-        BOUND_INTEGERS.declined(quantize, "a ReLU or Clamp comes last")
+        BOUND_INTEGERS.declined(quantize, "the last post-op is a ReLU or Clamp")
         return epilogue, low, high
     BOUND_INTEGERS.fired(quantize)
     # each post-op's result is read inside of the group, so the last post-op reads the one before it
@@ -215,8 +207,7 @@ def _floats_are_faster(problem: ConvProblem, waste: float, env: Env) -> bool:
 
 
 def _somewhere(value: Value) -> View:
-    shape: tuple[int, ...] = value.shape  # type: ignore[assignment]
-    return View(Buffer(Place.SCRATCH, value.dtype, prod(shape)), shape, dense_strides(shape))
+    return argument(Place.SCRATCH, value.dtype, dims(value), dense_strides(dims(value)))
 
 
 def _as_floats(view: View) -> View:
@@ -329,14 +320,13 @@ class _Steps:
 
 
 def build(built: Built, group: FusionGroup) -> Decision:
-    """Appends the steps of a quantized convolution."""
     program, q, env = built.program, group.match, built.env
     problem = _problem(q, built.view, env)
     built.macs += problem.macs
     steps, weights, result = _Steps(program, q, problem, env), q.weights, problem.result
-    shift = 128 if weights.inputs[0].dtype == "u8" and not kernels.integer_pack_subtracts(steps.isa) else 0
-    points = _of_channels(q, weights.attrs.get("zps") or (0,), np.int32) - np.int32(shift)
     early = kernels.integer_pack_subtracts(steps.isa)
+    shift = 128 if weights.inputs[0].dtype == "u8" and not early else 0
+    points = _of_channels(q, weights.attrs.get("zps") or (0,), np.int32) - np.int32(shift)
     late = bool(points.any()) and not early
     rows, strides = steps.rows()
     merged = merged_weights(program, problem.w)
@@ -360,8 +350,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
         1.0 if to is None else to.attrs["scales"][0], 0 if to is None else _point(to), low, high, late,
         0 if problem.bias is None else dtypes.CODES["f32"], target.shape[1], env.threads, after.epilogue, steps.isa,
     )  # fmt: skip
-    best = kernels.integer_isa()[0]
-    by = "" if steps.isa == best else f" by {steps.isa}"
+    by = "" if steps.isa == kernels.integer_isa()[0] else f" by {steps.isa}"
     label = labelled(f"own integer {problem.direction}{by}", problem.epilogue)
     steps.run(kernel, [*reads, *after.views], target, label)
     if target is not result:
@@ -379,10 +368,10 @@ def _find(search: Search) -> None:
     """
     joining = set(search.elementwise)
     for number, node in enumerate(search.nodes):
-        makers = [search.numbers.get(value.node) for value in node.inputs[:2] if value.node is not None]
-        if node.kind not in HEADS or len(makers) < 2 or None in makers:
+        makers = [search.numbers[value.node] for value in node.inputs[:2] if value.node in search.numbers]
+        if node.kind not in HEADS or len(makers) < 2:
             continue
-        group = _longest([one for one in makers if one is not None], number, joining, search)
+        group = _longest(makers, number, joining, search)
         if group is not None:
             members = [search.numbers[member] for member in group.nodes]
             joining.difference_update(members)
@@ -399,10 +388,8 @@ def _longest(makers: list[int], head: int, joining: set[int], search: Search) ->
     _, *epilogue = behind(head, joining, search)
     last = search.nodes[epilogue[-1] if epilogue else head].outputs[0]
     after = search.of(last)
-    rounding = list(after) if len(after) == 1 and search.nodes[after[0]].kind == "Quantize" else []
-    if search.leaves(last):
-        rounding = []
-    for more in ([*epilogue, *rounding], epilogue, []):
+    rounds = len(after) == 1 and search.nodes[after[0]].kind == "Quantize" and not search.leaves(last)
+    for more in ([*epilogue, *(after if rounds else ())], epilogue, []):
         members = [search.nodes[number] for number in (*makers, head, *more)]
         parts = match(members, search.env)
         if parts is not None:

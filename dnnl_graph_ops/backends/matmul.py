@@ -17,11 +17,11 @@ from ..lowering.problem import ConvProblem
 from ..lowering.program import View
 from ..schema import kinds
 from ..strides import channels_last
-from .backend import Backend, Built, FusionGroup
+from .backend import Backend, Built, FusionGroup, match_by
 
 _AXES = range(2, 6)  # numbers of axes of a src that is read as (N, spatial..., C), or as (rows, C)
 _ADDING = kinds("adds")
-_PLAIN = {"groups": 1, "auto_pad": "None", "data_format": "NXC", "weights_format": "XIO"}
+_PLAIN: dict[str, Any] = {"groups": 1, "auto_pad": "None", "data_format": "NXC", "weights_format": "XIO"}
 
 
 def leads(node: Node) -> bool:
@@ -63,14 +63,13 @@ def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View
         src, dst, epilogue = in_rows
     elif src.ndim == 2:
         src, dst = src.insert(0), dst.insert(0)
-        epilogue = post.map_views(epilogue, _as_image)
+        # operands (rows, C) as (1, C, rows), vectors as they are
+        epilogue = post.map_views(epilogue, lambda v: v if v.ndim == 1 else v.permute((1, 0)).insert(0))
     taps = (1,) * (src.ndim - 2)
     weights = replace(weights, shape=(*taps, *weights.shape), strides=(*taps, *weights.strides))
     inputs = [src, weights] if bias is None else [src, weights, bias]
     zeros = (0,) * len(taps)
-    attrs: dict[str, Any] = {
-        **_PLAIN, "strides": taps, "dilations": taps, "pads_begin": zeros, "pads_end": zeros,
-    }  # fmt: skip
+    attrs = {**_PLAIN, "strides": taps, "dilations": taps, "pads_begin": zeros, "pads_end": zeros}
     return make_problem("Convolution", attrs, inputs, dst, epilogue, f"{head.kind} {head.name!r}")
 
 
@@ -123,15 +122,6 @@ def _row_operand(view: View, dst: View) -> View | None:
     return None
 
 
-def _as_image(view: View) -> View:
-    """Returns an operand (rows, C) as (1, C, rows), a vector as it is."""
-    return view if view.ndim == 1 else view.permute((1, 0)).insert(0)
-
-
-def _match(nodes: Sequence[Node], env: Env) -> object:
-    return nodes if env.prefers_own and leads(nodes[0]) else None
-
-
 def _build(built: Built, group: FusionGroup) -> Decision:
     head, *rest = group.nodes
     problem = problem_of(head, rest, built.view, built.env)
@@ -139,4 +129,4 @@ def _build(built: Built, group: FusionGroup) -> Decision:
     return lower(built.program, problem, built.env, built.choose, built.selectors.get(head.name))
 
 
-MATMUL = Backend("matmul", _build, _match, leads=leads, weighs=True)
+MATMUL = Backend("matmul", _build, match_by(leads), leads=leads, weighs=True)

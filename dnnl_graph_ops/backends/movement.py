@@ -58,6 +58,13 @@ def sliced(node: Node, source: View) -> tuple[View, list[int]]:
 # ---- copies ----------------------------------------------------------------------------------------------------------
 
 
+def in_rows(program: Program, view: View, label: str, steps: Sequence[int] = (1,)) -> View:
+    """Returns the view if the stride of its last axis is in `steps`, else a copy whose last axis has stride 1."""
+    if view.shape[-1] < 2 or view.strides[-1] in steps:
+        return view
+    return program.copied(view, view.dtype, range(view.ndim), label)
+
+
 def copy(program: Program, node: Node, sources: Views, targets: Views) -> None:
     """Appends a Reorder or a TypeCast."""
     program.copy(sources[0], targets[0], node.kind)
@@ -151,8 +158,7 @@ def parts(node: Node, joint: View) -> list[View]:
 
 def join(program: Program, node: Node, sources: Sequence[View], target: View) -> bool:
     """Copies operands that were not written into their parts of the result; returns whether there are any."""
-    pairs = zip(sources, parts(node, target), strict=True)
-    apart = [(source, part) for source, part in pairs if source != part]
+    apart = [pair for pair in zip(sources, parts(node, target), strict=True) if pair[0] != pair[1]]
     for source, part in apart:
         program.copy(source, part, node.kind)
     return bool(apart)

@@ -11,13 +11,12 @@ from ..algorithms.lower import Decision
 from ..graph import Node
 from ..lowering import chain
 from ..lowering import epilogue as post
-from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue
 from ..lowering.family import post_ops
 from ..lowering.problem import data_view
 from ..lowering.program import Program, View, order_of
 from ..strides import channels_last
-from .backend import Backend, Built, FusionGroup
+from .backend import Backend, Built, FusionGroup, match_by
 
 # Appends the steps of a norm and its post-ops, from the views of the node's inputs to the view of the last result.
 Builder = Callable[[Program, Node, Sequence[View], View, Epilogue], None]
@@ -60,7 +59,7 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
         if applied is None:
             plain = program.like(dst, "f32")
             if not _alike(plain, plain):
-                plain = _channels_last(program, dst, "f32")
+                plain = program.scratch(dst.shape, "f32", channels_last(dst.ndim))
             _normalise(program, node, src, inputs[1:], plain, fused)
             if not chain.apply(program, plain, epilogue, dst, f"behind {node.kind}"):
                 post.apply(program, plain, epilogue, dst)
@@ -69,7 +68,7 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
     if _alike(src, dst):
         _normalise(program, node, src, inputs[1:], dst, fused)
         return
-    result = dst if _alike(dst, dst) else _channels_last(program, dst, dst.dtype)
+    result = dst if _alike(dst, dst) else program.scratch(dst.shape, dst.dtype, channels_last(dst.ndim))
     src = program.copied(src, src.dtype, order_of(result), f"src of {node.kind}")
     if not _alike(src, result):
         # the result is a slice whose axes are in another order than that of src in memory
@@ -84,24 +83,10 @@ def _normalise(program: Program, node: Node, src: View, affine: Sequence[View], 
     if not _alike(src, dst):
         src = program.copied(src, src.dtype, order_of(dst), f"src of {node.kind}")
     n, channels, *spatial = dst.shape
-    kernel = kernels.group_norm(
-        n,
-        channels,
-        node.attrs["groups"],
-        spatial,
-        dtypes.CODES[src.dtype],
-        src.strides,
-        dtypes.CODES[dst.dtype],
-        dst.strides,
-        node.attrs["epsilon"],
-        bool(affine),
-        fused.epilogue,
-    )
+    layouts = dtypes.CODES[src.dtype], src.strides, dtypes.CODES[dst.dtype], dst.strides
+    groups, epsilon = node.attrs["groups"], node.attrs["epsilon"]
+    kernel = kernels.group_norm(n, channels, groups, spatial, *layouts, epsilon, bool(affine), fused.epilogue)
     program.kernel(kernel, [src, *affine, *fused.views], [dst], node.kind)
-
-
-def _channels_last(program: Program, view: View, dtype: str) -> View:
-    return program.scratch(view.shape, dtype, channels_last(view.ndim))
 
 
 def _last(src: View, dst: View) -> bool:
@@ -125,11 +110,8 @@ def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, ep
         src = program.copied(src, src.dtype, order_of(result), f"src of {node.kind}")
     if not _neighbours(src, result):
         result = program.like(src, dst.dtype)
-    codes = dtypes.CODES
-    kernel = kernels.softmax(
-        dst.shape, axis, codes[src.dtype], src.strides, codes[dst.dtype], result.strides, node.kind == "LogSoftmax"
-    )
-    program.kernel(kernel, [src], [result], node.kind)
+    layouts = dtypes.CODES[src.dtype], src.strides, dtypes.CODES[dst.dtype], result.strides
+    program.kernel(kernels.softmax(dst.shape, axis, *layouts, node.kind == "LogSoftmax"), [src], [result], node.kind)
     if result is not dst:
         program.copy(result, dst, f"dst of {node.kind}")
 
@@ -174,10 +156,6 @@ OWN_NORMS: dict[str, Builder] = {
 }
 
 
-def _match(nodes: Sequence[Node], env: Env) -> object:
-    return nodes if env.prefers_own and leads(nodes[0]) else None
-
-
 def _build(built: Built, group: FusionGroup) -> Decision:
     head, *rest = group.nodes
     inputs, output = [built.view(value) for value in head.inputs], built.view(group.result)
@@ -186,4 +164,4 @@ def _build(built: Built, group: FusionGroup) -> Decision:
     return Decision("own kernel", output.dtype)
 
 
-NORM = Backend("norm", _build, _match, leads=leads)
+NORM = Backend("norm", _build, match_by(leads), leads=leads)

@@ -10,16 +10,11 @@ from ..lowering.env import Env
 from ..lowering.program import Program, View
 from .backend import Backend, Built, FusionGroup
 from .host_ops import HOST, step
-from .kinds import Kind, Target
 
 
 def _match(nodes: Sequence[Node], env: Env) -> Node | None:
     node = nodes[0]
     return node if len(nodes) == 1 and (node.host is not None or node.kind in HOST) else None
-
-
-def _why_not(kind: Kind, target: Target) -> str | None:
-    return None if kind.name in HOST else f"no NumPy function computes {kind.name}"
 
 
 def _build(built: Built, group: FusionGroup) -> Decision:
@@ -48,4 +43,10 @@ def _append_own(
             program.copy(written, view, f"dst of {title}")
 
 
-NUMPY = Backend("numpy", _build, _match, _why_not, "NumPy")
+NUMPY = Backend(
+    "numpy",
+    _build,
+    _match,
+    lambda kind, target: None if kind.name in HOST else f"no NumPy function computes {kind.name}",
+    "NumPy",
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -20,20 +20,18 @@ from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
 from ..lowering.rewrites import Rewrite
 from ..shapes import Meta
 from . import builtin
-from .backend import Backend, Built, FusionGroup
+from .backend import Backend, Built, FusionGroup, Kind, Places, Target
 from .host_ops import HOST, step
-from .kinds import Kind, Target
-from .places import place_of, view_of
 
 STAGE_OPERANDS = Rewrite(
     "stage_operands",
     "ops of the library run on row-major copies, or on copies in f32",
-    ("some lie in another order than that of their axes",),
+    ("some tensors are not row-major",),
 )
 ONEDNN_PARTITION = Rewrite(
     "onednn_partition",
     "several ops run as one partition of the library",
-    ("its integers are known to be exact", "no broadcast operand is misread", "no channels are miscounted"),
+    ("the partition's integers are known to be exact", "no broadcast operand is misread", "no channels are miscounted"),
 )
 
 # ---- what the library runs -------------------------------------------------------------------------------------------
@@ -102,14 +100,13 @@ def _why_not(node: Node, env: Env) -> str | None:
         [Meta(value.shape, env.compute_dtype(value.dtype, *ops)) for value in some]
         for some in (node.inputs, node.outputs)
     )
-    sizes = [meta.shape for meta in (*ins, *outs)]
-    if any(None in shape for shape in sizes):
+    if is_open([node]):
         types = [meta.dtype for meta in ins]
         return schema.availability(kind, types, env.version, attrs, outputs=[meta.dtype for meta in outs])
     reason = shapes.unsupported(kind, ins, outs, attrs, env.version)
-    if reason is None and any(0 in shape for shape in sizes):
+    if reason is None and is_empty([node]):
         reason = f"oneDNN has no kernel for {kind} of tensors without elements"
-    if reason is None and () in sizes:
+    if reason is None and () in [meta.shape for meta in (*ins, *outs)]:
         reason = f"oneDNN has no kernel for {kind} of tensors without axes"
     return reason
 
@@ -146,16 +143,11 @@ def match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
 
 def _is_right(nodes: Sequence[Node]) -> bool:
     """Whether the library reads all operands of several nodes correctly when the nodes run as one partition."""
-    last = nodes[-1]
-    if is_empty(nodes):
+    if is_empty(nodes) or any(node.kind in MEMBERS and literal_attributes(node) is None for node in nodes[1:]):
         return False
-    if not trust.quantizes(nodes) and misread(nodes):
-        ONEDNN_PARTITION.declined(last, "no broadcast operand is misread")
-        return False
-    if any(node.kind in MEMBERS and literal_attributes(node) is None for node in nodes[1:]):
-        return False
-    ONEDNN_PARTITION.fired(last)
-    return True
+    unmet = "no broadcast operand is misread" if not trust.quantizes(nodes) and misread(nodes) else ""
+    ONEDNN_PARTITION.tell(nodes[-1], unmet)
+    return not unmet
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
@@ -167,7 +159,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
     if len(group.nodes) == 1 and built.env.prefers_own and builtin.serves(node):
         inputs, outputs = built.operands(node)
         if not all(map(is_dense, (inputs[0], *outputs))):
-            return builtin.append(built, node, inputs, outputs)
+            return builtin.build(built, group)
     return build_native(built, group.nodes)
 
 
@@ -175,7 +167,7 @@ def native_ops(
     program: Program,
     nodes: Sequence[Node],
     leaving: set[Value],
-    views: dict[Value, View],
+    views: Places,
     edges: dict[Value, Operand],
     env: Env,
 ) -> list[NativeOp]:
@@ -187,7 +179,7 @@ def native_ops(
     ops = []
 
     def operand(value: Value) -> Operand:
-        return edges[value] if value in edges else view_of(program, value, views)
+        return edges[value] if value in edges else views.view(program, value)
 
     for node in nodes:
         inputs = tuple(operand(value) for value in node.inputs)
@@ -206,28 +198,10 @@ def leaving_of(nodes: Sequence[Node], shared: set[Value]) -> set[Value]:
     return {value for node in nodes for value in node.outputs if value in shared or value not in read}
 
 
-# for each word of the op table's column row_major, whether a kernel takes an operand only in row-major order
-_ROW_MAJOR: dict[str, Callable[[Value], bool]] = {
-    "": lambda value: False,
-    "all": lambda value: True,
-    "vectors": lambda value: len(value.shape) == 1,
-    "batches": lambda value: len(value.shape) > 2,
-}
-
-
 def only_row_major(word: str, value: Value) -> bool:
     """Whether a kernel needs a value in dense row-major order; `word`: `row_major` of the op's row in the op table."""
-    return _ROW_MAJOR[word](value)
-
-
-def _taken_row_major(nodes: Sequence[Node], env: Env) -> set[Value]:
-    """Returns the inputs and outputs of nodes that the library's kernels need in dense row-major order."""
-    dense: set[Value] = set()
-    for node in nodes:
-        spec = schema.OPS[node.kind]
-        if env.version >= spec.row_major_since:
-            dense.update(value for value in (*node.inputs, *node.outputs) if only_row_major(spec.row_major, value))
-    return dense
+    rank = len(value.shape)
+    return {"": False, "all": True, "vectors": rank == 1, "batches": rank > 2}[word]
 
 
 def build_native(built: Built, nodes: Sequence[Node]) -> Decision:
@@ -241,14 +215,20 @@ def build_native(built: Built, nodes: Sequence[Node]) -> Decision:
     values = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
     ops = ops_of(nodes)
     staged = dict.fromkeys(value for value in values if env.compute_dtype(value.dtype, *ops) != value.dtype)
-    dense = _taken_row_major(nodes, env)
-    places = {value: place_of(value, views) for value in values if value in dense}
+    dense = {
+        value
+        for node in nodes
+        if env.version >= schema.OPS[node.kind].row_major_since
+        for value in (*node.inputs, *node.outputs)
+        if only_row_major(schema.OPS[node.kind].row_major, value)
+    }
+    places = {value: views.place(value) for value in values if value in dense}
     staged |= dict.fromkeys(value for value, place in places.items() if place is not None and not place.row_major)
     if staged:
         STAGE_OPERANDS.fired(nodes[-1])
         return _build_staged(built, nodes, leaving, list(staged))
     if dense:
-        STAGE_OPERANDS.declined(nodes[-1], "some lie in another order than that of their axes")
+        STAGE_OPERANDS.declined(nodes[-1], "some tensors are not row-major")
     built.program.native(native_ops(built.program, nodes, leaving, views, {}, env), nodes[0].kind)
     return Decision("native", trust.multiplied(nodes) or nodes[-1].outputs[0].dtype)
 
@@ -257,12 +237,12 @@ def _build_staged(built: Built, nodes: Sequence[Node], leaving: set[Value], stag
     """Appends nodes as one partition with row-major copies, in the compute dtype, in place of the `staged` values."""
     program, env = built.program, built.env
     outputs = {value for node in nodes for value in node.outputs}
-    places = {value: place_of(value, built.views) for node in nodes for value in node.inputs}
-    inner = {value: place for value, place in places.items() if place is not None}
+    places = {value: built.views.place(value) for node in nodes for value in node.inputs}
+    inner = Places({value: place for value, place in places.items() if place is not None})
     back: list[tuple[View, View]] = []
     edges: dict[Value, Operand] = {}
-    for value in staged:
-        compute = env.compute_dtype(value.dtype, *ops_of(nodes))
+    computes = {value: env.compute_dtype(value.dtype, *ops_of(nodes)) for value in staged}
+    for value, compute in computes.items():
         if value in outputs and value not in leaving:
             edges[value] = Edge(value.shape, compute)  # type: ignore[arg-type]
             continue
@@ -272,14 +252,11 @@ def _build_staged(built: Built, nodes: Sequence[Node], leaving: set[Value], stag
             back.append((inner[value], outer))
         else:
             program.copy(outer, inner[value], f"{value.dtype} to {compute}")
-    for value in outputs:
-        if value not in inner and value in leaving:
-            inner[value] = built.view(value)
+    inner.update({value: built.view(value) for value in leaving.difference(inner)})
     program.native(native_ops(program, nodes, leaving, inner, edges, env), nodes[0].kind)
     for source, target in back:
         program.copy(source, target, f"{source.dtype} to {target.dtype}")
-    compute = env.compute_dtype(staged[0].dtype, *ops_of(nodes))
-    return Decision("native", trust.multiplied(nodes) or compute)
+    return Decision("native", trust.multiplied(nodes) or computes[staged[0]])
 
 
 ONEDNN = Backend("onednn", build, match, why_not_kind, "library")

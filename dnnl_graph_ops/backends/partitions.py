@@ -95,7 +95,7 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
 
     if right(part):
         return [part]
-    ONEDNN_PARTITION.declined(nodes[part[-1]], "its integers are known to be exact")
+    ONEDNN_PARTITION.declined(nodes[part[-1]], "the partition's integers are known to be exact")
     heads = [i for i in part if nodes[i].kind in MULTIPLYING]
     product = tuple(i for i in part if i in heads or any(nodes[i].outputs[0] in nodes[head].inputs for head in heads))
     rest = tuple(i for i in part if i not in product)
@@ -124,9 +124,8 @@ def _library_only(nodes: Sequence[Node]) -> set[int]:
     floats = all(node.kind not in trust.QUANTIZING for node in nodes)
     for i, node in enumerate(nodes):
         makers = [value.node.kind for value in node.inputs if value.node in theirs]
-        if floats and node.kind in LOSING_NAN:
-            continue
-        if floats and node.kind in _SLOW_BEHIND_PRODUCTS and node.outputs[0].dtype == "f32":
+        slow = node.kind in _SLOW_BEHIND_PRODUCTS and node.outputs[0].dtype == "f32"
+        if floats and (node.kind in LOSING_NAN or slow):
             continue
         if (
             (node.kind == "MatMul" and not matmul.leads(node))
@@ -149,11 +148,6 @@ def _partitioned(
     return _partitions(env.engine, env.fpmath_mode, policy, structure)
 
 
-def _native_kind(kind: str) -> str:
-    """Returns the library's name of an op kind."""
-    return MEMBERS[kind].native if kind in MEMBERS else kind
-
-
 def _structure(nodes: Sequence[Node], outputs: Collection[Value], env: Env, supported: Sequence[bool]) -> _Structure:
     numbers: dict[Value, int] = {}
 
@@ -162,8 +156,8 @@ def _structure(nodes: Sequence[Node], outputs: Collection[Value], env: Env, supp
 
     ops = []
     for node, native in zip(nodes, supported, strict=True):
-        kind = _native_kind(node.kind) if native else "Wildcard"
-        attrs = tuple(sorted(_proxy_attributes(node, env).items())) if native else ()
+        kind, attrs = (node.kind, tuple(sorted(_proxy_attributes(node, env).items()))) if native else ("Wildcard", ())
+        kind = MEMBERS[kind].native if kind in MEMBERS else kind
         ops.append(_Op(kind, attrs, tuple(map(number, node.inputs)), tuple(map(number, node.outputs))))
     tensors = tuple((env.compute_dtype(value.dtype), value.is_constant) for value in numbers)
     leaving = [v for v in dict.fromkeys(outputs) if v.node is not None and env.compute_dtype(v.dtype) in _END]
@@ -178,13 +172,9 @@ def _structure(nodes: Sequence[Node], outputs: Collection[Value], env: Env, supp
 def _partitions(engine: Engine, fpmath_mode: str, policy: str, structure: _Structure) -> tuple[tuple[int, ...], ...]:
     """Returns the op numbers of each partition; cached, as the matcher of oneDNN 3.2 takes 4 ms whatever the graph."""
     graph = Graph(engine.runtime.library, KINDS[engine.kind], FPMATH[fpmath_mode])
+    properties = {True: TensorProperty.constant, False: TensorProperty.variable}
     tensors = [
-        LogicalTensor(
-            fresh_id(),
-            dtypes.CODES[dtype],
-            None,
-            property=TensorProperty.constant if constant else TensorProperty.variable,
-        )
+        LogicalTensor(fresh_id(), dtypes.CODES[dtype], None, property=properties[constant])
         for dtype, constant in structure.tensors
     ]
     by_id: dict[int, int] = {}
@@ -198,7 +188,7 @@ def _partitions(engine: Engine, fpmath_mode: str, policy: str, structure: _Struc
     graph.finalize()
     graph.filter(POLICIES[policy])
     partitions = (tuple(sorted(by_id[i] for i in partition.op_ids if i in by_id)) for partition in graph.partitions())
-    return tuple(members for members in partitions if members)
+    return tuple(filter(None, partitions))
 
 
 def _proxy_attributes(node: Node, env: Env) -> Mapping[str, Any]:

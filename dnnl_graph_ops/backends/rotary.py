@@ -6,6 +6,7 @@ A pair is elements i and half + i of the last axis (2 half), or, interleaved, el
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import NamedTuple
 
 from ..algorithms.lower import Decision
@@ -14,16 +15,15 @@ from ..ir import dims, scalar
 from ..lowering.chain import over
 from ..lowering.rewrites import ALONE, No, Rewrite
 from ..shapes.rearrange import ranges
-from . import fused_patterns
-from .backend import Backend, Built, FusionGroup, Search
-from .fused_patterns import Maker, in_rows
+from .backend import Backend, Built, FusionGroup, Maker
+from .movement import in_rows
 
 # (start, size, step) of a Slice along the last axis
 Cut = tuple[int | None, int | None, int]
 FUSE_ROTARY = Rewrite(
     "fuse_rotary",
     "pairs of the last axis that are turned by cosines and sines run as one",
-    (*ALONE, "all is in f32", "cosines and sines lie along the last axis", "the pairs are all of the result"),
+    (*ALONE, "all tensors are in f32", "cosines and sines lie along the last axis", "the pairs are all of the result"),
 )
 
 
@@ -52,19 +52,17 @@ def parts_of(last: Node, maker: Maker, no: No) -> Turn | None:
 
 def _fits(turn: Turn, result: Value, no: No) -> bool:
     width = turn.half if not turn.whole else 2 * turn.half
-    tables = [turn.cos, turn.sin]
+    tables, shape, unmet = [turn.cos, turn.sin], dims(turn.src), ""
     if any(value.dtype != "f32" for value in (turn.src, result, *tables)):
-        no("all is in f32")
-        return False
-    if any(not value.shape or value.ndim > result.ndim or value.shape[-1] != width for value in tables):
-        no("cosines and sines lie along the last axis")
-        return False
-    shape = dims(turn.src)
+        unmet = "all tensors are in f32"
+    elif any(not value.shape or value.ndim > result.ndim or value.shape[-1] != width for value in tables):
+        unmet = "cosines and sines lie along the last axis"
     # src may be wider than the result: the kernel reads its first 2 half elements
-    if not all(shape) or (*shape[:-1], 2 * turn.half) != result.shape:
-        no("the pairs are all of the result")
-        return False
-    return True
+    elif not all(shape) or (*shape[:-1], 2 * turn.half) != result.shape:
+        unmet = "the pairs are all of the result"
+    if unmet:
+        no(unmet)
+    return not unmet
 
 
 def _cut(node: Node) -> Cut | None:
@@ -78,11 +76,8 @@ def _cut(node: Node) -> Cut | None:
 
 
 def _joins_last(node: Node) -> bool:
-    return (
-        node.kind == "Concat"
-        and len(node.inputs) == 2
-        and node.attrs["axis"] % node.outputs[0].ndim == node.outputs[0].ndim - 1
-    )
+    rank = node.outputs[0].ndim
+    return node.kind == "Concat" and len(node.inputs) == 2 and node.attrs["axis"] % rank == rank - 1
 
 
 class _Term(NamedTuple):
@@ -93,23 +88,18 @@ class _Term(NamedTuple):
     table: Value
 
 
-def _terms(node: Node | None, maker: Maker) -> list[list[_Term]]:
+def _terms(node: Node, maker: Maker) -> list[list[_Term]]:
     """Returns for each operand of an Add or Subtract the ways to read it as a product of a Slice and a table.
 
     Returns [] where an operand is no product. If both factors are Slices, either may be the part.
     """
-    if node is None:
-        return []
     terms = []
     for value in node.inputs:
-        product = maker(value, 1)
-        if product is None or product.kind != "Multiply":
+        term = maker(value, 1)
+        if term is None or term.kind != "Multiply":
             return []
-        pairs = (product.inputs, product.inputs[::-1])
-        parts = [(maker(part, 2), table) for part, table in pairs]
-        terms.append(
-            [_Term(product, part, table) for part, table in parts if part is not None and part.kind == "Slice"]
-        )
+        parts = [(maker(part, 2), table) for part, table in (term.inputs, term.inputs[::-1])]
+        terms.append([_Term(term, part, table) for part, table in parts if part is not None and part.kind == "Slice"])
     return terms
 
 
@@ -121,35 +111,24 @@ def _pairs(real: Node | None, other: Node | None, maker: Maker) -> tuple[Turn, C
     if real is None or other is None or real.kind != "Subtract" or other.kind != "Add":
         return None
     first, second = _terms(real, maker), _terms(other, maker)
-    if not first or not second:
-        return None
-    for a in first[0]:
-        for b in first[1]:
-            wanted = {(a.part, b.table), (b.part, a.table)}
-            for c in second[0]:
-                for d in second[1]:
-                    cuts = _cut(a.part), _cut(b.part)
-                    if {(c.part, c.table), (d.part, d.table)} != wanted or a.part.inputs != b.part.inputs:
-                        continue
-                    if cuts[0] is None or cuts[1] is None:
-                        continue
-                    nodes = (real, other, *(term.node for term in (a, b, c, d)), a.part, b.part)
-                    turn = Turn(nodes, a.part.inputs[0], a.table, b.table, cuts[0][1] or 0, False, False)
-                    return turn, cuts[0], cuts[1]
+    for a, b, c, d in product(*first, *second) if first and second else ():
+        cuts = _cut(a.part), _cut(b.part)
+        crossed = {(c.part, c.table), (d.part, d.table)} == {(a.part, b.table), (b.part, a.table)}
+        if crossed and a.part.inputs == b.part.inputs and cuts[0] is not None and cuts[1] is not None:
+            nodes = (real, other, *(term.node for term in (a, b, c, d)), a.part, b.part)
+            turn = Turn(nodes, a.part.inputs[0], a.table, b.table, cuts[0][1] or 0, False, False)
+            return turn, cuts[0], cuts[1]
     return None
 
 
 def _halves(last: Node, maker: Maker) -> Turn | None:
     """Matches a Concat of a cos - b sin and b cos + a sin, where a and b are the halves of the last axis."""
-    if not _joins_last(last):
-        return None
-    pairs = _pairs(maker(last.inputs[0], 1), maker(last.inputs[1], 1), maker)
+    pairs = _pairs(maker(last.inputs[0], 1), maker(last.inputs[1], 1), maker) if _joins_last(last) else None
     if pairs is None:
         return None
     turn, *cuts = pairs
-    if cuts != [(0, turn.half, 1), (turn.half, turn.half, 1)]:
-        return None
-    return turn._replace(members=(last, *turn.members))
+    halves = [(0, turn.half, 1), (turn.half, turn.half, 1)]
+    return turn._replace(members=(last, *turn.members)) if cuts == halves else None
 
 
 def _neighbours(last: Node, maker: Maker) -> Turn | None:
@@ -165,9 +144,9 @@ def _neighbours(last: Node, maker: Maker) -> Turn | None:
     if pairs is None:
         return None
     turn, *cuts = pairs
-    if cuts != [(0, turn.half, 2), (1, turn.half, 2)]:
-        return None
-    return turn._replace(members=(last, joined, *nodes, *turn.members), interleaved=True)
+    members = (last, joined, *nodes, *turn.members)
+    every_other = [(0, turn.half, 2), (1, turn.half, 2)]
+    return turn._replace(members=members, interleaved=True) if cuts == every_other else None
 
 
 def _rotated(last: Node, maker: Maker) -> Turn | None:
@@ -230,8 +209,9 @@ def build(built: Built, group: FusionGroup) -> Decision:
     return Decision("own kernel", group.nodes[0].outputs[0].dtype)
 
 
-def _find(search: Search) -> None:
-    fused_patterns.find(search, ROTARY, FUSE_ROTARY, parts_of)
-
-
-ROTARY = Backend("rotary", build, find=_find, takes_any_strides=True)
+ROTARY: Backend = Backend(
+    "rotary",
+    build,
+    find=lambda search: search.take_pattern(ROTARY, FUSE_ROTARY, parts_of),
+    takes_any_strides=True,
+)

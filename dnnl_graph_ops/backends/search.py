@@ -22,17 +22,17 @@ FUSE_POST_OPS = Rewrite(
     "fuse_post_ops",
     "element-wise ops behind a convolution, a product or a norm run with it",
     (
-        "a post-op does this",
-        "the shape and the type stay",
-        "the data formats are equal",
+        "a post-op computes the op",
+        "the op keeps the shape and the dtype",
+        "both ops have one data format",
         NOT_RETURNED,
-        "one result alone is read outside",
+        "other ops read one result of the group only",
     ),
 )
 FUSE_ELEMENTWISE = Rewrite(
     "fuse_elementwise",
     "element-wise ops that read each other run as one",
-    ("the shape stays", *ALONE),
+    ("all results have one shape", *ALONE),
 )
 
 
@@ -91,11 +91,10 @@ def behind(head: int, free: Collection[int], search: Search) -> tuple[int, ...]:
             break
         taken.add(number)
         members.append(number)
-        for value in dict.fromkeys(node.inputs):
-            if value in waiting:
-                waiting[value] -= 1
-                if not waiting[value]:
-                    del waiting[value]
+        for value in waiting.keys() & set(node.inputs):
+            waiting[value] -= 1
+            if not waiting[value]:
+                del waiting[value]
         result = node.outputs[0]
         waiting[result] = len(search.of(result))
         for reader in search.of(result):
@@ -103,7 +102,7 @@ def behind(head: int, free: Collection[int], search: Search) -> tuple[int, ...]:
         if len(waiting) == 1:
             ended = len(members)
     if ended < len(members):
-        declined("one result alone is read outside")
+        declined("other ops read one result of the group only")
     if ended > 1:
         FUSE_POST_OPS.fired(search.nodes[head])
     return tuple(members[:ended])
@@ -111,15 +110,13 @@ def behind(head: int, free: Collection[int], search: Search) -> tuple[int, ...]:
 
 def _unmet(node: Node, head: Node, free: bool) -> str:
     """Returns the condition of FUSE_POST_OPS that a node does not meet as a post-op of `head`; "" where all hold."""
-    unmet = ""
     result, first = node.outputs[0], head.outputs[0]
     if not free or node.kind not in KINDS:
-        unmet = "a post-op does this"
-    elif (result.shape, result.dtype) != (first.shape, first.dtype):
-        unmet = "the shape and the type stay"
-    elif "data_format" in node.attrs and node.attrs["data_format"] != format_of(head):
-        unmet = "the data formats are equal"
-    return unmet
+        return "a post-op computes the op"
+    if (result.shape, result.dtype) != (first.shape, first.dtype):
+        return "the op keeps the shape and the dtype"
+    equal = node.attrs.get("data_format", "") in ("", format_of(head))
+    return "" if equal else "both ops have one data format"
 
 
 def chain(last: int, free: Collection[int], search: Search) -> tuple[int, ...]:
@@ -139,17 +136,15 @@ def chain(last: int, free: Collection[int], search: Search) -> tuple[int, ...]:
         if number in members or number not in free:
             continue
         if result.shape != end.shape:
-            declined("the shape stays")
-            continue
-        if search.leaves(result):
+            declined("all results have one shape")
+        elif search.leaves(result):
             declined(NOT_RETURNED)
-            continue
-        if not members.issuperset(search.of(result)):
+        elif not members.issuperset(search.of(result)):
             declined(READ_ONCE)
-            continue
-        members.add(number)
-        for maker in _makers(search.nodes[number], search.numbers):
-            heapq.heappush(queue, -maker)
+        else:
+            members.add(number)
+            for maker in _makers(search.nodes[number], search.numbers):
+                heapq.heappush(queue, -maker)
     if len(members) > 1:
         FUSE_ELEMENTWISE.fired(search.nodes[last])
     return tuple(sorted(members))

@@ -7,42 +7,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..algorithms.lower import Chooser, Decision, Selector
 from ..errors import UnsupportedError
 from ..graph import Node, Value
+from ..ir import postorder
 from ..lowering import chain
 from ..lowering.env import Env
-from ..lowering.program import View
 from . import movement, norm, onednn, partitions
 from .attention import ATTENTION
-from .backend import BACKENDS, Backend, Built, FusionGroup, Search, group_of
+from .backend import BACKENDS, Backend, Built, FusionGroup, Kind, Places, Search, Target, group_of
 from .builtin import BUILTIN
 from .convolution import CONVOLUTION
 from .elementwise import ELEMENTWISE
 from .equal import EQUAL_OP
 from .int8 import INT8
-from .kinds import Kind, Target
 from .matmul import MATMUL
 from .norm import NORM
 from .numpy_fallback import NUMPY
 from .onednn import ONEDNN
-from .places import Places, place_of
 from .rotary import ROTARY
 from .search import chains, with_post_ops
 
 
 def _refuse(built: Built, group: FusionGroup) -> Decision:
-    """Refuses a node that no other backend computes.
-
-    Raises:
-        UnsupportedError: always, with the reason why the library does not compute the node.
-    """
+    """Raises the error for a node that no other backend computes, with the reason why the library does not."""
     node = group.nodes[0]
     raise UnsupportedError(f"{node.kind} {node.name!r}: {onednn.why_not(node, built.env)}")
 
 
-def _is_single(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
-    return nodes if len(nodes) == 1 else None
-
-
-NOWHERE = Backend("nowhere", _refuse, _is_single, lambda kind, target: None, "not supported")
+NOWHERE = Backend(
+    "nowhere",
+    _refuse,
+    lambda nodes, env: nodes if len(nodes) == 1 else None,
+    lambda kind, target: None,
+    "not supported",
+)
 BACKENDS[:] = [
     ATTENTION, ROTARY, INT8, NORM, MATMUL, ELEMENTWISE, CONVOLUTION, ONEDNN, EQUAL_OP, BUILTIN, NUMPY, NOWHERE,
 ]  # fmt: skip
@@ -94,7 +90,8 @@ def _fused(nodes: Sequence[Node], outputs: Sequence[Value], env: Env) -> list[Fu
 
     for members in (*search.partitions, *products):
         take(members)
-    joining = {i for i in search.free if _may_join(nodes[i], env)}
+    alone = {i: nodes[i] for i in search.free}
+    joining = {i for i, n in alone.items() if onednn.runs(n, env) or norm.leads(n) or chain.takes([n], env)}
     for members in with_post_ops(search, joining):
         take(members)
     for members in chains(search, joining & search.free):
@@ -104,38 +101,15 @@ def _fused(nodes: Sequence[Node], outputs: Sequence[Value], env: Env) -> list[Fu
     return [one for _, one in sorted(search.groups, key=lambda item: item[0])]
 
 
-def _may_join(node: Node, env: Env) -> bool:
-    return onednn.runs(node, env) or norm.leads(node) or chain.takes([node], env)
-
-
 def _ordered(groups: Sequence[FusionGroup]) -> list[FusionGroup]:
     """Sorts groups such that each value is computed before a group reads it; otherwise the groups keep their order."""
-    producer = {value: i for i, item in enumerate(groups) for value in item.outputs}
-    placed: list[FusionGroup] = []
-    state: dict[int, int] = {}
-    for start in range(len(groups)):
-        stack = [start]
-        while stack:
-            i = stack[-1]
-            if state.get(i) == 2:
-                stack.pop()
-                continue
-            state[i] = 1
-            needed = {
-                producer[value]
-                for node in groups[i].nodes
-                for value in node.inputs
-                if value in producer and producer[value] != i and state.get(producer[value]) != 2
-            }
-            if needed:
-                if any(state.get(n) == 1 for n in needed):
-                    raise RuntimeError("the library's partitions depend on each other in a circle")
-                stack.extend(sorted(needed, reverse=True))
-                continue
-            state[i] = 2
-            placed.append(groups[i])
-            stack.pop()
-    return placed
+    maker = {value: i for i, item in enumerate(groups) for value in item.outputs}
+
+    def needs(i: int) -> list[int]:
+        read = (value for node in groups[i].nodes for value in node.inputs)
+        return sorted({maker[value] for value in read if value in maker} - {i})
+
+    return [groups[i] for i in postorder(range(len(groups)), needs)]
 
 
 def who_runs(kind: Kind, target: Target) -> tuple[Backend, str]:
@@ -151,11 +125,7 @@ def who_runs(kind: Kind, target: Target) -> tuple[Backend, str]:
 
 
 def build(
-    groups: Sequence[FusionGroup],
-    views: dict[Value, View],
-    env: Env,
-    choose: Chooser | None = None,
-    selectors: Mapping[str, Selector] | None = None,
+    groups: Sequence[FusionGroup], views: Places, env: Env, choose: Chooser | None, selectors: Mapping[str, Selector]
 ) -> Built:
     """Appends the steps of every group to a new program.
 
@@ -163,22 +133,15 @@ def build(
     algorithms of a convolution by measured times; without it estimates rank them. `selectors`: by the names of ops
     whose algorithms the user chooses.
     """
-    built = Built(views, _shared(groups, views), env, choose, selectors or {})
-    for one in groups:
+    reads = [[value for node in item.nodes for value in node.inputs] for item in groups]
+    shared = set(views).union(*(set(read).difference(g.outputs) for read, g in zip(reads, groups, strict=True)))
+    built = Built(views, shared, env, choose, selectors)
+    for item, read in zip(groups, reads, strict=True):
         built.program.group = len(built.decisions)
-        if isinstance(views, Places):
-            views.take_in(built.program, (value for node in one.nodes for value in node.inputs))
-        built.decisions.append((one, _append(built, one)))
+        views.take_in(built.program, read)
+        built.decisions.append((item, _append(built, item)))
     built.program.group = None
     return built
-
-
-def _shared(groups: Sequence[FusionGroup], views: Mapping[Value, View]) -> set[Value]:
-    shared = set(views)
-    for item in groups:
-        inner = set(item.outputs)
-        shared.update(value for node in item.nodes for value in node.inputs if value not in inner)
-    return shared
 
 
 def _append(built: Built, group: FusionGroup) -> Decision:
@@ -191,18 +154,12 @@ def _append(built: Built, group: FusionGroup) -> Decision:
     dtype = head.outputs[0].dtype
     if all(0 in value.shape for value in group.outputs):
         return Decision("nothing to do", dtype)
-    if _sees_operand(group, views):
-        return Decision("view", dtype)
-    if isinstance(views, Places) and head.outputs[0] in views.joined and len(group.nodes) == 1:
+    alone = len(group.nodes) == 1
+    if alone and head.kind in movement.VIEWS:
+        source, place = views.place(head.inputs[0]), views.place(head.outputs[0])
+        if source is not None and place is not None and source.buffer is place.buffer:
+            return Decision("view", dtype)
+    if alone and head.outputs[0] in views.joined:
         inputs, (result,) = built.operands(head)
         return Decision("own kernel" if movement.join(built.program, head, inputs, result) else "view", dtype)
     return group.backend.build(built, group)
-
-
-def _sees_operand(group: FusionGroup, views: Mapping[Value, View]) -> bool:
-    """Whether a group is one reshape, transpose or slice whose result is a view of its operand's buffer."""
-    node = group.nodes[0]
-    if len(group.nodes) > 1 or node.kind not in movement.VIEWS:
-        return False
-    source, result = (place_of(value, views) for value in (node.inputs[0], node.outputs[0]))
-    return source is not None and result is not None and source.buffer is result.buffer

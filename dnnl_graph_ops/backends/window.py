@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from math import prod
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..shapes.windows import resolve
 from ..strides import channels_last
 
 FLOATS = frozenset({"f32", "bf16", "f16"})
+Ints = tuple[int, ...]
 Views = Sequence[View]
 # up to so many taps of a window the library's kernels, which stay in registers, are faster
 _FEW_TAPS = 9
@@ -53,13 +55,12 @@ def _untouched(node: Node) -> int:
     """
     attrs, values = node.attrs, (node.inputs[0], node.outputs[0])
     source, result = (spatial_of(value.shape, attrs["data_format"]) for value in values)
-    count = 0
-    for axis in range(len(source) - 1, 0, -1):
-        plain = attrs["kernel"][axis] == attrs["strides"][axis] == 1 and source[axis] == result[axis]
-        if not plain or any(attrs[name][axis] for name in ("pads_begin", "pads_end")):
-            break
-        count += 1
-    return count
+
+    def plain(axis: int) -> bool:
+        same = attrs["kernel"][axis] == attrs["strides"][axis] == 1 and source[axis] == result[axis]
+        return same and not attrs["pads_begin"][axis] and not attrs["pads_end"][axis]
+
+    return len(list(takewhile(plain, range(len(source) - 1, 0, -1))))
 
 
 def resamples_faster(node: Node) -> bool:
@@ -69,11 +70,8 @@ def resamples_faster(node: Node) -> bool:
     sources a result, or for many channels, which the library fetches one by one unless they are last.
     """
     shape = node.inputs[0].shape
-    channels = channels_of(shape, node.attrs["data_format"]) or 0
-    if not is_float(node):
-        # the library takes floats only
-        return True
-    return node.attrs["mode"] != "nearest" and (len(shape) > 4 or channels >= _MANY_CHANNELS)
+    slow = len(shape) > 4 or (channels_of(shape, node.attrs["data_format"]) or 0) >= _MANY_CHANNELS
+    return not is_float(node) or (node.attrs["mode"] != "nearest" and slow)
 
 
 def _on_channels_last(
@@ -97,9 +95,8 @@ def _side_by_side(view: View) -> bool:
 
 
 def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
-    """Appends a MaxPool or AvgPool."""
     attrs, average = node.attrs, node.kind == "AvgPool"
-    kernel = attrs["kernel"]
+    kernel, excluded = attrs["kernel"], average and attrs["exclude_pad"]
     source, target = (data_view(view, attrs["data_format"]) for view in (sources[0], targets[0]))
     resolved = resolve(node.kind, attrs, source.shape[2:], kernel, crops=True)
     windows = [one for one in resolved if one is not None]
@@ -107,27 +104,25 @@ def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
 
     def make(source: View, target: View) -> Any:
         rank = source.ndim - 2
-        return kernels.pool(
-            source.shape[0],
-            source.shape[1],
-            source.shape[2:],
-            target.shape[2:],
-            kernel[:rank],
-            [window.stride for window in windows[:rank]],
-            [window.begin for window in windows[:rank]],
-            [window.end for window in windows[:rank]],
-            dilations[:rank],
-            dtypes.CODES[source.dtype],
-            source.strides,
-            target.strides,
-            average,
-            average and attrs["exclude_pad"],
+        strides, begins, ends = zip(
+            *((window.stride, window.begin, window.end) for window in windows[:rank]), strict=True
         )
+        taps = kernel[:rank], strides, begins, ends, dilations[:rank]
+        return kernels.pool(*_sizes(source, target), *taps, *_strides(source, target), average, excluded)
 
     turned = [_as_channels(view, _untouched(node)) for view in (source, target)]
     if source.shape[1] == 1 and turned[0] is not None and turned[1] is not None:
         source, target = turned[0], turned[1]
     _on_channels_last(program, node, source, target, make)
+
+
+def _sizes(source: View, target: View) -> tuple[int, int, Ints, Ints]:
+    """Returns N, C and the spatial sizes of source and target (N, C, spatial...)."""
+    return source.shape[0], source.shape[1], source.shape[2:], target.shape[2:]
+
+
+def _strides(source: View, target: View) -> tuple[int, Ints, Ints]:
+    return dtypes.CODES[source.dtype], source.strides, target.strides
 
 
 def _as_channels(view: View, count: int) -> View | None:
@@ -149,15 +144,8 @@ def repeats(node: Node) -> bool:
     """Whether an Interpolate repeats each element a whole number of times along each axis, so that a copy suffices."""
     if node.kind != "Interpolate" or node.attrs["mode"] != "nearest":
         return False
-    sizes = list(zip(node.inputs[0].shape, node.outputs[0].shape, strict=True))
-    if any(not n or not m or m % n for n, m in sizes):
-        return False
-    return node.attrs["coordinate_transformation_mode"] == "half_pixel"
-
-
-def resamples(node: Node) -> bool:
-    """Whether the package computes an Interpolate: of floats, or of any dtype where elements are only repeated."""
-    return is_float(node) or repeats(node)
+    whole = all(n and m and m % n == 0 for n, m in zip(node.inputs[0].shape, node.outputs[0].shape, strict=True))
+    return whole and node.attrs["coordinate_transformation_mode"] == "half_pixel"
 
 
 def _repeat(program: Program, node: Node, source: View, target: View) -> None:
@@ -175,24 +163,14 @@ def _repeat(program: Program, node: Node, source: View, target: View) -> None:
 
 
 def resample(program: Program, node: Node, sources: Views, targets: Views) -> None:
-    """Appends an Interpolate."""
     if not is_float(node):
         _repeat(program, node, sources[0], targets[0])
         return
+    linear = node.attrs["mode"] != "nearest"
     align = node.attrs["coordinate_transformation_mode"] == "align_corners"
 
     def make(source: View, target: View) -> Any:
-        return kernels.resample(
-            source.shape[0],
-            source.shape[1],
-            source.shape[2:],
-            target.shape[2:],
-            dtypes.CODES[source.dtype],
-            source.strides,
-            target.strides,
-            node.attrs["mode"] != "nearest",
-            align,
-        )
+        return kernels.resample(*_sizes(source, target), *_strides(source, target), linear, align)
 
     source, target = (data_view(view, node.attrs["data_format"]) for view in (sources[0], targets[0]))
     _on_channels_last(program, node, source, target, make)
@@ -223,6 +201,5 @@ def reduce(program: Program, node: Node, sources: Views, targets: Views) -> None
         for axis in sorted(axes):
             target = target.insert(axis)
     reduced = [axis in axes for axis in range(source.ndim)]
-    code = dtypes.CODES[source.dtype]
-    kernel = REDUCTIONS[node.kind](source.shape, reduced, code, source.strides, target.strides)
+    kernel = REDUCTIONS[node.kind](source.shape, reduced, *_strides(source, target))
     program.kernel(kernel, [source], [target], node.kind)

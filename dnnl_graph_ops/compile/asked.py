@@ -20,21 +20,9 @@ from .specialise import Options
 TUNES = ("off", "heuristic", "measure")
 
 
-def compile_graph(
-    graph: Graph,
-    outputs: Any = None,
-    *,
-    policy: str = "fusion",
-    tune: str = "heuristic",
-    algorithm: str | None = None,
-    precision: str | None = None,
-    samples: Any = None,
-    max_error: float | None = None,
-    algorithms: Any = None,
-) -> Net:
-    """Implements `Graph.compile`."""
-    engine = graph.engine or default_engine()
-    options = checked_options(engine, policy, tune, algorithm, precision, samples, max_error, algorithms)
+def compile_graph(graph: Graph, outputs: Any, *, samples: Any, max_error: Any, **given: Any) -> Net:
+    """Implements `Graph.compile`, which passes every option."""
+    options = checked_options(graph.engine or default_engine(), **given, samples=samples, max_error=max_error)
     if options.precision == AUTO:
         return within(lambda chosen: made(graph, outputs, chosen), options, samples, checked_bound(max_error))
     return made(graph, outputs, options)
@@ -50,17 +38,12 @@ def checked_options(
     max_error: Any = None,
     algorithms: Any = None,
 ) -> Options:
-    """Returns the options of Graph.compile by their canonical names.
-
-    Raises:
-        InvalidArgumentError: an option has an unknown value, or two options exclude each other.
-        TypeError: an option has a wrong type.
-    """
+    """Returns the options of Graph.compile by their canonical names; raises if one is wrong, or excludes another."""
     options = Options(
         choice(policy, "policy", POLICIES),
         choice(tune, "tune", TUNES),
         choice(default_algorithm() if algorithm is None else algorithm, "algorithm", ALGORITHMS),
-        _narrow(precision),
+        "f32" if precision is None else choice(precision, "precision", (*PRECISIONS, AUTO)),
         algorithms=selection.checked(algorithms),
     )
     if options.algorithms and options.tune == "off":
@@ -68,8 +51,12 @@ def checked_options(
             "Graph.compile: 'algorithms' selects what tune='heuristic' or 'measure' may run; tune='off' runs the "
             "literal ops, leave one of them out"
         )
-    if precision is not None:
-        _check_precision(options, engine)
+    if precision is not None and (options.tune == "off" or options.policy != "fusion" or not engine.on_host):
+        raise InvalidArgumentError(
+            f"Graph.compile: 'precision' chooses dtypes of ops on the CPU with policy='fusion' and tune='heuristic' or "
+            f"'measure', got {options.policy!r} and {options.tune!r} on {engine!r}; leave it out, or build the graph "
+            f"in {options.precision}"
+        )
     if options.precision == AUTO:
         checked_bound(max_error)
     else:
@@ -79,43 +66,18 @@ def checked_options(
     return options
 
 
-def _check_precision(options: Options, engine: Engine) -> None:
-    """Refuses a `precision` where no dtypes are chosen: with tune="off", with another policy, or on another engine.
-
-    Raises:
-        InvalidArgumentError: tune is "off", policy is not "fusion", or the engine is no CPU with memory of the host.
-    """
-    if options.tune == "off" or options.policy != "fusion" or not engine.on_host:
-        raise InvalidArgumentError(
-            f"Graph.compile: 'precision' chooses dtypes of ops on the CPU with policy='fusion' and tune='heuristic' or "
-            f"'measure', got {options.policy!r} and {options.tune!r} on {engine!r}; leave it out, or build the graph "
-            f"in {options.precision}"
-        )
-
-
 _INT8 = "; int8 needs scales from samples: dgo.quantize.calibrate(net, samples).compile()"
 # advice that the message adds for these unsupported precisions
 _INSTEAD = {"f32": "; leave it out, f32 ops are computed in f32 then", **dict.fromkeys(("s8", "u8", "int8"), _INT8)}
 
 
-def _narrow(precision: Any) -> str:
-    """Returns `precision` of Graph.compile by its canonical name: "f32" for None, else "bf16", "f16" or "auto"."""
-    if precision is None:
-        return "f32"
-    if not isinstance(precision, str):
-        raise TypeError(f"Graph.compile: 'precision' must be a string, got {type(precision).__name__}")
-    name = dtypes.usual(precision).lower()
-    known = (*PRECISIONS, AUTO)
-    if name not in known:
-        words = f"Graph.compile: 'precision' must be one of {', '.join(known)}, got {precision!r}"
-        raise InvalidArgumentError(words + _INSTEAD.get(name, ""))
-    return name
-
-
 def choice(value: Any, name: str, allowed: Any) -> str:
-    """Returns the value of the option `name` of Graph.compile in lower case.
-
-    Raises:
-        InvalidArgumentError: the value is not in `allowed`. TypeError: the value is no string.
-    """
-    return one_of(value, f"Graph.compile: '{name}'", tuple(allowed))
+    """Returns the value of the option `name` of Graph.compile in lower case, a precision by its canonical name."""
+    where = f"Graph.compile: '{name}'"
+    if name == "precision" and isinstance(value, str):
+        word = dtypes.usual(value).lower()
+        if word in _INSTEAD:
+            text = f"{where} must be one of {', '.join(allowed)}, got {value!r}"
+            raise InvalidArgumentError(text + _INSTEAD[word])
+        value = word
+    return one_of(value, where, tuple(allowed))

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any
 
 from ..errors import InvalidArgumentError
+from ..once import once
 from ..passes import mixed_precision as precision
 from .net import Net
 from .report import OpReport, PrecisionReport
@@ -34,23 +35,18 @@ def within(make: Make, options: Options, samples: Any, bound: float) -> Net:
     wide = make(replace(options, precision="f32"))
     search = _Search(make, options, wide, _given(wide, samples), bound)
     dtypes = () if wide.graph.fpmath_mode != "strict" else precision.multiplied(wide.env())
-    found = [one for one in map(search.best, dtypes) if one.report.ops]
-    best = max((one for one in found if one.gains), key=lambda one: sum(one.gains.values()), default=None)
+    trials = [trial for trial in map(search.best, dtypes) if trial.report.ops]
+    best = max((trial for trial in trials if trial.gains), key=lambda trial: sum(trial.gains.values()), default=None)
     if best is None:
-        why = _why_wide(wide, dtypes, bool(found), bound)
-        ops = tuple(replace(op, dtype="f32") for op in found[0].report.ops) if found else ()
-        wide.precision_report = PrecisionReport("f32", bound, ops, (), why)
-        return wide
+        why = _why_wide(wide, dtypes, bool(trials), bound)
+        ops = tuple(replace(op, dtype="f32") for op in trials[0].report.ops) if trials else ()
+        best = _Trial(wide, {}, PrecisionReport("f32", bound, ops, (), why))
     best.net.precision_report = best.report
     return best.net
 
 
 def checked_bound(max_error: Any) -> float:
-    """Returns `max_error` of Graph.compile as a float; 0.01 for None.
-
-    Raises:
-        InvalidArgumentError: `max_error` is negative or not finite. TypeError: `max_error` is no number.
-    """
+    """Returns `max_error` of Graph.compile as a float; 0.01 for None."""
     if max_error is None:
         return MAX_ERROR
     if isinstance(max_error, bool) or not isinstance(max_error, int | float):
@@ -65,13 +61,13 @@ def checked_bound(max_error: Any) -> float:
 def _given(net: Net, samples: Iterable[Any]) -> list[Sample]:
     """Returns the samples without arrays for inputs that the net does not read; raises if the net refuses a sample."""
     unread = {value.name for value in net.graph.inputs} - {*net.input_names}
-    found: list[Sample] = [
+    read: list[Sample] = [
         {name: array for name, array in sample.items() if name not in unread}
         for sample in as_samples(net, samples, _WHERE)
     ]
-    for sample in found:
+    for sample in read:
         net.check(sample)
-    return found
+    return read
 
 
 def _why_wide(net: Net, dtypes: Sequence[str], some_are_faster: bool, bound: float) -> str:
@@ -86,7 +82,7 @@ def _why_wide(net: Net, dtypes: Sequence[str], some_are_faster: bool, bound: flo
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Trial:
     """A net, the estimated seconds that each of its products in the narrow type saves, and the report on its errors."""
 
     net: Net
@@ -101,46 +97,48 @@ class _Search:
     wide: Net
     samples: Sequence[Sample]
     bound: float
-    _results: Sequence[Sample] = ()
 
-    def best(self, dtype: str) -> _Found:
+    @once
+    def results(self) -> list[Sample]:
+        """The f32 net's results of the samples."""
+        return [self.wide.run(sample) for sample in self.samples]
+
+    def best(self, dtype: str) -> _Trial:
         """Returns the net in `dtype` with errors within the bound, and with as few products kept in f32 as needed.
 
         Products that cause the largest errors, each measured as the only narrow product, are kept in f32 first.
         """
         options = replace(self.options, precision=dtype)
-        found = self._tried(options)
-        names = tuple(found.gains)
-        if found.gains and found.report.largest_error > self.bound:
+        trial = self._tried(options)
+        names, costs = tuple(trial.gains), dict[str, float]()
+        if names and trial.report.largest_error > self.bound:
             costs = {name: self._alone(name, names, options) for name in names}
-            found = self._fewest(sorted(names, key=lambda name: -costs[name]), options)
-        else:
-            costs = {}
-        ops = tuple(OpReport(name, dtype if name in found.gains else "f32", costs.get(name)) for name in names)
-        return replace(found, report=replace(found.report, ops=ops))
+            trial = self._fewest(sorted(names, key=lambda name: -costs[name]), options)
+        ops = tuple(OpReport(name, dtype if name in trial.gains else "f32", costs.get(name)) for name in names)
+        return replace(trial, report=replace(trial.report, ops=ops))
 
-    def _fewest(self, names: Sequence[str], options: Options) -> _Found:
+    def _fewest(self, names: Sequence[str], options: Options) -> _Trial:
         """Returns the net within the bound that keeps the fewest names in f32, the first ones; else the f32 net."""
         low, high, best = 0, len(names), None
         while high - low > 1:
             middle = (low + high) // 2
-            found = self._tried(replace(options, wide=tuple(names[:middle])))
-            if found.report.largest_error <= self.bound:
-                high, best = middle, found
+            trial = self._tried(replace(options, wide=tuple(names[:middle])))
+            if trial.report.largest_error <= self.bound:
+                high, best = middle, trial
             else:
                 low = middle
-                found.net.clear_plans()
-        return best or _Found(self.wide, {}, PrecisionReport("f32", self.bound))
+                trial.net.clear_plans()
+        return best or _Trial(self.wide, {}, PrecisionReport("f32", self.bound))
 
     def _alone(self, name: str, names: Sequence[str], options: Options) -> float:
         """Returns the largest error with one product narrow, even if its conversions take longer than it saves."""
         tune = "heuristic" if options.tune == "measure" else options.tune
-        others = tuple(one for one in names if one != name)
-        found = self._tried(replace(options, tune=tune, wide=others, weighed=False))
-        found.net.clear_plans()
-        return found.report.largest_error
+        others = tuple(other for other in names if other != name)
+        trial = self._tried(replace(options, tune=tune, wide=others, weighed=False))
+        trial.net.clear_plans()
+        return trial.report.largest_error
 
-    def _tried(self, options: Options) -> _Found:
+    def _tried(self, options: Options) -> _Trial:
         net = self.make(options)
         gains: dict[str, float] = {}
 
@@ -149,7 +147,5 @@ class _Search:
                 yield net.run(sample)
                 gains.update(net.narrow())
 
-        if not self._results:
-            self._results = [self.wide.run(sample) for sample in self.samples]
-        errors = differences(self._results, results(), net.output_names)
-        return _Found(net, gains, PrecisionReport(options.precision, self.bound, (), errors))
+        errors = differences(self.results, results(), net.output_names)
+        return _Trial(net, gains, PrecisionReport(options.precision, self.bound, (), errors))

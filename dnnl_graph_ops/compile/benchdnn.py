@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..backends.backend import FusionGroup
-from ..graph import Node, Value
+from ..graph import Node
 from ..lowering.family import MEMBERS
 from ..lowering.problem import WGRAD
 from ..shapes import resolved
@@ -41,9 +41,8 @@ def _direction(node: Node) -> str:
     """Returns the value of --dir: FWD_B for forward with a bias, FWD_I without a bias, BWD_D or BWD_W for gradients."""
     if node.kind.endswith("BackwardData"):
         return "BWD_D"
-    if MEMBERS[node.kind].direction == WGRAD:
-        return "BWD_W"
-    return "FWD_B" if len(node.inputs) > 2 else "FWD_I"
+    forward = "FWD_B" if len(node.inputs) > 2 else "FWD_I"
+    return "BWD_W" if MEMBERS[node.kind].direction == WGRAD else forward
 
 
 def _types(node: Node, beside: Sequence[Node]) -> str:
@@ -51,11 +50,7 @@ def _types(node: Node, beside: Sequence[Node]) -> str:
 
     In an int8 pattern, Dequantize before an operand and Quantize after the result (in `beside`) give the dtypes.
     """
-    made = {node.outputs[0]: node.inputs[0].dtype for node in beside if node.kind == "Dequantize"}
-    last = {node.inputs[0]: node.outputs[0].dtype for node in beside if node.kind == "Quantize"}
-
-    def dtype(value: Value) -> str:
-        return made.get(value) or value.dtype
-
-    types = [dtype(node.inputs[0]), dtype(node.inputs[1]), next(iter(last.values()), node.outputs[0].dtype)]
+    integers = {other.outputs[0]: other.inputs[0].dtype for other in beside if other.kind == "Dequantize"}
+    results = [other.outputs[0].dtype for other in beside if other.kind == "Quantize"]
+    types = [integers.get(value, value.dtype) for value in node.inputs[:2]] + (results or [node.outputs[0].dtype])[:1]
     return types[0] if len(set(types)) == 1 else ":".join(types)

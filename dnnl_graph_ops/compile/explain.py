@@ -199,15 +199,9 @@ class Explanation:
             if part.estimated_from:
                 how += f" from {part.estimated_from}"
             others = ", ".join(f"{name} {seconds * 1e6:.0f} us" for name, seconds in part.candidates[:4])
-            rows.append(
-                (
-                    " + ".join(part.kinds),
-                    f"{part.formulation} ({part.remark})" if part.remark else part.formulation,
-                    part.compute_dtype,
-                    f"{part.scratch_bytes:,}",
-                    f"{how}: {others}" if others else "",
-                )
-            )
+            name = f"{part.formulation} ({part.remark})" if part.remark else part.formulation
+            weighed = f"{how}: {others}" if others else ""
+            rows.append((" + ".join(part.kinds), name, part.compute_dtype, f"{part.scratch_bytes:,}", weighed))
         yield from table(rows)
         yield ""
         for reason in dict.fromkeys(self.wide.values()):
@@ -217,28 +211,20 @@ class Explanation:
             yield ""
         rows = [("step", "implementation", "reorders", "reads", "writes")]
         for step in self.steps:
-            mark = " (reference kernel)" if step.reference else ""
-            rows.append(
-                (
-                    step.step,
-                    step.implementation + mark,
-                    str(step.reorders),
-                    "; ".join(step.reads),
-                    "; ".join(step.writes),
-                )
-            )
+            name = step.implementation + (" (reference kernel)" if step.reference else "")
+            rows.append((step.step, name, str(step.reorders), "; ".join(step.reads), "; ".join(step.writes)))
         yield from table(rows)
         for name, graph in self.passes:
             yield f"\ngraph {name}:"
             yield graph
         if self.rewrites:
             yield ""
-            told = [(report.rewrite, report.at, _told(report)) for report in self.rewrites]
-            yield from table([("rewrite", "at", "what became of it"), *told])
+            yield from table([("rewrite", "at", "what became of it"), *map(_row, self.rewrites)])
 
 
-def _told(report: RewriteReport) -> str:
-    return f"declined, as this does not hold: {report.declined}" if report.declined else "fired"
+def _row(report: RewriteReport) -> tuple[str, str, str]:
+    end = f"declined, as this does not hold: {report.declined}" if report.declined else "fired"
+    return report.rewrite, report.at, end
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -295,13 +281,12 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
 
 
 def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> str:
-    heads = [node for node in group.nodes if node.kind in MEMBERS]
-    if engine.kind != "cpu" or decision.measured or not decision.candidates or not heads:
+    dtypes_read = [node.inputs[0].dtype for node in group.nodes if node.kind in MEMBERS]
+    if engine.kind != "cpu" or decision.measured or not decision.candidates or not dtypes_read:
         return ""
-    dtype = heads[0].inputs[0].dtype
-    own = (cpu.isa(engine), dtype if cpu.computes_natively(dtype, engine) else "f32")
-    found = fits.origin(own[0], engine.runtime.version, own[1])
-    return "" if found == own else f"{found[0]}, {found[1]}"
+    dtype = dtypes_read[0] if cpu.computes_natively(dtypes_read[0], engine) else "f32"
+    origin = fits.origin(cpu.isa(engine), engine.runtime.version, dtype)
+    return "" if origin == (cpu.isa(engine), dtype) else ", ".join(origin)
 
 
 def groups_of(part: Compiled | KernelStep | HostStep) -> tuple[int, ...]:
@@ -310,46 +295,31 @@ def groups_of(part: Compiled | KernelStep | HostStep) -> tuple[int, ...]:
     return others if part.group is None else (*others, part.group)
 
 
-def _isa_of(kernel: kernels.Kernel) -> str:
-    sets = {"narrow": kernels.narrow_isa, "integer": kernels.integer_isa}
-    of_kind = sets.get(kernel.name.partition("_")[0])
-    return kernels.isa() if of_kind is None else of_kind()[0]
-
-
 def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
     part = plan.parts[number]
-    if not isinstance(part, Compiled):
-        implementation = part.by if isinstance(part, HostStep) else f"own, {_isa_of(part.kernel)}"
-        slow = isinstance(part, HostStep) and part.by != "NumPy"
-        reads, writes = _layouts(part.reads), _layouts(part.writes)
-        return StepReport(_titled(part.label, part), implementation, reads, writes, 0, slow, _scratch(part.writes))
-    if number not in plan.executed:
-        # if the library refuses the copy now, the next explanation tries again
-        with suppress(Error):
-            plan.executed[number] = _executed(part, engine, plan.executor.threads)
-    records = plan.executed.get(number, ())
-    main = [record for record in records if record.primitive != "reorder"] or records
-    names = ", ".join(f"{record.primitive} {record.implementation}" for record in main) or "unknown"
-    reference = any(record.reference for record in main)
-    reorders = sum(record.primitive == "reorder" for record in records)
-    scratch = _scratch(part.outputs) + part.partition.scratchpad_size
-    reads, writes = _layouts(part.inputs), _layouts(part.outputs)
-    return StepReport(_titled(" + ".join(part.kinds), part), names, reads, writes, reorders, reference, scratch)
-
-
-def _titled(title: str, part: Compiled | KernelStep | HostStep) -> str:
-    """Returns a step's title, and its condition, such as "(all finite)", if it runs for certain operands only."""
-    if part.condition is None:
-        return title
-    return f"{title} ({'not all' if part.condition.wanted else 'all'} finite)"
-
-
-def _scratch(views: Sequence[View]) -> int:
-    return sum(buffer.nbytes for buffer in {view.buffer for view in views} if buffer.place is Place.SCRATCH)
-
-
-def _layouts(views: Sequence[View]) -> tuple[str, ...]:
-    return tuple(map(of_view, views))
+    title, reorders, slow = part.label, 0, False
+    written = {view.buffer for view in part.writes}
+    scratch = sum(buffer.nbytes for buffer in written if buffer.place is Place.SCRATCH)
+    if isinstance(part, KernelStep):
+        sets = {"narrow": kernels.narrow_isa()[0], "integer": kernels.integer_isa()[0]}
+        implementation = f"own, {sets.get(part.kernel.name.partition('_')[0], kernels.isa())}"
+    elif isinstance(part, HostStep):
+        implementation, slow = part.by, part.by != "NumPy"
+    else:
+        if number not in plan.executed:
+            # if the library refuses the copy now, the next explanation tries again
+            with suppress(Error):
+                plan.executed[number] = _executed(part, engine, plan.executor.threads)
+        records = plan.executed.get(number, ())
+        main = [record for record in records if record.primitive != "reorder"] or records
+        implementation = ", ".join(f"{record.primitive} {record.implementation}" for record in main) or "unknown"
+        title, slow = " + ".join(part.kinds), any(record.reference for record in main)
+        reorders = sum(record.primitive == "reorder" for record in records)
+        scratch += part.partition.scratchpad_size
+    if part.condition is not None:
+        title = f"{title} ({'not all' if part.condition.wanted else 'all'} finite)"
+    reads, writes = (tuple(map(of_view, views)) for views in (part.reads, part.writes))
+    return StepReport(title, implementation, reads, writes, reorders, slow, scratch)
 
 
 def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...]:
@@ -377,7 +347,7 @@ def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...
         add = executor.add_output if side else executor.add_input
         return add(dtypes.CODES[view.dtype], list(view.shape), list(view.strides)), 0
 
-    ins, outs = ([slot(view, side) for view in views] for side, views in enumerate((twin.inputs, twin.outputs)))
+    ins, outs = ([slot(view, side) for view in views] for side, views in enumerate((twin.reads, twin.writes)))
     executor.add_partition(twin.partition, ins, outs, "explain")
     executor.finalize(release_gil=True, threads=threads)
     executor.run(*arrays)

@@ -7,14 +7,13 @@ that need a certain layout, such as convolutions, vote for it with the bytes tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 
 from .. import dtypes, schema
-from ..backends.backend import FusionGroup
+from ..backends.backend import FusionGroup, Places
 from ..backends.movement import VIEWS, parts
-from ..backends.places import Places
 from ..backends.window import REDUCTIONS
 from ..graph import Node, Value
 from ..ir import order_of, readers_of
@@ -37,16 +36,16 @@ _SOFTMAX = frozenset(kind for kind in schema.OPS if "SoftMax" in kind)
 # weights of votes, per byte: of convolutions, other ops with a data_format, inputs and outputs of the net (whose copies
 # a convolution may need anyway), ops that need row-major, and softmax, which is slow unless its axis is the fastest
 _FAMILY, _FORMAT, _GIVEN, _SHAPE, _SLOW = 1.0, 0.25, 0.5, 1.0, 4.0
-CHOOSE_ORDER = Rewrite("choose_order", "a value between ops, or a copy of one that is given, lies channels last")
+CHOOSE_ORDER = Rewrite("choose_order", "an intermediate value, or a copy of an input, is channels last in memory")
 WRITE_IN_PLACE = Rewrite(
     "write_in_place",
-    "operands of Concat and Pad are written where they belong in the result",
-    ("the operand lies nowhere else", "the operand is no view"),
+    "operands of Concat and Pad are written into their parts of the result",
+    ("the operand has no buffer yet", "the operand is no view"),
 )
 ALIAS = Rewrite(
     "alias",
-    "a reshape, a transpose or a slice is its operand seen in another way",
-    ("the result lies nowhere else", "strides can say it", "its readers take these strides"),
+    "the result of a reshape, a transpose or a slice is a view of its operand",
+    ("the result has no buffer yet", "strides express the result", "the result's readers take these strides"),
 )
 
 
@@ -106,7 +105,7 @@ def last_in_memory(nodes: Sequence[Node], given: Mapping[Value, View]) -> set[Va
     regions = _Regions()
     read = readers_of(nodes)
     # values that only reshapes, transposes and slices write and read: a copy costs the same in either layout
-    passed = {v for v, some in read.items() if v.node is not None and _all_in([v.node, *some], VIEWS)}
+    passed = {v for v, some in read.items() if v.node is not None and all(n.kind in VIEWS for n in (v.node, *some))}
     for node in nodes:
         if node.kind not in VIEWS or passed.isdisjoint((node.inputs[0], node.outputs[0])):
             _consider(regions, node)
@@ -114,7 +113,7 @@ def last_in_memory(nodes: Sequence[Node], given: Mapping[Value, View]) -> set[Va
     for value in values:
         view = given.get(value)
         if view is not None and not view.is_constant and _has_order(value):
-            regions.vote(value, _lies_last(view), _GIVEN)
+            regions.vote(value, is_channels_last(view) and not view.row_major, _GIVEN)
     return {value for value in values if _has_order(value) and regions.last(value)}
 
 
@@ -122,46 +121,35 @@ def _values(nodes: Sequence[Node]) -> dict[Value, None]:
     return dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
 
 
-def _all_in(nodes: Sequence[Node], kinds: Collection[str]) -> bool:
-    return all(node.kind in kinds for node in nodes)
-
-
-def _lies_last(view: View) -> bool:
-    return is_channels_last(view) and not view.row_major
-
-
 def _consider(regions: _Regions, node: Node) -> None:
     """Ties the operands and results of an op, or votes for layouts of them, as the kind of the op demands."""
     ordered = [value for value in (*node.inputs, *node.outputs) if _has_order(value)]
     if not ordered or node.kind in REDUCTIONS:
         return
-    by_format = "data_format" in node.attrs
     if node.kind in MEMBERS:
-        for value in _activations(node):
+        # the activations: tensors besides weights and bias
+        member = MEMBERS[node.kind]
+        read = [value for name, value in zip(member.inputs, node.inputs, strict=False) if name in ("x", "y")]
+        for value in read if member.direction == WGRAD else (*read, *node.outputs):
             if _has_order(value):
                 regions.vote(value, node.attrs["data_format"] == "NCX", _FAMILY)
     elif node.kind in _INDIFFERENT or node.kind in _SOFTMAX:
         for value in ordered[1:]:
             if value.ndim == ordered[0].ndim:
                 regions.tie(ordered[0], value)
-        if by_format:
+        if "data_format" in node.attrs:
             regions.vote(ordered[-1], node.attrs["data_format"] == "NCX", _FORMAT)
         elif node.kind in _SOFTMAX:
             axis = node.attrs["axis"] % ordered[-1].ndim
             if axis in (1, ordered[-1].ndim - 1):
                 regions.vote(ordered[-1], axis == 1, _SLOW)
-    elif node.kind in _MOVES:
-        _MOVES[node.kind](regions, node)
+    elif node.kind == "StaticReshape":
+        _reshape(regions, node)
+    elif node.kind == "StaticTranspose":
+        _transpose(regions, node)
     elif not node.kind.startswith("Reduce"):
         for value in ordered:
             regions.vote(value, False, _SHAPE)
-
-
-def _activations(node: Node) -> list[Value]:
-    """Returns the activations of a convolution op: its tensors besides weights and bias."""
-    member = MEMBERS[node.kind]
-    read = [value for name, value in zip(member.inputs, node.inputs, strict=False) if name in ("x", "y")]
-    return read if member.direction == WGRAD else [*read, *node.outputs]
 
 
 def _reshape(regions: _Regions, node: Node) -> None:
@@ -191,14 +179,10 @@ def _splits(shape: Ints, other: Ints) -> bool:
 
 def _transpose(regions: _Regions, node: Node) -> None:
     source, target = node.inputs[0], node.outputs[0]
-    order = tuple(axis % source.ndim for axis in node.attrs["order"])
     to_last = channels_last(source.ndim)
     back = tuple(to_last.index(axis) for axis in range(source.ndim))
-    if _has_order(source) and _has_order(target) and order in (to_last, back):
+    if _has_order(source) and _has_order(target) and tuple(order_of(node)) in (to_last, back):
         regions.tie(source, target, turned=True)
-
-
-_MOVES: dict[str, Callable[[_Regions, Node], None]] = {"StaticReshape": _reshape, "StaticTranspose": _transpose}
 
 
 def lay_out(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Places:
@@ -237,13 +221,10 @@ def _order_heads(places: Places, group: FusionGroup, readers: Mapping[Value, Seq
     read, order = readers.get(value, ()), group.backend.order(group)
     if value in places or value in places.planned or len(read) != 1:
         return
-    if order is None and read[0].kind == "StaticTranspose":
+    if order is None and read[0].kind == "StaticTranspose" and order_of(read[0])[-1] == value.ndim - 1:
         order = order_of(read[0])
-        if order[-1] != value.ndim - 1:
-            return
-    if order is None:
-        return
-    places.planned[value] = Program().scratch(value.shape, value.dtype, order)  # type: ignore[arg-type]
+    if order is not None:
+        places.planned[value] = Program().scratch(value.shape, value.dtype, order)  # type: ignore[arg-type]
 
 
 def _scratch(value: Value, last: set[Value]) -> View:
@@ -283,15 +264,13 @@ def _join(places: Places, nodes: Sequence[Node], last: set[Value]) -> None:
         for value, part in zip(node.inputs, parts(node, joint), strict=True):
             unmet = ""
             if value in placed:
-                unmet = "the operand lies nowhere else"
+                unmet = "the operand has no buffer yet"
             elif value.node is not None and value.node.kind in VIEWS:
                 unmet = "the operand is no view"
-            if unmet:
-                WRITE_IN_PLACE.declined(node, unmet)
-                continue
-            WRITE_IN_PLACE.fired(node)
-            (places if value in places else places.planned)[value] = part
-            placed.add(value)
+            WRITE_IN_PLACE.tell(node, unmet)
+            if not unmet:
+                (places if value in places else places.planned)[value] = part
+                placed.add(value)
 
 
 def _alias(
@@ -306,31 +285,24 @@ def _alias(
         if node.kind not in VIEWS:
             continue
         source, target = node.inputs[0], node.outputs[0]
-        if target in places:
-            ALIAS.declined(node, "the result lies nowhere else")
-            continue
         view = places.get(source) or places.planned.get(source) or _scratch(source, last)
-        result = VIEWS[node.kind](node, view)
-        if result is None:
-            ALIAS.declined(node, "strides can say it")
-            continue
-        taking_any = all(one.kind in _TAKING_ANY or one in taking for one in readers.get(target, ()))
-        if not taking_any and not _lies_in(result, target in last):
-            ALIAS.declined(node, "its readers take these strides")
-            continue
-        ALIAS.fired(node)
-        places.planned[target] = result
-        if source not in places:
-            places.planned[source] = view
+        result, unmet = VIEWS[node.kind](node, view), ""
+        taking_any = all(reader.kind in _TAKING_ANY or reader in taking for reader in readers.get(target, ()))
+        if target in places:
+            unmet = "the result has no buffer yet"
+        elif result is None:
+            unmet = "strides express the result"
+        elif not taking_any and not _lies_in(result, target in last):
+            unmet = "the result's readers take these strides"
+        ALIAS.tell(node, unmet)
+        if result is not None and not unmet:
+            places.planned[target] = result
+            if source not in places:
+                places.planned[source] = view
 
 
 def _lies_in(view: View, last: bool) -> bool:
     """Whether the axes of a view lie with axis 1 fastest if `last`, else row-major; gaps between them do not matter."""
     order = channels_last(view.ndim) if last else range(view.ndim)
     strides = [view.strides[axis] for axis in order if view.shape[axis] > 1]
-    return all(a >= b > 0 for a, b in pairwise(strides)) if strides else True
-
-
-def as_given(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Places:
-    """Returns the `given` views alone: without planned views, all other values are row-major."""
-    return Places(given)
+    return all(a >= b > 0 for a, b in pairwise(strides))

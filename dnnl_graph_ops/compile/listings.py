@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from ..backends.backend import FusionGroup
-from ..backends.places import Places
+from ..backends.backend import FusionGroup, Places
 from ..lowering.program import Buffer, NativeStep, Step, View
 from .memory import Use
 
@@ -23,31 +22,19 @@ def of_places(places: Places) -> str:
     return "\n".join([*lines, *(f"{value.name}: {_placed(view)}, planned" for value, view in places.planned.items())])
 
 
-def of_steps(steps: Sequence[Step]) -> str:
+def of_steps(steps: Sequence[Step | Use]) -> str:
     """Returns a line for each step, with the views that it reads and writes."""
-    return "\n".join(
-        _line(
-            " + ".join(op.kind for op in step.ops) if isinstance(step, NativeStep) else step.label,
-            step.reads,
-            step.writes,
-        )
-        for step in steps
-    )
-
-
-def of_uses(uses: Sequence[Use]) -> str:
-    """Returns a line for each compiled step, with the views that it reads and writes."""
-    return "\n".join(_line(use.label, use.reads, use.writes) for use in uses)
+    lines = []
+    for step in steps:
+        label = " + ".join(op.kind for op in step.ops) if isinstance(step, NativeStep) else step.label
+        lines.append(f"{label}: {', '.join(map(_placed, step.reads))} -> {', '.join(map(_placed, step.writes))}")
+    return "\n".join(lines)
 
 
 def of_memory(offsets: Mapping[Buffer, int], size: int) -> str:
     """Returns the byte offset and size of each scratch buffer in the arena, and the size of the arena."""
     lines = [f"{offset}: {buffer.nbytes} bytes" for buffer, offset in sorted(offsets.items(), key=lambda item: item[1])]
     return "\n".join([*lines, f"{size} bytes in all"])
-
-
-def _line(label: str, reads: Iterable[View], writes: Iterable[View]) -> str:
-    return f"{label}: {', '.join(map(_placed, reads))} -> {', '.join(map(_placed, writes))}"
 
 
 def _placed(view: View) -> str:

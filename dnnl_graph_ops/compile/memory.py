@@ -14,11 +14,15 @@ from ..lowering.rewrites import Rewrite
 ALIGNMENT = 64
 OVERWRITE_OPERAND = Rewrite(
     "overwrite_operand",
-    "a step's result lies where an operand does that nobody reads later",
-    ("nobody reads the operand later", "result and operand lie alike, in scratch", "one result takes its place"),
+    "a step's result overwrites an operand in memory",
+    (
+        "no later step reads the operand",
+        "result and operand have one layout, in scratch",
+        "one result alone overwrites the operand",
+    ),
 )
 SHARE_SCRATCH = Rewrite(
-    "share_scratch", "scratch of one value is that of others before", ("others lay there and live no more",)
+    "share_scratch", "the scratch of a value is memory of earlier values", ("earlier values have left enough memory",)
 )
 # with more pairs of buffers that are alive at the same time, `by_time` places them, which compares no pairs
 MAX_PAIRS = 1 << 20
@@ -61,20 +65,19 @@ def place(steps: Sequence[Use]) -> tuple[dict[Buffer, int], int, list[tuple[View
     for time, step in enumerate(steps):
         for source, target in step.pairs:
             over, made = source.buffer, target.buffer
+            unmet = ""
             if not _replaces(step, source, target):
-                OVERWRITE_OPERAND.declined(step.label, "result and operand lie alike, in scratch")
-                continue
-            if over in replaced or owner[made] is not made:
-                OVERWRITE_OPERAND.declined(step.label, "one result takes its place")
-                continue
-            if not last[over] == time == first[made]:
-                OVERWRITE_OPERAND.declined(step.label, "nobody reads the operand later")
-                continue
-            OVERWRITE_OPERAND.fired(step.label)
-            merged.append((source, target))
-            replaced.add(over)
-            owner[made] = owner[over]
-            end[owner[over]] = last[made]
+                unmet = "result and operand have one layout, in scratch"
+            elif over in replaced or owner[made] is not made:
+                unmet = "one result alone overwrites the operand"
+            elif not last[over] == time == first[made]:
+                unmet = "no later step reads the operand"
+            OVERWRITE_OPERAND.tell(step.label, unmet)
+            if not unmet:
+                merged.append((source, target))
+                replaced.add(over)
+                owner[made] = owner[over]
+                end[owner[over]] = last[made]
     roots = list(dict.fromkeys(owner.values()))
     lives = [Life(first[buffer], end[buffer], _padded(buffer), steps[first[buffer]].label) for buffer in roots]
     starts, total = by_time(lives) if _pairs(lives) > MAX_PAIRS else by_size(lives)
@@ -109,10 +112,7 @@ def by_size(lives: Sequence[Life]) -> tuple[list[int], int]:
             if offset + size <= start:
                 break
             offset = max(offset, start + length)
-        if offset < top:
-            SHARE_SCRATCH.fired(lives[i].label)
-        else:
-            SHARE_SCRATCH.declined(lives[i].label, "others lay there and live no more")
+        _tell_shared(lives[i], offset < top)
         offsets[i], top = offset, max(top, offset + size)
     return offsets, top
 
@@ -153,18 +153,18 @@ def by_time(lives: Sequence[Life]) -> tuple[list[int], int]:
             add(offsets[i], offsets[i] + size)
             continue
         fitting = bisect_left(gaps, (size, 0))
-        if fitting < len(gaps):
-            SHARE_SCRATCH.fired(lives[i].label)
-            start = gaps[fitting][1]
-        else:
-            SHARE_SCRATCH.declined(lives[i].label, "others lay there and live no more")
-            start = starts.get(top, top)
+        _tell_shared(lives[i], fitting < len(gaps))
+        start = gaps[fitting][1] if fitting < len(gaps) else starts.get(top, top)
         stop = remove(start) if start in ends else start
         top = max(top, start + size)
         if start + size < stop:
             add(start + size, stop)
         offsets[i] = start
     return offsets, top
+
+
+def _tell_shared(life: Life, shared: bool) -> None:
+    SHARE_SCRATCH.tell(life.label, "" if shared else "earlier values have left enough memory")
 
 
 def _padded(buffer: Buffer) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .. import dtypes, schema
-from .._core import Graph, LayoutType, LogicalTensor, Op, PartitionPolicy, TensorProperty
+from .._core import Graph, LayoutType, LogicalTensor, PartitionPolicy, TensorProperty
 from ..backends.onednn import ONEDNN_PARTITION
 from ..errors import Error, UnsupportedError
 from ..lowering.native_graph import FPMATH, fresh_id, native_op
@@ -22,8 +22,8 @@ from ..strides import dense_strides
 
 BAKE_CONSTANTS = Rewrite(
     "bake_constants",
-    "the library keeps what it makes of constants at the first run",
-    ("no result follows from constants alone",),
+    "the library keeps results of constants from the first run",
+    ("no result depends on constants alone",),
 )
 SPLIT_PARTITION = Rewrite(
     "split_partition",
@@ -63,48 +63,46 @@ def logical_tensor(operand: Operand, identity: int, baked: bool = True) -> Logic
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled partition, and the views of its inputs and outputs in the order of its ports."""
+    """A compiled partition of the library, and the buffers that it reads and writes in the order of its ports.
+
+    `step`: its ops on these buffers. `fpmath_mode`, `baked`: the mode of the library's graph, and whether constants are
+    declared to the library. `in_place`: pairs (operand, result) where the result may overwrite the operand; in a plan,
+    where it does.
+    """
 
     partition: Any
-    inputs: tuple[View, ...]
-    outputs: tuple[View, ...]
-    label: str
-    names: tuple[str, ...]
-    kinds: tuple[str, ...]
-    # the ops on these views, the mode of the library's graph, and whether constants are declared to the library
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
     step: NativeStep
     fpmath_mode: str
     baked: bool
-    group: int | None
-    condition: Condition | None
-    # (operand, result) where the result may overwrite the operand; in a plan: where it does
     in_place: tuple[tuple[View, View], ...] = ()
 
+    @property
+    def label(self) -> str:
+        return self.step.label
 
-class _Builder:
-    """Builds the logical tensors and ops of one native step, with one id for each operand."""
+    @property
+    def group(self) -> int | None:
+        return self.step.group
 
-    def __init__(self, engine: Engine, baked: bool) -> None:
-        self.engine = engine
-        self.baked = baked
-        self.ids: dict[Operand, int] = {}
-        self.operands: dict[int, Operand] = {}
+    @property
+    def condition(self) -> Condition | None:
+        return self.step.condition
 
-    def tensor(self, operand: Operand) -> LogicalTensor:
-        if operand not in self.ids:
-            identity = fresh_id()
-            self.ids[operand] = identity
-            self.operands[identity] = operand
-        return logical_tensor(operand, self.ids[operand], self.baked)
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(op.kind for op in self.step.ops)
 
-    def op(self, op: NativeOp) -> Op:
-        inputs = [self.tensor(o) for o in op.inputs]
-        return native_op(self.engine, op.kind, op.attrs, op.name, inputs, [self.tensor(o) for o in op.outputs])
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(op.name or op.kind for op in self.step.ops)
 
-    def bound(self, op: NativeOp) -> NativeOp:
-        """Returns the op with its edges replaced by the buffers that `_materialise` has given to some of them."""
-        inputs, outputs = (tuple(self.operands[self.ids[o]] for o in some) for some in (op.inputs, op.outputs))
-        return replace(op, inputs=inputs, outputs=outputs)
+
+def _on_buffers(op: NativeOp, buffers: Mapping[Operand, Operand]) -> NativeOp:
+    """Returns an op whose edges are replaced by the buffers that some of them have."""
+    inputs, outputs = (tuple(buffers.get(o, o) for o in some) for some in (op.inputs, op.outputs))
+    return replace(op, inputs=inputs, outputs=outputs)
 
 
 def miscounts_channels(step: NativeStep) -> bool:
@@ -126,17 +124,40 @@ def miscounts_channels(step: NativeStep) -> bool:
     return False
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Partitioned:
-    """A native step, the library's partitions of its ops, and the settings to compile them with (see `partitioned`)."""
+    """A native step, the library's partitions of its ops, and the settings to compile them with (see `partitioned`).
+
+    `ids`: the library's number of each operand. `buffers`: the buffer of each edge that leaves a partition. `ops`: the
+    step's ops by the library's numbers.
+    """
 
     step: NativeStep
-    builder: _Builder
-    ops: Mapping[int, NativeOp]
-    partitions: Sequence[Any]
     engine: Engine
     fpmath_mode: str
+    baked: bool
     judged: bool
+    ids: dict[Operand, int] = field(default_factory=dict)
+    buffers: dict[Operand, Operand] = field(default_factory=dict)
+    ops: dict[int, NativeOp] = field(default_factory=dict)
+    partitions: list[Any] = field(default_factory=list)
+
+    def tensor(self, operand: Operand) -> LogicalTensor:
+        if operand not in self.ids:
+            self.ids[operand] = fresh_id()
+        return logical_tensor(operand, self.ids[operand], self.baked)
+
+    def add_to(self, graph: Any) -> None:
+        for op in self.step.ops:
+            inputs, outputs = ([self.tensor(o) for o in some] for some in (op.inputs, op.outputs))
+            native = native_op(self.engine, op.kind, op.attrs, op.name, inputs, outputs)
+            self.ops[native.id] = op
+            graph.add_op(native)
+
+    def bound(self, partition: Any) -> NativeStep:
+        """Returns the ops of a partition as a step on buffers."""
+        ops = (_on_buffers(self.ops[i], self.buffers) for i in partition.op_ids)
+        return replace(self.step, ops=tuple(ops))
 
 
 def partitioned(
@@ -154,35 +175,34 @@ def partitioned(
     `baked`: whether constants are declared to the library, which then processes them at the first run only. `fused`:
     whether ops of a step may share a partition. None: decided by each step's ops.
     """
-    found: list[tuple[NativeStep, _Builder, dict[int, NativeOp], str, bool]] = []
+    result = []
     graphs: dict[tuple[str, bool], Any] = {}
     for step in steps:
-        builder = _Builder(engine, not _gives_constants(step) if baked is None else baked)
         mode = "strict" if any(map(wrong_when_narrow, step.ops)) else fpmath_mode
         key = (mode, len(step.ops) > 1 and (not miscounts_channels(step) if fused is None else fused))
         if key not in graphs:
             graphs[key] = Graph(engine.runtime.library, KINDS[engine.kind], FPMATH[mode])
-        ops = [builder.op(op) for op in step.ops]
-        for op in ops:
-            graphs[key].add_op(op)
-        found.append((step, builder, {op.id: spec for op, spec in zip(ops, step.ops, strict=True)}, *key))
-    step_of = {i: number for number, (_, _, ops, *_) in enumerate(found) for i in ops}
-    partitions: list[list[Any]] = [[] for _ in found]
+        given = Partitioned(step, engine, mode, not _gives_constants(step) if baked is None else baked, judged)
+        given.add_to(graphs[key])
+        result.append(given)
+    owners = {i: given for given in result for i in given.ops}
     for (_, together), graph in graphs.items():
         graph.finalize()
         # oneDNN 3.2 takes 4 ms to match patterns in any graph: once for all steps together, and not for steps of one op
         graph.filter(PartitionPolicy.fusion if together else PartitionPolicy.debug)
         for partition in graph.partitions():
-            partitions[step_of[partition.op_ids[0]]].append(partition)
-    return [
-        Partitioned(step, builder, ops, parts, engine, mode, judged)
-        for (step, builder, ops, mode, _), parts in zip(found, partitions, strict=True)
-    ]
+            owners[partition.op_ids[0]].partitions.append(partition)
+    return result
 
 
 def compile_partitions(program: Program, given: Partitioned) -> list[Compiled]:
     """Compiles the partitions of a step. Edges between partitions get scratch buffers of `program`."""
-    _materialise(program, given.builder, given.partitions)
+    operands = {number: operand for operand, number in given.ids.items()}
+    for partition in given.partitions:
+        for port in partition.output_ports:
+            edge = operands[port.id]
+            if isinstance(edge, Edge):
+                given.buffers[edge] = program.scratch(edge.shape, edge.dtype)
     return [one for partition in given.partitions for one in _compiled(program, partition, given)]
 
 
@@ -194,8 +214,9 @@ def _compiled(program: Program, partition: Any, given: Partitioned) -> list[Comp
     if not slow:
         SPLIT_PARTITION.declined(given.step.label, "a reference kernel would run the whole")
         return [whole]
-    ops = [given.builder.bound(given.ops[i]) for i in partition.op_ids]
-    head, rest = _in_parts(program, ops, given)
+    ops = whole.step.ops
+    steps = separated(program, whole.step, [ops[:1], ops[1:]])
+    head, rest = partitioned(steps, given.engine, given.fpmath_mode, judged=True, baked=given.baked)
     first, slow = _judged(head.partitions[0], head)
     if slow:
         SPLIT_PARTITION.declined(given.step.label, "no reference kernel runs the first op")
@@ -207,16 +228,9 @@ def _compiled(program: Program, partition: Any, given: Partitioned) -> list[Comp
 def _judged(partition: Any, given: Partitioned) -> tuple[Compiled, bool]:
     """Compiles a partition, and returns as well whether the library's log says that it created a reference kernel."""
     with verbose(2) as log:
-        made = _compile(partition, given)
+        compiled = _compile(partition, given)
     here = threading.get_native_id()
-    return made, any(record.thread == here and record.reference for record in log.created())
-
-
-def _in_parts(program: Program, ops: Sequence[NativeOp], given: Partitioned) -> list[Partitioned]:
-    """Returns the partitions of the first op, and of all other ops, of a partition."""
-    step = replace(given.step, ops=tuple(ops))
-    steps = separated(program, step, [ops[:1], ops[1:]])
-    return partitioned(steps, given.engine, given.fpmath_mode, judged=True, baked=given.builder.baked)
+    return compiled, any(record.thread == here and record.reference for record in log.created())
 
 
 def separated(program: Program, step: NativeStep, parts: Sequence[Sequence[NativeOp]]) -> list[NativeStep]:
@@ -226,18 +240,13 @@ def separated(program: Program, step: NativeStep, parts: Sequence[Sequence[Nativ
     """
     result = step.writes[-1]
     maker = {edge: i for i, part in enumerate(parts) for op in part for edge in op.outputs}
-    placed: dict[Operand, View] = {}
+    placed: dict[Operand, Operand] = {}
     for i, part in enumerate(parts):
         for edge in (operand for op in part for operand in op.inputs):
             if isinstance(edge, Edge) and maker[edge] != i and edge not in placed:
                 same = edge.shape == result.shape
                 placed[edge] = program.like(result, edge.dtype) if same else program.scratch(edge.shape, edge.dtype)
-
-    def on_buffers(op: NativeOp) -> NativeOp:
-        inputs, outputs = (tuple(placed.get(o, o) for o in some) for some in (op.inputs, op.outputs))
-        return replace(op, inputs=inputs, outputs=outputs)
-
-    return [replace(step, ops=tuple(map(on_buffers, part))) for part in parts]
+    return [replace(step, ops=tuple(_on_buffers(op, placed) for op in part)) for part in parts]
 
 
 def _gives_constants(step: NativeStep) -> bool:
@@ -250,66 +259,42 @@ def _gives_constants(step: NativeStep) -> bool:
         if all(o in fixed or (isinstance(o, View) and o.is_constant) for o in op.inputs):
             fixed.update(op.outputs)
     if any(isinstance(operand, View) for operand in fixed):
-        BAKE_CONSTANTS.declined(step.label, "no result follows from constants alone")
+        BAKE_CONSTANTS.declined(step.label, "no result depends on constants alone")
         return True
     BAKE_CONSTANTS.fired(step.label)
     return False
 
 
-def _materialise(program: Program, builder: _Builder, partitions: Sequence[Any]) -> None:
-    """Gives a scratch buffer of `program` to each edge that leaves a partition."""
-    for partition in partitions:
-        for port in partition.output_ports:
-            operand = builder.operands[port.id]
-            if isinstance(operand, Edge):
-                builder.operands[port.id] = program.scratch(operand.shape, operand.dtype)
-
-
 def _compile(partition: Any, given: Partitioned) -> Compiled:
-    step, builder, ops, engine = given.step, given.builder, given.ops, given.engine
-    kinds = tuple(ops[i].kind for i in partition.op_ids)
-    names = tuple(ops[i].name or ops[i].kind for i in partition.op_ids)
+    step, engine = given.bound(partition), given.engine
+    kinds = ", ".join(op.kind for op in step.ops)
     if not partition.is_supported:
         raise UnsupportedError(
-            f"{', '.join(kinds)}: oneDNN {engine.runtime.version} ({engine.runtime.name}) has no kernel for it on "
-            f"{engine!r}"
+            f"{kinds}: oneDNN {engine.runtime.version} ({engine.runtime.name}) has no kernel for it on {engine!r}"
         )
-    inputs = _bound(partition.input_ports, builder)
-    outputs = _bound(partition.output_ports, builder)
+    views = {given.ids[operand]: given.buffers.get(operand, operand) for operand in given.ids}
+    inputs, outputs = (
+        {port.id: view for port in ports if isinstance(view := views[port.id], View)}
+        for ports in (partition.input_ports, partition.output_ports)
+    )
     try:
         compiled = partition.compile(
-            [logical_tensor(view, i, builder.baked) for i, view in inputs.items()],
+            [logical_tensor(view, i, given.baked) for i, view in inputs.items()],
             [logical_tensor(view, i) for i, view in outputs.items()],
             engine.native,
-            one_thread=any("Back" in kind for kind in kinds),
+            one_thread=any("Back" in op.kind for op in step.ops),
         )
     except Error as refusal:
-        raise UnsupportedError(_refused(kinds, (*inputs.values(), *outputs.values()), engine, refusal)) from refusal
+        types = ", ".join(dict.fromkeys(view.dtype for view in (*inputs.values(), *outputs.values())))
+        raise UnsupportedError(
+            f"{kinds} of {types}: oneDNN {engine.runtime.version} on {engine!r} refuses it and no code of this package "
+            f"runs it; use f32 there, or another release of oneDNN (the library says: {refusal})"
+        ) from refusal
     # a result must not overwrite an operand that a second op of the partition reads later
-    reads = Counter(operand for i in partition.op_ids for operand in ops[i].inputs)
+    reads = Counter(operand for op in step.ops for operand in op.inputs)
     pairs = tuple((inputs[i], outputs[o]) for i, o in compiled.inplace_ports if reads[inputs[i]] == 1)
-    alone = NativeStep(tuple(builder.bound(ops[i]) for i in partition.op_ids), step.label, group=step.group)
     return Compiled(
-        compiled,
-        tuple(inputs.values()),
-        tuple(outputs.values()),
-        step.label,
-        names,
-        kinds,
-        alone,
-        given.fpmath_mode,
-        builder.baked,
-        step.group,
-        step.condition,
-        pairs,
-    )
-
-
-def _refused(kinds: Sequence[str], views: Sequence[View], engine: Engine, refusal: Error) -> str:
-    types = ", ".join(dict.fromkeys(view.dtype for view in views))
-    return (
-        f"{', '.join(kinds)} of {types}: oneDNN {engine.runtime.version} on {engine!r} refuses it and no code of this "
-        f"package runs it; use f32 there, or another release of oneDNN (the library says: {refusal})"
+        compiled, tuple(inputs.values()), tuple(outputs.values()), step, given.fpmath_mode, given.baked, pairs
     )
 
 
@@ -317,13 +302,3 @@ def again(part: Compiled, engine: Engine) -> list[Compiled]:
     """Compiles a part once more, for the same views; both copies share nothing that the library keeps of constants."""
     (given,) = partitioned([part.step], engine, part.fpmath_mode, baked=part.baked, fused=True)
     return compile_partitions(Program(), given)
-
-
-def _bound(ports: Sequence[Any], builder: _Builder) -> dict[int, View]:
-    found: dict[int, View] = {}
-    for port in ports:
-        operand = builder.operands[port.id]
-        if isinstance(operand, Edge):
-            raise RuntimeError(f"edge {port.id} of a native step has no buffer")
-        found[port.id] = operand
-    return found

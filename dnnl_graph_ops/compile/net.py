@@ -16,7 +16,7 @@ from ..backends.table import group
 from ..drawing import net_to_dot, net_to_svg
 from ..errors import Error, InvalidArgumentError
 from ..graph import AlgorithmInfo, Graph, Node, Value, hooks
-from ..ir import reachable
+from ..ir import dims, reachable
 from ..lowering.env import Env
 from ..lowering.rewrites import listening
 from ..passes.pipeline import watching
@@ -95,7 +95,7 @@ class Net(NetBase, Generic[Result]):
         self.holds: Sequence[Array] = ()
         self._builds = Builds()
         if all(None not in value.shape for value in self.inputs):
-            ins = [self._declared(value) for value in self.inputs]
+            ins = [(dims(value), value.strides or dense_strides(dims(value))) for value in self.inputs]
             self._specialise(ins, self._results(self._out_shapes([layout[0] for layout in ins])))
 
     @property
@@ -116,7 +116,6 @@ class Net(NetBase, Generic[Result]):
         return _restore, (made_here(), self.graph, outputs, self.engine, self.named_options()), *self._state()
 
     def _state(self) -> tuple[dict[str, Any], ...]:
-        """Returns the attributes that a pickle holds besides the arguments of `_restore`."""
         return () if self.precision_report is None else ({"precision_report": self.precision_report},)
 
     # -- calling ----------------------------------------------------------------------------------------------
@@ -199,12 +198,8 @@ class Net(NetBase, Generic[Result]):
     def prepare(self, given: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any], Executor]:
         """Returns the checked inputs, the arrays for the results (new ones where `outs` has None), and their executor.
 
-        Args:
-            given: an array for each input.
-            outs: for each output an array to write the result to, or None.
-
-        Raises:
-            TypeError, ShapeError, InvalidArgumentError: `given` or `outs` do not fit the graph.
+        `given`: an array for each input. `outs`: for each output an array to write the result to, or None. Raises
+        TypeError, ShapeError or InvalidArgumentError if they do not fit the graph.
         """
         ins = self._operands(given)
         label = repr(self)
@@ -213,38 +208,33 @@ class Net(NetBase, Generic[Result]):
             for name, array in zip(self.input_names, ins, strict=True)
         ]
         shapes = self._out_shapes([layout[0] for layout in layouts])
-        checked: list[Any] = []
+        results: list[Any] = []
         for (name, value), item, shape in zip(self.outputs.items(), outs, shapes, strict=True):
             where = f"{label}: 'out'" + (f" for {name!r}" if len(self.outputs) > 1 else "")
-            target = None if item is None else arrays.as_operand(item, self.engine, where)
-            if target is not None:
-                arrays.check_out(target, shape, value.dtype, where)
-            checked.append(target)
-        written = [("out", array) for array in checked if array is not None]
+            results.append(None if item is None else arrays.as_operand(item, self.engine, where))
+            if item is not None:
+                arrays.check_out(results[-1], shape, value.dtype, where)
+        written = [("out", array) for array in results if array is not None]
         if written:
             arrays.check_apart(written, list(zip(self.input_names, ins, strict=True)), label)
-        out_layouts = self._results(shapes, checked)
+        out_layouts = self._results(shapes, results)
         executor = self._specialise(layouts, out_layouts)
         # results are in the engine's memory if an input is
         home = self.engine if any(isinstance(array, DeviceArray) for array in ins) else None
-        results = [
-            arrays.empty(shape, value.dtype, None if out_layouts is None else out_layouts[i][1], home)
-            if array is None
-            else array
-            for i, (array, shape, value) in enumerate(zip(checked, shapes, self.outputs.values(), strict=True))
-        ]
+        for i, (shape, value) in enumerate(zip(shapes, self.outputs.values(), strict=True)):
+            if results[i] is None:
+                results[i] = arrays.empty(shape, value.dtype, out_layouts[i][1] if out_layouts else None, home)
         return ins, results, executor
 
     def _operands(self, given: Sequence[Any]) -> list[Any]:
-        found = []
+        operands = []
         label = repr(self)
         for value, item in zip(self.inputs, given, strict=True):
             where = f"{label}: input {value.name!r}"
-            array = arrays.as_operand(item, self.engine, where)
-            arrays.check_dtype(array, value.dtype, where)
-            arrays.check_shape(array, value.shape, where)
-            found.append(array)
-        return found
+            operands.append(arrays.as_operand(item, self.engine, where))
+            arrays.check_dtype(operands[-1], value.dtype, where)
+            arrays.check_shape(operands[-1], value.shape, where)
+        return operands
 
     def check(self, inputs: Mapping[str, Any]) -> None:
         """Checks that each input is an array of the declared dtype and shape, and computes nothing.
@@ -258,10 +248,9 @@ class Net(NetBase, Generic[Result]):
         self._operands(self._by_name((), dict(inputs)))
 
     def _results(self, shapes: Sequence[tuple[int, ...]], given: Sequence[Any] | None = None) -> list[Layout] | None:
-        """Returns the shape and strides of each result; None if all results are row-major and new.
+        """Returns the shape and strides of each result: those of its array in `given`, else the declared ones.
 
-        The strides are those of the array in `given`, else those that the output declares (by a graph file), else
-        row-major.
+        Returns None if all results are row-major and new.
         """
         strides = [
             arrays.element_strides(array, "out") if array is not None else stated
@@ -275,22 +264,17 @@ class Net(NetBase, Generic[Result]):
 
     # -- plans ------------------------------------------------------------------------------------------------
 
-    def _declared(self, value: Value) -> Layout:
-        shape = tuple(int(n) for n in value.shape)  # type: ignore[arg-type]
-        return shape, value.strides or dense_strides(shape)
-
     def _out_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
         if all(tuple(shape) == value.shape for shape, value in zip(shapes, self.inputs, strict=True)):
-            return [tuple(map(int, value.shape)) for value in self.outputs.values()]  # type: ignore[arg-type]
+            return [dims(value) for value in self.outputs.values()]
         key = tuple(shapes)
-        found = self._shapes.get(key)
-        if found is None:
+        if key not in self._shapes:
             values = self._infer(shapes)
-            found = [values[value].shape for value in self.outputs.values()]  # type: ignore[misc]
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
-            self._shapes[key], self._inferred = found, {key: values}
-        return found
+            self._shapes[key] = [values[value].shape for value in self.outputs.values()]  # type: ignore[misc]
+            self._inferred = {key: values}
+        return self._shapes[key]
 
     def _infer(self, shapes: Sequence[tuple[int, ...]]) -> dict[Value, Value]:
         """Infers all shapes from those of the inputs; returns a copy of each value of the graph with all dims known."""
@@ -305,13 +289,12 @@ class Net(NetBase, Generic[Result]):
     def _made(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Specialised:
         """Builds a plan, and keeps it unless plans were dropped meanwhile: the number of threads may have changed."""
         start = self._plans.start()
-        made = self._build([layout[0] for layout in ins], ins, outs)
-        self._plans.add(made.plan.executor, made, start)
-        return made
+        specialised = self._build(ins, outs)
+        self._plans.add(specialised.plan.executor, specialised, start)
+        return specialised
 
-    def _build(
-        self, shapes: Sequence[tuple[int, ...]], ins: Sequence[Layout], outs: Sequence[Layout] | None
-    ) -> Specialised:
+    def _build(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Specialised:
+        shapes = [shape for shape, _ in ins]
         # specialise changes the values, so only one build may take them
         values = self._inferred.pop(tuple(shapes), None) or self._infer(shapes)
         if any(node.late for node in self._nodes):
@@ -385,11 +368,7 @@ class Net(NetBase, Generic[Result]):
         return None if executor is None else self._whole(executor)
 
     def _whole(self, executor: Executor) -> Specialised:
-        """Returns the full record of the plan of an executor.
-
-        Only the record of the plan built last is in memory. For another executor the plan is built again.
-        """
-
+        """Returns the full record of an executor's plan; a plan whose record is not in memory is built again."""
         return self._builds.once(lambda: self._plans.payload(executor), lambda: self._made(*self._layouts(executor)))
 
     def _layouts(self, executor: Executor) -> tuple[list[Layout], list[Layout] | None]:
@@ -425,8 +404,7 @@ class Net(NetBase, Generic[Result]):
         Raises:
             TypeError, ShapeError, InvalidArgumentError: as a call of the net, or if `repeat` is out of range.
         """
-        self._check_repeat(repeat)
-        ins, outs, executor = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
+        ins, outs, executor = self._prepared(args, kwargs, repeat)
         return Benchmark(tuple(executor.benchmark(ins, outs, repeat)))
 
     def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> list[StepTime]:
@@ -440,9 +418,12 @@ class Net(NetBase, Generic[Result]):
         Raises:
             TypeError, ShapeError, InvalidArgumentError: as a call of the net, or if `repeat` is out of range.
         """
-        self._check_repeat(repeat)
-        ins, outs, executor = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
+        ins, outs, executor = self._prepared(args, kwargs, repeat)
         return profile(self._whole(executor), self.engine, ins, outs, repeat)
+
+    def _prepared(self, args: Any, kwargs: Any, repeat: Any) -> tuple[list[Any], list[Any], Executor]:
+        self._check_repeat(repeat)
+        return self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
 
     def _check_repeat(self, repeat: Any) -> None:
         if isinstance(repeat, bool) or not isinstance(repeat, int):
@@ -470,9 +451,8 @@ class Net(NetBase, Generic[Result]):
             return said
         executor = self._plans.latest()
         assert executor is not None
-        ins, outs = self._layouts(executor)
         with listening() as reports, watching() as graphs:
-            self._build([shape for shape, _ in ins], ins, outs)
+            self._build(*self._layouts(executor))
         return replace(said, rewrites=rewrites_of(reports) if rewrites else (), passes=tuple(graphs) if passes else ())
 
     def _with_choice(self, said: Explanation) -> Explanation:
@@ -501,22 +481,14 @@ class Net(NetBase, Generic[Result]):
         return selection.listed(op, plan.built.decisions, plan.narrow, plan.built.env, where)
 
     def named_options(self) -> Options:
-        """Returns the options, with each predicate replaced by the name of its choice in the plan used last.
-
-        Raises:
-            InvalidArgumentError: a predicate has chosen no algorithm yet.
-        """
+        """Returns the options, with each predicate replaced by the name of its choice in the plan used last."""
         if all(isinstance(wanted, str) for _, wanted in self.options.algorithms):
             return self.options
         decisions = self._planned("that predicates have chosen in").built.decisions
         return replace(self.options, algorithms=selection.named(self.options.algorithms, decisions, repr(self)))
 
     def _planned(self, wanted: str) -> Specialised:
-        """Returns the plan that ran last, or was built since; `wanted`: its purpose, for the message.
-
-        Raises:
-            InvalidArgumentError: the net has no plan.
-        """
+        """Returns the plan that ran last, or was built since, or raises; `wanted`: its purpose, for the message."""
         latest = self.latest()
         if latest is None:
             raise self._has_no_plan(wanted)
@@ -571,14 +543,13 @@ def _stated(shape: Sequence[int], strides: Sequence[int]) -> Layout:
 
 
 def _describe_group(item: FusionGroup, env: Env) -> PartitionInfo:
-    made = {value for node in item.nodes for value in node.outputs}
-    read = {value for node in item.nodes for value in node.inputs}
+    nodes, read = item.nodes, {value for node in item.nodes for value in node.inputs}
     return PartitionInfo(
-        tuple(node.name for node in item.nodes),
-        tuple(node.kind for node in item.nodes),
-        all(onednn.runs(node, env) for node in item.nodes),
-        tuple(dict.fromkeys(v.name for node in item.nodes for v in node.inputs if v not in made)),
-        tuple(v.name for node in item.nodes for v in node.outputs if v not in read or item.nodes[-1] is node),
+        tuple(node.name for node in nodes),
+        tuple(node.kind for node in nodes),
+        all(onednn.runs(node, env) for node in nodes),
+        tuple(dict.fromkeys(v.name for node in nodes for v in node.inputs if v not in item.outputs)),
+        tuple(v.name for node in nodes for v in node.outputs if v not in read or nodes[-1] is node),
     )
 
 
@@ -589,12 +560,7 @@ def made(graph: Graph, outputs: Any, options: Options) -> Net:
 
 
 def _restore(made_by: MadeBy, graph: Graph, outputs: Mapping[str, int], engine: Engine, options: Options) -> Net:
-    """Builds the net of a pickled graph; its plans are compiled again, as a pickle contains none.
-
-    Raises:
-        InvalidArgumentError: the pickled state is inconsistent, or this version cannot build a net that another version
-            pickled.
-    """
+    """Builds the net of a pickled graph; its plans are compiled again, as a pickle contains none."""
     try:
         by_id = {value.id: value for value in (*graph.inputs, *graph.constants)}
         by_id.update({value.id: value for node in graph.nodes for value in node.outputs})

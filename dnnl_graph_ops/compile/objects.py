@@ -38,10 +38,10 @@ def objects(last: Sequence[Plan], others: Sequence[Plan], on: Engine, fpmath_mod
         tensors = _Tensors(ids)
         for part in plan.parts:
             if isinstance(part, Compiled):
-                ops = _native_ops(part, tensors, ids)
+                ops = [_op(each, tensors, part.baked, next(ids)) for each in part.step.ops]
                 compiled += _compiled(part, ops, shared)
             else:
-                ops = [_wildcard(part, tensors, ids)]
+                ops = [_wildcard(part, tensors, next(ids))]
             for each in ops if number >= len(others) else ():
                 whole.add_op(each)
     whole.finalize()
@@ -60,20 +60,11 @@ class _Tensors:
         self._known: dict[Operand, logical_tensor] = {}
 
     def read(self, operand: Operand, baked: bool = True) -> logical_tensor:
-        if operand not in self._known:
-            self._known[operand] = self._new(operand, baked)
+        return self._known[operand] if operand in self._known else self.written(operand, baked)
+
+    def written(self, operand: Operand, baked: bool = False) -> logical_tensor:
+        self._known[operand] = logical_tensor._of(native_tensor(operand, next(self._ids), baked))
         return self._known[operand]
-
-    def written(self, operand: Operand) -> logical_tensor:
-        self._known[operand] = self._new(operand, False)
-        return self._known[operand]
-
-    def _new(self, operand: Operand, baked: bool) -> logical_tensor:
-        return logical_tensor._of(native_tensor(operand, next(self._ids), baked))
-
-
-def _native_ops(part: Compiled, tensors: _Tensors, ids: itertools.count[int]) -> list[op]:
-    return [_op(each, tensors, part.baked, next(ids)) for each in part.step.ops]
 
 
 def _op(each: NativeOp, tensors: _Tensors, baked: bool, number: int) -> op:
@@ -84,20 +75,17 @@ def _op(each: NativeOp, tensors: _Tensors, baked: bool, number: int) -> op:
     return made
 
 
-def _wildcard(part: KernelStep | HostStep, tensors: _Tensors, ids: itertools.count[int]) -> op:
+def _wildcard(part: KernelStep | HostStep, tensors: _Tensors, number: int) -> op:
     computes = part.by if isinstance(part, HostStep) else part.kernel.name
-    inputs = [tensors.read(view) for view in part.reads]
-    outputs = [tensors.written(view) for view in part.writes]
-    return op(next(ids), op.kind.Wildcard, inputs, outputs, f"{part.label}: {computes}")
+    inputs, outputs = list(map(tensors.read, part.reads)), list(map(tensors.written, part.writes))
+    return op(number, op.kind.Wildcard, inputs, outputs, f"{part.label}: {computes}")
 
 
 def _compiled(part: Compiled, ops: Sequence[op], shared: engine) -> list[compiled_partition]:
     """Compiles the ops of a part once more, as objects of graph_api."""
-    apart = graph(shared.get_kind(), graph.fpmath_mode[part.fpmath_mode], runtime=shared._runtime)
+    apart = _graph(shared, part.fpmath_mode)
     for each in ops:
         apart.add_op(each)
     apart.finalize()
-    return [
-        one.compile(one.get_input_ports(), one.get_output_ports(), shared)
-        for one in apart.get_partitions(partition.fusion)
-    ]
+    parts = apart.get_partitions(partition.fusion)
+    return [each.compile(each.get_input_ports(), each.get_output_ports(), shared) for each in parts]

@@ -12,11 +12,7 @@ from ..strides import is_row_major
 
 
 def named_outputs(graph: Graph, outputs: Any) -> dict[str, Value]:
-    """Returns the outputs that a graph is to be compiled for by name, as Graph.compile takes them.
-
-    Raises:
-        InvalidArgumentError, TypeError: there are none, a name twice, other types; a value of another graph.
-    """
+    """Returns the outputs that a graph is to be compiled for by name, as Graph.compile takes them."""
     if outputs is None:
         outputs = graph.outputs
     if isinstance(outputs, Value):

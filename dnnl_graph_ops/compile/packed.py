@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from .. import dtypes
-from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, View, array_of, data_of
+from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, array_of, data_of
 from ..lowering.rewrites import Rewrite
 from .memory import ALIGNMENT
 
@@ -28,15 +28,14 @@ _DEEPEST = 16
 
 SHARE_PACKED = Rewrite(
     "share_packed",
-    "what the same steps compute of the same constants is one array for all plans",
-    ("it is known what a step depends on", "few steps lie behind each other"),
+    "all plans share one array with the result of equal steps on equal constants",
+    ("the step has a cache key", "the result depends on few steps in sequence"),
 )
 
 _packed: WeakValueDictionary[Hashable, Array] = WeakValueDictionary()
 
 
 def kept() -> dict[Hashable, Array]:
-    """Returns the arrays in the cache, by recipe."""
     return dict(_packed)
 
 
@@ -64,20 +63,21 @@ def fold_constants(steps: Sequence[Step]) -> list[Step]:
         plain = [step for step in folded if step.condition is None]
         written = {view.buffer for step in plain for view in step.writes}
         _Folding(plain).make(flags & written)
-        steps = [step for given in steps if (step := _decided(given, written)) is not None]
+        steps = [decided for step in steps for decided in _decided(step, written)]
         folded, remaining = parted(steps)
     folding = _Folding(folded)
-    needed = {view.buffer for step in remaining for view in _read(step)}
+    needed = {view.buffer for step in remaining for view in step.reads}
+    needed |= {step.condition.flag.buffer for step in remaining if step.condition}
     folding.make(needed & folding.recipes.keys())
     return remaining
 
 
-def _decided(step: Step, known: set[Buffer]) -> Step | None:
-    """Returns the step, without its condition if a flag in `known` fulfils it; None if the flag rules the step out."""
+def _decided(step: Step, known: set[Buffer]) -> list[Step]:
+    """Returns the step, without its condition if a flag in `known` fulfils it; [] if the flag rules the step out."""
     if step.condition is None or step.condition.flag.buffer not in known:
-        return step
+        return [step]
     wanted = bool(array_of(step.condition.flag)[0]) is step.condition.wanted
-    return replace(step, condition=None) if wanted else None
+    return [replace(step, condition=None)] if wanted else []
 
 
 def parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[Step]]:
@@ -105,9 +105,8 @@ def parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[Ste
     folded: list[KernelStep | HostStep] = []
     remaining: list[Step] = []
     for step in steps:
-        if isinstance(step, NativeStep) or any(
-            view.buffer.place not in fixed or view.buffer in variable for view in step.writes
-        ):
+        buffers = [view.buffer for view in step.writes]
+        if isinstance(step, NativeStep) or any(b.place not in fixed or b in variable for b in buffers):
             remaining.append(step)
         else:
             folded.append(step)
@@ -115,10 +114,6 @@ def parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[Ste
         for view in step.writes:
             view.buffer.place = Place.CONSTANT
     return folded, remaining
-
-
-def _read(step: Step) -> tuple[View, ...]:
-    return (*step.reads, step.condition.flag) if step.condition else step.reads
 
 
 class _Folding:
@@ -132,13 +127,14 @@ class _Folding:
             self._add(step)
 
     def _add(self, step: KernelStep | HostStep) -> None:
-        sources = [self._source(view.buffer) for view in step.reads]
+        buffers = [view.buffer for view in step.reads]
+        sources = [self.recipes.get(b) or (b if b.held is None else b.held.token, 0) for b in buffers]
         deepest = max((depth for _, depth in sources), default=0) + 1
         how, unmet = step.recipe, ""
         if how is None or len(step.writes) > 1:
-            unmet = "it is known what a step depends on"
+            unmet = "the step has a cache key"
         elif deepest > _DEEPEST:
-            unmet = "few steps lie behind each other"
+            unmet = "the result depends on few steps in sequence"
         if unmet:
             SHARE_PACKED.declined(step.label, unmet)
             # a recipe that equals no other
@@ -147,11 +143,6 @@ class _Folding:
         for view in step.writes:
             before, depth = self.recipes.get(view.buffer, ((view.dtype, view.buffer.elements), 0))
             self.recipes[view.buffer] = (before, how, view.offset, reads), max(depth + 1, deepest)
-
-    def _source(self, buffer: Buffer) -> tuple[Hashable, int]:
-        if buffer in self.recipes:
-            return self.recipes[buffer]
-        return (buffer if buffer.held is None else buffer.held.token), 0
 
     def make(self, buffers: Iterable[Buffer]) -> None:
         """Gives each of the buffers its data: from the cache, else by the steps that write it."""
@@ -193,18 +184,16 @@ def run_now(step: KernelStep | HostStep) -> None:
     for view in (*step.writes, *(view for view in step.reads if not view.buffer.elements)):
         buffer = view.buffer
         if buffer.array is None:
-            buffer.array = _aligned(buffer.elements, dtypes.numpy_dtype(buffer.dtype))
+            buffer.array = aligned(buffer.elements, dtypes.numpy_dtype(buffer.dtype))
+    views = (*step.reads, *step.writes)
     if isinstance(step, KernelStep):
-        step.kernel.run(*(_address(view) for view in (*step.reads, *step.writes)))
+        step.kernel.run(*(data_of(view.buffer).ctypes.data + view.byte_offset for view in views))
     else:
-        step.function(*(array_of(view) for view in (*step.reads, *step.writes)))
+        step.function(*map(array_of, views))
 
 
-def _aligned(elements: int, dtype: np.dtype[Any]) -> Array:
+def aligned(elements: int, dtype: np.dtype[Any]) -> Array:
+    """Returns a new vector, aligned to 64 bytes as scratch is."""
     room = np.empty(elements * dtype.itemsize + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
     return room[start : start + elements * dtype.itemsize].view(dtype)
-
-
-def _address(view: View) -> int:
-    return int(data_of(view.buffer).ctypes.data) + view.byte_offset

@@ -28,11 +28,7 @@ def made_here() -> MadeBy:
 
 
 def _checked(layout: int, made_by: str) -> MadeBy:
-    """Rebuilds a MadeBy; pickle calls this function before it reads the graph, whose format may be another.
-
-    Raises:
-        Error: the pickle has another format than this version writes.
-    """
+    """Rebuilds a MadeBy; pickle calls this function before it reads the graph, and raises if the format is another."""
     if layout != LAYOUT:
         raise Error(
             f"this net was pickled by dnnl_graph_ops {made_by} (layout {layout}), and this is {version()} (layout "

@@ -13,16 +13,16 @@ from .._core import Executor, check_fork
 from ..errors import UnsupportedError
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
 from ..lowering.staging import staged
-from ..passes.pipeline import teller
+from ..passes.pipeline import Stage, run
 from ..runtime import follow
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
 from ..strides import extent
 from . import listings
-from .memory import ALIGNMENT, Use, place
+from .memory import Use, place
 from .native import Compiled, Partitioned, compile_partitions, partitioned, separated
-from .packed import fold_constants, parted
+from .packed import aligned, fold_constants, parted
 from .written import check
 
 # A shorter run keeps the GIL: it ends before another thread could use it (0.1 us to release and take it back).
@@ -72,62 +72,93 @@ def assemble(
     if seconds < SERIAL_SECONDS:
         count = 1
     with pool.using(count):
-        parts: list[Compiled | KernelStep | HostStep] = []
-        as_they_are, tell = literal or not engine.on_host, teller()
-        steps = _worked_around(program, as_they_are)
-        tell("after onednn_workarounds", lambda: listings.of_steps(steps))
-        steps = fold_constants(steps)
-        tell("after pack_weights", lambda: listings.of_steps(steps))
-        natives = [step for step in steps if isinstance(step, NativeStep)]
-        given = iter(partitioned(natives, engine, fpmath_mode, judged=not as_they_are))
-        for step in steps:
-            parts.extend(_compiled(program, next(given)) if isinstance(step, NativeStep) else [step])
-        uses = [_use(part) for part in parts]
-        tell("after compile_partitions", lambda: listings.of_uses(uses))
-        check(uses, outputs)
-        offsets, scratch, merged = place(uses)
-        tell("after place_memory", lambda: listings.of_memory(offsets, scratch))
+        a = run(STAGES, _Assembly(program, outputs, engine, fpmath_mode, literal or not engine.on_host))
+        executor = executor_of(a.parts, inputs, outputs, a.offsets, engine, name)
+    # on a device, copies take long even if the computation is short
+    executor.finalize(release_gil=seconds > GIL_SECONDS or engine.native.on_device, threads=count)
+    return Plan(executor, tuple(a.parts), a.scratch_bytes)
+
+
+@dataclass
+class _Assembly:
+    """A program on its way to an executor: its steps, the compiled parts, and their buffers' byte offsets in scratch.
+
+    `literal`: whether the library's ops run on their views as they are.
+    """
+
+    program: Program
+    outputs: Sequence[View]
+    engine: Engine
+    fpmath_mode: str
+    literal: bool
+    steps: Sequence[Step] = ()
+    parts: Sequence[Compiled | KernelStep | HostStep] = ()
+    uses: Sequence[Use] = ()
+    offsets: Mapping[Buffer, int] = field(default_factory=dict)
+    scratch_bytes: int = 0
+
+    def work_around(self) -> None:
+        """Takes the program's steps, with copies around those that the library would compute wrong or slowly."""
+        self.steps = [
+            step
+            for given in self.program.steps
+            for step in (staged(given, self.literal) if isinstance(given, NativeStep) else [given])
+        ]
+
+    def pack_weights(self) -> None:
+        self.steps = fold_constants(self.steps)
+
+    def compile_partitions(self) -> None:
+        natives = [step for step in self.steps if isinstance(step, NativeStep)]
+        given = iter(partitioned(natives, self.engine, self.fpmath_mode, judged=not self.literal))
+        self.parts = [
+            part
+            for step in self.steps
+            for part in (_compiled(self.program, next(given)) if isinstance(step, NativeStep) else [step])
+        ]
+        self.uses = [_use(part) for part in self.parts]
+
+    def place_memory(self) -> None:
+        check(self.uses, self.outputs)
+        self.offsets, self.scratch_bytes, merged = place(self.uses)
         one_place = set(merged)
-        parts = [
+        self.parts = [
             replace(part, in_place=tuple(pair for pair in part.in_place if pair in one_place))
             if isinstance(part, Compiled)
             else part
-            for part in parts
+            for part in self.parts
         ]
-        executor = executor_of(parts, inputs, outputs, offsets, engine, name)
-    # on a device, copies take long even if the computation is short
-    executor.finalize(release_gil=seconds > GIL_SECONDS or engine.native.on_device, threads=count)
-    return Plan(executor, tuple(parts), scratch)
 
 
-def _worked_around(program: Program, literal: bool) -> list[Step]:
-    """Returns the steps of `program`, with copies around those that the library would compute wrong or slowly."""
-    return [
-        step
-        for given in program.steps
-        for step in (staged(given, literal) if isinstance(given, NativeStep) else [given])
-    ]
+STAGES = (
+    Stage("onednn_workarounds", _Assembly.work_around, lambda a: listings.of_steps(a.steps)),
+    Stage("pack_weights", _Assembly.pack_weights, lambda a: listings.of_steps(a.steps)),
+    Stage("compile_partitions", _Assembly.compile_partitions, lambda a: listings.of_steps(a.uses)),
+    Stage("place_memory", _Assembly.place_memory, lambda a: listings.of_memory(a.offsets, a.scratch_bytes)),
+)
 
 
 def scratch_bytes(program: Program, engine: Engine, literal: bool) -> int:
     """Returns the bytes of intermediate results that a plan of `program` holds in the arena; compiles nothing."""
-    _, steps = parted(_worked_around(program, literal or not engine.on_host))
+    assembly = _Assembly(program, (), engine, "strict", literal or not engine.on_host)
+    assembly.work_around()
+    _, steps = parted(assembly.steps)
     return place([_use(step) for step in steps])[1]
 
 
 def _seconds(steps: Sequence[Step], macs: int) -> float:
     """Estimates roughly the seconds of a run on one thread; steps that run for Inf or NaN only do not count."""
     usual = [step for step in steps if not (step.condition and step.condition.wanted)]
-    moved = sum(view.size * dtypes.itemsize(view.dtype) for step in usual for view in (*step.reads, *step.writes))
-    return moved / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
+    return sum(map(bytes_of, usual)) / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
+
+
+def bytes_of(step: Compiled | Step) -> int:
+    """Returns the bytes of the views that a step reads and writes."""
+    return sum(view.size * dtypes.itemsize(view.dtype) for view in (*step.reads, *step.writes))
 
 
 def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostStep]:
-    """Compiles a native step as a whole; if the library refuses it, op by op; an op that it refuses, in NumPy.
-
-    Raises:
-        UnsupportedError: the library refuses an op that NumPy cannot compute either.
-    """
+    """Compiles a native step as a whole; if the library refuses it, op by op; an op that it refuses, in NumPy."""
     step = given.step
     try:
         return compile_partitions(program, given)
@@ -145,9 +176,7 @@ def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostS
 
 def _use(part: Compiled | Step) -> Use:
     flag = (part.condition.flag,) if part.condition else ()
-    if isinstance(part, Compiled):
-        return Use((*part.inputs, *flag), part.outputs, part.in_place, part.label)
-    pairs = part.in_place if isinstance(part, KernelStep) else ()
+    pairs = part.in_place if isinstance(part, Compiled | KernelStep) else ()
     return Use((*part.reads, *flag), part.writes, pairs, part.label)
 
 
@@ -179,9 +208,8 @@ def executor_of(
 
     for part in parts:
         if isinstance(part, Compiled):
-            executor.add_partition(
-                part.partition, [ref(v) for v in part.inputs], [ref(v) for v in part.outputs], part.label
-            )
+            reads, writes = ([ref(view) for view in views] for views in (part.reads, part.writes))
+            executor.add_partition(part.partition, reads, writes, part.label)
         elif isinstance(part, KernelStep):
             views = (*part.reads, *part.writes)
             executor.add_kernel(part.kernel, [ref(v) for v in views], part.label, [_nbytes(v) for v in views])
@@ -202,8 +230,6 @@ def _nbytes(view: View) -> int:
 
 def ones(view: View) -> np.ndarray[Any, Any]:
     """Returns an array of ones with a view's shape and strides, aligned to 64 bytes as scratch is."""
-    dtype = dtypes.numpy_dtype(view.dtype)
-    count, more = max(extent(view.shape, view.strides), 1), ALIGNMENT // dtype.itemsize
-    flat = np.ones(count + more, dtype)
-    start = -flat.ctypes.data % ALIGNMENT // dtype.itemsize
-    return np.lib.stride_tricks.as_strided(flat[start:], view.shape, [s * dtype.itemsize for s in view.strides])
+    flat = aligned(max(extent(view.shape, view.strides), 1), dtypes.numpy_dtype(view.dtype))
+    flat.fill(1)
+    return np.lib.stride_tricks.as_strided(flat, view.shape, [s * flat.itemsize for s in view.strides])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -22,6 +22,8 @@ from ..passes.mixed_precision import PRECISIONS, converted
 from . import packed
 
 Array = np.ndarray[Any, Any]
+# for each constant, the constant that it is derived from and how; or None and its number in the graph
+Places = dict[Constant, tuple[Constant | None, Any]]
 
 # an array whose recipe has more characters is not saved, but packed again after loading
 _LONGEST = 1 << 18
@@ -35,9 +37,9 @@ class _Strange(Exception):
 
 def of_arrays(arrays: Sequence[Array], constants: Sequence[Constant]) -> Iterator[tuple[Any, Array]]:
     """Yields (record, array) for each of the arrays that was packed from these constants; `read` takes the record."""
-    places: dict[Constant, Any] = {}
+    places: Places = {}
     for number, constant in enumerate(constants):
-        _place(constant, {"constant": number}, places)
+        _place(constant, None, number, places)
     used = set(map(id, arrays))
     for recipe, array in packed.kept().items():
         if id(array) in used and array.size:
@@ -51,20 +53,23 @@ def of_arrays(arrays: Sequence[Array], constants: Sequence[Constant]) -> Iterato
                 yield record, array
 
 
-def _place(constant: Constant, place: dict[str, Any], places: dict[Constant, Any]) -> None:
-    places[constant] = place
-    for how, other in constant.derivations().items():
-        _place(other, {"of": place, "how": how}, places)
+def _place(constant: Constant, source: Constant | None, how: Any, places: Places) -> None:
+    places[constant] = source, how
+    for derivation, other in constant.derivations().items():
+        _place(other, constant, derivation, places)
 
 
-def _written(item: Any, places: Mapping[Constant, Any], found: list[bool]) -> Any:
+def _written(item: Any, places: Places, found: list[bool]) -> Any:
     if isinstance(item, tuple):
         return [_written(part, places, found) for part in item]
     if isinstance(item, bytes):
         return {"bytes": base64.b64encode(item).decode()}
     if isinstance(item, Constant) and item in places:
         found.append(True)
-        return _place_written(places[item], places, found)
+        source, how = places[item]
+        if source is None:
+            return {"constant": how}
+        return {"of": _written(source, places, found), "how": _written(how, places, found)}
     if isinstance(item, np.integer):
         return int(item)
     if item is None or type(item) in (bool, int, float, str):
@@ -72,18 +77,8 @@ def _written(item: Any, places: Mapping[Constant, Any], found: list[bool]) -> An
     raise _Strange
 
 
-def _place_written(place: Mapping[str, Any], places: Mapping[Constant, Any], found: list[bool]) -> Any:
-    if "of" not in place:
-        return place
-    return {"of": _place_written(place["of"], places, found), "how": _written(place["how"], places, found)}
-
-
 def read(record: Any, constants: Sequence[Constant], where: str) -> tuple[Hashable, str, int]:
-    """Returns the recipe of a file's record, and the dtype and number of elements of its array.
-
-    Raises:
-        InvalidArgumentError: the record is damaged, or names no constant, or constants that the graph does not have.
-    """
+    """Returns the recipe of a file's record, and the dtype and number of elements of its array; raises if damaged."""
     reader = _Reader(constants, f"{where}: a recipe of packed weights")
     recipe = reader.read(record, 0)
     dtype, elements = packed.meant(recipe) or ("", 0)

@@ -14,32 +14,22 @@ from .report import OutputReport
 Sample = Mapping[str, Any]
 
 
-def as_samples(net: Net, samples: Iterable[Any], where: str) -> list[Sample]:
-    """Returns each sample as {input name: array}; a user gives arrays, tuples of arrays, or such mappings.
-
-    Raises:
-        InvalidArgumentError: the list is empty, a single sample is given in place of a list, or a sample has more or
-            fewer arrays than the net has inputs.
-        TypeError: `samples` is not iterable.
-    """
-    _refuse_one_alone(net, samples, where)
+def as_samples(net: Net, samples: Any, where: str) -> list[Sample]:
+    """Returns each sample as {input name: array}; a user gives arrays, tuples of arrays, or such mappings."""
+    single = ""
+    if isinstance(samples, Mapping):
+        single = f"a mapping of {', '.join(map(repr, samples))}"
+    elif hasattr(samples, "__array__") and not (len(net.inputs) == 1 and np.ndim(samples) == net.inputs[0].ndim + 1):
+        # an array with one axis more than the net's only input is a list
+        single = f"one array of shape {np.shape(samples)}"
+    if single:
+        raise InvalidArgumentError(f"{where}: 'samples' is a list of samples, got {single}; pass [sample] for one")
     if isinstance(samples, str | bytes) or not isinstance(samples, Iterable):
         raise TypeError(f"{where}: 'samples' must be a list of samples, got {type(samples).__name__}")
-    found = [_by_name(net, sample, where) for sample in samples]
-    if not found:
+    named = [_by_name(net, sample, where) for sample in samples]
+    if not named:
         raise InvalidArgumentError(f"{where}: needs at least one sample")
-    return found
-
-
-def _refuse_one_alone(net: Net, samples: Any, where: str) -> None:
-    """Refuses a single sample in place of a list; an array with one axis more than the net's only input is a list."""
-    if isinstance(samples, Mapping):
-        given = f"a mapping of {', '.join(map(repr, samples))}"
-    elif hasattr(samples, "__array__") and not (len(net.inputs) == 1 and np.ndim(samples) == net.inputs[0].ndim + 1):
-        given = f"one array of shape {np.shape(samples)}"
-    else:
-        return
-    raise InvalidArgumentError(f"{where}: 'samples' is a list of samples, got {given}; pass [sample] for one")
+    return named
 
 
 def _by_name(net: Net, sample: Any, where: str) -> Sample:
@@ -78,9 +68,8 @@ class _Sums:
         with np.errstate(divide="ignore"):
             decibels = 10 * np.log10(self.signal / self.noise) if self.noise and self.signal else np.inf
         relative = self.worst / self.largest if self.largest else (np.inf if self.worst else 0.0)
-        return OutputReport(
-            name, self.worst, float(np.sqrt(self.noise / max(self.count, 1))), float(decibels), float(relative)
-        )
+        rms = float(np.sqrt(self.noise / max(self.count, 1)))
+        return OutputReport(name, self.worst, rms, float(decibels), float(relative))
 
 
 def differences(wanted: Iterable[Sample], found: Iterator[Sample], names: Sequence[str]) -> tuple[OutputReport, ...]:

@@ -122,18 +122,19 @@ def _options(stated: Mapping[str, Any], engine: Engine, where: str) -> Options:
     names = ("policy", "tune", "algorithm", "precision")
     policy, tune, algorithm, precision = (field(stated, name, str, where) for name in names)
     selected = stated.get("algorithms", [])
-    if not (isinstance(selected, list) and all(map(_is_selection, selected))):
+    pairs = isinstance(selected, list) and all(_are_names(item) and len(item) == 2 for item in selected)
+    if not pairs:
         raise InvalidArgumentError(f"{where}: is damaged: the algorithms of ops are {str(selected)[:60]}")
     narrow = None if precision == "f32" else precision
     checked = checked_options(engine, policy, tune, algorithm, narrow, algorithms=dict(selected))
     wide = stated.get("wide", [])
-    if checked.precision == AUTO or not (isinstance(wide, list) and all(isinstance(name, str) for name in wide)):
+    if checked.precision == AUTO or not _are_names(wide):
         raise InvalidArgumentError(f"{where}: is damaged: the ops that stay in f32 are {str(wide)[:60]}")
     return replace(checked, wide=tuple(wide))
 
 
-def _is_selection(item: Any) -> bool:
-    return isinstance(item, list) and len(item) == 2 and all(isinstance(name, str) for name in item)
+def _are_names(item: Any) -> bool:
+    return isinstance(item, list) and all(isinstance(name, str) for name in item)
 
 
 def _packed(graph: Graph, records: list[Any], file: ArrayFile, where: str) -> list[Any]:
@@ -149,25 +150,18 @@ def _packed(graph: Graph, records: list[Any], file: ArrayFile, where: str) -> li
 
 def made_by(engine: Engine) -> dict[str, str]:
     """Returns the versions and instruction sets that packed weights depend on besides their recipes."""
-    library = engine.runtime.library
+    sets = (cpu.isa(engine), kernels.isa(), kernels.narrow_isa()[0], kernels.integer_isa()[0])
     return {
         "dnnl_graph_ops": version(),
-        "oneDNN": f"{engine.runtime.version} ({library.cpu_runtime})",
-        "instruction set": ", ".join(
-            filter(None, (cpu.isa(engine), kernels.isa(), kernels.narrow_isa()[0], kernels.integer_isa()[0]))
-        )
-        if engine.kind == "cpu"
-        else engine.kind,
+        "oneDNN": f"{engine.runtime.version} ({engine.runtime.library.cpu_runtime})",
+        "instruction set": ", ".join(filter(None, sets)) if engine.kind == "cpu" else engine.kind,
     }
 
 
 def _differences(stated: Mapping[str, Any], engine: Engine) -> str:
     """Returns how the versions and instruction sets that a file states differ from those here; "" if they do not."""
-    here = made_by(engine)
-    other = [
-        f"{name} {str(stated.get(name))[:60]} (here {here[name]})" for name in here if stated.get(name) != here[name]
-    ]
-    return ", ".join(other)
+    here = made_by(engine).items()
+    return ", ".join(f"{name} {str(stated.get(name))[:60]} (here {i})" for name, i in here if stated.get(name) != i)
 
 
 def _path(path: Any, where: str) -> Path:
@@ -177,11 +171,7 @@ def _path(path: Any, where: str) -> Path:
 
 
 def _arguments(engine: Engine) -> tuple[str, int, str, str | None]:
-    """Returns the arguments with which `dgo.engine` opens this engine again.
-
-    Raises:
-        UnsupportedError: the engine belongs to a SYCL queue of this process.
-    """
+    """Returns the arguments with which `dgo.engine` opens this engine again."""
     try:
         kind, index, runtime, memory = engine.__reduce__()[1]
     except TypeError:
@@ -193,14 +183,7 @@ def _arguments(engine: Engine) -> tuple[str, int, str, str | None]:
 
 
 def _engine(arguments: Any, where: str) -> Engine | None:
-    """Opens the engine that a file names; returns None, for the default engine, if a CPU engine fails to open.
-
-    Raises:
-        InvalidArgumentError: the file is damaged. RuntimeUnavailableError: a device fails to open.
-
-    Warns:
-        RuntimeWarning: a CPU engine fails to open.
-    """
+    """Opens the engine that a file names; returns None, for the default engine, if a CPU engine fails to open."""
     if arguments is None:
         return None
     if not isinstance(arguments, list) or len(arguments) != 4:

@@ -32,31 +32,23 @@ _WHERE = "Graph.compile: 'algorithms'"
 
 
 def checked(algorithms: Any) -> Selections:
-    """Returns the option `algorithms` of Graph.compile, {op name: selection}, as pairs.
-
-    Raises:
-        TypeError: `algorithms` is not a mapping, or a selection is neither a string nor a function.
-    """
+    """Returns the option `algorithms` of Graph.compile, {op name: selection}, as pairs."""
     if algorithms is None:
         return ()
     if not isinstance(algorithms, Mapping):
-        raise TypeError(f"{_WHERE} must be a dict, {{op name: algorithm name or predicate}}, got {_type(algorithms)}")
+        raise TypeError(
+            f"{_WHERE} must be a dict, {{op name: algorithm name or predicate}}, got {type(algorithms).__name__}"
+        )
     for op, selection in algorithms.items():
         if not isinstance(selection, str) and not callable(selection):
-            raise TypeError(f"{_WHERE}: {op!r} needs the name of an algorithm or a predicate, got {_type(selection)}")
+            raise TypeError(
+                f"{_WHERE}: {op!r} needs the name of an algorithm or a predicate, got {type(selection).__name__}"
+            )
     return tuple(algorithms.items())
 
 
-def _type(value: object) -> str:
-    return type(value).__name__
-
-
 def check_ops(selections: Selections, nodes: Sequence[Node]) -> None:
-    """Checks that a net has the ops that algorithms are selected for, and that the named algorithms exist for them.
-
-    Raises:
-        InvalidArgumentError: the net has no such op, the op has no choice of algorithms, or no algorithm has the name.
-    """
+    """Checks that a net has the ops that algorithms are selected for, and that the named algorithms exist for them."""
     for op, selection in selections:
         node = convolution(op, nodes, _WHERE)
         if node.late is None and isinstance(selection, str):
@@ -67,19 +59,14 @@ def check_ops(selections: Selections, nodes: Sequence[Node]) -> None:
 
 
 def of_nodes(selections: Selections, nodes: Iterable[Node]) -> Selections:
-    """Returns the selections for ops among the nodes."""
     names = {node.name for node in nodes}
     return tuple(item for item in selections if item[0] in names)
 
 
 def convolution(op: str, nodes: Sequence[Node], where: str) -> Node:
-    """Returns the node named `op`: a convolution op or MatMul, or a node that becomes another op when sizes are known.
-
-    Raises:
-        InvalidArgumentError: no node has the name, or the node is of another kind. TypeError: the name is no string.
-    """
+    """Returns the node named `op`: a convolution op, a MatMul, or a node that is deferred until sizes are known."""
     if not isinstance(op, str):
-        raise TypeError(f"{where}: names of ops must be strings, got {_type(op)}")
+        raise TypeError(f"{where}: names of ops must be strings, got {type(op).__name__}")
     node = next((node for node in nodes if node.name == op), None)
     if node is None:
         names = [node.name for node in nodes if node.kind == "MatMul" or node.kind in MEMBERS]
@@ -104,24 +91,13 @@ def selectors(selections: Selections, groups: Sequence[FusionGroup], narrow: Col
     """Returns a function for each op with a selection, which returns the selected algorithms of a problem.
 
     `narrow`: names of the ops that are computed in a narrow type.
-
-    Raises:
-        InvalidArgumentError: a backend that does not choose among algorithms computes the op.
     """
-    result: dict[str, Selector] = {}
-    for op, selection in selections:
-        head = _group_of(op, groups, _WHERE).nodes[0]
-        result[op] = partial(_selected, selection, head, _inherent(head, narrow))
-    return result
+    heads = {op: _group_of(op, groups, _WHERE).nodes[0] for op, _ in selections}
+    return {op: partial(_selected, wanted, heads[op], _inherent(heads[op], narrow)) for op, wanted in selections}
 
 
 def _group_of(op: str, groups: Iterable[FusionGroup], where: str) -> FusionGroup:
-    """Returns the fusion group whose first node is the op.
-
-    Raises:
-        InvalidArgumentError: the op is in no group, is not the first node of its group, or the group's backend does not
-            choose among algorithms.
-    """
+    """Returns the fusion group whose first node is the op; raises unless its backend chooses among algorithms."""
     group = next((group for group in groups if any(node.name == op for node in group.listed)), None)
     if group is None:
         words = "it was computed from constants, or is part of another op"
@@ -135,23 +111,17 @@ def _group_of(op: str, groups: Iterable[FusionGroup], where: str) -> FusionGroup
 
 
 def _selected(selection: Selection, head: Node, inherent: frozenset[str], problem: ConvProblem, env: Env) -> Ranked:
-    """Returns the algorithms that the selection allows for a problem, best first.
-
-    Raises:
-        InvalidArgumentError: the selection allows no algorithm that may compute the problem.
-    """
+    """Returns the algorithms that the selection allows for a problem, best first; raises if it allows none."""
     ranked = lower.allowed(problem, env)
+    shapes = ", ".join(str(value.shape) for value in head.inputs)
     if isinstance(selection, str):
         selected = [item for item in ranked if item[0].name == selection]
+        words = f"algorithm {selection!r} may not be used with operands {shapes}{_hint(selection, problem, env)}"
     else:
         selected = [item for item in ranked if selection(_info(*item, None, inherent, problem, env))]
+        words = f"the predicate of 'algorithms' leaves no algorithm for operands {shapes}"
     if not selected:
-        shapes = ", ".join(str(value.shape) for value in head.inputs)
         names = ", ".join(algorithm.name for algorithm, _ in ranked)
-        if isinstance(selection, str):
-            words = f"algorithm {selection!r} may not be used with operands {shapes}{_hint(selection, problem, env)}"
-        else:
-            words = f"the predicate of 'algorithms' leaves no algorithm for operands {shapes}"
         raise InvalidArgumentError(f"{head.kind} {head.name!r}: {words}; there are {names}")
     return selected
 
@@ -169,11 +139,7 @@ def _hint(name: str, problem: ConvProblem, env: Env) -> str:
 
 
 def listed(op: str, decisions: Decisions, narrow: Collection[str], env: Env, where: str) -> tuple[AlgorithmInfo, ...]:
-    """Returns the algorithms that may compute an op in a plan, best first; () if the op has nothing to compute.
-
-    Raises:
-        InvalidArgumentError: a backend that does not choose among algorithms computes the op.
-    """
+    """Returns the algorithms that may compute an op in a plan, best first; () if the op has nothing to compute."""
     head, decision = _decision(op, decisions, where)
     problem = decision.problem
     if problem is None:
@@ -188,11 +154,7 @@ def listed(op: str, decisions: Decisions, narrow: Collection[str], env: Env, whe
 
 
 def named(selections: Selections, decisions: Decisions, where: str) -> Selections:
-    """Returns the selections, with each predicate replaced by the name of the algorithm that ran in a plan.
-
-    Raises:
-        InvalidArgumentError: an op with a predicate had nothing to compute in the plan.
-    """
+    """Returns the selections, with each predicate replaced by the name of the algorithm that ran in a plan."""
     result = []
     for op, selection in selections:
         if not isinstance(selection, str):
@@ -215,8 +177,7 @@ def _decision(op: str, decisions: Decisions, where: str) -> tuple[Node, Decision
 def _inherent(head: Node, narrow: Collection[str]) -> frozenset[str]:
     """Returns the entries of `AlgorithmInfo.error` that do not depend on the algorithm: "narrow" and "folded"."""
     folded = any(node.kind in fold_affine.READERS for node in head.absorbed)
-    facts = {"narrow": head.name in narrow, "folded": folded}
-    return frozenset(name for name, holds in facts.items() if holds)
+    return frozenset(name for name, holds in (("narrow", head.name in narrow), ("folded", folded)) if holds)
 
 
 def _info(
@@ -241,11 +202,10 @@ def _workspace(algorithm: Algorithm, problem: ConvProblem, env: Env) -> int:
     """Returns the bytes of scratch that the steps of an algorithm use at a call."""
     from .tune import apart
 
+    def as_input(view: View) -> View:
+        # an input of the plan needs no scratch
+        return view if view.is_constant else argument(Place.INPUT, view.dtype, view.shape, view.strides)
+
     program = Program()
-    lower.build(program, apart(problem, _as_input), algorithm, env)
+    lower.build(program, apart(problem, as_input), algorithm, env)
     return scratch_bytes(program, env.engine, env.tune == "off")
-
-
-def _as_input(view: View) -> View:
-    """Returns a constant as it is, and any other operand as an input of the plan, which needs no scratch."""
-    return view if view.is_constant else argument(Place.INPUT, view.dtype, view.shape, view.strides)

@@ -31,18 +31,12 @@ def plan_op(
 
     The algorithm of a convolution op is chosen by estimates, even with tune="measure".
     """
-    if kind in MEMBERS:
-        return _plan_family(kind, attrs, inputs, output, env, name)
-    graph = Graph(env.engine, name=name)
-    values = [graph.input(item.name, item.shape, item.dtype) for item in inputs]
-    (result,) = apply(kind, values, attrs, where=name)
-    given = [(value, (item.shape, item.strides)) for value, item in zip(values, inputs, strict=True)]
-    return specialise(graph.nodes, given, (), [(result, (output.shape, output.strides))], env, name=name).plan
-
-
-def _plan_family(
-    kind: str, attrs: Mapping[str, Any], inputs: Sequence[Argument], output: Argument, env: Env, name: str
-) -> Plan:
+    if kind not in MEMBERS:
+        graph = Graph(env.engine, name=name)
+        values = [graph.input(item.name, item.shape, item.dtype) for item in inputs]
+        (value,) = apply(kind, values, attrs, where=name)
+        given = [(value, (item.shape, item.strides)) for value, item in zip(values, inputs, strict=True)]
+        return specialise(graph.nodes, given, (), [(value, (output.shape, output.strides))], env, name=name).plan
     program = Program()
     views = [argument(Place.INPUT, *item[1:], index) for index, item in enumerate(inputs)]
     result = argument(Place.OUTPUT, *output[1:])

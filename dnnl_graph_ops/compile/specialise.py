@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -11,23 +11,24 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..algorithms.lower import Chooser
+from ..algorithms.table import Ranked
 from ..algorithms.tile_rows import in_bands
-from ..backends.backend import Built
-from ..backends.places import Places
+from ..backends.backend import Built, FusionGroup, Places
 from ..backends.table import build, group
 from ..errors import InvalidArgumentError
 from ..graph import Node, Value
 from ..graph.json_format import same_shape
-from ..ir import GraphView, linked
+from ..ir import GraphView, dims, linked
 from ..lowering.env import Env
+from ..lowering.problem import ConvProblem
 from ..lowering.program import Buffer, Place, View, argument
 from ..passes import pipeline
 from ..passes.fold_constants import fold_dequantize
-from ..shapes import Meta, checked
+from ..passes.pipeline import Stage
+from ..shapes import checked
 from ..strides import dense_strides
 from . import listings, selection
-from .layouts import as_given, lay_out
+from .layouts import lay_out
 from .native import Compiled
 from .plan import Plan, assemble
 from .selection import Selections
@@ -79,7 +80,6 @@ class Specialised:
     plan: Plan
     built: Built
     names: Mapping[Buffer, str]
-    out_shapes: tuple[tuple[int, ...], ...]
     # names of products that stay in f32 although another precision was asked for, and why
     wide: Mapping[str, str]
     # names of the products in the narrow type, and the seconds that each saves by estimate
@@ -87,13 +87,11 @@ class Specialised:
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
-        """Returns the partitions that the library runs in the plan."""
-
         def names(views: Sequence[View]) -> tuple[str, ...]:
             return tuple(self.names.get(view.buffer, "scratch") for view in views)
 
         return tuple(
-            PartitionInfo(part.names, part.kinds, True, names(part.inputs), names(part.outputs))
+            PartitionInfo(part.names, part.kinds, True, names(part.reads), names(part.writes))
             for part in self.plan.parts
             if isinstance(part, Compiled)
         )
@@ -103,50 +101,107 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
     """Returns a copy of each value of the nodes with all dims known; the copies belong to copies of the nodes.
 
     `shapes`: shapes of the inputs and constants. A deferred node (`node.late`), whose op depends on sizes, is replaced
-    by the nodes or constants that it makes for these sizes.
-
-    Raises:
-        ShapeError: shapes do not fit together.
-        InvalidArgumentError: a deferred node makes other tensors than it announced.
+    by the nodes or constants that it makes for these sizes. Raises if shapes do not fit together.
     """
-    found: dict[Value, Value] = {}
+    copies: dict[Value, Value] = {}
 
     def copy(value: Value, shape: tuple[int | None, ...]) -> Value:
-        made = Value(value.graph, value.id, shape, value.dtype, value.name)
-        made.held, made.strides = value.held, value.strides
-        found[value] = made
-        return made
+        twin = copies[value] = Value(value.graph, value.id, shape, value.dtype, value.name)
+        twin.held, twin.strides = value.held, value.strides
+        return twin
 
     for value, shape in shapes.items():
         copy(value, tuple(shape))
     for node in nodes:
-        inputs = tuple(found[v] if v in found else copy(v, v.shape) for v in node.inputs)
+        inputs = tuple(copies[v] if v in copies else copy(v, v.shape) for v in node.inputs)
         if node.late is not None:
             results = node.late(inputs)
             if len(results) != len(node.outputs):
                 raise InvalidArgumentError(f"{node.name!r}: gives {len(results)} tensors, not {len(node.outputs)}")
-            for value, made in zip(node.outputs, results, strict=True):
-                if made.dtype != value.dtype or not same_shape(made.shape, value.shape):
-                    raise InvalidArgumentError(f"{node.name!r}: gives {made.meta}, where {value.meta} was announced")
-                found[value] = made
+            for value, result in zip(node.outputs, results, strict=True):
+                if result.dtype != value.dtype or not same_shape(result.shape, value.shape):
+                    raise InvalidArgumentError(f"{node.name!r}: gives {result.meta}, where {value.meta} was announced")
+                copies[value] = result
             continue
-        attrs, metas = _checked(node, inputs)
+        attrs: Mapping[str, Any] = node.attrs
+        metas = [value.meta for value in node.outputs]
+        if node.kind != "Wildcard":
+            where, read = f"{node.kind} {node.name!r}", [value.meta for value in inputs]
+            attrs, metas = checked(node.kind, read, attrs, where, dtype=metas[0].dtype, outputs=len(metas))
         outputs = [copy(value, meta.shape) for value, meta in zip(node.outputs, metas, strict=True)]
         linked(Node(node.id, node.kind, node.name, inputs, attrs), outputs)
-    return found
+    return copies
 
 
-def _checked(node: Node, inputs: Sequence[Value]) -> tuple[Mapping[str, Any], list[Meta]]:
-    if node.kind == "Wildcard":
-        return node.attrs, [value.meta for value in node.outputs]
-    return checked(
-        node.kind,
-        [value.meta for value in inputs],
-        node.attrs,
-        f"{node.kind} {node.name!r}",
-        dtype=node.outputs[0].dtype,
-        outputs=len(node.outputs),
-    )
+@dataclass
+class Compilation(pipeline.Setting):
+    """Nodes of known shapes on their way to a plan: the state of passes, and what later stages add to it.
+
+    `results`: the values that the net returns. `views`: of inputs, constants and outputs. `copies`: constants and
+    inputs that the net returns, each with the view to copy it to.
+    """
+
+    options: Options = _AS_DECLARED
+    results: Sequence[Value] = ()
+    nodes: Sequence[Node] = ()
+    views: dict[Value, View] = field(default_factory=dict)
+    copies: list[tuple[Value, View]] = field(default_factory=list)
+    groups: list[FusionGroup] = field(default_factory=list)
+    places: Places = field(default_factory=lambda: Places({}))
+    built: Built = field(init=False)
+
+    @property
+    def own(self) -> bool:
+        """Whether code of the package may run ops, and choose layouts."""
+        return self.options.policy == "fusion" and self.env.prefers_own
+
+    def fuse_groups(self) -> None:
+        self.groups = group(self.nodes, self.results, self.env, self.options.policy)
+
+    def fold_dequantize(self) -> None:
+        self.groups = fold_dequantize(self.groups, self.results, self.prepare)
+        read = (value for some in self.groups for node in some.nodes for value in node.inputs)
+        self.views |= _constants(value for value in read if value not in self.views)
+
+    def choose_layouts(self) -> None:
+        self.places = lay_out(self.groups, self.views) if self.own else Places(self.views)
+
+    def lower(self) -> None:
+        """Builds the program; with tune="measure" twice: to collect the problems, and with their fastest algorithms."""
+        selectors = selection.selectors(self.options.algorithms, self.groups, self.narrow)
+        if self.env.tune == "measure":
+            from .tune import Answers
+
+            questions: list[tuple[ConvProblem, Ranked]] = []
+            build(
+                self.groups,
+                self.places,
+                self.env,
+                lambda problem, _, ranked: questions.append((problem, ranked)),
+                selectors,
+            )
+            answers = Answers(self.env, questions)
+            # the first program has entered its buffers into the places
+            self.choose_layouts()
+            self.built = build(self.groups, self.places, self.env, answers.choose, selectors)
+            answers.part(self.built.program, self.env)
+        else:
+            self.built = build(self.groups, self.places, self.env, None, selectors)
+        for value, target in (*self.places.leaving.items(), *self.copies):
+            self.built.program.copy(self.places[value], target, "copy to output")
+
+    def tile_rows(self) -> None:
+        in_bands(self.built.program, self.built.layers, self.env)
+
+
+# The stages after `pipeline.PASSES`; those of `plan.STAGES` follow.
+STAGES = (
+    Stage("fuse_groups", Compilation.fuse_groups, lambda c: listings.of_groups(c.groups)),
+    Stage("fold_dequantize", Compilation.fold_dequantize, lambda c: listings.of_groups(c.groups), lambda c: c.own),
+    Stage("choose_layouts", Compilation.choose_layouts, lambda c: listings.of_places(c.places)),
+    Stage("lower", Compilation.lower, lambda c: listings.of_steps(c.built.program.steps)),
+    Stage("tile_rows", Compilation.tile_rows, lambda c: listings.of_steps(c.built.program.steps)),
+)
 
 
 def specialise(
@@ -160,105 +215,67 @@ def specialise(
     name: str = "",
 ) -> Specialised:
     """Compiles nodes of known shapes for inputs and outputs of the given strides (None: row-major)."""
-    views: dict[Value, View] = {}
-    policy = options.policy
-    for index, (value, (shape, strides)) in enumerate(inputs):
-        views[value] = argument(Place.INPUT, value.dtype, shape, strides, index)
     results = [value for value, _ in outputs]
-    prepare = partial(_prepared, env=env)
-    setting = pipeline.Setting(env, prepare, options.precision, options.wide, options.weighed)
-    own = policy == "fusion" and env.prefers_own
-    if policy == "fusion" and env.tune != "off":
-        graph = GraphView(nodes, results)
-        pipeline.run(graph, setting)
-        nodes = graph.nodes()
+    c = Compilation(
+        GraphView(nodes, results), env, partial(_prepared, env=env), options.precision, options.wide, options.weighed,
+        options=options, results=results,
+    )  # fmt: skip
+    if options.policy == "fusion" and env.tune != "off":
+        pipeline.tell("as given", c.graph.listing)
+        pipeline.run(pipeline.PASSES, c)
+    c.nodes = nodes = c.graph.nodes()
+    for index, (value, (shape, strides)) in enumerate(inputs):
+        c.views[value] = argument(Place.INPUT, value.dtype, shape, strides, index)
     declared = set(constants)
-    views |= _constants(value for value in _read(nodes, results) if value in declared)
-    views |= _constants(value for value in results if value not in views)
-    targets, copies = [], []
+    c.views |= _constants(value for value in _read(nodes, results) if value in declared)
+    c.views |= _constants(value for value in results if value not in c.views)
+    targets = []
     for index, (value, layout) in enumerate(outputs):
-        shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
-        strides = dense_strides(shape) if layout is None else layout[1]
-        target = argument(Place.OUTPUT, value.dtype, shape, strides, index)
+        strides = dense_strides(dims(value)) if layout is None else layout[1]
+        target = argument(Place.OUTPUT, value.dtype, dims(value), strides, index)
         targets.append(target)
-        if value in views:
-            copies.append((value, target))
+        if value in c.views:
+            c.copies.append((value, target))
         else:
-            views[value] = target
-    names = {view.buffer: value.name for value, view in views.items()}
-    views |= _constants(value for value in _read(nodes, ()) if value not in views)
-    tell = pipeline.teller()
-    groups = group(nodes, results, env, policy)
-    tell("after fuse_groups", lambda: listings.of_groups(groups))
-    if own:
-        groups = fold_dequantize(groups, results, prepare)
-        tell("after fold_dequantize", lambda: listings.of_groups(groups))
-        views |= _constants(
-            value for some in groups for node in some.nodes for value in node.inputs if value not in views
-        )
-    selectors = selection.selectors(options.algorithms, groups, setting.narrow)
-
-    def lowered(choose: Chooser | None) -> tuple[Built, Places]:
-        places = (lay_out if own else as_given)(groups, views)
-        tell("after choose_layouts", lambda: listings.of_places(places))
-        return build(groups, places, env, choose, selectors), places
-
-    built, places = measured(lowered, env) if env.tune == "measure" else lowered(None)
-    for value, target in (*places.leaving.items(), *copies):
-        built.program.copy(places[value], target, "copy to output")
-    tell("after lower", lambda: listings.of_steps(built.program.steps))
-    in_bands(built.program, built.layers, env)
-    tell("after tile_rows", lambda: listings.of_steps(built.program.steps))
+            c.views[value] = target
+    names = {view.buffer: value.name for value, view in c.views.items()}
+    c.views |= _constants(value for value in _read(nodes, ()) if value not in c.views)
+    pipeline.run(STAGES, c)
     plan = assemble(
-        built.program,
-        [views[value] for value, _ in inputs],
+        c.built.program,
+        [c.views[value] for value, _ in inputs],
         targets,
         env.engine,
         fpmath_mode=env.fpmath_mode,
-        macs=built.macs,
+        macs=c.built.macs,
         threads=env.threads,
         name=name,
         literal=env.tune == "off",
     )
-    for value in (*constants, *views):
+    for value in (*constants, *c.views):
         # from here on, plans need only the weights that were packed from the constant
         if value.held is not None:
             value.held.let_go()
-    shapes = tuple(target.shape for target in targets)
-    return Specialised(plan, built, names, shapes, setting.wide, setting.narrow)
+    return Specialised(plan, c.built, names, c.wide, c.narrow)
 
 
 def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Array]:
     """Returns a function that computes a value from constants, by copies of the nodes, as passes change the nodes."""
     shapes = {v: v.held.shape for node in nodes for v in node.inputs if v.held is not None}
-    found = known_values(nodes, shapes)
-    twins = [twin for node in nodes if (twin := found[node.outputs[0]].node) is not None]
+    copies = known_values(nodes, shapes)
+    twins = [twin for node in nodes if (twin := copies[node.outputs[0]].node) is not None]
     # one op at a time, which keeps Inf and NaN as the ops of an input do
-    return partial(_computed, twins, found[value], replace(env, tune="heuristic", algorithm="direct"))
+    one_by_one, options = replace(env, tune="heuristic", algorithm="direct"), Options(policy="debug")
 
+    def computed() -> Array:
+        # explain(passes=True) leaves out the plans that compute constants
+        with pipeline.watching():
+            plan = specialise(twins, [], [], [(copies[value], None)], one_by_one, options=options).plan
+        result: Array = np.empty(dims(copies[value]), dtypes.numpy_dtype(value.dtype))
+        plan.executor.run([], [result])
+        return result
 
-def _computed(nodes: Sequence[Node], value: Value, env: Env) -> Array:
-    # explain(passes=True) leaves out the plans that compute constants
-    with pipeline.watching():
-        of_constants = specialise(nodes, [], [], [(value, None)], env, options=Options(policy="debug"))
-    result: Array = np.empty(of_constants.out_shapes[0], dtypes.numpy_dtype(value.dtype))
-    of_constants.plan.executor.run([], [result])
-    return result
-
-
-def measured(lowered: Callable[[Chooser | None], tuple[Built, Places]], env: Env) -> tuple[Built, Places]:
-    """Lowers with measured choices: once to collect the problems and their algorithms, and again with the fastest ones.
-
-    Problems are measured in the order of their estimated time, the longest first.
-    """
-    from .tune import Answers, Question
-
-    questions: list[Question] = []
-    lowered(lambda problem, _, found: questions.append(Question(problem, found)))
-    answers = Answers(env, questions)
-    built, places = lowered(answers.choose)
-    answers.part(built.program, env)
-    return built, places
+    return computed
 
 
 def _read(nodes: Sequence[Node], results: Sequence[Value]) -> list[Value]:
@@ -267,10 +284,8 @@ def _read(nodes: Sequence[Node], results: Sequence[Value]) -> list[Value]:
 
 def _constants(values: Iterable[Value]) -> dict[Value, View]:
     """Returns a row-major view of each of the values that is a constant."""
-    found = {}
-    for value in values:
-        if value.held is not None:
-            shape = value.held.shape
-            buffer = Buffer(Place.CONSTANT, value.dtype, prod(shape), held=value.held)
-            found[value] = View(buffer, shape, dense_strides(shape))
-    return found
+    held = {value: value.held for value in values if value.held is not None}
+    return {
+        value: View(Buffer(Place.CONSTANT, value.dtype, prod(c.shape), held=c), c.shape, dense_strides(c.shape))
+        for value, c in held.items()
+    }

@@ -32,9 +32,5 @@ def submit(engine: Engine, call: Callable[..., Any], args: tuple[Any, ...], kwar
     return queue.submit(call, *args, **kwargs)
 
 
-def _after_fork() -> None:
-    """Drops all queues in a forked child, which has none of their threads."""
-    _queues.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+# a forked child has none of the queues' threads
+os.register_at_fork(after_in_child=_queues.clear)

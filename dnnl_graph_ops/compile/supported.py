@@ -1,20 +1,21 @@
-"""Tells whether an op runs with a dtype on an engine, and how."""
+"""Tells whether an op runs with a dtype on an engine, and tabulates what computes each op kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import dtypes, schema
-from ..backends.builtin import BUILTIN
+from ..backends.backend import Kind, Target, Version
+from ..backends.builtin import BUILTIN, KERNELS
 from ..backends.convolution import CONVOLUTION
 from ..backends.equal import EQUAL
-from ..backends.kinds import Kind, Target
 from ..backends.onednn import ONEDNN
 from ..backends.table import NOWHERE, who_runs
 from ..errors import InvalidArgumentError
 from ..lowering.env import Env
+from ..runtime import cpu
 from ..runtime import engine as open_engine
 from ..runtime.engines import Engine, default_engine
 from ..schema.arguments import show, suggest
@@ -63,7 +64,11 @@ def supported(op: str | Callable[..., Any], *, dtype: Any = "f32", engine: Engin
     """
     kind = _kind(op)
     name = dtypes.canonical(dtype)
-    target = _engine(engine)
+    if isinstance(engine, str):
+        engine = open_engine(engine)  # type: ignore[arg-type]
+    target = default_engine() if engine is None else engine
+    if not isinstance(target, Engine):
+        raise TypeError(f"supported: 'engine' must come from dgo.engine(...), got {show(engine)}")
     runtime = target.runtime
     label = f"{target.kind} ({runtime.name}, oneDNN {runtime.version})"
 
@@ -98,16 +103,6 @@ def _kind(op: Any) -> str:
     return kind
 
 
-def _engine(engine: Any) -> Engine:
-    if engine is None:
-        return default_engine()
-    if isinstance(engine, str):
-        return open_engine(engine)  # type: ignore[arg-type]
-    if not isinstance(engine, Engine):
-        raise TypeError(f"supported: 'engine' must come from dgo.engine(...), got {show(engine)}")
-    return engine
-
-
 def _dtypes(kind: str, dtype: str) -> tuple[list[str], list[str]]:
     """Returns the dtypes of an op's required inputs and outputs if its first input, or else its result, is `dtype`."""
     spec = schema.OPS[kind]
@@ -116,20 +111,84 @@ def _dtypes(kind: str, dtype: str) -> tuple[list[str], list[str]]:
     if required and required[0].dtypes and dtype not in required[0].dtypes:
         if not results or results[0].group == required[0].group or dtype not in results[0].dtypes:
             raise InvalidArgumentError(f"{kind} takes {', '.join(required[0].dtypes)}, not {dtype}")
-        made = {results[0].group: dtype}
-    elif required:
-        made = {required[0].group: dtype}
+        groups = {results[0].group: dtype}
     else:
-        made = {results[0].group: dtype} if results else {}
+        groups = {slot.group: dtype for slot in (required or results)[:1]}
 
     def fill(slots: Sequence[schema.Slot]) -> list[str]:
-        found = []
         for slot in slots:
             choices = slot.dtypes or (dtype,)
             usual = dtype if dtype in choices else "f32" if "f32" in choices else choices[0]
-            if kind == "TypeCast" and slot.group not in made:
+            if kind == "TypeCast" and slot.group not in groups:
                 usual = next(item for item in choices if item != dtype)
-            found.append(made.setdefault(slot.group, usual))
-        return found
+            groups.setdefault(slot.group, usual)
+        return [groups[slot.group] for slot in slots]
 
     return fill(required), fill(results)
+
+
+# the bundled library, and the newest release that was tried
+VERSIONS: tuple[Version, ...] = ((3, 2), (3, 13))
+
+# what is left to the library's reference kernels; explain() flags it where it happens
+REFERENCE = {kind: schema.REFERENCE[op.reference] for kind, op in schema.OPS.items() if op.reference}
+
+
+class Row(NamedTuple):
+    """A row of the table: an op kind, the release of oneDNN that introduced it, and what computes it by version."""
+
+    kind: str
+    since: str
+    how: tuple[str, ...]
+    reason: str
+
+
+def how(kind: str, version: Version) -> tuple[str, str]:
+    """Returns what computes an op of usual dtypes and default attributes, and why not the library, if it does not."""
+    if kind in KERNELS and KERNELS[kind].preferred:
+        return CONVOLUTION.title, ""
+    if kind == "End":
+        return "nothing to do", ""
+    backend, reason = who_runs(Kind(kind), Target(version))
+    if backend is NOWHERE and schema.OPS[kind].cpu_since is None:
+        reason = f"nothing computes {kind}"
+    return backend.title, reason
+
+
+def rows(versions: Sequence[Version] = VERSIONS) -> list[Row]:
+    table = []
+    for kind, op in sorted(schema.OPS.items()):
+        names, reasons = zip(*(how(kind, version) for version in versions), strict=True)
+        since = "-" if op.own else ".".join(map(str, op.since))
+        table.append(Row(kind, since, names, next(filter(None, reasons), "")))
+    return table
+
+
+def markdown(only_missing: bool = False, versions: Sequence[Version] = VERSIONS) -> Iterator[str]:
+    """Yields the lines of the table in Markdown; `only_missing`: only ops that some version does not support."""
+    names = [".".join(map(str, version)) for version in versions]
+    yield "| op | in oneDNN since | " + " | ".join(f"with {name}" for name in names) + " |"
+    yield "|---" * (2 + len(names)) + "|"
+    for row in rows(versions):
+        if not only_missing or any(item == "not supported" for item in row.how):
+            yield f"| {row.kind} | {row.since} | " + " | ".join(row.how) + " |"
+    if not only_missing:
+        yield from reference_kernels()
+
+
+def reference_kernels() -> Iterator[str]:
+    """Yields two tables in Markdown: ops that the library's reference kernels compute, and ops computed in f32 instead.
+
+    The latter would run by reference kernels in bf16 or f16.
+    """
+    yield ""
+    yield "| op by a reference kernel, which is slow | when |"
+    yield "|---|---|"
+    for kind, when in sorted(REFERENCE.items()):
+        yield f"| {kind} | {when} |"
+    yield ""
+    yield "| op in f32 instead | dtype | with |"
+    yield "|---|---|---|"
+    for row in cpu.REFERENCE:
+        for op in sorted(row.ops):
+            yield f"| {op} | {row.dtype} | {row.since} and sets that contain it |"

@@ -7,19 +7,18 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._core import __file__ as extension_file
 from ..algorithms import lower
 from ..algorithms.algorithm import Algorithm
 from ..algorithms.choice import measured_as
 from ..algorithms.table import Ranked
-from ..dtypes import itemsize
 from ..errors import Error
 from ..lowering import epilogue as post
 from ..lowering.env import Env
@@ -30,7 +29,7 @@ from ..runtime import cache_files
 from ..runtime.info import cpu_model, version
 from ..strides import extent
 from .native import separated
-from .plan import assemble, ones
+from .plan import assemble, bytes_of, ones
 
 # the most seconds to measure one op, and all ops of a graph
 BUDGET, GRAPH_BUDGET = 2.0, 20.0
@@ -45,9 +44,8 @@ SOURCES = tuple(Path(__file__).parents[1] / room for room in ("algorithms", "low
 
 @dataclass
 class Runner:
-    """A plan of one algorithm for a problem, on arrays of its own, and the seconds of its runs."""
+    """A plan of a problem or step, on arrays of its own, and the seconds of its runs."""
 
-    algorithm: Algorithm
     executor: Any
     inputs: list[Any]
     outputs: list[Any]
@@ -59,30 +57,23 @@ class Runner:
         self.times.append(time.perf_counter() - start)
 
 
-class Question(NamedTuple):
-    """A problem, and the algorithms that may compute it (`found`) with their estimated seconds."""
-
-    problem: ConvProblem
-    found: Ranked
-
-
 class Answers:
     """Measures the algorithms of a graph's problems, the longest estimate first, until the budget of the graph ends.
 
-    A problem that the budget does not reach keeps its estimates.
+    A problem that the budget does not reach keeps its estimates. `questions`: problems, each with the algorithms that
+    may compute it and their estimated seconds.
     """
 
-    def __init__(self, env: Env, questions: Sequence[Question]) -> None:
+    def __init__(self, env: Env, questions: Sequence[tuple[ConvProblem, Ranked]]) -> None:
         self._ranked: dict[Path, Ranked | None] = {}
         self.deadline = time.perf_counter() + GRAPH_BUDGET
-        for problem, found in sorted(questions, key=lambda question: -question.found[0][1]):
+        for problem, found in sorted(questions, key=lambda question: -question[1][0][1]):
             alike = measured_as(problem, env)
             path = _path(alike, env, found)
             if path not in self._ranked:
                 self._ranked[path] = choose(alike, env, found, min(BUDGET, self.left()))
 
     def left(self) -> float:
-        """Returns the seconds that are left of the graph's budget."""
         return self.deadline - time.perf_counter()
 
     def choose(self, problem: ConvProblem, env: Env, found: Ranked) -> Ranked | None:
@@ -92,20 +83,18 @@ class Answers:
 
     def part(self, program: Program, env: Env) -> None:
         """Divides native steps of several ops of `program` into a step for each op, where measured as faster."""
-        known: dict[Path, bool] = {}
         natives = [step for step in program.steps if isinstance(step, NativeStep) and len(step.ops) > 1]
-        for step in sorted(natives, key=_heaviness, reverse=True):
+        apart: dict[Path, bool] = {}
+        divided: list[NativeStep] = []
+        for step in sorted(natives, key=bytes_of, reverse=True):
             path = _path_of_step(step, env)
-            if path not in known:
-                known[path] = _faster_apart(step, env, path, self.left())
+            if path not in apart:
+                apart[path] = _faster_apart(step, env, path, self.left())
+            divided += [step] if apart[path] else []
         program.steps = [
             one
             for step in program.steps
-            for one in (
-                separated(program, step, [(op,) for op in step.ops])
-                if isinstance(step, NativeStep) and len(step.ops) > 1 and known[_path_of_step(step, env)]
-                else [step]
-            )
+            for one in (_each_op(program, step) if isinstance(step, NativeStep) and step in divided else [step])
         ]
 
 
@@ -116,18 +105,18 @@ def choose(problem: ConvProblem, env: Env, found: Ranked, budget: float) -> Rank
     """
     names = {algorithm.name: algorithm for algorithm, _ in found}
     path = _path(problem, env, found)
-    known = _load(path, names)
-    if known is not None:
-        return [(names[name], seconds) for name, seconds in known]
+    ranked = _load(path, names)
+    if ranked is not None:
+        return [(names[name], seconds) for name, seconds in ranked]
     if budget < 0:
         return None
     limit = HOPELESS_ESTIMATE * found[0][1]
     racing = [algorithm for algorithm, seconds in found if seconds <= limit and algorithm.applies(problem, env)]
-    ranked = _race(problem, env, racing, budget)
+    ranked = _race({algorithm.name: partial(runner_of, problem, env, algorithm) for algorithm in racing}, budget)
     if not ranked:
         return found
-    _save(path, [(algorithm.name, seconds) for algorithm, seconds in ranked])
-    return ranked
+    _save(path, ranked)
+    return [(names[name], seconds) for name, seconds in ranked]
 
 
 WHOLE, PARTS = "whole", "parts"
@@ -137,71 +126,59 @@ def _faster_apart(step: NativeStep, env: Env, path: Path, left: float) -> bool:
     """Whether the ops of a step are faster as steps of their own; False if no time is left to measure both."""
     rows = _load(path, (WHOLE, PARTS)) or []
     if not rows and left > 0:
-        for name in (WHOLE, PARTS):
-            try:
-                rows.append((name, _seconds_of(step, env, name == PARTS, min(BUDGET, left) / 2)))
-            except (Error, MemoryError):
-                # if the step itself is at fault, the plan of the net will raise the error
-                return False
-        rows.sort(key=lambda row: row[1])
-        _save(path, rows)
+        rows = _race({name: partial(_runner_of_step, step, env, name) for name in (WHOLE, PARTS)}, min(BUDGET, left))
+        if rows:
+            _save(path, rows)
     return bool(rows) and rows[0][0] == PARTS
 
 
-def _seconds_of(step: NativeStep, env: Env, apart: bool, budget: float) -> float:
-    """Returns the median seconds of a step on arrays of ones; `apart`: of its ops as steps of their own."""
+def _each_op(program: Program, step: NativeStep) -> list[NativeStep]:
+    return separated(program, step, [(op,) for op in step.ops])
+
+
+def _runner_of_step(step: NativeStep, env: Env, how: str) -> Runner:
+    """Returns a runner of a step on arrays of ones; with `how` PARTS of its ops as steps of their own."""
     program, buffers = Program(), _Buffers()
     taken = {view: buffers.take(view) for view in step.reads}
-    made = {view: _output(view, i) for i, view in enumerate(step.writes)}
-    own = on_views(step, {**taken, **made})
-    program.steps = list(separated(program, own, [(op,) for op in own.ops])) if apart else [own]
-    inputs, outputs = list(buffers.inputs.values()), list(made.values())
+    written = {view: _alone(view, Place.OUTPUT, i) for i, view in enumerate(step.writes)}
+    own = on_views(step, {**taken, **written})
+    program.steps = [*(_each_op(program, own) if how == PARTS else [own])]
+    return _runner(program, list(buffers.inputs.values()), list(written.values()), env)
+
+
+def _runner(program: Program, inputs: Sequence[View], outputs: Sequence[View], env: Env) -> Runner:
     plan = assemble(program, inputs, outputs, env.engine, fpmath_mode=env.fpmath_mode, threads=env.threads)
-    arrays = [ones(view) for view in inputs], [ones(view) for view in outputs]
-    plan.executor.run(*arrays)
-    times: list[float] = []
-    deadline = time.perf_counter() + budget
-    while len(times) < ROUNDS and (not times or time.perf_counter() < deadline):
-        start = time.perf_counter()
-        plan.executor.run(*arrays)
-        times.append(time.perf_counter() - start)
-    return median(times)
+    return Runner(plan.executor, [ones(view) for view in inputs], [ones(view) for view in outputs], [])
 
 
-def _heaviness(step: NativeStep) -> int:
-    """Returns the bytes of a step's operands and results."""
-    return sum(view.size * itemsize(view.dtype) for view in (*step.reads, *step.writes))
+def _race(makers: Mapping[str, Callable[[], Runner]], budget: float) -> list[tuple[str, float]]:
+    """Measures runners by rounds in which each runs once; returns their names and median seconds, fastest first.
 
-
-def _race(problem: ConvProblem, env: Env, algorithms: Sequence[Algorithm], budget: float) -> Ranked:
-    """Measures algorithms by rounds in which each runs once; returns them with median seconds, fastest first.
-
-    Drops algorithms that are much slower than the best, and stops at the budget.
+    Drops runners that are much slower than the best, and stops at the budget; `makers` come in the order of estimates.
     """
-    runners: list[Runner] = []
+    runners: dict[str, Runner] = {}
     deadline = time.perf_counter() + budget
-    for algorithm in algorithms:
+    for name, make in makers.items():
         if len(runners) > 1 and time.perf_counter() > deadline:
-            # algorithms come in the order of their estimates
             break
         try:
-            runner = runner_of(problem, env, algorithm)
+            runner = make()
             runner.run()
         except (Error, MemoryError):
-            # the library refuses the algorithm, or memory is too small for it
+            # the library refuses the steps, or memory is too small for them
             continue
         runner.times.clear()
-        runners.append(runner)
+        runners[name] = runner
     for number in range(ROUNDS):
-        for runner in runners:
+        for runner in runners.values():
             runner.run()
-        best = min(min(runner.times) for runner in runners) if runners else 0.0
+        best = min((min(runner.times) for runner in runners.values()), default=0.0)
         # a single short run may be twice as long by chance
         limit = HOPELESS_TIME if number >= SURE_ROUNDS else HOPELESS_ESTIMATE
-        runners = [runner for runner in runners if min(runner.times) <= limit * best]
-        if len(runners) == 1 or time.perf_counter() > deadline:
+        runners = {name: runner for name, runner in runners.items() if min(runner.times) <= limit * best}
+        if len(runners) < 2 or time.perf_counter() > deadline:
             break
-    return sorted(((r.algorithm, median(r.times)) for r in runners), key=lambda item: item[1])
+    return sorted(((name, median(runner.times)) for name, runner in runners.items()), key=lambda row: row[1])
 
 
 class _Buffers:
@@ -215,23 +192,21 @@ class _Buffers:
             # a copy of the buffer record, as other algorithms and the net need the data after this plan releases it
             return replace(view, buffer=replace(view.buffer, array=data_of(view.buffer)))
         if view not in self.inputs:
-            elements = extent(view.shape, view.strides)
-            buffer = Buffer(Place.INPUT, view.dtype, elements, index=len(self.inputs))
-            self.inputs[view] = View(buffer, view.shape, view.strides)
+            self.inputs[view] = _alone(view, Place.INPUT, len(self.inputs))
         return self.inputs[view]
 
 
-def _output(view: View, index: int = 0) -> View:
-    buffer = Buffer(Place.OUTPUT, view.dtype, extent(view.shape, view.strides), index=index)
-    return View(buffer, view.shape, view.strides)
+def _alone(view: View, place: Place, index: int = 0) -> View:
+    """Returns a view of a new buffer of its own with the same shape and strides."""
+    return View(Buffer(place, view.dtype, extent(view.shape, view.strides), index), view.shape, view.strides)
 
 
 def apart(problem: ConvProblem, take: Callable[[View], View]) -> ConvProblem:
     """Returns the problem with a new output as its result, and with `take(view)` for each view that it reads."""
-    result = problem.result
     views = {name: getattr(problem, name) for name in ("y", "w", "x")}
+    result = problem.result
     return problem.with_views(
-        **{name: _output(view) if view is result else take(view) for name, view in views.items()},
+        **{name: _alone(view, Place.OUTPUT) if view is result else take(view) for name, view in views.items()},
         bias=None if problem.bias is None else take(problem.bias),
         epilogue=post.map_views(problem.epilogue, take),
     )
@@ -240,14 +215,9 @@ def apart(problem: ConvProblem, take: Callable[[View], View]) -> ConvProblem:
 def runner_of(problem: ConvProblem, env: Env, algorithm: Algorithm) -> Runner:
     """Returns a runner of the problem by this algorithm, on arrays of ones; constants keep their data."""
     program, buffers = Program(), _Buffers()
-    own, inputs = apart(problem, buffers.take), buffers.inputs
-    output = own.result
+    own = apart(problem, buffers.take)
     lower.build(program, own, algorithm, env)
-    plan = assemble(
-        program, list(inputs.values()), [output], env.engine, fpmath_mode=env.fpmath_mode, threads=env.threads
-    )
-    arrays = [ones(view) for view in inputs.values()]
-    return Runner(algorithm, plan.executor, arrays, [ones(output)], [])
+    return _runner(program, list(buffers.inputs.values()), [own.result], env)
 
 
 # -- the file cache -----------------------------------------------------------------------------------------------
@@ -319,30 +289,22 @@ def _sources() -> str:
 
 
 def _load(path: Path, names: Collection[str]) -> list[tuple[str, float]] | None:
-    """Returns the (name, seconds) of a file, fastest first; None if it is missing or, with a warning, damaged."""
+    """Returns the (name, seconds) of a file, fastest first; None if it is missing or, with a warning, damaged.
+
+    Damaged is a file that `_save` has not written, or that has names not in `names`.
+    """
     try:
-        return _rows(cache_files.read(path), names)
+        content = cache_files.read(path)
+        rows = {str(name): seconds for name, seconds in content}
+        plain = all(type(seconds) in (int, float) and 0 < float(seconds) < math.inf for seconds in rows.values())
+        if not plain or not 0 < len(rows) == len(content) or not rows.keys() <= set(names):
+            raise ValueError
+        return sorted(rows.items(), key=lambda row: row[1])
     except OSError:
         return None
     except (ValueError, TypeError, OverflowError, RecursionError):
         warnings.warn(f"the tuning file {path.name} is damaged and is ignored", RuntimeWarning, stacklevel=2)
         return None
-
-
-def _rows(content: Any, names: Collection[str]) -> list[tuple[str, float]]:
-    """Returns the (name, seconds) of a file's content, fastest first.
-
-    Raises:
-        ValueError, TypeError, OverflowError: the content is not as `_save` writes it, or has names not in `names`.
-    """
-    rows = [(name, float(seconds)) for name, seconds in content]
-    known = {name for name, _ in rows}
-    times = [seconds for _, seconds in content]
-    if not rows or len(known) < len(rows) or not known <= set(names) or any(type(t) not in (int, float) for t in times):
-        raise ValueError
-    if not all(math.isfinite(seconds) and seconds > 0 for _, seconds in rows):
-        raise ValueError
-    return sorted(rows, key=lambda row: row[1])
 
 
 def _save(path: Path, rows: list[tuple[str, float]]) -> None:

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ..graph import Node, Value
+
+T = TypeVar("T")
+
+
+def postorder(starts: Sequence[T], needs: Callable[[T], Sequence[T]]) -> list[T]:
+    """Returns `starts` and all that they need, depth first, each item after the items that it needs.
+
+    Raises:
+        RuntimeError: items need each other in a circle.
+    """
+    order: dict[T, None] = {}
+    entered: set[T] = set()
+    waiting = [(item, False) for item in reversed(starts)]
+    while waiting:
+        item, done = waiting.pop()
+        if done:
+            order[item] = None
+        elif item not in order:
+            if item in entered:
+                raise RuntimeError(f"{item!r} depends on itself")
+            entered.add(item)
+            waiting.append((item, True))
+            waiting += [(other, False) for other in reversed(needs(item)) if other not in order]
+    return list(order)
 
 
 def reachable(outputs: Sequence[Value]) -> tuple[list[Node], list[Value]]:
     """Returns the nodes that `outputs` depend on, in topological order, and the graph inputs and constants."""
-    nodes: list[Node] = []
-    leaves: dict[Value, None] = {}
-    seen: set[Node] = set()
-    stack: list[tuple[Value, bool]] = [(value, False) for value in reversed(outputs)]
-    while stack:
-        value, done = stack.pop()
-        node = value.node
-        if node is None:
-            leaves.setdefault(value)
-        elif done:
-            if node not in seen:
-                seen.add(node)
-                nodes.append(node)
-        elif node not in seen:
-            stack.append((value, True))
-            stack.extend((item, False) for item in reversed(node.inputs))
-    return nodes, list(leaves)
+
+    def needs(item: Node | Value) -> list[Node | Value]:
+        return [value.node or value for value in item.inputs] if isinstance(item, Node) else []
+
+    items = postorder([value.node or value for value in outputs], needs)
+    return [item for item in items if isinstance(item, Node)], [item for item in items if isinstance(item, Value)]
 
 
 def scalar(value: Value) -> float | None:

@@ -16,7 +16,7 @@ from ..graph import Node
 
 # a callback that reports the condition of a rewrite that does not hold
 No = Callable[[str], None]
-READ_ONCE, NOT_RETURNED = "nobody else reads what lies between", "the net does not return what lies between"
+READ_ONCE, NOT_RETURNED = "no other op reads the inner results", "the net does not return the inner results"
 ALONE = (READ_ONCE, NOT_RETURNED)
 
 

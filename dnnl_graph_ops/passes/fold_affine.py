@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,22 +23,22 @@ Affine = tuple[Array, Array]
 _HEADS = kinds("convolves")
 FOLD_AFFINE = Rewrite(
     "fold_affine",
-    "what scales or shifts the channels of a Convolution or ConvTranspose is part of its weights and bias",
+    "an op that scales or shifts the channels of a Convolution or ConvTranspose is part of its weights and bias",
     (
-        "weights and bias are constant",
-        "all is in f32",
+        "the convolution's weights and bias are constant",
+        "all tensors are in f32",
         *ALONE,
-        "the data formats are equal",
-        "the result's shape stays",
-        "its numbers are constant",
-        "they lie along the channels",
-        "they are finite",
+        "both ops have one data format",
+        "the result has the operand's shape",
+        "the op's other operands are constant",
+        "the constants have one value per channel",
+        "scale and shift are finite",
     ),
 )
 DECOMPOSE_BATCH_NORM = Rewrite(
     "decompose_batch_norm",
-    "a BatchNormInference is a product and a sum",
-    ("all is in f32", "its numbers are constant", "they are finite"),
+    "a BatchNormInference runs as a Multiply and an Add",
+    ("all tensors are in f32", "the op's other operands are constant", "scale and shift are finite"),
 )
 
 
@@ -50,7 +49,8 @@ def run(graph: GraphView) -> None:
     """
     affines: dict[Node, Affine] = {}  # convolution -> the scale and shift to be folded into it
     for node in graph:
-        head = _head_of(node, graph) if node.kind in READERS else None
+        makers = (value.node for value in node.inputs[:2] if node.kind in READERS)
+        head = next((maker for maker in makers if maker is not None and maker in graph and maker.kind in _HEADS), None)
         if head is None or not _absorbs(node, head, graph):
             continue
         affine = _affine(FOLD_AFFINE, node, head.outputs[0], head.attrs["data_format"])
@@ -59,48 +59,46 @@ def run(graph: GraphView) -> None:
         FOLD_AFFINE.fired(node)
         folded = twin(head)
         folded.absorbed = (*head.absorbed, node)
-        affines[folded] = _after(affines.pop(head), affine) if head in affines else affine
+        if head in affines:
+            (first_scale, first_shift), (scale, shift) = affines.pop(head), affine
+            affine = first_scale * scale, first_shift * scale + shift
+        affines[folded] = affine
         graph.remove(node)
         graph.replace(head, folded, node.outputs)
     for head, affine in affines.items():
         graph.replace(head, _with(head, *affine))
 
 
-def _head_of(node: Node, graph: GraphView) -> Node | None:
-    """Returns the convolution whose result is one of the first two operands of a node; None if there is none."""
-    makers = (value.node for value in node.inputs[:2])
-    return next((maker for maker in makers if maker is not None and maker in graph and maker.kind in _HEADS), None)
-
-
 def _absorbs(node: Node, head: Node, graph: GraphView) -> bool:
     """Whether `node` may be folded into the convolution `head`, whose result it reads; if not, reports why."""
     result = head.outputs[0]
-    unmet = None
+    unmet = ""
     if not all(value.is_constant for value in head.inputs[1:]):
-        unmet = "weights and bias are constant"
+        unmet = "the convolution's weights and bias are constant"
     elif result.dtype != "f32":
-        unmet = "all is in f32"
+        unmet = "all tensors are in f32"
     elif graph.reads(result) > 1:
         unmet = READ_ONCE
     elif result in graph.returned:
         unmet = NOT_RETURNED
     elif "data_format" in node.attrs and node.attrs["data_format"] != head.attrs["data_format"]:
-        unmet = "the data formats are equal"
+        unmet = "both ops have one data format"
     elif node.outputs[0].shape != result.shape:
-        unmet = "the result's shape stays"
-    if unmet is not None:
+        unmet = "the result has the operand's shape"
+    if unmet:
         FOLD_AFFINE.declined(node, unmet)
-    return unmet is None
+    return not unmet
 
 
 def decompose_batch_norm(graph: GraphView) -> None:
     """Replaces a batch norm with constant operands by a Multiply and an Add, which may join element-wise groups."""
     for node in graph:
-        affine = None
-        if node.kind == "BatchNormInference" and node.outputs[0].dtype != "f32":
-            DECOMPOSE_BATCH_NORM.declined(node, "all is in f32")
-        elif node.kind == "BatchNormInference":
-            affine = _affine(DECOMPOSE_BATCH_NORM, node, node.inputs[0], node.attrs["data_format"])
+        if node.kind != "BatchNormInference":
+            continue
+        if node.outputs[0].dtype != "f32":
+            DECOMPOSE_BATCH_NORM.declined(node, "all tensors are in f32")
+            continue
+        affine = _affine(DECOMPOSE_BATCH_NORM, node, node.inputs[0], node.attrs["data_format"])
         if affine is None:
             continue
         DECOMPOSE_BATCH_NORM.fired(node)
@@ -108,16 +106,9 @@ def decompose_batch_norm(graph: GraphView) -> None:
         shape = (-1, *(1,) * (src.ndim - 2)) if node.attrs["data_format"] == "NCX" else (-1,)
         scale, shift = (constant_like(gamma, vector.reshape(shape)) for vector in affine)
         attrs = {"auto_broadcast": "numpy"}
-        scaled = like(node.outputs[0], "f32")
-        product = Node(node.id, "Multiply", node.name, (src, scale), attrs)
-        graph.insert(linked(product, [scaled]), before=node)
-        graph.replace(node, twin(node, "Add", (scaled, shift), attrs))
-
-
-def _after(first: Affine, then: Affine) -> Affine:
-    """Returns the scale and shift that have the effect of `first` followed by `then`."""
-    scale, shift = then
-    return first[0] * scale, first[1] * scale + shift
+        product = linked(Node(node.id, "Multiply", node.name, (src, scale), attrs), [like(node.outputs[0], "f32")])
+        graph.insert(product, before=node)
+        graph.replace(node, twin(node, "Add", (*product.outputs, shift), attrs))
 
 
 def _affine(rewrite: Rewrite, node: Node, result: Value, data_format: str) -> Affine | None:
@@ -131,17 +122,17 @@ def _affine(rewrite: Rewrite, node: Node, result: Value, data_format: str) -> Af
         if value is result:
             continue
         if value.constant is None:
-            return rewrite.declined(node, "its numbers are constant")
+            return rewrite.declined(node, "the op's other operands are constant")
         # ops with a data_format read vectors of channels, whose axis is as in the format; others broadcast operands
         vector = _by_channel(value.constant, result, axis, "data_format" in node.attrs)
         if vector is None:
-            return rewrite.declined(node, "they lie along the channels")
+            return rewrite.declined(node, "the constants have one value per channel")
         vectors.append(vector)
     channels = int(result.shape[axis] or 0)
     with np.errstate(invalid="ignore", over="ignore"):
         scale, shift = READERS[node.kind](node, *(np.broadcast_to(vector, (channels,)) for vector in vectors))
     if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
-        return rewrite.declined(node, "they are finite")
+        return rewrite.declined(node, "scale and shift are finite")
     return scale, shift
 
 
@@ -164,10 +155,6 @@ def _batch_norm(node: Node, gamma: Array, beta: Array, mean: Array, variance: Ar
     return scale, beta - mean * scale
 
 
-def _product(node: Node, factor: Array) -> Affine:
-    return factor, np.zeros_like(factor)
-
-
 def _sum(node: Node, term: Array) -> Affine:
     return np.ones_like(term), term
 
@@ -177,7 +164,7 @@ READERS: dict[str, Callable[..., Affine]] = {
     "Add": _sum,
     "BatchNormInference": _batch_norm,
     "BiasAdd": _sum,
-    "Multiply": _product,
+    "Multiply": lambda node, factor: (factor, np.zeros_like(factor)),
 }
 
 
@@ -197,15 +184,13 @@ def _with(head: Node, scale: Array, shift: Array) -> Node:
 
 def scaled(weights: Constant, factors: Array) -> Constant:
     """Returns weights times factors as a constant that is computed when its elements are needed."""
-    how = ("scaled", factors.shape, factors.tobytes())
-    return weights.derived(how, partial(_products, factors=factors), weights.shape)
 
+    def products(array: Array) -> Array:
+        # each product is rounded once from float64, without a float64 copy of all products
+        rounded = np.empty(array.shape, np.float32)
+        return np.multiply(array, factors, out=rounded, casting="same_kind")
 
-def _products(weights: Array, factors: Array) -> Array:
-    """Returns weights times factors, each product rounded once from float64, without a float64 copy of all products."""
-    products = np.empty(weights.shape, np.float32)
-    np.multiply(weights, factors, out=products, casting="same_kind")
-    return products
+    return weights.derived(("scaled", factors.shape, factors.tobytes()), products, weights.shape)
 
 
 def _along_weights(attrs: Attributes, weights: Value, scale: Array) -> Array:

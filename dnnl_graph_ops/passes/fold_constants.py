@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -13,7 +12,7 @@ from .. import dtypes, schema
 from ..backends.backend import FusionGroup
 from ..graph import Node, Value
 from ..graph.constants import Constant
-from ..ir import GraphView, make_constant
+from ..ir import GraphView, dims, make_constant, postorder
 from ..lowering.rewrites import Rewrite
 
 Array = np.ndarray[Any, Any]
@@ -30,17 +29,17 @@ _LARGER, _SMALL_BYTES = 2, 1 << 20
 
 FOLD_CONSTANTS = Rewrite(
     "fold_constants",
-    "what follows from constants alone is a constant",
+    "a value that depends on constants alone is computed once, as a constant",
     (
-        "no int8 pattern begins or ends with it",
-        "something is computed",
-        "it is not much larger than what it follows from",
+        "no int8 pattern begins or ends with the op",
+        "an op computes, rather than moves, elements",
+        "the value is not much larger than its constants",
     ),
 )
 FOLD_DEQUANTIZE = Rewrite(
     "fold_dequantize",
     "a Dequantize of a constant that runs alone is a constant",
-    ("it runs alone", "the net does not return it"),
+    ("the Dequantize runs alone", "the net does not return the result"),
 )
 
 
@@ -69,7 +68,7 @@ def run(graph: GraphView, prepare: Prepare) -> None:
         if not node.inputs or not all(v.held is not None or v.node in fixed for v in node.inputs):
             continue
         if node.kind in _STAY:
-            FOLD_CONSTANTS.declined(node, "no int8 pattern begins or ends with it")
+            FOLD_CONSTANTS.declined(node, "no int8 pattern begins or ends with the op")
         else:
             fixed[node] = None
     if not fixed:
@@ -77,21 +76,13 @@ def run(graph: GraphView, prepare: Prepare) -> None:
     read = {value for node in graph if node not in fixed for value in node.inputs} | graph.returned
     gone: set[Node] = set()
     for value in [value for node in fixed for value in node.outputs if value in read]:
-        parts = _leading_to(value, fixed)
+        parts = _leading_to([value], fixed)
         if _is_worthwhile(value, parts):
-            FOLD_CONSTANTS.fired(parts[-1])
             make_constant(value, _constant(value, parts, prepare))
             gone.update(parts)
     # nodes stay if their results are returned or read, directly or by other nodes that stay
-    needed: set[Node] = set()
     read = {value for node in graph if node not in gone for value in node.inputs} | graph.returned
-    waiting = [v.node for v in read if v.held is None and v.node in gone]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in needed:
-            needed.add(node)
-            waiting += [v.node for v in node.inputs if v.held is None and v.node in gone]
-    graph.remove(*(gone - needed))
+    graph.remove(*gone.difference(_leading_to(read, gone)))
 
 
 def fold_dequantize(groups: Sequence[FusionGroup], kept: Collection[Value], prepare: Prepare) -> list[FusionGroup]:
@@ -103,52 +94,41 @@ def fold_dequantize(groups: Sequence[FusionGroup], kept: Collection[Value], prep
     for group in groups:
         node = group.nodes[0]
         value = node.outputs[0]
-        if node.kind == "Dequantize" and node.inputs[0].held is not None and _may_fold(group, kept):
-            FOLD_DEQUANTIZE.fired(node)
-            make_constant(value, _constant(value, [node], prepare))
-        else:
-            kept_groups.append(group)
+        if node.kind == "Dequantize" and node.inputs[0].held is not None:
+            unmet = (
+                "the Dequantize runs alone"
+                if len(group.nodes) > 1
+                else "the net does not return the result"
+                if value in kept
+                else ""
+            )
+            FOLD_DEQUANTIZE.tell(node, unmet)
+            if not unmet:
+                make_constant(value, _constant(value, [node], prepare))
+                continue
+        kept_groups.append(group)
     return kept_groups
 
 
-def _may_fold(group: FusionGroup, kept: Collection[Value]) -> bool:
-    node = group.nodes[0]
-    if len(group.nodes) > 1:
-        FOLD_DEQUANTIZE.declined(node, "it runs alone")
-        return False
-    if node.outputs[0] in kept:
-        FOLD_DEQUANTIZE.declined(node, "the net does not return it")
-        return False
-    return True
+def _leading_to(values: Iterable[Value], among: Collection[Node]) -> list[Node]:
+    """Returns the nodes in `among` that values depend on, in topological order."""
 
+    def makers(read: Iterable[Value]) -> list[Node]:
+        return [v.node for v in read if v.held is None and v.node is not None and v.node in among]
 
-def _leading_to(value: Value, fixed: Collection[Node]) -> list[Node]:
-    """Returns the nodes among `fixed` that a value depends on, in topological order."""
-    leading: dict[Node, None] = {}
-    waiting: list[tuple[Node | None, bool]] = [(value.node, False)]
-    while waiting:
-        node, done = waiting.pop()
-        if node is None or node in leading or node not in fixed:
-            continue
-        if done:
-            leading[node] = None
-            continue
-        waiting.append((node, True))
-        waiting += [(v.node, False) for v in node.inputs if v.held is None]
-    return list(leading)
+    return postorder(makers(values), lambda node: makers(node.inputs))
 
 
 def _is_worthwhile(value: Value, parts: Sequence[Node]) -> bool:
-    if all(node.kind in _MOVES for node in parts):
-        FOLD_CONSTANTS.declined(parts[-1], "something is computed")
-        return False
     sources = {v.held for node in parts for v in node.inputs if v.held is not None}
-    nbytes = sum(prod(one.shape) * one.dtype.itemsize for one in sources)
-    result_nbytes = prod(map(int, value.shape)) * dtypes.numpy_dtype(value.dtype).itemsize  # type: ignore[arg-type]
-    if result_nbytes > max(_SMALL_BYTES, _LARGER * nbytes):
-        FOLD_CONSTANTS.declined(parts[-1], "it is not much larger than what it follows from")
-        return False
-    return True
+    nbytes = sum(prod(source.shape) * source.dtype.itemsize for source in sources)
+    unmet = ""
+    if all(node.kind in _MOVES for node in parts):
+        unmet = "an op computes, rather than moves, elements"
+    elif prod(dims(value)) * dtypes.numpy_dtype(value.dtype).itemsize > max(_SMALL_BYTES, _LARGER * nbytes):
+        unmet = "the value is not much larger than its constants"
+    FOLD_CONSTANTS.tell(parts[-1], unmet)
+    return not unmet
 
 
 def _constant(value: Value, parts: Sequence[Node], prepare: Prepare) -> Constant:
@@ -157,18 +137,11 @@ def _constant(value: Value, parts: Sequence[Node], prepare: Prepare) -> Constant
     sources: list[Constant] = []
     steps = []
     for number, node in enumerate(parts):
-        for v in node.inputs:
-            if v not in names:
-                assert v.held is not None
-                names[v] = v.held.token
-                sources.append(v.held)
+        read = {v: v.held for v in node.inputs if v not in names and v.held is not None}
+        names.update({v: held.token for v, held in read.items()})
+        sources += read.values()
         steps.append((node.kind, repr(sorted(node.attrs.items())), tuple(names[v] for v in node.inputs)))
         names.update({v: (number, place, v.dtype) for place, v in enumerate(node.outputs)})
-    largest = max(sources, key=lambda one: prod(one.shape))
-    shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
-    make = partial(_computed, compute=prepare(parts, value))
-    return largest.derived(_How((*steps, names[value])), make, shape, dtypes.numpy_dtype(value.dtype))
-
-
-def _computed(_: Array, compute: Callable[[], Array]) -> Array:
-    return compute()
+    largest, compute = max(sources, key=lambda source: prod(source.shape)), prepare(parts, value)
+    how = _How((*steps, names[value]))
+    return largest.derived(how, lambda _: compute(), dims(value), dtypes.numpy_dtype(value.dtype))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..graph import Node, Value
-from ..ir import GraphView, twin
+from ..ir import GraphView, dims, twin
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes, resolved
 from ..shapes.rearrange import ranges
@@ -16,18 +17,23 @@ Ints = tuple[int, ...]
 FOLD_PADDING = Rewrite(
     "fold_padding",
     "a Pad of zeros in front of a Convolution is part of its pads",
-    (*ALONE, "it pads with zeros", "it pads spatial axes alone", "some tap reaches beyond the padding"),
+    (
+        *ALONE,
+        "the Pad adds zeros",
+        "the Pad extends spatial axes only",
+        "every window has a tap outside of the padding",
+    ),
 )
 FOLD_CROPPING = Rewrite(
     "fold_cropping",
     "a Slice behind a Convolution or ConvTranspose is part of its pads",
     (
         *ALONE,
-        "it takes neighbours",
-        "it leaves something",
-        "it cuts spatial axes alone",
-        "pads and strides say the cut",
-        "some tap reaches beyond the padding",
+        "the Slice takes neighbouring elements",
+        "the Slice leaves elements",
+        "the Slice cuts spatial axes only",
+        "pads express the cut at the convolution's strides",
+        "every window has a tap outside of the padding",
     ),
 )
 _REWRITES = {
@@ -40,75 +46,68 @@ _REWRITES = {
 def run(graph: GraphView) -> None:
     """Folds Pads before convolutions, and Slices after them, into pads_begin, pads_end and output_padding."""
     for node in graph:
-        source = node.inputs[0] if node.inputs else None
-        first = None if source is None else source.node
+        first = node.inputs[0].node if node.inputs else None
         rewrite = None if first is None or first not in graph else _REWRITES.get((first.kind, node.kind))
-        if source is None or first is None or rewrite is None:
+        if first is None or rewrite is None:
             continue
-        if graph.reads(source) > 1:
+        if graph.reads(node.inputs[0]) > 1:
             rewrite.declined(node, READ_ONCE)
-        elif source in graph.returned:
+        elif node.inputs[0] in graph.returned:
             rewrite.declined(node, NOT_RETURNED)
-        elif made := _padded(first, node) if rewrite is FOLD_PADDING else _cropped(first, node):
+        elif head := _padded(first, node) if rewrite is FOLD_PADDING else _cropped(first, node):
             rewrite.fired(node)
             graph.remove(first)
-            graph.replace(node, made)
+            graph.replace(node, head)
 
 
 def _padded(pad: Node, head: Node) -> Node | None:
-    assert isinstance(head.attrs, Attributes)
     if pad.attrs["mode"] != "constant" or pad.attrs["value"] != 0:
-        return FOLD_PADDING.declined(head, "it pads with zeros")
+        return FOLD_PADDING.declined(head, "the Pad adds zeros")
     begin, end = (_spatial(head, pad.attrs[name]) for name in ("pads_begin", "pads_end"))
     if sum(begin) + sum(end) < sum(pad.attrs["pads_begin"]) + sum(pad.attrs["pads_end"]):
-        return FOLD_PADDING.declined(head, "it pads spatial axes alone")
-    own = head.attrs.geometry
+        return FOLD_PADDING.declined(head, "the Pad extends spatial axes only")
+    own = _attributes(head).geometry
     begin, end = _sums(own.pads_begin, begin), _sums(own.pads_end, end)
     if not _reaches(head, begin, end):
-        return FOLD_PADDING.declined(head, "some tap reaches beyond the padding")
-    return _with(head, (pad.inputs[0], *head.inputs[1:]), begin, end, (), (*head.absorbed, pad))
+        return FOLD_PADDING.declined(head, "every window has a tap outside of the padding")
+    return _with(head, pad, (pad.inputs[0], *head.inputs[1:]), begin, end, ())
 
 
 def _cropped(head: Node, part: Node) -> Node | None:
     """Returns the convolution with a Slice of its result folded into its pads; None, with a report, if it cannot be."""
-    result = head.outputs[0].shape
-    taken = ranges(result, part.attrs, part.name)
+    result = dims(head.outputs[0])
     fronts, behind = [0] * len(result), [0] * len(result)
-    for axis, (start, size, step) in taken.items():
-        whole = result[axis]
-        assert start is not None and size is not None and whole is not None
+    for axis, (start, size, step) in ranges(result, part.attrs, part.name).items():
+        assert start is not None and size is not None
         if size == 0:
-            return FOLD_CROPPING.declined(part, "it leaves something")
+            return FOLD_CROPPING.declined(part, "the Slice leaves elements")
         if step != 1 and size > 1:
-            return FOLD_CROPPING.declined(part, "it takes neighbours")
-        fronts[axis], behind[axis] = start, whole - start - size
+            return FOLD_CROPPING.declined(part, "the Slice takes neighbouring elements")
+        fronts[axis], behind[axis] = start, result[axis] - start - size
     front, back = _spatial(head, fronts), _spatial(head, behind)
     if sum(front) + sum(back) < sum(fronts) + sum(behind):
-        return FOLD_CROPPING.declined(part, "it cuts spatial axes alone")
+        return FOLD_CROPPING.declined(part, "the Slice cuts spatial axes only")
     pads = (_pads_of_ordinary if head.kind == "Convolution" else _pads_of_transposed)(head, front, back)
     if pads is None:
-        return FOLD_CROPPING.declined(part, "pads and strides say the cut")
+        return FOLD_CROPPING.declined(part, "pads express the cut at the convolution's strides")
     if not _reaches(head, *pads[:2]):
-        return FOLD_CROPPING.declined(part, "some tap reaches beyond the padding")
-    return _with(head, head.inputs, *pads, (*head.absorbed, part))
+        return FOLD_CROPPING.declined(part, "every window has a tap outside of the padding")
+    return _with(head, part, head.inputs, *pads)
 
 
 def _pads_of_ordinary(head: Node, front: Ints, back: Ints) -> tuple[Ints, Ints, Ints] | None:
-    """Returns pads of a Convolution without the first `front` and last `back` positions of its result, else None.
+    """Returns pads of a Convolution without the first `front` and last `back` positions of its result.
 
-    None means that the strides fit no such pads.
+    Returns None where no pads express the cut at its strides.
     """
-    assert isinstance(head.attrs, Attributes)
-    own = head.attrs.geometry
+    own = _attributes(head).geometry
     begins, ends = [], []
-    spatial = (_spatial(head, one.shape) for one in (head.inputs[0], head.outputs[0]))  # type: ignore[arg-type]
-    for axis, (given, made) in enumerate(zip(*spatial, strict=True)):
-        stride, kernel = own.strides[axis], own.kernel[axis]
-        assert kernel is not None
-        taps = (kernel - 1) * own.dilations[axis] + 1
-        begin, count = own.pads_begin[axis] - front[axis] * stride, made - front[axis] - back[axis]
-        end = max((count - 1) * stride + taps - given - begin, 0)
-        if begin < 0 or (given + begin + end - taps) // stride + 1 != count:
+    sizes = (_spatial(head, dims(value)) for value in (head.inputs[0], head.outputs[0]))
+    for axis, (size, positions) in enumerate(zip(*sizes, strict=True)):
+        stride, taps = own.strides[axis], ((own.kernel[axis] or 0) - 1) * own.dilations[axis] + 1
+        begin, count = own.pads_begin[axis] - front[axis] * stride, positions - front[axis] - back[axis]
+        end = max((count - 1) * stride + taps - size - begin, 0)
+        if begin < 0 or (size + begin + end - taps) // stride + 1 != count:
             return None
         begins.append(begin)
         ends.append(end)
@@ -117,12 +116,16 @@ def _pads_of_ordinary(head: Node, front: Ints, back: Ints) -> tuple[Ints, Ints, 
 
 def _pads_of_transposed(head: Node, front: Ints, back: Ints) -> tuple[Ints, Ints, Ints]:
     """Returns pads and output_padding of a ConvTranspose without the first `front` and last `back` positions."""
-    assert isinstance(head.attrs, Attributes)
-    own = head.attrs.geometry
+    own = _attributes(head).geometry
     # the positions that output_padding has added are cut off first
     ends = [p - more + cut for p, more, cut in zip(own.pads_end, own.output_padding, back, strict=True)]
     padding = tuple(max(-end, 0) for end in ends)
     return _sums(own.pads_begin, front), tuple(max(end, 0) for end in ends), padding
+
+
+def _attributes(head: Node) -> Attributes:
+    assert isinstance(head.attrs, Attributes)
+    return head.attrs
 
 
 def _spatial(head: Node, values: Sequence[int]) -> Ints:
@@ -135,21 +138,16 @@ def _sums(a: Ints, b: Ints) -> Ints:
 
 def _reaches(head: Node, begin: Ints, end: Ints) -> bool:
     """Whether every position has a tap outside of these pads; there are no kernels for windows in padding alone."""
-    assert isinstance(head.attrs, Attributes)
-    own = head.attrs.geometry
+    own = _attributes(head).geometry
     reach = [((taps or 0) - 1) * dilation for taps, dilation in zip(own.kernel, own.dilations, strict=True)]
     return all(max(edges) <= most for *edges, most in zip(begin, end, reach, strict=True))
 
 
-def _with(
-    head: Node, inputs: tuple[Value, ...], begin: Ints, end: Ints, padding: Ints, absorbed: tuple[Node, ...]
-) -> Node:
-    """Returns the convolution with other inputs and pads."""
-    assert isinstance(head.attrs, Attributes)
-    changed = replace(
-        head.attrs, resolved=None, auto_pad="None", pads_begin=begin, pads_end=end, output_padding=padding
-    )
+def _with(head: Node, gone: Node, inputs: tuple[Value, ...], begin: Ints, end: Ints, padding: Ints) -> Node:
+    """Returns the convolution with other inputs and pads, which has absorbed the node `gone`."""
+    changes: dict[str, Any] = {"pads_begin": begin, "pads_end": end, "output_padding": padding}
+    changed = replace(_attributes(head), resolved=None, auto_pad="None", **changes)
     attrs = resolved(head.kind, [value.shape for value in inputs], changed, head.name)
     padded = twin(head, inputs=inputs, attrs=attrs)
-    padded.absorbed = absorbed
+    padded.absorbed = (*head.absorbed, gone)
     return padded

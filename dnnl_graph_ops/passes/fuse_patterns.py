@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph import Node, Value
-from ..ir import GraphView, constant_like, scalar, twin
+from ..ir import GraphView, constant_like, dims, scalar, twin
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, No, Rewrite
 from ..shapes.common import channel_axis
 
@@ -26,25 +26,25 @@ FUSE_NORM_AFFINE = Rewrite(
     "fuse_norm_affine",
     "a Multiply or Add of constants behind a LayerNorm or GroupNorm is part of its scale and shift",
     (
-        "parts have one result",
+        "each op of the pattern has one result",
         *ALONE,
-        "the result's shape stays",
-        "the norm is over the last axis, or of groups",
-        "the constant lies along that axis alone",
-        "the norm's numbers are constant",
+        "the result has the operand's shape",
+        "the norm is a GroupNorm, or over the last axis",
+        "the constant varies along the axis of the norm's scale only",
+        "the norm's scale and shift are constant",
     ),
 )
 FUSE_GROUP_NORM = Rewrite(
     "fuse_group_norm",
     "a reshape to groups, a norm of each and the reshape back are one GroupNorm",
     (
-        "parts have one result",
+        "each op of the pattern has one result",
         *ALONE,
-        "the shape is one of images, and comes back",
-        "images stay apart",
-        "the norm is of all that a group has",
-        "channels are whole groups",
-        "the norm's numbers are constant",
+        "source and result are images of one shape",
+        "the reshape keeps the batch axis",
+        "the norm is over all elements of a group",
+        "the groups divide the channels",
+        "the norm's scale and shift are constant",
     ),
 )
 FUSE_LAYER_NORM = Rewrite(
@@ -52,13 +52,13 @@ FUSE_LAYER_NORM = Rewrite(
     "a distance from a mean over the root of its mean square is one LayerNorm or GroupNorm",
     (
         *ALONE,
-        "what is squared is the distance",
-        "the mean is of the same operand",
+        "the squared tensor is the distance from the mean",
+        "the mean is subtracted from its own operand",
         "epsilon is one number",
         "both means keep their axes",
         "both means have the same axes",
-        "the result's shape stays",
-        "the axes are those of a norm",
+        "the result has the operand's shape",
+        "a LayerNorm or GroupNorm has the means' axes",
     ),
 )
 FUSE_RMS_NORM = Rewrite(
@@ -66,22 +66,27 @@ FUSE_RMS_NORM = Rewrite(
     "an operand over the root of its mean square is one RMSNorm",
     (
         *ALONE,
-        "what is squared is the operand",
-        "the power is that of a root",
+        "the squared tensor is the operand",
+        "the Pow divides by a square root",
         "epsilon is one number",
         "the mean keeps its axes",
         "the mean is over the last axis",
-        "the result's shape stays",
+        "the result has the operand's shape",
     ),
 )
 FUSE_RMS_SCALE = Rewrite(
     "fuse_rms_scale",
     "a Multiply by a vector behind an RMSNorm is its scale",
-    (*ALONE, "the norm has no scale", "the scale lies along the last axis alone", "the result's shape stays"),
+    (
+        *ALONE,
+        "the norm has no scale",
+        "the scale varies along the last axis only",
+        "the result has the operand's shape",
+    ),
 )
 FUSE_SOFTPLUS = Rewrite(
     "fuse_softplus",
-    "a SoftPlus that is replaced by its operand where that is large is a SoftPlus",
+    "a Select of x where x is large, and of SoftPlus(x) elsewhere, is a SoftPlus",
     (
         *ALONE,
         "operand, condition and SoftPlus read one tensor",
@@ -101,36 +106,32 @@ class Match(NamedTuple):
     parts: tuple[Node, ...]
 
 
-class _Readers:
-    """Finds the nodes of a pattern from their results, and ensures that only the pattern reads these results."""
-
-    def __init__(self, graph: GraphView) -> None:
-        self._graph = graph
-
-    def maker(self, no: No, value: Value, *kinds: str, reads: int = 1) -> Node | None:
-        """Returns the node of one of the kinds that computes `value` for just `reads` readers; None if there is none.
-
-        A node of the right kind whose result is also read elsewhere, or returned, is reported to `no`.
-        """
-        node = value.node
-        if node is None or node.kind not in kinds:
-            return None
-        if len(node.outputs) > 1:
-            return no("parts have one result")
-        if self._graph.reads(value) != reads:
-            return no(READ_ONCE)
-        return no(NOT_RETURNED) if value in self._graph.returned else node
+# (value, kinds, reads) -> the node of one of the kinds that computes the value for just so many readers
+Maker = Callable[..., Node | None]
+Rule = Callable[[Node, Maker, No], Match | None]
 
 
-Rule = Callable[[Node, _Readers, No], Match | None]
+def _maker(graph: GraphView, no: No, value: Value, *kinds: str, reads: int = 1) -> Node | None:
+    """Returns the node of one of the kinds that computes `value` for just `reads` readers; None if there is none.
+
+    A node of the right kind whose result is also read elsewhere, or returned, is reported to `no`.
+    """
+    node = value.node
+    if node is None or node.kind not in kinds:
+        return None
+    if len(node.outputs) > 1:
+        return no("each op of the pattern has one result")
+    if graph.reads(value) != reads:
+        return no(READ_ONCE)
+    return no(NOT_RETURNED) if value in graph.returned else node
 
 
 def run(graph: GraphView) -> None:
     """Puts one op in the place of every pattern that matches a rule."""
-    readers = _Readers(graph)
     for node in graph:
         for rewrite, rule in RULES.get(node.kind, ()):
-            match = rule(node, readers, partial(rewrite.declined, node))
+            no = partial(rewrite.declined, node)
+            match = rule(node, partial(_maker, graph, no), no)
             if match is not None:
                 rewrite.fired(node)
                 fused = twin(node, match.kind, match.inputs, match.attrs)
@@ -162,11 +163,6 @@ def _along(array: Array, ndim: int, axis: int, size: int) -> Array | None:
     return np.broadcast_to(full.reshape(-1), (size,))
 
 
-def _size(value: Value, axis: int) -> int:
-    """Returns the size of an axis, which is known in a net that is being compiled."""
-    return int(value.shape[axis] or 0)
-
-
 # ---- scale and shift after a norm ------------------------------------------------------------------------------------
 
 
@@ -176,7 +172,7 @@ def _vectors(no: No, norm: Node, size: int) -> tuple[Array, Array] | None:
         return np.ones(size), np.zeros(size)
     gamma, beta = (value.constant for value in norm.inputs[1:3])
     if gamma is None or beta is None:
-        return no("the norm's numbers are constant")
+        return no("the norm's scale and shift are constant")
     return gamma.astype(np.float64), beta.astype(np.float64)
 
 
@@ -188,21 +184,21 @@ def _last_axis(norm: Node) -> int | None:
     return src.ndim - 1 if norm.attrs["begin_norm_axis"] % src.ndim == src.ndim - 1 else None
 
 
-def _affine(node: Node, readers: _Readers, no: No) -> Match | None:
+def _affine(node: Node, maker: Maker, no: No) -> Match | None:
     """Matches a Multiply or Add of a constant after a norm, which becomes part of the norm's scale and shift."""
     pair = _operand_and_constant(node)
-    norm = None if pair is None else readers.maker(no, pair[0], "GroupNorm", "LayerNorm")
+    norm = None if pair is None else maker(pair[0], "GroupNorm", "LayerNorm")
     if pair is None or norm is None:
         return None
     if node.outputs[0].shape != norm.outputs[0].shape:
-        return no("the result's shape stays")
+        return no("the result has the operand's shape")
     src, axis = norm.inputs[0], _last_axis(norm)
     if axis is None:
-        return no("the norm is over the last axis, or of groups")
-    size = _size(src, axis)
+        return no("the norm is a GroupNorm, or over the last axis")
+    size = dims(src)[axis]
     vector = _along(pair[1], src.ndim, axis, size)
     if vector is None:
-        return no("the constant lies along that axis alone")
+        return no("the constant varies along the axis of the norm's scale only")
     vectors = _vectors(no, norm, size)
     if vectors is None:
         return None
@@ -221,27 +217,27 @@ def _group_attrs(groups: int, epsilon: float) -> Attrs:
     return {"groups": groups, "keep_stats": False, "use_affine": False, "epsilon": epsilon, "data_format": "NCX"}
 
 
-def _reshaped_norm(node: Node, readers: _Readers, no: No) -> Match | None:
+def _reshaped_norm(node: Node, maker: Maker, no: No) -> Match | None:
     """Matches a reshape from (N, C, ...) to (N, G, ...), a norm of each of G parts, and a reshape back: GroupNorm."""
-    norm = readers.maker(no, node.inputs[0], "GroupNorm", "LayerNorm")
-    there = None if norm is None else readers.maker(no, norm.inputs[0], "StaticReshape")
+    norm = maker(node.inputs[0], "GroupNorm", "LayerNorm")
+    there = None if norm is None else maker(norm.inputs[0], "StaticReshape")
     if norm is None or there is None:
         return None
     src, parts = there.inputs[0], there.outputs[0]
     if not 3 <= src.ndim <= 5 or parts.ndim < 3 or node.outputs[0].shape != src.shape:
-        return no("the shape is one of images, and comes back")
+        return no("source and result are images of one shape")
     if parts.shape[0] != src.shape[0]:
-        return no("images stay apart")
-    channels, count = _size(src, 1), _size(parts, 1)
+        return no("the reshape keeps the batch axis")
+    channels, count = dims(src)[1], dims(parts)[1]
     attrs = norm.attrs
     layer = norm.kind == "LayerNorm"
     if layer and (attrs["begin_norm_axis"] % parts.ndim != 2 or attrs["use_affine"]):
-        return no("the norm is of all that a group has")
+        return no("the norm is over all elements of a group")
     if not layer and attrs["data_format"] != "NCX":
-        return no("the norm is of all that a group has")
+        return no("the norm is over all elements of a group")
     groups = count if layer else attrs["groups"]
     if not channels or not count or channels % count or channels % groups:
-        return no("channels are whole groups")
+        return no("the groups divide the channels")
     attributes = _group_attrs(groups, attrs["epsilon"])
     if not attrs["use_affine"]:
         return Match("GroupNorm", (src,), attributes, (there, norm))
@@ -255,26 +251,32 @@ def _reshaped_norm(node: Node, readers: _Readers, no: No) -> Match | None:
 # ---- a norm in parts -------------------------------------------------------------------------------------------------
 
 
-def _divided(node: Node, readers: _Readers, no: No) -> Match | None:
-    """Matches (x - mean) / sqrt(mean of (x - mean)^2 + epsilon) over the last axes: a LayerNorm or GroupNorm."""
-    deviation = readers.maker(no, node.inputs[1], "Sqrt")
-    total = None if deviation is None else readers.maker(no, deviation.inputs[0], "Add")
+def _mean_square(value: Value, maker: Maker) -> tuple[Node, Node, Node, Array] | None:
+    """Matches the mean of a square plus a constant; returns the square, the mean, the Add and the constant."""
+    total = maker(value, "Add")
     pair = None if total is None else _operand_and_constant(total)
-    variance = None if pair is None else readers.maker(no, pair[0], "ReduceMean")
-    square = None if variance is None else readers.maker(no, variance.inputs[0], "Square", "Pow", "Multiply")
-    if deviation is None or total is None or pair is None or variance is None or square is None:
+    mean = None if pair is None else maker(pair[0], "ReduceMean")
+    square = None if mean is None else maker(mean.inputs[0], "Square", "Pow", "Multiply")
+    return None if total is None or pair is None or mean is None or square is None else (square, mean, total, pair[1])
+
+
+def _divided(node: Node, maker: Maker, no: No) -> Match | None:
+    """Matches (x - mean) / sqrt(mean of (x - mean)^2 + epsilon) over the last axes: a LayerNorm or GroupNorm."""
+    deviation = maker(node.inputs[1], "Sqrt")
+    under_root = None if deviation is None else _mean_square(deviation.inputs[0], maker)
+    if deviation is None or under_root is None:
         return None
-    reads = 3 if square.kind == "Multiply" else 2
+    square, variance, total, epsilon = under_root
     if not _is_square(square, node.inputs[0]):
-        return no("what is squared is the distance")
-    distance = readers.maker(no, node.inputs[0], "Subtract", reads=reads)
-    mean = None if distance is None else readers.maker(no, distance.inputs[1], "ReduceMean")
+        return no("the squared tensor is the distance from the mean")
+    distance = maker(node.inputs[0], "Subtract", reads=3 if square.kind == "Multiply" else 2)
+    mean = None if distance is None else maker(distance.inputs[1], "ReduceMean")
     if distance is None or mean is None:
         return None
     src = distance.inputs[0]
     if mean.inputs[0] is not src:
-        return no("the mean is of the same operand")
-    if pair[1].size != 1:
+        return no("the mean is subtracted from its own operand")
+    if epsilon.size != 1:
         return no("epsilon is one number")
     axes = _axes(mean)
     if axes is None or _axes(variance) is None:
@@ -282,10 +284,10 @@ def _divided(node: Node, readers: _Readers, no: No) -> Match | None:
     if axes != _axes(variance):
         return no("both means have the same axes")
     if node.outputs[0].shape != src.shape:
-        return no("the result's shape stays")
-    norm = _norm_over(src, axes, float(pair[1].reshape(-1)[0]))
+        return no("the result has the operand's shape")
+    norm = _norm_over(src, axes, float(epsilon.reshape(-1)[0]))
     if norm is None:
-        return no("the axes are those of a norm")
+        return no("a LayerNorm or GroupNorm has the means' axes")
     return Match(*norm, (mean, distance, square, variance, total, deviation))
 
 
@@ -310,69 +312,67 @@ def _norm_over(src: Value, axes: tuple[int, ...], epsilon: float) -> tuple[str, 
         return "LayerNorm", (src,), attrs
     if not 3 <= src.ndim <= 5 or not prod(src.shape):  # type: ignore[arg-type]
         return None
-    groups = {tuple(range(2, last + 1)): _size(src, 1), tuple(range(1, last + 1)): 1}.get(axes)
+    groups = {tuple(range(2, last + 1)): dims(src)[1], tuple(range(1, last + 1)): 1}.get(axes)
     return None if groups is None else ("GroupNorm", (src,), _group_attrs(groups, epsilon))
 
 
 # ---- layers divided by the root of their mean square -----------------------------------------------------------------
 
 
-def _by_root(node: Node, readers: _Readers, no: No) -> Match | None:
+def _by_root(node: Node, maker: Maker, no: No) -> Match | None:
     """Matches x / sqrt(mean of x^2 + epsilon) over the last axis, also written with Reciprocal or Pow: an RMSNorm."""
     first, second = node.inputs
     candidates = ((first, second),) if node.kind == "Divide" else ((first, second), (second, first))
-    return next(filter(None, (_root_of(node, src, other, readers, no) for src, other in candidates)), None)
+    return next(filter(None, (_root_of(node, src, other, maker, no) for src, other in candidates)), None)
 
 
-def _root_of(node: Node, src: Value, by: Value, readers: _Readers, no: No) -> Match | None:
+def _root_of(node: Node, src: Value, by: Value, maker: Maker, no: No) -> Match | None:
     parts: list[Node] = []
     if node.kind == "Multiply":
-        inverse = readers.maker(no, by, "Reciprocal", "Pow")
+        inverse = maker(by, "Reciprocal", "Pow")
         if inverse is None:
             return None
         if inverse.kind == "Pow" and inverse.attrs["beta"] != -0.5:
-            return no("the power is that of a root")
+            return no("the Pow divides by a square root")
         parts.append(inverse)
         by = inverse.inputs[0]
     if not parts or parts[0].kind == "Reciprocal":
-        root = readers.maker(no, by, "Sqrt")
+        root = maker(by, "Sqrt")
         if root is None:
             return None
         parts.append(root)
         by = root.inputs[0]
-    total = readers.maker(no, by, "Add")
-    pair = None if total is None else _operand_and_constant(total)
-    mean = None if pair is None else readers.maker(no, pair[0], "ReduceMean")
-    square = None if mean is None else readers.maker(no, mean.inputs[0], "Square", "Pow", "Multiply")
-    if total is None or pair is None or mean is None or square is None:
+    under_root = _mean_square(by, maker)
+    if under_root is None:
         return None
-    if pair[1].size != 1:
+    square, mean, total, epsilon = under_root
+    if epsilon.size != 1:
         return no("epsilon is one number")
     if not _is_square(square, src):
-        return no("what is squared is the operand")
+        return no("the squared tensor is the operand")
     axes = _axes(mean)
     if axes is None:
         return no("the mean keeps its axes")
     if axes != (src.ndim - 1,) or src.ndim < 2:
         return no("the mean is over the last axis")
     if node.outputs[0].shape != src.shape:
-        return no("the result's shape stays")
-    attrs = {"begin_norm_axis": -1, "epsilon": float(pair[1].reshape(-1)[0])}
+        return no("the result has the operand's shape")
+    attrs = {"begin_norm_axis": -1, "epsilon": float(epsilon.reshape(-1)[0])}
     return Match("RMSNorm", (src,), attrs, (square, mean, total, *parts[::-1]))
 
 
-def _scaled_root(node: Node, readers: _Readers, no: No) -> Match | None:
+def _scaled_root(node: Node, maker: Maker, no: No) -> Match | None:
     """Matches a Multiply of an RMSNorm by a vector, which becomes the scale of the RMSNorm."""
     for value, scale in (node.inputs, node.inputs[::-1]):
-        norm = readers.maker(no, value, "RMSNorm")
+        norm = maker(value, "RMSNorm")
         if norm is None:
             continue
         if len(norm.inputs) > 1:
             no("the norm has no scale")
         elif node.outputs[0].shape != value.shape:
-            no("the result's shape stays")
+            no("the result has the operand's shape")
         elif scale.shape[-1:] != value.shape[-1:] or any(size != 1 for size in scale.shape[:-1]):
-            no("the scale lies along the last axis alone")
+            no("the scale varies along the last axis only")
         else:
             return Match("RMSNorm", (norm.inputs[0], scale), dict(norm.attrs), (norm,))
     return None
@@ -384,14 +384,14 @@ def _scaled_root(node: Node, readers: _Readers, no: No) -> Match | None:
 _SOFTPLUS_IS_X = 17.0
 
 
-def _guarded_softplus(node: Node, readers: _Readers, no: No) -> Match | None:
+def _guarded_softplus(node: Node, maker: Maker, no: No) -> Match | None:
     """Matches x where x >= a threshold, else SoftPlus(x), as PyTorch exports it: a SoftPlus.
 
     From the threshold on, SoftPlus by own code is x as well.
     """
     condition, large, small = node.inputs
-    compared = readers.maker(no, condition, "GreaterEqual")
-    function = None if compared is None else readers.maker(no, small, "SoftPlus")
+    compared = maker(condition, "GreaterEqual")
+    function = None if compared is None else maker(small, "SoftPlus")
     if compared is None or function is None:
         return None
     least, beta = scalar(compared.inputs[1]), float(function.attrs.get("beta", 1.0))

@@ -8,9 +8,8 @@ conversions would cost more than it gains stays in f32.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +18,12 @@ from ..algorithms.choice import ranked
 from ..algorithms.product import PRODUCT
 from ..graph import Node, Value
 from ..graph.constants import Constant
-from ..ir import UNSEEN, GraphView, like, linked, twin
+from ..ir import UNSEEN, GraphView, is_empty, like, linked, twin
 from ..lowering import cost, fits
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS, make_problem
 from ..lowering.problem import WGRAD
-from ..lowering.program import Buffer, Place, View, dense_in
+from ..lowering.program import Place, View, argument, dense_in
 from ..lowering.rewrites import Rewrite
 from ..runtime import cpu
 from ..strides import channels_last
@@ -43,53 +42,41 @@ _REFUSED = "it costs more than max_error allows"
 _EDGES = "what is converted at the edges of its region would cost more than it gains"
 MIXED_PRECISION = Rewrite(
     "mixed_precision",
-    "products are of bf16 or f16 where the user asks for it, and what hangs on them is in that type",
+    "products, and ops that read their results, run in bf16 or f16 where the user asks for it",
     (
         "the graph's fpmath_mode is strict",
-        "it has one result, in f32",
-        "its operands are not dequantized",
-        "max_error allows it",
-        "it is faster by estimate",
-        "it reads what is narrow",
-        "its region gains more than its conversions cost",
+        "the op has one result, in f32",
+        "no Dequantize computes an operand",
+        "max_error allows the op in the narrow type",
+        "the product is faster by estimate",
+        "the op reads a narrow tensor",
+        "the op's region gains more than its conversions cost",
     ),
 )
 
 
-class Narrowed(NamedTuple):
-    """The choice for each product, by its name.
-
-    `wide`: why a product stays in f32. `gains`: the seconds that a product in the narrow type saves by estimate.
-    """
-
-    wide: dict[str, str]
-    gains: dict[str, float]
-
-
 def run(
-    graph: GraphView,
-    dtype: str,
-    env: Env,
-    refused: Collection[str] = (),
-    *,
-    weighed: bool = True,
-) -> Narrowed:
+    graph: GraphView, dtype: str, env: Env, refused: Collection[str] = (), *, weighed: bool = True
+) -> tuple[dict[str, str], dict[str, float]]:
     """Computes the ops of a graph that are faster in `dtype` in it; results of the net stay in f32.
 
     Args:
         refused: names of products that stay in f32.
         weighed: whether a region must gain more than its conversions cost.
+
+    Returns:
+        By names of products: why one stays in f32, and the seconds that one in the narrow type saves by estimate.
     """
     nodes = graph.nodes()
     candidates, wide = _candidates(nodes, dtype, env, frozenset(refused))
     chosen = _worthwhile(nodes, candidates, graph.returned, env) if weighed else set(candidates)
     for node, gain in candidates.items():
         if gain and node not in chosen:
-            MIXED_PRECISION.declined(node, "its region gains more than its conversions cost")
+            MIXED_PRECISION.declined(node, "the op's region gains more than its conversions cost")
             wide[node.name] = _EDGES
     gains = {node.name: gain for node, gain in candidates.items() if gain and node in chosen}
     _Rewriter(dtype, chosen, graph).rewrite()
-    return Narrowed(wide, gains)
+    return wide, gains
 
 
 def obeying(nodes: Sequence[Node], env: Env) -> dict[str, str]:
@@ -113,26 +100,6 @@ def _known(dtype: str, env: Env) -> bool:
 # ---- which ops become narrow ----------------------------------------------------------------------------------------
 
 
-class Weighed(NamedTuple):
-    """The seconds of a product in f32 and in the narrow type; `why`: if they were not estimated, the reason."""
-
-    wide: float
-    narrow: float
-    why: str = ""
-
-    @property
-    def gain(self) -> float:
-        """The seconds saved in the narrow type; 0 if it saves too little, or nothing."""
-        saved = self.wide - self.narrow
-        return saved if saved > _LEAST_GAIN * self.wide else 0.0
-
-    def reason(self, dtype: str) -> str:
-        """Returns why a product gains nothing in `dtype`."""
-        if self.narrow == float("inf"):
-            return "this CPU has no such arithmetic"
-        return self.why or f"estimated {self.narrow * 1e6:.0f} us in {dtype}, {self.wide * 1e6:.0f} in f32"
-
-
 def _is_product(node: Node) -> bool:
     return schema.OPS[node.kind].narrow == "operands" and node.outputs[0].dtype == _WIDE
 
@@ -152,22 +119,19 @@ def _candidates(
             continue
         gain, unmet, why = 0.0, "", ""
         if len(node.outputs) > 1 or node.outputs[0].dtype != _WIDE:
-            unmet = "it has one result, in f32"
+            unmet = "the op has one result, in f32"
         elif any(value.node is not None and value.node.kind in _QUANTIZED for value in node.inputs):
-            unmet = "its operands are not dequantized"
+            unmet = "no Dequantize computes an operand"
             why = "its operands are quantized"
         elif role != "operands":
             if not any(value.node in gains for value in _read(node)):
-                unmet = "it reads what is narrow"
+                unmet = "the op reads a narrow tensor"
         elif node.name in refused:
-            unmet = "max_error allows it"
+            unmet = "max_error allows the op in the narrow type"
             why = _REFUSED
         else:
-            weighed = _weighed(node, dtype, env)
-            gain = weighed.gain
-            if gain <= 0:
-                unmet = "it is faster by estimate"
-                why = weighed.reason(dtype)
+            gain, why = _gain(node, dtype, env)
+            unmet = "the product is faster by estimate" if gain <= 0 else ""
         if not unmet:
             gains[node] = gain
             continue
@@ -182,13 +146,18 @@ def _read(node: Node) -> list[Value]:
     return [value for value in node.inputs if value.dtype == _WIDE and not value.is_constant]
 
 
-def _weighed(node: Node, dtype: str, env: Env) -> Weighed:
-    """Returns the estimates of a product in f32 and in `dtype`."""
-    if any(0 in value.shape for value in (*node.inputs, *node.outputs)):
-        return Weighed(0.0, 0.0, "it is empty")
+def _gain(node: Node, dtype: str, env: Env) -> tuple[float, str]:
+    """Returns the seconds that a product saves in `dtype`; 0 if it saves too little, or nothing, and why."""
+    if is_empty([node]):
+        return 0.0, "it is empty"
     if not _known(dtype, env):
-        return Weighed(0.0, 0.0, f"no times of {dtype} are known for {env.isa}, which mostly has no arithmetic in it")
-    return Weighed(_estimate(node, _WIDE, env), _estimate(node, dtype, env))
+        return 0.0, f"no times of {dtype} are known for {env.isa}, which mostly has no arithmetic in it"
+    wide, narrow = _estimate(node, _WIDE, env), _estimate(node, dtype, env)
+    if narrow == float("inf"):
+        return 0.0, "this CPU has no such arithmetic"
+    if wide - narrow > _LEAST_GAIN * wide:
+        return wide - narrow, ""
+    return 0.0, f"estimated {narrow * 1e6:.0f} us in {dtype}, {wide * 1e6:.0f} in f32"
 
 
 def _estimate(node: Node, dtype: str, env: Env) -> float:
@@ -212,9 +181,7 @@ def _view(value: Value, dtype: str, data_format: str) -> View:
     turned = data_format == "NCX" and len(shape) >= 3 and not value.is_constant
     order = channels_last(len(shape)) if turned else tuple(range(len(shape)))
     place = Place.CONSTANT if value.is_constant else Place.SCRATCH
-    return View(
-        Buffer(place, dtype if value.dtype == _WIDE else value.dtype, prod(shape)), shape, dense_in(shape, order)
-    )
+    return argument(place, dtype if value.dtype == _WIDE else value.dtype, shape, dense_in(shape, order))
 
 
 def _worthwhile(nodes: Sequence[Node], gains: dict[Node, float], kept: Collection[Value], env: Env) -> set[Node]:
@@ -273,9 +240,11 @@ class _Rewriter:
                 self._narrow(node, wanted)
 
     def _narrow(self, node: Node, wanted: Collection[Value]) -> None:
+        slots = schema.OPS[node.kind].inputs
+        names = [slots[min(i, len(slots) - 1)].name for i in range(len(node.inputs))]
         inputs = [
             self._twin_of(value, node) if value.dtype == _WIDE and name not in _VECTORS else value
-            for value, name in zip(node.inputs, _names(node), strict=True)
+            for value, name in zip(node.inputs, names, strict=True)
         ]
         following = self.graph.behind(node)
         outputs = [like(value, self.dtype) for value in node.outputs]
@@ -287,14 +256,13 @@ class _Rewriter:
                 self._convert(self.twins[value], value, node, following)
 
     def _twin_of(self, value: Value, reader: Node) -> Value:
-        narrow = self.twins.get(value)
-        if narrow is None:
+        if value not in self.twins:
             narrow = self.twins[value] = like(value, self.dtype)
             if value.held is not None:
                 narrow.held = converted(value.held, self.dtype)
             else:
                 self._convert(value, narrow, value.node, reader)
-        return narrow
+        return self.twins[value]
 
     def _convert(self, source: Value, target: Value, near: Node | None, before: Node | None) -> None:
         name = f"{target.name} in {target.dtype}"
@@ -302,18 +270,12 @@ class _Rewriter:
         self.graph.insert(linked(cast, [target]), before)
 
 
-def _names(node: Node) -> list[str]:
-    slots = schema.OPS[node.kind].inputs
-    return [slots[min(i, len(slots) - 1)].name for i in range(len(node.inputs))]
-
-
 def converted(constant: Constant, dtype: str) -> Constant:
     """Returns the constant in another dtype, rounded to nearest when its elements are needed."""
     to = dtypes.numpy_dtype(dtype)
-    return constant.derived(("converted", dtype), partial(_converted, dtype=to), constant.shape, to)
 
+    def rounded(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        with np.errstate(over="ignore"):
+            return np.asarray(array.astype(to))
 
-def _converted(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    with np.errstate(over="ignore"):
-        converted: np.ndarray[Any, Any] = array.astype(dtype)
-    return converted
+    return constant.derived(("converted", dtype), rounded, constant.shape, to)

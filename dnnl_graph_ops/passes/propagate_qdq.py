@@ -17,12 +17,12 @@ _MOVING_VIEWS = kinds("moves").intersection(VIEWS)
 
 MOVE_INTEGERS = Rewrite(
     "move_integers",
-    "what moves elements between Dequantize and Quantize moves integers; each part is rounded before",
+    "an op that moves elements between Dequantize and Quantize moves integers, rounded before",
     (
-        "nobody else reads the whole",
-        "the net does not return the whole",
+        "no other op reads the moved tensor",
+        "the net does not return the moved tensor",
         "the result has one scale",
-        "every part comes of a Dequantize of one scale",
+        "a Dequantize with one scale computes every operand",
     ),
 )
 REPEAT_DEQUANTIZE = Rewrite("repeat_dequantize", "every product, or pool, has a Dequantize of its own")
@@ -42,7 +42,8 @@ def run(graph: GraphView) -> None:
             for maker in dequantized:
                 graph.insert(maker, before=node)
             graph.replace(node, twin(node, inputs=inputs))
-    graph.remove(*(node for node in graph if node.kind == "Dequantize" and not graph.is_needed(node.outputs[0])))
+    results = {node: node.outputs[0] for node in graph if node.kind == "Dequantize"}
+    graph.remove(*(node for node, value in results.items() if not graph.reads(value) and value not in graph.returned))
 
 
 def _moves(node: Node) -> int:
@@ -62,7 +63,6 @@ def _move_integers(graph: GraphView) -> None:
         count = 0 if join is None else _moves(join)
         if join is None or not count or not _moves_integers(node, join.inputs[:count], graph):
             continue
-        MOVE_INTEGERS.fired(node)
         parts = [_rounded(value, node) for value in join.inputs[:count]]
         for part in dict.fromkeys(part.node for part in parts if part.node is not None):
             if part not in graph:
@@ -72,19 +72,18 @@ def _move_integers(graph: GraphView) -> None:
 
 
 def _moves_integers(quantize: Node, parts: Sequence[Value], graph: GraphView) -> bool:
-    unmet = None
+    unmet = ""
     whole, makers = quantize.inputs[0], [value.node for value in parts]
     if graph.reads(whole) > 1:
-        unmet = "nobody else reads the whole"
+        unmet = "no other op reads the moved tensor"
     elif whole in graph.returned:
-        unmet = "the net does not return the whole"
+        unmet = "the net does not return the moved tensor"
     elif not _of_tensor(quantize):
         unmet = "the result has one scale"
     elif any(maker is None or maker.kind != "Dequantize" or not _of_tensor(maker) for maker in makers):
-        unmet = "every part comes of a Dequantize of one scale"
-    if unmet is not None:
-        MOVE_INTEGERS.declined(quantize, unmet)
-    return unmet is None
+        unmet = "a Dequantize with one scale computes every operand"
+    MOVE_INTEGERS.tell(quantize, unmet)
+    return not unmet
 
 
 def _rounded(value: Value, quantize: Node) -> Value:
@@ -100,9 +99,7 @@ def _rounded(value: Value, quantize: Node) -> Value:
     )
     if given == wanted:
         return maker.inputs[0]
-    part = like(value, whole.dtype)
-    linked(Node(quantize.id, "Quantize", quantize.name, (value,), quantize.attrs), [part])
-    return part
+    return linked(twin(quantize, inputs=[value]), [like(value, whole.dtype)]).outputs[0]
 
 
 def _of_tensor(node: Node) -> bool:
@@ -111,9 +108,6 @@ def _of_tensor(node: Node) -> bool:
 
 def _repeated(value: Value) -> Value:
     """Returns the result of a new copy of the Dequantize that computes `value`; `value` itself if another op does."""
-    node = value.node
-    if node is None or node.kind != "Dequantize":
+    if value.node is None or value.node.kind != "Dequantize":
         return value
-    again = like(value)
-    linked(Node(node.id, node.kind, node.name, node.inputs, node.attrs), [again])
-    return again
+    return linked(twin(value.node), [like(value)]).outputs[0]

@@ -15,13 +15,12 @@ from shapes.generate import GENERATORS
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.algorithms import lower, table
-from dnnl_graph_ops.backends.backend import group_of
-from dnnl_graph_ops.backends.kinds import Target
+from dnnl_graph_ops.backends.backend import Places, Target, group_of
 from dnnl_graph_ops.backends.table import build
 from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem as Layer
 from dnnl_graph_ops.compile.plan import assemble
-from dnnl_graph_ops.compile.status import REFERENCE, markdown
+from dnnl_graph_ops.compile.supported import REFERENCE, markdown
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
 from dnnl_graph_ops.lowering.problem import DGRAD, WGRAD
 from dnnl_graph_ops.lowering.program import Buffer, NativeStep, Place, Program, View
@@ -125,7 +124,7 @@ def nodes():
 def test_ops_of_a_graph(name):
     values, computed = nodes()[name]
     env = env_of("avx512_core_amx_fp16")
-    built = build([group_of([value.node for value in values], env)], ends(values), env)
+    built = build([group_of([value.node for value in values], env)], ends(values), env, None, {})
     assert dtypes_of_native_steps(built.program) == {computed}
     ((_, decision),) = built.decisions
     assert decision.compute == computed
@@ -138,7 +137,7 @@ def ends(values):
     found = {}
     for index, value in enumerate(dict.fromkeys(outer)):
         found[value] = view_of(Place.INPUT, value, index)
-    return {**found, values[-1]: view_of(Place.OUTPUT, values[-1], 0)}
+    return Places({**found, values[-1]: view_of(Place.OUTPUT, values[-1], 0)})
 
 
 def view_of(place, value, index):
@@ -152,7 +151,7 @@ def test_tune_off_takes_no_literal_op_that_is_one():
         x, diff, weights_shape=(32, 16, 2, 2), strides=2, data_format="NXC", weights_format="IOX"
     )
     env = env_of("avx512_core_amx_fp16", tune="off")
-    ((_, decision),) = build([group_of([value.node], env)], ends([value]), env).decisions
+    ((_, decision),) = build([group_of([value.node], env)], ends([value]), env, None, {}).decisions
     assert decision.formulation not in ("literal", "convolution", "deconvolution")
 
 

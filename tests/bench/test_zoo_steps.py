@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.lowering.program import HostStep, KernelStep, Place
+from dnnl_graph_ops.lowering.program import HostStep, Place
 
 pytest.importorskip("torch")
 pytest.importorskip("onnx")
@@ -49,9 +49,7 @@ def counts(net: Any) -> Counts:
 
 def _copies(part: Any, report: Any) -> int:
     """A copy from an input or to an output is what the caller's layout costs."""
-    own = isinstance(part, (KernelStep, HostStep))
-    reads, writes = (part.reads, part.writes) if own else (part.inputs, part.outputs)
-    if any(view.buffer.place in _ENDS for view in (*reads, *writes)):
+    if any(view.buffer.place in _ENDS for view in (*part.reads, *part.writes)):
         return 0
     return max(int(bool(_COPY.search(report.step))), report.reorders)
 

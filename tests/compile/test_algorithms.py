@@ -167,8 +167,7 @@ def test_errors_of_what_became_of_an_op_are_told() -> None:
 def test_products_in_a_narrow_type_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     from dnnl_graph_ops.passes import mixed_precision
 
-    always = mixed_precision.Weighed(1.0, 0.1, "")
-    monkeypatch.setattr(mixed_precision, "_weighed", lambda node, dtype, env: always)
+    monkeypatch.setattr(mixed_precision, "_gain", lambda node, dtype, env: (0.9, ""))
     net = strided(precision="bf16")
     assert net.narrow()
     assert all("narrow" in info.error for info in net.algorithms("op"))

@@ -20,7 +20,7 @@ PAD = {"pads_begin": 1, "pads_end": 1}
 @pytest.fixture
 def everything(monkeypatch):
     """All products that may be narrow are: what pays depends on the machine."""
-    monkeypatch.setattr(precision, "_weighed", lambda node, dtype, env: precision.Weighed(1.0, 0.0))
+    monkeypatch.setattr(precision, "_gain", lambda node, dtype, env: (1.0, ""))
     monkeypatch.setattr(precision, "multiplied", lambda env: ("bf16",))
 
 
@@ -91,7 +91,7 @@ def test_none_of_it_where_none_is_allowed(rng, everything):
 def test_the_type_that_gains_more_is_chosen(rng, monkeypatch):
     """In f16 what exceeds 65504 is an Inf; bf16 has few bits."""
     gains = {"bf16": 1.0, "f16": 2.0}
-    monkeypatch.setattr(precision, "_weighed", lambda node, dtype, env: precision.Weighed(gains[dtype], 0.0))
+    monkeypatch.setattr(precision, "_gain", lambda node, dtype, env: (gains[dtype], ""))
     monkeypatch.setattr(precision, "multiplied", lambda env: NARROW)
     graph, outputs = fine_and_cancelling(rng)
     choose = {"precision": "auto", "max_error": 0.02}
@@ -207,7 +207,7 @@ from dnnl_graph_ops.passes import mixed_precision as precision
 from dnnl_graph_ops.algorithms import lower
 ranked = lower.ranked
 lower.ranked = lambda *about: sorted(ranked(*about), key=lambda item: item[0].name != "own narrow")
-precision._weighed = lambda node, dtype, env: precision.Weighed(1.0, 0.0)
+precision._gain = lambda node, dtype, env: (1.0, "")
 precision.multiplied = lambda env: ("bf16",)
 rng = np.random.default_rng(0)
 graph = dgo.Graph()

@@ -8,7 +8,7 @@ from reference.ops import Slot, evaluate
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops, schema
-from dnnl_graph_ops.compile import status
+from dnnl_graph_ops.compile import supported
 
 RNG = np.random.default_rng(20)
 BF16 = ml_dtypes.bfloat16
@@ -210,7 +210,7 @@ def test_unknown_dims_through_every_kind_of_step():
 
 
 def test_status_names_every_op():
-    table = status.rows()
+    table = supported.rows()
     assert {row.kind for row in table} == set(schema.OPS)
     assert [row.kind for row in table if "not supported" in row.how] == ["Wildcard"]
     by_kind = {row.kind: row.how for row in table}

@@ -19,7 +19,7 @@ NARROW = ("bf16", "f16")
 
 def gaining(monkeypatch, seconds):
     """All products save as many seconds by estimate."""
-    monkeypatch.setattr(precision, "_weighed", lambda node, dtype, env: precision.Weighed(seconds, 0.0))
+    monkeypatch.setattr(precision, "_gain", lambda node, dtype, env: (seconds, ""))
 
 
 @pytest.fixture
@@ -112,11 +112,12 @@ def test_explain_says_what_stayed_in_f32_and_why(rng, monkeypatch):
 
     assert explained(None).wide == {} and "not in" not in str(explained(None))
     for gain, reason in (
-        (precision.Weighed(2e-6, 3e-6), "estimated 3 us in bf16, 2 in f32"),
-        (precision.Weighed(1.0, float("inf")), "this CPU has no such arithmetic"),
-        (precision.Weighed(1e-12, 0.0), "what is converted at the edges of its region would cost more than it gains"),
+        ((2e-6, 3e-6), "estimated 3 us in bf16, 2 in f32"),
+        ((1.0, float("inf")), "this CPU has no such arithmetic"),
+        ((1e-12, 0.0), "what is converted at the edges of its region would cost more than it gains"),
     ):
-        monkeypatch.setattr(precision, "_weighed", lambda node, dtype, env, gain=gain: gain)
+        monkeypatch.setattr(precision, "_known", lambda dtype, env: True)
+        monkeypatch.setattr(precision, "_estimate", lambda node, dtype, env, times=gain: times[dtype != "f32"])
         found = explained("bf16")
         assert found.wide == dict.fromkeys(names, reason)
         assert f"\nnot in bf16: {', '.join(names)}: {reason}\n" in str(found)

@@ -5,8 +5,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile.peaks import peaks
-from dnnl_graph_ops.compile.profile import ARITHMETIC, MEMORY
+from dnnl_graph_ops.compile.profile import ARITHMETIC, MEMORY, peaks
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_a_damaged_file_is_ignored(tmp_path: Path, damage: str) -> None:
 
 @pytest.mark.parametrize("damage", ["half", "no rows", "deep", "folder"])
 def test_a_damaged_file_is_measured_anew(folder: Path, damage: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tune, "_race", lambda problem, env, forms, budget: [(form, 1.0) for form in forms])
+    monkeypatch.setattr(tune, "_race", lambda makers, budget: [(name, 1.0) for name in makers])
     rng = np.random.default_rng(seed)
     src, weights = integers(rng, (2, 6, 5, 16)), integers(rng, (4, 4, 24, 16))
     layer("measure", weights)
@@ -155,7 +155,7 @@ def test_a_file_of_other_algorithms_is_not_read(
     folder: Path, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = integers(np.random.default_rng(seed), (4, 4, 24, 16))
-    monkeypatch.setattr(tune, "_race", lambda problem, env, forms, budget: [(form, 1.0) for form in forms])
+    monkeypatch.setattr(tune, "_race", lambda makers, budget: [(name, 1.0) for name in makers])
     layer("measure", weights)
     copied = tuple(tmp_path / room.name for room in tune.SOURCES)
     for source, target in zip(tune.SOURCES, copied, strict=True):
@@ -184,8 +184,8 @@ def several(how: str, x: np.ndarray) -> tuple[Any, Any]:
 
 def test_the_heaviest_is_measured_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raced = []
-    real = tune._race
-    monkeypatch.setattr(tune, "_race", lambda problem, *rest: raced.append(problem.macs) or real(problem, *rest))
+    real = tune.choose
+    monkeypatch.setattr(tune, "choose", lambda problem, *rest: raced.append(problem.macs) or real(problem, *rest))
     x = np.ones((1, 6, 5, 8), np.float32)
     net, result = several("measure", x)
     assert len(raced) == 2 and raced[0] > raced[1]
@@ -206,11 +206,17 @@ def test_what_the_budget_does_not_reach_keeps_its_estimate(folder: Path, monkeyp
 def test_partitions_are_measured_against_their_parts(
     folder: Path, monkeypatch: pytest.MonkeyPatch, fastest: str
 ) -> None:
-    monkeypatch.setattr(tune, "_seconds_of", lambda step, env, apart, budget: 1.0 + (apart == (fastest == tune.WHOLE)))
+    real = tune._race
+
+    def race(makers: Any, budget: float) -> list[tuple[str, float]]:
+        other = {tune.WHOLE: tune.PARTS, tune.PARTS: tune.WHOLE}[fastest]
+        return [(fastest, 1.0), (other, 2.0)] if fastest in makers else real(makers, budget)
+
+    monkeypatch.setattr(tune, "_race", race)
     x = np.ones((1, 6, 5, 8), np.float32)
     for _ in range(2):  # the second time from the file
         net, result = several("measure", x)
         products = [part.kinds for part in net.partitions if "matmul_0" in part.ops]
         assert products == [("MatMul", "Square", "Abs") if fastest == tune.WHOLE else ("MatMul",)]
         np.testing.assert_allclose(result, several("off", x)[1], rtol=1e-5)
-        monkeypatch.setattr(tune, "_seconds_of", lambda *asked: pytest.fail("measured once more"))
+        monkeypatch.setattr(tune, "_race", lambda *asked: pytest.fail("measured once more"))

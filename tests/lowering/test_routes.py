@@ -10,17 +10,16 @@ from shapes.generate import GENERATORS
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import schema
 from dnnl_graph_ops.backends import onednn
-from dnnl_graph_ops.backends.backend import group_of
+from dnnl_graph_ops.backends.backend import Kind, Target, group_of
 from dnnl_graph_ops.backends.builtin import BUILTIN, KERNELS
 from dnnl_graph_ops.backends.convolution import CONVOLUTION
 from dnnl_graph_ops.backends.equal import EQUAL, EQUAL_OP
 from dnnl_graph_ops.backends.host_ops import HOST
-from dnnl_graph_ops.backends.kinds import Kind, Target
 from dnnl_graph_ops.backends.norm import NORM, OWN_NORMS
 from dnnl_graph_ops.backends.numpy_fallback import NUMPY
 from dnnl_graph_ops.backends.onednn import ONEDNN
 from dnnl_graph_ops.backends.table import NOWHERE, who_runs
-from dnnl_graph_ops.compile import status
+from dnnl_graph_ops.compile import supported
 from dnnl_graph_ops.lowering import chain
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.family import MEMBERS
@@ -118,7 +117,7 @@ def engine_like(kind, version, **more):
 @pytest.mark.parametrize("kind", schema.OPS)
 def test_the_answers_print_the_ladder(kind, version):
     backend, _ = who_runs(Kind(kind), Target(version))
-    name, reason = status.how(kind, version)
+    name, reason = supported.how(kind, version)
     own = kind in MEMBERS or (kind in KERNELS and KERNELS[kind].preferred)
     assert name == ("nothing to do" if kind == "End" else "library or own kernels" if own else backend.title)
     assert bool(reason) == (name not in ("library", "library or own kernels", "nothing to do"))

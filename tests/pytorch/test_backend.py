@@ -327,7 +327,7 @@ def test_options_that_there_are_not(options, said):
 
 
 def test_the_first_call_is_the_sample_of_a_precision_that_is_measured(counted, monkeypatch):
-    monkeypatch.setattr(precision, "_weighed", lambda node, dtype, env: precision.Weighed(1.0, 0.0))
+    monkeypatch.setattr(precision, "_gain", lambda node, dtype, env: (1.0, ""))
     monkeypatch.setattr(precision, "multiplied", lambda env: ("bf16",))
     module = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 8, 3)).eval()
     made = torch.compile(module, backend=counted, options={"precision": "auto", "max_error": 0.05})

@@ -106,7 +106,7 @@ class Draw:
 
     def between(self, value: dgo.Value, unmet: str | None) -> dgo.Value:
         """A value that lies between the parts of a rewrite: with another reader, or returned, where that is wanted."""
-        if unmet is not None and unmet.startswith("nobody else reads"):
+        if unmet is not None and unmet.startswith("no other op reads"):
             self.read_again(value)
         if unmet is not None and unmet.startswith("the net does not return"):
             self.outputs.append(value)

@@ -19,15 +19,15 @@ def padding(d: Draw, unmet: str | None) -> None:
         window.pads_begin[axis], window.pads_end[axis] = (d.whole(0, reach) for _ in range(2))
         begin[first + axis] = d.whole(0, reach - window.pads_begin[axis])
         end[first + axis] = d.whole(0, reach - window.pads_end[axis])
-    if unmet == "some tap reaches beyond the padding":
+    if unmet == "every window has a tap outside of the padding":
         axis = d.whole(0, rank - 1)
         d.pick(begin, end)[first + axis] += window.reach[axis] + d.whole(1, 2)
-    if unmet == "it pads spatial axes alone":
+    if unmet == "the Pad extends spatial axes only":
         d.pick(begin, end)[d.pick(0, 1 if data_format == "NCX" else rank + 1)] += 1
     if not any(begin + end):
         raise Again
     mode, value = ("constant", 0.0)
-    if unmet == "it pads with zeros":
+    if unmet == "the Pad adds zeros":
         mode, value = d.pick(("edge", 0.0), ("constant", d.pick(-1.0, 1.0)))
     x = d.before(d.images(rank, data_format))
     padded = d.between(ops.pad(x, pads_begin=begin, pads_end=end, mode=mode, value=value), unmet)
@@ -37,7 +37,7 @@ def padding(d: Draw, unmet: str | None) -> None:
 @proves("fold_cropping")
 def cropping(d: Draw, unmet: str | None) -> None:
     rank, data_format = d.whole(1, 3), d.pick("NCX", "NXC")
-    transposed = d.chance() and unmet != "pads and strides say the cut"
+    transposed = d.chance() and unmet != "pads express the cut at the convolution's strides"
     window = Window(d, rank, data_format)
     x = d.before(d.images(rank, data_format))
     y = d.between(convolution(d, x, window, constant=d.chance(), transposed=transposed), unmet)
@@ -47,19 +47,19 @@ def cropping(d: Draw, unmet: str | None) -> None:
         low, high = (1, 1) if transposed else (window.pads_begin[axis] // window.strides[axis], y.shape[first + axis])
         begin[first + axis], end[first + axis] = d.whole(0, low), d.whole(0, high)
     axis = first + d.whole(0, rank - 1)
-    if unmet == "it takes neighbours":
+    if unmet == "the Slice takes neighbouring elements":
         step[axis] = d.pick(-1, 2)
-    if unmet == "it leaves something":
+    if unmet == "the Slice leaves elements":
         begin[axis], end[axis] = y.shape[axis], 0
-    if unmet == "it cuts spatial axes alone":
+    if unmet == "the Slice cuts spatial axes only":
         d.pick(begin, end)[d.pick(0, 1 if data_format == "NCX" else rank + 1)] = 1
-    if unmet == "pads and strides say the cut":
+    if unmet == "pads express the cut at the convolution's strides":
         d.pick(begin, end)[axis] += 1
-    if unmet == "some tap reaches beyond the padding":
+    if unmet == "every window has a tap outside of the padding":
         d.pick(begin, end)[axis] = window.reach[axis - first] + 1
     starts, ends = list(begin), [n - e for n, e in zip(y.shape, end, strict=True)]
     for a, (start, stop) in enumerate(zip(starts, ends, strict=True)):
-        if start > stop or (start == stop and unmet != "it leaves something"):
+        if start > stop or (start == stop and unmet != "the Slice leaves elements"):
             raise Again
         if step[a] < 0:
             starts[a], ends[a] = stop - 1, start - 1 - y.shape[a]
@@ -71,19 +71,19 @@ def cropping(d: Draw, unmet: str | None) -> None:
 def _factors(d: Draw, shape, axis: int, unmet: str | None):
     """An operand of a product or a sum with numbers for each channel, or one for all."""
     size = shape[axis]
-    if unmet == "its numbers are constant":
+    if unmet == "the op's other operands are constant":
         return d.input((size,) + (1,) * (len(shape) - 1 - axis))
-    if unmet == "they lie along the channels":
+    if unmet == "the constants have one value per channel":
         others = [a for a in range(len(shape)) if a != axis and shape[a] > 1]
         if not others:
             raise Again
         along = d.pick(*others)
         lies = [shape[a] if a == along or (a == axis and d.chance(0.3)) else 1 for a in range(len(shape))]
         return d.constant(lies[d.whole(0, along) :])
-    if unmet == "the result's shape stays":
+    if unmet == "the result has the operand's shape":
         return d.constant((2, *(1,) * len(shape))) if d.chance(0.5) else _wider(d, shape)
     array = d.rng.choice([-2.0, -1.0, 0.5, 1.0, 2.0], 1 if d.chance(0.2) else size).astype(np.float32)
-    if unmet == "they are finite":
+    if unmet == "scale and shift are finite":
         array[d.whole(0, array.size - 1)] = d.pick(np.inf, -np.inf, np.nan)
     lead = d.whole(0, axis)
     return d.graph.constant(array.reshape((1,) * lead + (-1,) + (1,) * (len(shape) - 1 - axis)))
@@ -103,9 +103,9 @@ def _batch_norm(d: Draw, x, data_format: str, unmet: str | None):
     operands = [d.constant((channels,)) for _ in range(3)]
     operands.append(d.graph.constant(d.rng.choice([0.25, 1.0, 4.0], channels).astype(np.float32)))
     at = d.whole(0, 2)
-    if unmet == "its numbers are constant":
+    if unmet == "the op's other operands are constant":
         operands[at] = d.input((channels,))
-    if unmet == "they are finite":
+    if unmet == "scale and shift are finite":
         operands[at] = d.graph.constant(np.full(channels, d.pick(np.inf, np.nan), np.float32))
     return ops.batch_norm_inference(x, *operands, epsilon=0.0, data_format=data_format)
 
@@ -113,7 +113,7 @@ def _batch_norm(d: Draw, x, data_format: str, unmet: str | None):
 @proves("fold_affine")
 def affine(d: Draw, unmet: str | None) -> None:
     rank, data_format, transposed = d.whole(1, 3), d.pick("NCX", "NXC"), d.chance()
-    dtype = "bf16" if unmet == "all is in f32" else "f32"
+    dtype = "bf16" if unmet == "all tensors are in f32" else "f32"
     x = d.images(rank, data_format, dtype)
     window = Window(d, rank, data_format)
     if dtype == "bf16":
@@ -121,14 +121,14 @@ def affine(d: Draw, unmet: str | None) -> None:
         weights = d.constant((d.size(), channels_of(x, data_format), *window.kernel), 1, "bf16")
         y = ops.convolution(x, weights, **window.keywords, weights_format="OIX")
     else:
-        constant = unmet != "weights and bias are constant"
+        constant = unmet != "the convolution's weights and bias are constant"
         y = convolution(d, d.before(x), window, constant=constant, transposed=transposed)
     y = d.between(y, unmet)
     axis = 1 if data_format == "NCX" else y.ndim - 1
     kinds = ["Add", "Multiply", "BiasAdd", "BatchNormInference"]
-    if unmet in ("they lie along the channels", "the result's shape stays"):
+    if unmet in ("the constants have one value per channel", "the result has the operand's shape"):
         kinds = kinds[:2]
-    if unmet in ("the data formats are equal",):
+    if unmet in ("both ops have one data format",):
         kinds = kinds[2:]
         data_format = "NXC" if data_format == "NCX" else "NCX"
         axis = 1 if data_format == "NCX" else y.ndim - 1
@@ -140,8 +140,8 @@ def affine(d: Draw, unmet: str | None) -> None:
         if kind == "BatchNormInference":
             y = _batch_norm(d, y, data_format, unmet)
         elif kind == "BiasAdd":
-            bias = (d.input if unmet == "its numbers are constant" else d.constant)((y.shape[axis],))
-            if unmet == "they are finite":
+            bias = (d.input if unmet == "the op's other operands are constant" else d.constant)((y.shape[axis],))
+            if unmet == "scale and shift are finite":
                 bias = d.graph.constant(np.full(y.shape[axis], np.inf, np.float32))
             y = ops.bias_add(y, bias, data_format=data_format)
         elif dtype == "bf16":
@@ -155,7 +155,7 @@ def affine(d: Draw, unmet: str | None) -> None:
 @proves("decompose_batch_norm")
 def batch_norm(d: Draw, unmet: str | None) -> None:
     data_format = d.pick("NCX", "NXC")
-    if unmet == "all is in f32":
+    if unmet == "all tensors are in f32":
         x = d.images(d.whole(1, 3), data_format, "bf16")
         numbers = [d.constant((channels_of(x, data_format),), 1) for _ in range(3)]
         variance = d.number(1.0, shape=(channels_of(x, data_format),))
@@ -169,19 +169,19 @@ def batch_norm(d: Draw, unmet: str | None) -> None:
 @proves("fold_constants")
 def constants(d: Draw, unmet: str | None) -> None:
     shape = d.sizes(d.whole(1, 4))
-    if unmet == "it is not much larger than what it follows from":
+    if unmet == "the value is not much larger than its constants":
         rows = d.number(-1.0, 2.0, shape=(1024, 1)) + d.number(1.0, 3.0, shape=(1, 512))
         d.leave(d.input((1024, 512)) * rows)
         return
-    if unmet == "no int8 pattern begins or ends with it":
+    if unmet == "no int8 pattern begins or ends with the op":
         known = ops.dequantize(d.constant(shape, 4, "s8"), scales=[0.5], zps=[d.whole(-1, 1)])
-    elif unmet == "something is computed":
+    elif unmet == "an op computes, rather than moves, elements":
         known = d.constant(shape)
     else:
         known = d.constant(shape)
         for _ in range(d.whole(1, 3)):
             known = d.pick(ops.abs, ops.square, ops.relu, lambda v: v + d.constant(v.shape), lambda v: v * 0.5)(known)
-    if unmet == "something is computed" or d.chance(0.3):
+    if unmet == "an op computes, rather than moves, elements" or d.chance(0.3):
         order = [int(axis) for axis in d.rng.permutation(len(shape))]
         known = ops.static_transpose(known, order=order)
     if d.chance(0.2):
@@ -202,9 +202,9 @@ def dequantized(d: Draw, unmet: str | None) -> None:
         scales = [float(n) for n in d.rng.choice([0.5, 1.0, 2.0], made)]
         more = {"qtype": "per_channel", "axis": 0}
     known = ops.dequantize(weights, scales=scales, zps=[d.whole(-1, 1)] * len(scales), **more)
-    if unmet == "the net does not return it":
+    if unmet == "the net does not return the result":
         d.outputs.append(known)
-    if unmet == "it runs alone":
+    if unmet == "the Dequantize runs alone":
         d.leave(d.input(known.shape) + known)
     else:
         d.leave(ops.convolution(x, known, **window.keywords, weights_format="OIX"))

@@ -61,23 +61,23 @@ def _refused():
 def post_ops(d: Draw, unmet: str | None) -> None:
     data_format = d.pick("NCX", "NXC")
     y = _head(d, data_format)
-    if unmet == "one result alone is read outside":
+    if unmet == "other ops read one result of the group only":
         for branch in (ops.relu(y), ops.abs(y)):
             d.outputs.append(ops.reduce_max(branch, axes=[0], keep_dims=True))
         return
     for _ in range(d.whole(0 if unmet else 1, 2)):
         y = _step(d, y)
-    if unmet == "a post-op does this":
+    if unmet == "a post-op computes the op":
         d.outputs.append(d.pick(lambda v: ops.reduce_sum(v, axes=[v.ndim - 1]), lambda v: ops.concat(v, v, axis=0))(y))
         return
-    if unmet == "the shape and the type stay":
+    if unmet == "the op keeps the shape and the dtype":
         y = _wide(d, y)
-    if unmet == "the data formats are equal":
+    if unmet == "both ops have one data format":
         other = "NXC" if data_format == "NCX" else "NCX"
         if y.ndim < 3:
             raise Again
         y = ops.bias_add(y, d.either((y.shape[1 if other == "NCX" else -1],)), data_format=other)
-    if unmet == "the net does not return what lies between":
+    if unmet == "the net does not return the inner results":
         d.outputs.append(y)
     d.leave(_step(d, y))
 
@@ -90,7 +90,7 @@ def elementwise(d: Draw, unmet: str | None) -> None:
         value = _step(d, d.pick(*values[-2:]))
         values.append(value if d.chance(0.8) else d.pick(*BINARY)(value, d.pick(*values)))
     y = values[-1]
-    if unmet == "the shape stays":
+    if unmet == "all results have one shape":
         y = _wide(d, y)
     d.outputs.append(_step(d, d.between(y, unmet)))
 
@@ -119,7 +119,7 @@ def attention(d: Draw, unmet: str | None) -> None:
     q, k, v = d.input((*lead, rows, depth)), d.input((*lead, keys, depth)), d.input((*lead, keys, width))
     if d.chance(0.3):
         q = q * d.number(0.5, 2.0)
-    products = unmet == "the products are of every matrix of a batch"
+    products = unmet == "both products have equal batch axes and no bias"
     way = d.pick("flat", "lead", "bias", "f16") if products else ""
     if way == "flat":
         q, k, v = d.input((rows, depth)), d.input((keys, depth)), d.input((keys, width))
@@ -128,7 +128,7 @@ def attention(d: Draw, unmet: str | None) -> None:
     scores = _scores(d, q, k, unmet)
     if unmet == "scores are scaled by numbers, then masked" and d.chance():
         scores = d.pick(ops.relu, ops.square)(scores)
-    few, one_shape = unmet == "keys and masks are few", unmet == "scores that conditions hide have one shape"
+    few, one_shape = unmet == "keys and masks are few", unmet == "conditions mask scores of one shape"
     masks = 3 if few else 2 if one_shape else d.whole(0, 2)
     for number in range(masks):
         if number and scores.ndim > 3 and (one_shape or d.chance(0.2)):
@@ -177,7 +177,7 @@ def _part(value, start: int, end: int, step: int = 1):
 def rotary(d: Draw, unmet: str | None) -> None:
     lead = d.sizes(d.whole(1, 3))
     half = d.size(1, 5)
-    dtype = "bf16" if unmet == "all is in f32" else "f32"
+    dtype = "bf16" if unmet == "all tensors are in f32" else "f32"
     way = d.pick("halves", "neighbours", "rotated")
     more = 2 * d.whole(0, 2) if way == "halves" else 0
     x = d.input((*lead, 2 * half + more), dtype)

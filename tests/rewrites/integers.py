@@ -39,7 +39,7 @@ def _product(d: Draw, data_format: str, unmet: str | None = None):
     rank = d.whole(1, 2)
     window = Window(d, rank, data_format)
     channels, made = d.pick(4, 8), d.pick(8, 16)
-    if unmet == "few products are with zeros that fill up":
+    if unmet == "padding with zeros adds few products":
         made = d.whole(1, 7)
     sizes = d.sizes(rank)
     batch = 0 if unmet == "no tensor is empty" else d.size(1, 2)
@@ -51,7 +51,7 @@ def _product(d: Draw, data_format: str, unmet: str | None = None):
     pair = (channels, made) if transposed else (made, channels)
     w = (d.constant if d.chance() else d.input)((*pair, *window.kernel), dtype=d.pick("s8", "s8", "u8"))
     weights = _scaled(d, w, int(transposed) if d.chance() else None)
-    if unmet == "both operands come of a Dequantize":
+    if unmet == "a Dequantize computes each operand":
         src, weights = (ops.abs(src), weights) if d.chance() else (src, ops.abs(weights))
     bias = [d.constant((made,))] if d.chance() else []
     elsewhere = unmet == "scales of weights lie along the result's channels"
@@ -77,7 +77,7 @@ def int8_products(d: Draw, unmet: str | None) -> None:
     if unmet == "the kernel takes the layer":
         # windows that it does not take, of 32768 taps, take NumPy long
         d.forced = [(filtering, "taken", lambda problem, tile: False)]
-    if unmet == "integers are faster":
+    if unmet == "integer products are faster by estimate":
         d.forced = [
             (int8, "_WORDS", kernels.integer_isa()[0]),
             (int8, "_floats_are_faster", lambda problem, waste, env: True),

@@ -29,20 +29,23 @@ def mixed(d: Draw, unmet: str | None) -> None:
     d.options = {"precision": dtype}
     if unmet == "the graph's fpmath_mode is strict":
         d.graph = dgo.Graph(fpmath_mode="any")
-    gain = {"it is faster by estimate": 0.0, "its region gains more than its conversions cost": 1e-12}.get(unmet, 1.0)
-    d.forced = [(precision, "_weighed", lambda node, dtype, env: precision.Weighed(gain, 0.0))]
-    auto = unmet == "max_error allows it"
+    gain = {
+        "the product is faster by estimate": 0.0,
+        "the op's region gains more than its conversions cost": 1e-12,
+    }.get(unmet, 1.0)
+    d.forced = [(precision, "_gain", lambda node, dtype, env: (gain, ""))]
+    auto = unmet == "max_error allows the op in the narrow type"
     # measuring errors compiles several nets
     rank, data_format = 1 if auto else d.whole(0, 2), d.pick("NCX", "NXC")
-    if unmet == "its operands are not dequantized":
+    if unmet == "no Dequantize computes an operand":
         x = ops.dequantize(d.input(d.sizes(3), "s8"), scales=[0.5], zps=[1])
         d.leave(ops.matmul(ops.abs(x) if d.chance() else x, d.constant((x.shape[-1], d.size()))))
         d.outputs.append(ops.matmul(x, d.constant((x.shape[-1], d.size()))))
         return
     x = d.images(rank, data_format) if rank else d.input(d.sizes(d.whole(2, 3)))
-    if unmet == "it reads what is narrow":
+    if unmet == "the op reads a narrow tensor":
         x = d.pick(*WHOLE)(x)
-    if unmet == "it has one result, in f32":
+    if unmet == "the op has one result, in f32":
         d.tolerance = NEAR
         y = _product(d, x, rank, data_format)
         d.outputs += ops.layer_norm(y, begin_norm_axis=-1, use_affine=False, keep_stats=True, epsilon=0.5)

@@ -137,20 +137,20 @@ def literal(d: Draw, unmet: str | None) -> None:
     d.options = {"tune": "off"}
     rank, data_format = d.whole(1, 3), d.pick("NCX", "NXC")
     dtype = "f32"
-    if unmet == "it has kernels of the type":
+    if unmet == "the library has kernels of the dtype":
         dtype = "f16"
         d.exact, d.forced = 2.0**11, [(Env, "compute_dtype", lambda self, dtype, *ops: "f32")]
     way = d.pick("convolution", "transposed", "gradient")
-    if unmet == "it spreads no Inf or NaN where that is not asked for":
+    if unmet == "the library's op spreads Inf and NaN to no other result":
         d.options["algorithm"], way = "direct", "convolution"
-    if unmet == "it adds what is fused once":
+    if unmet == "the library adds a fused operand once":
         d.forced, rank, way = [(deconvolution, "CHUNKED", 1)], d.whole(2, 3), "transposed"
-    if unmet == "it has an op with these attributes":
+    if unmet == "the library has an op with these attributes":
         way = "gradient"
     window = Window(d, rank, data_format)
-    if unmet == "it has an op with these attributes":
+    if unmet == "the library has an op with these attributes":
         window.dilations = [2] * rank
-    if unmet == "it adds what is fused once":
+    if unmet == "the library adds a fused operand once":
         window.strides = [2] * rank
     x = d.images(rank, data_format, dtype)
     channels, made, order = channels_of(x, data_format), d.size(), d.pick("OIX", "IOX", "XIO", "XOI")
@@ -158,7 +158,7 @@ def literal(d: Draw, unmet: str | None) -> None:
     read, given = ("O", "I") if way == "gradient" else ("I", "O")
     sizes = {read: [channels], given: [made], "X": window.kernel}
     w = d.input([n for letter in order for n in sizes[letter]], dtype)
-    more = [d.input((made,), dtype)] if unmet == "it adds what is fused once" or d.chance() else []
+    more = [d.input((made,), dtype)] if unmet == "the library adds a fused operand once" or d.chance() else []
     if way != "transposed":
         window.fits(x.shape)
     if way == "convolution":

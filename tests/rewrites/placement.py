@@ -39,13 +39,13 @@ def order(d: Draw, unmet: str | None) -> None:
 def alias(d: Draw, unmet: str | None) -> None:
     shape = d.sizes(d.whole(2, 4))
     x = d.input(shape) if d.chance(0.3) else _made(d, shape)
-    if unmet == "strides can say it":
+    if unmet == "strides express the result":
         if d.chance():
             steps = ops.slice(x, starts=[-1], ends=[-1 - shape[0]], axes=[0], steps=[-1])
             d.outputs.append(_read(d, steps))
             return
         x = ops.static_transpose(x, order=list(range(x.ndim))[::-1])
-    way = "reshape" if unmet == "strides can say it" else d.pick("reshape", "transpose", "slice")
+    way = "reshape" if unmet == "strides express the result" else d.pick("reshape", "transpose", "slice")
     if way == "reshape":
         y = ops.static_reshape(x, shape=d.pick([-1, x.shape[-1]], [x.shape[0], -1], [-1]), special_zero=False)
     elif way == "transpose":
@@ -55,9 +55,9 @@ def alias(d: Draw, unmet: str | None) -> None:
         start = d.whole(0, x.shape[axis] - 1)
         step = d.pick(1, 1, 2)
         y = ops.slice(x, starts=[start], ends=[x.shape[axis]], axes=[axis], steps=[step])
-    if unmet == "the result lies nowhere else":
+    if unmet == "the result has no buffer yet":
         d.outputs.append(y)
-    if unmet == "its readers take these strides":
+    if unmet == "the result's readers take these strides":
         d.tolerance = NEAR
         d.outputs.append(ops.softmax(y, axis=y.ndim - 1))
     d.outputs.append(_read(d, y))
@@ -69,7 +69,7 @@ def in_place(d: Draw, unmet: str | None) -> None:
     value = _made(d, shape)
     if unmet == "the operand is no view":
         value = ops.static_transpose(_made(d, shape[::-1]), order=list(range(len(shape)))[::-1])
-    if unmet == "the operand lies nowhere else":
+    if unmet == "the operand has no buffer yet":
         d.outputs.append(value)
     if d.chance(0.3) and unmet is None:
         begin, end = ([d.whole(0, 2) for _ in shape] for _ in range(2))
@@ -94,14 +94,14 @@ def overwritten(d: Draw, unmet: str | None) -> None:
     shape = d.sizes(d.whole(2, 4))
     last = len(shape) - 1
     first = ops.softmax(d.input(shape), axis=last)
-    if unmet == "result and operand lie alike, in scratch":
+    if unmet == "result and operand have one layout, in scratch":
         first = d.pick(d.input(shape), ops.softmax(d.input((1, *shape[1:])), axis=last), first)
     added = d.input(shape) + first
-    if unmet == "one result takes its place":
+    if unmet == "one result alone overwrites the operand":
         other = ops.softmax(d.input(shape), axis=last)
         added = added * other
     second = ops.softmax(d.pick(*UNARY)(added), axis=last)
-    if unmet == "nobody reads the operand later":
+    if unmet == "no later step reads the operand":
         second = second * first
     d.outputs.append(second)
 

@@ -11,7 +11,7 @@ SCALES = (0.25, 0.5, 1.0, 2.0)
 def _part(d: Draw, shape, unmet: str | None):
     """Floats of integers."""
     dtype = d.pick("u8", "s8")
-    if unmet == "every part comes of a Dequantize of one scale":
+    if unmet == "a Dequantize with one scale computes every operand":
         if d.chance():
             return ops.relu(d.input(shape))
         scales = [d.pick(*SCALES) for _ in range(shape[1])]
@@ -23,7 +23,7 @@ def _part(d: Draw, shape, unmet: str | None):
 def moved(d: Draw, unmet: str | None) -> None:
     shape = [d.size(2), *d.sizes(d.whole(2, 3))]
     way = d.pick("concat", "reshape", "transpose", "repeat")
-    if unmet == "every part comes of a Dequantize of one scale" and shape[1] == 1:
+    if unmet == "a Dequantize with one scale computes every operand" and shape[1] == 1:
         raise Again
     if way == "concat":
         axis = d.whole(0, len(shape) - 1)
@@ -68,7 +68,7 @@ def repeated(d: Draw, unmet: str | None) -> None:
 
 @proves("onednn_partition")
 def partition(d: Draw, unmet: str | None) -> None:
-    if unmet == "its integers are known to be exact":
+    if unmet == "the partition's integers are known to be exact":
         # no library quantizes the largest of a window into other integers exactly
         n, c, *spatial = d.sizes(2 + d.whole(1, 2))
         dtype, scale = d.pick("u8", "s8"), d.pick(*SCALES)

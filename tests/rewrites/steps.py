@@ -38,10 +38,10 @@ def swish(d: Draw, unmet: str | None) -> None:
 def another(d: Draw, unmet: str | None) -> None:
     shape = d.sizes(d.whole(1, 4))
     d.options = {"tune": "off"}
-    if unmet == "an op of another kind is equal":
+    if unmet == "an op of another kind computes the same":
         d.outputs.append(ops.pow(d.input(shape), beta=d.pick(1.0, 3.0)))
         return
-    if unmet == "the other op runs here":
+    if unmet == "a kernel computes the other op":
         d.outputs.append(ops.pow(d.input(()), beta=2.0))
         return
     way = d.pick("square", "root", "reciprocal", "sums")
@@ -65,7 +65,7 @@ def packed(d: Draw, unmet: str | None) -> None:
     if unmet is not None:
         d.options = {"policy": "debug"}
         x = d.constant(d.sizes(d.whole(2, 3)))
-        if unmet == "few steps lie behind each other":
+        if unmet == "the result depends on few steps in sequence":
             for _ in range(18):
                 x = d.pick(ops.abs, ops.relu, lambda v: ops.clamp(v, min=-1.0, max=3.0))(x)
         for _ in range(d.whole(2, 3)):

@@ -32,7 +32,7 @@ def test_explain_tells_what_fired_and_what_declined():
     net = graph.compile(ops.convolution(padded, w, data_format="NCX", weights_format="OIX") * 2.0)
     told = net.explain(rewrites=True)
     rows = {(row.rewrite, row.at): row.declined for row in told.rewrites}
-    assert rows["fold_padding", "convolution_0"] == "it pads with zeros"
+    assert rows["fold_padding", "convolution_0"] == "the Pad adds zeros"
     assert rows["fold_affine", "multiply_0"] == ""
     assert "fold_padding" in str(told) and told.to_dict()["rewrites"][0]["rewrite"] == "fold_padding"
     assert net.explain().rewrites == ()

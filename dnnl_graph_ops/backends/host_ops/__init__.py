@@ -6,52 +6,45 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...graph import Host, Node
+from ...graph import Node
 from ...schema import OPS
-from . import elementwise, movement, normalization, quantization, resampling, windows
-from .common import Array, Maker, always, as_is, single, store, wide
+from . import elementwise, normalization, quantization, windows
+from .common import Array, Maker, always, store
 
 HOST: dict[str, Maker] = {
     **always(elementwise.RULES),
-    **always(movement.RULES),
     **always(normalization.RULES),
     **always(quantization.RULES),
-    **resampling.MAKERS,
     **windows.MAKERS,
 }
 
 
-# kinds computed in another dtype than float64: NumPy's f32 functions are exact enough for these
-_GIVEN: dict[str, Callable[[Array], Array]] = {
-    "Cos": single, "Sin": single,
-}  # fmt: skip
+# kinds computed in f32 rather than float64: NumPy's f32 functions are exact enough for these
+_SINGLE = ("Cos", "Sin")
 
 
 def step(node: Node) -> Callable[..., None]:
     """Returns a function that computes a node; called with its input and output arrays, it fills the output arrays."""
     attrs, count = dict(node.attrs), len(node.inputs)
     if node.host is not None:
-        return _whole(node.host, count)
+        host = node.host
+
+        def fill(*arrays: Array) -> None:
+            for target, result in zip(arrays[count:], host(arrays[:count]), strict=True):
+                target[...] = result
+
+        return fill
     shape, *shapes = (tuple(map(int, value.shape)) for value in (node.outputs[0], *node.inputs))  # type: ignore[arg-type]
     rule = HOST[node.kind](attrs, shapes, shape)
-    taken = _GIVEN.get(node.kind, as_is if OPS[node.kind].has_wide_integers else wide)
+    dtype = np.float32 if node.kind in _SINGLE else np.float64
+    as_they_are = OPS[node.kind].has_wide_integers
 
     def run(*arrays: Array) -> None:
-        inputs = [taken(array) for array in arrays[:count]]
+        inputs = [array if as_they_are else array.astype(dtype) for array in arrays[:count]]
         with np.errstate(all="ignore"):
             results = rule(attrs, inputs, shape)
         for target, result in zip(arrays[count:], results, strict=False):
             store(target, result)
-
-    return run
-
-
-def _whole(host: Host, count: int) -> Callable[..., None]:
-    """Returns a function as `step` does, for a node outside of the op table, which carries a host function."""
-
-    def run(*arrays: Array) -> None:
-        for target, result in zip(arrays[count:], host(arrays[:count]), strict=True):
-            target[...] = result
 
     return run
 

@@ -27,25 +27,25 @@ _RANGES = {
 
 def always(rules: Mapping[str, Rule]) -> dict[str, Maker]:
     """Returns makers of rules that precompute nothing: each returns its rule whatever the attributes and shapes."""
-
-    def maker(rule: Rule) -> Maker:
-        return lambda attrs, shapes, shape: rule
-
-    return {kind: maker(rule) for kind, rule in rules.items()}
+    return {kind: lambda attrs, shapes, shape, rule=rule: rule for kind, rule in rules.items()}  # type: ignore[misc]
 
 
-def wide(array: Array) -> Array:
-    """Converts an array to float64."""
-    return array.astype(np.float64)
+def plain(function: Callable[..., Any]) -> Rule:
+    """Returns the rule of an op whose only result is a function of its inputs."""
+
+    def rule(attrs: Mapping[str, Any], inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
+        return (function(*inputs),)
+
+    return rule
 
 
-def single(array: Array) -> Array:
-    """Converts an array to f32."""
-    return array.astype(np.float32, copy=False)
+def with_attrs(function: Callable[..., Any]) -> Rule:
+    """Returns the rule of an op whose only result is a function of its attributes and inputs."""
 
+    def rule(attrs: Mapping[str, Any], inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
+        return (function(attrs, *inputs),)
 
-def as_is(array: Array) -> Array:
-    return array
+    return rule
 
 
 def store(target: Array, values: Any) -> None:

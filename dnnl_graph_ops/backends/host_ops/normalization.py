@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .common import Array, Rule, along, channel_axis
+from .common import Array, Rule, Shape, along, channel_axis, with_attrs
 
 Attrs = Mapping[str, Any]
-Shape = tuple[int, ...]
 
 
 def _channels(attrs: Attrs, src: Array) -> tuple[int, tuple[int, ...]]:
@@ -115,20 +114,15 @@ def _softmax(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[An
     return powers / total, np.where(nothing, 0, top) + np.log(total)
 
 
-def _softmax_backward(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    diff, dst = inputs
-    return (dst * (diff - (diff * dst).sum(axis=attrs["axis"], keepdims=True)),)
-
-
-def _log_softmax(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    src, axis = inputs[0], attrs["axis"]
+def _log_softmax(attrs: Attrs, src: Array) -> Array:
+    axis = attrs["axis"]
     shifted = src - src.max(axis=axis, keepdims=True, initial=-np.inf)
-    return (shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True)),)
+    logarithms: Array = shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+    return logarithms
 
 
-def _log_softmax_backward(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    diff, dst = inputs
-    return (diff - np.exp(dst) * diff.sum(axis=attrs["axis"], keepdims=True),)
+def _sum(attrs: Attrs, values: Array) -> Array:
+    return np.asarray(values.sum(axis=attrs["axis"], keepdims=True))
 
 
 RULES: dict[str, Rule] = {
@@ -138,9 +132,9 @@ RULES: dict[str, Rule] = {
     "GroupNorm": _group_norm,
     "LayerNorm": _layer_norm,
     "LayerNormBackward": _layer_norm_backward,
-    "LogSoftmax": _log_softmax,
-    "LogSoftmaxBackward": _log_softmax_backward,
+    "LogSoftmax": with_attrs(_log_softmax),
+    "LogSoftmaxBackward": with_attrs(lambda a, diff, dst: diff - np.exp(dst) * _sum(a, diff)),
     "RMSNorm": _rms_norm,
     "SoftMax": _softmax,
-    "SoftMaxBackward": _softmax_backward,
+    "SoftMaxBackward": with_attrs(lambda a, diff, dst: dst * (diff - _sum(a, diff * dst))),
 }

@@ -14,7 +14,14 @@ Attrs = Mapping[str, Any]
 
 def static(attrs: Attrs, src: Array) -> tuple[Any, Any]:
     """Returns scales and zero points of a Quantize or Dequantize, in float64, in shapes that broadcast over src."""
-    scales, zps = (np.asarray(attrs.get(name) or (0.0,), np.float64) for name in ("scales", "zps"))
+    return _factors(attrs, [src])
+
+
+def _factors(attrs: Attrs, inputs: Sequence[Array]) -> tuple[Any, Any]:
+    """Returns scales and zero points in shapes that broadcast over src: the inputs after it, or else the attributes."""
+    src, *given = inputs
+    stated = (np.asarray(attrs.get(name) or (0.0,), np.float64) for name in ("scales", "zps"))
+    scales, zps = (*given, np.zeros(()))[:2] if given else stated
     return _spread(attrs, src, scales), _spread(attrs, src, zps)
 
 
@@ -29,41 +36,23 @@ def _spread(attrs: Attrs, src: Array, values: Array) -> Array:
     return values
 
 
-def _dynamic(attrs: Attrs, inputs: Sequence[Array]) -> tuple[Any, Any]:
-    src, scales, *zps = inputs
-    return _spread(attrs, src, scales), _spread(attrs, src, zps[0]) if zps else 0.0
-
-
-def _integers(src: Array, scales: Any, zps: Any) -> Array:
+def _quantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
     """Returns round(src / scales) + zps, ties to even.
 
     Zero points are added after rounding: for 0.5 and zero point 1 the result is 1, not round(1.5) = 2.
     """
-    result: Array = np.rint(src.astype(np.float32) / np.asarray(scales, np.float32)) + zps
-    return result
-
-
-def _quantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
-    return (_integers(inputs[0], *static(attrs, inputs[0])),)
+    scales, zps = _factors(attrs, inputs)
+    return (np.rint(inputs[0].astype(np.float32) / np.asarray(scales, np.float32)) + zps,)
 
 
 def _dequantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
-    scales, zps = static(attrs, inputs[0])
-    return ((inputs[0] - zps) * scales,)
-
-
-def _dynamic_quantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
-    return (_integers(inputs[0], *_dynamic(attrs, inputs)),)
-
-
-def _dynamic_dequantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
-    scales, zps = _dynamic(attrs, inputs)
+    scales, zps = _factors(attrs, inputs)
     return ((inputs[0] - zps) * scales,)
 
 
 RULES: dict[str, Rule] = {
     "Dequantize": _dequantize,
-    "DynamicDequantize": _dynamic_dequantize,
-    "DynamicQuantize": _dynamic_quantize,
+    "DynamicDequantize": _dequantize,
+    "DynamicQuantize": _quantize,
     "Quantize": _quantize,
 }
