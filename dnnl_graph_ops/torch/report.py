@@ -11,7 +11,7 @@ from torch import nn
 
 from ..compile.explain import table
 from ..errors import InvalidArgumentError
-from .choice import Verdict
+from .choice import Verdict, measuring
 from .modules import is_convolution, is_ours, watch
 from .optimize import run_once
 from .spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
@@ -111,7 +111,9 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
                 handle.remove()
     rows = []
     for (module, shape, *_), (call, count) in seen.items():
-        for direction, verdict in _verdicts(call):
+        with measuring():
+            verdicts = _verdicts(call)
+        for direction, verdict in verdicts:
             rows.append(
                 LayerTime(
                     found[module],
