@@ -15,8 +15,11 @@ from typing import NamedTuple, TypeVar
 import torch
 
 from ..errors import Error
+from ..log import logger
 from ..runtime.locks import Builds
 from .budget import budget
+
+_LOGGER = logger(__name__)
 
 Result = TypeVar("Result")
 Ints = tuple[int, ...]
@@ -133,6 +136,7 @@ def run(case: Case | None, by: Verdict, ours: Callable[[], Result], theirs: Call
 
 def _settle(case: Case, found: Verdict) -> Verdict:
     _least.pop(case, None)
+    _LOGGER.info("%s: %s", case, found)
     return _measured.setdefault(case.kind, {}).setdefault(case.extents, found)
 
 

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from ..errors import InvalidArgumentError
+from ..progress import Progress, check, shown
 from .choice import measuring
 from .compute import DTYPES
-from .modules import forget_those_of, is_ours, optimized_class, state_of
+from .modules import forget_those_of, is_ours, optimized_class, state_of, watch
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -25,6 +26,7 @@ def optimize(
     layers: Callable[[str, nn.Module], bool] | None = None,
     dtype: torch.dtype | None = None,
     example_inputs: Any = None,
+    progress: Progress | None = None,
 ) -> Model:
     """The model with its convolutions computed by our engine, in training and in inference.
 
@@ -41,7 +43,9 @@ def optimize(
         dtype: torch.bfloat16 or torch.float16 to compute these layers in; what goes in and comes out, and the
             parameters, stay as they are. None: in the dtype of the input.
         example_inputs: a tensor, or a tuple of the model's positional arguments: the layers are measured and packed
-            on them now, and not at the first call.
+            on them now, and not in the course of the calls.
+        progress: called with the number of layers measured, the number of all and a layer's name; None: a bar on a
+            terminal.
 
     Returns:
         The copy, or the model if `inplace`.
@@ -57,6 +61,7 @@ def optimize(
         raise TypeError(f"optimize: 'layers' must be a function of a name and a module, got {type(layers).__name__}")
     if dtype is not None and dtype not in DTYPES:
         raise InvalidArgumentError(f"optimize: 'dtype' must be None, torch.bfloat16 or torch.float16, got {dtype!r}")
+    check(progress, "optimize")
     model = model if inplace else _copied(model)
     for name, module in model.named_modules():
         given: Any = type(module)
@@ -67,8 +72,23 @@ def optimize(
             module.__class__ = made
         state_of(module).set_dtype(dtype)
     if example_inputs is not None:
-        run_once(model, example_inputs, "optimize")
+        _measure(model, example_inputs, progress)
     return model
+
+
+def _measure(model: nn.Module, inputs: Any, progress: Progress | None) -> None:
+    """Measures the layers on inputs; tells of each when it is called, before it is measured."""
+    layers = {module: name for name, module in model.named_modules() if is_ours(module)}
+    called: set[nn.Module] = set()
+    with shown(progress) as tell:
+
+        def note(module: nn.Module, _: Any) -> None:
+            tell(len(called), len(layers), layers.get(module, ""))
+            called.add(module)
+
+        with watch(note):
+            run_once(model, inputs, "optimize")
+        tell(len(layers), len(layers), "")
 
 
 def _copied(model: Model) -> Model:
