@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .. import functional
-from .._core import TensorCall, check_fork, lent_array
+from .._core import TensorCall, check_fork, forked_with_one_thread, lent_array
 from ..compile.net import Net
 from ..errors import Error
 from ..runtime import threads as pool
@@ -66,7 +66,7 @@ def forked() -> bool:
 
 def follow_threads() -> int:
     """PyTorch's number of threads, which is ours from here on."""
-    n: int = torch.get_num_threads()
+    n: int = 1 if forked_with_one_thread() else torch.get_num_threads()
     if n != pool.get_num_threads():
         pool.use(n)
     return n
