@@ -544,7 +544,7 @@ def following_thread() -> int:
     """The thread that follows, 0 if none."""
 
 def check_fork() -> None:
-    """Raise Error in a child of fork() that cannot compute: parts of its parent did meanwhile, or a library's threads."""
+    """Raise Error in a child of fork() that cannot compute: threads of its parent did meanwhile, or a library's."""
 
 def forked_with_one_thread() -> bool:
     """Whether this is a child of fork() whose parent had computed, which may start no threads."""
