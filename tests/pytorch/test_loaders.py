@@ -26,6 +26,6 @@ def test_forked_workers_compute(parent):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "parent", "threads"), product(METHODS, PARENTS, THREADS))
+@pytest.mark.parametrize(("method", "parent", "threads"), [*product(METHODS, PARENTS, THREADS)])
 def test_no_worker_hangs(method, parent, threads):
     run(method, parent, threads, COUNT, seconds=3600)
