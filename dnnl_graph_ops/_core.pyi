@@ -544,7 +544,13 @@ def following_thread() -> int:
     """The thread that follows, 0 if none."""
 
 def check_fork() -> None:
-    """Raise Error in a child of fork() whose parent had already computed."""
+    """Raise Error in a child of fork() that cannot compute: threads of its parent did meanwhile, or a library's."""
+
+def forked_with_one_thread() -> bool:
+    """Whether this is a child of fork() whose parent had computed, which may start no threads."""
+
+def threads_were_started() -> None:
+    """OpenMP's threads, by others in this process: a child of fork() has none of them."""
 
 def idle_scratch_bytes() -> int:
     """Scratch memory that no plan is using just now, kept for the next one."""

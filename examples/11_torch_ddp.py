@@ -1,7 +1,7 @@
 """An optimized model trained by two processes of this machine: DistributedDataParallel over gloo.
 
 Each process takes half of every batch, and gradients are averaged between them: the losses are those of one process
-that takes whole batches. Processes are spawned, as after a fork PyTorch would compute in place of this package.
+that takes whole batches. Processes are spawned, as after a fork they would compute with one thread.
 """
 
 from __future__ import annotations

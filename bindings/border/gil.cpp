@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "library/fork_guard.hpp"
+
 namespace dgo {
 namespace gil {
 namespace {
@@ -33,10 +35,16 @@ void park() {
 
 }  // namespace gil
 
-ReleaseGil::ReleaseGil(bool held) : state_(held && !gil::finalizing() ? PyEval_SaveThread() : nullptr) {}
+// Who forks has the GIL: only threads without it can be inside of native code then.
+ReleaseGil::ReleaseGil(bool held) : state_(nullptr) {
+    if (!held || gil::finalizing()) return;
+    fork_guard::begin();
+    state_ = PyEval_SaveThread();
+}
 
 ReleaseGil::~ReleaseGil() {
     if (!state_) return;
+    fork_guard::end();
     if (gil::finalizing()) gil::park();
     // finalization may begin here
     gil::waiting([this] { PyEval_RestoreThread(static_cast<PyThreadState*>(state_)); });

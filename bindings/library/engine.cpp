@@ -21,11 +21,20 @@ dnnl_engine_kind_t engine_kind_from(int kind) {
     return dnnl_engine_kind_t(kind);
 }
 
+namespace {
+// Those of OpenMP are started as a computation needs them; others from the begin.
+void note_threads(const Engine& engine) {
+    const unsigned runtime = engine.lib->cpu_runtime();
+    if (engine.on_device || (runtime != kRuntimeSequential && runtime != kRuntimeOmp)) fork_guard::has_threads = true;
+}
+}  // namespace
+
 Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, std::size_t index,
                std::shared_ptr<const Allocator> allocator, bool device_memory)
     : lib(std::move(lib)), kind(kind), index(index), on_device(device_memory || kind == dnnl_gpu),
       allocator_(std::move(allocator)) {
     const fork_guard::Busy busy;
+    note_threads(*this);
     if (allocator_) allocator_->check_library(*this->lib);
     const std::size_t count = this->lib->engine_count(kind);
     if (index >= count) {
@@ -51,6 +60,7 @@ Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_t handle, dnnl_en
                std::shared_ptr<const Allocator> allocator, bool device_memory)
     : lib(std::move(lib)), kind(kind), index(index), on_device(device_memory || kind == dnnl_gpu), handle(handle),
       allocator_(std::move(allocator)) {
+    note_threads(*this);
     if (on_device) blocks_ = std::make_unique<BlockPool>(this);
 }
 

@@ -1,5 +1,6 @@
 // A child of fork() has none of the threads that the library and OpenMP started in its parent: it would wait for
-// them for ever, and for locks that one of them held.
+// them for ever, and for locks that one of them held. Where no thread was inside native code it computes with one
+// thread, for which OpenMP wakes no others.
 #pragma once
 
 #include <atomic>
@@ -7,12 +8,17 @@
 namespace dgo {
 
 namespace fork_guard {
-inline std::atomic<bool> used{false};    // native code has run in this process
-inline std::atomic<int> busy{0};         // threads that may hold locks of the library
-inline std::atomic<bool> broken{false};  // one of them, before this process was forked off
+inline std::atomic<bool> used{false};        // OpenMP's threads may have been started in this process
+inline std::atomic<bool> has_threads{false};  // a library with threads of its own is in use
+inline std::atomic<int> busy{0};             // threads that may hold locks of the library
+inline std::atomic<bool> broken{false};      // nothing may be computed here
+inline std::atomic<bool> one_thread{false};  // computed with one thread alone
 
 void install();
 [[noreturn]] void raise();
+[[noreturn]] void raise_threads(int n);
+
+inline bool has_one_thread() { return one_thread.load(std::memory_order_relaxed); }
 
 inline bool is_broken() { return broken.load(std::memory_order_relaxed); }
 
@@ -26,14 +32,17 @@ inline void enter() {
     used.store(true, std::memory_order_relaxed);
 }
 
+inline void begin() { busy.fetch_add(1, std::memory_order_relaxed); }
+inline void end() { busy.fetch_sub(1, std::memory_order_relaxed); }
+
 // While the library is asked for what needs no workers: only a fork in the meantime is harmful.
 class Busy {
 public:
     Busy() {
         check();
-        busy.fetch_add(1, std::memory_order_relaxed);
+        begin();
     }
-    ~Busy() { busy.fetch_sub(1, std::memory_order_relaxed); }
+    ~Busy() { end(); }
     Busy(const Busy&) = delete;
     Busy& operator=(const Busy&) = delete;
 };

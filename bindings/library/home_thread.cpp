@@ -40,10 +40,12 @@ struct Worker {
     bool started = false;
 };
 
-Worker& worker() {
-    static auto* const one = new Worker;  // never destroyed: plans may live longer than main
-    return *one;
+Worker*& current() {
+    static Worker* one = new Worker;  // never destroyed: plans may live longer than main
+    return one;
 }
+
+Worker& worker() { return *current(); }
 
 void* work(void*) {
     Worker& here = worker();
@@ -109,6 +111,8 @@ void start() {
 }
 
 }  // namespace
+
+void renew() { current() = new Worker; }
 
 Home of_caller() {
     thread_local const bool first = syscall(SYS_gettid) == getpid();

@@ -23,6 +23,9 @@ void run(Home home, const std::function<void()>& job);
 // Runs the job, which cannot fail: at once where that is possible, else when the first thread next runs one.
 void run_some_time(Home home, std::function<void()> job);
 
+// In a forked child, which has no such thread yet.
+void renew();
+
 // The thread that this one works for: itself, or who waits for the job.
 long caller();
 

@@ -137,7 +137,7 @@
 
 namespace dgo {
 
-inline constexpr unsigned kRuntimeSycl = 512;  // of the dnnl_runtime bits
+inline constexpr unsigned kRuntimeSequential = 1, kRuntimeOmp = 2, kRuntimeSycl = 512;  // of the dnnl_runtime bits
 
 // Members are the C names without their "dnnl_" prefix; those of the last two lists may be null.
 struct Api {

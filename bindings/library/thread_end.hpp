@@ -25,6 +25,7 @@ public:
         struct Last {
             ~Last() {
                 if (!fork_guard::is_broken()) ending().unlock_shared();
+                fork_guard::end();
             }
         };
         thread_local Last last;
@@ -33,6 +34,7 @@ public:
     ~Execution() {
         struct First {
             ~First() {
+                fork_guard::begin();
                 if (!fork_guard::is_broken()) ending().lock_shared();
             }
         };

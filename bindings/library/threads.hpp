@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "library/fork_guard.hpp"
+
 namespace dgo::threads {
 
 // A number of threads that was seen to start.
@@ -12,6 +14,7 @@ void probe(int n);
 
 // Call before the first parallel region of `n` threads: throws where they cannot start, which would end the process.
 inline void require(int n) {
+    if (n > 1 && fork_guard::has_one_thread()) fork_guard::raise_threads(n);
     if (n > startable.load(std::memory_order_relaxed)) probe(n);
 }
 

@@ -48,6 +48,7 @@ def run_on_cluster(
             raise RuntimeUnavailableError(f"cluster {address!r}: it has no workers")
         count = min(len(cases), shards or 4 * workers)
         progress.begin(len(cases), 0)
+        progress.expect(runner.expected_seconds(len(cases), options) / workers)
         records = [_pack(item) for item in wanted]
         futures = [
             client.submit(_shard, records, options.as_dict(), i + 1, count, pure=False, retries=2) for i in range(count)

@@ -33,6 +33,7 @@ from ..lowering.family import MEMBERS, make_problem
 from ..lowering.fits import FIELDS, Constants, Key, Prices
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View
+from ..progress import Progress, shown
 from ..runtime import cache_files, cpu
 from ..runtime.info import cpu_model
 from ..runtime.threads import get_num_threads
@@ -213,11 +214,12 @@ def _layer_of(row: Mapping[str, Any]) -> tuple[str, str]:
     return row.get("op", _TRANSPOSED), row["layer"]
 
 
-def record(recorded: Recorded, asked: Sequence[dict[str, Any]], env: Env, save: Path | None) -> None:
+def record(recorded: Recorded, asked: Sequence[dict[str, Any]], env: Env, save: Path | None, tell: Progress) -> None:
     """Measure what `recorded` lacks; rows whose forms are not today's are measured anew. Saved after each."""
     layers = _layers()
     known = {_question(row): row for row in recorded.rows}
-    for one in asked:
+    for done, one in enumerate(asked):
+        tell(done, len(asked), f"{one['layer']} {one['direction']}")
         layer = smaller(layers[_layer_of(one)], recorded.head["max_gmacs"])
         if layer is None:
             continue
@@ -516,7 +518,8 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
         resume = options.resume is not None and options.resume.exists()
         one = resumed(options.resume, head) if resume else Recorded(head, [])
         try:
-            record(one, list(questions(options.part, options.layouts, options.op)), env, save)
+            with shown() as tell:
+                record(one, list(questions(options.part, options.layouts, options.op)), env, save, tell)
         except KeyboardInterrupt:
             kept = f"{len(one.rows)} rows are in {save}; go on with --resume {save}" if save else "nothing was kept"
             parser.exit(130, f"interrupted: {kept}\n")

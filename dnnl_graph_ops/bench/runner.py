@@ -33,6 +33,9 @@ class Progress:
     def begin(self, total: int, done: int) -> None:
         """So many cases, so many of which are done."""
 
+    def expect(self, seconds: float) -> None:
+        """The rows that are not done take about so long, at most."""
+
     def case(self, label: str) -> None:
         """The next case."""
 
@@ -126,6 +129,8 @@ def _run(
     known = book.rows if book is not None else {}
     todo = [case for case in cases if case.key not in known]
     progress.begin(len(cases), len(cases) - len(todo))
+    if todo:
+        progress.expect(expected_seconds(len(todo), options))
     for note in document.notes:
         progress.note(note)
     begin = time.monotonic()
@@ -165,6 +170,12 @@ def _run(
     document.rows = [rows[case.key] for case in cases if case.key in rows]
     for row in document.rows:
         measure.set_shares(row, peaks)
+
+
+def expected_seconds(rows: int, options: Options) -> float:
+    """Returns the most seconds that the rounds of so many rows take, with what a row costs beside them."""
+    seconds = rows * (options.case_seconds + _OVERHEAD)
+    return min(seconds, options.budget) if options.budget else seconds
 
 
 def _higher(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from ..lowering.env import Env
 from ..lowering.problem import ConvProblem
 from ..lowering.program import Buffer, NativeStep, Operand, Place, Program, View, data_of
 from ..lowering.staging import on_views
+from ..progress import shown
 from ..runtime import cache_files
 from ..runtime.info import cpu_model, version
 from ..strides import extent
@@ -67,11 +68,13 @@ class Answers:
     def __init__(self, env: Env, questions: Sequence[tuple[ConvProblem, Ranked]]) -> None:
         self._ranked: dict[Path, Ranked | None] = {}
         self.deadline = time.perf_counter() + GRAPH_BUDGET
-        for problem, found in sorted(questions, key=lambda question: -question[1][0][1]):
-            alike = measured_as(problem, env)
-            path = _path(alike, env, found)
-            if path not in self._ranked:
-                self._ranked[path] = choose(alike, env, found, min(BUDGET, self.left()))
+        with shown() as tell:
+            for done, (problem, found) in enumerate(sorted(questions, key=lambda question: -question[1][0][1]), 1):
+                alike = measured_as(problem, env)
+                path = _path(alike, env, found)
+                if path not in self._ranked:
+                    self._ranked[path] = choose(alike, env, found, min(BUDGET, self.left()))
+                tell(done, len(questions), f"{problem.direction} {'x'.join(map(str, problem.result.shape))}")
 
     def left(self) -> float:
         return self.deadline - time.perf_counter()

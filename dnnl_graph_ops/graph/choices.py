@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
+    from ..progress import Progress
     from .algorithm_info import Selection
 
 FpmathMode: TypeAlias = Literal["strict", "bf16", "f16", "any", "tf32"]
@@ -25,3 +26,4 @@ class CompileOptions(TypedDict, total=False):
     samples: Iterable[Any] | None
     max_error: float | None
     algorithms: Mapping[str, Selection] | None
+    progress: Progress | None

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import dtypes, words
 from ..errors import InvalidArgumentError, ShapeError
+from ..progress import Progress, check, telling
 from ..runtime.arrays import as_array
 from ..runtime.engines import Engine
 from ..schema import BUILDERS
@@ -443,6 +444,7 @@ class Graph:
         samples: Iterable[Any] | None = None,
         max_error: float | None = None,
         algorithms: Mapping[str, Selection] | None = None,
+        progress: Progress | None = None,
     ) -> Net[Any]:
         """Compile into a callable net.
 
@@ -470,6 +472,8 @@ class Graph:
                 may be used; the best of those that are left runs. `algorithm` says which there are to select from.
                 With unknown dims a selection that nothing meets is an error at the call. Nets are saved and pickled
                 with names: in the place of a predicate, of the algorithm that it chose in the plan used last.
+            progress: for "measure", called with the number of ops measured, the number of all and a text; None: a bar
+                on a terminal. What depends on unknown dims is measured at the first call, with a bar.
 
         Returns:
             A `Net`: `net(x)`, `net(src=x)`, `net(x, out=buffer)`, `net.run({"src": x})`.
@@ -479,18 +483,20 @@ class Graph:
                 with such as the net does not take; an op or an algorithm that is not there, or may not be used.
             UnsupportedError: the loaded library cannot run an op and no equal form is known.
         """
-        net: Net[Any] = hooks.call(
-            "compile",
-            self,
-            outputs,
-            policy=policy,
-            tune=tune,
-            algorithm=algorithm,
-            precision=precision,
-            samples=samples,
-            max_error=max_error,
-            algorithms=algorithms,
-        )
+        check(progress, "Graph.compile")
+        with telling(progress):
+            net: Net[Any] = hooks.call(
+                "compile",
+                self,
+                outputs,
+                policy=policy,
+                tune=tune,
+                algorithm=algorithm,
+                precision=precision,
+                samples=samples,
+                max_error=max_error,
+                algorithms=algorithms,
+            )
         return net
 
     @classmethod

@@ -9,7 +9,7 @@ Source: oneDNN Graph API, Quantize, Dequantize and the int8 Convolution and Conv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..compile import Net
 from ..compile.samples import as_samples, differences
 from ..errors import InvalidArgumentError
 from ..graph import Graph, Node
+from ..progress import Progress, check, shown
 from .layers import divided, quantized
 from .report import NOT_A_LAYER, Calibration, LeftReport
 
@@ -28,6 +29,7 @@ def calibrate(
     outputs: Any = None,
     *,
     layers: Callable[[str], bool] | None = None,
+    progress: Progress | None = None,
 ) -> Calibration:
     """Quantize the Convolution and ConvTranspose ops of a float graph.
 
@@ -35,6 +37,7 @@ def calibrate(
         net_or_graph: a compiled net, or a graph (with `outputs`, as `Graph.compile` takes them).
         samples: what the net is called with: arrays, tuples of arrays, or {input name: array}; at least one.
         layers: which ops to quantize, by their names; None: all that can be.
+        progress: called with the number of steps done, the number of all and a text; None: a bar on a terminal.
 
     Returns:
         The quantized graph, the scales of each layer, what was left in f32 and why, and the error at each output over
@@ -49,6 +52,7 @@ def calibrate(
         net_or_graph = net_or_graph.compile(outputs)
     if not isinstance(net_or_graph, Net):
         raise TypeError(f"calibrate: needs a Net or a Graph, got {type(net_or_graph).__name__}")
+    check(progress, "calibrate")
     net = net_or_graph
     if layers is not None and not callable(layers):
         raise TypeError(f"calibrate: 'layers' is a function of a layer's name, got {type(layers).__name__}")
@@ -56,12 +60,23 @@ def calibrate(
     if not nodes:
         raise InvalidArgumentError(f"calibrate: {_nothing(left)}")
     data = as_samples(net, samples, "calibrate")
-    ranges = dict(zip(nodes, _ranges(net, nodes, data), strict=True))
-    graph, mapped, reports = quantized(net.graph, f"{net.graph.name} int8", ranges)
-    found = {name: mapped[value] for name, value in net.outputs.items()}
-    narrow = graph.compile(dict(found))
-    errors = differences(map(net.run, data), map(narrow.run, data), net.output_names)
+    count = len(data)
+    with shown(progress) as tell:
+        told = _told(data, lambda done: tell(done, 2 * count, "ranges"))
+        ranges = dict(zip(nodes, _ranges(net, nodes, told), strict=True))
+        graph, mapped, reports = quantized(net.graph, f"{net.graph.name} int8", ranges)
+        found = {name: mapped[value] for name, value in net.outputs.items()}
+        narrow = graph.compile(dict(found))
+        told = _told(data, lambda done: tell(count + done, 2 * count, "errors"))
+        errors = differences(map(net.run, told), map(narrow.run, data), net.output_names)
     return Calibration(graph, found, reports, errors, left)
+
+
+def _told(data: Iterable[Any], tell: Callable[[int], object]) -> Iterator[Any]:
+    """Yields the samples; calls `tell` with the number of those done before the next one, and at the end."""
+    for done, sample in enumerate(data, 1):
+        yield sample
+        tell(done)
 
 
 def _nothing(left: Sequence[LeftReport]) -> str:
@@ -73,7 +88,7 @@ def _nothing(left: Sequence[LeftReport]) -> str:
     return f"nothing to quantize: {NOT_A_LAYER}, the graph has {kinds}"
 
 
-def _ranges(net: Net, nodes: Sequence[Node], data: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
+def _ranges(net: Net, nodes: Sequence[Node], data: Iterable[Mapping[str, Any]]) -> list[tuple[float, float]]:
     """Lowest and highest src of each node over the samples."""
     watch = {f"src of {node.name}": node.inputs[0] for node in nodes}
     probe = net.graph.compile({**watch, **net.outputs})

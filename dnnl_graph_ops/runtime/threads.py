@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .._core import clear_plans, require_threads, set_plan_threads
+from .._core import clear_plans, forked_with_one_thread, require_threads, set_plan_threads, threads_were_started
 from .._core import get_num_threads as _openmp_threads
 from .._core import set_num_threads as _set_openmp_threads
 from ..errors import InvalidArgumentError
@@ -64,3 +66,24 @@ def using(n: int) -> Iterator[None]:
         yield
     finally:
         _set_openmp_threads(before)
+
+
+def _before_fork() -> None:
+    """Sees the threads that others started, PyTorch say, which shares this OpenMP."""
+    try:
+        count = len(os.listdir("/proc/self/task"))
+    except OSError:
+        return
+    if count > threading.active_count():
+        threads_were_started()
+
+
+def _after_fork() -> None:
+    """OpenMP's threads stayed in the parent: plans are those of one thread."""
+    global _count
+    if forked_with_one_thread():
+        _count = 1
+        set_plan_threads(1)
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

@@ -6,7 +6,6 @@ runs as it is, but for its convolutions, which become our ops.
 
 from __future__ import annotations
 
-import logging
 import operator
 import time
 from collections import Counter
@@ -35,6 +34,7 @@ from ..interop.aten.planned import base_of, order_of, viewed
 from ..interop.aten.program import dims_of, flat_outputs
 from ..interop.onnx.budget import Budget
 from ..interop.onnx.node import Item
+from ..log import logger
 from ..ops import static_transpose
 from ..passes.mixed_precision import AUTO
 from ..runtime.engines import default_engine
@@ -57,7 +57,7 @@ _CPU = torch.device("cpu")
 LEFT = "PyTorch runs ops"
 _BETWEEN = f"{LEFT} that no net of ours has, or that are alone between such"
 _INSIDE = f"{LEFT} as steps of a net, as no op of ours expresses them"
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = logger(__name__)
 
 
 def dnnl_graph_ops(module: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Run:

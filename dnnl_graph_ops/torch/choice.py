@@ -1,22 +1,46 @@
-"""Who computes a layer: what was found to be faster, our engine or PyTorch's own, on this machine in this process."""
+"""Who computes a layer: our engine or PyTorch's own, by what was measured on this machine in this process.
+
+Trials take a tenth of the time of calls at most. Until a layer is tried, the verdict of the nearest measured size
+stands for it. Where no size is measured our engine computes: it weighs the library's direct form, PyTorch's, as well.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple, TypeVar
 
 import torch
 
 from ..errors import Error
+from ..log import logger
 from ..runtime.locks import Builds
+from .budget import budget
 
-Made = TypeVar("Made")
+_LOGGER = logger(__name__)
+
+Result = TypeVar("Result")
+Ints = tuple[int, ...]
 
 # a trial ends when so many rounds took so long; where a second round does not come near the least, it goes on longer
 _LEAST_ROUNDS, _MOST_ROUNDS, _SECONDS, _MOST_SECONDS, _NEAR = 3, 15, 0.02, 0.2, 1.2
+# a difference that needs no more rounds, and holds for extents within a factor of two
+_CLEAR, _WITHIN = 1.2, 2.0
+# of most trials: the first one of each, and the least rounds
+_RUNS = 2 * (_LEAST_ROUNDS + 1)
 # from so many seconds on one thread's work is told by what the processor spent: others may interrupt every round of it
 _LONG = 1e-3
+
+MEASURED, NEAR, ESTIMATED = "measured", "measured at a near size", "not measured yet"
+
+
+class Case(NamedTuple):
+    """Calls that have one verdict: all that times depend on but extents, and the extents that stand for those near."""
+
+    kind: Hashable
+    extents: Ints
 
 
 class Verdict(NamedTuple):
@@ -25,32 +49,104 @@ class Verdict(NamedTuple):
     ours: bool
     our_seconds: float | None = None
     their_seconds: float | None = None
-    why: str = "measured"
+    why: str = MEASURED
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether a near size has the same. What our engine refuses at one size, it refuses."""
+        if self.our_seconds is None or self.their_seconds is None:
+            return True
+        return max(self.our_seconds, self.their_seconds) > _CLEAR * min(self.our_seconds, self.their_seconds)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether calls may keep it."""
+        return self.why != ESTIMATED and (self.why != NEAR or not _at_once.get())
 
 
-_verdicts: dict[Hashable, Verdict] = {}
+UNKNOWN = Verdict(True, why=ESTIMATED)
+
+_measured: dict[Hashable, dict[Ints, Verdict]] = {}
+# of a call, until it is measured
+_least: dict[Case, float] = {}
 _trials = Builds()
+_at_once: ContextVar[bool] = ContextVar("at_once", default=False)
 
 
-def verdict(key: Hashable, ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
-    """What is known of such a layer; found out at the first time, which takes some ten runs of both.
+@contextmanager
+def measuring() -> Iterator[None]:
+    """Trials of all that is called inside, whatever they take, and each at its own size."""
+    token = _at_once.set(True)
+    try:
+        yield
+    finally:
+        _at_once.reset(token)
+
+
+def verdict(case: Case, ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
+    """Who computes such calls, by a trial where there is time for one.
 
     Where PyTorch was told to be deterministic nothing depends on times: what our engine can compute, it does.
     """
-    found = _verdicts.get(key)
-    if found is not None:
-        return found
+    known = _measured.setdefault(case.kind, {})
+    if case.extents in known:
+        return known[case.extents]
     if torch.are_deterministic_algorithms_enabled():
         try:
             ours()
         except Error as error:
             return Verdict(False, why=str(error))
         return Verdict(True, why="deterministic algorithms are asked for")
-    return _trials.once(lambda: _verdicts.get(key), lambda: _verdicts.setdefault(key, tried(ours, theirs)))
+    if not _at_once.get():
+        nearest = min(known, key=lambda extents: _apart(extents, case.extents), default=None)
+        if nearest is not None and known[nearest].is_clear and _apart(nearest, case.extents) <= _WITHIN:
+            return known[nearest]._replace(why=NEAR)
+        seconds = _least.get(case)
+        if seconds is None or not budget.allows(_RUNS * seconds):
+            return UNKNOWN if nearest is None else known[nearest]._replace(why=ESTIMATED)
+
+    def trial() -> Verdict:
+        with budget.trial():
+            return _settle(case, tried(ours, theirs))
+
+    return _trials.once(lambda: known.get(case.extents), trial)
+
+
+def expect(case: Case, seconds: float) -> None:
+    """A call took so long: what a trial of the case will take follows from it."""
+    _least[case] = min(seconds, _least.get(case, seconds))
+
+
+def run(case: Case | None, by: Verdict, ours: Callable[[], Result], theirs: Callable[[], Result]) -> Result:
+    """The result of whom the verdict names; of PyTorch where an estimate named our engine, which refuses."""
+    start = time.perf_counter()
+    try:
+        return ours() if by.ours else theirs()
+    except Error as error:
+        if case is None or by.is_settled:
+            raise
+        _settle(case, Verdict(False, why=str(error)))
+        return theirs()
+    finally:
+        seconds = time.perf_counter() - start
+        budget.calls += seconds
+        if case is not None and not by.is_settled:
+            expect(case, seconds)
+
+
+def _settle(case: Case, found: Verdict) -> Verdict:
+    _least.pop(case, None)
+    _LOGGER.info("%s: %s", case, found)
+    return _measured.setdefault(case.kind, {}).setdefault(case.extents, found)
+
+
+def _apart(a: Ints, b: Ints) -> float:
+    """The largest factor between extents of two sizes."""
+    return max((max(m, n) / max(min(m, n), 1) for m, n in zip(a, b, strict=True)), default=1.0)
 
 
 def tried(ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
-    """Found out by some runs of both."""
+    """By some runs of both."""
     try:
         ours()
     except Error as error:
@@ -65,15 +161,21 @@ def tried(ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
             run()
             seconds.append((time.perf_counter() - start, time.process_time() - spent))
         took = time.perf_counter() - begin
-        if round_ >= _LEAST_ROUNDS and took > (_SECONDS if all(map(_is_settled, times)) else _MOST_SECONDS):
-            break
+        if round_ >= _LEAST_ROUNDS:
+            steady = all(map(_is_steady, times))
+            if took > (_SECONDS if steady else _MOST_SECONDS) or (steady and _compared(times).is_clear):
+                break
+    return _compared(times)
+
+
+def _compared(times: tuple[list[tuple[float, float]], ...]) -> Verdict:
     walls = [min(wall for wall, _ in seconds) for seconds in times]
     alone = torch.get_num_threads() == 1 and min(walls) > _LONG
     mine, other = [min(spent for _, spent in seconds) for seconds in times] if alone else walls
     return Verdict(mine <= other, mine, other)
 
 
-def _is_settled(seconds: list[tuple[float, float]]) -> bool:
+def _is_steady(seconds: list[tuple[float, float]]) -> bool:
     least, second, *_ = sorted(wall for wall, _ in seconds)
     return second < _NEAR * least
 

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from .. import functional
-from .._core import TensorCall, check_fork, lent_array
+from .._core import TensorCall, check_fork, forked_with_one_thread, lent_array
 from ..compile.net import Net
 from ..errors import Error
 from ..runtime import threads as pool
-from .choice import Verdict, near, verdict
+from . import choice
+from .choice import UNKNOWN, Case, Verdict, near, verdict
 from .spec import (
     BACKWARD_DATA,
     BACKWARD_WEIGHTS,
@@ -65,7 +66,7 @@ def forked() -> bool:
 
 def follow_threads() -> int:
     """PyTorch's number of threads, which is ours from here on."""
-    n: int = torch.get_num_threads()
+    n: int = 1 if forked_with_one_thread() else torch.get_num_threads()
     if n != pool.get_num_threads():
         pool.use(n)
     return n
@@ -77,6 +78,7 @@ class Job(NamedTuple):
     shape: Ints  # empty: nothing that we could compute
     strides: Ints
     verdict: Verdict
+    case: Case | None = None
 
 
 class Layer:
@@ -109,9 +111,14 @@ class Layer:
         return self.run(self.forward_job(x, w, b, net), x, w, b, net)
 
     def run(self, job: Job, x: Tensor, w: Tensor, b: Optional, net: Net | None = None) -> Tensor:
-        if job.verdict.ours and not _forked:
-            return self._our_forward(job, x, w, b, net)
-        return self.their_forward(x, w, b)
+        if _forked:
+            return self.their_forward(x, w, b)
+        return choice.run(
+            job.case,
+            job.verdict,
+            lambda: self._our_forward(job, x, w, b, net),
+            lambda: self.their_forward(x, w, b),
+        )
 
     def forward_job(self, x: Tensor, w: Tensor, b: Optional, net: Net | None) -> Job:
         threads = follow_threads()
@@ -119,8 +126,10 @@ class Layer:
             FORWARD, threads, net is None, x.shape, x.stride(), x.dtype, w.shape, w.stride(), w.dtype,
             None if b is None else (b.shape, b.stride(), b.dtype),
         )  # fmt: skip
-        found = self._jobs.get(key)
-        return found or self._keep(key, self._new_forward(x, w, b, net, threads))
+        job = self._jobs.get(key) or self._new_forward(x, w, b, net, threads)
+        return self._weighed(
+            key, job, lambda: self._our_forward(job, x, w, b, net), lambda: self.their_forward(x, w, b)
+        )
 
     def their_forward(self, x: Tensor, w: Tensor, b: Optional) -> Tensor:
         return torch.convolution(x, w, b, *self.aten)
@@ -138,22 +147,19 @@ class Layer:
         if (why := refusal(*tensors)) or not is_sound(self.spec, x.shape, w.shape, None if b is None else b.shape):
             return Job((), (), Verdict(False, why=why or "the sizes do not fit"))
         shape = result_shape(self.spec, x.shape, w.shape)
-        job = Job(shape, strides_of(shape, result_last(self.spec, x, w, b)), Verdict(True))
-        return self._tried(
-            job,
-            (FORWARD, net is None, b is None, *self.about(w.shape, x), threads),
-            lambda: self._our_forward(job, x, w, b, net),
-            lambda: self.their_forward(x, w, b),
-        )
+        case = self.case((FORWARD, net is None, b is None, threads), w.shape, x)
+        return Job(shape, strides_of(shape, result_last(self.spec, x, w, b)), UNKNOWN, case)
 
     # -- gradients ----------------------------------------------------------------------------------------------
 
     def backward_data(self, dy: Tensor, w: Tensor, src_shape: Ints, last: bool) -> Tensor:
         """The gradient of x, in channels last or first."""
         job = self.data_job(dy, w, src_shape, last)
-        if job.verdict.ours and not _forked:
-            return self._our_data(job, dy, w)
-        return laid(self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False), last)[0], last)
+
+        def theirs() -> Tensor:
+            return laid(self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False), last)[0], last)
+
+        return theirs() if _forked else choice.run(job.case, job.verdict, lambda: self._our_data(job, dy, w), theirs)
 
     def _our_data(self, job: Job, dy: Tensor, w: Tensor) -> Tensor:
         out = torch.empty_strided(job.shape, job.strides, dtype=dy.dtype)
@@ -163,30 +169,34 @@ class Layer:
     def data_job(self, dy: Tensor, w: Tensor, src_shape: Ints, last: bool) -> Job:
         threads = follow_threads()
         key = BACKWARD_DATA, threads, dy.shape, dy.stride(), dy.dtype, w.shape, w.stride(), w.dtype, src_shape, last
-        found = self._jobs.get(key)
-        return found or self._keep(key, self._new_data(dy, w, src_shape, last, threads))
+        job = self._jobs.get(key) or self._new_data(dy, w, src_shape, last, threads)
+        return self._weighed(
+            key,
+            job,
+            lambda: self._our_data(job, dy, w),
+            lambda: self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False), last),
+        )
 
     def _new_data(self, dy: Tensor, w: Tensor, src_shape: Ints, last: bool, threads: int) -> Job:
         if job := self._refused((dy, w), src_shape, w.shape, dy.shape):
             return job
         # plain tuples, as plans are looked up by
-        job = Job(tuple(src_shape), strides_of(src_shape, last), Verdict(True))
-        return self._tried(
-            job,
-            (BACKWARD_DATA, last, *self.about(w.shape, dy), threads),
-            lambda: self._our_data(job, dy, w),
-            lambda: self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False), last),
-        )
+        case = self.case((BACKWARD_DATA, last, threads), w.shape, dy)
+        return Job(tuple(src_shape), strides_of(src_shape, last), UNKNOWN, case)
 
     def backward_weights(
         self, x: Tensor, dy: Tensor, weights_shape: Ints, last: bool, bias: bool = False
     ) -> tuple[Tensor, Optional]:
         """The gradients of w, in channels last or first, and of the bias if wanted."""
         job = self.weights_job(x, dy, weights_shape, last, bias)
-        if job.verdict.ours and not _forked:
-            return self._our_weights(job, x, dy, bias)
-        _, dw, db = self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias), last)
-        return laid(dw, last), db
+
+        def theirs() -> tuple[Tensor, Optional]:
+            _, dw, db = self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias), last)
+            return laid(dw, last), db
+
+        if _forked:
+            return theirs()
+        return choice.run(job.case, job.verdict, lambda: self._our_weights(job, x, dy, bias), theirs)
 
     def _our_weights(self, job: Job, x: Tensor, dy: Tensor, bias: bool) -> tuple[Tensor, Optional]:
         out = torch.empty_strided(job.shape, job.strides, dtype=dy.dtype)
@@ -199,19 +209,19 @@ class Layer:
             BACKWARD_WEIGHTS, threads, bias, x.shape, x.stride(), x.dtype, dy.shape, dy.stride(), dy.dtype,
             weights_shape, last,
         )  # fmt: skip
-        found = self._jobs.get(key)
-        return found or self._keep(key, self._new_weights(x, dy, weights_shape, last, bias, threads))
+        job = self._jobs.get(key) or self._new_weights(x, dy, weights_shape, last, bias, threads)
+        return self._weighed(
+            key,
+            job,
+            lambda: self._our_weights(job, x, dy, bias),
+            lambda: self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias), last),
+        )
 
     def _new_weights(self, x: Tensor, dy: Tensor, weights_shape: Ints, last: bool, bias: bool, threads: int) -> Job:
         if job := self._refused((x, dy), x.shape, weights_shape, dy.shape):
             return job
-        job = Job(tuple(weights_shape), strides_of(weights_shape, last), Verdict(True))
-        return self._tried(
-            job,
-            (BACKWARD_WEIGHTS, bias, last, *self.about(weights_shape, x, dy), threads),
-            lambda: self._our_weights(job, x, dy, bias),
-            lambda: self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias), last),
-        )
+        case = self.case((BACKWARD_WEIGHTS, bias, last, threads), weights_shape, x, dy)
+        return Job(tuple(weights_shape), strides_of(weights_shape, last), UNKNOWN, case)
 
     def their_gradients(
         self,
@@ -260,25 +270,26 @@ class Layer:
             why = "the sizes do not fit"
         return Job((), (), Verdict(False, why=why)) if why else None
 
-    def about(self, weights: Ints, *tensors: Tensor) -> tuple[Hashable, ...]:
-        """What times depend on: sizes near these have the same verdict."""
+    def case(self, kind: tuple[Hashable, ...], weights: Ints, *tensors: Tensor) -> Case:
+        """What times depend on: calls with extents near these have the same verdict."""
+        channels = [(t.shape[1], is_last(t)) for t in tensors]
+        extents = [near(extent) for t in tensors for extent in (t.shape[0], *t.shape[2:])]
+        return Case((*kind, self.spec, tensors[0].dtype, weights, *channels), tuple(extents))
 
-        def rounded(t: Tensor) -> tuple[Hashable, ...]:
-            n, c, *spatial = t.shape
-            return near(n), c, *map(near, spatial), is_last(t)
+    def _weighed(self, key: Hashable, job: Job, ours: Callable[[], object], theirs: Callable[[], object]) -> Job:
+        """The job with its verdict, which may be an estimate that is asked for again."""
+        if job.case is not None and not job.verdict.is_settled:
+            # what is being found out is nobody's history
+            with torch.no_grad():
+                job = job._replace(verdict=verdict(job.case, ours, theirs))
+        if self._jobs.get(key) is not job:
+            self._keep(key, job)
+        return job
 
-        return self.spec, tensors[0].dtype, weights, *map(rounded, tensors)
-
-    def _tried(self, job: Job, key: Hashable, ours: Callable[[], object], theirs: Callable[[], object]) -> Job:
-        # what is being found out is nobody's history
-        with torch.no_grad():
-            return job._replace(verdict=verdict(key, ours, theirs))
-
-    def _keep(self, key: Hashable, job: Job) -> Job:
+    def _keep(self, key: Hashable, job: Job) -> None:
         if len(self._jobs) >= _MOST_JOBS:
             self._jobs.clear()
         self._jobs[key] = job
-        return job
 
 
 class Gradients:
@@ -295,7 +306,9 @@ class Gradients:
     ) -> None:
         self._layer, self._shapes, self._last, self._wanted = layer, shapes, last, wanted
         self._data, self._weigh = data, weigh
-        self.theirs = not any(job is not None and job.verdict.ours for job in (data, weigh))
+        jobs = [job for job in (data, weigh) if job is not None]
+        self.theirs = not any(job.verdict.ours for job in jobs)
+        self.is_settled = all(job.verdict.is_settled for job in jobs)
         self._again: dict[str, TensorCall] = {}
 
     def __call__(self, x: Optional, w: Optional, dy: Tensor) -> tuple[Optional, Optional, Optional]:
@@ -324,7 +337,7 @@ class Gradients:
         return None if again is None or _forked else again(a, b)
 
     def _keep(self, direction: str, job: Job, a: Tensor, b: Tensor) -> None:
-        if job.verdict.ours and direction not in self._again:
+        if job.verdict.ours and job.verdict.is_settled and direction not in self._again:
             self._again[direction] = self._layer.again(direction, job, (a, b))
 
 

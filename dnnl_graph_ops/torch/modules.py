@@ -199,6 +199,8 @@ class _Convolution(nn.modules.conv._ConvNd):
             if packed is None or not packed.seen.fit((w,) if b is None else (w, b)):
                 return None
             packed.reused = True
+        if not route.is_weighed:
+            route.weigh(partial(self._follow, route, needs=needs), x, w, b, needs)
         if not needs:
             return route.run_again(x, w, b)
         return record(x, w, b, route) if x.is_cpu and w.is_cpu else None
@@ -248,12 +250,13 @@ class _Convolution(nn.modules.conv._ConvNd):
         job = state.layer.forward_job(x, w, b, net)
         if not job.shape:
             return None
-        if net is not None and packed is not None and not job.verdict.ours:
+        settled = job.verdict.is_settled
+        if net is not None and packed is not None and settled and not job.verdict.ours:
             packed.leave(x)
         route = Route(state.layer, job, net if job.verdict.ours else None, shapes_of(x, w))
         out = record(x, w, b, route) if needs_of(x, w, b) else route.run(x, w, b)
         usual = usual and x.dtype is given and (self.training or net is not None)
-        if usual and not (_is_any_autocast_enabled() or is_saving_watched()):
+        if usual and settled and not (_is_any_autocast_enabled() or is_saving_watched()):
             self._keep(state, route, x)
         return out if cast or out.dtype is given else out.to(given)
 

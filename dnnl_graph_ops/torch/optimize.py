@@ -11,8 +11,10 @@ import torch
 from torch import nn
 
 from ..errors import InvalidArgumentError, warn
+from ..progress import Progress, check, shown
+from .choice import measuring
 from .compute import DTYPES
-from .modules import forget_those_of, is_ours, optimized_class, state_of
+from .modules import forget_those_of, is_ours, optimized_class, state_of, watch
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -24,13 +26,15 @@ def optimize(
     layers: Callable[[str, nn.Module], bool] | None = None,
     dtype: torch.dtype | None = None,
     example_inputs: Any = None,
+    progress: Progress | None = None,
 ) -> Model:
     """The model with its convolutions computed by our engine, in training and in inference.
 
     Modules of torch.nn.Conv1d to ConvTranspose3d (lazily made, weight-normed and parametrised ones too) become
     subclasses that differ in nothing but what computes: parameters, state_dict, hooks, names and printed text stay.
-    What a layer is faster with is found out at its first call with about such sizes, which takes some ten runs; where
-    PyTorch's own kernel is faster, or ours does not compute (another device, float64, complex, sparse), PyTorch's runs.
+    Who is faster with a layer is measured in the course of its calls with about such sizes, in a tenth of their time at
+    most; until then our engine computes. Where PyTorch's own kernel is faster, or ours does not compute (another
+    device, float64, complex, sparse), PyTorch's runs.
 
     Args:
         model: any module; a single convolution as well.
@@ -39,7 +43,9 @@ def optimize(
         dtype: torch.bfloat16 or torch.float16 to compute these layers in; what goes in and comes out, and the
             parameters, stay as they are. None: in the dtype of the input.
         example_inputs: a tensor, or a tuple of the model's positional arguments: the layers are measured and packed
-            on them now, and not at the first call.
+            on them now, and not in the course of the calls.
+        progress: called with the number of layers measured, the number of all and a layer's name; None: a bar on a
+            terminal.
 
     Returns:
         The copy, or the model if `inplace`.
@@ -55,6 +61,7 @@ def optimize(
         raise TypeError(f"optimize: 'layers' must be a function of a name and a module, got {type(layers).__name__}")
     if dtype is not None and dtype not in DTYPES:
         raise InvalidArgumentError(f"optimize: 'dtype' must be None, torch.bfloat16 or torch.float16, got {dtype!r}")
+    check(progress, "optimize")
     model = model if inplace else _copied(model)
     for name, module in model.named_modules():
         given: Any = type(module)
@@ -67,8 +74,23 @@ def optimize(
     if not any(map(is_ours, model.modules())):
         warn(f"optimize: no convolution of {type(model).__name__} was taken, and nothing else is changed")
     if example_inputs is not None:
-        run_once(model, example_inputs, "optimize")
+        _measure(model, example_inputs, progress)
     return model
+
+
+def _measure(model: nn.Module, inputs: Any, progress: Progress | None) -> None:
+    """Measures the layers on inputs; tells of each when it is called, before it is measured."""
+    layers = {module: name for name, module in model.named_modules() if is_ours(module)}
+    called: set[nn.Module] = set()
+    with shown(progress) as tell:
+
+        def note(module: nn.Module, _: Any) -> None:
+            tell(len(called), len(layers), layers.get(module, ""))
+            called.add(module)
+
+        with watch(note):
+            run_once(model, inputs, "optimize")
+        tell(len(layers), len(layers), "")
 
 
 def _copied(model: Model) -> Model:
@@ -109,7 +131,7 @@ def run_once(model: nn.Module, inputs: Any, where: str) -> None:
     try:
         for module, _ in training:
             module.training = False
-        with torch.no_grad():
+        with torch.no_grad(), measuring():
             model(*arguments)
     finally:
         for module, mode in training:

@@ -11,10 +11,12 @@ from torch import nn
 
 from ..compile.explain import table
 from ..errors import InvalidArgumentError
-from .choice import Verdict
+from .choice import Verdict, measuring
 from .modules import is_convolution, is_ours, watch
 from .optimize import run_once
 from .spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
+
+_PYTORCH = "PyTorch"
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class LayerTime:
 
     Attributes:
         layer: its name, as in `model.named_modules()`.
-        text: as the module prints itself.
+        text: the module's class and arguments, in a line.
         direction: "forward", "backward_data" or "backward_weights".
         input: the shape of the layer's input.
         calls: how often a call of the model calls it with such an input.
@@ -45,9 +47,14 @@ class LayerTime:
     @property
     def gain(self) -> float:
         """PyTorch's time over that of who computes; 1.0 where PyTorch does."""
-        if self.computed_by == "PyTorch" or not (self.our_seconds and self.their_seconds):
+        if self.computed_by == _PYTORCH or not (self.our_seconds and self.their_seconds):
             return 1.0
         return self.their_seconds / self.our_seconds
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it was measured, and PyTorch is faster."""
+        return self.computed_by == _PYTORCH and self.our_seconds is not None
 
 
 class Report(tuple[LayerTime, ...]):
@@ -58,27 +65,51 @@ class Report(tuple[LayerTime, ...]):
 
     __slots__ = ()
 
+    @property
+    def seconds(self) -> float:
+        """Of all calls of the measured layers, each by who computes it."""
+        return sum(row.calls * times[0] for row in self if (times := _times(row)))
+
+    @property
+    def their_seconds(self) -> float:
+        """Of all calls of the measured layers in PyTorch."""
+        return sum(row.calls * times[1] for row in self if (times := _times(row)))
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as dicts and lists, which JSON can hold; times in seconds."""
-        return {"layers": [{**asdict(row), "gain": row.gain} for row in self]}
+        layers = [{**asdict(row), "gain": row.gain} for row in self]
+        return {"layers": layers, "seconds": self.seconds, "their_seconds": self.their_seconds}
 
     def __str__(self) -> str:
         head = ("layer", "module", "input", "calls", "direction", "computed by", "ours ms", "PyTorch ms", "gain", "why")
-        lines = [head, *(_cells(row) for row in self)]
-        return "\n".join(table(lines))
+        lines = [head, *(_cells(row, before) for row, before in zip(self, (None, *self), strict=False))]
+        total = f"layers: {1e3 * self.seconds:.3f} ms here, {1e3 * self.their_seconds:.3f} ms in PyTorch"
+        return "\n".join((*table(lines), total))
 
 
-def _cells(row: LayerTime) -> tuple[str, ...]:
+def _times(row: LayerTime) -> tuple[float, float] | None:
+    """The seconds of who computes a call of the layer, and PyTorch's; None: not measured."""
+    if row.our_seconds is None or row.their_seconds is None:
+        return None
+    return row.their_seconds if row.computed_by == _PYTORCH else row.our_seconds, row.their_seconds
+
+
+def _cells(row: LayerTime, before: LayerTime | None) -> tuple[str, ...]:
+    """The cells of a row. Those that tell the layer are empty where the row before has the same."""
+
     def ms(seconds: float | None) -> str:
         return "-" if seconds is None else f"{seconds * 1e3:.3f}"
 
-    shape = "x".join(map(str, row.input))
-    times = ms(row.our_seconds), ms(row.their_seconds), f"{row.gain:.2f}"
-    return row.layer, row.text, shape, str(row.calls), row.direction, row.computed_by, *times, row.why
+    layer = row.layer, row.text, "x".join(map(str, row.input)), str(row.calls)
+    if before is not None and (before.layer, before.input) == (row.layer, row.input):
+        layer = "", "", "", ""
+    times = ms(row.our_seconds), ms(row.their_seconds)
+    gain, why = ("-", "slower here: left to PyTorch") if row.is_left else (f"{row.gain:.2f}", row.why)
+    return *layer, row.direction, row.computed_by, *times, gain, why
 
 
 def report(model: nn.Module, *example_inputs: Any) -> Report:
-    """Who computes each convolution of an optimized model on such inputs, forwards and for both gradients.
+    """Who computes each convolution of an optimized model on such inputs: forwards, and for both gradients in training.
 
     The model is called once, in eval mode and without gradients, and is then as it was; what was not measured before
     is measured now. Times are those of the first call with about such sizes in this process.
@@ -97,6 +128,7 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
     if not any(map(is_ours, found)):
         raise InvalidArgumentError("report: no layer of the model is optimized; call dgt.optimize(model) first")
     seen: dict[tuple[Any, ...], list[Any]] = {}
+    training = model.training
 
     def note(module: nn.Module, call: Any) -> None:
         _, x, *_ = call
@@ -111,15 +143,17 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
                 handle.remove()
     rows = []
     for (module, shape, *_), (call, count) in seen.items():
-        for direction, verdict in _verdicts(call):
+        with measuring():
+            verdicts = _verdicts(call, training)
+        for direction, verdict in verdicts:
             rows.append(
                 LayerTime(
                     found[module],
-                    repr(module),
+                    f"{type(module).__name__}({module.extra_repr()})",
                     direction,
                     tuple(shape),
                     count,
-                    "dnnl_graph_ops" if verdict.ours else "PyTorch",
+                    "dnnl_graph_ops" if verdict.ours else _PYTORCH,
                     verdict.our_seconds,
                     verdict.their_seconds,
                     verdict.why,
@@ -134,10 +168,12 @@ def _passing(seen: dict[tuple[Any, ...], list[Any]], module: nn.Module, argument
     seen.setdefault((module, x.shape, x.stride(), x.dtype), [None, 0])[1] += 1
 
 
-def _verdicts(call: Any) -> list[tuple[str, Verdict]]:
+def _verdicts(call: Any, training: bool) -> list[tuple[str, Verdict]]:
     if call is None:
         return [(FORWARD, Verdict(False, why="not optimized"))]
     layer, x, w, b, net = call
+    if not training:
+        return [(FORWARD, layer.forward_job(x, w, b, net).verdict)]
     with torch.no_grad():
         dy = torch.randn_like(y) if (y := layer.forward(x, w, b, net)).is_floating_point() else y
         last = is_last(y)

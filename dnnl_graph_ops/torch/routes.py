@@ -21,12 +21,14 @@ from torch.autograd import forward_ad
 from .._core import TensorCall
 from ..compile.net import Net
 from . import compute, ops
-from .choice import verdict
+from .choice import expect, verdict
 from .compute import Gradients, Job, Layer, Optional, Shapes
 from .spec import FORWARD, channels_last
 
 # below so many seconds of PyTorch's it matters what a call costs besides the arithmetic
 _SHORT = 0.5e-3
+# more than our way to a kernel costs beyond PyTorch's
+_WAY = 20e-6
 _MOST = 64
 Needs: TypeAlias = tuple[bool, ...]
 
@@ -73,13 +75,14 @@ def shapes_of(x: Tensor, w: Tensor) -> Shapes:
 class Route:
     """Where calls with tensors like these go, forwards and back."""
 
-    __slots__ = ("_again", "_gradients", "job", "last", "layer", "net", "shapes", "theirs")
+    __slots__ = ("_again", "_gradients", "is_weighed", "job", "last", "layer", "net", "shapes", "theirs")
 
     def __init__(self, layer: Layer, job: Job, net: Net | None, shapes: Shapes) -> None:
         self.layer, self.job, self.net, self.shapes = layer, job, net, shapes
         self.last = channels_last(job.shape, job.strides)
         # all of it, gradients too, is best left to PyTorch
         self.theirs = False
+        self.is_weighed = False
         self._again: TensorCall | None = None
         self._gradients: dict[Hashable, Gradients] = {}
 
@@ -103,26 +106,35 @@ class Route:
         key = dy.shape, dy.stride(), dy.dtype, needs, torch.get_num_threads()
         found = self._gradients.get(key)
         if found is None:
-            if len(self._gradients) >= _MOST:
-                self._gradients.clear()
-            found = self._gradients[key] = self.layer.gradients(x, w, dy, self.shapes, self.last, needs)
-            self.theirs = found.theirs and not self.job.verdict.ours
+            found = self.layer.gradients(x, w, dy, self.shapes, self.last, needs)
+            if found.is_settled:
+                if len(self._gradients) >= _MOST:
+                    self._gradients.clear()
+                self._gradients[key] = found
+                self.theirs = found.theirs and not self.job.verdict.ours
         return found(x, w, dy)
 
     def weigh(self, run: Callable[..., object], x: Tensor, w: Tensor, b: Optional, needs: Needs) -> None:
-        """Leave it to PyTorch where our way there costs more than it gains: with the gradients, where there are any."""
-        ours, _, seconds, _ = self.job.verdict
+        """Leave it to PyTorch where our way there costs more than it gains; where gradients are needed, with these."""
+        ours, mine, seconds, _ = self.job.verdict
+        if needs and not self._gradients:
+            return
+        self.is_weighed = True
         if not needs and not ours:
             self.theirs = True
-        elif seconds is not None and seconds < _SHORT:
-            key = "call", needs, self.net is None, *self.layer.about(w.shape, x), torch.get_num_threads()
-            mine: Callable[[], object] = partial(run, x, w, b)
-            other: Callable[[], object] = partial(self.layer.their_forward, x, w, b)
+        elif mine is None or seconds is None or seconds > _SHORT or (not needs and seconds - mine > _WAY):
+            return
+        else:
+            case = self.layer.case(("call", needs, self.net is None, torch.get_num_threads()), w.shape, x)
+            expect(case, seconds * (4 if needs else 1))
+            our_call: Callable[[], object] = partial(run, x, w, b)
+            their_call: Callable[[], object] = partial(self.layer.their_forward, x, w, b)
             if needs:
                 given = _alone(x), _alone(w), _alone(b)
-                mine = _step(lambda *tensors: record(*tensors, self), given)
-                other = _step(self.layer.their_forward, given)
-            self.theirs = not verdict(key, mine, other).ours
+                our_call = _step(lambda *tensors: record(*tensors, self), given)
+                their_call = _step(self.layer.their_forward, given)
+            found = verdict(case, our_call, their_call)
+            self.theirs, self.is_weighed = not found.ours, found.is_settled
 
 
 def _alone(t: Optional) -> Optional:

@@ -322,6 +322,8 @@ def test_progress_says_how_long_still():
     stream = io.StringIO()
     bar = progress.Bar(stream)
     bar.begin(4, 1)
+    bar.expect(75 * 60)
+    assert "3 rows take about 75 min at most" in stream.getvalue()
     bar.case("Net/layer0 fwd f32")
     bar.row(synthetic.row(0))
     assert re.search(r"\[#+\.+\] 2/4 .* gone, .* left", bar.line())

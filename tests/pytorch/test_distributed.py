@@ -201,8 +201,8 @@ def _forked_child(ours, x, wanted, pipe):
 
 
 @pytest.mark.child
-def test_a_forked_child_computes_by_pytorch():
-    """Ours has threads in the parent, which a child does not get."""
+def test_a_forked_child_computes():
+    """With one thread: the others stayed in the parent."""
     ours, x = dgt.optimize(model()), batch()
     wanted = results(ours, x)
     with torch.no_grad():

@@ -190,8 +190,37 @@ def test_a_report_changes_nothing():
     assert all(torch.equal(a, b) for a, b in zip(state.values(), ours.state_dict().values(), strict=True))
     assert [row.layer for row in report] == ["0"] * 3 + ["2"] * 3 + ["3"] * 3
     assert [row.direction for row in report[:3]] == ["forward", "backward_data", "backward_weights"]
-    assert len(str(report).splitlines()) == 10
+    assert len(str(report).splitlines()) == 11
     assert {row["computed_by"] for row in report.to_dict()["layers"]} <= {"dnnl_graph_ops", "PyTorch"}
+
+
+def test_a_report_has_a_line_for_each_layer_and_totals():
+    made = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv1d(3, 4, 3)), nn.ConvTranspose1d(4, 2, 4, 2))
+    report = dgt.report(dgt.optimize(made).eval(), torch.ones(1, 3, 8))
+    assert [row.direction for row in report] == ["forward"] * 2
+    assert report[0].text == "ParametrizedConv1d(3, 4, kernel_size=(3,), stride=(1,))"
+    _, *rows, total = str(report).splitlines()
+    assert len(rows) == 2 and total.startswith("layers: ") and total.endswith(" ms in PyTorch")
+    assert report.to_dict()["their_seconds"] == report.their_seconds >= report.seconds > 0
+
+
+def test_a_report_says_what_is_slower_here():
+    def row(direction, computed_by, ours, theirs, layer="0"):
+        return dgt.LayerTime(layer, "Conv1d(1, 1)", direction, (1, 1, 8), 2, computed_by, ours, theirs, "measured")
+
+    report = dgt.Report(
+        [
+            row("forward", "PyTorch", 4e-3, 3e-3),
+            row("backward_data", "dnnl_graph_ops", 1e-3, 2e-3),
+            row("forward", "PyTorch", None, None, "1"),
+        ]
+    )
+    assert (report.seconds, report.their_seconds) == pytest.approx((8e-3, 10e-3))
+    lines = [line.split() for line in str(report).splitlines()]
+    assert lines[1][-6:] == ["-", "slower", "here:", "left", "to", "PyTorch"]
+    assert lines[2] == ["backward_data", "dnnl_graph_ops", "1.000", "2.000", "2.00", "measured"]
+    assert lines[3][0] == "1"
+    assert lines[4] == ["layers:", "8.000", "ms", "here,", "10.000", "ms", "in", "PyTorch"]
 
 
 @pytest.mark.parametrize(

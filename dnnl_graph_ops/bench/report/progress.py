@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from typing import TextIO
 
+from ...progress import drawn, write_line
 from ..rows import Row
 from ..runner import Progress
 from .summary import seconds_text
-
-_WIDTH = 24
 
 
 class Bar(Progress):
@@ -28,6 +26,9 @@ class Bar(Progress):
         self._total, self._done, self._begin = total, done, time.monotonic()
         if done:
             self.note(f"{done} of {total} rows are in the journal already")
+
+    def expect(self, seconds: float) -> None:
+        self.note(f"{self._total - self._done} rows take about {_rounded(seconds)} at most")
 
     def case(self, label: str) -> None:
         self._label = label
@@ -46,25 +47,19 @@ class Bar(Progress):
 
     def end(self) -> None:
         if self._live:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+            write_line(self._stream, "")
 
     def line(self) -> str:
         """The bar as text, without its control characters."""
-        share = self._done / max(1, self._total)
-        filled = int(share * _WIDTH)
         spent = time.monotonic() - self._begin
         left = "?"
         if self._measured:
             left = _clock(spent / self._measured * (self._total - self._done))
-        bar = "#" * filled + "." * (_WIDTH - filled)
-        return f"[{bar}] {self._done}/{self._total}  {_clock(spent)} gone, {left} left  {self._label}"
+        return f"{drawn(self._done, self._total)}  {_clock(spent)} gone, {left} left  {self._label}"
 
     def _draw(self) -> None:
         if self._live:
-            width = shutil.get_terminal_size().columns - 1
-            self._stream.write("\r\x1b[K" + self.line()[:width])
-            self._stream.flush()
+            write_line(self._stream, self.line())
 
     def _print(self, text: str) -> None:
         self._stream.write(("\r\x1b[K" if self._live else "") + text + "\n")
@@ -78,6 +73,12 @@ def _said(row: Row) -> str:
     ratios = ", ".join(f"{r.peer} {r.median:.2f}x" for r in row.ratios)
     flags = f" ({', '.join(row.flags)})" if row.flags else ""
     return f"{seconds_text(row.own.median)}; {ratios or 'no peer'}{flags}"
+
+
+def _rounded(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _clock(seconds: float) -> str:

@@ -1,0 +1,112 @@
+"""Progress of long work: told to a function, or drawn as a bar where standard error is a terminal.
+
+A bar is tqdm's where it is installed, else a line of its own.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TextIO, TypeAlias
+
+# called with the number of parts that are done, the number of all, and a text on the part
+Progress: TypeAlias = Callable[[int, int, str], object]
+
+_WIDTH = 24
+_CLEAR_LINE = "\r\x1b[K"
+
+_current: ContextVar[Progress | None] = ContextVar("progress", default=None)
+
+
+def check(progress: Any, where: str) -> None:
+    """Raises: TypeError: `progress` is neither None nor a function."""
+    if progress is not None and not callable(progress):
+        raise TypeError(
+            f"{where}: 'progress' is a function of done, total and a text, or None; got {type(progress).__name__}"
+        )
+
+
+@contextmanager
+def telling(progress: Progress | None) -> Iterator[None]:
+    """Work inside is told to `progress` where it is given no function itself."""
+    token = _current.set(progress)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def shown(progress: Progress | None = None) -> Iterator[Progress]:
+    """Yields a function that tells `progress`, else the function of `telling`, else a bar, or nobody."""
+    progress = progress or _current.get()
+    if progress is not None or not _is_terminal(sys.stderr):
+        yield progress or _silent
+        return
+    bar = _bar(sys.stderr)
+    try:
+        yield bar.tell
+    finally:
+        bar.close()
+
+
+def drawn(done: int, total: int) -> str:
+    """Returns a bar as text: [####....] 3/10."""
+    filled = int(done / max(1, total) * _WIDTH)
+    return f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{total}"
+
+
+def write_line(stream: TextIO, text: str) -> None:
+    """Writes `text` in place of the terminal's last line, cut to its width."""
+    stream.write(_CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1])
+    stream.flush()
+
+
+def _silent(done: int, total: int, text: str) -> None:
+    del done, total, text
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+class _Line:
+    """A bar in the terminal's last line, which is empty afterwards."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def tell(self, done: int, total: int, text: str) -> None:
+        write_line(self._stream, f"{drawn(done, total)}  {text}")
+
+    def close(self) -> None:
+        write_line(self._stream, "")
+
+
+class _Tqdm:
+    """tqdm's bar, made when the total is known."""
+
+    def __init__(self, make: Callable[..., Any], stream: TextIO) -> None:
+        self._make, self._stream = make, stream
+        self._bar: Any = None
+
+    def tell(self, done: int, total: int, text: str) -> None:
+        if self._bar is None:
+            self._bar = self._make(total=total, file=self._stream, leave=False)
+        self._bar.set_description(text, refresh=False)
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _bar(stream: TextIO) -> _Line | _Tqdm:
+    try:
+        from tqdm import tqdm  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    except ImportError:
+        return _Line(stream)
+    return _Tqdm(tqdm, stream)

@@ -1,0 +1,33 @@
+"""The page of environment variables and loggers lists all that the sources read and make."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import dnnl_graph_ops
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = Path(dnnl_graph_ops.__file__).parent
+PAGE = ROOT / "docs/howto/settings.md"
+
+
+def found(pattern, *folders):
+    files = [file for folder in folders for file in folder.rglob("*") if file.suffix in (".py", ".cpp", ".hpp")]
+    return {name for file in files for name in re.findall(pattern, file.read_text())}
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="an installed package has no pages")
+def test_the_page_has_every_variable():
+    names = found(r"\"(DNNL_GRAPH_OPS_[A-Z0-9]+(?:_[A-Z0-9]+)*)\"", PACKAGE, ROOT / "bindings", ROOT / "docs")
+    assert len(names) > 5
+    assert not [name for name in names if f"`{name}`" not in PAGE.read_text()]
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="an installed package has no pages")
+def test_the_page_has_every_logger():
+    modules = [file for file in PACKAGE.rglob("*.py") if re.search(r"\blogger\(__name__\)", file.read_text())]
+    names = {".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts) for file in modules}
+    assert len(names) == 2
+    assert not [name for name in names if f"`{name}`" not in PAGE.read_text()]
+    assert not [file for file in PACKAGE.rglob("*.py") if "getLogger(" in file.read_text() and file.name != "log.py"]

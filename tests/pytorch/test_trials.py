@@ -1,0 +1,143 @@
+"""When a layer is tried by both engines: only as calls allow, only in directions in use, and what stands until then."""
+
+import pytest
+import torch
+from torch import nn
+
+import dnnl_graph_ops as dgo
+import dnnl_graph_ops.torch as dgt
+from dnnl_graph_ops.torch import budget, choice, modules
+from dnnl_graph_ops.torch.choice import ESTIMATED, MEASURED, NEAR, Case, Verdict
+from dnnl_graph_ops.torch.compute import layer_of
+from dnnl_graph_ops.torch.spec import FORWARD
+
+KIND = "a kind of layer"
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch):
+    """Nothing is known and no time was spent."""
+    layer_of.cache_clear()
+    monkeypatch.setattr(choice, "_measured", {})
+    monkeypatch.setattr(choice, "_least", {})
+    monkeypatch.setattr(choice, "budget", budget.Budget())
+    yield
+    layer_of.cache_clear()
+
+
+class Clock:
+    """A clock that runs of both engines advance."""
+
+    def __init__(self, monkeypatch):
+        self.now, self.runs = 0.0, {"ours": 0, "theirs": 0}
+        for name in ("perf_counter", "process_time"):
+            monkeypatch.setattr(choice.time, name, lambda: self.now)
+
+    def run(self, name, seconds):
+        def run():
+            self.runs[name] += 1
+            self.now += seconds
+            return name
+
+        return run
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def call(case, ours, theirs):
+    """As a layer does; the verdict and who computed."""
+    found = choice.verdict(case, ours, theirs)
+    return found, choice.run(case, found, ours, theirs)
+
+
+def test_trials_take_a_tenth_of_the_calls_at_most(clock):
+    case, both = Case(KIND, (1, 64)), (clock.run("ours", 2e-3), clock.run("theirs", 1e-3))
+    for number in range(1000):  # noqa: B007
+        found, who = call(case, *both)
+        assert choice.budget.trials <= 0.1 * choice.budget.calls + 1e-9
+        if found.why == MEASURED:
+            break
+        assert (found.why, who) == (ESTIMATED, "ours")
+    # four runs of each are as long as six calls
+    assert 59 <= number <= 81 and found == Verdict(False, pytest.approx(2e-3), pytest.approx(1e-3))
+    assert call(case, *both)[1] == "theirs"
+
+
+def test_a_clear_difference_needs_few_runs(clock):
+    with choice.measuring():
+        assert choice.verdict(Case(KIND, (64,)), clock.run("ours", 1e-4), clock.run("theirs", 2e-4)).ours
+    assert clock.runs == {"ours": 4, "theirs": 4}
+    with choice.measuring():
+        assert choice.verdict(Case(KIND, (32,)), clock.run("ours", 1e-4), clock.run("theirs", 1.1e-4)).ours
+    assert clock.runs["ours"] == 20
+
+
+@pytest.mark.parametrize(("seconds", "why"), [(2e-3, NEAR), (1.1e-3, ESTIMATED)])
+def test_sizes_within_a_factor_of_two_have_the_same_clear_verdict(clock, seconds, why):
+    both = clock.run("ours", seconds), clock.run("theirs", 1e-3)
+    with choice.measuring():
+        choice.verdict(Case(KIND, (1, 64)), *both)
+    for extents, wanted in (
+        ((1, 128), why),
+        ((1, 32), why),
+        ((2, 64), why),
+        ((1, 160), ESTIMATED),
+        ((3, 64), ESTIMATED),
+    ):
+        found = choice.verdict(Case(KIND, extents), *both)
+        assert not found.ours and found.why == wanted, extents
+    # a report measures each at its own size
+    with choice.measuring():
+        assert choice.verdict(Case(KIND, (1, 128)), *both).why == MEASURED
+
+
+def test_an_estimate_that_fails_leaves_the_call_to_pytorch():
+    def refuses():
+        raise dgo.UnsupportedError("not on this CPU")
+
+    case = Case(KIND, (64,))
+    found, who = call(case, refuses, lambda: "theirs")
+    assert found.why == ESTIMATED and who == "theirs"
+    assert choice.verdict(case, refuses, refuses) == Verdict(False, why="not on this CPU")
+    # measured ones that fail later are errors
+    with pytest.raises(dgo.UnsupportedError):
+        choice.run(case, Verdict(True, 1.0, 2.0), refuses, refuses)
+
+
+def directions():
+    return {kind[0] for kind, known in choice._measured.items() if known}
+
+
+def test_only_directions_in_use_are_tried(monkeypatch):
+    monkeypatch.setattr(choice.budget, "allows", lambda seconds: True)
+    layer, x = dgt.optimize(nn.Conv2d(4, 4, 3)), torch.randn(1, 4, 16, 16, requires_grad=True)
+    for _ in range(5):
+        layer.eval()(x)  # gradients are recorded, and never asked for
+    assert directions() == {FORWARD}
+    for _ in range(5):
+        layer.train()(x).sum().backward()
+    assert {FORWARD, "backward_data", "backward_weights"} <= directions()
+
+
+def test_a_call_costs_no_trial_until_there_is_time_for_one():
+    layer, x = dgt.optimize(nn.Conv2d(4, 4, 3)).eval(), torch.randn(1, 4, 16, 16)
+    with torch.inference_mode():
+        wanted = layer(x)
+        assert not directions()
+        choice.budget.calls = 1e3
+        assert torch.allclose(layer(x), wanted, atol=1e-5)
+        assert FORWARD in directions()
+        layer(x)
+    assert modules.state_of(layer).routes
+
+
+@pytest.mark.parametrize("how", ["example_inputs", "report"])
+def test_who_asks_to_measure_waits_for_it(how):
+    x = torch.randn(1, 4, 16, 16)
+    layer = dgt.optimize(nn.Conv2d(4, 4, 3), example_inputs=x if how == "example_inputs" else None)
+    if how == "report":
+        assert {row.why for row in dgt.report(layer, x)} == {MEASURED}
+    assert FORWARD in directions()
