@@ -46,7 +46,7 @@ class Op(NamedTuple):
     operands: tuple[int, ...] = ()
 
     def on(self, operands: Iterable[int]) -> Op:
-        return self._replace(operands=tuple(operands))
+        return Op(self.name, self.alpha, self.beta, tuple(operands))
 
 
 def _named(name: str, alpha: str = "", beta: str = "") -> Callable[[Mapping[str, Any]], Op]:

@@ -61,7 +61,7 @@ def functions(problem: ConvProblem, env: Env, by: int) -> float:
     `by`: who computes them: BY_OWN_CODE, BY_CONVOLUTIONS or BY_PRODUCTS, the library's convolutions or its MatMul.
     """
     each = sum(OPS[op.kind].nanoseconds[by] for op in problem.epilogue if OPS[op.kind].nanoseconds)
-    return each * 1e-9 * problem.result.size * 8 / env.lanes / env.threads
+    return each * 1e-9 * problem.result.size * 8 / env.lanes / env.threads if each else 0.0
 
 
 def passing(size: int, threads: int) -> float:

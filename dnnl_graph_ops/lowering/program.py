@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 from math import prod
@@ -93,8 +93,12 @@ class View:
     def byte_offset(self) -> int:
         return self.offset * dtypes.itemsize(self.dtype)
 
+    def _with_axes(self, shape: Iterable[int], strides: Iterable[int]) -> View:
+        # dataclasses.replace takes three times as long
+        return View(self.buffer, tuple(shape), tuple(strides), self.offset)
+
     def permute(self, axes: Sequence[int]) -> View:
-        return replace(self, shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes))
+        return self._with_axes([self.shape[a] for a in axes], [self.strides[a] for a in axes])
 
     def narrow(self, axis: int, start: int, size: int, step: int = 1) -> View:
         """Returns the view of `size` elements of one axis: start, start + step, ..."""
@@ -108,10 +112,9 @@ class View:
     def split(self, axis: int, sizes: Sequence[int]) -> View:
         """Returns the view with one axis split into axes of these sizes, the last of them the fastest."""
         strides = (stride * self.strides[axis] for stride in dense_strides(sizes))
-        return replace(
-            self,
-            shape=(*self.shape[:axis], *sizes, *self.shape[axis + 1 :]),
-            strides=(*self.strides[:axis], *strides, *self.strides[axis + 1 :]),
+        return self._with_axes(
+            (*self.shape[:axis], *sizes, *self.shape[axis + 1 :]),
+            (*self.strides[:axis], *strides, *self.strides[axis + 1 :]),
         )
 
     def can_merge(self, axis: int) -> bool:
@@ -126,7 +129,7 @@ class View:
             n, m = view.shape[axis : axis + 2]
             stride = view.strides[axis] if m == 1 and n > 1 else view.strides[axis + 1]
             shape = (*view.shape[:axis], n * m, *view.shape[axis + 2 :])
-            view = replace(view, shape=shape, strides=(*view.strides[:axis], stride, *view.strides[axis + 2 :]))
+            view = view._with_axes(shape, (*view.strides[:axis], stride, *view.strides[axis + 2 :]))
         return view
 
     def merged(self, axis: int, count: int) -> View | None:
@@ -141,7 +144,7 @@ class View:
     def reshaped(self, shape: Sequence[int]) -> View | None:
         """Returns the view with its elements, in row-major order, in another shape; None if no strides express it."""
         if not self.size:
-            return replace(self, shape=tuple(shape), strides=dense_strides(shape))
+            return self._with_axes(shape, dense_strides(shape))
         blocks = common_blocks(self.shape, shape)
         strides: list[int] = []
         for old, new in blocks:
@@ -150,14 +153,12 @@ class View:
                 return None
             last = self.strides[kept[-1]] if kept else 1
             strides += (stride * last for stride in dense_strides([shape[axis] for axis in new]))
-        return replace(self, shape=tuple(shape), strides=tuple(strides))
+        return self._with_axes(shape, strides)
 
     def insert(self, axis: int) -> View:
         """Returns the view with a new axis of size 1."""
-        return replace(
-            self,
-            shape=(*self.shape[:axis], 1, *self.shape[axis:]),
-            strides=(*self.strides[:axis], 1, *self.strides[axis:]),
+        return self._with_axes(
+            (*self.shape[:axis], 1, *self.shape[axis:]), (*self.strides[:axis], 1, *self.strides[axis:])
         )
 
 

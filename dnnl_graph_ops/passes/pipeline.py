@@ -35,19 +35,25 @@ class Stage(Generic[T]):
 
 def run(stages: Sequence[Stage[T]], record: T) -> T:
     """Runs the stages that apply to a record, one after the other, and returns the record."""
+    heard = _watching.get() is not None or _dumps()
     for stage in stages:
         if stage.applies(record):
             stage.run(record)
-            tell(f"after {stage.name}", partial(stage.text, record))
+            if heard:
+                tell(f"after {stage.name}", partial(stage.text, record))
     return record
+
+
+def _dumps() -> bool:
+    return os.environ.get(_DUMP) == "passes"
 
 
 def tell(name: str, text: Callable[[], str]) -> None:
     """Adds a text to the list of `watching`, if a caller watches; DNNL_GRAPH_OPS_DUMP=passes prints it to stderr."""
-    seen, dumps = _watching.get(), os.environ.get(_DUMP) == "passes"
+    seen = _watching.get()
     if seen is not None:
         seen.append((name, text()))
-    if dumps:
+    if _dumps():
         print(f"dnnl_graph_ops, graph {name}:\n{text()}\n", file=sys.stderr)
 
 

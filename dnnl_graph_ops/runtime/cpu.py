@@ -110,6 +110,6 @@ def computes_natively(dtype: str, engine: Engine, ops: Sequence[str] = ()) -> bo
 
     `ops`: those to be computed, as `Reference` names them; none of them may be left to a reference kernel.
     """
-    if engine.kind == "cpu":
-        return multiplies(dtype, isa(engine), ops)
-    return dtype not in _HALVES or has_kernels(engine, dtype)
+    if dtype not in _HALVES:
+        return True
+    return multiplies(dtype, isa(engine), ops) if engine.kind == "cpu" else has_kernels(engine, dtype)

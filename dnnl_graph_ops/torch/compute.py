@@ -126,9 +126,11 @@ class Layer:
             FORWARD, threads, net is None, x.shape, x.stride(), x.dtype, w.shape, w.stride(), w.dtype,
             None if b is None else (b.shape, b.stride(), b.dtype),
         )  # fmt: skip
-        job = self._jobs.get(key) or self._new_forward(x, w, b, net, threads)
         return self._weighed(
-            key, job, lambda: self._our_forward(job, x, w, b, net), lambda: self.their_forward(x, w, b)
+            key,
+            lambda: self._new_forward(x, w, b, net, threads),
+            lambda job: self._our_forward(job, x, w, b, net),
+            lambda: self.their_forward(x, w, b),
         )
 
     def their_forward(self, x: Tensor, w: Tensor, b: Optional) -> Tensor:
@@ -169,11 +171,10 @@ class Layer:
     def data_job(self, dy: Tensor, w: Tensor, src_shape: Ints, last: bool) -> Job:
         threads = follow_threads()
         key = BACKWARD_DATA, threads, dy.shape, dy.stride(), dy.dtype, w.shape, w.stride(), w.dtype, src_shape, last
-        job = self._jobs.get(key) or self._new_data(dy, w, src_shape, last, threads)
         return self._weighed(
             key,
-            job,
-            lambda: self._our_data(job, dy, w),
+            lambda: self._new_data(dy, w, src_shape, last, threads),
+            lambda job: self._our_data(job, dy, w),
             lambda: self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False), last),
         )
 
@@ -209,11 +210,10 @@ class Layer:
             BACKWARD_WEIGHTS, threads, bias, x.shape, x.stride(), x.dtype, dy.shape, dy.stride(), dy.dtype,
             weights_shape, last,
         )  # fmt: skip
-        job = self._jobs.get(key) or self._new_weights(x, dy, weights_shape, last, bias, threads)
         return self._weighed(
             key,
-            job,
-            lambda: self._our_weights(job, x, dy, bias),
+            lambda: self._new_weights(x, dy, weights_shape, last, bias, threads),
+            lambda job: self._our_weights(job, x, dy, bias),
             lambda: self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias), last),
         )
 
@@ -276,20 +276,22 @@ class Layer:
         extents = [near(extent) for t in tensors for extent in (t.shape[0], *t.shape[2:])]
         return Case((*kind, self.spec, tensors[0].dtype, weights, *channels), tuple(extents))
 
-    def _weighed(self, key: Hashable, job: Job, ours: Callable[[], object], theirs: Callable[[], object]) -> Job:
-        """The job with its verdict, which may be an estimate that is asked for again."""
+    def _weighed(
+        self, key: Hashable, new: Callable[[], Job], ours: Callable[[Job], object], theirs: Callable[[], object]
+    ) -> Job:
+        """The job of a key with its verdict, which may be an estimate that is asked for again."""
+        kept = self._jobs.get(key)
+        if kept is not None and kept.verdict.is_settled:
+            return kept
+        job = new() if kept is None else kept
         if job.case is not None and not job.verdict.is_settled:
             # what is being found out is nobody's history
             with torch.no_grad():
-                job = job._replace(verdict=verdict(job.case, ours, theirs))
-        if self._jobs.get(key) is not job:
-            self._keep(key, job)
-        return job
-
-    def _keep(self, key: Hashable, job: Job) -> None:
+                job = job._replace(verdict=verdict(job.case, partial(ours, job), theirs))
         if len(self._jobs) >= _MOST_JOBS:
             self._jobs.clear()
         self._jobs[key] = job
+        return job
 
 
 class Gradients:
