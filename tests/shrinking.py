@@ -7,7 +7,7 @@ import numpy as np
 from reference.graph import evaluate_built
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.lowering.family import MEMBERS
+from dnnl_graph_ops.lowering.family import CONV_KINDS
 from dnnl_graph_ops.ops.build import apply
 from dnnl_graph_ops.schema import OPS
 
@@ -77,7 +77,7 @@ def _part(
 
     for node in (node for node in nodes if node in needed):
         operands = [twin(value) for value in node.inputs]
-        if node.kind in MEMBERS:
+        if node.kind in CONV_KINDS:
             # with orders of weights that oneDNN has not
             made = [getattr(dgo.ops, OPS[node.kind].builder)(*operands, **node.attrs)]
         else:
@@ -106,7 +106,7 @@ def script(part: Part) -> str:
         results = [f"v{i}" if k == 0 else f"v{i}_{k}" for k in range(len(node.outputs))]
         names.update(zip(node.outputs, results, strict=True))
         operands = ", ".join(names[value] for value in node.inputs)
-        if node.kind in MEMBERS:
+        if node.kind in CONV_KINDS:
             lines.append(f"{results[0]} = dgo.ops.{OPS[node.kind].builder}({operands}, **{dict(node.attrs)!r})")
             continue
         more = f"{dict(node.attrs)!r}, dtype={node.outputs[0].dtype!r}, outputs={len(results)}"

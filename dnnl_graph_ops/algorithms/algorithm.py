@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
-from ..lowering import chain, cost, fits
+from ..lowering import cost, elementwise_group, fits
 from ..lowering.env import Env
 from ..lowering.epilogue import native, views
 from ..lowering.problem import READ, ConvProblem, is_channels_last
@@ -44,7 +44,7 @@ def expressed(problem: ConvProblem, env: Env) -> bool:
     result = problem.result
     if not is_channels_last(result):
         result = replace(result, strides=channels_last_strides(result))
-    return chain.expresses(problem.epilogue, result)
+    return elementwise_group.expresses(problem.epilogue, result)
 
 
 def by_library(problem: ConvProblem, env: Env) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 
 from .. import dtypes
 from .._core import kernels
-from ..lowering.chain import expresses, fused
 from ..lowering.cost import Counts, detours, packing
+from ..lowering.elementwise_group import expresses, fused
 from ..lowering.env import Env
 from ..lowering.epilogue import labelled
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem

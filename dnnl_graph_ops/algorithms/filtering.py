@@ -17,8 +17,8 @@ from typing import Any
 from .. import dtypes
 from .._core import kernels
 from ..lowering import epilogue as post
-from ..lowering.chain import fused
 from ..lowering.cost import Counts, of_kernel
+from ..lowering.elementwise_group import fused
 from ..lowering.env import Env
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program, View

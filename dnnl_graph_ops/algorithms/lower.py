@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..lowering import chain
+from ..lowering import elementwise_group
 from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.problem import RESULT, ConvProblem
@@ -140,7 +140,7 @@ def _with_rest(program: Program, problem: ConvProblem, algorithm: Algorithm, env
 
 def _apply(program: Program, source: View, epilogue: post.Epilogue, dst: View, env: Env) -> None:
     """Appends the post-ops as separate steps from `source` to `dst`: own kernels where allowed, else the library's."""
-    if not (env.prefers_own and chain.apply(program, source, epilogue, dst, "post-ops")):
+    if not (env.prefers_builtin and elementwise_group.apply(program, source, epilogue, dst, "post-ops")):
         post.apply(program, source, epilogue, dst)
 
 

@@ -12,7 +12,7 @@ from .. import dtypes
 from .._core import kernels
 from ..lowering import cost
 from ..lowering import epilogue as post
-from ..lowering.chain import fused
+from ..lowering.elementwise_group import fused
 from ..lowering.env import Env
 from ..lowering.problem import ConvProblem
 from ..lowering.program import Program, View, order_of

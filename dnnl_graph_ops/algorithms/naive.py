@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..lowering import chain
+from ..lowering import elementwise_group
 from ..lowering import epilogue as post
 from ..lowering.cost import Counts
 from ..lowering.env import Env
@@ -31,7 +31,7 @@ def _build(program: Program, problem: ConvProblem, env: Env) -> None:
     epilogue = post.with_bias(problem.bias, problem.epilogue)
     if not epilogue:
         program.copy(sums, problem.result)
-    elif not chain.apply(program, sums, epilogue, problem.result, "post-ops"):
+    elif not elementwise_group.apply(program, sums, epilogue, problem.result, "post-ops"):
         post.apply(program, sums, epilogue, problem.result)
 
 

@@ -117,16 +117,16 @@ def layers(group: int, problem: ConvProblem, decision: Decision) -> list[Layer]:
     return [] if algorithm is None else [Layer(group, with_own_bias(problem), algorithm, decision)]
 
 
-def in_bands(program: Program, layers: Sequence[Layer], env: Env) -> None:
+def tile_rows(program: Program, layers: Sequence[Layer], env: Env) -> None:
     """Replaces the steps of consecutive layers by one step that computes bands of rows, where this saves time."""
-    if not env.prefers_own:
+    if not env.prefers_builtin:
         return
     for run in _runs(program, layers):
         chains = _chains(run, env)
         if not chains:
             TILE_ROWS.declined(run[-1].algorithm.name, "the estimate says that it is faster")
         for chain in chains:
-            tiles = _Bands(program, chain, env)
+            tiles = _RowTiles(program, chain, env)
             if tiles.complete:
                 TILE_ROWS.fired(chain[-1].algorithm.name)
                 tiles.replace_steps()
@@ -250,7 +250,7 @@ def _row_bytes(view: View) -> int:
 
 # operands that are no view: the thread's scratch, and the last result
 _SCRATCH, _RESULT = -1, -2
-# a call of a kernel: the kernel's number in `_Bands.kernels`, and the number and byte offset of each operand
+# a call of a kernel: the kernel's number in `_RowTiles.kernels`, and the number and byte offset of each operand
 _Placed = tuple[int, list[tuple[int, int]]]
 
 
@@ -271,14 +271,14 @@ class _Operand(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """Describes a call of a kernel, by its number in `_Bands.kernels`, on the rows of a band."""
+    """Describes a call of a kernel, by its number in `_RowTiles.kernels`, on the rows of a band."""
 
     kernel: int
     operands: tuple[tuple[int, _Operand], ...]  # each with its number
     label: str
 
 
-class _Bands:
+class _RowTiles:
     """Makes the kernels of a chain of layers, and the tasks that call them: lists of calls, each run by one thread."""
 
     def __init__(self, program: Program, chain: Sequence[Layer], env: Env) -> None:

@@ -19,7 +19,7 @@ from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from ..ir import dims, order_of, scalar
 from ..lowering import select
-from ..lowering.chain import over
+from ..lowering.elementwise_group import over
 from ..lowering.program import Program, View
 from ..lowering.rewrites import ALONE, No, Rewrite
 from ..schema import kinds

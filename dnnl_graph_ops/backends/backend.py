@@ -12,7 +12,7 @@ from ..algorithms import tile_rows
 from ..algorithms.lower import Chooser, Decision, Selector
 from ..graph import Node, Value
 from ..ir import readers_of
-from ..lowering import chain
+from ..lowering import elementwise_group
 from ..lowering.env import Env
 from ..lowering.program import Program, View
 from ..lowering.rewrites import NOT_RETURNED, READ_ONCE, No, Rewrite
@@ -24,17 +24,17 @@ class Target(NamedTuple):
     """The library that would run an op, as its version and instruction set.
 
     compute_dtype(dtype, *ops): the dtype in which the library computes ops of `dtype`, such as f32 for bf16 on AVX2.
-    prefers_own: whether kernels of the package may run in place of the library's.
+    prefers_builtin: whether kernels of the package may run in place of the library's.
     """
 
     version: Version
     isa: str = ""
     compute_dtype: Callable[..., str] = lambda dtype, *ops: dtype
-    prefers_own: bool = False
+    prefers_builtin: bool = False
 
     @classmethod
     def of(cls, env: Env) -> Target:
-        return cls(env.version, env.isa, env.compute_dtype, env.prefers_own)
+        return cls(env.version, env.isa, env.compute_dtype, env.prefers_builtin)
 
 
 class Kind(NamedTuple):
@@ -72,7 +72,7 @@ class Backend:
 
 def match_by(leads: Callable[[Node], bool]) -> Callable[[Sequence[Node], Env], Sequence[Node] | None]:
     """Returns the `match` of a backend that runs any post-ops with the nodes that `leads` accepts."""
-    return lambda nodes, env: nodes if env.prefers_own and leads(nodes[0]) else None
+    return lambda nodes, env: nodes if env.prefers_builtin and leads(nodes[0]) else None
 
 
 @dataclass(frozen=True)
@@ -166,10 +166,14 @@ class Search:
 
 def elementwise(node: Node) -> bool:
     """Whether a node may run with element-wise ops as one: an element-wise op in floats, a Quantize or Dequantize."""
-    if chain.is_quantizing(node):
+    if elementwise_group.is_quantizing(node):
         return True
     dtype = node.outputs[0].dtype
-    return node.kind in chain.OPS and dtype in chain.FLOATS and all(value.dtype == dtype for value in node.inputs)
+    return (
+        node.kind in elementwise_group.OPS
+        and dtype in elementwise_group.FLOATS
+        and all(value.dtype == dtype for value in node.inputs)
+    )
 
 
 class Places(dict[Value, View]):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..algorithms.lower import Decision
 from ..graph import Node
-from ..lowering import chain, plain, select, take
+from ..lowering import elementwise_group, plain, select, take
 from ..lowering.env import Env
 from ..lowering.program import Program, View
 from ..schema import kinds
@@ -62,7 +62,7 @@ def serves(node: Node) -> bool:
 
 def goes_before(node: Node, env: Env) -> str | None:
     """Returns why a kernel of the package runs a node before the library may; None where the library is asked first."""
-    if not env.prefers_own or not serves(node):
+    if not env.prefers_builtin or not serves(node):
         return None
     faster = KERNELS[node.kind].preferred
     if faster is None or not faster(node):
@@ -72,7 +72,7 @@ def goes_before(node: Node, env: Env) -> str | None:
 
 def loses_nan(kind: Kind, target: Target) -> bool:
     """Whether ops of a kind run by kernels of the package because the library's kernels lose NaN."""
-    return target.prefers_own and kind.name in KEEPING_NAN and chain.FLOATS.issuperset(kind.inputs)
+    return target.prefers_builtin and kind.name in KEEPING_NAN and elementwise_group.FLOATS.issuperset(kind.inputs)
 
 
 def build(built: Built, group: FusionGroup) -> Decision:

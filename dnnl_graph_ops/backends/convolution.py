@@ -9,10 +9,10 @@ from ..algorithms.deconvolution import repeats_fused_ops
 from ..algorithms.lower import Decision, lower
 from ..graph import Node, Value
 from ..ir import is_empty
-from ..lowering import chain
+from ..lowering import elementwise_group
 from ..lowering.env import Env
 from ..lowering.epilogue import KINDS
-from ..lowering.family import MEMBERS, literal_op, make_problem, ops_of, post_ops
+from ..lowering.family import CONV_KINDS, literal_op, make_problem, ops_of, post_ops
 from ..lowering.problem import WGRAD, ConvProblem
 from ..lowering.program import Edge, NativeOp, Operand, View
 from ..lowering.rewrites import Rewrite
@@ -33,13 +33,13 @@ RUN_LITERALLY = Rewrite(
 
 def leads(node: Node) -> bool:
     """Whether a node is a convolution in floats that may run with post-ops; a gradient of weights may not."""
-    member = MEMBERS.get(node.kind)
-    return member is not None and member.direction != WGRAD and node.outputs[0].dtype in chain.FLOATS
+    conv = CONV_KINDS.get(node.kind)
+    return conv is not None and conv.direction != WGRAD and node.outputs[0].dtype in elementwise_group.FLOATS
 
 
 def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
     head, *rest = nodes
-    if head.kind not in MEMBERS:
+    if head.kind not in CONV_KINDS:
         return None
     fits = all(node.kind in KINDS and node.outputs[0].shape == head.outputs[0].shape for node in rest)
     return nodes if not rest or (fits and not is_empty(nodes) and all(runs(node, env) for node in rest)) else None
@@ -97,7 +97,7 @@ CONVOLUTION = Backend(
     "convolution",
     _build,
     _match,
-    lambda kind, target: None if kind.name in MEMBERS else f"{kind.name} is no convolution",
+    lambda kind, target: None if kind.name in CONV_KINDS else f"{kind.name} is no convolution",
     "library or own kernels",
     leads=leads,
     weighs=True,

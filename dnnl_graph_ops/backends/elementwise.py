@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from ..algorithms.lower import Decision
 from ..graph import Node
 from ..ir import is_open
-from ..lowering import chain
+from ..lowering import elementwise_group
 from ..lowering.env import Env
 from .backend import Backend, Built, FusionGroup, elementwise
 
 
 def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
-    if chain.takes(nodes, env):
+    if elementwise_group.takes(nodes, env):
         return nodes
     # before sizes are known, kinds and dtypes alone decide
     several = len(nodes) > 1 and is_open(nodes) and all(map(elementwise, nodes))
-    return nodes if several and env.prefers_own else None
+    return nodes if several and env.prefers_builtin else None
 
 
 def _build(built: Built, group: FusionGroup) -> Decision:
-    chain.build(built.program, group.nodes, built.view, " + ".join(node.kind for node in group.nodes))
+    elementwise_group.build(built.program, group.nodes, built.view, " + ".join(node.kind for node in group.nodes))
     return Decision("own chain", "f32")
 
 

@@ -21,11 +21,11 @@ from ..algorithms.lower import Decision
 from ..algorithms.views import as_channels_last, channels_last_strides, merged_weights, result_view
 from ..graph import Node, Value
 from ..ir import dims
-from ..lowering import chain, trust
-from ..lowering.chain import fused
+from ..lowering import elementwise_group, trust
+from ..lowering.elementwise_group import fused
 from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue, labelled
-from ..lowering.family import MEMBERS, make_problem, post_ops
+from ..lowering.family import CONV_KINDS, make_problem, post_ops
 from ..lowering.problem import DGRAD, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View, argument
 from ..lowering.rewrites import Rewrite
@@ -106,7 +106,7 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
         unmet = "a Dequantize computes each operand"
     elif any(0 in node.outputs[0].shape for node in (src, weights, head)):
         unmet = "no tensor is empty"
-    elif not chain.INTEGERS.issuperset(integers):
+    elif not elementwise_group.INTEGERS.issuperset(integers):
         unmet = "the integers have 8 bits"
     elif len(src.attrs["scales"]) != 1:
         unmet = "the source has one scale"
@@ -124,7 +124,7 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
 
     The caller sees to it that other nodes read the last node's result only.
     """
-    if not env.prefers_own or len(nodes) < 3:
+    if not env.prefers_builtin or len(nodes) < 3:
         return None
     q = quantized(nodes)
     if q is None or not kernels.integer_isa()[0]:
@@ -145,7 +145,7 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
         unmet = "the kernel takes the layer"
     elif kernels.integer_isa()[0] == _WORDS and _floats_are_faster(problem, waste, env):
         unmet = "integer products are faster by estimate"
-    elif not chain.expresses(problem.epilogue, _as_floats(laid)):
+    elif not elementwise_group.expresses(problem.epilogue, _as_floats(laid)):
         unmet = "the kernel has the post-ops"
     FUSE_INT8.tell(q.head, unmet)
     return None if unmet else q
@@ -222,7 +222,7 @@ def _of_channels(q: Quantized, values: Sequence[float], dtype: Any) -> Array:
     """Expands scales or zero points of the weights, of size 1, OC / groups or OC, to an array (OC)."""
     record = resolved(q.head.kind, [value.shape for value in q.head.inputs], q.head.attrs, q.head.name)
     g = record.geometry
-    size = int((g.in_channels if MEMBERS[q.head.kind].ordinary else g.out_channels) or 0)
+    size = int((g.in_channels if CONV_KINDS[q.head.kind].ordinary else g.out_channels) or 0)
     array = np.asarray(values, dtype)
     # several values are those of one group's channels, or of all
     return np.broadcast_to(array, (size,)).copy() if array.size == 1 else np.tile(array, size // array.size)

@@ -9,7 +9,7 @@ from .. import dtypes
 from .._core import kernels
 from ..algorithms.lower import Decision
 from ..graph import Node
-from ..lowering import chain
+from ..lowering import elementwise_group
 from ..lowering import epilogue as post
 from ..lowering.epilogue import Epilogue
 from ..lowering.family import post_ops
@@ -29,7 +29,7 @@ def leads(node: Node) -> bool:
 
 def serves(node: Node) -> bool:
     """Whether own code computes a norm or softmax with this node's dtypes, attributes and outputs."""
-    floats = all(value.dtype in chain.FLOATS for value in (node.inputs[0], node.outputs[0]))
+    floats = all(value.dtype in elementwise_group.FLOATS for value in (node.inputs[0], node.outputs[0]))
     plain = node.attrs.get("mode", "none") == "none"
     return node.kind in OWN_NORMS and len(node.outputs) == 1 and floats and plain and _over_last(node)
 
@@ -53,15 +53,19 @@ def build(
 
 def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, epilogue: Epilogue) -> None:
     src, dst = (data_view(view, node.attrs["data_format"]) for view in (inputs[0], dst))
-    fused = chain.NOTHING
+    fused = elementwise_group.NOTHING
     if epilogue:
-        applied = chain.fused(program, epilogue, dst) if _last(src, dst) and chain.expresses(epilogue, dst) else None
+        applied = (
+            elementwise_group.fused(program, epilogue, dst)
+            if _last(src, dst) and elementwise_group.expresses(epilogue, dst)
+            else None
+        )
         if applied is None:
             plain = program.like(dst, "f32")
             if not _alike(plain, plain):
                 plain = program.scratch(dst.shape, "f32", channels_last(dst.ndim))
             _normalise(program, node, src, inputs[1:], plain, fused)
-            if not chain.apply(program, plain, epilogue, dst, f"behind {node.kind}"):
+            if not elementwise_group.apply(program, plain, epilogue, dst, f"behind {node.kind}"):
                 post.apply(program, plain, epilogue, dst)
             return
         fused = applied
@@ -78,7 +82,9 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
         program.copy(result, dst, f"dst of {node.kind}")
 
 
-def _normalise(program: Program, node: Node, src: View, affine: Sequence[View], dst: View, fused: chain.Fused) -> None:
+def _normalise(
+    program: Program, node: Node, src: View, affine: Sequence[View], dst: View, fused: elementwise_group.Fused
+) -> None:
     affine = [program.in_a_row(program.converted(view, "f32")) for view in affine] if node.attrs["use_affine"] else []
     if not _alike(src, dst):
         src = program.copied(src, src.dtype, order_of(dst), f"src of {node.kind}")

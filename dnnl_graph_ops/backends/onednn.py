@@ -15,7 +15,7 @@ from ..ir import is_empty, is_open
 from ..lowering import trust
 from ..lowering.broadcasts import misread
 from ..lowering.env import Env
-from ..lowering.family import MEMBERS, literal_attributes, native_attributes, ops_of
+from ..lowering.family import CONV_KINDS, literal_attributes, native_attributes, ops_of
 from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
 from ..lowering.rewrites import Rewrite
 from ..shapes import Meta
@@ -43,7 +43,7 @@ _CONVERSIONS = schema.kinds("converts")
 
 def why_not_kind(kind: Kind, target: Target) -> str | None:
     """Returns why the library does not run ops of a kind, as far as dtypes tell; None where the library does."""
-    if kind.name in MEMBERS:
+    if kind.name in CONV_KINDS:
         return None
     if builtin.loses_nan(kind, target):
         return builtin.KEEPS_NAN
@@ -79,12 +79,12 @@ def why_not(node: Node, env: Env) -> str | None:
 
 def _why_not(node: Node, env: Env) -> str | None:
     kind, attrs = node.kind, node.attrs
-    if kind in MEMBERS:
+    if kind in CONV_KINDS:
         return None
     faster = builtin.goes_before(node, env)
     if faster is not None:
         return faster
-    if kind == "DynamicQuantize" and len(node.inputs) > 2 and env.prefers_own:
+    if kind == "DynamicQuantize" and len(node.inputs) > 2 and env.prefers_builtin:
         return _TURNS_TIES
     if kind == "Wildcard":
         return "it stands for an op outside of oneDNN, which nothing here can compute; end the graph before it"
@@ -143,7 +143,7 @@ def match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
 
 def _is_right(nodes: Sequence[Node]) -> bool:
     """Whether the library reads all operands of several nodes correctly when the nodes run as one partition."""
-    if is_empty(nodes) or any(node.kind in MEMBERS and literal_attributes(node) is None for node in nodes[1:]):
+    if is_empty(nodes) or any(node.kind in CONV_KINDS and literal_attributes(node) is None for node in nodes[1:]):
         return False
     unmet = "no broadcast operand is misread" if not trust.quantizes(nodes) and misread(nodes) else ""
     ONEDNN_PARTITION.tell(nodes[-1], unmet)
@@ -156,7 +156,7 @@ def _is_right(nodes: Sequence[Node]) -> bool:
 def build(built: Built, group: FusionGroup) -> Decision:
     """Appends a group as a partition of the library; a single op on strided views by a kernel of the package if any."""
     node = group.nodes[0]
-    if len(group.nodes) == 1 and built.env.prefers_own and builtin.serves(node):
+    if len(group.nodes) == 1 and built.env.prefers_builtin and builtin.serves(node):
         inputs, outputs = built.operands(node)
         if not all(map(is_dense, (inputs[0], *outputs))):
             return builtin.build(built, group)

@@ -13,7 +13,7 @@ from ..graph import Node, Value
 from ..lowering import trust
 from ..lowering.env import Env
 from ..lowering.epilogue import LOSING_NAN
-from ..lowering.family import MEMBERS, native_attributes
+from ..lowering.family import CONV_KINDS, native_attributes
 from ..lowering.native_graph import FPMATH, fresh_id, native_op
 from ..lowering.trust import MULTIPLYING
 from ..runtime.defects import Edges, crashes_matcher
@@ -103,7 +103,7 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
     if heads and right(product) and not any(value in inner for i in rest for value in nodes[i].inputs):
         return [product, *((i,) for i in rest)]
     between = tuple(i for i in part if nodes[i].kind not in trust.QUANTIZING)
-    fused = bool(between) and nodes[between[0]].kind in MEMBERS
+    fused = bool(between) and nodes[between[0]].kind in CONV_KINDS
     if not fused or any(nodes[i].kind not in schema.POST_OPS for i in between[1:]):
         return [(i,) for i in part]
     return [*((i,) for i in part if i not in between), between]
@@ -157,7 +157,7 @@ def _structure(nodes: Sequence[Node], outputs: Collection[Value], env: Env, supp
     ops = []
     for node, native in zip(nodes, supported, strict=True):
         kind, attrs = (node.kind, tuple(sorted(_proxy_attributes(node, env).items()))) if native else ("Wildcard", ())
-        kind = MEMBERS[kind].native if kind in MEMBERS else kind
+        kind = CONV_KINDS[kind].native if kind in CONV_KINDS else kind
         ops.append(_Op(kind, attrs, tuple(map(number, node.inputs)), tuple(map(number, node.outputs))))
     tensors = tuple((env.compute_dtype(value.dtype), value.is_constant) for value in numbers)
     leaving = [v for v in dict.fromkeys(outputs) if v.node is not None and env.compute_dtype(v.dtype) in _END]
@@ -192,7 +192,7 @@ def _partitions(engine: Engine, fpmath_mode: str, policy: str, structure: _Struc
 
 
 def _proxy_attributes(node: Node, env: Env) -> Mapping[str, Any]:
-    if node.kind not in MEMBERS:
+    if node.kind not in CONV_KINDS:
         # sizes do not matter to the pattern matcher, and may not be known yet: 1 stands for an unknown size
         return {
             name: tuple(1 if item is None else item for item in value) if isinstance(value, tuple) else value

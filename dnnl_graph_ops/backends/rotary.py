@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from ..ir import dims, scalar
-from ..lowering.chain import over
+from ..lowering.elementwise_group import over
 from ..lowering.rewrites import ALONE, No, Rewrite
 from ..shapes.rearrange import ranges
 from .backend import Backend, Built, FusionGroup, Maker

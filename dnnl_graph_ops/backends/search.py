@@ -52,12 +52,12 @@ def with_post_ops(search: Search, free: Collection[int]) -> Iterator[tuple[int, 
             yield members
 
 
-def chains(search: Search, free: Collection[int]) -> Iterator[tuple[int, ...]]:
+def elementwise_groups(search: Search, free: Collection[int]) -> Iterator[tuple[int, ...]]:
     """Yields the numbers of each group of element-wise ops among the free nodes that read each other."""
     joining = search.elementwise.intersection(free)
     for number in sorted(joining, reverse=True):
         if number in joining:
-            members = chain(number, joining, search)
+            members = elementwise_group_of(number, joining, search)
             joining.difference_update(members)
             yield members
 
@@ -119,7 +119,7 @@ def _unmet(node: Node, head: Node, free: bool) -> str:
     return "" if equal else "both ops have one data format"
 
 
-def chain(last: int, free: Collection[int], search: Search) -> tuple[int, ...]:
+def elementwise_group_of(last: int, free: Collection[int], search: Search) -> tuple[int, ...]:
     """Returns the numbers of an element-wise group that ends with the node `last`, in topological order.
 
     Besides `last` it has the nodes of `free` whose results have the same shape and are read inside of the group only.

@@ -8,7 +8,7 @@ from ..algorithms.lower import Chooser, Decision, Selector
 from ..errors import UnsupportedError
 from ..graph import Node, Value
 from ..ir import postorder
-from ..lowering import chain
+from ..lowering import elementwise_group
 from ..lowering.env import Env
 from . import movement, norm, onednn, partitions
 from .attention import ATTENTION
@@ -23,7 +23,7 @@ from .norm import NORM
 from .numpy_fallback import NUMPY
 from .onednn import ONEDNN
 from .rotary import ROTARY
-from .search import chains, with_post_ops
+from .search import elementwise_groups, with_post_ops
 
 
 def _refuse(built: Built, group: FusionGroup) -> Decision:
@@ -54,7 +54,7 @@ def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str
     with onednn.asked_once():
         if len(nodes) < 2:
             groups = [one for node in nodes for one in _settled([node], env)]
-        elif not env.prefers_own or policy != "fusion":
+        elif not env.prefers_builtin or policy != "fusion":
             members = sorted(partitions.partitions(nodes, outputs, env, policy))
             groups = [one for some in members for one in _settled([nodes[i] for i in some], env)]
         else:
@@ -91,10 +91,10 @@ def _fused(nodes: Sequence[Node], outputs: Sequence[Value], env: Env) -> list[Fu
     for members in (*search.partitions, *products):
         take(members)
     alone = {i: nodes[i] for i in search.free}
-    joining = {i for i, n in alone.items() if onednn.runs(n, env) or norm.leads(n) or chain.takes([n], env)}
+    joining = {i for i, n in alone.items() if onednn.runs(n, env) or norm.leads(n) or elementwise_group.takes([n], env)}
     for members in with_post_ops(search, joining):
         take(members)
-    for members in chains(search, joining & search.free):
+    for members in elementwise_groups(search, joining & search.free):
         take(members)
     for number in sorted(search.free):
         take((number,))

@@ -29,7 +29,7 @@ from ..errors import Error, InvalidArgumentError
 from ..lowering import cost, fits
 from ..lowering.cost import Counts
 from ..lowering.env import Env
-from ..lowering.family import MEMBERS, make_problem
+from ..lowering.family import CONV_KINDS, make_problem
 from ..lowering.fits import FIELDS, Constants, Key, Prices
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View
@@ -119,7 +119,7 @@ def described(
     layer: Problem, direction: str, layout: str, constant: bool, dtype: str = "f32", *, run: bool = True
 ) -> ConvProblem:
     """The layer as `lowering` sees it; constant weights have integers as data if it is to be run."""
-    kind = next(kind for kind, member in MEMBERS.items() if member.direction == direction)
+    kind = next(kind for kind, member in CONV_KINDS.items() if member.direction == direction)
     shapes = {
         DGRAD: (layer.src_shape(layout), layer.weights_shape, layer.dst_shape(layout)),
         FPROP: (layer.dst_shape(layout), layer.weights_shape, layer.src_shape(layout)),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..backends.backend import FusionGroup
 from ..graph import Node
-from ..lowering.family import MEMBERS
+from ..lowering.family import CONV_KINDS
 from ..lowering.problem import WGRAD
 from ..shapes import resolved
 from ..shapes.descriptor import descriptor
@@ -18,14 +18,14 @@ def lines(groups: Sequence[FusionGroup]) -> Iterator[str]:
     """Yields a line for each convolution, transposed convolution and gradient of these, in the order of the plan."""
     for group in groups:
         for node in group.nodes:
-            if node.kind in MEMBERS:
+            if node.kind in CONV_KINDS:
                 yield _line(node, group.nodes)
 
 
 def _line(node: Node, beside: Sequence[Node]) -> str:
-    member = MEMBERS[node.kind]
+    conv = CONV_KINDS[node.kind]
     record = resolved(node.kind, [value.shape for value in node.inputs], node.attrs, node.name)
-    transposed = not member.ordinary
+    transposed = not conv.ordinary
     tag = _TAGS[record.data_format]
     geometry = record.geometry
     small, large = (geometry.in_channels, geometry.src), (geometry.out_channels, geometry.dst)
@@ -42,7 +42,7 @@ def _direction(node: Node) -> str:
     if node.kind.endswith("BackwardData"):
         return "BWD_D"
     forward = "FWD_B" if len(node.inputs) > 2 else "FWD_I"
-    return "BWD_W" if MEMBERS[node.kind].direction == WGRAD else forward
+    return "BWD_W" if CONV_KINDS[node.kind].direction == WGRAD else forward
 
 
 def _types(node: Node, beside: Sequence[Node]) -> str:

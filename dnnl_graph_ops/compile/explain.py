@@ -16,7 +16,7 @@ from ..algorithms.table import remark
 from ..backends.backend import FusionGroup
 from ..errors import Error
 from ..lowering import fits
-from ..lowering.family import MEMBERS
+from ..lowering.family import CONV_KINDS
 from ..lowering.program import HostStep, KernelStep, Place, View, data_of
 from ..lowering.rewrites import Report
 from ..runtime import cpu
@@ -281,7 +281,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
 
 
 def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> str:
-    dtypes_read = [node.inputs[0].dtype for node in group.nodes if node.kind in MEMBERS]
+    dtypes_read = [node.inputs[0].dtype for node in group.nodes if node.kind in CONV_KINDS]
     if engine.kind != "cpu" or decision.measured or not decision.candidates or not dtypes_read:
         return ""
     dtype = dtypes_read[0] if cpu.computes_natively(dtypes_read[0], engine) else "f32"

@@ -17,7 +17,7 @@ from ..backends.movement import VIEWS, parts
 from ..backends.window import REDUCTIONS
 from ..graph import Node, Value
 from ..ir import order_of, readers_of
-from ..lowering.family import MEMBERS
+from ..lowering.family import CONV_KINDS
 from ..lowering.problem import WGRAD, is_channels_last
 from ..lowering.program import Place, Program, View
 from ..lowering.rewrites import Rewrite
@@ -30,7 +30,7 @@ _INDIFFERENT = schema.kinds("any_order") | {
     kind for kind in schema.OPS if kind.removesuffix("Backward") in schema.POST_OPS
 }
 # ops that own code computes, or copies, from any strides
-_TAKING_ANY = frozenset({*MEMBERS, *VIEWS, "Concat"})
+_TAKING_ANY = frozenset({*CONV_KINDS, *VIEWS, "Concat"})
 _EMBEDDING = schema.kinds("embeds")
 _SOFTMAX = frozenset(kind for kind in schema.OPS if "SoftMax" in kind)
 # weights of votes, per byte: of convolutions, other ops with a data_format, inputs and outputs of the net (whose copies
@@ -126,11 +126,11 @@ def _consider(regions: _Regions, node: Node) -> None:
     ordered = [value for value in (*node.inputs, *node.outputs) if _has_order(value)]
     if not ordered or node.kind in REDUCTIONS:
         return
-    if node.kind in MEMBERS:
+    if node.kind in CONV_KINDS:
         # the activations: tensors besides weights and bias
-        member = MEMBERS[node.kind]
-        read = [value for name, value in zip(member.inputs, node.inputs, strict=False) if name in ("x", "y")]
-        for value in read if member.direction == WGRAD else (*read, *node.outputs):
+        conv = CONV_KINDS[node.kind]
+        read = [value for name, value in zip(conv.inputs, node.inputs, strict=False) if name in ("x", "y")]
+        for value in read if conv.direction == WGRAD else (*read, *node.outputs):
             if _has_order(value):
                 regions.vote(value, node.attrs["data_format"] == "NCX", _FAMILY)
     elif node.kind in _INDIFFERENT or node.kind in _SOFTMAX:
@@ -241,9 +241,9 @@ def _beside(places: Places, value: Value, head: str, readers: Sequence[Node], la
     view = places[value]
     if view.buffer.place is Place.OUTPUT:
         # a convolution writes an output in any order at no extra cost
-        if readers or head not in MEMBERS:
+        if readers or head not in CONV_KINDS:
             places[value], places.leaving[value] = _scratch(value, last), view
-    elif any(node.kind not in MEMBERS for node in readers):
+    elif any(node.kind not in CONV_KINDS for node in readers):
         places[value], places.entering[value] = _scratch(value, last), view
 
 

@@ -13,9 +13,9 @@ from .._core import Graph, LayoutType, LogicalTensor, PartitionPolicy, TensorPro
 from ..backends.onednn import ONEDNN_PARTITION
 from ..errors import Error, UnsupportedError
 from ..lowering.native_graph import FPMATH, fresh_id, native_op
+from ..lowering.onednn_workarounds import wrong_when_narrow
 from ..lowering.program import Condition, Edge, NativeOp, NativeStep, Operand, Program, View
 from ..lowering.rewrites import Rewrite
-from ..lowering.staging import wrong_when_narrow
 from ..runtime.engines import KINDS, Engine
 from ..runtime.verbose import verbose
 from ..strides import dense_strides

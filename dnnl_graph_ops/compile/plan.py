@@ -11,8 +11,8 @@ import numpy as np
 from .. import dtypes
 from .._core import Executor, check_fork
 from ..errors import UnsupportedError
+from ..lowering.onednn_workarounds import staged
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
-from ..lowering.staging import staged
 from ..passes.pipeline import Stage, run
 from ..runtime import follow
 from ..runtime import threads as pool

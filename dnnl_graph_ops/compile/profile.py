@@ -11,8 +11,8 @@ import numpy as np
 from .. import dtypes
 from ..errors import Error
 from ..graph import Node
-from ..lowering import chain
-from ..lowering.family import MEMBERS, multiplications
+from ..lowering import elementwise_group
+from ..lowering.family import CONV_KINDS, multiplications
 from ..lowering.program import Edge, HostStep, KernelStep, NativeOp, Operand, Place, Program, View, argument
 from ..runtime import cpu
 from ..runtime.engines import Engine
@@ -42,7 +42,10 @@ def peaks(engine: Engine, dtype: str, threads: int) -> Peaks:
     The library's matrix product runs in `dtype`, or in f32 if the CPU does not multiply this dtype itself.
     """
     narrow = dtype in ("bf16", "f16") and cpu.computes_natively(dtype, engine)
-    return Peaks(_macs(engine, dtype if narrow or dtype in chain.INTEGERS else "f32", threads), _bytes(engine, threads))
+    return Peaks(
+        _macs(engine, dtype if narrow or dtype in elementwise_group.INTEGERS else "f32", threads),
+        _bytes(engine, threads),
+    )
 
 
 @lru_cache(64)
@@ -62,7 +65,7 @@ def _macs(engine: Engine, dtype: str, threads: int) -> float:
     shape = (SIDE, SIDE)
     strides = dense_strides(shape)
     program = Program()
-    integer = dtype in chain.INTEGERS
+    integer = dtype in elementwise_group.INTEGERS
     source = argument(Place.INPUT, dtype, shape, strides)
     target = argument(Place.OUTPUT, "f32" if integer else dtype, shape, strides)
     weights = program.constant(np.ones(shape, np.int8 if integer else dtypes.numpy_dtype(dtype)))
@@ -88,7 +91,7 @@ ARITHMETIC, MEMORY = "arithmetic", "memory"
 
 # beginnings of names of own kernels that multiply; steps of the library are told by their ops
 _MULTIPLYING = ("bands", "depthwise_", "filter_", "groups_", "integer_", "narrow_", "overlap_", "row_product", "stem_")
-_PRODUCTS = frozenset({*MEMBERS, "MatMul"})
+_PRODUCTS = frozenset({*CONV_KINDS, "MatMul"})
 _LONGEST = 60  # letters of a column
 
 
@@ -152,7 +155,7 @@ def _multiplies(part: Compiled | KernelStep | HostStep) -> bool:
 def _macs_of(node: Node) -> int:
     """Returns the multiply-adds of a product by its definition, taps on padding included; 0 for other ops."""
     shapes = [value.shape for value in node.inputs]
-    if node.kind in MEMBERS:
+    if node.kind in CONV_KINDS:
         return multiplications(node.kind, node.attrs, shapes, node.name)
     if node.kind != "MatMul":
         return 0

@@ -15,7 +15,7 @@ from ..backends.backend import FusionGroup
 from ..errors import InvalidArgumentError
 from ..graph import AlgorithmInfo, Node, Selection
 from ..lowering.env import ALGORITHMS, Env
-from ..lowering.family import MEMBERS
+from ..lowering.family import CONV_KINDS
 from ..lowering.problem import ConvProblem
 from ..lowering.program import Place, Program, View, argument
 from ..passes import fold_affine
@@ -69,10 +69,10 @@ def convolution(op: str, nodes: Sequence[Node], where: str) -> Node:
         raise TypeError(f"{where}: names of ops must be strings, got {type(op).__name__}")
     node = next((node for node in nodes if node.name == op), None)
     if node is None:
-        names = [node.name for node in nodes if node.kind == "MatMul" or node.kind in MEMBERS]
+        names = [node.name for node in nodes if node.kind == "MatMul" or node.kind in CONV_KINDS]
         near = suggest(op, names) or f"; its convolutions and products are {', '.join(names[:8]) or 'none'}"
         raise InvalidArgumentError(f"{where}: the net has no op {op!r}{near}")
-    if node.late is None and node.kind != "MatMul" and node.kind not in MEMBERS:
+    if node.late is None and node.kind != "MatMul" and node.kind not in CONV_KINDS:
         raise InvalidArgumentError(
             f"{where}: {op!r} is a {node.kind}; convolutions, their gradients and MatMul have algorithms"
         )
@@ -81,7 +81,7 @@ def convolution(op: str, nodes: Sequence[Node], where: str) -> Node:
 
 def _direction(kind: str) -> str:
     """Returns the direction of the convolution problems of a kind; MatMul runs as a forward convolution of one tap."""
-    return MEMBERS["Convolution" if kind == "MatMul" else kind].direction
+    return CONV_KINDS["Convolution" if kind == "MatMul" else kind].direction
 
 
 # ---- on the way to a plan --------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..algorithms.lower import lower
 from ..graph import Graph
 from ..lowering.env import Env
-from ..lowering.family import MEMBERS, make_problem
+from ..lowering.family import CONV_KINDS, make_problem
 from ..lowering.program import Place, Program, argument
 from ..ops.build import apply
 from .plan import Plan, assemble
@@ -31,7 +31,7 @@ def plan_op(
 
     The algorithm of a convolution op is chosen by estimates, even with tune="measure".
     """
-    if kind not in MEMBERS:
+    if kind not in CONV_KINDS:
         graph = Graph(env.engine, name=name)
         values = [graph.input(item.name, item.shape, item.dtype) for item in inputs]
         (value,) = apply(kind, values, attrs, where=name)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import dtypes
 from ..algorithms.table import Ranked
-from ..algorithms.tile_rows import in_bands
+from ..algorithms.tile_rows import tile_rows
 from ..backends.backend import Built, FusionGroup, Places
 from ..backends.table import build, group
 from ..errors import InvalidArgumentError
@@ -153,7 +153,7 @@ class Compilation(pipeline.Setting):
     @property
     def own(self) -> bool:
         """Whether code of the package may run ops, and choose layouts."""
-        return self.options.policy == "fusion" and self.env.prefers_own
+        return self.options.policy == "fusion" and self.env.prefers_builtin
 
     def fuse_groups(self) -> None:
         self.groups = group(self.nodes, self.results, self.env, self.options.policy)
@@ -191,7 +191,7 @@ class Compilation(pipeline.Setting):
             self.built.program.copy(self.places[value], target, "copy to output")
 
     def tile_rows(self) -> None:
-        in_bands(self.built.program, self.built.layers, self.env)
+        tile_rows(self.built.program, self.built.layers, self.env)
 
 
 # The stages after `pipeline.PASSES`; those of `plan.STAGES` follow.

@@ -22,9 +22,9 @@ from ..algorithms.table import Ranked
 from ..errors import Error
 from ..lowering import epilogue as post
 from ..lowering.env import Env
+from ..lowering.onednn_workarounds import on_views
 from ..lowering.problem import ConvProblem
 from ..lowering.program import Buffer, NativeStep, Operand, Place, Program, View, data_of
-from ..lowering.staging import on_views
 from ..progress import shown
 from ..runtime import cache_files
 from ..runtime.info import cpu_model, version

@@ -12,9 +12,9 @@ from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import Graph, Node, Value
 from ..graph.json_format import Op, ordered
 from ..lowering.broadcasts import OTHER, misread
-from ..lowering.family import MEMBERS
+from ..lowering.family import CONV_KINDS
+from ..lowering.onednn_workarounds import staged, wrong_when_narrow
 from ..lowering.program import Buffer, Edge, NativeOp, NativeStep, Place, View
-from ..lowering.staging import staged, wrong_when_narrow
 from ..lowering.trust import quantizes
 from ..ops.json_graph import append, weights_groups
 from ..runtime import Runtime
@@ -167,7 +167,7 @@ def _misreads(nodes: Sequence[Node], version: tuple[int, ...]) -> bool:
     flat = head.kind == "MatMul" and len(head.outputs[0].shape) == 2
     # behind it, what is spread otherwise is an op of its own within the partition
     besides = OTHER if head.kind == "MatMul" else ""
-    return not flat and head.kind not in MEMBERS and not quantizes(nodes) and misread(nodes, besides=besides)
+    return not flat and head.kind not in CONV_KINDS and not quantizes(nodes) and misread(nodes, besides=besides)
 
 
 def _input(graph: Graph, t: logical_tensor) -> Value:

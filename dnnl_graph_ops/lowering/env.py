@@ -72,7 +72,7 @@ class Env:
         return "int8" in cpu.native(self.isa)
 
     @property
-    def prefers_own(self) -> bool:
+    def prefers_builtin(self) -> bool:
         """Whether own code may compute what the library can compute, too: not with tune="off", nor on a device."""
         return self.tune != "off" and self.engine.on_host
 

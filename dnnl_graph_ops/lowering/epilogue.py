@@ -42,7 +42,7 @@ def native(epilogue: Epilogue, env: Env) -> bool:
 
     Where the package's own kernels are switched off, post-ops that lose NaN count as fused: nothing else has them.
     """
-    losing = LOSING_NAN if env.prefers_own else frozenset[str]()
+    losing = LOSING_NAN if env.prefers_builtin else frozenset[str]()
     return all(op.kind in schema.POST_OPS and op.kind not in losing for op in epilogue)
 
 

@@ -9,14 +9,14 @@ from .. import schema
 from ..graph import Node, Value
 from ..shapes import Attributes, native_attrs, resolved
 from ..shapes.attributes import Geometry, Ints
-from .chain import channel_axis
+from .elementwise_group import channel_axis
 from .env import Env
 from .epilogue import Epilogue, EpilogueOp
 from .problem import DGRAD, FPROP, RESULT, WGRAD, ConvProblem, Sizes, data_view, weights_view
 from .program import NativeOp, View
 
 
-class Member(NamedTuple):
+class ConvKind(NamedTuple):
     """A convolution op in terms of y = x * w: its direction, and which of x, w and y its inputs are.
 
     For example, ConvTranspose is the dgrad of an ordinary convolution: it reads y and w, and writes x.
@@ -32,14 +32,14 @@ class Member(NamedTuple):
 
 _GRADIENT = "ConvTransposeBackwardWeights"
 
-MEMBERS: dict[str, Member] = {
-    "ConvTranspose": Member(DGRAD, ("y", "w", "bias"), "ConvTranspose"),
-    "ConvTransposeBackwardData": Member(FPROP, ("x", "w"), "ConvTransposeBackwardData"),
-    _GRADIENT: Member(WGRAD, ("y", "x"), _GRADIENT),
-    "ConvTransposeBackpropFilters": Member(WGRAD, ("y", "x"), _GRADIENT),
-    "Convolution": Member(FPROP, ("x", "w", "bias"), "Convolution", True),
-    "ConvolutionBackwardData": Member(DGRAD, ("y", "w"), "ConvolutionBackwardData", True),
-    "ConvolutionBackwardWeights": Member(WGRAD, ("x", "y"), "ConvolutionBackwardWeights", True),
+CONV_KINDS: dict[str, ConvKind] = {
+    "ConvTranspose": ConvKind(DGRAD, ("y", "w", "bias"), "ConvTranspose"),
+    "ConvTransposeBackwardData": ConvKind(FPROP, ("x", "w"), "ConvTransposeBackwardData"),
+    _GRADIENT: ConvKind(WGRAD, ("y", "x"), _GRADIENT),
+    "ConvTransposeBackpropFilters": ConvKind(WGRAD, ("y", "x"), _GRADIENT),
+    "Convolution": ConvKind(FPROP, ("x", "w", "bias"), "Convolution", True),
+    "ConvolutionBackwardData": ConvKind(DGRAD, ("y", "w"), "ConvolutionBackwardData", True),
+    "ConvolutionBackwardWeights": ConvKind(WGRAD, ("x", "y"), "ConvolutionBackwardWeights", True),
 }
 
 
@@ -53,13 +53,13 @@ def make_problem(
 ) -> ConvProblem:
     """Returns the problem that a node computes; `inputs` and `output` are views in the node's shapes and formats."""
     record = resolved(kind, [view.shape for view in inputs], attrs, where or kind)
-    member, fmt = MEMBERS[kind], record.data_format
-    tensors = {RESULT[member.direction]: output, **dict(zip(member.inputs, inputs, strict=False))}
+    conv, fmt = CONV_KINDS[kind], record.data_format
+    tensors = {RESULT[conv.direction]: output, **dict(zip(conv.inputs, inputs, strict=False))}
     return ConvProblem(
-        member.direction,
+        conv.direction,
         Sizes.of(record.geometry),
         data_view(tensors["y"], fmt),
-        weights_view(tensors["w"], record, member.ordinary),
+        weights_view(tensors["w"], record, conv.ordinary),
         data_view(tensors["x"], fmt),
         tensors.get("bias"),
         epilogue,
@@ -82,21 +82,21 @@ def literal_op(kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], outp
     literal = literal_attrs(kind, record)
     if literal is None:
         return None
-    member = MEMBERS[kind]
-    if member.direction == WGRAD:
-        weights = _in_library_order(output, record.weights_format, member.ordinary)
+    conv = CONV_KINDS[kind]
+    if conv.direction == WGRAD:
+        weights = _in_library_order(output, record.weights_format, conv.ordinary)
         literal["weights_shape"] = weights.shape
-        return NativeOp(member.native, literal, tuple(inputs[:2]), (weights,))
-    operands = (inputs[0], _in_library_order(inputs[1], record.weights_format, member.ordinary), *inputs[2:])
+        return NativeOp(conv.native, literal, tuple(inputs[:2]), (weights,))
+    operands = (inputs[0], _in_library_order(inputs[1], record.weights_format, conv.ordinary), *inputs[2:])
     return NativeOp(kind, literal, operands, (output,))
 
 
 def literal_attrs(kind: str, record: Attributes) -> dict[str, Any] | None:
     """Returns the attributes of `literal_op`; None if the library refuses the op or computes it wrong."""
-    known, member = record.known, MEMBERS[kind]
+    known, conv = record.known, CONV_KINDS[kind]
     if known.weights.documented or any(0 in shape for shape in (*known.operands, known.result)):
         return None
-    literal = _ordinary_attrs(record, member) if member.ordinary else _transposed_attrs(record, member)
+    literal = _ordinary_attrs(record, conv) if conv.ordinary else _transposed_attrs(record, conv)
     if literal is None:
         return None
     g = record.geometry
@@ -106,9 +106,9 @@ def literal_attrs(kind: str, record: Attributes) -> dict[str, Any] | None:
         "dilations": g.dilations,
         "groups": g.groups,
         "data_format": record.data_format,
-        "weights_format": _LIBRARY_FORMAT[member.ordinary].get(record.weights_format, record.weights_format),
+        "weights_format": _LIBRARY_FORMAT[conv.ordinary].get(record.weights_format, record.weights_format),
     }
-    return {**literal, "weights_shape": known.result} if member.direction == WGRAD else literal
+    return {**literal, "weights_shape": known.result} if conv.direction == WGRAD else literal
 
 
 def dgrad_pads(g: Geometry | Sizes) -> tuple[Ints, Ints, Ints]:
@@ -137,19 +137,19 @@ def fprop_pads(g: Geometry | Sizes) -> tuple[Ints, Ints]:
     return tuple(max(pe - op, 0) for pe, op in pairs), tuple(max(op - pe, 0) for pe, op in pairs)
 
 
-def _transposed_attrs(record: Attributes, member: Member) -> dict[str, Any] | None:
+def _transposed_attrs(record: Attributes, conv: ConvKind) -> dict[str, Any] | None:
     g = record.geometry
-    if member.direction == FPROP and any(d != 1 for d in g.dilations):
+    if conv.direction == FPROP and any(d != 1 for d in g.dilations):
         return None
-    ends, *padding, rows = dgrad_pads(g) if member.direction == DGRAD else fprop_pads(g)
+    ends, *padding, rows = dgrad_pads(g) if conv.direction == DGRAD else fprop_pads(g)
     if any(rows):
         return None
     return {"pads_end": ends, "output_padding": padding[0]} if padding else {"pads_end": ends}
 
 
-def _ordinary_attrs(record: Attributes, member: Member) -> dict[str, Any] | None:
+def _ordinary_attrs(record: Attributes, conv: ConvKind) -> dict[str, Any] | None:
     g = record.geometry
-    if member.direction != DGRAD:
+    if conv.direction != DGRAD:
         return {"pads_end": g.pads_end}
     # oneDNN 3.2 has no kernel for groups, nor for a result with positions that no tap reaches
     if g.groups > 1 or any(p >= s for p, s in zip(g.output_padding, g.strides, strict=True)):
@@ -187,7 +187,7 @@ def ops_of(nodes: Sequence[Node]) -> list[str]:
 
 def native_attributes(node: Node, env: Env) -> dict[str, Any]:
     """Returns a node's attributes as the library in `env` takes them."""
-    if node.kind in MEMBERS:
+    if node.kind in CONV_KINDS:
         return literal_attributes(node) or {}
     ins, outs = ([value.meta for value in values] for values in (node.inputs, node.outputs))
     return native_attrs(node.kind, node.attrs, ins, outs, env.version)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .. import dtypes
 from ..graph import Node
-from .chain import over
+from .elementwise_group import over
 from .program import Program, View
 
 

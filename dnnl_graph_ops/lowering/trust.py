@@ -25,7 +25,7 @@ from ..shapes.attributes import Geometry
 from ..shapes.common import channel_axes
 from .broadcasts import AXIS_1, FULL, LAST, ONE, spread
 from .env import Env
-from .family import MEMBERS, format_of
+from .family import CONV_KINDS, format_of
 
 QUANTIZING = schema.kinds("quantizes")
 _POOLS = schema.kinds("pools")
@@ -151,7 +151,7 @@ def _form(head: Node) -> str:
         named = {name: bool(attrs.get(name)) for name in ("transpose_a", "transpose_b")}
         batches = [value.shape[:-2] for value in head.inputs[:2]]
         named |= {"batched": bool(batches[1]), "broadcast": bool(batches[1]) and batches[0] != batches[1]}
-    elif head.kind in MEMBERS:
+    elif head.kind in CONV_KINDS:
         g = _record(head).geometry
         groups = "depthwise" if g.groups in (g.in_channels, g.out_channels) else "groups"
         named = {"strided": max(g.strides) > 1, "dilated": max(g.dilations) > 1, groups: g.groups > 1}

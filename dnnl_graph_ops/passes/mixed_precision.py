@@ -21,7 +21,7 @@ from ..graph.constants import Constant
 from ..ir import UNSEEN, GraphView, is_empty, like, linked, twin
 from ..lowering import cost, fits
 from ..lowering.env import Env
-from ..lowering.family import MEMBERS, make_problem
+from ..lowering.family import CONV_KINDS, make_problem
 from ..lowering.problem import WGRAD
 from ..lowering.program import Place, View, argument, dense_in
 from ..lowering.rewrites import Rewrite
@@ -161,10 +161,10 @@ def _gain(node: Node, dtype: str, env: Env) -> tuple[float, str]:
 
 
 def _estimate(node: Node, dtype: str, env: Env) -> float:
-    if node.kind in MEMBERS:
+    if node.kind in CONV_KINDS:
         last = str(node.attrs["data_format"])
         inputs = [_view(value, dtype, last) for value in node.inputs]
-        is_weights = MEMBERS[node.kind].direction == WGRAD
+        is_weights = CONV_KINDS[node.kind].direction == WGRAD
         output = _view(node.outputs[0], dtype, "" if is_weights else last)
         return ranked(make_problem(node.kind, node.attrs, inputs, output, where=node.name), env)[0][1]
     if dtype != _WIDE and not cpu.computes_natively(dtype, env.engine, [node.kind]):

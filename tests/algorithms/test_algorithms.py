@@ -18,7 +18,7 @@ from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.epilogue import EpilogueOp
-from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
+from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
 from dnnl_graph_ops.lowering.problem import ConvProblem
 from dnnl_graph_ops.lowering.program import Buffer, Place, Program, View
 from dnnl_graph_ops.strides import dense_strides
@@ -139,7 +139,7 @@ def test_every_form_is_exact(kind: str, dtype: str, seed: int, amount: Callable[
     engine = dgo.engine("cpu")
     # what is rounded before the last step may be rounded to another neighbour then
     env = Env(engine, dgo.get_num_threads(), algorithm="fast" if dtype == "f32" else "auto")
-    direction = MEMBERS[kind].direction
+    direction = CONV_KINDS[kind].direction
     bf16 = {form.name for form in narrow.ALGORITHMS if form.direction == direction}
     every = ALWAYS_OWN[kind] | (bf16 if dtype == "bf16" and kernels.narrow_isa()[0] else set())
     if dtype == "f32":
@@ -159,7 +159,7 @@ def test_every_form_is_exact(kind: str, dtype: str, seed: int, amount: Callable[
         adornment = int(rng.integers(2**31))
         extra = {"src_shape": problem["x"]} if kind == "ConvTransposeBackwardData" else {}
         for form in table.ALGORITHMS:
-            if form.direction != MEMBERS[kind].direction:
+            if form.direction != CONV_KINDS[kind].direction:
                 continue
             result = np.full(want.shape, np.nan, operands[0].dtype)
             views = [external(Place.INPUT, array, i) for i, array in enumerate(operands)]
@@ -195,7 +195,7 @@ def forward_forms_give(
         views = [external(Place.INPUT, array, i) for i, array in enumerate(arrays)]
         output = external(Place.OUTPUT, result, 0).permute(np.argsort(axes).tolist())
         described = make_problem("ConvTranspose", attrs, views, output, epilogue)
-        if form.direction != MEMBERS["ConvTranspose"].direction or not form.applies(described, env):
+        if form.direction != CONV_KINDS["ConvTranspose"].direction or not form.applies(described, env):
             continue
         lower.build(program, described, form, env)
         assemble(program, views, [output], env.engine).executor.run(arrays, [result.transpose(np.argsort(axes))])
@@ -275,7 +275,7 @@ def test_own_columns_of_a_copy_in_another_dtype() -> None:
         views = [external(Place.INPUT, array, i) for i, array in enumerate((dy, w))]
         output = external(Place.OUTPUT, result, 0)
         described = make_problem(KINDS[1], {**attrs, "src_shape": want.shape}, views, output)
-        if form.direction == MEMBERS[KINDS[1]].direction and form.applies(described, env):
+        if form.direction == CONV_KINDS[KINDS[1]].direction and form.applies(described, env):
             program = Program()
             lower.build(program, described, form, env)
             assemble(program, views, [output], env.engine).executor.run([dy, w], [result])

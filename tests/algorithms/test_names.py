@@ -30,6 +30,9 @@ def test_names_are_written_in_their_own_files() -> None:
     for path in sorted(ROOT.rglob("*.py")):
         for line, name in written(path):
             where = path.relative_to(ROOT)
+            # what users of other packages call ops
+            if where == Path("words.py"):
+                continue
             assert where.parts[0] == "algorithms", f"{where}:{line}: {name!r}"
             files.setdefault(name, set()).add(str(where))
     assert {name: where for name, where in files.items() if len(where) > 1} == {}

@@ -17,7 +17,7 @@ from dnnl_graph_ops.algorithms import lower, nonfinite, table
 from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile.plan import Plan, assemble
 from dnnl_graph_ops.lowering.env import ALGORITHM_VARIABLE, Env
-from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
+from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
 from dnnl_graph_ops.lowering.problem import DGRAD, READ
 from dnnl_graph_ops.lowering.program import Place, Program
 
@@ -46,7 +46,7 @@ class Case(NamedTuple):
 
     @property
     def direction(self) -> str:
-        return MEMBERS[self.kind].direction
+        return CONV_KINDS[self.kind].direction
 
     def of(self, first: Array, second: Array) -> Array:
         """The definition where all is finite."""

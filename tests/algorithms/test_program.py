@@ -11,7 +11,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import lower, table
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering.env import Env
-from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
+from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
 from dnnl_graph_ops.lowering.program import Place, Program
 
 from .test_algorithms import external
@@ -33,7 +33,7 @@ def test_a_training_step_transposes_diff_dst_once(name: str, rng: np.random.Gene
     program = Program()
     for kind, views, out in zip(KINDS, (given[:2], [given[2], given[0]]), outs, strict=True):
         extra = {"src_shape": src.shape} if kind == KINDS[0] else {}
-        (form,) = (f for f in table.ALGORITHMS if (f.direction, f.name) == (MEMBERS[kind].direction, name))
+        (form,) = (f for f in table.ALGORITHMS if (f.direction, f.name) == (CONV_KINDS[kind].direction, name))
         lower.build(program, make_problem(kind, attrs | extra, views, out), form, env)
     assert sum(given[0].buffer in {view.buffer for view in step.reads} for step in program.steps) == 1
     assemble(program, given, outs, env.engine).executor.run([diff, weights, src], results)

@@ -21,7 +21,7 @@ from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem as Layer
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.compile.supported import REFERENCE, markdown
-from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
+from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
 from dnnl_graph_ops.lowering.problem import DGRAD, WGRAD
 from dnnl_graph_ops.lowering.program import Buffer, NativeStep, Place, Program, View
 from dnnl_graph_ops.runtime import cpu
@@ -79,7 +79,7 @@ def test_other_dtypes_and_sums_without_a_bias_keep_theirs(isa, dtype):
     ("kind", "name"), [("ConvTranspose", "product"), ("ConvTransposeBackwardWeights", "convolution")]
 )
 def test_where_nothing_else_applies_it_is_computed_in_f32(kind, name, monkeypatch):
-    only = tuple(f for f in table.ALGORITHMS if (f.name, f.direction) == (name, MEMBERS[kind].direction))
+    only = tuple(f for f in table.ALGORITHMS if (f.name, f.direction) == (name, CONV_KINDS[kind].direction))
     monkeypatch.setattr(table, "ALGORITHMS", only)
     rng = np.random.default_rng(0)
     attrs = {"strides": (2, 2), "data_format": "NXC", "weights_format": "IOX"}

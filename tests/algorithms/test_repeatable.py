@@ -22,7 +22,7 @@ from dnnl_graph_ops.algorithms import lower, table
 from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering.env import Env
-from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
+from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
 from dnnl_graph_ops.lowering.problem import DGRAD, FPROP, WGRAD
 from dnnl_graph_ops.lowering.program import Place, Program
 
@@ -125,7 +125,7 @@ def results(asked: Question, threads: int, runs: int = 1) -> dict[str, list[Arra
     env = Env(dgo.engine("cpu"), threads, algorithm="fast")
     found = {}
     for form in (*table.ALGORITHMS, None):
-        if form is not None and form.direction != MEMBERS[asked.kind].direction:
+        if form is not None and form.direction != CONV_KINDS[asked.kind].direction:
             continue
         arrays = computed(asked, env, form, runs)
         if arrays:
@@ -191,7 +191,7 @@ def test_forms_that_no_number_of_threads_changes() -> None:
     """And own code that is said to change does: the list is no longer than it must be."""
     changed, ran = set(), set()
     for label, asked in questions():
-        direction = MEMBERS[asked.kind].direction
+        direction = CONV_KINDS[asked.kind].direction
         alone = results(asked, 1)
         ran |= {(direction, form) for form in alone}
         for threads in SEVERAL:
@@ -207,7 +207,7 @@ def test_forms_that_no_number_of_threads_changes() -> None:
 @pytest.mark.slow
 def test_forms_that_no_batch_changes() -> None:
     for label, asked in questions():
-        direction = MEMBERS[asked.kind].direction
+        direction = CONV_KINDS[asked.kind].direction
         if direction == WGRAD:
             continue
         whole = results(asked, 2)

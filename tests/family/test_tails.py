@@ -19,7 +19,7 @@ from dnnl_graph_ops.algorithms import lower, table
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.epilogue import EpilogueOp, map_views
-from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
+from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
 from dnnl_graph_ops.lowering.program import Place, Program, View
 
 Array = np.ndarray[Any, Any]
@@ -200,7 +200,7 @@ def check(
     fused = set()
     print(dtype, layer, [op.kind for op in epilogue], "bias" if bias is not None else "")
     for form in table.ALGORITHMS:
-        if form.direction != MEMBERS[layer.kind].direction:
+        if form.direction != CONV_KINDS[layer.kind].direction:
             continue
         inputs = [external(Place.INPUT, array, i) for i, array in enumerate(operands)]
         output, dst = described()

@@ -20,9 +20,9 @@ from dnnl_graph_ops.backends.numpy_fallback import NUMPY
 from dnnl_graph_ops.backends.onednn import ONEDNN
 from dnnl_graph_ops.backends.table import NOWHERE, who_runs
 from dnnl_graph_ops.compile import supported
-from dnnl_graph_ops.lowering import chain
+from dnnl_graph_ops.lowering import elementwise_group
 from dnnl_graph_ops.lowering.env import Env
-from dnnl_graph_ops.lowering.family import MEMBERS
+from dnnl_graph_ops.lowering.family import CONV_KINDS
 from dnnl_graph_ops.lowering.program import NativeStep
 from dnnl_graph_ops.runtime.engines import Engine
 
@@ -53,7 +53,7 @@ def way_of(net, kind):
     built = net.latest().built
     ((_, decision),) = built.decisions
     kinds = {op.kind for step in built.program.steps if isinstance(step, NativeStep) for op in step.ops}
-    native = CONVOLUTION if kind in MEMBERS else ONEDNN if kind in kinds else EQUAL_OP
+    native = CONVOLUTION if kind in CONV_KINDS else ONEDNN if kind in kinds else EQUAL_OP
     elsewhere = {} if decision.formulation == "own kernel" and kind not in KERNELS else ELSEWHERE
     return elsewhere.get(decision.formulation, native), decision.compute
 
@@ -81,7 +81,7 @@ def test_the_ladder_is_what_compile_climbs(kind, dtype, seed):
         if any(0 in value.shape for value in outputs):
             continue
         compiled += 1
-        if chain.takes([node], net.env()):
+        if elementwise_group.takes([node], net.env()):
             # own code is faster than every step of the ladder
             ((_, decision),) = net.latest().built.decisions
             assert decision.formulation == "own chain"
@@ -118,13 +118,13 @@ def engine_like(kind, version, **more):
 def test_the_answers_print_the_ladder(kind, version):
     backend, _ = who_runs(Kind(kind), Target(version))
     name, reason = supported.how(kind, version)
-    own = kind in MEMBERS or (kind in KERNELS and KERNELS[kind].preferred)
+    own = kind in CONV_KINDS or (kind in KERNELS and KERNELS[kind].preferred)
     assert name == ("nothing to do" if kind == "End" else "library or own kernels" if own else backend.title)
     assert bool(reason) == (name not in ("library", "library or own kernels", "nothing to do"))
     answer = dgo.supported(kind, dtype="f32", engine=engine_like("cpu", version))
     # TypeCast takes no f32 to f32, so that it never is of ordinary data alone
     if "f32" in (schema.OPS[kind].inputs[0].dtypes or ("f32",)) and not schema.OPS[kind].past:
-        backend, _ = who_runs(Kind(kind), Target(version, prefers_own=True))
+        backend, _ = who_runs(Kind(kind), Target(version, prefers_builtin=True))
         ways = {CONVOLUTION: "natively", ONEDNN: "natively", NOWHERE: ""}
         assert answer.how == ways.get(backend, "on the host")
 

@@ -1,5 +1,9 @@
 """How calls are drawn that compute element by element, reduce, or write in place."""
 
+import math
+
+import torch
+
 from .drawing import FLOATS, INTEGERS, row, rows
 
 # ---- element by element ----------------------------------------------------------------------------------------------
@@ -158,7 +162,8 @@ rows("j", where=chosen, masked_fill=masked)
 
 
 def reduced(d):
-    x, shape, _ = d.tensor(kinds=FLOATS if d.op in ("mean", "var", "std", "logsumexp") else "")
+    kinds = FLOATS if d.op in ("mean", "var", "std", "logsumexp") else ""
+    x, shape, _ = d.tensor(kinds=kinds, fits=lambda x: d.op != "prod" or holds_products(x))
     axes = d.axes(len(shape)) or [d.axis(len(shape))]
     if d.chance(0.2) and d.op not in ("logsumexp", "amax", "amin"):
         return f"torch.{d.op}({x})"
@@ -167,6 +172,11 @@ def reduced(d):
     more = f", correction={d.pick(0, 1)}" if d.op in ("var", "std") else ""
     more += f", dtype={d.dtype(FLOATS)}" if d.op in ("sum", "mean") and d.chance(0.15) else ""
     return f"torch.{d.op}({x}, {axes}, keepdim={d.chance()}{more})"
+
+
+def holds_products(x):
+    """Whether no product of elements overflows: the order in which they meet would tell whether zeros give NaN."""
+    return not x.is_floating_point() or x.numel() * math.log(3) < math.log(torch.finfo(x.dtype).max)
 
 
 def normed(d):

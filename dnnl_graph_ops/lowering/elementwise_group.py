@@ -362,7 +362,7 @@ def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: 
 def takes(nodes: Sequence[Node], env: Env) -> bool:
     """Whether own code can compute the nodes as one step, if other nodes read only the last node's result."""
     plain = [node for node in nodes if not is_quantizing(node)]
-    if not env.prefers_own or any(node.kind not in OPS for node in plain) or is_open(nodes):
+    if not env.prefers_builtin or any(node.kind not in OPS for node in plain) or is_open(nodes):
         return False
     if any(value.dtype not in FLOATS for node in plain for value in (*node.inputs, *node.outputs)):
         return False

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .. import dtypes, schema
 from ..strides import channels_last
-from .family import MEMBERS
+from .family import CONV_KINDS
 from .problem import WGRAD
 from .program import NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
 from .rewrites import Rewrite
@@ -140,7 +140,7 @@ def _to_be_aligned(step: NativeStep) -> list[View]:
 
 
 # ops whose kernels in the library take any strides; the library reorders operands itself where it has to
-_TAKING_ANY = schema.kinds("any_strides").union(MEMBERS)
+_TAKING_ANY = schema.kinds("any_strides").union(CONV_KINDS)
 
 
 def _slow(step: NativeStep) -> list[tuple[View, Ints]]:
@@ -173,7 +173,7 @@ def on_views(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:
 
 
 # gradients of weights, and the input over which the window of taps moves
-_WINDOWED = {k: m.inputs.index("x") for k, m in MEMBERS.items() if m.direction == WGRAD}
+_WINDOWED = {k: m.inputs.index("x") for k, m in CONV_KINDS.items() if m.direction == WGRAD}
 
 
 class _Window(NamedTuple):

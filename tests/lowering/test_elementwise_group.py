@@ -14,7 +14,7 @@ from reference.graph import evaluate_built
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, dtypes, ops
 from dnnl_graph_ops.compile.plan import assemble
-from dnnl_graph_ops.lowering import chain
+from dnnl_graph_ops.lowering import elementwise_group
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.epilogue import EpilogueOp, with_bias
 from dnnl_graph_ops.lowering.program import Buffer, KernelStep, Place, Program, View
@@ -101,12 +101,12 @@ def test_what_others_read_is_no_chain() -> None:
 
 
 def test_as_many_operands_as_a_kernel_takes() -> None:
-    for count, found in ((chain.MOST_OPERANDS, True), (chain.MOST_OPERANDS + 1, False)):
+    for count, found in ((elementwise_group.MOST_OPERANDS, True), (elementwise_group.MOST_OPERANDS + 1, False)):
         graph = dgo.Graph()
         total = graph.input("x0", (7,))
         for i in range(1, count):
             total = total + graph.input(f"x{i}", (7,))
-        assert chain.takes(graph.nodes, Env(dgo.engine("cpu"), threads=1)) == found
+        assert elementwise_group.takes(graph.nodes, Env(dgo.engine("cpu"), threads=1)) == found
 
 
 def test_the_literal_op_stays_the_librarys() -> None:
@@ -123,7 +123,7 @@ def test_a_result_takes_the_place_of_an_operand() -> None:
     source, target = external(Place.INPUT, given, 0), external(Place.OUTPUT, out, 0)
     program.copy(source, x)
     epilogue = (EpilogueOp("Square", {}, (0,)), EpilogueOp("Subtract", {}, (1, 0)))
-    assert chain.apply(program, x, epilogue, y, "square less itself")
+    assert elementwise_group.apply(program, x, epilogue, y, "square less itself")
     program.copy(y, target)
     engine = dgo.engine("cpu")
     plan = assemble(program, [source], [target], engine)
@@ -190,7 +190,7 @@ def test_programs_of_post_ops(seed: int) -> None:
     program = Program()
     whole = View(Buffer(Place.SCRATCH, "f32", extent(shape, strides)), shape, strides)
     program.copy(given[0], whole)
-    fused = chain.fused(program, tuple(epilogue), whole)
+    fused = elementwise_group.fused(program, tuple(epilogue), whole)
     assert all(isinstance(step, KernelStep) for step in program.steps)
     last = _core.kernels.tail(fused.epilogue, [shape[0], *shape[2:]], shape[1], [strides[0], *strides[2:]])
     program.kernel(last, fused.views, [whole], "post-ops")
@@ -205,10 +205,10 @@ def test_a_bias_in_front() -> None:
     bias = View(Buffer(Place.SCRATCH, "bf16", 3), (3,), (1,))
     dst = View(Buffer(Place.SCRATCH, "f32", 24), (2, 3, 4), (12, 1, 3))
     program = Program()
-    fused = chain.fused(program, with_bias(bias, (EpilogueOp("ReLU", {}, (0,)),)), dst)
+    fused = elementwise_group.fused(program, with_bias(bias, (EpilogueOp("ReLU", {}, (0,)),)), dst)
     assert fused.epilogue.operands == len(fused.views) == 1
-    assert chain.fused(program, (), dst) == chain.NOTHING
-    fused = chain.fused(program, (), dst, bias)
+    assert elementwise_group.fused(program, (), dst) == elementwise_group.NOTHING
+    fused = elementwise_group.fused(program, (), dst, bias)
     assert (fused.bias, fused.views) == (dtypes.CODES["bf16"], (bias,))
 
 
@@ -225,15 +225,15 @@ def test_what_kernels_have_no_name_for(
 ) -> None:
     dst = View(Buffer(Place.SCRATCH, "f32", extent(shape, strides)), shape, strides)
     other = View(Buffer(Place.SCRATCH, "f32", 24), operand, (12, 4, 1))
-    assert not chain.expresses((EpilogueOp("Add", {}, (0, other)),), dst)
+    assert not elementwise_group.expresses((EpilogueOp("Add", {}, (0, other)),), dst)
     alone = View(Buffer(Place.SCRATCH, "f32", 1), (1, 1, 1), (1, 1, 1))
-    assert chain.expresses((EpilogueOp("Add", {}, (0, alone)),), dst)
+    assert elementwise_group.expresses((EpilogueOp("Add", {}, (0, alone)),), dst)
 
 
 def test_nothing_to_take() -> None:
     graph = dgo.Graph()
     x = graph.input("x", (4, 5))
     env = Env(dgo.engine("cpu"), 1)
-    assert chain.takes([ops.relu(x).node], env)
-    assert not chain.takes([ops.softmax(x, axis=1).node], env)
-    assert not chain.takes([ops.relu(graph.input("n", (None, 5))).node], env)
+    assert elementwise_group.takes([ops.relu(x).node], env)
+    assert not elementwise_group.takes([ops.softmax(x, axis=1).node], env)
+    assert not elementwise_group.takes([ops.relu(graph.input("n", (None, 5))).node], env)
