@@ -76,8 +76,8 @@ def choice(value: Any, name: str, allowed: Any) -> str:
     where = f"Graph.compile: '{name}'"
     if name == "precision" and isinstance(value, str):
         word = dtypes.usual(value).lower()
-        if word in _INSTEAD:
-            text = f"{where} must be one of {', '.join(allowed)}, got {value!r}"
-            raise InvalidArgumentError(text + _INSTEAD[word])
-        value = word
+        if word in allowed:
+            return word
+        text = f"{where} must be one of {', '.join(allowed)}, got {value!r}"
+        raise InvalidArgumentError(text + _INSTEAD.get(word, ""))
     return one_of(value, where, tuple(allowed))

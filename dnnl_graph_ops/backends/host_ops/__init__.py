@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...graph import Node
-from ...schema import OPS
+from ...schema import OPS, kinds
 from . import elementwise, normalization, quantization, windows
 from .common import Array, Maker, always, store
 
@@ -19,8 +19,7 @@ HOST: dict[str, Maker] = {
 }
 
 
-# kinds computed in f32 rather than float64: NumPy's f32 functions are exact enough for these
-_SINGLE = ("Cos", "Sin")
+_SINGLE = kinds("numpy_single")
 
 
 def step(node: Node) -> Callable[..., None]:
