@@ -8,8 +8,8 @@ import pytest
 from children import child
 
 RUNS = Path(__file__).with_name("loader_runs.py")
-METHODS, PARENTS, THREADS = ("fork", "spawn", "forkserver"), ("idle", "compiled", "computed", "optimized"), (1, 2)
-COUNT = 100
+PARENTS = ("idle", "compiled", "computed", "optimized")
+CASES = [*product(("fork", "spawn", "forkserver"), PARENTS, (1, 2))]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="fork")
 
@@ -26,6 +26,7 @@ def test_forked_workers_compute(parent):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "parent", "threads"), [*product(METHODS, PARENTS, THREADS)])
-def test_no_worker_hangs(method, parent, threads):
-    run(method, parent, threads, COUNT, seconds=3600)
+@pytest.mark.numbers(len(CASES), every=(len(CASES), 7, 1))
+def test_no_worker_hangs(number, amount):
+    method, parent, threads = CASES[number]
+    run(method, parent, threads, amount(1, 1, 100), seconds=3600)
