@@ -158,14 +158,16 @@ def _in_child(held, pipe):
 
 @pytest.mark.child
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_is_told_and_ends(engine):
+def test_a_forked_child_computes_or_is_told(engine):
+    """On the CPU it reads the array with one thread; a library with threads of its own is refused."""
     held = doubled(engine)(dgo.DeviceArray.from_numpy(values((2, 3, 4)), engine))
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     child = context.Process(target=_in_child, args=(held, theirs))
     child.start()
     assert ours.poll(60), "the child hangs"
-    assert "spawn" in ours.recv()
+    threadless = engine.runtime.name == "omp"
+    assert ours.recv() == repr(held.to_numpy()) if threadless else "spawn" in ours.recv()
     child.join(60)
     assert child.exitcode == 0
     np.testing.assert_array_equal(held.to_numpy(), 2 * values((2, 3, 4)))
