@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from .. import dtypes
 from ..backends.partitions import POLICIES
 from ..errors import InvalidArgumentError
 from ..graph import Graph
+from ..graph.choices import Tune
 from ..lowering.env import ALGORITHMS, default_algorithm
 from ..passes.mixed_precision import AUTO, PRECISIONS
 from ..runtime.engines import Engine, default_engine
@@ -17,7 +18,7 @@ from .auto import checked_bound, within
 from .net import Net, made
 from .specialise import Options
 
-TUNES = ("off", "heuristic", "measure")
+TUNES: tuple[Tune, ...] = get_args(Tune)
 
 
 def compile_graph(graph: Graph, outputs: Any, *, samples: Any, max_error: Any, **given: Any) -> Net:

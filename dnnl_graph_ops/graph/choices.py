@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 FpmathMode: TypeAlias = Literal["strict", "bf16", "f16", "any", "tf32"]
 Policy: TypeAlias = Literal["fusion", "debug"]
-Tune: TypeAlias = Literal["heuristic", "measure", "off"]
+Tune: TypeAlias = Literal["off", "heuristic", "measure"]
 Algorithm: TypeAlias = Literal["auto", "direct", "fast"]
 Precision: TypeAlias = Literal["bf16", "f16", "auto", "bfloat16", "float16"]
 

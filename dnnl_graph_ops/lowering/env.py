@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from ..errors import InvalidArgumentError
+from ..graph.choices import Algorithm
 from ..runtime import cpu
 from ..runtime.engines import Engine
 
-ALGORITHMS = ("auto", "direct", "fast")
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 ALGORITHM_VARIABLE = "DNNL_GRAPH_OPS_ALGORITHM"
 
 

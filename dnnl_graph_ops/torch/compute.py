@@ -16,7 +16,7 @@ from ..compile.net import Net
 from ..errors import Error
 from ..runtime import threads as pool
 from . import choice
-from .choice import UNKNOWN, Case, Verdict, near, verdict
+from .choice import UNKNOWN, Case, Result, Verdict, near, verdict
 from .spec import (
     BACKWARD_DATA,
     BACKWARD_WEIGHTS,
@@ -81,6 +81,11 @@ class Job(NamedTuple):
     case: Case | None = None
 
 
+def _run(job: Job, ours: Callable[[], Result], theirs: Callable[[], Result]) -> Result:
+    """The result of a job by whom its verdict names; by PyTorch in a child that may not compute."""
+    return theirs() if _forked else choice.run(job.case, job.verdict, ours, theirs)
+
+
 class Layer:
     """Everything that can be computed of a convolution with certain arguments."""
 
@@ -111,14 +116,7 @@ class Layer:
         return self.run(self.forward_job(x, w, b, net), x, w, b, net)
 
     def run(self, job: Job, x: Tensor, w: Tensor, b: Optional, net: Net | None = None) -> Tensor:
-        if _forked:
-            return self.their_forward(x, w, b)
-        return choice.run(
-            job.case,
-            job.verdict,
-            lambda: self._our_forward(job, x, w, b, net),
-            lambda: self.their_forward(x, w, b),
-        )
+        return _run(job, lambda: self._our_forward(job, x, w, b, net), lambda: self.their_forward(x, w, b))
 
     def forward_job(self, x: Tensor, w: Tensor, b: Optional, net: Net | None) -> Job:
         threads = follow_threads()
@@ -161,7 +159,7 @@ class Layer:
         def theirs() -> Tensor:
             return laid(self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False), last)[0], last)
 
-        return theirs() if _forked else choice.run(job.case, job.verdict, lambda: self._our_data(job, dy, w), theirs)
+        return _run(job, lambda: self._our_data(job, dy, w), theirs)
 
     def _our_data(self, job: Job, dy: Tensor, w: Tensor) -> Tensor:
         out = torch.empty_strided(job.shape, job.strides, dtype=dy.dtype)
@@ -195,9 +193,7 @@ class Layer:
             _, dw, db = self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias), last)
             return laid(dw, last), db
 
-        if _forked:
-            return theirs()
-        return choice.run(job.case, job.verdict, lambda: self._our_weights(job, x, dy, bias), theirs)
+        return _run(job, lambda: self._our_weights(job, x, dy, bias), theirs)
 
     def _our_weights(self, job: Job, x: Tensor, dy: Tensor, bias: bool) -> tuple[Tensor, Optional]:
         out = torch.empty_strided(job.shape, job.strides, dtype=dy.dtype)
