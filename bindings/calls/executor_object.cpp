@@ -253,7 +253,7 @@ void bind_executor(py::module_& m) {
     fork_guard::install();
     m.def("check_fork", &fork_guard::check);
     m.def("forked_with_one_thread", &fork_guard::has_one_thread);
-    m.def("threads_were_started", [] { fork_guard::used.store(true, std::memory_order_relaxed); });
+    m.def("threads_were_started", [] { fork_guard::foreign.store(true, std::memory_order_relaxed); });
     m.def("idle_scratch_bytes", &idle_block_bytes);
     m.def("drop_idle_scratch", &drop_idle_blocks);
     py::class_<ExecutorObject>(m, "Executor", py::custom_type_setup(&make_collectable),

@@ -15,7 +15,7 @@ void install() {
         const bool computed = used.load(std::memory_order_relaxed);
         if (busy.load(std::memory_order_relaxed) || (computed && has_threads.load(std::memory_order_relaxed))) {
             broken.store(true, std::memory_order_relaxed);
-        } else if (computed) {
+        } else if (computed || foreign.load(std::memory_order_relaxed)) {
             one_thread.store(true, std::memory_order_relaxed);
             omp_set_num_threads(1);
             home_thread::renew();

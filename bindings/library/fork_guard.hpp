@@ -8,11 +8,12 @@
 namespace dgo {
 
 namespace fork_guard {
-inline std::atomic<bool> used{false};        // OpenMP's threads may have been started in this process
+inline std::atomic<bool> used{false};         // native code has run in this process
+inline std::atomic<bool> foreign{false};      // threads that others started, as PyTorch does, are in this process
 inline std::atomic<bool> has_threads{false};  // a library with threads of its own is in use
-inline std::atomic<int> busy{0};             // threads that may hold locks of the library
-inline std::atomic<bool> broken{false};      // nothing may be computed here
-inline std::atomic<bool> one_thread{false};  // computed with one thread alone
+inline std::atomic<int> busy{0};              // threads that may hold locks of the library
+inline std::atomic<bool> broken{false};       // nothing may be computed here
+inline std::atomic<bool> one_thread{false};   // computed with one thread alone
 
 void install();
 [[noreturn]] void raise();
