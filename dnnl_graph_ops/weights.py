@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from .errors import InvalidArgumentError, ShapeError
 from .shapes.attributes import choice, integer
+from .words import FRAMEWORKS, VALUES
 
 Array = np.ndarray[Any, Any]
 
@@ -29,15 +31,18 @@ _TRANSPOSED: dict[str, tuple[str, ...]] = {
     "megengine": ("G", "I", "O", "X"),
     **{f"documented_{name}": _ORDINARY[name] for name in ("iox", "xoi", "oix", "xio")},
 }
-# Per op, the format that each framework's name stands for.
-_FRAMEWORKS = {
-    "conv_transpose": {"pytorch": "iox", "torch": "iox", "onnx": "iox", "keras": "xoi", "tensorflow": "xoi"},
-    "convolution": {"pytorch": "oix", "torch": "oix", "onnx": "oix", "keras": "xio", "tensorflow": "xio"},
-}
-_FORMATS = {
-    op: {**formats, **{name: formats[fmt] for name, fmt in _FRAMEWORKS[op].items()}}
-    for op, formats in (("conv_transpose", _TRANSPOSED), ("convolution", _ORDINARY))
-}
+
+
+def _with_frameworks(formats: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The formats of an op, and under each framework's name the first of them that the name may stand for."""
+    named = {word: ours for word, ours in VALUES.items() if word in FRAMEWORKS}
+    return {
+        **formats,
+        **{word: next(axes for fmt, axes in formats.items() if fmt.upper() in ours) for word, ours in named.items()},
+    }
+
+
+_FORMATS = {"conv_transpose": _with_frameworks(_TRANSPOSED), "convolution": _with_frameworks(_ORDINARY)}
 
 
 def convert_weights(

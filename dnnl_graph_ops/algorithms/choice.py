@@ -16,12 +16,10 @@ from operator import itemgetter
 from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.problem import ConvProblem
-from ..lowering.program import Buffer, View, dense_in, is_dense, order_of
+from ..lowering.program import Buffer, Ints, View, dense_in, is_dense, order_of
 from . import table
 from .algorithm import Algorithm
 from .table import Ranked, candidates, estimates, usable
-
-Ints = tuple[int, ...]
 
 # each size up to _EXACT is in the grid, of larger sizes _PER_OCTAVE an octave
 _EXACT, _PER_OCTAVE = 16, 4

@@ -16,11 +16,9 @@ from ..lowering.cost import Counts, channels, conversions, detours, nbytes, pack
 from ..lowering.env import Env
 from ..lowering.family import dgrad_pads, fprop_pads
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
-from ..lowering.program import NativeOp, Program, View, is_dense
+from ..lowering.program import Ints, NativeOp, Program, View, is_dense
 from .algorithm import NOTHING, Algorithm, W, Y, always, by_library, never
 from .views import finish_weights, merged_weights, met, weights_target
-
-Ints = tuple[int, ...]
 
 
 def crop(view: View, surplus: Ints) -> View:

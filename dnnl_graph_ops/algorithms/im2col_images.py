@@ -38,8 +38,11 @@ def _pixels(view: View) -> View | None:
 
 
 def _images(view: View) -> View:
-    """Returns an activation (N, C, spatial...) whose positions are contiguous as (N, C, positions)."""
-    return view.merge(2, view.ndim - 2)
+    """Returns `_pixels` of a view; raises RuntimeError where its positions are not contiguous."""
+    pixels = _pixels(view)
+    if pixels is None:
+        raise RuntimeError(f"the positions of {view.shape} with strides {view.strides} do not follow each other")
+    return pixels
 
 
 def _is_thin(problem: ConvProblem, env: Env) -> bool:

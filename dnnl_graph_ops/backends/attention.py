@@ -194,8 +194,7 @@ def _shares(value: Value, maker: Maker, members: list[Node]) -> tuple[Node | Non
     asked = maker(condition, 1)
     if asked is None:
         return None, "none"
-    bound = scalar(asked.inputs[0])
-    if asked.kind == "GreaterEqual" and bound == -np.inf:
+    if asked.kind == "GreaterEqual" and scalar(asked.inputs[0]) == -np.inf:
         return _unseen(node, asked, maker, members), "unseen"
     number = asked.kind == "GreaterEqual" and scalar(asked.inputs[1]) == 0
     if not number and (asked.host is None or asked.host.title != "IsNaN"):

@@ -48,7 +48,10 @@ def run_on_cluster(
             raise RuntimeUnavailableError(f"cluster {address!r}: it has no workers")
         count = min(len(cases), shards or 4 * workers)
         progress.begin(len(cases), 0)
-        progress.expect(runner.expected_seconds(len(cases), options) / workers)
+        if count:
+            # each shard has the whole budget, and a worker runs its shards one after another
+            turns, largest = -(-count // workers), -(-len(cases) // count)
+            progress.expect(turns * runner.expected_seconds(largest, options))
         records = [_pack(item) for item in wanted]
         futures = [
             client.submit(_shard, records, options.as_dict(), i + 1, count, pure=False, retries=2) for i in range(count)

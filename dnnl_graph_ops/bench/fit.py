@@ -119,7 +119,7 @@ def described(
     layer: Problem, direction: str, layout: str, constant: bool, dtype: str = "f32", *, run: bool = True
 ) -> ConvProblem:
     """The layer as `lowering` sees it; constant weights have integers as data if it is to be run."""
-    kind = next(kind for kind, member in CONV_KINDS.items() if member.direction == direction)
+    kind = next(kind for kind, conv in CONV_KINDS.items() if conv.direction == direction)
     shapes = {
         DGRAD: (layer.src_shape(layout), layer.weights_shape, layer.dst_shape(layout)),
         FPROP: (layer.dst_shape(layout), layer.weights_shape, layer.src_shape(layout)),

@@ -44,7 +44,7 @@ def checked_options(
         choice(policy, "policy", POLICIES),
         choice(tune, "tune", TUNES),
         choice(default_algorithm() if algorithm is None else algorithm, "algorithm", ALGORITHMS),
-        "f32" if precision is None else choice(precision, "precision", (*PRECISIONS, AUTO)),
+        "f32" if precision is None else _precision(precision),
         algorithms=selection.checked(algorithms),
     )
     if options.algorithms and options.tune == "off":
@@ -72,13 +72,18 @@ _INT8 = "; int8 needs scales from samples: dgo.quantize.calibrate(net, samples).
 _INSTEAD = {"f32": "; leave it out, f32 ops are computed in f32 then", **dict.fromkeys(("s8", "u8", "int8"), _INT8)}
 
 
-def choice(value: Any, name: str, allowed: Any) -> str:
-    """Returns the value of the option `name` of Graph.compile in lower case, a precision by its canonical name."""
-    where = f"Graph.compile: '{name}'"
-    if name == "precision" and isinstance(value, str):
-        word = dtypes.usual(value).lower()
-        if word in allowed:
-            return word
-        text = f"{where} must be one of {', '.join(allowed)}, got {value!r}"
+def _precision(value: Any) -> str:
+    """Returns a precision by its canonical name."""
+    allowed = (*PRECISIONS, AUTO)
+    if not isinstance(value, str):
+        return choice(value, "precision", allowed)
+    word = dtypes.usual(value).lower()
+    if word not in allowed:
+        text = f"Graph.compile: 'precision' must be one of {', '.join(allowed)}, got {value!r}"
         raise InvalidArgumentError(text + _INSTEAD.get(word, ""))
-    return one_of(value, where, tuple(allowed))
+    return word
+
+
+def choice(value: Any, name: str, allowed: Any) -> str:
+    """Returns the value of the option `name` of Graph.compile in lower case."""
+    return one_of(value, f"Graph.compile: '{name}'", tuple(allowed))

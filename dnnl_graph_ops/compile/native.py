@@ -265,6 +265,12 @@ def _gives_constants(step: NativeStep) -> bool:
     return False
 
 
+def _with_buffer(operand: Operand) -> View:
+    if isinstance(operand, Edge):
+        raise RuntimeError(f"an edge {operand.shape} of a native step has no buffer")
+    return operand
+
+
 def _compile(partition: Any, given: Partitioned) -> Compiled:
     step, engine = given.bound(partition), given.engine
     kinds = ", ".join(op.kind for op in step.ops)
@@ -274,7 +280,7 @@ def _compile(partition: Any, given: Partitioned) -> Compiled:
         )
     views = {given.ids[operand]: given.buffers.get(operand, operand) for operand in given.ids}
     inputs, outputs = (
-        {port.id: view for port in ports if isinstance(view := views[port.id], View)}
+        {port.id: _with_buffer(views[port.id]) for port in ports}
         for ports in (partition.input_ports, partition.output_ports)
     )
     try:

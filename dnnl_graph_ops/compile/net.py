@@ -543,12 +543,13 @@ def _stated(shape: Sequence[int], strides: Sequence[int]) -> Layout:
 
 
 def _describe_group(item: FusionGroup, env: Env) -> PartitionInfo:
-    nodes, read = item.nodes, {value for node in item.nodes for value in node.inputs}
+    nodes, made = item.nodes, set(item.outputs)
+    read = {value for node in nodes for value in node.inputs}
     return PartitionInfo(
         tuple(node.name for node in nodes),
         tuple(node.kind for node in nodes),
         all(onednn.runs(node, env) for node in nodes),
-        tuple(dict.fromkeys(v.name for node in nodes for v in node.inputs if v not in item.outputs)),
+        tuple(dict.fromkeys(v.name for node in nodes for v in node.inputs if v not in made)),
         tuple(v.name for node in nodes for v in node.outputs if v not in read or nodes[-1] is node),
     )
 

@@ -79,6 +79,15 @@ def assemble(
     return Plan(executor, tuple(a.parts), a.scratch_bytes)
 
 
+def _worked_around(program: Program, literal: bool) -> list[Any]:
+    """Returns the program's steps, with copies around those that the library would compute wrong or slowly."""
+    return [
+        step
+        for given in program.steps
+        for step in (staged(given, literal) if isinstance(given, NativeStep) else [given])
+    ]
+
+
 @dataclass
 class _Assembly:
     """A program on its way to an executor: its steps, the compiled parts, and their buffers' byte offsets in scratch.
@@ -98,12 +107,7 @@ class _Assembly:
     scratch_bytes: int = 0
 
     def work_around(self) -> None:
-        """Takes the program's steps, with copies around those that the library would compute wrong or slowly."""
-        self.steps = [
-            step
-            for given in self.program.steps
-            for step in (staged(given, self.literal) if isinstance(given, NativeStep) else [given])
-        ]
+        self.steps = _worked_around(self.program, self.literal)
 
     def pack_weights(self) -> None:
         self.steps = fold_constants(self.steps)
@@ -140,9 +144,7 @@ STAGES = (
 
 def scratch_bytes(program: Program, engine: Engine, literal: bool) -> int:
     """Returns the bytes of intermediate results that a plan of `program` holds in the arena; compiles nothing."""
-    assembly = _Assembly(program, (), engine, "strict", literal or not engine.on_host)
-    assembly.work_around()
-    _, steps = parted(assembly.steps)
+    _, steps = parted(_worked_around(program, literal or not engine.on_host))
     return place([_use(step) for step in steps])[1]
 
 

@@ -113,14 +113,16 @@ def _group_of(op: str, groups: Iterable[FusionGroup], where: str) -> FusionGroup
 def _selected(selection: Selection, head: Node, inherent: frozenset[str], problem: ConvProblem, env: Env) -> Ranked:
     """Returns the algorithms that the selection allows for a problem, best first; raises if it allows none."""
     ranked = lower.allowed(problem, env)
-    shapes = ", ".join(str(value.shape) for value in head.inputs)
     if isinstance(selection, str):
         selected = [item for item in ranked if item[0].name == selection]
-        words = f"algorithm {selection!r} may not be used with operands {shapes}{_hint(selection, problem, env)}"
     else:
         selected = [item for item in ranked if selection(_info(*item, None, inherent, problem, env))]
-        words = f"the predicate of 'algorithms' leaves no algorithm for operands {shapes}"
     if not selected:
+        shapes = ", ".join(str(value.shape) for value in head.inputs)
+        if isinstance(selection, str):
+            words = f"algorithm {selection!r} may not be used with operands {shapes}{_hint(selection, problem, env)}"
+        else:
+            words = f"the predicate of 'algorithms' leaves no algorithm for operands {shapes}"
         names = ", ".join(algorithm.name for algorithm, _ in ranked)
         raise InvalidArgumentError(f"{head.kind} {head.name!r}: {words}; there are {names}")
     return selected

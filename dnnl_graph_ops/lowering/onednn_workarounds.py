@@ -14,10 +14,9 @@ from .. import dtypes, schema
 from ..strides import channels_last
 from .family import CONV_KINDS
 from .problem import WGRAD
-from .program import NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
+from .program import Ints, NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
 from .rewrites import Rewrite
 
-Ints = tuple[int, ...]
 COPY_VIEWS = Rewrite(
     "copy_views",
     "an op of the library runs on copies of views that it cannot describe, misreads, or is slow on",

@@ -18,6 +18,10 @@ READ = {DGRAD: ("y", "w"), FPROP: ("x", "w"), WGRAD: ("y", "x")}
 RESULT = {DGRAD: "x", FPROP: "y", WGRAD: "w"}
 
 
+# fields of Sizes that a geometry, which is that of a ConvTranspose, has under other names
+_OF_GEOMETRY = {"y_channels": "in_channels", "x_channels": "out_channels", "y": "src", "x": "dst"}
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """The sizes of a convolution of x to y, of which `x` and `y` are the spatial ones.
@@ -42,7 +46,7 @@ class Sizes:
     @classmethod
     def of(cls, geometry: Geometry) -> Sizes:
         """Returns the sizes of a geometry, which is that of a ConvTranspose: its src is y, and its dst x."""
-        return cls(*(getattr(geometry, field.name) for field in fields(geometry)))
+        return cls(**{field.name: getattr(geometry, _OF_GEOMETRY.get(field.name, field.name)) for field in fields(cls)})
 
     @property
     def rank(self) -> int:

@@ -10,6 +10,9 @@ from ..runtime.engines import Engine
 from ..shapes.attributes import per_axis
 from .module import Ints, Module
 
+if TYPE_CHECKING:
+    from .._functional import DataFormat
+
 
 class Conv(Module):
     """What the modules of all ranks share; use `Conv1d`, `Conv2d` or `Conv3d`.
@@ -53,10 +56,6 @@ class Conv2d(Conv):
 class Conv3d(Conv):
     __doc__ = Conv.__doc__
     spatial_axes = 3
-
-
-if TYPE_CHECKING:
-    from .._functional import DataFormat
 
 
 class ConvTranspose(Module):

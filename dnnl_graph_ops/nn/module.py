@@ -30,7 +30,7 @@ COMPUTE_MODES = ("default", "float32")
 
 
 class Module:
-    """A layer of a family; the classes below say what its arguments are."""
+    """A layer of a family; the classes of `layers` say what its arguments are."""
 
     op: ClassVar[str]  # the function, and what its gradients' names begin with
     weights_format: ClassVar[str]  # PyTorch's

@@ -95,13 +95,11 @@ def fold_dequantize(groups: Sequence[FusionGroup], kept: Collection[Value], prep
         node = group.nodes[0]
         value = node.outputs[0]
         if node.kind == "Dequantize" and node.inputs[0].held is not None:
-            unmet = (
-                "the Dequantize runs alone"
-                if len(group.nodes) > 1
-                else "the net does not return the result"
-                if value in kept
-                else ""
-            )
+            unmet = ""
+            if len(group.nodes) > 1:
+                unmet = "the Dequantize runs alone"
+            elif value in kept:
+                unmet = "the net does not return the result"
             FOLD_DEQUANTIZE.tell(node, unmet)
             if not unmet:
                 make_constant(value, _constant(value, [node], prepare))

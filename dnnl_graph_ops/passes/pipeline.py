@@ -50,11 +50,14 @@ def _dumps() -> bool:
 
 def tell(name: str, text: Callable[[], str]) -> None:
     """Adds a text to the list of `watching`, if a caller watches; DNNL_GRAPH_OPS_DUMP=passes prints it to stderr."""
-    seen = _watching.get()
+    seen, dumps = _watching.get(), _dumps()
+    if seen is None and not dumps:
+        return
+    told = text()
     if seen is not None:
-        seen.append((name, text()))
-    if _dumps():
-        print(f"dnnl_graph_ops, graph {name}:\n{text()}\n", file=sys.stderr)
+        seen.append((name, told))
+    if dumps:
+        print(f"dnnl_graph_ops, graph {name}:\n{told}\n", file=sys.stderr)
 
 
 @contextmanager

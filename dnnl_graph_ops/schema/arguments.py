@@ -121,14 +121,14 @@ def bound(where: str, shape: Signature, args: Sequence[Any], given: Mapping[str,
 
 def one_of(value: object, what: str, allowed: Sequence[S]) -> S:
     """The one of `allowed` that is meant, in any case or under another package's name."""
+    text = value.strip().lower() if isinstance(value, str) else ""
+    for item in allowed:
+        if item.lower() == text:
+            return item
     # as the families write the words of padding
     shown = [item.lower() for item in allowed] if "None" in allowed else list(allowed)
     if not isinstance(value, str):
         raise TypeError(f"{what} must be a string, one of {', '.join(shown)}, got {show(value)}")
-    text = value.strip().lower()
-    for item in allowed:
-        if item.lower() == text:
-            return item
     # the older op of filters has neither of the orders that these have for a transposed convolution
     older = text in words.FRAMEWORKS and "filter_format" in what
     known = () if older else words.VALUES.get(text, ())

@@ -28,6 +28,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -259,6 +260,7 @@ TRAITS: Final[dict[str, str]] = _DATA["traits"]
 REFERENCE: Final[dict[str, str]] = _DATA["reference"]
 
 
+@cache
 def kinds(trait: str) -> frozenset[str]:
     """The op kinds of a trait."""
     if trait not in TRAITS:

@@ -40,6 +40,7 @@ const AttentionCode& code() { return vector_code().attention; }
 
 struct Attention : Kernel {
     AttentionProblem p;
+    ZeroRows zeros;
     int64_t items = 1, blocks;
     double bytes;
     ScratchLayout nothing, each;
@@ -49,6 +50,7 @@ struct Attention : Kernel {
         name = kName;
         arity = 4 + static_cast<int>(p.masks.size());
         check();
+        zeros = kZeroRows.at(p.zeros);
         for (const int64_t size : p.batch) items = checked_product(kName, {items, size});
         blocks = ceil_div(p.rows, code().rows);
         checked_product(kName, {items, p.rows, std::max(p.keys, p.width)});
@@ -130,7 +132,7 @@ struct Attention : Kernel {
         block.depth = p.depth;
         block.width = p.width;
         block.scale = static_cast<float>(p.scale);
-        block.zeros = kZeroRows.at(p.zeros);
+        block.zeros = zeros;
         block.packed = p.rows >= kFewRows;
         return block;
     }

@@ -39,7 +39,7 @@ def step(node: Node) -> Callable[..., None]:
     as_they_are = OPS[node.kind].has_wide_integers
 
     def run(*arrays: Array) -> None:
-        inputs = [array if as_they_are else array.astype(dtype) for array in arrays[:count]]
+        inputs = [array if as_they_are else array.astype(dtype, copy=False) for array in arrays[:count]]
         with np.errstate(all="ignore"):
             results = rule(attrs, inputs, shape)
         for target, result in zip(arrays[count:], results, strict=False):

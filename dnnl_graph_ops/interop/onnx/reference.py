@@ -401,9 +401,10 @@ def _schema(node: OnnxNode) -> Any:
     except (onnx.defs.SchemaError, TypeError):
         # the latter of versions that are no int of 32 bits
         name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        near = suggest(name, [known.name for known in onnx.defs.get_all_schemas()])
+        known = {operator.name for operator in onnx.defs.get_all_schemas()}
+        near = "" if node.op_type in known else suggest(node.op_type, known).replace("'", "")
         raise UnsupportedError(
-            f"{node.where}: no op for {name}, nor has onnx one in opset {node.opset}{near.replace(chr(39), '')}"
+            f"{node.where}: no op for {name}, nor has onnx one in opset {node.opset}{near}"
         ) from None
     if node.bodies:
         raise UnsupportedError(f"{node.where}: subgraphs, which only control flow has")
