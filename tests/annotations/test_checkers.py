@@ -2,12 +2,12 @@
 
 import json
 import re
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from children import child
 
 SCRIPT = Path(__file__).with_name("typical.py")
 ROOT = SCRIPT.parents[2]
@@ -17,8 +17,7 @@ WRONG = [n for n, line in enumerate(SCRIPT.read_text("utf-8").splitlines(), 1) i
 def said(name, *arguments):
     if not find_spec(name):
         pytest.skip(f"needs {name}")
-    command = [sys.executable, "-m", name, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300).stdout
+    return child("-m", name, *arguments, cwd=ROOT, seconds=300).stdout
 
 
 def test_twenty():

@@ -451,17 +451,13 @@ def test_more_arrays_than_the_fast_path_takes():
     assert net.plan_count() == 2
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_large_resamplings_are_looked_at():
     """explain() runs them on arrays of its own: oneDNN 3.2 ends in SIGSEGV where these are not aligned."""
     formats = {"data_format": "NCX", "weights_format": "OIX"}
     first, last = (np.ones((channels, 64, 1, 1), np.float32) for channels in (64, 4))
-    threads = dgo.get_num_threads()
-    dgo.set_num_threads(1)
-    try:
-        graph = dgo.Graph()
-        y = ops.convolution(graph.input("x", (1, 64, 128, 128)), first, **formats)
-        y = ops.interpolate(y, mode="nearest", sizes=[256, 256], data_format="NCX")
-        net = graph.compile(ops.convolution(y, last, **formats))
-        assert "Interpolate" in str(net.explain())
-    finally:
-        dgo.set_num_threads(threads)
+    graph = dgo.Graph()
+    y = ops.convolution(graph.input("x", (1, 64, 128, 128)), first, **formats)
+    y = ops.interpolate(y, mode="nearest", sizes=[256, 256], data_format="NCX")
+    net = graph.compile(ops.convolution(y, last, **formats))
+    assert "Interpolate" in str(net.explain())

@@ -1,4 +1,4 @@
-"""The page of environment variables and loggers lists all that the sources read and make."""
+"""The page of environment variables and loggers lists all of the package's own that its sources read and make."""
 
 import re
 from pathlib import Path

@@ -174,6 +174,14 @@ def test_refused(nodes, constants, message):
         dgo.from_onnx(model(nodes, {"x": (2, 5)}, ["y"], constants))
 
 
+def test_an_operator_of_a_later_opset_is_not_suggested_for_itself():
+    proto = model([helper.make_node("TensorScatter", ["x"], ["y"])], {"x": (2, 5)}, ["y"])
+    (opset,) = (each for each in proto.opset_import if not each.domain)
+    opset.version = 20
+    with pytest.raises(dgo.UnsupportedError, match=r"no op for TensorScatter, nor has onnx one in opset 20$"):
+        dgo.from_onnx(proto)
+
+
 def test_more_outputs_than_there_are():
     nodes = [helper.make_node("Shape", ["x"], ["y", "z"])]
     with pytest.raises(dgo.InvalidArgumentError, match="names 2 outputs, but gives 1"):
