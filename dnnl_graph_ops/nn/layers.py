@@ -40,22 +40,22 @@ class Conv(Module):
     Source: oneDNN Graph API, Convolution; parameter names and layouts as in MegEngine.
     """
 
-    op, weights_format = "convolution", "OIX"
+    _op, _weights_format = "convolution", "OIX"
 
 
 class Conv1d(Conv):
     __doc__ = Conv.__doc__
-    spatial_axes = 1
+    _spatial_axes = 1
 
 
 class Conv2d(Conv):
     __doc__ = Conv.__doc__
-    spatial_axes = 2
+    _spatial_axes = 2
 
 
 class Conv3d(Conv):
     __doc__ = Conv.__doc__
-    spatial_axes = 3
+    _spatial_axes = 3
 
 
 class ConvTranspose(Module):
@@ -94,7 +94,7 @@ class ConvTranspose(Module):
     Source: oneDNN Graph API, ConvTranspose; parameter names and layouts as in MegEngine.
     """
 
-    op, weights_format = "conv_transpose", "IOX"
+    _op, _weights_format = "conv_transpose", "IOX"
 
     def __init__(
         self,
@@ -133,20 +133,20 @@ class ConvTranspose(Module):
             rng=rng,
             engine=engine,
         )
-        self.output_padding = per_axis(output_padding, "output_padding", self.spatial_axes, 0, self._where())
+        self.output_padding = per_axis(output_padding, "output_padding", self._spatial_axes, 0, self._where())
         self._attributes["output_padding"] = self.output_padding
 
 
 class ConvTranspose1d(ConvTranspose):
     __doc__ = ConvTranspose.__doc__
-    spatial_axes = 1
+    _spatial_axes = 1
 
 
 class ConvTranspose2d(ConvTranspose):
     __doc__ = ConvTranspose.__doc__
-    spatial_axes = 2
+    _spatial_axes = 2
 
 
 class ConvTranspose3d(ConvTranspose):
     __doc__ = ConvTranspose.__doc__
-    spatial_axes = 3
+    _spatial_axes = 3

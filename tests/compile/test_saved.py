@@ -71,12 +71,12 @@ def described(net):
     return (
         net.input_names,
         net.output_names,
-        net.options,
+        net._options,
         (net.graph.name, net.graph.fpmath_mode, net.engine),
         [(v.shape, v.dtype, v.strides) for v in net.inputs],
         [
             (n.kind, n.name, dict(n.attrs), [(v.name, v.shape, v.dtype, v.strides) for v in n.outputs])
-            for n in net.parts[0]
+            for n in net._parts[0]
         ],
     )
 
@@ -182,7 +182,7 @@ def packings(monkeypatch):
 
 def mapped(net):
     """The packed arrays of all plans, and whether each lies in a file."""
-    return [in_file(array) for array in {id(array): array for array in net.constants_read()}.values()]
+    return [in_file(array) for array in {id(array): array for array in net._constants_read()}.values()]
 
 
 @pytest.mark.parametrize("size", [None, 50])
