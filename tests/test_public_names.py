@@ -1,7 +1,9 @@
-"""What an editor offers on an object: public classes show the names that users have a use for, and no others."""
+"""What an editor shows: public classes have the names that users have a use for, signatures types without quotes."""
 
 import inspect
 from dataclasses import fields, is_dataclass
+from enum import Enum
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -106,3 +108,42 @@ def test_a_net_of_a_model_that_is_no_single_graph_shows_as_much():
     np.testing.assert_array_equal(net(np.eye(2, dtype=np.float32)), np.array([[0, 1], [0, 1]], np.float32))
     assert public(net) == set(NAMES[dgo.Net].split())
     assert public(net.graph) == set(NAMES[dgo.Graph].split())
+
+
+# keywords of any name: names of a net's inputs, and options that their own type lists
+BY_NAME = {"Net.benchmark", "Net.profile", "Net.submit", "Calibration.compile", "run"}
+MODULES = ("", ".ops", ".nn", ".quantize", ".bench", ".torch", ".graph_api")
+
+
+def signatures(name, item):
+    """(name, signature) of a function, or of a class and its public methods and properties."""
+    members = {key: getattr(item, key) for key in public(item)} if inspect.isclass(item) else {}
+    getters = {key: member.fget for key, member in members.items() if isinstance(member, property)}
+    for label, member in {"": item, **members, **getters}.items():
+        if member is item or (inspect.isroutine(member) and not inspect.isbuiltin(member)):
+            yield f"{name}.{label}".rstrip("."), inspect.signature(member)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_signatures_show_types_without_quotes(name):
+    if name == ".torch":
+        pytest.importorskip("torch", reason="needs the extra 'torch'")
+    module, seen = import_module(f"dnnl_graph_ops{name}"), 0
+    for label in module.__all__:
+        item = getattr(module, label)
+        if not callable(item) or (inspect.isclass(item) and issubclass(item, Exception | Enum)):
+            continue
+        for where, signature in signatures(label, item):
+            types = [signature.return_annotation, *(one.annotation for one in signature.parameters.values())]
+            assert not [text for text in types if isinstance(text, str) and repr(text) != text], where
+            kinds = {one.kind for one in signature.parameters.values()}
+            assert inspect.Parameter.VAR_KEYWORD not in kinds or where in BY_NAME, where
+            seen += 1
+    assert seen
+
+
+def test_what_is_quoted_is_seen():
+    def function(x: "int") -> None: ...
+
+    ((_, signature),) = signatures("function", function)
+    assert repr(signature.parameters["x"].annotation) == "'int'"
