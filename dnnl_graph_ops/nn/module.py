@@ -19,9 +19,13 @@ from ..schema.arguments import show
 from ..shapes.attributes import DATA_FORMATS, choice, integer, per_axis
 from ..shapes.common import channels_of
 from . import state
+from .keywords import both_spellings
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .._functional import DataFormat
+    from .keywords import FunctionWords
 
 Array = np.ndarray[Any, Any]
 Ints = int | Sequence[int]
@@ -36,6 +40,7 @@ class Module:
     _weights_format: ClassVar[str]  # PyTorch's
     _spatial_axes: ClassVar[int]
 
+    @both_spellings
     def __init__(
         self,
         in_channels: int,
@@ -54,6 +59,7 @@ class Module:
         data_format: DataFormat = "NCX",
         rng: np.random.Generator | int | None = None,
         engine: Engine | None = None,
+        **words: Unpack[FunctionWords],
     ) -> None:
         if name is not None and not isinstance(name, str):
             raise TypeError(f"{type(self).__name__}: 'name' must be a string, got {type(name).__name__}")
@@ -73,7 +79,7 @@ class Module:
         self.conv_mode = _conv_mode(conv_mode, where)
         self.compute_mode = choice(compute_mode, "compute_mode", COMPUTE_MODES, where)
         self.data_format = choice(data_format, "data_format", DATA_FORMATS, where)
-        self.dtype = canonical(dtype)
+        self.dtype = canonical(dtype, where)
         if self.dtype not in DTYPES:
             raise InvalidArgumentError(f"{where}: 'dtype' must be one of {', '.join(DTYPES)}, got {self.dtype}")
         self.engine = engine
