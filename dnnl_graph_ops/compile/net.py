@@ -20,6 +20,7 @@ from ..ir import dims, reachable
 from ..lowering.env import Env
 from ..lowering.rewrites import listening
 from ..passes.pipeline import watching
+from ..progress import Progress, listener, telling
 from ..runtime import arrays
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
@@ -77,6 +78,8 @@ class Net(NetBase, Generic[Result]):
 
     #: the choice of `precision="auto"` and its errors; None with another precision, and for nets loaded from files
     precision_report: PrecisionReport | None = None
+    # the function of `compile(progress=...)`, for what a call measures
+    _progress: Progress | None = None
 
     def __init__(self, graph: Graph, outputs: Mapping[str, Value], engine: Engine, options: Options) -> None:
         nodes, leaves = reachable(list(outputs.values()))
@@ -90,6 +93,7 @@ class Net(NetBase, Generic[Result]):
         self.outputs = dict(outputs)
         self.engine = engine
         self._options = options
+        self._progress = listener()
         self._nodes = tuple(nodes)
         self._constants = tuple(value for value in leaves if value.is_constant)
         # shapes of results by shapes of inputs; and for the newest, the values that inference returned, until compiled
@@ -305,15 +309,16 @@ class Net(NetBase, Generic[Result]):
             nodes, _ = reachable([values[value] for value in self.outputs.values()])
         else:
             nodes = [node for node in (values[n.outputs[0]].node for n in self._nodes) if node is not None]
-        return specialise(
-            nodes,
-            [(values[value], layout) for value, layout in zip(self.inputs, ins, strict=True)],
-            [values[value] for value in self._constants],
-            [(values[v], None if outs is None else outs[i]) for i, v in enumerate(self.outputs.values())],
-            self._env(),
-            options=self._options,
-            name=self.graph.name,
-        )
+        with telling(self._progress):
+            return specialise(
+                nodes,
+                [(values[value], layout) for value, layout in zip(self.inputs, ins, strict=True)],
+                [values[value] for value in self._constants],
+                [(values[v], None if outs is None else outs[i]) for i, v in enumerate(self.outputs.values())],
+                self._env(),
+                options=self._options,
+                name=self.graph.name,
+            )
 
     def _env(self) -> Env:
         """Returns the settings that lowering depends on: engine, threads, options, and whether sizes vary."""

@@ -483,7 +483,7 @@ class Graph:
                 With unknown dims a selection that nothing meets is an error at the call. Nets are saved and pickled
                 with names: in the place of a predicate, of the algorithm that it chose in the plan used last.
             progress: for "measure", called with the number of ops measured, the number of all and a text; None: a bar
-                on a terminal. What depends on unknown dims is measured at the first call, with a bar.
+                on a terminal. With unknown dims ops are measured at the first call with a size, which is told as well.
 
         Returns:
             A `Net`: `net(x)`, `net(src=x)`, `net(x, out=buffer)`, `net.run({"src": x})`.

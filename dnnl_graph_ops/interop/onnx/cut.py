@@ -24,6 +24,7 @@ from ...compile.plan import Plan
 from ...compile.specialise import Options, PartitionInfo, Specialised
 from ...errors import UnsupportedError
 from ...graph import AlgorithmInfo, Graph, Value
+from ...progress import listener, telling
 from ...runtime import arrays
 from ...runtime.engines import Engine, default_engine
 from .hosts import HostNode
@@ -76,7 +77,7 @@ class CutNet(Net):
         self.inputs = tuple(graph.inputs)
         self.outputs = dict(graph.outputs)
         NetBase.__init__(self, [value.name for value in self.inputs], len(self.outputs), PlanCache(), True)
-        self.graph, self._options = graph, options
+        self.graph, self._options, self._progress = graph, options, listener()
         self.engine = graph.engine or default_engine()
         self._stored = graph._stored
         self._stages = self._stages_of(graph)
@@ -133,10 +134,12 @@ class CutNet(Net):
         # nothing of the caller's may be in a result
         lent = [item for item in (*tensors.values(), *self._stored.values()) if isinstance(item, np.ndarray)]
         tensors |= self._stored
-        for stage, drops in zip(self._stages, self._drops, strict=True):
-            self._run(stage, tensors)
-            for name in drops:
-                tensors.pop(name, None)
+        # nets of nodes whose ranks a call tells are built here
+        with telling(self._progress):
+            for stage, drops in zip(self._stages, self._drops, strict=True):
+                self._run(stage, tensors)
+                for name in drops:
+                    tensors.pop(name, None)
         return [
             _returned(tensors[name], out, where, lent)
             for name, out, where in zip(self.outputs, outs, self._outs_where, strict=True)
