@@ -27,6 +27,7 @@ from ..runtime.device_array import DeviceArray
 from ..runtime.dlpack import Array
 from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import Builds
+from ..schema.arguments import no_member
 from ..strides import dense_strides, is_row_major
 from . import selection
 from .explain import Benchmark, Explanation, StepTime, explain, rewrites_of
@@ -75,6 +76,11 @@ class Net(NetBase, Generic[Result]):
     if TYPE_CHECKING:
 
         def __call__(self, *args: Any, **kwargs: Any) -> Result: ...
+
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_member(self, name)
 
     #: the choice of `precision="auto"` and its errors; None with another precision, and for nets loaded from files
     precision_report: PrecisionReport | None = None

@@ -13,7 +13,7 @@ from ..progress import Progress, check, telling
 from ..runtime.arrays import as_array
 from ..runtime.engines import Engine
 from ..schema import BUILDERS
-from ..schema.arguments import one_of, show, suggest
+from ..schema.arguments import keywords_told, no_member, one_of, show, suggest
 from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer
 from . import hooks, reclaim
@@ -231,6 +231,7 @@ class Graph:
         InvalidArgumentError: an unknown fpmath_mode.
     """
 
+    @keywords_told
     def __init__(
         self, engine: Engine | None = None, *, fpmath_mode: FpmathMode = "strict", name: str | None = None
     ) -> None:
@@ -266,8 +267,15 @@ class Graph:
     def __str__(self) -> str:
         return hooks.call("to_text", self)
 
+    # not for type checkers: they would take any name for one of the graph
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_member(self, name)
+
     # -- building ---------------------------------------------------------------------------------------------
 
+    @keywords_told
     def input(
         self,
         name: str,
@@ -443,6 +451,7 @@ class Graph:
             **options: Unpack[CompileOptions],
         ) -> Net[Any]: ...
 
+    @keywords_told
     def compile(
         self,
         outputs: Value | Sequence[Value] | Mapping[str, Value] | None = None,
