@@ -6,6 +6,7 @@ first use.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,6 +30,11 @@ from .specialise import Options
 
 if TYPE_CHECKING:
     from ..graph.array_file import ArrayFile
+
+# errors of a disk that takes no more, and the next step
+_FULL = dict.fromkeys(
+    (errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space, or give a file on another disk; nothing was written"
+)
 
 
 def save(net: Net, path: str | os.PathLike[str]) -> None:
@@ -55,8 +61,8 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
         write(_path(path, "Net.save"), header, arrays)
     except OSError as error:
         # the error of the file that it is written to first names that
-        said = f"Net.save: {error.strerror}; give a file in a folder that is there and can be written"
-        raise OSError(error.errno, said, os.fspath(path)) from None
+        remedy = _FULL.get(error.errno or 0, "give a file in a folder that is there and can be written")
+        raise OSError(error.errno, f"Net.save: {error.strerror}; {remedy}", os.fspath(path)) from None
     for constant in held:
         constant.let_go()
 

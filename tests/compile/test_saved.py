@@ -1,5 +1,6 @@
 """Nets in files: the same results to the bit, pages that processes share, and what becomes of other files."""
 
+import errno
 import gc
 import os
 import re
@@ -332,6 +333,20 @@ def test_writing_is_all_or_nothing(path, monkeypatch):
         net.save(path.parent / "none" / "a.net")
     with pytest.raises(TypeError, match="'path' must be a path"):
         net.save(3)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_by_the_name_of_the_file(path, number, monkeypatch):
+    def full(data):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(array_file.zlib, "crc32", full)
+    with pytest.raises(
+        OSError, match=f"Net.save: {os.strerror(number)}; free some space, or .* another disk"
+    ) as caught:
+        called(next(iter(nets()))).save(path)
+    assert (caught.value.errno, caught.value.filename) == (number, str(path))
+    assert os.listdir(path.parent) == []
 
 
 @pytest.mark.parametrize("name", ["dnnl_graph_ops", "oneDNN", "instruction set"])
