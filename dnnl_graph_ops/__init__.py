@@ -33,6 +33,7 @@ from . import ops
 from . import words as _words
 from .caches import cache_info, clear_caches, set_cache_limit
 from .compile import Net
+from .compile.explain import Explanation
 from .compile.saved import load
 from .compile.supported import Support, supported
 from .errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
@@ -68,12 +69,8 @@ from .runtime.verbose import verbose
 from .schema.arguments import no_attribute as _no_attribute
 from .weights import convert_weights
 
-# signatures of what is listed below show types without quotes
-_unquote(*(item for name, item in list(globals().items()) if not name.startswith("_") and callable(item)))
-
 if TYPE_CHECKING:
     from . import bench, graph_api, nn, quantize
-    from .compile.explain import Explanation
 
     __version__: str
 
@@ -129,6 +126,8 @@ __all__ = [
     "verbose",
 ]
 
+_unquote(globals())
+
 # versions before 3.2 know only their own libraries
 if hasattr(_sys.modules.get("threadpoolctl"), "register"):
     register_threadpoolctl()
@@ -142,10 +141,6 @@ if not TYPE_CHECKING:
             from importlib import import_module
 
             return import_module(f".{name}", __name__)
-        if name == "Explanation":
-            from .compile.explain import Explanation
-
-            return Explanation
         if name == "__version__":
             from .runtime.info import version
 

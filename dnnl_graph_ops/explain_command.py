@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         graph = Graph.from_json(Path(options.file))
     net = graph.compile(tune=options.tune)
     # what runs is decided for sizes; the parts that a model is cut into are told without
-    undecided = type(net) is Net and net.latest() is None
+    undecided = type(net) is Net and net._latest() is None
     arrays = _random(net, options.shape) if undecided or options.profile or options.shape else []
     if undecided:
         net(*arrays)

@@ -29,10 +29,15 @@ def check(progress: Any, where: str) -> None:
         )
 
 
+def listener() -> Progress | None:
+    """Returns the function of `telling`, which a net keeps for the work of its first calls."""
+    return _current.get()
+
+
 @contextmanager
 def telling(progress: Progress | None) -> Iterator[None]:
-    """Work inside is told to `progress` where it is given no function itself."""
-    token = _current.set(progress)
+    """Work inside is told to `progress` where it is given no function itself; None leaves the function of before."""
+    token = _current.set(progress or _current.get())
     try:
         yield
     finally:

@@ -82,7 +82,7 @@ def test_a_small_limit_keeps_the_plan_used_last(limit):
         assert correct(other(ones(1, size + 1, size, CHANNELS)))
         assert correct(dgo.conv_transpose(ones(1, size, size, CHANNELS), WEIGHTS, strides=2))
         for each, rows in ((net, 2 * size), (other, 2 * size + 2)):
-            written = {view for part in each.latest().plan.parts for view in part.writes}
+            written = {view for part in each._latest().plan.parts for view in part.writes}
             (result,) = (view for view in written if view.buffer.place is Place.OUTPUT)
             assert result.size == rows * 2 * size * 8
         assert net.explain().partitions

@@ -169,6 +169,26 @@ def test_a_lock_that_another_thread_holds(holder, full):
     assert done.returncode == 0, done.stdout + last[-3000:]
 
 
+# a thread that Python's threading does not know, as those of other libraries are
+FOREIGN = """
+import os, sys, time, _thread
+import dnnl_graph_ops as dgo
+_thread.start_new_thread(time.sleep, (60,))
+if os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+try:
+    dgo.set_num_threads(1 + dgo.get_num_threads())
+except dgo.Error as error:
+    print(error)
+"""
+
+
+@pytest.mark.child
+def test_a_child_beside_threads_of_others_is_told_of_those_threads():
+    said = child("-c", FOREIGN).stdout
+    assert said.startswith("this process was forked from one with threads: it computes with one thread, not "), said
+
+
 def test_no_property_holds_a_lock():
     """Before Python 3.12 a cached_property holds one of all instances while it is computed: a child may wait for it."""
     loaded = [module for name, module in sys.modules.items() if name.startswith(dgo.__name__)]

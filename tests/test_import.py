@@ -84,12 +84,6 @@ def test_a_net_and_its_explanation_have_public_types():
     assert type(net.explain()) is dgo.Explanation
 
 
-def test_a_graph_shows_public_names_only():
-    methods = {"input", "constant", "compile", "from_json", "to_json", "to_dot"}
-    fields = {"engine", "fpmath_mode", "name", "nodes", "inputs", "constants", "outputs", "keeps_inputs"}
-    assert {name for name in dir(dgo.Graph()) if not name.startswith("_")} == methods | fields
-
-
 def test_version(monkeypatch, tmp_path):
     assert dgo.__version__ == metadata.version("dnnl-graph-ops") == dgo.info()["package"]
 

@@ -107,9 +107,10 @@ def test_the_layout_is_counted():
     graph = dgo.Graph()
     lying = [vars(graph), Value.__slots__, Node.__slots__, Attributes.__slots__, Options.__dataclass_fields__]
     assert (pickled.LAYOUT, *(" ".join(sorted(names)) for names in lying)) == (
-        11,
-        "_counts _names _next_id _promised _source constants engine fpmath_mode inputs keeps_inputs name nodes outputs",
-        "__weakref__ dtype graph held id name node shape strides",
+        12,
+        "_counts _keeps_inputs _names _next_id _promised _source constants engine fpmath_mode inputs name nodes "
+        "outputs",
+        "__weakref__ _held _id dtype graph name node shape strides",
         "absorbed attrs host id inputs kind late name outputs",
         "auto_pad data_format dilations dst_shape groups output_padding pads_begin pads_end resolved src_shape strides "
         "weights_format weights_shape",

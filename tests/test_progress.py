@@ -1,6 +1,7 @@
 """Progress of long work: what a function is told, and the bar on a terminal."""
 
 import io
+import pickle
 import sys
 import types
 
@@ -47,6 +48,23 @@ def test_measuring_tells_of_each_op(monkeypatch, tmp_path):
     graph.compile(outputs, tune="measure", progress=lambda *call: calls.append(call))
     assert told(calls) == [1, 2]
     assert all("1x4x4x8" in text or "1x8x4x4" in text for *_, text in calls)
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_measuring_at_a_call_tells_of_each_op(copied, monkeypatch, tmp_path):
+    """With unknown dims ops are measured at the first call with a size; a pickle keeps no function."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(tune, "BUDGET", 0.05)
+    graph, calls = dgo.Graph(), []
+    x = graph.input("x", (1, None, None, 4))
+    y = dgo.ops.convolution(x, graph.constant(np.ones((3, 3, 4, 8), np.float32)))
+    net = graph.compile(y, tune="measure", progress=lambda *call: calls.append(call))
+    net = pickle.loads(pickle.dumps(net)) if copied else net
+    assert not calls
+    for size in (6, 7, 6):
+        net(np.ones((1, size, size, 4), np.float32))
+    assert [call[:2] for call in calls] == ([] if copied else [(1, 1), (1, 1)])
+    assert ["4x4" in text or "5x5" in text for *_, text in calls] == [True] * len(calls)
 
 
 def test_fit_tells_of_each_layer(monkeypatch):
@@ -123,6 +141,13 @@ def test_a_function_takes_the_place_of_the_bar(monkeypatch):
     with progress.telling(lambda *call: calls.append(call)), progress.shown() as tell:
         tell(1, 2, "a layer")
     assert calls == [(1, 2, "a layer")] and not terminal.getvalue()
+
+
+def test_no_function_leaves_the_one_of_before(monkeypatch):
+    calls = []
+    with progress.telling(lambda *call: calls.append(call)), progress.telling(None), progress.shown() as tell:
+        tell(1, 2, "a layer")
+    assert calls == [(1, 2, "a layer")] and progress.listener() is None
 
 
 @pytest.mark.parametrize("where", ["Graph.compile", "calibrate"])

@@ -34,8 +34,7 @@ void raise() {
 
 void raise_threads(int n) {
     fail(ErrorKind::error,
-         "this process was forked from one that had already computed: it computes with one thread, not " +
-             std::to_string(n) +
+         "this process was forked from one with threads: it computes with one thread, not " + std::to_string(n) +
              ", as the others stayed in the parent. Start processes that need more with multiprocessing's \"spawn\" "
              "method");
 }

@@ -53,22 +53,16 @@ def build(
 
 def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, epilogue: Epilogue) -> None:
     src, dst = (data_view(view, node.attrs["data_format"]) for view in (inputs[0], dst))
-    fused = elementwise_group.NOTHING
-    if epilogue:
-        applied = (
-            elementwise_group.fused(program, epilogue, dst)
-            if _last(src, dst) and elementwise_group.expresses(epilogue, dst)
-            else None
-        )
-        if applied is None:
-            plain = program.like(dst, "f32")
-            if not _alike(plain, plain):
-                plain = program.scratch(dst.shape, "f32", channels_last(dst.ndim))
-            _normalise(program, node, src, inputs[1:], plain, fused)
-            if not elementwise_group.apply(program, plain, epilogue, dst, f"behind {node.kind}"):
-                post.apply(program, plain, epilogue, dst)
-            return
-        fused = applied
+    kernel_has = not epilogue or _last(src, dst)
+    fused = elementwise_group.fused_or_none(program, epilogue, dst) if kernel_has else None
+    if fused is None:
+        plain = program.like(dst, "f32")
+        if not _alike(plain, plain):
+            plain = program.scratch(dst.shape, "f32", channels_last(dst.ndim))
+        _normalise(program, node, src, inputs[1:], plain, elementwise_group.NOTHING)
+        if not elementwise_group.apply(program, plain, epilogue, dst, f"behind {node.kind}"):
+            post.apply(program, plain, epilogue, dst)
+        return
     if _alike(src, dst):
         _normalise(program, node, src, inputs[1:], dst, fused)
         return

@@ -171,7 +171,7 @@ def _structure(nodes: Sequence[Node], outputs: Collection[Value], env: Env, supp
 @lru_cache(256)
 def _partitions(engine: Engine, fpmath_mode: str, policy: str, structure: _Structure) -> tuple[tuple[int, ...], ...]:
     """Returns the op numbers of each partition; cached, as the matcher of oneDNN 3.2 takes 4 ms whatever the graph."""
-    graph = Graph(engine.runtime.library, KINDS[engine.kind], FPMATH[fpmath_mode])
+    graph = Graph(engine.runtime._library, KINDS[engine.kind], FPMATH[fpmath_mode])
     properties = {True: TensorProperty.constant, False: TensorProperty.variable}
     tensors = [
         LogicalTensor(fresh_id(), dtypes.CODES[dtype], None, property=properties[constant])

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from ..ops.annotations import unquote
 from .descriptor import format_descriptor, parse
 from .document import Document, merge
 from .options import Options
 from .problem import Problem
 from .rows import Entry, Ratio, Row
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
 
 __all__ = [
     "Document",
@@ -76,9 +80,19 @@ def run(
     )
 
 
-def compare(old: Document | str | Path, new: Document | str | Path, **limits: Any) -> Any:
-    """Tests two results for change; see `bench.comparison.compare_documents`."""
+def compare(
+    old: Document | str | Path,
+    new: Document | str | Path,
+    *,
+    threshold: float = 0.10,
+    alpha: float = 0.01,
+    measure: Literal["auto", "ratio", "time"] = "auto",
+) -> Comparison:
+    """Tests two results, or files of them, for change; arguments and errors as of `comparison.compare_documents`."""
     from .comparison import compare_documents
 
-    documents = [d if isinstance(d, Document) else Document.load(d) for d in (old, new)]
-    return compare_documents(*documents, **limits)
+    before, after = (d if isinstance(d, Document) else Document.load(d) for d in (old, new))
+    return compare_documents(before, after, threshold=threshold, alpha=alpha, measure=measure)
+
+
+unquote(globals())

@@ -50,6 +50,7 @@ class Document(Sequence[Row]):
         return list(dict.fromkeys(r.peer for row in self.rows for r in row.ratios))
 
     def as_dict(self) -> dict[str, Any]:
+        """The document as dicts and lists, which JSON can hold."""
         head = {k: v for k, v in self.__dict__.items() if k != "rows"}
         return {
             "schema": SCHEMA,
@@ -79,10 +80,12 @@ class Document(Sequence[Row]):
             raise InvalidArgumentError(f"{where}: a damaged result file ({error!r})") from None
 
     def save(self, path: str | Path) -> None:
+        """Writes the document as JSON. Raises InvalidArgumentError: the file cannot be written."""
         write_text(path, json.dumps(self.as_dict(), indent=1, allow_nan=False) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Document:
+        """Reads what `save` wrote. Raises InvalidArgumentError: no such file, or no result of this bench."""
         return cls.from_dict(read_json(path), str(path))
 
 

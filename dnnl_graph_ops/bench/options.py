@@ -128,10 +128,12 @@ class Options:
         )
 
     def as_dict(self) -> dict[str, Any]:
+        """The options as dicts and lists, which JSON can hold."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Options:
+        """Inverse of `as_dict`; keys of other versions are left out."""
         known = {f.name for f in fields(cls)}
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
         return cls(**values)

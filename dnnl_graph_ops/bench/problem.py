@@ -126,6 +126,7 @@ class Problem:
 
     @property
     def transposed(self) -> bool:
+        """Whether the op is a transposed convolution."""
         return self.op == _TRANSPOSED
 
     @property
@@ -149,10 +150,12 @@ class Problem:
 
     @property
     def rank(self) -> int:
+        """Number of spatial axes."""
         return len(self.spatial)
 
     @property
     def axes(self) -> tuple[Axis, ...]:
+        """Sizes and attributes by spatial axis."""
         each = (self.spatial, self.kernel, self.strides, self.pads_begin, self.pads_end, self.output_padding)
         return tuple(map(Axis, *each, self.dilations, (self.transposed,) * self.rank))
 
@@ -163,6 +166,7 @@ class Problem:
 
     @property
     def out_spatial(self) -> tuple[int, ...]:
+        """Spatial sizes of dst."""
         return tuple(axis.out for axis in self.axes)
 
     def attributes(self, layout: str) -> dict[str, Any]:
@@ -172,9 +176,11 @@ class Problem:
         return {**named, "data_format": layout, "weights_format": "IOX" if self.transposed else "OIX"}
 
     def src_shape(self, layout: str = "NCX") -> tuple[int, ...]:
+        """(N, IC, spatial...) for NCX, (N, spatial..., IC) for NXC."""
         return _activation_shape(self.batch, self.in_channels, self.spatial, layout)
 
     def dst_shape(self, layout: str = "NCX") -> tuple[int, ...]:
+        """(N, OC, spatial...) for NCX, (N, spatial..., OC) for NXC."""
         return _activation_shape(self.batch, self.out_channels, self.out_spatial, layout)
 
     @property
@@ -191,6 +197,7 @@ class Problem:
         return self.batch * self.in_channels * self.out_channels // self.groups * taps
 
     def elements(self) -> dict[str, int]:
+        """{tensor: number of its elements} of src, weights and dst."""
         return {
             "src": math.prod(self.src_shape()),
             "weights": math.prod(self.weights_shape),
@@ -203,6 +210,7 @@ class Problem:
 
     @property
     def depthwise(self) -> bool:
+        """Whether each group has one input and one output channel."""
         return self.groups > 1 and self.groups == self.in_channels == self.out_channels
 
     @property
@@ -227,6 +235,7 @@ class Problem:
         return problem
 
     def as_dict(self) -> dict[str, Any]:
+        """The problem as dicts and lists, which JSON can hold."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod

@@ -156,6 +156,7 @@ class Row:
 
     @property
     def layer_class(self) -> str:
+        """The problem's."""
         return Problem.from_dict(self.problem).layer_class
 
     def best(self, peer: str) -> Entry | None:
@@ -165,16 +166,20 @@ class Row:
 
     @property
     def own(self) -> Entry | None:
+        """This package's fastest entry that gave right numbers."""
         return self.best(OWN)
 
     def ratio(self, peer: str) -> Ratio | None:
+        """How long a peer takes beside this package; None where one of both has no time."""
         return next((r for r in self.ratios if r.peer == peer), None)
 
     def as_dict(self) -> dict[str, Any]:
+        """The row as dicts and lists, which JSON can hold."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Row:
+        """Inverse of `as_dict`."""
         return cls(
             **{
                 **record,

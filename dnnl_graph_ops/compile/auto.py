@@ -34,7 +34,7 @@ def within(make: Make, options: Options, samples: Any, bound: float) -> Net:
         )
     wide = make(replace(options, precision="f32"))
     search = _Search(make, options, wide, _given(wide, samples), bound)
-    dtypes = () if wide.graph.fpmath_mode != "strict" else precision.multiplied(wide.env())
+    dtypes = () if wide.graph.fpmath_mode != "strict" else precision.multiplied(wide._env())
     trials = [trial for trial in map(search.best, dtypes) if trial.report.ops]
     best = max((trial for trial in trials if trial.gains), key=lambda trial: sum(trial.gains.values()), default=None)
     if best is None:
@@ -66,7 +66,7 @@ def _given(net: Net, samples: Iterable[Any]) -> list[Sample]:
         for sample in as_samples(net, samples, _WHERE)
     ]
     for sample in read:
-        net.check(sample)
+        net._check(sample)
     return read
 
 
@@ -145,7 +145,7 @@ class _Search:
         def results() -> Iterator[Sample]:
             for sample in self.samples:
                 yield net.run(sample)
-                gains.update(net.narrow())
+                gains.update(net._narrow())
 
         errors = differences(self.results, results(), net.output_names)
         return _Trial(net, gains, PrecisionReport(options.precision, self.bound, (), errors))

@@ -333,7 +333,7 @@ def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...
     if more:
         # compiled apart, these ops make several partitions, which would run other primitives
         return ()
-    executor = Executor(engine.native, "explain")
+    executor = Executor(engine._native, "explain")
     # a result that overwrites an operand needs no copy of the operand
     shared = {view: executor.add_scratch(0, view.buffer.nbytes) for pair in part.in_place for view in pair}
     arrays: tuple[list[Any], list[Any]] = ([], [])

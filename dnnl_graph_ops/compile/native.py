@@ -181,7 +181,7 @@ def partitioned(
         mode = "strict" if any(map(wrong_when_narrow, step.ops)) else fpmath_mode
         key = (mode, len(step.ops) > 1 and (not miscounts_channels(step) if fused is None else fused))
         if key not in graphs:
-            graphs[key] = Graph(engine.runtime.library, KINDS[engine.kind], FPMATH[mode])
+            graphs[key] = Graph(engine.runtime._library, KINDS[engine.kind], FPMATH[mode])
         given = Partitioned(step, engine, mode, not _gives_constants(step) if baked is None else baked, judged)
         given.add_to(graphs[key])
         result.append(given)
@@ -287,7 +287,7 @@ def _compile(partition: Any, given: Partitioned) -> Compiled:
         compiled = partition.compile(
             [logical_tensor(view, i, given.baked) for i, view in inputs.items()],
             [logical_tensor(view, i) for i, view in outputs.items()],
-            engine.native,
+            engine._native,
             one_thread=any("Back" in op.kind for op in step.ops),
         )
     except Error as refusal:

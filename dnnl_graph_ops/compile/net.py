@@ -20,12 +20,14 @@ from ..ir import dims, reachable
 from ..lowering.env import Env
 from ..lowering.rewrites import listening
 from ..passes.pipeline import watching
+from ..progress import Progress, listener, telling
 from ..runtime import arrays
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
 from ..runtime.dlpack import Array
 from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import Builds
+from ..schema.arguments import no_member
 from ..strides import dense_strides, is_row_major
 from . import selection
 from .explain import Benchmark, Explanation, StepTime, explain, rewrites_of
@@ -62,6 +64,10 @@ class Net(NetBase, Generic[Result]):
     shapes and strides is compiled to a plan at its first call. A plan is kept while all plans together take no more
     memory than `set_cache_limit` allows; the plan used last is always kept.
 
+    Attributes:
+        graph, engine: the graph that was compiled, and the engine that runs it.
+        inputs, outputs: Values of the graph: the inputs in positional order, and {name: output}.
+
     Raises:
         TypeError: an input is missing or unknown, or an argument is not an array.
         ShapeError, InvalidArgumentError: an array does not fit the graph.
@@ -71,28 +77,36 @@ class Net(NetBase, Generic[Result]):
 
         def __call__(self, *args: Any, **kwargs: Any) -> Result: ...
 
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_member(self, name)
+
     #: the choice of `precision="auto"` and its errors; None with another precision, and for nets loaded from files
     precision_report: PrecisionReport | None = None
+    # the function of `compile(progress=...)`, for what a call measures
+    _progress: Progress | None = None
 
     def __init__(self, graph: Graph, outputs: Mapping[str, Value], engine: Engine, options: Options) -> None:
         nodes, leaves = reachable(list(outputs.values()))
         selection.check_ops(options.algorithms, nodes)
         needed = set(leaves)
-        self.inputs = tuple(value for value in graph.inputs if graph.keeps_inputs or value in needed)
+        self.inputs = tuple(value for value in graph.inputs if graph._keeps_inputs or value in needed)
         self._strides = tuple(result_strides(name, value) for name, value in outputs.items())
         row_major = all(strides is None for strides in self._strides)
         super().__init__([value.name for value in self.inputs], len(outputs), PlanCache(), row_major)
         self.graph = graph
         self.outputs = dict(outputs)
         self.engine = engine
-        self.options = options
+        self._options = options
+        self._progress = listener()
         self._nodes = tuple(nodes)
         self._constants = tuple(value for value in leaves if value.is_constant)
         # shapes of results by shapes of inputs; and for the newest, the values that inference returned, until compiled
         self._shapes: dict[tuple[Ints, ...], list[Ints]] = {}
         self._inferred: dict[tuple[Ints, ...], dict[Value, Value]] = {}
         # packed weights from a file, kept alive for plans that are built later
-        self.holds: Sequence[Array] = ()
+        self._holds: Sequence[Array] = ()
         self._builds = Builds()
         if all(None not in value.shape for value in self.inputs):
             ins = [(dims(value), value.strides or dense_strides(dims(value))) for value in self.inputs]
@@ -112,8 +126,8 @@ class Net(NetBase, Generic[Result]):
         return f"Net({self.graph.name!r}, inputs={list(self.input_names)}, outputs={list(self.output_names)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        outputs = {name: value.id for name, value in self.outputs.items()}
-        return _restore, (made_here(), self.graph, outputs, self.engine, self.named_options()), *self._state()
+        outputs = {name: value._id for name, value in self.outputs.items()}
+        return _restore, (made_here(), self.graph, outputs, self.engine, self._named_options()), *self._state()
 
     def _state(self) -> tuple[dict[str, Any], ...]:
         return () if self.precision_report is None else ({"precision_report": self.precision_report},)
@@ -191,11 +205,11 @@ class Net(NetBase, Generic[Result]):
         return items
 
     def _call(self, given: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-        ins, results, executor = self.prepare(given, outs)
+        ins, results, executor = self._resolved(given, outs)
         executor.run(ins, results)
         return [result if item is None else item for result, item in zip(results, outs, strict=True)]
 
-    def prepare(self, given: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any], Executor]:
+    def _resolved(self, given: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any], Executor]:
         """Returns the checked inputs, the arrays for the results (new ones where `outs` has None), and their executor.
 
         `given`: an array for each input. `outs`: for each output an array to write the result to, or None. Raises
@@ -236,7 +250,7 @@ class Net(NetBase, Generic[Result]):
             arrays.check_shape(operands[-1], value.shape, where)
         return operands
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def _check(self, inputs: Mapping[str, Any]) -> None:
         """Checks that each input is an array of the declared dtype and shape, and computes nothing.
 
         Args:
@@ -301,23 +315,24 @@ class Net(NetBase, Generic[Result]):
             nodes, _ = reachable([values[value] for value in self.outputs.values()])
         else:
             nodes = [node for node in (values[n.outputs[0]].node for n in self._nodes) if node is not None]
-        return specialise(
-            nodes,
-            [(values[value], layout) for value, layout in zip(self.inputs, ins, strict=True)],
-            [values[value] for value in self._constants],
-            [(values[v], None if outs is None else outs[i]) for i, v in enumerate(self.outputs.values())],
-            self.env(),
-            options=self.options,
-            name=self.graph.name,
-        )
+        with telling(self._progress):
+            return specialise(
+                nodes,
+                [(values[value], layout) for value, layout in zip(self.inputs, ins, strict=True)],
+                [values[value] for value in self._constants],
+                [(values[v], None if outs is None else outs[i]) for i, v in enumerate(self.outputs.values())],
+                self._env(),
+                options=self._options,
+                name=self.graph.name,
+            )
 
-    def env(self) -> Env:
+    def _env(self) -> Env:
         """Returns the settings that lowering depends on: engine, threads, options, and whether sizes vary."""
         return Env(
             self.engine,
             pool.get_num_threads(),
-            self.options.tune,
-            self.options.algorithm,
+            self._options.tune,
+            self._options.algorithm,
             self.graph.fpmath_mode,
             any(None in value.shape for value in self.inputs),
         )
@@ -333,11 +348,11 @@ class Net(NetBase, Generic[Result]):
     # -- files --------------------------------------------------------------------------------------------------
 
     @property
-    def parts(self) -> tuple[tuple[Node, ...], tuple[Value, ...]]:
+    def _parts(self) -> tuple[tuple[Node, ...], tuple[Value, ...]]:
         """Returns the ops and the constants that the outputs depend on."""
         return self._nodes, self._constants
 
-    def constants_read(self) -> list[np.ndarray[Any, Any]]:
+    def _constants_read(self) -> list[np.ndarray[Any, Any]]:
         """Returns the constant arrays, packed weights included, that the current plans read."""
         return [array for executor in self._plans.executors() for array in executor.constants]
 
@@ -362,7 +377,7 @@ class Net(NetBase, Generic[Result]):
 
     # -- looking inside ---------------------------------------------------------------------------------------
 
-    def latest(self) -> Specialised | None:
+    def _latest(self) -> Specialised | None:
         """Returns the plan that ran last, or was built since; None if the net has no plan."""
         executor = self._plans.latest()
         return None if executor is None else self._whole(executor)
@@ -376,9 +391,9 @@ class Net(NetBase, Generic[Result]):
         ins, outs = ([_stated(*layout) for layout in some] for some in (executor.inputs, executor.outputs))
         return ins, None if all(is_row_major(*layout) for layout in outs) else outs
 
-    def narrow(self) -> Mapping[str, float]:
+    def _narrow(self) -> Mapping[str, float]:
         """Returns {name: estimated seconds saved} of the products that the plan used last computes in a narrow type."""
-        latest = self.latest()
+        latest = self._latest()
         return {} if latest is None else latest.narrow
 
     @property
@@ -388,10 +403,10 @@ class Net(NetBase, Generic[Result]):
         Before the first call of a net with unknown dims, and with tune="off", returns the groups of ops that are
         compiled together.
         """
-        latest = self.latest()
-        if latest is None or self.options.tune == "off":
-            env = self.env()
-            groups = group(list(self._nodes), list(self.outputs.values()), env, self.options.policy)
+        latest = self._latest()
+        if latest is None or self._options.tune == "off":
+            env = self._env()
+            groups = group(list(self._nodes), list(self.outputs.values()), env, self._options.policy)
             return tuple(_describe_group(item, env) for item in groups)
         return latest.partitions
 
@@ -423,7 +438,7 @@ class Net(NetBase, Generic[Result]):
 
     def _prepared(self, args: Any, kwargs: Any, repeat: Any) -> tuple[list[Any], list[Any], Executor]:
         self._check_repeat(repeat)
-        return self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
+        return self._resolved(self._by_name(args, kwargs), [None] * len(self.outputs))
 
     def _check_repeat(self, repeat: Any) -> None:
         if isinstance(repeat, bool) or not isinstance(repeat, int):
@@ -446,7 +461,7 @@ class Net(NetBase, Generic[Result]):
         Raises:
             InvalidArgumentError: the net has unknown dims and was never called, or its plans were dropped since.
         """
-        said = self._with_choice(explain(self._planned("to explain"), self.engine, self.options))
+        said = self._with_choice(explain(self._planned("to explain"), self.engine, self._options))
         if not rewrites and not passes:
             return said
         executor = self._plans.latest()
@@ -480,16 +495,16 @@ class Net(NetBase, Generic[Result]):
         plan = self._planned("whose algorithms there are")
         return selection.listed(op, plan.built.decisions, plan.narrow, plan.built.env, where)
 
-    def named_options(self) -> Options:
+    def _named_options(self) -> Options:
         """Returns the options, with each predicate replaced by the name of its choice in the plan used last."""
-        if all(isinstance(wanted, str) for _, wanted in self.options.algorithms):
-            return self.options
+        if all(isinstance(wanted, str) for _, wanted in self._options.algorithms):
+            return self._options
         decisions = self._planned("that predicates have chosen in").built.decisions
-        return replace(self.options, algorithms=selection.named(self.options.algorithms, decisions, repr(self)))
+        return replace(self._options, algorithms=selection.named(self._options.algorithms, decisions, repr(self)))
 
     def _planned(self, wanted: str) -> Specialised:
         """Returns the plan that ran last, or was built since, or raises; `wanted`: its purpose, for the message."""
-        latest = self.latest()
+        latest = self._latest()
         if latest is None:
             raise self._has_no_plan(wanted)
         return latest
@@ -563,8 +578,8 @@ def made(graph: Graph, outputs: Any, options: Options) -> Net:
 def _restore(made_by: MadeBy, graph: Graph, outputs: Mapping[str, int], engine: Engine, options: Options) -> Net:
     """Builds the net of a pickled graph; its plans are compiled again, as a pickle contains none."""
     try:
-        by_id = {value.id: value for value in (*graph.inputs, *graph.constants)}
-        by_id.update({value.id: value for node in graph.nodes for value in node.outputs})
+        by_id = {value._id: value for value in (*graph.inputs, *graph.constants)}
+        by_id.update({value._id: value for node in graph.nodes for value in node.outputs})
         return Net(graph, {name: by_id[i] for name, i in outputs.items()}, engine, options)
     except MemoryError:
         raise

@@ -75,7 +75,7 @@ def assemble(
         a = run(STAGES, _Assembly(program, outputs, engine, fpmath_mode, literal or not engine.on_host))
         executor = executor_of(a.parts, inputs, outputs, a.offsets, engine, name)
     # on a device, copies take long even if the computation is short
-    executor.finalize(release_gil=seconds > GIL_SECONDS or engine.native.on_device, threads=count)
+    executor.finalize(release_gil=seconds > GIL_SECONDS or engine._native.on_device, threads=count)
     return Plan(executor, tuple(a.parts), a.scratch_bytes)
 
 
@@ -193,7 +193,7 @@ def executor_of(
     """Returns an executor of the parts in order; `offsets`: byte offsets of the scratch buffers in its arena."""
     if any(isinstance(part, Compiled) for part in parts):
         follow.prepare(engine)
-    executor = Executor(engine.native, name)
+    executor = Executor(engine._native, name)
     slots: dict[Buffer, int] = {}
     for view in inputs:
         slots[view.buffer] = executor.add_input(dtypes.CODES[view.dtype], list(view.shape), list(view.strides))

@@ -6,6 +6,7 @@ first use.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,18 +31,23 @@ from .specialise import Options
 if TYPE_CHECKING:
     from ..graph.array_file import ArrayFile
 
+# errors of a disk that takes no more, and the next step
+_FULL = dict.fromkeys(
+    (errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space, or give a file on another disk; nothing was written"
+)
+
 
 def save(net: Net, path: str | os.PathLike[str]) -> None:
     """Implements `Net.save`."""
     from ..graph.array_file import write
     from ..ops.records import described
 
-    options = net.named_options()
-    nodes, constants = net.parts
-    held = [value.held for value in constants if value.held is not None]
-    if held and not net.plan_count() and not net.holds:
+    options = net._named_options()
+    nodes, constants = net._parts
+    held = [value._held for value in constants if value._held is not None]
+    if held and not net.plan_count() and not net._holds:
         warn(f"Net.save: {net!r} was never called, so its file holds nothing that is packed; call it once before")
-    packed = list(recipes.of_arrays([*net.constants_read(), *net.holds], held))
+    packed = list(recipes.of_arrays([*net._constants_read(), *net._holds], held))
     record, more = described(net.graph, net.inputs, constants, nodes, net.outputs)
     header = {
         "made_by": made_by(net.engine),
@@ -55,8 +61,8 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
         write(_path(path, "Net.save"), header, arrays)
     except OSError as error:
         # the error of the file that it is written to first names that
-        said = f"Net.save: {error.strerror}; give a file in a folder that is there and can be written"
-        raise OSError(error.errno, said, os.fspath(path)) from None
+        remedy = _FULL.get(error.errno or 0, "give a file in a folder that is there and can be written")
+        raise OSError(error.errno, f"Net.save: {error.strerror}; {remedy}", os.fspath(path)) from None
     for constant in held:
         constant.let_go()
 
@@ -102,14 +108,14 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
     others = _differences(field(header, "made_by", dict, where), chosen or default_engine())
     try:
         graph, outputs = rebuilt(header.get("graph"), file, chosen, where)
-        graph.keeps_inputs = True
+        graph._keeps_inputs = True
         packed = [] if others else _packed(graph, field(header, "packed", list, where), file, where)
         net = made(graph, outputs, _options(options, graph.engine or default_engine(), where))
     except Error as error:
         if not others:
             raise
         raise InvalidArgumentError(f"{error} (saved with {others})") from error
-    net.holds = packed
+    net._holds = packed
     if others:
         text = f"{where} was saved with {others}: what it has packed is packed anew; save it again where it runs"
         warn(text, RuntimeWarning)
@@ -139,7 +145,7 @@ def _are_names(item: Any) -> bool:
 
 def _packed(graph: Graph, records: list[Any], file: ArrayFile, where: str) -> list[Any]:
     """Enters a file's packed weights in the cache, for plans of the graph to use; returns them, to be kept alive."""
-    held = [value.held for value in graph.constants if value.held is not None]
+    held = [value._held for value in graph.constants if value._held is not None]
     arrays = []
     for number, record in enumerate(records, len(file) - len(records)):
         recipe, dtype, elements = recipes.read(record, held, where)
@@ -153,7 +159,7 @@ def made_by(engine: Engine) -> dict[str, str]:
     sets = (cpu.isa(engine), kernels.isa(), kernels.narrow_isa()[0], kernels.integer_isa()[0])
     return {
         "dnnl_graph_ops": version(),
-        "oneDNN": f"{engine.runtime.version} ({engine.runtime.library.cpu_runtime})",
+        "oneDNN": f"{engine.runtime.version} ({engine.runtime._library.cpu_runtime})",
         "instruction set": ", ".join(filter(None, sets)) if engine.kind == "cpu" else engine.kind,
     }
 

@@ -106,8 +106,8 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
     copies: dict[Value, Value] = {}
 
     def copy(value: Value, shape: tuple[int | None, ...]) -> Value:
-        twin = copies[value] = Value(value.graph, value.id, shape, value.dtype, value.name)
-        twin.held, twin.strides = value.held, value.strides
+        twin = copies[value] = Value(value.graph, value._id, shape, value.dtype, value.name)
+        twin._held, twin.strides = value._held, value.strides
         return twin
 
     for value, shape in shapes.items():
@@ -120,13 +120,15 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
                 raise InvalidArgumentError(f"{node.name!r}: gives {len(results)} tensors, not {len(node.outputs)}")
             for value, result in zip(node.outputs, results, strict=True):
                 if result.dtype != value.dtype or not same_shape(result.shape, value.shape):
-                    raise InvalidArgumentError(f"{node.name!r}: gives {result.meta}, where {value.meta} was announced")
+                    raise InvalidArgumentError(
+                        f"{node.name!r}: gives {result._meta}, where {value._meta} was announced"
+                    )
                 copies[value] = result
             continue
         attrs: Mapping[str, Any] = node.attrs
-        metas = [value.meta for value in node.outputs]
+        metas = [value._meta for value in node.outputs]
         if node.kind != "Wildcard":
-            where, read = f"{node.kind} {node.name!r}", [value.meta for value in inputs]
+            where, read = f"{node.kind} {node.name!r}", [value._meta for value in inputs]
             attrs, metas = checked(node.kind, read, attrs, where, dtype=metas[0].dtype, outputs=len(metas))
         outputs = [copy(value, meta.shape) for value, meta in zip(node.outputs, metas, strict=True)]
         linked(Node(node.id, node.kind, node.name, inputs, attrs), outputs)
@@ -254,14 +256,14 @@ def specialise(
     )
     for value in (*constants, *c.views):
         # from here on, plans need only the weights that were packed from the constant
-        if value.held is not None:
-            value.held.let_go()
+        if value._held is not None:
+            value._held.let_go()
     return Specialised(plan, c.built, names, c.wide, c.narrow)
 
 
 def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Array]:
     """Returns a function that computes a value from constants, by copies of the nodes, as passes change the nodes."""
-    shapes = {v: v.held.shape for node in nodes for v in node.inputs if v.held is not None}
+    shapes = {v: v._held.shape for node in nodes for v in node.inputs if v._held is not None}
     copies = known_values(nodes, shapes)
     twins = [twin for node in nodes if (twin := copies[node.outputs[0]].node) is not None]
     # one op at a time, which keeps Inf and NaN as the ops of an input do
@@ -284,7 +286,7 @@ def _read(nodes: Sequence[Node], results: Sequence[Value]) -> list[Value]:
 
 def _constants(values: Iterable[Value]) -> dict[Value, View]:
     """Returns a row-major view of each of the values that is a constant."""
-    held = {value: value.held for value in values if value.held is not None}
+    held = {value: value._held for value in values if value._held is not None}
     return {
         value: View(Buffer(Place.CONSTANT, value.dtype, prod(c.shape), held=c), c.shape, dense_strides(c.shape))
         for value, c in held.items()

@@ -50,7 +50,7 @@ def of_graph(graph: Graph) -> Picture:
 
 def of_net(net: Any) -> Picture:
     """The ops of a net, those that run together numbered alike."""
-    latest = net.latest()
+    latest = net._latest()
     if latest is None:
         groups = [(part.ops, "") for part in net.partitions]
     else:

@@ -13,7 +13,7 @@ from ..progress import Progress, check, telling
 from ..runtime.arrays import as_array
 from ..runtime.engines import Engine
 from ..schema import BUILDERS
-from ..schema.arguments import one_of, show, suggest
+from ..schema.arguments import keywords_told, no_member, one_of, show, suggest
 from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer
 from . import hooks, reclaim
@@ -49,41 +49,47 @@ def _binary(builder: str) -> tuple[Callable[[Value, Any], Value], Callable[[Valu
 class Value:
     """A tensor of a graph: a graph input, a constant, or the output of an op.
 
-    `shape` has None for a dim that is known at the call only; `dtype` is a canonical name such as "f32".
+    Attributes:
+        shape: sizes, with None for a dim that is known at the call only.
+        dtype: a canonical name such as "f32".
+        strides: in elements, of a graph input that states them; else None.
+        name: unique in the graph.
+        graph: the graph that it is a tensor of.
+        node: the op that it is an output of; of inputs and constants None.
     """
 
-    __slots__ = ("__weakref__", "dtype", "graph", "held", "id", "name", "node", "shape", "strides")
+    __slots__ = ("__weakref__", "_held", "_id", "dtype", "graph", "name", "node", "shape", "strides")
 
     # NumPy must not take `array + value` apart element by element
     __array_ufunc__ = None
 
     def __init__(self, graph: Graph, id: int, shape: Dims, dtype: str, name: str) -> None:
         self.graph = graph
-        self.id = id
+        self._id = id
         self.shape = shape
         self.dtype = dtype
         self.name = name
         self.node: Node | None = None
         # of a constant its elements
-        self.held: Constant | None = None
+        self._held: Constant | None = None
         self.strides: tuple[int, ...] | None = None
 
     @property
     def constant(self) -> np.ndarray[Any, Any] | None:
         """The elements of a constant, of other values None; `is_constant` asks without reading a file again."""
-        return None if self.held is None else self.held.array
+        return None if self._held is None else self._held.array
 
     @constant.setter
     def constant(self, array: np.ndarray[Any, Any]) -> None:
-        self.held = Constant(array)
+        self._held = Constant(array)
 
     @property
     def is_constant(self) -> bool:
         """Whether its elements are in the graph; asks without reading a file again."""
-        return self.held is not None
+        return self._held is not None
 
     @property
-    def meta(self) -> Meta:
+    def _meta(self) -> Meta:
         """Shape and dtype."""
         return Meta(self.shape, self.dtype)
 
@@ -217,10 +223,15 @@ class Graph:
         fpmath_mode: what f32 arithmetic may be computed in: strict, bf16, f16, tf32 or any.
         name: shown in messages and drawings.
 
+    Attributes:
+        nodes, inputs, constants: the ops in the order in which they were built, and the Values that no op computes.
+        outputs: {name: Value} of an imported graph; empty for others.
+
     Raises:
         InvalidArgumentError: an unknown fpmath_mode.
     """
 
+    @keywords_told
     def __init__(
         self, engine: Engine | None = None, *, fpmath_mode: FpmathMode = "strict", name: str | None = None
     ) -> None:
@@ -235,7 +246,7 @@ class Graph:
         # the declared outputs of an imported graph, by name
         self.outputs: dict[str, Value] = {}
         # of an imported graph: its nets take all of its inputs, also those that no op reads
-        self.keeps_inputs = False
+        self._keeps_inputs = False
         # the file that the graph was read from
         self._source: Any = None
         self._names: set[str] = set()
@@ -256,8 +267,15 @@ class Graph:
     def __str__(self) -> str:
         return hooks.call("to_text", self)
 
+    # not for type checkers: they would take any name for one of the graph
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_member(self, name)
+
     # -- building ---------------------------------------------------------------------------------------------
 
+    @keywords_told
     def input(
         self,
         name: str,
@@ -322,7 +340,7 @@ class Graph:
 
     def _hold(self, constant: Constant, dtype: str, name: str) -> Value:
         value = self._value(constant.shape, dtype, name)
-        value.held = constant
+        value._held = constant
         self.constants.append(value)
         return value
 
@@ -433,6 +451,7 @@ class Graph:
             **options: Unpack[CompileOptions],
         ) -> Net[Any]: ...
 
+    @keywords_told
     def compile(
         self,
         outputs: Value | Sequence[Value] | Mapping[str, Value] | None = None,
@@ -473,7 +492,7 @@ class Graph:
                 With unknown dims a selection that nothing meets is an error at the call. Nets are saved and pickled
                 with names: in the place of a predicate, of the algorithm that it chose in the plan used last.
             progress: for "measure", called with the number of ops measured, the number of all and a text; None: a bar
-                on a terminal. What depends on unknown dims is measured at the first call, with a bar.
+                on a terminal. With unknown dims ops are measured at the first call with a size, which is told as well.
 
         Returns:
             A `Net`: `net(x)`, `net(src=x)`, `net(x, out=buffer)`, `net.run({"src": x})`.

@@ -8,6 +8,7 @@ Names: https://oneapi-src.github.io/oneDNN/group_dnnl_graph_api.html, and RFC 20
 repository.
 """
 
+from ..ops.annotations import unquote as _unquote
 from . import ocl_interop, sycl_interop
 from .engines import allocator, engine, make_engine_with_allocator, stream
 from .enumerators import cpu_isa, cpu_isa_hints, dump_mode, status
@@ -73,3 +74,5 @@ __all__ = [
     "sycl_interop",
     "tensor",
 ]
+
+_unquote(globals())

@@ -47,7 +47,7 @@ class engine(EngineNames):
 
     def _set(self, shared: Engine) -> None:
         self._runtime = shared.runtime
-        self._native = shared.native
+        self._native = shared._native
         self._allocator: allocator | None = None
 
     @classmethod
@@ -65,7 +65,7 @@ class engine(EngineNames):
     def get_count(kind: engine_kind, runtime: Runtime | str | None = None) -> int:
         """How many devices of a kind a library finds. C++: get_count (dnnl_engine_get_count)."""
         name = kind_name(kind, "engine.get_count: 'kind'")
-        return runtime_of(runtime, "engine.get_count", "cpu").library.engine_count(engine_kind[name])
+        return runtime_of(runtime, "engine.get_count", "cpu")._library.engine_count(engine_kind[name])
 
     def __eq__(self, other: object) -> bool:
         return self._native is other._native if isinstance(other, engine) else NotImplemented
@@ -171,7 +171,7 @@ class allocator:
             )
         # kept: ctypes frees a function with its last reference
         self._functions = (host_malloc, host_free)
-        self._native = Allocator.host(self._runtime.library, *addresses(host_malloc, host_free, "allocator"))
+        self._native = Allocator.host(self._runtime._library, *addresses(host_malloc, host_free, "allocator"))
 
     @classmethod
     def _of(cls, runtime: Runtime, native: Allocator, functions: tuple[Any, Any]) -> allocator:
@@ -225,7 +225,7 @@ def make_engine_with_allocator(kind: engine_kind, index: int, allocator: allocat
     name = kind_name(kind, f"{where}: 'kind'")
     chosen = instance(_allocator_class, allocator, f"{where}: 'allocator'")
     number = identifier(index, f"{where}: 'index'")
-    native = NativeEngine(chosen._runtime.library, engine_kind[name], number, chosen._native)
+    native = NativeEngine(chosen._runtime._library, engine_kind[name], number, chosen._native)
     return engine._of(chosen._runtime, native, chosen)
 
 

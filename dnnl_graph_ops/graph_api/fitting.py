@@ -97,7 +97,7 @@ def _check_kernels(
         attrs = schema.normalise_attrs(
             item.kind, {name: attr.value for name, attr in item.attrs.items()}, item.where, lenient=True
         )
-        ins, outs = ([values[t.id].meta for t in some] for some in (item.inputs, item.outputs))
+        ins, outs = ([values[t.id]._meta for t in some] for some in (item.inputs, item.outputs))
         _check_axis(item, len(ins[0].shape), alone=len(records) == 1)
         if reason := shapes.unsupported(item.kind, ins, outs, schema.native_attrs(item.kind, attrs, version), version):
             raise UnsupportedError(f"{item.where}: {reason}")

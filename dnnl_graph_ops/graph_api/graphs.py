@@ -52,7 +52,7 @@ class graph(GraphNames):
         name = kind_name(kind, "graph: 'kind'")
         self._mode: tuple[fpmath_modes, bool] = member(fpmath_modes, fpmath_mode, "graph: 'fpmath_mode'"), False
         self._runtime = runtime_of(runtime, "graph", name)
-        self._native = Graph(self._runtime.library, engine_kind[name], self._mode[0])
+        self._native = Graph(self._runtime._library, engine_kind[name], self._mode[0])
         self._ops: dict[int, op] = {}
         self._tensors: dict[int, logical_tensor] = {}
         self._made: dict[int, op] = {}

@@ -127,7 +127,7 @@ class logical_tensor(LogicalTensorNames):
         Raises:
             ShapeError: a size or stride is not known. C++: get_mem_size.
         """
-        library = runtime_of(runtime, "logical_tensor.get_mem_size").library
+        library = runtime_of(runtime, "logical_tensor.get_mem_size")._library
         self._check_layout(library.path, "get_mem_size")
         return self._native.mem_size(library)
 
@@ -135,7 +135,7 @@ class logical_tensor(LogicalTensorNames):
         """Whether the library takes two descriptions for the same. C++: is_equal."""
         where = "logical_tensor.is_equal"
         beside = instance(logical_tensor, other, f"{where}: 'other'")
-        return self._native.is_equal(runtime_of(None, where).library, beside._native)
+        return self._native.is_equal(runtime_of(None, where)._library, beside._native)
 
     def _facts(self) -> tuple[Any, ...]:
         native = self._native

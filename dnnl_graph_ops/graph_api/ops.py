@@ -255,7 +255,7 @@ def native(o: op, runtime: Runtime) -> Op:
     spec = schema.OPS[o._kind]
     for t in (*o._inputs, *o._outputs):
         t._check_layout(runtime.path, o._where)
-    made = Op(runtime.library, o._id, spec.value, o._name)
+    made = Op(runtime._library, o._id, spec.value, o._name)
     for t in o._inputs:
         made.add_input(t._native)
     for t in o._outputs:

@@ -68,7 +68,7 @@ def set_constant_tensor_cache_capacity(kind: engine_kind, size: int, runtime: Ru
             f"{where}: 'size' must be at least 1 megabyte and below 2**40, got {show(size)}: without a cache, "
             "partitions that were compiled with one would end the process"
         )
-    runtime_of(runtime, where).library.set_constant_tensor_cache_capacity(known, megabytes)
+    runtime_of(runtime, where)._library.set_constant_tensor_cache_capacity(known, megabytes)
 
 
 def get_constant_tensor_cache_capacity(kind: engine_kind, runtime: Runtime | str | None = None) -> int:
@@ -78,7 +78,7 @@ def get_constant_tensor_cache_capacity(kind: engine_kind, runtime: Runtime | str
     """
     where = "get_constant_tensor_cache_capacity"
     known = member(engine_kind, kind, f"{where}: 'kind'")
-    return runtime_of(runtime, where).library.get_constant_tensor_cache_capacity(known)
+    return runtime_of(runtime, where)._library.get_constant_tensor_cache_capacity(known)
 
 
 def set_compiled_partition_cache_capacity(capacity: int, runtime: Runtime | str | None = None) -> None:
@@ -95,18 +95,18 @@ def set_compiled_partition_cache_capacity(capacity: int, runtime: Runtime | str 
     number = identifier(capacity, f"{where}: 'capacity'")
     if number >= 1 << 31:
         raise InvalidArgumentError(f"{where}: 'capacity' must be below 2**31, got {show(capacity)}")
-    runtime_of(runtime, where).library.set_compiled_partition_cache_capacity(number)
+    runtime_of(runtime, where)._library.set_compiled_partition_cache_capacity(number)
 
 
 def get_compiled_partition_cache_capacity(runtime: Runtime | str | None = None) -> int:
     """How many compiled partitions the library keeps. C++: get_compiled_partition_cache_capacity."""
-    library = runtime_of(runtime, "get_compiled_partition_cache_capacity").library
+    library = runtime_of(runtime, "get_compiled_partition_cache_capacity")._library
     return library.get_compiled_partition_cache_capacity()
 
 
 def drop_compiled(runtime: Runtime) -> None:
     """Empty the cache of compiled partitions, failures included, which the library would report as others next time."""
-    library = runtime.library
+    library = runtime._library
     if capacity := library.get_compiled_partition_cache_capacity():
         library.set_compiled_partition_cache_capacity(0)
         library.set_compiled_partition_cache_capacity(capacity)
@@ -126,7 +126,7 @@ def constants_anew(runtime: Runtime, kind: engine_kind) -> Iterator[None]:
 
 def _drop_constants(runtime: Runtime, kind: engine_kind) -> None:
     drop_compiled(runtime)
-    library = runtime.library
+    library = runtime._library
     if library.has("dnnl_graph_set_constant_tensor_cache_capacity"):
         # to set the same number empties it
         library.set_constant_tensor_cache_capacity(kind, library.get_constant_tensor_cache_capacity(kind))
@@ -150,7 +150,7 @@ def set_dump_mode(mode: dump_mode | int, runtime: Runtime | str | None = None) -
     value = (
         mode if type(mode) is int and mode == dump_mode.graph | dump_mode.subgraph else member(dump_mode, mode, where)
     )
-    runtime_of(runtime, "set_dump_mode").library.set_dump_mode(value)
+    runtime_of(runtime, "set_dump_mode")._library.set_dump_mode(value)
 
 
 def set_max_cpu_isa(isa: cpu_isa, runtime: Runtime | str | None = None) -> None:
@@ -168,7 +168,7 @@ def set_max_cpu_isa(isa: cpu_isa, runtime: Runtime | str | None = None) -> None:
     C++: set_max_cpu_isa (dnnl_set_max_cpu_isa).
     """
     known = member(cpu_isa, isa, "set_max_cpu_isa: 'isa'")
-    library = runtime_of(runtime, "set_max_cpu_isa").library
+    library = runtime_of(runtime, "set_max_cpu_isa")._library
     _before_the_first_compile(lambda: library.set_max_cpu_isa(known), "set_max_cpu_isa")
 
 
@@ -177,7 +177,7 @@ def get_effective_cpu_isa(runtime: Runtime | str | None = None) -> cpu_isa | int
 
     A number where it is newer than this package. C++: get_effective_cpu_isa (dnnl_get_effective_cpu_isa).
     """
-    value = runtime_of(runtime, "get_effective_cpu_isa").library.effective_cpu_isa()
+    value = runtime_of(runtime, "get_effective_cpu_isa")._library.effective_cpu_isa()
     return cpu_isa(value) if value in set(cpu_isa) else value
 
 
@@ -190,13 +190,13 @@ def set_cpu_isa_hints(isa_hints: cpu_isa_hints, runtime: Runtime | str | None = 
     C++: set_cpu_isa_hints (dnnl_set_cpu_isa_hints).
     """
     known = member(cpu_isa_hints, isa_hints, "set_cpu_isa_hints: 'isa_hints'")
-    library = runtime_of(runtime, "set_cpu_isa_hints").library
+    library = runtime_of(runtime, "set_cpu_isa_hints")._library
     _before_the_first_compile(lambda: library.set_cpu_isa_hints(known), "set_cpu_isa_hints")
 
 
 def get_cpu_isa_hints(runtime: Runtime | str | None = None) -> cpu_isa_hints:
     """The `cpu_isa_hints` of the library. C++: get_cpu_isa_hints (dnnl_get_cpu_isa_hints)."""
-    return cpu_isa_hints(runtime_of(runtime, "get_cpu_isa_hints").library.get_cpu_isa_hints())
+    return cpu_isa_hints(runtime_of(runtime, "get_cpu_isa_hints")._library.get_cpu_isa_hints())
 
 
 def _before_the_first_compile(call: Callable[[], object], where: str) -> None:
@@ -215,12 +215,12 @@ def set_default_fpmath_mode(mode: fpmath_modes, runtime: Runtime | str | None = 
     C++: set_default_fpmath_mode (dnnl_set_default_fpmath_mode). TypeError: no `fpmath_mode`.
     """
     known = member(fpmath_modes, mode, "set_default_fpmath_mode: 'mode'")
-    runtime_of(runtime, "set_default_fpmath_mode").library.set_default_fpmath_mode(known)
+    runtime_of(runtime, "set_default_fpmath_mode")._library.set_default_fpmath_mode(known)
 
 
 def get_default_fpmath_mode(runtime: Runtime | str | None = None) -> fpmath_modes:
     """The `fpmath_mode` of primitives that say none. C++: get_default_fpmath_mode (dnnl_get_default_fpmath_mode)."""
-    return fpmath_modes(runtime_of(runtime, "get_default_fpmath_mode").library.get_default_fpmath_mode())
+    return fpmath_modes(runtime_of(runtime, "get_default_fpmath_mode")._library.get_default_fpmath_mode())
 
 
 def set_verbose(level: int, runtime: Runtime | str | None = None) -> None:
@@ -234,7 +234,7 @@ def set_verbose(level: int, runtime: Runtime | str | None = None) -> None:
     number = identifier(level, "set_verbose: 'level'")
     if number > 2:
         raise InvalidArgumentError(f"set_verbose: 'level' must be 0, 1 or 2, got {show(level)}")
-    runtime_of(runtime, "set_verbose").library.set_verbose(number)
+    runtime_of(runtime, "set_verbose")._library.set_verbose(number)
 
 
 def set_jit_dump(enable: bool, runtime: Runtime | str | None = None) -> None:
@@ -245,7 +245,7 @@ def set_jit_dump(enable: bool, runtime: Runtime | str | None = None) -> None:
     Raises:
         TypeError: no bool. C++: set_jit_dump (dnnl_set_jit_dump).
     """
-    runtime_of(runtime, "set_jit_dump").library.set_jit_dump(_flag(enable, "set_jit_dump: 'enable'"))
+    runtime_of(runtime, "set_jit_dump")._library.set_jit_dump(_flag(enable, "set_jit_dump: 'enable'"))
 
 
 def set_jit_profiling_flags(flags: int, runtime: Runtime | str | None = None) -> None:
@@ -265,7 +265,7 @@ def set_jit_profiling_flags(flags: int, runtime: Runtime | str | None = None) ->
         raise InvalidArgumentError(
             f"set_jit_profiling_flags: 'flags' must be a sum of 1, 2, 4 and 8, got {show(flags)}"
         )
-    runtime_of(runtime, "set_jit_profiling_flags").library.set_jit_profiling_flags(number)
+    runtime_of(runtime, "set_jit_profiling_flags")._library.set_jit_profiling_flags(number)
 
 
 def set_jit_profiling_jitdumpdir(dir: str | os.PathLike[str], runtime: Runtime | str | None = None) -> None:
@@ -281,4 +281,4 @@ def set_jit_profiling_jitdumpdir(dir: str | os.PathLike[str], runtime: Runtime |
     folder = os.fspath(dir)
     if not os.path.isdir(folder):
         raise InvalidArgumentError(f"set_jit_profiling_jitdumpdir: there is no folder {folder!r}")
-    runtime_of(runtime, "set_jit_profiling_jitdumpdir").library.set_jit_profiling_jitdumpdir(folder)
+    runtime_of(runtime, "set_jit_profiling_jitdumpdir")._library.set_jit_profiling_jitdumpdir(folder)

@@ -48,7 +48,7 @@ def make_allocator(
     """
     where = "sycl_interop.make_allocator"
     chosen = runtime_of(runtime, where, "gpu")
-    native = Allocator.sycl(chosen.library, *addresses(sycl_malloc, sycl_free, where))
+    native = Allocator.sycl(chosen._library, *addresses(sycl_malloc, sycl_free, where))
     return allocator._of(chosen, native, (sycl_malloc, sycl_free))
 
 
@@ -98,7 +98,7 @@ def _engine(
 ) -> engine:
     check_memory(memory, where)
     native = Engine.from_sycl(
-        runtime.library,
+        runtime._library,
         identifier(device, f"{where}: 'device'"),
         identifier(context, f"{where}: 'context'"),
         device_memory=memory is not None,

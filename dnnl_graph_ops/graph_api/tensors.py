@@ -259,7 +259,7 @@ def _at(address: int, lt: logical_tensor, e: engine) -> DeviceArrayBase:
 
 def _device_memory(array: Any, lt: logical_tensor, e: engine) -> Any:
     if isinstance(array, DeviceArray):
-        if array.engine.native is not e._native:
+        if array.engine._native is not e._native:
             raise InvalidArgumentError(f"tensor: the array is in memory of {array.engine!r}, not of {e!r}")
         if array.nbytes < lt.get_mem_size(e._runtime):
             raise ShapeError(f"tensor: {lt!r} needs {lt.get_mem_size(e._runtime)} bytes, the array has {array.nbytes}")

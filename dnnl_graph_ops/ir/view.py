@@ -66,7 +66,7 @@ def stand_in(node: Node, kind: str, inputs: Sequence[Value], attrs: Mapping[str,
 
 def make_constant(value: Value, held: Constant) -> None:
     """Makes `value` a constant with the elements `held`, which no op computes."""
-    value.held, value.node = held, None
+    value._held, value.node = held, None
 
 
 class GraphView:

@@ -222,11 +222,19 @@ def fused(program: Program, epilogue: Epilogue, dst: View, bias: View | None = N
 
     Appends copies of operands whose layout does not follow that of `dst` to `program`.
     """
+    after = fused_or_none(program, epilogue, dst, bias)
+    if after is None:
+        raise RuntimeError(f"no program for {', '.join(op.kind for op in epilogue)} on {dst.shape}")
+    return after
+
+
+def fused_or_none(program: Program, epilogue: Epilogue, dst: View, bias: View | None = None) -> Fused | None:
+    """Returns what `fused` does, and None, with nothing appended, for post-ops that `expresses` does not hold for."""
     tail, views = NOTHING.epilogue, [] if bias is None else [bias]
     if epilogue:
         expressed = _expressed(epilogue, dst)
         if expressed is None:
-            raise RuntimeError(f"no program for {', '.join(op.kind for op in epilogue)} on {dst.shape}")
+            return None
         operands, code = expressed
         code.tell(epilogue[-1].name)
         laid = [_laid(program, view, dst) for view in operands]

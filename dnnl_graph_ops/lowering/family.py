@@ -189,7 +189,7 @@ def native_attributes(node: Node, env: Env) -> dict[str, Any]:
     """Returns a node's attributes as the library in `env` takes them."""
     if node.kind in CONV_KINDS:
         return literal_attributes(node) or {}
-    ins, outs = ([value.meta for value in values] for values in (node.inputs, node.outputs))
+    ins, outs = ([value._meta for value in values] for values in (node.inputs, node.outputs))
     return native_attrs(node.kind, node.attrs, ins, outs, env.version)
 
 

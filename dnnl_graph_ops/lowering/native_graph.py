@@ -30,7 +30,7 @@ def native_op(
 ) -> Op:
     """Returns an op object of the library with logical tensors as inputs and outputs."""
     spec = schema.OPS[kind]
-    op = Op(engine.runtime.library, fresh_id(), spec.value, name or kind)
+    op = Op(engine.runtime._library, fresh_id(), spec.value, name or kind)
     for tensor in inputs:
         op.add_input(tensor)
     for tensor in outputs:

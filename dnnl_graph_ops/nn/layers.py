@@ -8,10 +8,14 @@ import numpy as np
 
 from ..runtime.engines import Engine
 from ..shapes.attributes import per_axis
+from .keywords import both_spellings
 from .module import Ints, Module
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .._functional import DataFormat
+    from .keywords import FunctionWords
 
 
 class Conv(Module):
@@ -25,7 +29,7 @@ class Conv(Module):
         kernel_size, stride, padding, dilation: an int, or one per spatial axis.
         groups: number of independent groups of channels.
         bias: whether to add one value per output channel.
-        conv_mode, compute_mode, name, dtype, data_format, rng, engine: as of `ConvTranspose2d`.
+        conv_mode, compute_mode, name, dtype, data_format, rng, engine, and other words: as of `ConvTranspose2d`.
 
     Attributes:
         weight: (OC, IC, k...) for groups=1, else (groups, OC/groups, IC/groups, k...), for both data formats.
@@ -40,22 +44,22 @@ class Conv(Module):
     Source: oneDNN Graph API, Convolution; parameter names and layouts as in MegEngine.
     """
 
-    op, weights_format = "convolution", "OIX"
+    _op, _weights_format = "convolution", "OIX"
 
 
 class Conv1d(Conv):
     __doc__ = Conv.__doc__
-    spatial_axes = 1
+    _spatial_axes = 1
 
 
 class Conv2d(Conv):
     __doc__ = Conv.__doc__
-    spatial_axes = 2
+    _spatial_axes = 2
 
 
 class Conv3d(Conv):
     __doc__ = Conv.__doc__
-    spatial_axes = 3
+    _spatial_axes = 3
 
 
 class ConvTranspose(Module):
@@ -66,7 +70,8 @@ class ConvTranspose(Module):
 
     Args:
         in_channels, out_channels: both multiples of `groups`.
-        kernel_size, stride, padding, output_padding, dilation: an int, or one per spatial axis.
+        kernel_size, stride, padding, output_padding, dilation: an int, or one per spatial axis. The words of
+            `dgo.conv_transpose` are understood as well: strides, pads_begin with an equal pads_end, dilations.
         groups: number of independent groups of channels.
         bias: whether to add one value per output channel.
         conv_mode: "cross_correlation". A "convolution" would mirror the kernel: mirror the weights instead.
@@ -74,7 +79,7 @@ class ConvTranspose(Module):
             float16 arithmetic; "default" leaves it to the library. Other dtypes always accumulate in float32.
         name: shown in messages.
         dtype: "f32", "bf16" or "f16": of the data, the parameters and the gradients.
-        data_format: NCX for (N, C, spatial...), NXC for (N, spatial..., C).
+        data_format: NCX for (N, C, spatial...), NXC for (N, spatial..., C); also as NCHW, NHWC and their like.
         rng: a `numpy.random.Generator` or a seed for the initial values; None: another start every time.
         engine: `dgo.engine(...)`; None: the default CPU engine.
 
@@ -94,8 +99,9 @@ class ConvTranspose(Module):
     Source: oneDNN Graph API, ConvTranspose; parameter names and layouts as in MegEngine.
     """
 
-    op, weights_format = "conv_transpose", "IOX"
+    _op, _weights_format = "conv_transpose", "IOX"
 
+    @both_spellings
     def __init__(
         self,
         in_channels: int,
@@ -115,6 +121,7 @@ class ConvTranspose(Module):
         data_format: DataFormat = "NCX",
         rng: np.random.Generator | int | None = None,
         engine: Engine | None = None,
+        **words: Unpack[FunctionWords],
     ) -> None:
         super().__init__(
             in_channels,
@@ -133,20 +140,20 @@ class ConvTranspose(Module):
             rng=rng,
             engine=engine,
         )
-        self.output_padding = per_axis(output_padding, "output_padding", self.spatial_axes, 0, self._where())
+        self.output_padding = per_axis(output_padding, "output_padding", self._spatial_axes, 0, self._where())
         self._attributes["output_padding"] = self.output_padding
 
 
 class ConvTranspose1d(ConvTranspose):
     __doc__ = ConvTranspose.__doc__
-    spatial_axes = 1
+    _spatial_axes = 1
 
 
 class ConvTranspose2d(ConvTranspose):
     __doc__ = ConvTranspose.__doc__
-    spatial_axes = 2
+    _spatial_axes = 2
 
 
 class ConvTranspose3d(ConvTranspose):
     __doc__ = ConvTranspose.__doc__
-    spatial_axes = 3
+    _spatial_axes = 3

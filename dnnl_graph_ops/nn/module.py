@@ -19,9 +19,13 @@ from ..schema.arguments import show
 from ..shapes.attributes import DATA_FORMATS, choice, integer, per_axis
 from ..shapes.common import channels_of
 from . import state
+from .keywords import both_spellings
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .._functional import DataFormat
+    from .keywords import FunctionWords
 
 Array = np.ndarray[Any, Any]
 Ints = int | Sequence[int]
@@ -32,10 +36,11 @@ COMPUTE_MODES = ("default", "float32")
 class Module:
     """A layer of a family; the classes of `layers` say what its arguments are."""
 
-    op: ClassVar[str]  # the function, and what its gradients' names begin with
-    weights_format: ClassVar[str]  # PyTorch's
-    spatial_axes: ClassVar[int]
+    _op: ClassVar[str]  # the function, and what its gradients' names begin with
+    _weights_format: ClassVar[str]  # PyTorch's
+    _spatial_axes: ClassVar[int]
 
+    @both_spellings
     def __init__(
         self,
         in_channels: int,
@@ -54,11 +59,12 @@ class Module:
         data_format: DataFormat = "NCX",
         rng: np.random.Generator | int | None = None,
         engine: Engine | None = None,
+        **words: Unpack[FunctionWords],
     ) -> None:
         if name is not None and not isinstance(name, str):
             raise TypeError(f"{type(self).__name__}: 'name' must be a string, got {type(name).__name__}")
         self.name = name
-        where, rank = self._where(), self.spatial_axes
+        where, rank = self._where(), self._spatial_axes
         if engine is not None and not isinstance(engine, Engine):
             raise TypeError(f"{where}: 'engine' must come from dgo.engine(...), got {show(engine)}")
         if not isinstance(bias, bool | np.bool_):
@@ -73,7 +79,7 @@ class Module:
         self.conv_mode = _conv_mode(conv_mode, where)
         self.compute_mode = choice(compute_mode, "compute_mode", COMPUTE_MODES, where)
         self.data_format = choice(data_format, "data_format", DATA_FORMATS, where)
-        self.dtype = canonical(dtype)
+        self.dtype = canonical(dtype, where)
         if self.dtype not in DTYPES:
             raise InvalidArgumentError(f"{where}: 'dtype' must be one of {', '.join(DTYPES)}, got {self.dtype}")
         self.engine = engine
@@ -84,7 +90,7 @@ class Module:
             "dilations": self.dilation,
             "groups": self.groups,
             "data_format": self.data_format,
-            "weights_format": self.weights_format,
+            "weights_format": self._weights_format,
             "engine": engine,
         }
         self.weight_grad: Array | None = None
@@ -100,7 +106,7 @@ class Module:
                 f"{self._where()}: 'rng' must be a numpy.random.Generator or a seed, got {rng!r}"
             ) from None
         channels = {"I": self.in_channels // self.groups, "O": self.out_channels // self.groups}
-        first, second = (channels[letter] for letter in self.weights_format[:2])
+        first, second = (channels[letter] for letter in self._weights_format[:2])
         bound = 1 / math.sqrt(second * math.prod(self.kernel_size))
         leading = () if self.groups == 1 else (self.groups,)
 
@@ -108,7 +114,7 @@ class Module:
             return generator.uniform(-bound, bound, shape).astype(numpy_dtype(self.dtype))
 
         weight = drawn(*leading, first, second, *self.kernel_size)
-        return weight, drawn(1, self.out_channels, *(1,) * self.spatial_axes) if with_bias else None
+        return weight, drawn(1, self.out_channels, *(1,) * self._spatial_axes) if with_bias else None
 
     # -- parameters --------------------------------------------------------------------------------
 
@@ -132,7 +138,7 @@ class Module:
         self._bias = state.check_parameter(value, self._parameters()["bias"], where)
 
     def _parameters(self) -> dict[str, state.Parameter]:
-        remedy = f"; dgo.convert_weights(array, source, 'megengine', op={self.op!r}) reorders weights"
+        remedy = f"; dgo.convert_weights(array, source, 'megengine', op={self._op!r}) reorders weights"
         found = {"weight": state.Parameter(self._weight, self._in_order().shape, remedy)}
         if self._bias is not None:
             found["bias"] = state.Parameter(self._bias, (self.out_channels,))
@@ -212,11 +218,11 @@ class Module:
         return self._function("_output_shape")(src_shape, self._in_order().shape, **attributes)
 
     def _function(self, suffix: str = "") -> Callable[..., Any]:
-        return getattr(functional, self.op + suffix)
+        return getattr(functional, self._op + suffix)
 
     def _in_order(self) -> Array:
         """The weights as the functions take them, which is PyTorch's order: groups merged with the channels behind."""
-        return self._weight.reshape(-1, *self._weight.shape[-1 - self.spatial_axes :])
+        return self._weight.reshape(-1, *self._weight.shape[-1 - self._spatial_axes :])
 
     def _wide(self, *operands: Any) -> Sequence[Any]:
         """Operands in float32 if asked for; where the CPU lacks float16 arithmetic, the package converts them."""
@@ -232,7 +238,7 @@ class Module:
     def _data(self, value: Any, name: str, channels: int) -> Array:
         where = self._where()
         array = as_array(value, f"{where}: {name!r}")
-        rank = self.spatial_axes + 2
+        rank = self._spatial_axes + 2
         if array.ndim != rank:
             raise ShapeError(
                 f"{where}: {name!r} has rank {array.ndim} {array.shape}, {self.data_format} needs rank {rank}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from ..dtypes import canonical
 from ..errors import InvalidArgumentError, ShapeError
 from ..runtime.arrays import as_array
+from ..schema.arguments import suggest
 
 Array = np.ndarray[Any, Any]
 
@@ -46,16 +47,31 @@ def check_parameter(value: Any, parameter: Parameter, where: str, other: str = "
 def load(parameters: Mapping[str, Parameter], state: Any, where: str) -> None:
     """Copy the arrays of `state` into the parameters; nothing changes if one of them does not fit."""
     if not isinstance(state, Mapping):
-        raise TypeError(f"{where}: needs a mapping of names to arrays, got {type(state).__name__}")
+        hint = "; pass its state_dict()" if hasattr(state, "state_dict") else ""
+        raise TypeError(f"{where}: needs a mapping of names to arrays, got {type(state).__name__}{hint}")
     missing = [name for name in parameters if name not in state]
     unexpected = [str(name) for name in state if name not in parameters]
     if missing or unexpected:
         named = (("misses", missing), ("has no place for", unexpected))
         parts = [f"{what} {', '.join(names)}" for what, names in named if names]
-        raise InvalidArgumentError(f"{where}: {'; '.join(parts)}; the keys must be {', '.join(parameters)}")
+        raise InvalidArgumentError(
+            f"{where}: {'; '.join(parts)}; the keys must be {', '.join(parameters)}{_remedy(missing, unexpected)}"
+        )
     checked = {name: _fitted(state[name], each, f"{where}: {name!r}") for name, each in parameters.items()}
     for name, array in checked.items():
         np.copyto(parameters[name].array, array)
+
+
+def _remedy(missing: Sequence[str], unexpected: Sequence[str]) -> str:
+    """The next step where the keys of a state do not fit, as far as their names tell."""
+    if [*missing, *unexpected] == ["bias"]:
+        return f"; make the module with bias={bool(unexpected)}"
+    prefixes = [name.removesuffix(key) for key in missing for name in unexpected if name.endswith(f".{key}")]
+    if prefixes:
+        return (
+            f"; pass one layer's part of a model's state, keys that begin with {prefixes[0]!r}, without that beginning"
+        )
+    return suggest(unexpected[0], missing) if unexpected else ""
 
 
 def _fitted(value: Any, parameter: Parameter, where: str) -> Array:

@@ -6,6 +6,7 @@ from ..graph import hooks
 from ..schema.arguments import no_attribute
 from ..words import OPS
 from . import indexing as _indexing
+from .annotations import unquote as _unquote
 from .conv_transpose import (
     conv_transpose,
     conv_transpose_backprop_filters,
@@ -28,6 +29,8 @@ __all__ = [
     "wildcard",
     *_NAMES,
 ]
+
+_unquote(globals())
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from inspect import unwrap
 from types import FunctionType
 from typing import Any
 
@@ -14,6 +15,7 @@ class Written(str):
     __repr__ = str.__str__
 
 
+_PACKAGE = __name__.partition(".")[0]
 _TYPES = {
     "s64": "int",
     "s64[]": "int | Sequence[int]",
@@ -32,14 +34,23 @@ def annotation(kind: str, choices: Sequence[str] = (), name: str = "") -> Writte
     return Written(f"Literal[{text}]" + (" | None" if name == "auto_pad" else ""))
 
 
-def unquote(*owners: Callable[..., Any] | type) -> None:
-    """Have signatures of functions, and of the methods of classes, show types without quotes."""
-    for owner in owners:
-        members = vars(owner).values() if isinstance(owner, type) else (owner,)
-        for member in members:
-            function = getattr(member, "__func__", getattr(member, "fget", member))
+def unquote(module: Mapping[str, Any]) -> None:
+    """Have signatures of a module's public functions, and of its classes' methods, show types without quotes."""
+    for name in module["__all__"]:
+        for member in _members(module.get(name)):
+            function = unwrap(getattr(member, "__func__", getattr(member, "fget", member)))
             if isinstance(function, FunctionType):
                 function.__annotations__ = written(function.__annotations__)
+
+
+def _members(item: Any) -> Iterator[Any]:
+    """An item, or the attributes of a class and of those bases that are the package's."""
+    if not isinstance(item, type):
+        yield item
+        return
+    for base in item.__mro__:
+        if base.__module__.startswith(_PACKAGE):
+            yield from vars(base).values()
 
 
 def written(annotations: Mapping[str, Any]) -> dict[str, Any]:

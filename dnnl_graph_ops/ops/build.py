@@ -81,7 +81,7 @@ def apply(
     values, given = known_now(kind, values, attrs, where)
     ndim = len(values[0].shape) if values else 0
     given = schema.normalise_attrs(kind, given, where, ranks=schema.attr_lengths(kind, ndim), lenient=lenient)
-    kept, metas = checked(kind, [value.meta for value in values], given, where, dtype=wanted, outputs=outputs)
+    kept, metas = checked(kind, [value._meta for value in values], given, where, dtype=wanted, outputs=outputs)
     slots = [slot.name for slot in spec.outputs[: len(metas)]]
     return graph._add_node(kind, where, values, kept, metas, slots, name, default_name)
 

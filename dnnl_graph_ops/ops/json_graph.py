@@ -202,7 +202,7 @@ def _family(
         # the default is written for 12 axes
         attrs["output_padding"] = padding[:rank]
     extra = {name: tuple(attrs.pop(name)) for name in _RESULTS if name in attrs}
-    metas = [value.meta for value in inputs]
+    metas = [value._meta for value in inputs]
     checked, meta = resolve(op.kind, metas, slots[: len(metas)], attrs, extra, op.where)
     if op.kind in SCALED:
         check_scales(inputs[1], checked["weights_format"], op.where)

@@ -179,7 +179,7 @@ def _inferred(
     spec = op_schema("ConvTransposeBackwardWeights" if kind == "ConvTransposeBackpropFilters" else kind, where)
     if kind == "Wildcard" or (spec.stated is not None and len(inputs) > spec.stated.position):
         raise InvalidArgumentError(f"{where}: is not among the ops that a compiled net has")
-    metas = [value.meta for value in inputs]
+    metas = [value._meta for value in inputs]
     if kind not in WORDS:
         ranks = attr_lengths(kind, len(metas[0].shape) if metas else 0)
         given = normalise_attrs(kind, attrs, where, ranks=ranks)
@@ -202,7 +202,7 @@ def _inferred(
 def _check_sizes(graph: Graph, where: str) -> None:
     """That tensors, and what is computed of constants alone as the net is compiled, are what such a file may mean."""
     known = set(graph.constants)
-    own = sum(value.held.array.nbytes for value in graph.constants if value.held is not None)
+    own = sum(value._held.array.nbytes for value in graph.constants if value._held is not None)
     total = 0
     for node in graph.nodes:
         folded = known.issuperset(node.inputs)

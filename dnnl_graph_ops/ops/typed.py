@@ -107,7 +107,7 @@ def append(
     given = {slot: operand for slot, operand in operands.items() if slot != "bias" or operand is not None}
     graph = graph_of(list(given.values()), where)
     values = [as_value(graph, operand, where, slot) for slot, operand in given.items()]
-    record, meta = resolve(kind, [value.meta for value in values], list(given), attrs, extra or {}, where)
+    record, meta = resolve(kind, [value._meta for value in values], list(given), attrs, extra or {}, where)
     if kind in SCALED:
         check_scales(values[1], record.weights_format, where)
     # the specification of the older op names its output

@@ -171,12 +171,12 @@ READERS: dict[str, Callable[..., Affine]] = {
 def _with(head: Node, scale: Array, shift: Array) -> Node:
     """Returns the convolution with weights and bias changed so that its result is scaled and shifted."""
     src, weights, *rest = head.inputs
-    assert weights.held is not None and isinstance(head.attrs, Attributes)
+    assert weights._held is not None and isinstance(head.attrs, Attributes)
     bias = np.zeros(len(scale)) if not rest else np.asarray(rest[0].constant, np.float64)
     if (scale != 1).any():
-        held = scaled(weights.held, _along_weights(head.attrs, weights, scale))
+        held = scaled(weights._held, _along_weights(head.attrs, weights, scale))
         weights = like(weights)
-        weights.held = held
+        weights._held = held
     inputs = (src, weights, constant_like(rest[0] if rest else weights, bias * scale + shift))
     attrs = resolved(head.kind, [value.shape for value in inputs], replace(head.attrs, resolved=None), head.name)
     return twin(head, inputs=inputs, attrs=attrs)

@@ -65,7 +65,7 @@ def run(graph: GraphView, prepare: Prepare) -> None:
     """Removes ops that depend on constants alone; the readers of their results read constants, computed when needed."""
     fixed: dict[Node, None] = {}
     for node in graph:
-        if not node.inputs or not all(v.held is not None or v.node in fixed for v in node.inputs):
+        if not node.inputs or not all(v._held is not None or v.node in fixed for v in node.inputs):
             continue
         if node.kind in _STAY:
             FOLD_CONSTANTS.declined(node, "no int8 pattern begins or ends with the op")
@@ -94,7 +94,7 @@ def fold_dequantize(groups: Sequence[FusionGroup], kept: Collection[Value], prep
     for group in groups:
         node = group.nodes[0]
         value = node.outputs[0]
-        if node.kind == "Dequantize" and node.inputs[0].held is not None:
+        if node.kind == "Dequantize" and node.inputs[0]._held is not None:
             unmet = ""
             if len(group.nodes) > 1:
                 unmet = "the Dequantize runs alone"
@@ -112,13 +112,13 @@ def _leading_to(values: Iterable[Value], among: Collection[Node]) -> list[Node]:
     """Returns the nodes in `among` that values depend on, in topological order."""
 
     def makers(read: Iterable[Value]) -> list[Node]:
-        return [v.node for v in read if v.held is None and v.node is not None and v.node in among]
+        return [v.node for v in read if v._held is None and v.node is not None and v.node in among]
 
     return postorder(makers(values), lambda node: makers(node.inputs))
 
 
 def _is_worthwhile(value: Value, parts: Sequence[Node]) -> bool:
-    sources = {v.held for node in parts for v in node.inputs if v.held is not None}
+    sources = {v._held for node in parts for v in node.inputs if v._held is not None}
     nbytes = sum(prod(source.shape) * source.dtype.itemsize for source in sources)
     unmet = ""
     if all(node.kind in _MOVES for node in parts):
@@ -135,7 +135,7 @@ def _constant(value: Value, parts: Sequence[Node], prepare: Prepare) -> Constant
     sources: list[Constant] = []
     steps = []
     for number, node in enumerate(parts):
-        read = {v: v.held for v in node.inputs if v not in names and v.held is not None}
+        read = {v: v._held for v in node.inputs if v not in names and v._held is not None}
         names.update({v: held.token for v, held in read.items()})
         sources += read.values()
         steps.append((node.kind, repr(sorted(node.attrs.items())), tuple(names[v] for v in node.inputs)))

@@ -258,8 +258,8 @@ class _Rewriter:
     def _twin_of(self, value: Value, reader: Node) -> Value:
         if value not in self.twins:
             narrow = self.twins[value] = like(value, self.dtype)
-            if value.held is not None:
-                narrow.held = converted(value.held, self.dtype)
+            if value._held is not None:
+                narrow._held = converted(value._held, self.dtype)
             else:
                 self._convert(value, narrow, value.node, reader)
         return self.twins[value]

@@ -19,10 +19,12 @@ from ..compile.samples import as_samples, differences
 from ..errors import InvalidArgumentError
 from ..graph import Graph, Node
 from ..progress import Progress, check, shown
+from ..schema.arguments import keywords_told
 from .layers import divided, quantized
 from .report import NOT_A_LAYER, Calibration, LeftReport
 
 
+@keywords_told
 def calibrate(
     net_or_graph: Net | Graph,
     samples: Iterable[Any],

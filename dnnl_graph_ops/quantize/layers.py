@@ -47,7 +47,7 @@ def quantized(
 ) -> tuple[Graph, dict[Value, Value], tuple[LayerReport, ...]]:
     """A graph like `source` with the nodes of `ranges` (lowest and highest of src) quantized."""
     graph = Graph(source.engine, fpmath_mode=source.fpmath_mode, name=name)
-    graph.keeps_inputs = source.keeps_inputs
+    graph._keeps_inputs = source._keeps_inputs
     graph._promise([*(value.name for value in source.constants), *(node.name for node in source.nodes)])
     mapped = {value: graph.input(value.name, value.shape, value.dtype, value.strides) for value in source.inputs}
     layers = []
@@ -61,7 +61,7 @@ def quantized(
             mapped[node.outputs[0]] = result
             layers.append(layer)
             continue
-        metas = [value.meta for value in node.outputs]
+        metas = [value._meta for value in node.outputs]
         slots = [value.name.rpartition(".")[2] for value in node.outputs]
         inputs = [mapped[v] for v in node.inputs]
         made = graph._add_node(node.kind, node.name, inputs, node.attrs, metas, slots, node.name, late=node.late)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..compile import Net
 from ..compile.report import OutputReport
 from ..graph import Graph, Value
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..graph.choices import CompileOptions
 
 # the reason that most ops have
 NOT_A_LAYER = "only Convolution and ConvTranspose are quantized"
@@ -46,7 +51,7 @@ class Calibration:
     errors: tuple[OutputReport, ...]
     left: tuple[LeftReport, ...]
 
-    def compile(self, **options: Any) -> Net:
+    def compile(self, **options: Unpack[CompileOptions]) -> Net:
         """Compile the quantized graph; takes the options of `Graph.compile` and raises as it does."""
         return self.graph.compile(dict(self.outputs), **options)
 

@@ -69,7 +69,7 @@ def element_strides(array: Operand, where: str) -> tuple[int, ...]:
             foreign byte order: the library's descriptions cannot express them.
     """
     if isinstance(array, DeviceArray):
-        return array.element_strides
+        return array._element_strides
     size = array.itemsize
     strides = []
     for length, stride in zip(array.shape, array.strides, strict=True):

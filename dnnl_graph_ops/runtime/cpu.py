@@ -102,7 +102,7 @@ def multiplies(dtype: str, name: str, ops: Sequence[str] = ()) -> bool:
 
 def isa(engine: Engine) -> str:
     """The instruction set that the library uses: avx2, avx512_core_bf16, ..."""
-    return name_of(engine.runtime.library.effective_cpu_isa())
+    return name_of(engine.runtime._library.effective_cpu_isa())
 
 
 def computes_natively(dtype: str, engine: Engine, ops: Sequence[str] = ()) -> bool:

@@ -40,8 +40,8 @@ class DeviceArray(DeviceArrayBase):
         self.engine = _checked(engine)
         self.shape = tuple(shape) if isinstance(shape, Sequence) else (shape,)
         self.dtype = dtypes.numpy_dtype(dtypes.canonical(dtype))
-        self.element_strides = dense_strides(self.shape)
-        super().__init__(self.engine.native, _code(self.dtype), self.shape)
+        self._element_strides = dense_strides(self.shape)
+        super().__init__(self.engine._native, _code(self.dtype), self.shape)
 
     @classmethod
     def _adopt(
@@ -57,9 +57,9 @@ class DeviceArray(DeviceArrayBase):
         """An array over memory of `owner` that the engine reaches; strides count elements."""
         self = cls.__new__(cls)
         self.engine, self.shape, self.dtype = engine, shape, dtype
-        self.element_strides = dense_strides(shape) if strides is None else strides
+        self._element_strides = dense_strides(shape) if strides is None else strides
         DeviceArrayBase.__init__(
-            self, engine.native, _code(dtype), shape, self.element_strides, address, writable, owner
+            self, engine._native, _code(dtype), shape, self._element_strides, address, writable, owner
         )
         return self
 
@@ -152,7 +152,7 @@ class DeviceArray(DeviceArrayBase):
     @property
     def strides(self) -> Ints:
         """Bytes from an element to the next, per axis, as NumPy has it."""
-        return tuple(stride * self.itemsize for stride in self.element_strides)
+        return tuple(stride * self.itemsize for stride in self._element_strides)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -204,7 +204,7 @@ class DeviceArray(DeviceArrayBase):
         return self.to_numpy().astype(dtype or self.dtype, copy=False)
 
     def _is_dense(self) -> bool:
-        return self.extent == self.nbytes and is_row_major(self.shape, self.element_strides)
+        return self.extent == self.nbytes and is_row_major(self.shape, self._element_strides)
 
     def _window(self) -> tuple[Array, Array]:
         """Room on the host for all bytes that the elements span, and the elements in it."""
@@ -214,7 +214,7 @@ class DeviceArray(DeviceArrayBase):
     # -- protocols ----------------------------------------------------------------------------------------------
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (ONE_API, self.engine.index) if self.engine.native.on_device else (CPU, 0)
+        return (ONE_API, self.engine.index) if self.engine._native.on_device else (CPU, 0)
 
     def __dlpack__(
         self,
@@ -243,7 +243,7 @@ class DeviceArray(DeviceArrayBase):
             owner,
             owner.address,
             owner.shape,
-            owner.element_strides,
+            owner._element_strides,
             CODES[self.dtype],
             target,
             owner.writable,
@@ -252,16 +252,16 @@ class DeviceArray(DeviceArrayBase):
 
     @property
     def __sycl_usm_array_interface__(self) -> Mapping[str, Any]:
-        if not self.engine.native.on_device or self.dtype.kind == "V":
+        if not self.engine._native.on_device or self.dtype.kind == "V":
             raise AttributeError("__sycl_usm_array_interface__")
         return {
             "version": 1,
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "strides": self.element_strides,
+            "strides": self._element_strides,
             "offset": 0,
             "data": (self.address, not self.writable),
-            "syclobj": self.engine.native.sycl_context_capsule(),
+            "syclobj": self.engine._native.sycl_context_capsule(),
         }
 
 
@@ -288,7 +288,7 @@ def _share(cls: type[DeviceArray], obj: Any, engine: Engine, where: str) -> Devi
     usm = getattr(obj, "__sycl_usm_array_interface__", None)
     if usm is not None:
         address, read_only = usm["data"]
-        if not engine.native.on_device or not engine.native.reaches(address):
+        if not engine._native.on_device or not engine._native.reaches(address):
             return None
         dtype, strides = np.dtype(usm["typestr"]), usm.get("strides")
         if strides is not None and min(strides, default=0) < 0:
@@ -300,7 +300,7 @@ def _share(cls: type[DeviceArray], obj: Any, engine: Engine, where: str) -> Devi
         raise TypeError(
             f"{where}: needs an object with __dlpack__ or __sycl_usm_array_interface__, got {type(obj).__name__}"
         )
-    stated, home = device_of(obj, where), ONE_API if engine.native.on_device else CPU
+    stated, home = device_of(obj, where), ONE_API if engine._native.on_device else CPU
     if stated not in (None, home):
         return None
     device, address, shape, strides, code, writable, owner = dlpack_open(capsule_of(obj, where))
@@ -313,6 +313,6 @@ def _share(cls: type[DeviceArray], obj: Any, engine: Engine, where: str) -> Devi
         return None
     if code not in DTYPES:
         raise UnsupportedError(f"{where}: there is no dtype for the DLPack type code {code[0]} of {code[1]} bits")
-    if home == ONE_API and not engine.native.reaches(address):
+    if home == ONE_API and not engine._native.reaches(address):
         return None
     return cls._adopt(engine, DTYPES[code], shape, strides, address, writable, owner)

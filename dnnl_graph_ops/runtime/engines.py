@@ -33,7 +33,7 @@ class Engine:
         self.runtime = runtime
         self.memory = memory
         self._of_sycl = native is not None
-        self.native = native or NativeEngine(runtime.library, KINDS[kind], index, device_memory=memory is not None)
+        self._native = native or NativeEngine(runtime._library, KINDS[kind], index, device_memory=memory is not None)
 
     @staticmethod
     def from_sycl(
@@ -56,7 +56,7 @@ class Engine:
         """
         chosen = find_runtime(runtime, "gpu")
         check_memory(memory, "Engine.from_sycl")
-        library, on_device = chosen.library, memory is not None
+        library, on_device = chosen._library, memory is not None
         loaded = sycl.sycl_runtimes()
         if len(loaded) > 1:
             raise UnsupportedError(
@@ -147,7 +147,7 @@ def _check_device(runtime: Runtime, kind: str, index: int, memory: str | None) -
             f"runtime {runtime.name!r} ({runtime.path}) has no SYCL engines for GPUs; install the build that has, "
             f"{sycl.INSTALL}"
         )
-    count = runtime.library.engine_count(KINDS[kind])
+    count = runtime._library.engine_count(KINDS[kind])
     if kind == "cpu" and memory == "device" and runtime.cpu_runtime != "sycl":
         raise InvalidArgumentError(
             f"engine: memory='device' needs the SYCL runtime, but {runtime.name!r} is {runtime.cpu_runtime}"
@@ -166,7 +166,7 @@ def engines() -> tuple[Engine, ...]:
     """Every engine that can be opened here."""
     found = []
     for runtime, kind in product(runtimes(), _KIND_NAMES):
-        for index in range(runtime.library.engine_count(KINDS[kind])):
+        for index in range(runtime._library.engine_count(KINDS[kind])):
             with suppress(Error):
                 found.append(engine(kind, index, runtime))
     return tuple(found)

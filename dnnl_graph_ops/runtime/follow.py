@@ -114,7 +114,7 @@ def _relu(engine: Engine, elements: int) -> Callable[[], None]:
     code = int(DataType.f32)
     src, dst = (LogicalTensor(i, code, [elements], [1]) for i in range(2))
     compiled = compile_alone(engine, OpKind.relu, [src], [dst])
-    executor = Executor(engine.native, "probe")
+    executor = Executor(engine._native, "probe")
     slots = [executor.add_input(code, [elements], [1]), executor.add_output(code, [elements], [1])]
     executor.add_partition(compiled, [(slots[0], 0)], [(slots[1], 0)], "probe")
     executor.finalize(release_gil=True)

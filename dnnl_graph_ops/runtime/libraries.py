@@ -30,7 +30,7 @@ class Runtime:
     path: str
 
     @property
-    def library(self) -> Library:
+    def _library(self) -> Library:
         """The loaded library; opens it at the first use."""
         found = _BY_PATH.get(self.path)
         if found is None:
@@ -41,22 +41,22 @@ class Runtime:
     @property
     def version(self) -> str:
         """Of oneDNN, "3.2.0"."""
-        return ".".join(map(str, self.library.version))
+        return ".".join(map(str, self._library.version))
 
     @property
     def version_info(self) -> tuple[int, ...]:
         """Of oneDNN, as numbers."""
-        return tuple(self.library.version)
+        return tuple(self._library.version)
 
     @property
     def cpu_runtime(self) -> str:
         """What its CPU engines compute with: omp, sycl, none, ..."""
-        return self.library.cpu_runtime
+        return self._library.cpu_runtime
 
     @property
     def gpu_runtime(self) -> str:
         """What its GPU engines compute with: sycl, ocl or none."""
-        return self.library.gpu_runtime
+        return self._library.gpu_runtime
 
     def __repr__(self) -> str:
         return f"Runtime({self.name!r}, {self.path!r})"
@@ -131,7 +131,7 @@ def runtimes() -> tuple[Runtime, ...]:
 def load_error(runtime: Runtime) -> str | None:
     """Why this library cannot be loaded, or None."""
     try:
-        _ = runtime.library
+        _ = runtime._library
     except RuntimeUnavailableError as error:
         return str(error)
     return None
@@ -174,6 +174,6 @@ def _by_path(path: Path, known: Mapping[str, Runtime]) -> Runtime:
         taken = {runtime.name for runtime in (*known.values(), *_OPENED.values())}
         names = itertools.chain([name], (f"{name}@{n}" for n in itertools.count(2)))
         opened = Runtime(next(text for text in names if text not in taken), absolute)
-        _ = opened.library
+        _ = opened._library
         _OPENED[absolute] = opened
     return _OPENED[absolute]

@@ -22,7 +22,7 @@ def compile_alone(
     attributes: Mapping[OpAttr, Sequence[int]] | None = None,
 ) -> CompiledPartition:
     """A partition of one op with attributes of integers."""
-    native = engine.native
+    native = engine._native
     op = Op(native.library, _FIRST_ID, kind, "probe")
     for tensor in inputs:
         op.add_input(tensor)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from inspect import Signature
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import wraps
+from inspect import Signature, signature
+from typing import Any, TypeVar, cast
 
 from .. import words
 from ..errors import InvalidArgumentError
 
+F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=str)
 
 INT64_MAX = (1 << 63) - 1
@@ -65,6 +67,12 @@ def no_attribute(
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name, obj=None)
 
 
+def no_member(item: object, name: str) -> AttributeError:
+    """The error for an attribute that an object does not have; it names the public one that is alike."""
+    hint = "" if name.startswith("_") else suggest(name, (own for own in dir(item) if not own.startswith("_")))
+    return AttributeError(f"{type(item).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=None)
+
+
 def unexpected(where: str, name: str, known: Collection[str]) -> TypeError:
     """The error for a keyword that a function does not have."""
     names = [repr(item) for item in words.OTHER_ARGUMENTS.get(name, ()) if item in known]
@@ -75,6 +83,21 @@ def unexpected(where: str, name: str, known: Collection[str]) -> TypeError:
     else:
         hint = suggest(name, known) or f"; its arguments are {', '.join(known)}"
     return TypeError(f"{where}: has no argument {name!r}{hint}")
+
+
+def keywords_told(function: F) -> F:
+    """A function that answers a keyword which it does not have with the nearest of its own, as Python 3.13 does."""
+    own = signature(function).parameters
+    where = function.__qualname__.removesuffix(".__init__")
+
+    @wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        for name in given:
+            if name not in own:
+                raise unexpected(where, name, [item for item in own if item != "self"])
+        return function(*args, **given)
+
+    return cast("F", call)
 
 
 def spelt(where: str, given: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:

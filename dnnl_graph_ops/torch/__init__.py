@@ -26,6 +26,7 @@ except ImportError as _error:
         name="torch",
     ) from _error
 
+from ..ops.annotations import unquote as _unquote
 from . import ops as ops
 from .openmp import warn_of_two as _warn_of_two
 from .optimize import optimize, refresh
@@ -34,3 +35,5 @@ from .report import LayerTime, Report, report
 _warn_of_two()
 
 __all__ = ["LayerTime", "Report", "optimize", "refresh", "report"]
+
+_unquote(globals())

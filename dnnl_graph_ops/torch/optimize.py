@@ -12,6 +12,7 @@ from torch import nn
 
 from ..errors import InvalidArgumentError, warn
 from ..progress import Progress, check, shown
+from ..schema.arguments import keywords_told
 from .choice import measuring
 from .compute import DTYPES
 from .modules import forget_those_of, is_ours, optimized_class, state_of, watch
@@ -19,6 +20,7 @@ from .modules import forget_those_of, is_ours, optimized_class, state_of, watch
 Model = TypeVar("Model", bound=nn.Module)
 
 
+@keywords_told
 def optimize(
     model: Model,
     *,

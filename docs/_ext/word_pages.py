@@ -30,7 +30,10 @@ def page() -> Iterator[str]:
     yield "# Other packages' words\n"
     yield "These are understood wherever ours are expected. Strings may be in any case.\n"
     yield from _table("Arguments", _rows(words.ARGUMENTS))
-    yield "\nBoth spellings of one argument are an error. `padding=p` pads p at both ends of an axis.\n"
+    yield (
+        "\nBoth spellings of one argument are an error. `padding=p` pads p at both ends of an axis. "
+        "Modules of `dgo.nn` have the words on the left, and understand those on the right.\n"
+    )
     yield from _table("Layouts and orders of weights", _rows(words.VALUES))
     yield (
         "\nWhere a framework's name has two orders, a transposed convolution takes the first and an ordinary one the "

@@ -13,6 +13,7 @@ dgo.import_module("os")  # type: ignore  # pyright: ignore
 print(dgo.ops.conv_transposee)  # type: ignore  # pyright: ignore
 print(dgo.nn.ConvTranspose4d)  # type: ignore  # pyright: ignore
 dgo.nn.Conv2d(3, 4, 2, output_padding=1)  # type: ignore  # pyright: ignore
+dgo.nn.Conv2d(3, 4, 2, strides="2")  # type: ignore  # pyright: ignore
 dgo.convolution(src, weights, output_padding=1)  # type: ignore  # pyright: ignore
 dgo.conv_transpose(src, weights, data_format="NHCW")  # type: ignore  # pyright: ignore
 dgo.conv_transpose(src, weights, strides="2")  # type: ignore  # pyright: ignore

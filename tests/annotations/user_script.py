@@ -97,6 +97,7 @@ def modules() -> None:
     layer.backward(layer(np.ones((1, 4, 4, 3), np.float32)))
     down = dgo.nn.Conv2d(3, 4, (2, 3), padding=1, groups=1)
     assert_type(down, dgo.nn.Conv2d)
+    dgo.nn.Conv2d(3, 4, 2, strides=2, pads_begin=1, pads_end=1, dilations=(1, 1), data_format="NHWC")
     assert_type(down(np.ones((1, 3, 4, 4), np.float32)), Array)
     assert_type(down.state_dict(), dict[str, Array])
     assert_type(dgo.bench.real_layers(), tuple[dgo.bench.Problem, ...])

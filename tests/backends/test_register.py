@@ -46,7 +46,7 @@ def test_it_is_chosen_and_explained(backend):
     (part,) = compiled.explain().partitions
     assert (part.kinds, part.formulation, part.implementation) == (("Abs",), "magnitude", "a test")
     assert "magnitude" in str(compiled.explain())
-    (step,) = compiled.latest().plan.parts
+    (step,) = compiled._latest().plan.parts
     assert isinstance(step, HostStep)
 
 
@@ -66,4 +66,4 @@ def test_it_is_gone_again():
     np.testing.assert_array_equal(compiled(X), abs(X))
     assert compiled.explain().partitions[0].formulation == "own chain"
     (value,) = compiled.outputs.values()
-    assert group_of([value.node], compiled.env()).backend.name == "elementwise"
+    assert group_of([value.node], compiled._env()).backend.name == "elementwise"

@@ -38,7 +38,7 @@ class Counts(NamedTuple):
 
 def counts(net: Any) -> Counts:
     """Of the plan made last."""
-    parts, reports = net.latest().plan.parts, net.explain().steps
+    parts, reports = net._latest().plan.parts, net.explain().steps
     copies = references = hosts = 0
     for part, report in zip(parts, reports, strict=True):
         hosts += isinstance(part, HostStep)

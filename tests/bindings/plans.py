@@ -31,7 +31,7 @@ def compile_op(
     output: _core.LogicalTensor,
     attrs: Sequence[tuple[_core.OpAttr, str, Any]] = (),
 ) -> _core.CompiledPartition:
-    engine = default_engine().native
+    engine = default_engine()._native
     op = _core.Op(engine.library, next(ids), kind, kind.name)
     for item in inputs:
         op.add_input(item)
@@ -44,7 +44,7 @@ def compile_op(
 def relu_plan(shape: Sequence[int], *, release_gil: bool = False, threads: int = 0, name: str = "") -> Any:
     """dst = max(src, 0) by the library."""
     partition = compile_op(_core.OpKind.relu, [tensor(shape)], tensor(shape))
-    plan = _core.Executor(default_engine().native, name)
+    plan = _core.Executor(default_engine()._native, name)
     src = plan.add_input(*declare(shape))
     dst = plan.add_output(*declare(shape))
     plan.add_partition(partition, [(src, 0)], [(dst, 0)], "relu")
@@ -74,7 +74,7 @@ def deconv_plan(
     n: int, size: int, ic: int, oc: int, weights: np.ndarray[Any, Any] | None, *, release_gil: bool = False
 ) -> Any:
     """A transposed convolution with constant or, without an array, variable weights."""
-    plan = _core.Executor(default_engine().native, "deconv")
+    plan = _core.Executor(default_engine()._native, "deconv")
     src = plan.add_input(*declare((n, size, size, ic)))
     filters = plan.add_input(*declare((4, 4, oc, ic))) if weights is None else plan.add_constant(weights)
     dst = plan.add_output(*declare((n, 2 * size, 2 * size, oc)))

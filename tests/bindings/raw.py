@@ -22,12 +22,12 @@ ids = itertools.count(1)
 
 @functools.cache
 def library():
-    return dnnl_graph_ops.engine("cpu").runtime.library
+    return dnnl_graph_ops.engine("cpu").runtime._library
 
 
 @functools.cache
 def engine():
-    return dnnl_graph_ops.engine("cpu").native
+    return dnnl_graph_ops.engine("cpu")._native
 
 
 def tensor(*dims, dtype=DataType.f32, **more):

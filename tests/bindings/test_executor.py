@@ -34,7 +34,7 @@ from .plans import (
 
 
 def engine():
-    return default_engine().native
+    return default_engine()._native
 
 
 def relu_partition(shape):
@@ -558,7 +558,7 @@ FORK = """
     from dnnl_graph_ops import _core, errors
     from dnnl_graph_ops.runtime.engines import default_engine
 
-    engine = default_engine().native
+    engine = default_engine()._native
     tensors = [_core.LogicalTensor(i, _core.DataType.f32, [8]) for i in range(2)]
     op = _core.Op(engine.library, 1, _core.OpKind.relu, "relu")
     op.add_input(tensors[0])

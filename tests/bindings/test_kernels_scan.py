@@ -64,7 +64,7 @@ def test_what_a_scan_refuses():
 
 def branches():
     """dst = 1 where src is finite, else 2."""
-    plan = _core.Executor(default_engine().native, "branches")
+    plan = _core.Executor(default_engine()._native, "branches")
     src, dst = plan.add_input(*declare((4,))), plan.add_output(*declare((4,)))
     flag = plan.add_scratch(0, 4)
     plan.add_kernel(kernels.scan([((4,), code("f32"), (1,))]), [(src, 0), (flag, 0)])

@@ -19,7 +19,7 @@ const version_t *dnnl_version(void) {{ return &version; }}
 
 
 def test_facts_of_the_bundled_library():
-    library = dgo.engine("cpu", runtime="omp").runtime.library
+    library = dgo.engine("cpu", runtime="omp").runtime._library
     assert library.version >= (3, 2, 0)
     assert (library.cpu_runtime, library.gpu_runtime) == ("omp", "none")
 

@@ -372,7 +372,7 @@ def test_the_library_packs_constants_for_itself(room):
     cache = _core.PlanCache()
     plan = deconv_plan(1, 4, 16, 8, weights)
     cache.add(plan, None)
-    bounded = default_engine().native.library.has("dnnl_graph_set_constant_tensor_cache_capacity")
+    bounded = default_engine()._native.library.has("dnnl_graph_set_constant_tensor_cache_capacity")
     assert _core.plan_totals()["library"] == (0 if bounded else weights.nbytes)
 
 

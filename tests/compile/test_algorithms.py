@@ -169,7 +169,7 @@ def test_products_in_a_narrow_type_are_told(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(mixed_precision, "_gain", lambda node, dtype, env: (0.9, ""))
     net = strided(precision="bf16")
-    assert net.narrow()
+    assert net._narrow()
     assert all("narrow" in info.error for info in net.algorithms("op"))
 
 
@@ -275,7 +275,7 @@ def test_selections_are_kept_with_nets(how: str, tmp_path: Path, seed: int) -> N
         else:
             kept = pickle.loads(pickle.dumps(net))
         assert chosen(kept) == chosen(net) == name
-        assert kept.options.algorithms == (("op", name),)
+        assert kept._options.algorithms == (("op", name),)
         check(kept, given, want)
 
 
@@ -340,7 +340,7 @@ def test_a_selection_that_no_size_of_a_call_meets_is_refused_there(tmp_path: Pat
         pickle.dumps(excluding)
     check_open(excluding, w, (1, 5, 7, 16))
     excluding.save(tmp_path / "a.net")
-    assert dgo.load(tmp_path / "a.net").options.algorithms == (("op", chosen(excluding)),)
+    assert dgo.load(tmp_path / "a.net")._options.algorithms == (("op", chosen(excluding)),)
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def test_what_costs_more_than_the_bound_is_put_back(rng, everything):
     net = graph.compile(outputs, precision="auto", samples=data, max_error=0.02)
     report = net.precision_report
     assert (report.dtype, report.max_error) == ("bf16", 0.02)
-    assert narrow_of(net) == {"first", "second"} == set(net.narrow())
+    assert narrow_of(net) == {"first", "second"} == set(net._narrow())
     alone = {op.name: op.error for op in report.ops}
     assert alone["third"] > 0.02 > alone["first"] > 0
     worst = [relative(net.run({"x": x}), graph.compile(outputs).run({"x": x})) for x in data]
@@ -107,7 +107,7 @@ def test_without_native_products_nothing_is_measured(rng, monkeypatch):
     graph, outputs = fine_and_cancelling(rng, unknown=True)
     net = graph.compile(outputs, precision="auto", samples=samples(rng))
     assert net.plan_count() == 0
-    assert net.options.precision == "f32"
+    assert net._options.precision == "f32"
     net(samples(rng)[0])
     assert "precision='auto': f32: this CPU does not multiply bf16 or f16" in str(net.explain())
 
@@ -117,7 +117,7 @@ def test_an_fpmath_mode_is_obeyed(rng, everything):
     graph.fpmath_mode = "any"
     net = graph.compile(outputs, precision="auto", samples=samples(rng))
     assert "fpmath_mode is 'any'" in net.precision_report.summary
-    assert net.options.precision == "f32"
+    assert net._options.precision == "f32"
 
 
 def test_open_dims_pickles_and_files(rng, everything, tmp_path):

@@ -83,7 +83,7 @@ def check_report(build: Build, arrays: Arrays, **options) -> None:
     called(net, arrays)
     with dgo.verbose() as log:
         called(net, arrays)
-    executed = explained.latest().plan.executed
+    executed = explained._latest().plan.executed
     ran = [(record.primitive, record.implementation) for record in log.executed()]
     # what stands by for Inf and NaN has not run
     parts = [part for part in sorted(executed) if not steps[part].step.endswith("(not all finite)")]
@@ -327,7 +327,7 @@ def test_explain_leaves_no_memory():
     net.explain()
     before = resident()
     for _ in range(10):
-        net.latest().plan.executed.clear()
+        net._latest().plan.executed.clear()
         net.explain()
     assert resident() - before < 64 << 20
 
@@ -372,7 +372,7 @@ def test_threads_that_explain_while_others_call(rng):
             net = nets[(index + turn) % len(nets)]
             if index % 2:
                 assert net.explain().steps == steps
-                net.latest().plan.executed.clear()
+                net._latest().plan.executed.clear()
             else:
                 assert bits(called(net, arrays)) == expected
 
@@ -436,7 +436,7 @@ def test_many_shapes():
     for count in (2, 99, 50):
         net(np.ones((count, 8), np.float32))
         assert rows(net) == count
-        assert net.latest() is net.latest()
+        assert net._latest() is net._latest()
     assert net.plan_count() == 99
 
 
@@ -444,7 +444,7 @@ def test_more_arrays_than_the_fast_path_takes():
     graph = dgo.Graph()
     inputs = [graph.input(f"x{i}", (None, 8)) for i in range(33)]
     net = graph.compile(ops.concat(*inputs, axis=1))
-    assert net.latest() is None
+    assert net._latest() is None
     for count in (2, 3, 2):
         net(*[np.ones((count, 8), np.float32)] * 33)
         assert rows(net) == count

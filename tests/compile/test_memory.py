@@ -239,19 +239,19 @@ def test_results_do_not_depend_on_pairs(build, monkeypatch, seed):
 def test_pairs_save_scratch(build, less, monkeypatch):
     graph = dgo.Graph()
     net = graph.compile(build(graph), tune="off")
-    if not any(getattr(part, "in_place", ()) for part in net.latest().plan.parts):
+    if not any(getattr(part, "in_place", ()) for part in net._latest().plan.parts):
         pytest.skip("the library offers no pairs here")
     without_pairs(monkeypatch)
     graph = dgo.Graph()
     plain = graph.compile(build(graph), tune="off")
-    assert plain.latest().plan.scratch_bytes - net.latest().plan.scratch_bytes == less
+    assert plain._latest().plan.scratch_bytes - net._latest().plan.scratch_bytes == less
 
 
 def test_explain_counts_no_copy_of_an_operand_that_is_replaced():
     graph = dgo.Graph()
     net = graph.compile(residual(graph), tune="off")
     (step,) = [step for step in net.explain().steps if "ConvTranspose" in step.step]
-    (part,) = [part for part in net.latest().plan.parts if "ConvTranspose" in part.kinds]
+    (part,) = [part for part in net._latest().plan.parts if "ConvTranspose" in part.kinds]
     if not part.in_place:
         pytest.skip("the library offers no pair here")
     assert step.reorders == 0

@@ -121,7 +121,7 @@ def test_the_rule_is_the_library_s(case, seed):
         engine = default_engine()
         partition = _core.Partition.create_with_op(native_op(engine, "Abs", {}, "abs", [x], [y]), KINDS[engine.kind])
         try:
-            partition.compile([x], [y], engine.native)
+            partition.compile([x], [y], engine._native)
             taken = True
         except dgo.Error as error:
             assert "strides" in str(error)

@@ -126,7 +126,7 @@ def test_the_choice_does_not_depend_on_what_came_before(rng):
         chosen = {}
         for size in order:
             net(np.ones((1, 48, size), np.float32))
-            chosen[size] = net.latest().built.decisions[0][1].formulation
+            chosen[size] = net._latest().built.decisions[0][1].formulation
         found.append(chosen)
     assert found[0] == found[1]
 
@@ -145,7 +145,7 @@ def test_long_rows_of_few_channels_leave_nothing_for_the_library_to_compile(rng)
     same = {"pads_begin": 5, "pads_end": 5, "dilations": 5, "data_format": "NCX", "weights_format": "OIX"}
     net = graph.compile(ops.convolution(x, graph.constant(small(rng, 32, 32, 3)), **same))
     net(np.ones((1, 32, 40_000), np.float32))
-    assert not any(isinstance(part, Compiled) for part in net.latest().plan.parts)
+    assert not any(isinstance(part, Compiled) for part in net._latest().plan.parts)
 
 
 @pytest.mark.parametrize("tile", [1, 2, 3])

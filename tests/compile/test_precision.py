@@ -149,9 +149,9 @@ def test_open_dims_pickles_and_files(rng, everything, tmp_path):
         assert 0 < error(wanted, graph.compile(outputs).run({"x": x})) < 3e-2
     net.save(tmp_path / "net")
     loaded = dgo.load(tmp_path / "net")
-    assert len(loaded.holds) >= 2  # both convolutions' weights
+    assert len(loaded._holds) >= 2  # both convolutions' weights
     for other in (loaded, pickle.loads(pickle.dumps(net))):
-        assert other.options.precision == "bf16"
+        assert other._options.precision == "bf16"
         for name, array in other.run({"x": x}).items():
             np.testing.assert_array_equal(array, wanted[name])
 
@@ -166,7 +166,7 @@ def test_scaled_weights_are_converted_once_and_saved(rng, everything, tmp_path):
     wanted = net(data)
     net.save(tmp_path / "net")
     loaded = dgo.load(tmp_path / "net")
-    assert loaded.holds
+    assert loaded._holds
     np.testing.assert_array_equal(loaded(data), wanted)
 
 

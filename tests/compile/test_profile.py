@@ -52,7 +52,7 @@ def test_the_products_of_several_steps_count_once():
     assert len(reached) == 1
     macs = 8 * 8 * 5 * 5 * 4 * 3
     spent = sum(step.seconds for step in times if step.bound == ARITHMETIC)
-    most = peaks(net.engine, "f32", net.latest().plan.executor.threads)
+    most = peaks(net.engine, "f32", net._latest().plan.executor.threads)
     assert reached.pop() == pytest.approx(macs / spent / most.macs)
 
 
@@ -69,7 +69,7 @@ def test_products_of_integers_are_told_as_such(kind, rng):
     (product,) = (part for part in net.explain().partitions if kind in part.kinds)
     assert (product.compute_dtype in ("s8", "u8")) == ("Dequantize" in product.kinds)
     steps = [step for step in net.profile(array, repeat=3) if step.bound == ARITHMETIC]
-    most = peaks(net.engine, product.compute_dtype, net.latest().plan.executor.threads)
+    most = peaks(net.engine, product.compute_dtype, net._latest().plan.executor.threads)
     reached = 144 * 16 * terms / sum(step.seconds for step in steps) / most.macs
     assert steps and [step.of_peak for step in steps] == pytest.approx([reached] * len(steps))
 

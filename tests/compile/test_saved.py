@@ -1,5 +1,6 @@
 """Nets in files: the same results to the bit, pages that processes share, and what becomes of other files."""
 
+import errno
 import gc
 import os
 import re
@@ -71,12 +72,12 @@ def described(net):
     return (
         net.input_names,
         net.output_names,
-        net.options,
+        net._options,
         (net.graph.name, net.graph.fpmath_mode, net.engine),
         [(v.shape, v.dtype, v.strides) for v in net.inputs],
         [
             (n.kind, n.name, dict(n.attrs), [(v.name, v.shape, v.dtype, v.strides) for v in n.outputs])
-            for n in net.parts[0]
+            for n in net._parts[0]
         ],
     )
 
@@ -182,7 +183,7 @@ def packings(monkeypatch):
 
 def mapped(net):
     """The packed arrays of all plans, and whether each lies in a file."""
-    return [in_file(array) for array in {id(array): array for array in net.constants_read()}.values()]
+    return [in_file(array) for array in {id(array): array for array in net._constants_read()}.values()]
 
 
 @pytest.mark.parametrize("size", [None, 50])
@@ -332,6 +333,20 @@ def test_writing_is_all_or_nothing(path, monkeypatch):
         net.save(path.parent / "none" / "a.net")
     with pytest.raises(TypeError, match="'path' must be a path"):
         net.save(3)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_by_the_name_of_the_file(path, number, monkeypatch):
+    def full(data):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(array_file.zlib, "crc32", full)
+    with pytest.raises(
+        OSError, match=f"Net.save: {os.strerror(number)}; free some space, or .* another disk"
+    ) as caught:
+        called(next(iter(nets()))).save(path)
+    assert (caught.value.errno, caught.value.filename) == (number, str(path))
+    assert os.listdir(path.parent) == []
 
 
 @pytest.mark.parametrize("name", ["dnnl_graph_ops", "oneDNN", "instruction set"])

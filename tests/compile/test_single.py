@@ -64,7 +64,7 @@ def test_the_plan_of_a_net(number, seed, monkeypatch):
             for i, a in enumerate(arrays)
         ]
         net = graph.compile(getattr(dgo.ops, name)(*values, **keywords))
-        expected = net.latest().plan
+        expected = net._latest().plan
         assert steps(plans[-1]) == steps(expected)
         assert plans[-1].scratch_bytes == expected.scratch_bytes
         assert plans[-1].executor.threads == expected.executor.threads

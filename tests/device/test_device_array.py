@@ -209,8 +209,8 @@ class Queue:
             return self.address
 
     def __init__(self, engine):
-        self.sycl_device = self.Part(engine.native.sycl_device)
-        self.sycl_context = self.Part(engine.native.sycl_context)
+        self.sycl_device = self.Part(engine._native.sycl_device)
+        self.sycl_context = self.Part(engine._native.sycl_context)
 
 
 def test_torch_on_the_cpu():
@@ -298,12 +298,12 @@ def test_memory_of_another_context(device):
 
 
 def test_engines_of_queues(device):
-    stream = _core.Stream(device.native)
+    stream = _core.Stream(device._native)
     data = values((2, 3, 4))
     for queue in (Queue(device), stream.sycl_queue):
         engine = dgo.Engine.from_sycl(queue, memory="device")
         assert engine.kind == "cpu" and engine is not device
-        assert engine.native.sycl_identity == device.native.sycl_identity
+        assert engine._native.sycl_identity == device._native.sycl_identity
         held = dgo.DeviceArray.from_numpy(data, device)
         taken = dgo.DeviceArray.from_dlpack(Producer(held, device), engine, copy=False)
         assert taken.address == held.address, "the context of the queue is that of the engine"
@@ -345,7 +345,7 @@ def test_protocols_out(device):
 def test_addresses_are_usm_of_the_device(device):
     """What partitions get; memory of the host is told apart."""
     held = dgo.DeviceArray((100,), "f32", device)
-    assert device.native.reaches(held.address) and device.native.reaches(held.address + 396)
-    assert not device.native.reaches(np.empty(100, np.float32).ctypes.data)
-    assert not dgo.engine("cpu", runtime="sycl").native.reaches(held.address)
-    assert not open_engine("omp").native.reaches(held.address)
+    assert device._native.reaches(held.address) and device._native.reaches(held.address + 396)
+    assert not device._native.reaches(np.empty(100, np.float32).ctypes.data)
+    assert not dgo.engine("cpu", runtime="sycl")._native.reaches(held.address)
+    assert not open_engine("omp")._native.reaches(held.address)

@@ -18,7 +18,7 @@ import numpy as np
 import dnnl_graph_ops as dgo
 real = dgo.engine("cpu", runtime="sycl")  # its dependencies and its driver are there from here on
 gpu = dgo.engine("gpu", runtime=dgo.Runtime("fake", {library!r}))
-assert gpu.kind == "gpu" and gpu.memory == "device" and gpu.native.on_device
+assert gpu.kind == "gpu" and gpu.memory == "device" and gpu._native.on_device
 data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 def doubled(engine=gpu):
     graph = dgo.Graph(engine)
@@ -65,12 +65,12 @@ def test_the_guard_guards(library):
     from dnnl_graph_ops import _core
     lt = _core.LogicalTensor(1, 3, [4])
     try:
-        _core.Tensor(lt, gpu.native, np.ones(4, np.float32))
+        _core.Tensor(lt, gpu._native, np.ones(4, np.float32))
     except dgo.InvalidArgumentError as error:
         print(error)
     host = np.ones(4, np.float32)
     try:
-        _core.Tensor(lt, gpu.native, host.ctypes.data)
+        _core.Tensor(lt, gpu._native, host.ctypes.data)
     except dgo.Error as error:
         print(error)
     """

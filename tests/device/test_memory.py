@@ -73,7 +73,7 @@ def test_scratch_of_the_device_is_shared_and_dropped(device):
     dgo.clear_caches()
     before = _core.idle_scratch_bytes()
     net(np.ones(1 << 19, np.float32))
-    executor = net.latest().plan.executor
+    executor = net._latest().plan.executor
     held = _core.idle_scratch_bytes() - before
     assert held == executor.arena_bytes
     dgo.clear_caches()

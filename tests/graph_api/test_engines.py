@@ -29,7 +29,7 @@ FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 def test_engines_are_those_of_the_package():
     e = engine(engine.cpu)
     assert e == engine(engine.kind.cpu, 0) and hash(e) == hash(engine(engine.cpu)) and e != "engine"
-    assert e._native is dgo.engine("cpu").native
+    assert e._native is dgo.engine("cpu")._native
     assert e.get_kind() is engine.kind.cpu and engine.get_count(engine.cpu) == 1
     assert repr(e) == "engine(cpu, 0, runtime='omp')"
     assert engine(engine.cpu, runtime=dgo.engine("cpu").runtime) == engine(engine.cpu, runtime="omp") == e

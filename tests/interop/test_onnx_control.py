@@ -85,7 +85,7 @@ def test_weights_that_no_turn_changes(nodes):
     agree(proto, feeds)
     net = dgo.from_onnx(proto).compile()
     net.run(feeds)
-    assert [inner.input_names for inner in net.nets if "h" in inner.input_names] == [("goes", "h")]
+    assert [inner.input_names for inner in net._nets if "h" in inner.input_names] == [("goes", "h")]
 
 
 def test_states_of_a_call_that_no_turn_changes():

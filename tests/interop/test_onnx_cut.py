@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops.compile import tune
 
 onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -70,6 +71,25 @@ def test_shapes_that_depend_on_data(shape):
     check(net, np.zeros((3, 4), np.float32))
     if shape[0] == "n":
         check(net, x((7, 4)))
+
+
+def test_what_a_call_measures_is_told(monkeypatch, tmp_path):
+    """A branch becomes a net at the call that takes it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(tune, "BUDGET", 0.05)
+    branches = {
+        "then_branch": body([node("Conv", ["x", "w"], ["a"])], [], [info("a")]),
+        "else_branch": body([node("Identity", ["x"], ["b"])], [], [info("b")]),
+    }
+    nodes, weights = [node("If", ["which"], ["y"], **branches)], np.ones((8, 4, 3, 3), np.float32)
+    inputs, calls = [info("x", FLOAT, [1, 4, 6, 6]), info("which", BOOL, [])], []
+    graph = dgo.from_onnx(model(nodes, inputs, [info("y")], {"w": weights}))
+    net = graph.compile(tune="measure", progress=lambda *call: calls.append(call[:2]))
+    data = np.ones((1, 4, 6, 6), np.float32)
+    np.testing.assert_array_equal(net(data, np.array(False)), data)
+    assert calls == []
+    np.testing.assert_array_equal(net(data, np.array(True)), np.full((1, 8, 4, 4), 36, np.float32))
+    assert calls == [(1, 1)]
 
 
 def test_the_rest_is_planned_for_each_shape():

@@ -178,7 +178,7 @@ loaded = memory.peak() - before
 net = graph.compile()
 net(x)
 print(loaded, memory.peak() - before, sum(value.nbytes for value in {
-    view.buffer for part in net.latest().plan.parts for view in getattr(part, "reads", ()) if view.is_constant
+    view.buffer for part in net._latest().plan.parts for view in getattr(part, "reads", ()) if view.is_constant
 }))
 """
 

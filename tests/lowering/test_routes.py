@@ -50,7 +50,7 @@ def values_of(kind, case, dtype):
 
 def way_of(net, kind):
     """The backend of the only op of a net, by its steps."""
-    built = net.latest().built
+    built = net._latest().built
     ((_, decision),) = built.decisions
     kinds = {op.kind for step in built.program.steps if isinstance(step, NativeStep) for op in step.ops}
     native = CONVOLUTION if kind in CONV_KINDS else ONEDNN if kind in kinds else EQUAL_OP
@@ -81,9 +81,9 @@ def test_the_ladder_is_what_compile_climbs(kind, dtype, seed):
         if any(0 in value.shape for value in outputs):
             continue
         compiled += 1
-        if elementwise_group.takes([node], net.env()):
+        if elementwise_group.takes([node], net._env()):
             # own code is faster than every step of the ladder
-            ((_, decision),) = net.latest().built.decisions
+            ((_, decision),) = net._latest().built.decisions
             assert decision.formulation == "own chain"
             continue
         if kind == "Concat":
@@ -91,7 +91,7 @@ def test_the_ladder_is_what_compile_climbs(kind, dtype, seed):
             continue
         taken, compute = way_of(net, kind)
         # kernels of the package may take what the library has one for, where data lies badly for that
-        backend = group_of([node], net.env()).backend
+        backend = group_of([node], net._env()).backend
         assert backend is taken or (taken is BUILTIN and (kind in OWN_NORMS or backend is NORM))
         assert answer or node.inputs[0].dtype != dtype
         if taken is ONEDNN and node.inputs[0].dtype == dtype:
@@ -106,9 +106,9 @@ def engine_like(kind, version, **more):
     """An engine of a device and a library that are not here."""
     real = dgo.engine("cpu")
     library = SimpleNamespace(effective_cpu_isa=lambda: 0x1FEF)
-    runtime = SimpleNamespace(name="other", version="other", version_info=version, library=library)
+    runtime = SimpleNamespace(name="other", version="other", version_info=version, _library=library)
     found = object.__new__(Engine)
-    vars(found).update(kind=kind, index=0, memory=None, runtime=runtime, native=real.native, **more)
+    vars(found).update(kind=kind, index=0, memory=None, runtime=runtime, _native=real._native, **more)
     return found
 
 

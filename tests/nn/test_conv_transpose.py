@@ -41,7 +41,7 @@ def fill(module, rng):
 
 def truth(module, src, diff):
     """dst, diff_src, diff_weights (IOX) and diff_bias in float64."""
-    weights = wide(module.weight).reshape(-1, *module.weight.shape[-1 - module.spatial_axes :])
+    weights = wide(module.weight).reshape(-1, *module.weight.shape[-1 - module._spatial_axes :])
     attributes = {
         "strides": module.stride,
         "pads_begin": module.padding,

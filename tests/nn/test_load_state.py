@@ -126,6 +126,22 @@ def test_nothing_changes_where_one_does_not_fit(kind, name, value, error, words)
     assert all(np.array_equal(array, before[key]) for key, array in ours.state_dict().items())
 
 
+@pytest.mark.parametrize(
+    ("state", "bias", "words"),
+    [
+        (lambda layer: layer, True, "got Conv2d; pass its state_dict"),
+        (lambda layer: torch.nn.Sequential(layer, layer).state_dict(), True, "keys that begin with '0.', without"),
+        (lambda layer: {"weight": layer.weight}, True, "misses bias; .*; make the module with bias=False"),
+        (lambda layer: layer.state_dict(), False, "no place for bias; .*; make the module with bias=True"),
+        (lambda layer: {"weights": layer.weight}, False, "no place for weights; .*; did you mean 'weight'?"),
+    ],
+)
+def test_the_next_step_is_said(state, bias, words):
+    ours, _ = pair("Conv", bias=bias)
+    with pytest.raises((TypeError, dgo.InvalidArgumentError), match=words):
+        ours.load_state_dict(state(pair("Conv")[1]))
+
+
 def test_parameters_themselves_stay_arrays():
     """An assigned array is the parameter from then on, so that nothing may be converted."""
     ours, theirs = pair("Conv")

@@ -311,7 +311,7 @@ def test_numbers_among_the_arguments(counted):
 def test_options_are_those_of_compile(counted):
     module = layers()
     agree(torch.compile(module, backend=counted, options={"tune": "off"}), module, (X,))
-    assert counted.entries[0].net.options.tune == "off"
+    assert counted.entries[0].net._options.tune == "off"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ NATIVE = {
 def engine_of(bits):
     """An engine whose library reports this instruction set."""
     library = SimpleNamespace(effective_cpu_isa=lambda: bits)
-    return SimpleNamespace(kind="cpu", runtime=SimpleNamespace(library=library))
+    return SimpleNamespace(kind="cpu", runtime=SimpleNamespace(_library=library))
 
 
 @pytest.mark.parametrize("name", NATIVE)

@@ -59,20 +59,20 @@ def relu(library):
 
 
 def test_what_belongs_to_one_is_refused_by_the_other(sycl):
-    omp = dgo.engine("cpu", runtime="omp").native
+    omp = dgo.engine("cpu", runtime="omp")._native
     part, x, y, op = relu(omp.library)
     compiled = part.compile([x], [y], omp)
     data = np.ones(4, np.float32)
     mixed = {
-        "the partition belongs to .*the engine to": lambda: part.compile([x], [y], sycl.native),
+        "the partition belongs to .*the engine to": lambda: part.compile([x], [y], sycl._native),
         "the stream is on another engine": lambda: compiled.execute(
-            _core.Stream(sycl.native), [_core.Tensor(x, omp, data)], [_core.Tensor(y, omp, data.copy())]
+            _core.Stream(sycl._native), [_core.Tensor(x, omp, data)], [_core.Tensor(y, omp, data.copy())]
         ),
         "input 0 is on another engine": lambda: compiled.execute(
-            _core.Stream(omp), [_core.Tensor(x, sycl.native, data)], [_core.Tensor(y, omp, data.copy())]
+            _core.Stream(omp), [_core.Tensor(x, sycl._native, data)], [_core.Tensor(y, omp, data.copy())]
         ),
-        "compiled for another engine": lambda: _core.Executor(sycl.native).add_partition(compiled, [], []),
-        "belongs to": lambda: _core.Graph(sycl.native.library, EngineKind.cpu).add_op(op),
+        "compiled for another engine": lambda: _core.Executor(sycl._native).add_partition(compiled, [], []),
+        "belongs to": lambda: _core.Graph(sycl._native.library, EngineKind.cpu).add_op(op),
     }
     for why, call in mixed.items():
         with pytest.raises(dgo.InvalidArgumentError, match=rf"(?s){why}"):

@@ -29,7 +29,7 @@ def compile_alone(
     known: bool,
 ) -> list[tuple[int, ...]]:
     """The shapes of the outputs as the library has them; without `known` it infers them itself."""
-    library = engine.runtime.library
+    library = engine.runtime._library
     op = _core.Op(library, 1, schema.OPS[kind].value, kind)
     sources = [_core.LogicalTensor(i, dtypes.CODES[m.dtype], list(m.shape)) for i, m in enumerate(inputs)]
     results = [
@@ -46,5 +46,5 @@ def compile_alone(
     partition = _core.Partition.create_with_op(op, _core.EngineKind.cpu)
     if not partition.is_supported:
         raise dgo.UnsupportedError(f"{kind}: the library reports no kernel")
-    compiled = partition.compile(sources, results, engine.native)
+    compiled = partition.compile(sources, results, engine._native)
     return [tuple(compiled.query(tensor.id).dims) for tensor in results]

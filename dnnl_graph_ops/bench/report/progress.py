@@ -54,8 +54,8 @@ class Bar(Progress):
         spent = time.monotonic() - self._begin
         left = "?"
         if self._measured:
-            left = _clock(spent / self._measured * (self._total - self._done))
-        return f"{drawn(self._done, self._total)}  {_clock(spent)} gone, {left} left  {self._label}"
+            left = _rounded(spent / self._measured * (self._total - self._done))
+        return f"{drawn(self._done, self._total)}  {_rounded(spent)} gone, {left} left  {self._label}"
 
     def _draw(self) -> None:
         if self._live:
@@ -79,10 +79,3 @@ def _rounded(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _clock(seconds: float) -> str:
-    whole = int(seconds + 0.5)
-    if whole >= 3600:
-        return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
-    return f"{whole // 60}:{whole % 60:02}"

@@ -82,7 +82,7 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
     appended(graph, outputs, known, Budget(size), problems, out_of_place(list(program.graph.nodes)))
     if problems:
         raise UnsupportedError(refusal("from_torch", problems))
-    graph.keeps_inputs = True
+    graph._keeps_inputs = True
     return graph
 
 

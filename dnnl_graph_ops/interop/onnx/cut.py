@@ -24,6 +24,7 @@ from ...compile.plan import Plan
 from ...compile.specialise import Options, PartitionInfo, Specialised
 from ...errors import UnsupportedError
 from ...graph import AlgorithmInfo, Graph, Value
+from ...progress import listener, telling
 from ...runtime import arrays
 from ...runtime.engines import Engine, default_engine
 from .hosts import HostNode
@@ -54,7 +55,7 @@ class CutGraph(Graph):
         rest: SubModel | None,
     ) -> None:
         super().__init__(engine, name=name)
-        self.parts, self.stored, self.rest = tuple(parts), dict(stored), rest
+        self._parts, self._stored, self._rest = tuple(parts), dict(stored), rest
         self.nodes = [node for part in parts for node in part.graph.nodes]
         self.constants = [value for part in parts for value in part.graph.constants]
 
@@ -76,12 +77,12 @@ class CutNet(Net):
         self.inputs = tuple(graph.inputs)
         self.outputs = dict(graph.outputs)
         NetBase.__init__(self, [value.name for value in self.inputs], len(self.outputs), PlanCache(), True)
-        self.graph, self.options = graph, options
+        self.graph, self._options, self._progress = graph, options, listener()
         self.engine = graph.engine or default_engine()
-        self.stored = graph.stored
-        self.stages = self._stages(graph)
-        if not graph.keeps_inputs:
-            read = {name for stage in self.stages for name in stage.reads} | {*self.outputs}
+        self._stored = graph._stored
+        self._stages = self._stages_of(graph)
+        if not graph._keeps_inputs:
+            read = {name for stage in self._stages for name in stage.reads} | {*self.outputs}
             self.inputs = tuple(value for value in self.inputs if value.name in read)
         NetBase.__init__(self, [value.name for value in self.inputs], len(self.outputs), PlanCache(), True)
         self._drops = self._last_reads()
@@ -90,22 +91,22 @@ class CutNet(Net):
         self._outs_where = [f"{self!r}: 'out' for {name!r}" for name in self.outputs]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (made_here(), self.graph, self.named_options()), *self._state()
+        return _restore, (made_here(), self.graph, self._named_options()), *self._state()
 
-    def _stages(self, graph: CutGraph) -> tuple[_Stage, ...]:
+    def _stages_of(self, graph: CutGraph) -> tuple[_Stage, ...]:
         """What is needed for the outputs, found from the end."""
-        needed, stages, selections = {*self.outputs}, list[_Stage](), self.options.algorithms
+        needed, stages, selections = {*self.outputs}, list[_Stage](), self._options.algorithms
         selection.check_ops(selections, graph.nodes)
-        options = replace(self.options, algorithms=())
-        if graph.rest is not None:
-            rest = graph.rest
+        options = replace(self._options, algorithms=())
+        if graph._rest is not None:
+            rest = graph._rest
 
             def run(values: Mapping[str, Any]) -> Sequence[Any]:
                 return rest([values[name] for name in rest.inputs], options)
 
             stages.append(_Stage(rest.inputs, rest.outputs, run, rest))
             needed.update(rest.inputs)
-        for part in reversed(graph.parts):
+        for part in reversed(graph._parts):
             wanted = {name: value for name, value in part.gives.items() if name in needed}
             if wanted:
                 of_part = selection.of_nodes(selections, part.graph.nodes)
@@ -121,7 +122,7 @@ class CutNet(Net):
     def _last_reads(self) -> list[tuple[str, ...]]:
         """The tensors that nobody reads after each stage."""
         seen, drops = {*self.outputs}, list[tuple[str, ...]]()
-        for stage in reversed(self.stages):
+        for stage in reversed(self._stages):
             drops.append(tuple(name for name in dict.fromkeys((*stage.reads, *stage.gives)) if name not in seen))
             seen.update((*stage.reads, *stage.gives))
         return drops[::-1]
@@ -131,18 +132,20 @@ class CutNet(Net):
     def _call(self, given: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
         tensors = self._given(given)
         # nothing of the caller's may be in a result
-        lent = [item for item in (*tensors.values(), *self.stored.values()) if isinstance(item, np.ndarray)]
-        tensors |= self.stored
-        for stage, drops in zip(self.stages, self._drops, strict=True):
-            self._run(stage, tensors)
-            for name in drops:
-                tensors.pop(name, None)
+        lent = [item for item in (*tensors.values(), *self._stored.values()) if isinstance(item, np.ndarray)]
+        tensors |= self._stored
+        # nets of nodes whose ranks a call tells are built here
+        with telling(self._progress):
+            for stage, drops in zip(self._stages, self._drops, strict=True):
+                self._run(stage, tensors)
+                for name in drops:
+                    tensors.pop(name, None)
         return [
             _returned(tensors[name], out, where, lent)
             for name, out, where in zip(self.outputs, outs, self._outs_where, strict=True)
         ]
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def _check(self, inputs: Mapping[str, Any]) -> None:
         self._given(self._by_name((), dict(inputs)))
 
     def _given(self, given: Sequence[Any]) -> dict[str, Any]:
@@ -170,10 +173,10 @@ class CutNet(Net):
     # -- plans ------------------------------------------------------------------------------------------------
 
     @property
-    def nets(self) -> list[Net]:
+    def _nets(self) -> list[Net]:
         """Of its graphs, as far as these have been built."""
         found: list[Net] = []
-        for stage in self.stages:
+        for stage in self._stages:
             if isinstance(stage.does, Net):
                 found.append(stage.does)
             else:
@@ -181,27 +184,27 @@ class CutNet(Net):
                 found += [net for model in models for net in model.nets]
         return found
 
-    def latest(self) -> Specialised | None:
+    def _latest(self) -> Specialised | None:
         return None
 
-    def narrow(self) -> Mapping[str, float]:
+    def _narrow(self) -> Mapping[str, float]:
         """Of all its nets."""
-        return {name: gain for net in self.nets for name, gain in net.narrow().items()}
+        return {name: gain for net in self._nets for name, gain in net._narrow().items()}
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
         """Of all its nets."""
-        return tuple(part for net in self.nets for part in net.partitions)
+        return tuple(part for net in self._nets for part in net.partitions)
 
     def clear_plans(self) -> None:
-        for net in self.nets:
+        for net in self._nets:
             net.clear_plans()
 
     def plan_count(self) -> int:
-        return sum(net.plan_count() for net in self.nets)
+        return sum(net.plan_count() for net in self._nets)
 
-    def constants_read(self) -> list[Array]:
-        return [array for net in self.nets for array in net.constants_read()]
+    def _constants_read(self) -> list[Array]:
+        return [array for net in self._nets for array in net._constants_read()]
 
     def save(self, path: Any) -> None:
         raise UnsupportedError(f"Net.save: {self!r} is no single graph, and runs nodes of ONNX; keep the ONNX file")
@@ -228,10 +231,10 @@ class CutNet(Net):
     def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> list[StepTime]:
         """Median time of each graph, and of each node between them, on these arrays."""
         self._check_repeat(repeat)
-        given, times = self._by_name(args, kwargs), [list[float]() for _ in self.stages]
+        given, times = self._by_name(args, kwargs), [list[float]() for _ in self._stages]
         for _ in range(repeat + 1):
-            tensors = self._given(given) | self.stored
-            for stage, some in zip(self.stages, times, strict=True):
+            tensors = self._given(given) | self._stored
+            for stage, some in zip(self._stages, times, strict=True):
                 start = time.perf_counter()
                 self._run(stage, tensors)
                 some.append(time.perf_counter() - start)
@@ -240,39 +243,39 @@ class CutNet(Net):
         return sorted(
             (
                 StepTime(_title(stage), seconds, share=seconds / total)
-                for stage, seconds in zip(self.stages, medians, strict=True)
+                for stage, seconds in zip(self._stages, medians, strict=True)
             ),
             key=lambda one: -one.seconds,
         )
 
     def _plans_told(self) -> tuple[list[Plan], list[Plan]]:
-        told = [net._plans_told() for stage in self.stages for net in _nets(stage)]
+        told = [net._plans_told() for stage in self._stages for net in _nets_of(stage)]
         last, others = ([plan for pair in told for plan in pair[i]] for i in (0, 1))
         return last, others
 
     def algorithms(self, op: str) -> tuple[AlgorithmInfo, ...]:
-        nets = self.nets
+        nets = self._nets
         selection.convolution(op, [node for net in nets for node in net.graph.nodes], f"{self!r}.algorithms")
         return next(net for net in nets if any(node.name == op for node in net.graph.nodes)).algorithms(op)
 
-    def named_options(self) -> Options:
-        names = [pair for net in self.nets for pair in net.named_options().algorithms]
-        return replace(self.options, algorithms=tuple(names))
+    def _named_options(self) -> Options:
+        names = [pair for net in self._nets for pair in net._named_options().algorithms]
+        return replace(self._options, algorithms=tuple(names))
 
     def explain(self, *, rewrites: bool = False, passes: bool = False) -> Explanation:
         """What runs and why: the plans of its graphs, and the nodes between them, in their order."""
-        parts = [part for stage in self.stages for part in _explained(stage, rewrites, passes)]
+        parts = [part for stage in self._stages for part in _explained(stage, rewrites, passes)]
         found = [one for one in parts if isinstance(one, Explanation)]
         partitions = tuple(row for one in parts for row in (one.partitions if isinstance(one, Explanation) else (one,)))
         steps = tuple(step for one in parts for step in one.steps)
-        base = found[0] if found else Net(*_nothing(self.engine), self.engine, self.options).explain()
+        base = found[0] if found else Net(*_nothing(self.engine), self.engine, self._options).explain()
         said = Explanation(
             base.runtime,
             base.isa,
             base.threads,
-            self.options.tune,
-            self.options.algorithm,
-            self.options.asked_precision,
+            self._options.tune,
+            self._options.algorithm,
+            self._options.asked_precision,
             sum(one.scratch_bytes for one in found),
             sum(one.constant_bytes for one in found),
             partitions,
@@ -327,7 +330,7 @@ def _title(stage: _Stage) -> str:
     return "nodes whose ranks a call tells"
 
 
-def _nets(stage: _Stage) -> Sequence[Net]:
+def _nets_of(stage: _Stage) -> Sequence[Net]:
     """The nets that a stage calls."""
     does = stage.does
     if isinstance(does, HostNode):
@@ -342,8 +345,8 @@ def _explained(stage: _Stage, rewrites: bool, passes: bool) -> Iterator[Explanat
         slow = does.by == "onnx.reference"
         step = StepReport(f"{node.op_type} ({does.by})", does.by, does.reads, node.outputs, 0, slow, 0)
         yield PartitionReport((node.name,), (node.op_type,), does.by, "", (), False, (step,))
-    for net in _nets(stage):
-        if isinstance(net, CutNet) or net.latest() is not None:
+    for net in _nets_of(stage):
+        if isinstance(net, CutNet) or net._latest() is not None:
             yield net.explain(rewrites=rewrites, passes=passes)
 
 

@@ -76,7 +76,7 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
     if not model.outputs:
         raise InvalidArgumentError("from_onnx: the model declares no outputs")
     graph = _built(model, engine, Budget(model.nbytes))
-    graph.keeps_inputs = True
+    graph._keeps_inputs = True
     return graph
 
 

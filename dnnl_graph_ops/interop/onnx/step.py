@@ -162,7 +162,7 @@ class Step:
 
     def conv_transpose(self, operands: Sequence[Value], attrs: Mapping[str, Any]) -> Value:
         slots = [slot.name for slot in schema.OPS["ConvTranspose"].inputs][: len(operands)]
-        metas = [value.meta for value in operands]
+        metas = [value._meta for value in operands]
         checked, meta = resolve("ConvTranspose", metas, slots, attrs, {}, self.where)
         added = self.graph._add_node(
             "ConvTranspose", self.where, operands, checked, [meta], ["dst"], None, self._name()
