@@ -65,6 +65,7 @@ def test_a_picture_has_hollow_points_where_the_peak_is_no_bound():
         assert point.get_fillstyle() == ("none" if busy else "full")
 
 
+@pytest.mark.bench
 def test_a_round_measures_products_of_any_dtype():
     for dtype in ("f32", "bf16", "int8"):
         rate, _ = peaks.product(dtype, 1, 0.001)
