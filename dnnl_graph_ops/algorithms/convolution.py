@@ -12,7 +12,7 @@ from ..lowering.program import Program
 from .algorithm import Algorithm, W, Y, always, by_library
 from .deconvolution import Pace, append_gradient, attributes, literal, trimmed
 from .flipped import flipped
-from .views import as_channels_last, merged_weights, result_view
+from .views import FROM_CHANNELS_LAST, as_channels_last, merged_weights, result_view
 
 
 def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
@@ -21,7 +21,7 @@ def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
     weights = merged_weights(program, problem.w)
     attrs = {**attributes(problem, ends), "weights_format": "OIX"}
     inputs = x, weights, problem.bias
-    program.native(post.fused("Convolution", attrs, inputs, problem.epilogue, problem.y), "Convolution")
+    program.native(post.fused("Convolution", attrs, inputs, problem.epilogue, problem.y), _NAME)
 
 
 def _wgrad(program: Program, problem: ConvProblem, env: Env) -> None:
@@ -37,11 +37,11 @@ def _aside(program: Program, problem: ConvProblem, env: Env) -> None:
     The library's kernels for channels-first activations are slower than kernels for channels last and the copies.
     """
     data, y = problem.direction == FPROP, problem.y
-    y = result_view(program, y) if data else as_channels_last(program, y, "src to channels last")
-    x = as_channels_last(program, problem.x, "diff_dst to channels last")
+    y = result_view(program, y) if data else as_channels_last(program, y)
+    x = as_channels_last(program, problem.x)
     (_fprop if data else _wgrad)(program, problem.with_views(y=y, x=x), env)
     if data and y is not problem.y:
-        program.copy(y, problem.y, "diff_src from channels last")
+        program.copy(y, problem.y, FROM_CHANNELS_LAST)
 
 
 _PACE = Pace({DGRAD: (2.0, 6.7), FPROP: (2.0, 6.7), WGRAD: (5.0, 3.0)}, (7.0, 1.9, 1.8))

@@ -80,7 +80,7 @@ def _dgrad(program: Program, problem: ConvProblem, env: Env) -> None:
     if written.size:
         attrs = {**attributes(problem, ends), "output_padding": padding}
         inputs = problem.y, merged_weights(program, problem.w), problem.bias
-        program.native(post.fused("ConvTranspose", attrs, inputs, () if apart else epilogue, written), "ConvTranspose")
+        program.native(post.fused("ConvTranspose", attrs, inputs, () if apart else epilogue, written), _NAME)
     if apart:
         post.apply(program, whole, epilogue, x)
 
@@ -116,7 +116,7 @@ def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
     ends, x = trimmed(problem)
     weights = merged_weights(program, problem.w)
     op = NativeOp("ConvTransposeBackwardData", attributes(problem, ends), (x, weights), (problem.y,))
-    program.native([op], "ConvTransposeBackwardData")
+    program.native([op], _NAME)
 
 
 def _wgrad(program: Program, problem: ConvProblem, env: Env) -> None:
@@ -130,7 +130,7 @@ def append_gradient(
 ) -> None:
     """Appends the library's op of this kind, which writes w, and a copy where the op needs other strides."""
     result, target = weights_target(program, problem)
-    program.native([NativeOp(kind, {**attrs, "weights_shape": target.shape}, inputs, (target,))], kind)
+    program.native([NativeOp(kind, {**attrs, "weights_shape": target.shape}, inputs, (target,))], "gradient of weights")
     finish_weights(program, result, problem)
 
 

@@ -17,7 +17,7 @@ from ..lowering.epilogue import labelled
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program, View
 from .algorithm import NOTHING, Algorithm, expressed, without_post_ops
-from .views import as_channels_last, layer_sizes, result_view
+from .views import FROM_CHANNELS_LAST, PRODUCT, as_channels_last, layer_sizes, result_view
 
 # largest stride: kernels keep a list of taps for each phase of x, of which many take more memory than a plane of x
 MOST_PHASES = 1 << 16
@@ -46,7 +46,7 @@ def _described(problem: ConvProblem, y: View, x: View) -> kernels.DepthwiseProbl
 def _build(program: Program, problem: ConvProblem, env: Env) -> None:
     if problem.direction == WGRAD:
         kernel = kernels.depthwise_backward_weights(_described(problem, problem.y, problem.x))
-        program.kernel(kernel, [problem.y, problem.x], [problem.w], "own depthwise backward weights")
+        program.kernel(kernel, [problem.y, problem.x], [problem.w], PRODUCT)
     else:
         _gather(program, problem, problem.read[0], problem.result)
 
@@ -60,7 +60,6 @@ def _gather(program: Program, problem: ConvProblem, source: View, target: View) 
     dgrad = problem.direction == DGRAD
     described = _described(problem, *((source, target) if dgrad else (target, source)))
     make: Callable[..., Any] = kernels.depthwise_forward if dgrad else kernels.depthwise_backward_data
-    kind = "depthwise" if problem.geometry.groups == problem.geometry.y_channels else "groups"
     if weights.is_constant and weights.size:
         packing, floats, *order = kernels.depthwise_packing(described, dgrad)
         packed = program.scratch((floats,), "f32")
@@ -73,7 +72,7 @@ def _gather(program: Program, problem: ConvProblem, source: View, target: View) 
         described, has_bias=after.bias > 0, bias_dtype=after.bias or None, packed=packed is not weights,
         tail=after.epilogue,
     )  # fmt: skip
-    label = labelled(f"own {kind} {'forward' if dgrad else 'backward data'}", problem.epilogue)
+    label = labelled(PRODUCT, problem.epilogue)
     program.kernel(kernel, [source, packed, *after.views], [target], label)
 
 
@@ -98,11 +97,11 @@ def _groups_fuse(problem: ConvProblem, env: Env) -> bool:
 
 def _build_groups(program: Program, problem: ConvProblem, env: Env) -> None:
     """Appends the steps of dgrad or fprop, on channels-last copies of activations that have other layouts."""
-    source, result = as_channels_last(program, problem.read[0], "source to channels last"), problem.result
+    source, result = as_channels_last(program, problem.read[0]), problem.result
     target = result_view(program, result)
     _gather(program, problem, source, target)
     if target is not result:
-        program.copy(target, result, "result from channels last")
+        program.copy(target, result, FROM_CHANNELS_LAST)
 
 
 def _groups_work(problem: ConvProblem, env: Env) -> Counts:

@@ -23,7 +23,15 @@ from ..lowering.env import Env
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program, View
 from .algorithm import Algorithm, Condition, W, X, Y, always, expressed
-from .views import as_channels_last, finish_weights, merged_weights, result_view, weights_target
+from .views import (
+    FROM_CHANNELS_LAST,
+    PRODUCT,
+    as_channels_last,
+    finish_weights,
+    merged_weights,
+    result_view,
+    weights_target,
+)
 
 Make = Callable[..., Any]  # makes a kernel
 Tile = Callable[[ConvProblem], tuple[int, ...]]  # results on each axis
@@ -182,7 +190,7 @@ def _run(
 def _build(program: Program, problem: ConvProblem, tile: tuple[int, ...], env: Env) -> None:
     """Appends the steps of all parts of a layer, in any direction."""
     threads = env.threads
-    label = f"own {problem.direction}, tile {'x'.join(map(str, tile))}"
+    label = PRODUCT if max(tile) == 1 else f"{PRODUCT}, tile {'x'.join(map(str, tile))}"
     packed: View | None = None
     for part in parts(problem, tile):
         description = filter_problem(part, tile, env.varies)
@@ -199,8 +207,7 @@ def multiply(
     program: Program, problem: ConvProblem, description: Any, packed: View, threads: int, label: str, make: Make
 ) -> None:
     """Appends the kernel that multiplies an activation by packed weights, with the problem's bias and post-ops."""
-    read, written = ("src", "dst") if problem.direction == DGRAD else ("diff_dst", "diff_src")
-    source = as_channels_last(program, problem.read[0], f"{read} to channels last")
+    source = as_channels_last(program, problem.read[0])
     target = result_view(program, problem.result)
     after = fused(program, problem.epilogue, target, problem.bias)
     kernel = make(
@@ -212,13 +219,13 @@ def multiply(
     reads = [source, packed, *after.views]
     _run(program, kernel, reads, target, post.labelled(label, problem.epilogue), beside)
     if target is not problem.result:
-        program.copy(target, problem.result, f"{written} from channels last")
+        program.copy(target, problem.result, FROM_CHANNELS_LAST)
 
 
 def wgrad(program: Program, problem: ConvProblem, description: Any, threads: int, label: str, make: Make) -> None:
     """Appends a kernel of wgrad, on channels-last copies of y and x where needed."""
-    y = as_channels_last(program, problem.y, "src to channels last")
-    x = as_channels_last(program, problem.x, "diff_dst to channels last")
+    y = as_channels_last(program, problem.y)
+    x = as_channels_last(program, problem.x)
     weights, merged = weights_target(program, problem)
     kernel = make(
         description, _code(y), _strides(y), _code(x), _strides(x), _code(merged),

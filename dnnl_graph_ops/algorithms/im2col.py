@@ -19,7 +19,7 @@ from . import matrices
 from .algorithm import NOTHING, W, Y, by_library_without_operands, expressed
 from .depthwise import MOST_PHASES
 from .matrices import Gemm, Multiply, by_own_code, matrix, plain, positions, single
-from .views import layer_sizes
+from .views import FROM_CHANNELS_LAST, layer_sizes
 
 # rows at a distance of a multiple of so many elements would share few sets of a cache
 _SAME_SETS = 1024
@@ -55,7 +55,7 @@ def _arranged(program: Program, problem: ConvProblem) -> tuple[View, tuple[int, 
     """
     weights = problem.w
     if _gathers_rows(problem):
-        weights = program.copied(weights, weights.dtype, _channels_fastest(weights), "weights to (IC, kernel, OC)")
+        weights = program.copied(weights, weights.dtype, _channels_fastest(weights), "weights, channels fastest")
     return plain(program, weights)
 
 
@@ -93,7 +93,7 @@ def _gathered(program: Program, problem: ConvProblem, order: Sequence[int]) -> V
     """Returns im2col of x as a matrix (N * y positions, C * taps in `order`), and appends its steps."""
     x = problem.x
     if one_tap(problem):
-        return positions(program, x, "diff_dst to channels last")
+        return positions(program, x)
     columns, strides = _columns(program, problem, order, x.dtype)
     gather(program, problem, columns, strides)
     return columns
@@ -104,7 +104,7 @@ def gather(program: Program, problem: ConvProblem, columns: View, strides: list[
     x = problem.x
     code = dtypes.CODES[x.dtype]
     kernel = kernels.im2col(layer_sizes(problem), code, list(x.strides), code, strides)
-    program.kernel(kernel, [x], [columns], "im2col of diff_dst")
+    program.kernel(kernel, [x], [columns], "im2col")
 
 
 def _fprop(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
@@ -119,7 +119,7 @@ def _fprop(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
         target = result.permute(order).merge(0, result.ndim - 1)
     multiply(program, Gemm(columns, weights.permute((1, 0)), target, problem.bias, problem.epilogue, result))
     if result is not problem.y:
-        program.copy(result, problem.y, "diff_src from channels last")
+        program.copy(result, problem.y, FROM_CHANNELS_LAST)
 
 
 def _fprop_fuses(problem: ConvProblem, env: Env, own: bool) -> bool:
@@ -148,7 +148,7 @@ def _wgrad(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
     """Appends w (K, C * taps) = y transposed times im2col of x (N * positions, C * taps)."""
     with gradient(program, problem, _gathers_rows(problem)) as (target, order):
         columns = _gathered(program, problem, order)
-        y = positions(program, problem.y, "src to channels last", as_it_is=True)
+        y = positions(program, problem.y, as_it_is=True)
         multiply(program, Gemm(y.permute((1, 0)), columns, target))
 
 
@@ -174,7 +174,7 @@ def gradient(program: Program, problem: ConvProblem, by_rows: bool = False) -> I
 def _dgrad(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
     """Appends columns (N * positions, C * taps) = y (N * positions, K) times weights, and their col2im to x."""
     weights, order = _arranged(program, problem)
-    y = positions(program, problem.y, "src to channels last", as_it_is=multiply is by_own_code)
+    y = positions(program, problem.y, as_it_is=multiply is by_own_code)
     columns, strides = _columns(program, problem, order, "f32")
     multiply(program, Gemm(y, weights, columns))
     add_up(program, problem, columns, strides)
@@ -188,7 +188,7 @@ def add_up(program: Program, problem: ConvProblem, columns: View, strides: list[
         layer_sizes(problem), strides, dtypes.CODES[x.dtype], list(x.strides), after.bias > 0,
         after.bias or None, after.epilogue,
     )  # fmt: skip
-    program.kernel(kernel, [columns, *after.views], [x], labelled("overlap-add", problem.epilogue))
+    program.kernel(kernel, [columns, *after.views], [x], labelled("col2im", problem.epilogue))
 
 
 def _dgrad_fuses(problem: ConvProblem, env: Env) -> bool:

@@ -18,6 +18,7 @@ from ..lowering.problem import ConvProblem
 from ..lowering.program import Program, View, order_of
 from ..strides import channels_last
 from .algorithm import Algorithm, Condition, always, never
+from .views import PRODUCT, TO_CHANNELS_LAST
 
 
 def single(problem: ConvProblem, env: Env) -> bool:
@@ -73,11 +74,11 @@ def by_own_code(program: Program, p: Gemm) -> None:
         images, left.shape[1], right.shape[1], left.shape[2], *factors[0], *factors[1],
         dtypes.CODES[p.result.dtype], list(strides), after.bias, **described,
     )  # fmt: skip
-    label = post.labelled("own product of rows", p.epilogue)
+    label = post.labelled(f"{PRODUCT} of rows", p.epilogue)
     program.kernel(kernel, [p.a, p.b, *after.views], [p.result], label)
 
 
-def positions(program: Program, view: View, label: str, as_it_is: bool = False) -> View:
+def positions(program: Program, view: View, as_it_is: bool = False) -> View:
     """Returns an activation (N, C, spatial...) as a matrix (N * positions, C): a view if strides allow it, else a copy.
 
     The rows are contiguous (channels last). With `as_it_is` the columns may be instead: own kernels read both.
@@ -86,7 +87,7 @@ def positions(program: Program, view: View, label: str, as_it_is: bool = False) 
     matrix = view.permute(order).merged(0, view.ndim - 1)
     if matrix is not None and (matrix.strides[1] == 1 or matrix.shape[1] == 1 or (as_it_is and matrix.strides[0] == 1)):
         return matrix
-    return program.copied(view, view.dtype, order, label).permute(order).merge(0, view.ndim - 1)
+    return program.copied(view, view.dtype, order, TO_CHANNELS_LAST).permute(order).merge(0, view.ndim - 1)
 
 
 def matrix(weights: View) -> tuple[View | None, tuple[int, ...]]:
@@ -106,7 +107,7 @@ def plain(program: Program, weights: View) -> tuple[View, tuple[int, ...]]:
     if found is not None and 1 in found.strides:
         return found, order
     copy = program.scratch(weights.shape, weights.dtype)
-    program.copy(weights, copy, "weights to (IC, OC, ...)")
+    program.copy(weights, copy, "weights in rows")
     return plain(program, copy)
 
 

@@ -41,9 +41,9 @@ def _build(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
     right = plain.merged(1, g.rank + 1)
     if right is None or 1 not in right.strides:
         copy = program.scratch(plain.shape, plain.dtype)
-        program.copy(plain, copy, "weights to (IC, ..., OC)")
+        program.copy(plain, copy, "weights in rows")
         right = copy.merge(1, g.rank + 1)
-    left = positions(program, problem.y, "src to channels last", as_it_is=multiply is by_own_code)
+    left = positions(program, problem.y, as_it_is=multiply is by_own_code)
     bias = None if problem.bias is None else repeated_bias(program, problem.bias, prod(t for _, t in window))
     direct = _direct(x, g.y, window)
     if direct is not None:

@@ -229,7 +229,7 @@ def _gather(program: Program, weights: View, box: Sequence[AxisBlock]) -> View:
 def _dgrad(program: Program, problem: ConvProblem, folding: Folding) -> None:
     """Appends one Convolution for each box of x."""
     epilogue = problem.epilogue
-    label = "Convolution of folded columns" if folding.fold_last else "Convolution of a phase"
+    label = "convolution of folded columns" if folding.fold_last else "convolution of a phase"
     for box in product(*folding.axes(problem)):
         whole = _box_view(problem.x, box)
         window = _window(problem, box)
@@ -269,7 +269,7 @@ def _wgrad(program: Program, problem: ConvProblem, folding: Folding) -> None:
         target, items, _ = _folded(program, weights, box)
         attrs["weights_shape"] = target.shape
         op = NativeOp("ConvolutionBackwardWeights", attrs, (y, x), (target,))
-        program.native([op], "ConvolutionBackwardWeights of columns")
+        program.native([op], "gradient of folded weights")
         # each element of w is one box's
         back = [(shape, at, strides, to, steps) for shape, to, steps, at, strides in items]
         program.copy_list(back, target, weights, "unfold weights")
@@ -290,7 +290,7 @@ def _rounded(program: Program, problem: ConvProblem, folding: Folding) -> ConvPr
     for axis, size in enumerate(problem.x.shape[2:], 2):
         program.fill(inside.narrow(axis, size, inside.shape[axis] - size), 0.0)
         inside = inside.narrow(axis, 0, size)
-    program.copy(problem.x, inside, "diff_dst to whole strides")
+    program.copy(problem.x, inside, "pad to whole strides")
     return problem.with_views(x=padded, geometry=replace(g, x=tuple(sizes)))
 
 

@@ -81,6 +81,11 @@ def remark(name: str) -> str:
     return next((a.remark for a in ALGORITHMS if a.name == name), "")
 
 
+def filters(text: str) -> bool:
+    """Whether a text names an algorithm that multiplies less often than the definition."""
+    return any(a.filters and a.name in text for a in ALGORITHMS)
+
+
 def candidates(problem: ConvProblem, env: Env) -> Ranked:
     """Returns the usable algorithms with their estimated seconds, cheapest first."""
     seconds = estimates(problem, env)

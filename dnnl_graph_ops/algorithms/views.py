@@ -7,6 +7,10 @@ from ..lowering.problem import ConvProblem, is_channels_last
 from ..lowering.program import Program, View, dense_in
 from ..strides import channels_last
 
+# labels of steps, which say nothing of directions: fprop and dgrad compute ordinary and transposed convolutions
+PRODUCT = "product"
+TO_CHANNELS_LAST, FROM_CHANNELS_LAST = "to channels last", "from channels last"
+
 
 def layer_sizes(problem: ConvProblem) -> kernels.LayerSizes:
     """Returns the problem's geometry as own kernels take it, with the channels of x."""
@@ -19,11 +23,11 @@ def met(shift: int, y: int, x: int, stride: int) -> range:
     return range(max(-(shift // stride), 0), min((x - 1 - shift) // stride, y - 1) + 1)
 
 
-def as_channels_last(program: Program, view: View, label: str) -> View:
+def as_channels_last(program: Program, view: View) -> View:
     """Returns the activation (N, C, spatial...) itself if its channels are contiguous, else a channels-last copy."""
     if is_channels_last(view):
         return view
-    return program.copied(view, view.dtype, channels_last(view.ndim), label)
+    return program.copied(view, view.dtype, channels_last(view.ndim), TO_CHANNELS_LAST)
 
 
 def channels_last_strides(view: View) -> tuple[int, ...]:
@@ -45,7 +49,7 @@ def merged_weights(program: Program, weights: View) -> View:
     """Returns weights (G, K/G, C/G, kernel...) as (K, C/G, kernel...), copied where strides forbid a view."""
     if not weights.can_merge(0):
         dense = program.scratch(weights.shape, weights.dtype)
-        program.copy(weights, dense, "weights to (IC, OC/groups, ...)")
+        program.copy(weights, dense, "weights in rows")
         weights = dense
     return weights.merge(0)
 

@@ -18,7 +18,14 @@ from .._core import kernels
 from ..algorithms import filtering
 from ..algorithms.choice import ranked
 from ..algorithms.lower import Decision
-from ..algorithms.views import as_channels_last, channels_last_strides, merged_weights, result_view
+from ..algorithms.views import (
+    FROM_CHANNELS_LAST,
+    PRODUCT,
+    as_channels_last,
+    channels_last_strides,
+    merged_weights,
+    result_view,
+)
 from ..graph import Node, Value
 from ..ir import dims
 from ..lowering import elementwise_group, trust
@@ -265,7 +272,7 @@ class _Steps:
         """
         problem, src = self.problem, self.q.src
         view = problem.y if problem.direction == DGRAD else problem.x
-        view = as_channels_last(self.program, view, "src to channels last")
+        view = as_channels_last(self.program, view)
         code, channels = dtypes.CODES[view.dtype], view.shape[1]
         item, pitch, as_it_is = kernels.integer_layout(channels, code, self.isa)
         sizes, strides = ([some[0], *some[2:]] for some in (view.shape, view.strides))
@@ -351,10 +358,10 @@ def build(built: Built, group: FusionGroup) -> Decision:
         0 if problem.bias is None else dtypes.CODES["f32"], target.shape[1], env.threads, after.epilogue, steps.isa,
     )  # fmt: skip
     by = "" if steps.isa == kernels.integer_isa()[0] else f" by {steps.isa}"
-    label = labelled(f"own integer {problem.direction}{by}", problem.epilogue)
+    label = labelled(f"{PRODUCT}{by}", problem.epilogue)
     steps.run(kernel, [*reads, *after.views], target, label)
     if target is not result:
-        program.copy(target, result, "dst from channels last")
+        program.copy(target, result, FROM_CHANNELS_LAST)
     return Decision("own integer", trust.multiplied(group.nodes))
 
 

@@ -144,7 +144,7 @@ def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str,
             v if np.isfinite(v) else b for v, b in zip((interval.low, interval.high), _bounds(values), strict=True)
         )
         row.ratios.append(Ratio(peer, label, ours, interval.median, low, high, values))
-    row.peak_rounds = race.peaks()
+    row.peak_rounds, row.peak_busy = race.peaks(), race.peak_busy
     set_shares(row, peaks)
     row.rounds_dropped, row.round_s = race.dropped, race.round_s
     if race.dropped > len(race.rounds) - race.dropped and race.dropped >= len(race.rounds) / 2:

@@ -38,7 +38,8 @@ class Burst:
     native: float | None
     disturbed: bool
     several_modes: bool
-    peak: float | None = None  # what a large MatMul reached beside it, 1e9 operations a second
+    peak: float | None = None  # what a MatMul reached beside it, 1e9 operations a second
+    peak_busy: bool = False  # others used the machine meanwhile
     times: tuple[float, ...] = ()  # of single executions
 
 
@@ -64,6 +65,12 @@ class Race:
     def peaks(self) -> list[float]:
         """Of every kept round; 0 where none was measured."""
         return [max((b.peak or 0.0 for b in r.values()), default=0.0) for r in self.rounds]
+
+    @property
+    def peak_busy(self) -> bool:
+        """Whether others used the machine while the peaks of most kept rounds were measured."""
+        busy = [b.peak_busy for r in self.rounds for b in r.values() if b.peak]
+        return sum(busy) > len(busy) / 2
 
 
 @dataclass(frozen=True)
@@ -187,6 +194,7 @@ def _burst(answer: dict[str, Any], threads: int) -> Burst:
         answer["waited"] > _MOST_WAITING * answer["wall"] * threads,
         statistics.several_modes(times),
         answer.get("peak"),
+        answer.get("peak_busy", False),
         tuple(times),
     )
 

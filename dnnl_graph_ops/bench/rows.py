@@ -110,7 +110,9 @@ class Ratio:
 
 @dataclass
 class Row:
-    """`peak_rounds`: what a large MatMul reached in every kept round, 1e9 operations a second.
+    """`peak_rounds`: what a MatMul reached in every kept round, 1e9 operations a second.
+
+    `peak_busy`: whether others used the machine in most of them, so that the peak may be higher.
 
     `model`: of a whole model, its file, its name in the zoo, the shapes of its inputs and outputs; its problem says
     nothing then.
@@ -133,6 +135,7 @@ class Row:
     ratios: list[Ratio] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)
     peak_rounds: list[float] = field(default_factory=list)
+    peak_busy: bool = False
     rounds_dropped: int = 0
     round_s: float | None = None
     machine: int = 0

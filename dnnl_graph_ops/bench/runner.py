@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Error, InvalidArgumentError
-from . import machine, measure, pool, sequence
+from . import machine, measure, pool, quantized, sequence
 from .cases import Case, Wanted, entrants, expand
 from .document import Document
 from .journal import Journal
@@ -181,7 +181,12 @@ def expected_seconds(rows: int, options: Options) -> float:
 def _higher(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """The better of two measurements of the peaks."""
     rates = {name: max(p["gflops"].get(name) or 0.0 for p in (first, second)) or None for name in first["gflops"]}
-    return {**first, "gflops": rates, "gbytes": max(first["gbytes"] or 0.0, second["gbytes"] or 0.0) or None}
+    both = {
+        "gflops": rates,
+        "gbytes": max(first["gbytes"] or 0.0, second["gbytes"] or 0.0) or None,
+        "busy": [name for name in first.get("busy", ()) if name in second.get("busy", ())],
+    }
+    return {**first, **both}
 
 
 def _allowance(options: Options, spent: float, remaining: int) -> float:
@@ -202,12 +207,12 @@ def _peaks(
     progress: Progress,
 ) -> dict[str, Any]:
     """The machine's peaks, from a process of this package; without it the shares stay empty."""
-    dtypes = list(dict.fromkeys(["f32", *(c.dtype for c in cases if c.dtype in ("bf16", "f16"))]))
+    dtypes = list(dict.fromkeys(["f32", *(c.dtype for c in cases if c.dtype in ("bf16", "f16", quantized.DTYPE))]))
     field = [e for case in cases[:1] for e in entrants(case, own, [], options)][:1]
     progress.case("peaks")
     try:
         for worker in lineup.workers(field).values():
-            peaks = worker.ask("peaks", threads=threads, dtypes=dtypes, seconds=2.0)
+            peaks = worker.ask("peaks", threads=threads, dtypes=dtypes)
             for dtype, note in peaks["notes"].items():
                 text = f"peak of {dtype}: {note}; shares of its rows are of the f32 peak"
                 document.notes += [text] if text not in document.notes else []

@@ -37,7 +37,6 @@ class Worker:
         self._loaded: Loaded | None = None
         self._last: tuple[Any, float] | None = None
         self._evict: timing.Evictor | None = None
-        self._products: dict[str, Callable[[], object]] = {}
 
     def hello(self) -> dict[str, Any]:
         begin = time.perf_counter()
@@ -108,9 +107,9 @@ class Worker:
         own: list[float] = []
         if native and held.native is not None:
             own = timing.native_burst(held.native, seconds, float(np.median(times)))
-        reached = self._peak(peak, threads) if peak else None
+        reached, busy = peaks.product(peak, threads) if peak else (None, False)
         waited = (after.waited - before.waited) * 1e-9
-        return {"times": times, "native": own, "wall": wall, "waited": waited, "peak": reached}
+        return {"times": times, "native": own, "wall": wall, "waited": waited, "peak": reached, "peak_busy": busy}
 
     def load(self, task: dict[str, Any]) -> dict[str, Any]:
         """A model whose sizes are known at the call only."""
@@ -170,11 +169,6 @@ class Worker:
         if not streams:
             raise UnsupportedError("runs no streams side by side")
         return {"rate": timing.throughput(streams, seconds)}
-
-    def _peak(self, dtype: str, threads: int) -> float:
-        if dtype not in self._products:
-            self._products[dtype] = peaks.product(dtype, threads)
-        return peaks.rate(self._products[dtype], 0.0)
 
     def peaks(self, **arguments: Any) -> dict[str, Any]:
         return peaks.measure(**arguments)

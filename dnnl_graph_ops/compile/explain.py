@@ -1,4 +1,4 @@
-"""Explains a plan of a net: its partitions, algorithms, implementations, layouts, memory and time."""
+"""Explains a plan of a net: its fusion groups, algorithms, implementations, layouts, memory and time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -24,11 +25,14 @@ from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record, verbose
 from .benchdnn import lines
-from .listings import of_view
 from .native import Compiled, again
 from .plan import Plan, ones
 from .specialise import Options, Specialised
+from .steps import Described, described, groups_of, head, names_of
+from .tables import paragraph, table, with_short_names
 
+# algorithms of a group that the table has
+_WEIGHED = 4
 # properties of a PartitionReport that `Explanation.to_dict` includes
 _DERIVED = ("implementation", "layouts", "reference", "scratch_bytes", "remark")
 
@@ -57,26 +61,36 @@ class StepTime:
 
     of_peak: fraction of the peak of multiply-adds (`bound` is "arithmetic") or of bytes read and written ("memory") in
     a second. Multiply-adds are counted by the op's definition, so an algorithm that multiplies less often (Winograd)
-    may be above 1. A step whose tensors fit in the caches may be above 1, too.
+    may be above 1. A step whose tensors fit in the caches may be above 1, too, which is marked by "~" in the table.
     """
 
     step: str
     seconds: float
-    # names of the ops of the partition that the step belongs to; empty for a copy to a second output
+    # names of the ops of the fusion group that the step belongs to; empty for a copy to a second output
     ops: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     share: float = 0.0
     of_peak: float = 0.0
     bound: str = ""
+    # as of a StepReport
+    of: str = ""
+    algorithm: str = ""
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    # whether others used the machine while the peak was measured
+    busy: bool = False
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """One step of a plan: its implementation, the layouts of the tensors that it reads and writes, and its memory.
+    """One step of a plan: its implementation, the tensors that it reads and writes, and its memory.
 
-    reference: whether a slow reference implementation runs, such as a reference kernel of the library. reorders: how
-    many reorders the library runs in the step. scratch_bytes: bytes of the intermediate results that the step writes,
-    and of the library's scratchpad (known from oneDNN 3.13 on).
+    reads, writes: name, shape, dtype and layout of each tensor, e.g. "x 1x64x32x32 f32" if it is row-major, or
+    "x 1x64x32x32 f32 acdb" with the axes from the slowest to the fastest. reorders: how many reorders the library runs
+    in the step. reference: whether a slow reference implementation runs, such as a reference kernel of the library.
+    scratch_bytes: bytes of the intermediate results that the step writes, and of the library's scratchpad (known from
+    oneDNN 3.13 on). of: kind and name of the op that the step belongs to, e.g. "Convolution conv1"; algorithm: how this
+    op is computed.
     """
 
     step: str
@@ -86,13 +100,16 @@ class StepReport:
     reorders: int
     reference: bool
     scratch_bytes: int
+    of: str = ""
+    algorithm: str = ""
 
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """Ops that run together, the algorithm (`formulation`) chosen for them, and the steps that compute them.
+    """A fusion group: ops that run together, the algorithm (`formulation`) chosen for them, and their steps.
 
-    candidates: the algorithms that were compared, with estimated or, if `measured`, with measured seconds.
+    candidates: the algorithms that were compared, with estimated or, if `measured`, with measured seconds, the fastest
+    first.
     """
 
     ops: tuple[str, ...]
@@ -112,7 +129,7 @@ class PartitionReport:
 
     @property
     def layouts(self) -> tuple[str, ...]:
-        """Returns the layouts of all tensors that the steps read and write, each as "dtype shape : strides"."""
+        """Returns the tensors that the steps read and write, each as name, shape, dtype and layout."""
         return tuple(dict.fromkeys(text for step in self.steps for text in (*step.reads, *step.writes)))
 
     @property
@@ -127,7 +144,7 @@ class PartitionReport:
 
     @property
     def scratch_bytes(self) -> int:
-        """Returns the bytes of scratch of all steps; steps of other partitions may use the same memory."""
+        """Returns the bytes of scratch of all steps; steps of other groups may use the same memory."""
         return sum(step.scratch_bytes for step in self.steps)
 
 
@@ -153,7 +170,7 @@ class Explanation:
     precision: str | None
     scratch_bytes: int
     constant_bytes: int
-    partitions: tuple[PartitionReport, ...]
+    groups: tuple[PartitionReport, ...]
     steps: tuple[StepReport, ...]
     # names of the products that stay in f32 although `precision` was asked for, and why
     wide: Mapping[str, str]
@@ -166,6 +183,11 @@ class Explanation:
     # a line of arguments of benchdnn for each convolution
     convolutions: tuple[str, ...] = ()
 
+    @property
+    def partitions(self) -> tuple[PartitionReport, ...]:
+        """The fusion groups: another name of `groups`. `Net.partitions` has the library's partitions alone."""
+        return self.groups
+
     def benchdnn(self) -> str:
         """Returns a line for each convolution, transposed or not, and each gradient of these, in the order of the plan.
 
@@ -177,9 +199,9 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Returns the explanation as dicts and lists, which JSON can hold."""
         data = asdict(self)
-        for part, record in zip(self.partitions, data["partitions"], strict=True):
-            record |= {name: getattr(part, name) for name in _DERIVED}
-        return data
+        for group, record in zip(self.groups, data["groups"], strict=True):
+            record |= {name: getattr(group, name) for name in _DERIVED}
+        return {**data, "partitions": data["groups"]}
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -193,27 +215,23 @@ class Explanation:
             yield f"precision='auto': {self.chosen}"
         yield f"scratch {self.scratch_bytes:,} bytes, constants {self.constant_bytes:,} bytes"
         yield ""
-        rows: list[tuple[str, ...]] = [("ops", "formulation", "computed in", "scratch", "weighed")]
-        for part in self.partitions:
-            how = "measured" if part.measured else "estimated"
-            if part.estimated_from:
-                how += f" from {part.estimated_from}"
-            others = ", ".join(f"{name} {seconds * 1e6:.0f} us" for name, seconds in part.candidates[:4])
-            name = f"{part.formulation} ({part.remark})" if part.remark else part.formulation
-            weighed = f"{how}: {others}" if others else ""
-            rows.append((" + ".join(part.kinds), name, part.compute_dtype, f"{part.scratch_bytes:,}", weighed))
-        yield from table(rows)
+        rows: list[tuple[str, ...]] = [("ops", "of", "algorithm", "computed in", "scratch")]
+        for group in self.groups:
+            name = f"{group.formulation} ({group.remark})" if group.remark else group.formulation
+            ops, of = " + ".join(group.kinds), with_short_names(group.ops[head(group.kinds)])
+            rows.append((ops, of, name, group.compute_dtype, f"{group.scratch_bytes:,}"))
+        yield from table(rows, ["", *map(weighed, self.groups)])
         yield ""
         for reason in dict.fromkeys(self.wide.values()):
             names = ", ".join(name for name, why in self.wide.items() if why == reason)
-            yield f"not in {self.precision}: {names}: {reason}"
+            yield from paragraph(f"not in {self.precision}: {names}: {reason}")
         if self.wide:
             yield ""
-        rows = [("step", "implementation", "reorders", "reads", "writes")]
+        rows = [("step", "of", "algorithm", "implementation")]
         for step in self.steps:
             name = step.implementation + (" (reference kernel)" if step.reference else "")
-            rows.append((step.step, name, str(step.reorders), "; ".join(step.reads), "; ".join(step.writes)))
-        yield from table(rows)
+            rows.append((*named(step), f"{name} + reorder x {step.reorders}" if step.reorders else name))
+        yield from table(rows, ["", *map(operands, self.steps)])
         for name, graph in self.passes:
             yield f"\ngraph {name}:"
             yield graph
@@ -227,10 +245,24 @@ def _row(report: RewriteReport) -> tuple[str, str, str]:
     return report.rewrite, report.at, end
 
 
-def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+def weighed(group: PartitionReport) -> str:
+    """Returns the fastest algorithms that were compared, and whether their times were measured."""
+    how = "measured" if group.measured else "estimated"
+    if group.estimated_from:
+        how += f" from {group.estimated_from}"
+    fastest = ", ".join(f"{name} ({seconds * 1e6:.0f} us)" for name, seconds in group.candidates[:_WEIGHED])
+    return f"{how}: {fastest}" if fastest else ""
+
+
+def named(step: StepReport | StepTime) -> tuple[str, str, str]:
+    """Returns what a step is, and of what op by what algorithm, as cells of a table."""
+    return step.step, with_short_names(step.of), step.algorithm
+
+
+def operands(step: StepReport | StepTime) -> str:
+    """Returns the tensors that a step reads and writes."""
+    reads, writes = (", ".join(map(with_short_names, texts)) for texts in (step.reads, step.writes))
+    return f"{reads} -> {writes}".strip() if writes else reads
 
 
 def rewrites_of(reports: Sequence[Report]) -> tuple[RewriteReport, ...]:
@@ -240,24 +272,19 @@ def rewrites_of(reports: Sequence[Report]) -> tuple[RewriteReport, ...]:
     return tuple(RewriteReport(*row) for row in dict.fromkeys(rows) if not row[2] or row[:2] not in fired)
 
 
-def ops_of(group: FusionGroup) -> tuple[str, ...]:
-    return tuple(node.name for node in group.listed)
-
-
 def explain(specialised: Specialised, engine: Engine, options: Options) -> Explanation:
     """Returns the explanation of a plan.
 
     At the first call for a plan, a copy of each of the library's partitions is compiled and run, to log its primitives.
     """
     plan, runtime = specialised.plan, engine.runtime
-    steps = [_step(plan, number, engine) for number in range(len(plan.parts))]
-    partitions = tuple(
+    steps = [_step(plan, number, engine, step) for number, step in enumerate(described(specialised))]
+    groups = tuple(
         PartitionReport(
-            ops_of(group),
-            tuple(node.host.title if node.host else node.kind for node in group.listed),
+            *names_of(group),
             decision.formulation,
             decision.compute,
-            tuple(decision.candidates),
+            tuple(sorted(decision.candidates, key=itemgetter(1))),
             decision.measured,
             tuple(step for step, part in zip(steps, plan.parts, strict=True) if i in groups_of(part)),
             _estimated_from(group, decision, engine),
@@ -273,7 +300,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
         options.asked_precision,
         plan.executor.arena_bytes,
         plan.executor.constant_bytes,
-        partitions,
+        groups,
         tuple(steps),
         specialised.wide,
         convolutions=tuple(lines([group for group, _ in specialised.built.decisions])),
@@ -289,15 +316,9 @@ def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> s
     return "" if origin == (cpu.isa(engine), dtype) else ", ".join(origin)
 
 
-def groups_of(part: Compiled | KernelStep | HostStep) -> tuple[int, ...]:
-    """Returns the numbers of the fusion groups that a step computes, as a whole or in part."""
-    others = part.others if isinstance(part, KernelStep) else ()
-    return others if part.group is None else (*others, part.group)
-
-
-def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
+def _step(plan: Plan, number: int, engine: Engine, step: Described) -> StepReport:
     part = plan.parts[number]
-    title, reorders, slow = part.label, 0, False
+    reorders, slow = 0, False
     written = {view.buffer for view in part.writes}
     scratch = sum(buffer.nbytes for buffer in written if buffer.place is Place.SCRATCH)
     if isinstance(part, KernelStep):
@@ -313,13 +334,12 @@ def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
         records = plan.executed.get(number, ())
         main = [record for record in records if record.primitive != "reorder"] or records
         implementation = ", ".join(f"{record.primitive} {record.implementation}" for record in main) or "unknown"
-        title, slow = " + ".join(part.kinds), any(record.reference for record in main)
+        slow = any(record.reference for record in main)
         reorders = sum(record.primitive == "reorder" for record in records)
         scratch += part.partition.scratchpad_size
-    if part.condition is not None:
-        title = f"{title} ({'not all' if part.condition.wanted else 'all'} finite)"
-    reads, writes = (tuple(map(of_view, views)) for views in (part.reads, part.writes))
-    return StepReport(title, implementation, reads, writes, reorders, slow, scratch)
+    return StepReport(
+        step.title, implementation, step.reads, step.writes, reorders, slow, scratch, step.of, step.algorithm
+    )
 
 
 def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...]:

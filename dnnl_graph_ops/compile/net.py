@@ -400,6 +400,7 @@ class Net(NetBase, Generic[Result]):
     def partitions(self) -> tuple[PartitionInfo, ...]:
         """Returns the partitions that the library runs in the plan used last, in order.
 
+        Groups of ops that the package's own kernels compute are none of these; `explain().groups` has all.
         Before the first call of a net with unknown dims, and with tune="off", returns the groups of ops that are
         compiled together.
         """
@@ -425,10 +426,10 @@ class Net(NetBase, Generic[Result]):
     def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> list[StepTime]:
         """Times each step of the plan on these arrays; str() of the returned list is a table, the longest time first.
 
-        Each `StepTime` has the step's median seconds of `repeat` runs, the ops and kinds of its partition, its share of
-        the whole time, and its fraction of this machine's peak: of multiply-adds for convolutions and matrix products,
-        of memory bandwidth for other steps. Both peaks are measured at the first call, which takes a fraction of a
-        second.
+        Each `StepTime` has the step's median seconds of `repeat` runs, the ops and kinds of its fusion group, its
+        algorithm and operands, its share of the whole time, and its fraction of this machine's peak: of multiply-adds
+        in its dtype for convolutions and matrix products, of memory bandwidth for other steps. The peaks are measured
+        at the first call, which takes a fraction of a second; `.busy` says where others used the machine meanwhile.
 
         Raises:
             TypeError, ShapeError, InvalidArgumentError: as a call of the net, or if `repeat` is out of range.
@@ -447,7 +448,7 @@ class Net(NetBase, Generic[Result]):
             raise InvalidArgumentError(f"{self!r}: 'repeat' must be from 1 to 10000000, got {repeat}")
 
     def explain(self, *, rewrites: bool = False, passes: bool = False) -> Explanation:
-        """Explains the plan built or used last: its partitions, algorithms, implementations, layouts and memory.
+        """Explains the plan built or used last: its fusion groups, algorithms, implementations, operands and memory.
 
         str() of the result is a table, `.to_dict()` returns the data. At the first call for a plan, a copy of each
         partition is compiled and run on ones, to learn its implementations; the net itself does not change.

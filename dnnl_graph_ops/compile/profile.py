@@ -3,96 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from .. import dtypes
-from ..errors import Error
+from ..algorithms import table as algorithms
 from ..graph import Node
-from ..lowering import elementwise_group
 from ..lowering.family import CONV_KINDS, multiplications
-from ..lowering.program import Edge, HostStep, KernelStep, NativeOp, Operand, Place, Program, View, argument
-from ..runtime import cpu
+from ..lowering.program import KernelStep
 from ..runtime.engines import Engine
-from ..strides import dense_strides
-from .explain import StepTime, groups_of, ops_of, table
+from . import peaks
+from .explain import StepTime, named, operands
 from .native import Compiled
-from .plan import assemble, bytes_of, ones
+from .peaks import UNBOUND, Peak, share_text
+from .plan import bytes_of
 from .specialise import Specialised
-
-# rows and columns of a matrix product whose operands fit in the caches; bytes of a copy, which do not fit
-SIDE, COPIED = 640, 48 << 20
-ROUNDS = 7
-SCALED = {"qtype": "per_tensor", "axis": 1, "scales": (1.0,), "zps": (0,)}
-
-
-class Peaks(NamedTuple):
-    """Multiply-adds, and bytes read or written, in a second by a number of threads."""
-
-    macs: float
-    bytes: float
-
-
-@lru_cache(64)
-def peaks(engine: Engine, dtype: str, threads: int) -> Peaks:
-    """Returns the peaks by the fastest of a few runs of a matrix product and of a copy; they are measured once.
-
-    The library's matrix product runs in `dtype`, or in f32 if the CPU does not multiply this dtype itself.
-    """
-    narrow = dtype in ("bf16", "f16") and cpu.computes_natively(dtype, engine)
-    return Peaks(
-        _macs(engine, dtype if narrow or dtype in elementwise_group.INTEGERS else "f32", threads),
-        _bytes(engine, threads),
-    )
-
-
-@lru_cache(64)
-def _bytes(engine: Engine, threads: int) -> float:
-    program = Program()
-    source, target = (argument(place, "f32", (COPIED // 4,), (1,)) for place in (Place.INPUT, Place.OUTPUT))
-    program.copy(source, target)
-    return 2 * COPIED / _fastest(program, [source], target, engine, threads)
-
-
-@lru_cache(64)
-def _macs(engine: Engine, dtype: str, threads: int) -> float:
-    """Returns the multiply-adds per second of a matrix product; 0.0 if the library refuses it.
-
-    Integer operands pass through Dequantize ops, which the library fuses with the product into an integer product.
-    """
-    shape = (SIDE, SIDE)
-    strides = dense_strides(shape)
-    program = Program()
-    integer = dtype in elementwise_group.INTEGERS
-    source = argument(Place.INPUT, dtype, shape, strides)
-    target = argument(Place.OUTPUT, "f32" if integer else dtype, shape, strides)
-    weights = program.constant(np.ones(shape, np.int8 if integer else dtypes.numpy_dtype(dtype)))
-    factors: tuple[Operand, ...] = (source, weights)
-    ops = []
-    if integer:
-        factors = (Edge(shape, "f32"), Edge(shape, "f32"))
-        pairs = zip((source, weights), factors, strict=True)
-        ops = [NativeOp("Dequantize", SCALED, (given,), (made,)) for given, made in pairs]
-    program.native([*ops, NativeOp("MatMul", {}, factors, (target,))], "peak")
-    try:
-        return SIDE**3 / _fastest(program, [source], target, engine, threads)
-    except Error:
-        return 0.0
-
-
-def _fastest(program: Program, inputs: list[View], output: View, engine: Engine, threads: int) -> float:
-    executor: Any = assemble(program, inputs, [output], engine, macs=SIDE**3, threads=threads).executor
-    return float(min(executor.benchmark([ones(view) for view in inputs], [ones(output)], ROUNDS)))
-
+from .steps import PRODUCTS, Part, described, groups_of
+from .tables import table
 
 ARITHMETIC, MEMORY = "arithmetic", "memory"
 
-# beginnings of names of own kernels that multiply; steps of the library are told by their ops
-_MULTIPLYING = ("bands", "depthwise_", "filter_", "groups_", "integer_", "narrow_", "overlap_", "row_product", "stem_")
-_PRODUCTS = frozenset({*CONV_KINDS, "MatMul"})
-_LONGEST = 60  # letters of a column
+# own kernels that multiply, by the ends of their names; steps of the library are told by their ops
+_MULTIPLYING = ("bands", "_product", "_forward", "_backward_data", "_backward_weights", "_gradient")
 
 
 class Profile(list[StepTime]):
@@ -103,16 +33,18 @@ class Profile(list[StepTime]):
 
     def _lines(self) -> Iterator[str]:
         yield f"{sum(step.seconds for step in self) * 1e3:.3f} ms in {len(self)} steps"
-        rows: list[tuple[str, ...]] = [("ms", "share", "of peak", "", "step", "kinds", "ops")]
-        for step in sorted(self, key=lambda step: -step.seconds):
-            figures = f"{step.seconds * 1e3:.3f}", f"{step.share:.1%}", f"{step.of_peak:.0%}" if step.bound else ""
-            texts = map(_short, (step.step, " + ".join(step.kinds), ", ".join(step.ops)))
-            rows.append((*figures, step.bound, *texts))
-        yield from table(rows)
+        rows: list[tuple[str, ...]] = [("ms", "share", "of peak", "", "step", "of", "algorithm")]
+        steps = sorted(self, key=lambda step: -step.seconds)
+        for step in steps:
+            rows.append((f"{step.seconds * 1e3:.3f}", f"{step.share:.1%}", of_peak(step), step.bound, *named(step)))
+        yield from table(rows, ["", *map(operands, steps)])
+        if any(row[2].startswith(UNBOUND) for row in rows):
+            yield f"{UNBOUND} the machine was busy while its peak was measured, or the step's data lie in the caches"
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+def of_peak(step: StepTime) -> str:
+    """Returns what a step reaches of its peak, in percent; empty without a peak."""
+    return share_text(step.of_peak, busy=step.busy, fewer=algorithms.filters(step.algorithm)) if step.bound else ""
 
 
 def profile(specialised: Specialised, engine: Engine, ins: Sequence[Any], outs: Sequence[Any], repeat: int) -> Profile:
@@ -124,32 +56,35 @@ def profile(specialised: Specialised, engine: Engine, ins: Sequence[Any], outs: 
     for part, seconds in zip(plan.parts, times, strict=True):
         if part.group is not None and _multiplies(part):
             spent[part.group] = spent.get(part.group, 0.0) + seconds
-    found = Profile()
-    for part, seconds in zip(plan.parts, times, strict=True):
+    steps = Profile()
+    for part, seconds, step in zip(plan.parts, times, described(specialised), strict=True):
         groups = [decisions[number] for number in groups_of(part)]
-        nodes = [node for group, _ in groups for node in group.nodes]
-        of_peak, bound = 0.0, ""
+        reached, bound, peak = 0.0, "", Peak(0.0)
         if engine.on_host:
-            most = peaks(engine, groups[-1][1].compute if groups else "f32", plan.executor.threads)
-            macs = sum(map(_macs_of, nodes)) if part.group in spent and _multiplies(part) else 0
-            if macs and part.group is not None:
-                of_peak, bound = _part_of(macs, spent[part.group], most.macs), ARITHMETIC
+            macs = sum(_macs_of(node) for group, _ in groups for node in group.nodes)
+            if macs and part.group is not None and _multiplies(part):
+                peak, bound = peaks.of_products(engine, groups[-1][1].compute, plan.executor.threads), ARITHMETIC
+                reached = _share(macs, spent[part.group], peak)
             else:
-                of_peak, bound = _part_of(bytes_of(part), seconds, most.bytes), MEMORY
-        ops = tuple(name for group, _ in groups for name in ops_of(group))
-        kinds = tuple(node.kind for group, _ in groups for node in group.listed)
-        found.append(StepTime(part.label, seconds, ops, kinds, seconds / total, of_peak, bound))
-    return found
+                peak, bound = peaks.of_copies(engine, plan.executor.threads), MEMORY
+                reached = _share(bytes_of(part), seconds, peak)
+        steps.append(
+            StepTime(
+                step.title, seconds, step.ops, step.kinds, seconds / total, reached, bound,
+                step.of, step.algorithm, step.reads, step.writes, peak.busy,
+            )
+        )  # fmt: skip
+    return steps
 
 
-def _part_of(work: float, seconds: float, most: float) -> float:
-    return work / seconds / most if seconds and most else 0.0
+def _share(work: float, seconds: float, peak: Peak) -> float:
+    return work / seconds / peak.rate if seconds and peak.rate else 0.0
 
 
-def _multiplies(part: Compiled | KernelStep | HostStep) -> bool:
+def _multiplies(part: Part) -> bool:
     if isinstance(part, Compiled):
-        return not _PRODUCTS.isdisjoint(part.kinds)
-    return isinstance(part, KernelStep) and part.kernel.name.startswith(_MULTIPLYING)
+        return not PRODUCTS.isdisjoint(part.kinds)
+    return isinstance(part, KernelStep) and part.kernel.name.endswith(_MULTIPLYING)
 
 
 def _macs_of(node: Node) -> int:

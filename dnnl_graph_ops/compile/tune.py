@@ -74,7 +74,7 @@ class Answers:
                 path = _path(alike, env, found)
                 if path not in self._ranked:
                     self._ranked[path] = choose(alike, env, found, min(BUDGET, self.left()))
-                tell(done, len(questions), f"{problem.direction} {'x'.join(map(str, problem.result.shape))}")
+                tell(done, len(questions), f"result {'x'.join(map(str, problem.result.shape))}")
 
     def left(self) -> float:
         return self.deadline - time.perf_counter()
@@ -104,7 +104,7 @@ class Answers:
 def choose(problem: ConvProblem, env: Env, found: Ranked, budget: float) -> Ranked | None:
     """Returns the algorithms with their measured seconds, fastest first, from the file cache if measured before.
 
-    None if no time is left to measure them.
+    None if no time is left to measure them, or none of them runs.
     """
     names = {algorithm.name: algorithm for algorithm, _ in found}
     path = _path(problem, env, found)
@@ -117,7 +117,7 @@ def choose(problem: ConvProblem, env: Env, found: Ranked, budget: float) -> Rank
     racing = [algorithm for algorithm, seconds in found if seconds <= limit and algorithm.applies(problem, env)]
     ranked = _race({algorithm.name: partial(runner_of, problem, env, algorithm) for algorithm in racing}, budget)
     if not ranked:
-        return found
+        return None
     _save(path, ranked)
     return [(names[name], seconds) for name, seconds in ranked]
 

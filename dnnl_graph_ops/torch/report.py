@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..compile.explain import table
+from ..compile.tables import table
 from ..errors import InvalidArgumentError
 from .choice import Verdict, measuring
 from .modules import is_convolution, is_ours, watch

@@ -7,6 +7,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.bench import data, models, zoo
+from dnnl_graph_ops.compile.tables import WIDTH
 from dnnl_graph_ops.errors import InvalidArgumentError
 
 pytest.importorskip("torch")
@@ -31,6 +32,15 @@ def test_a_model_gives_pytorchs_numbers(name: str) -> None:
     made = net(*given)
     for one, other in zip(made if isinstance(made, tuple) else (made,), expected, strict=True):
         assert data.relative_error(one, other) < 1e-4
+
+
+@pytest.mark.sweep(every=5)
+@pytest.mark.parametrize("name", zoo.ENTRIES)
+def test_reports_of_a_model_fit_in_120_columns(name: str) -> None:
+    net = dgo.from_onnx(str(export.path(name, small=True))).compile()
+    times = net.profile(*export.inputs(name, small=True), repeat=1)
+    for text in (str(net.explain()), str(times)):
+        assert max(map(len, text.splitlines())) <= WIDTH
 
 
 def test_a_file_is_made_once_and_again_where_it_is_gone() -> None:

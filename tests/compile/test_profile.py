@@ -5,7 +5,8 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile.profile import ARITHMETIC, MEMORY, peaks
+from dnnl_graph_ops.compile import peaks
+from dnnl_graph_ops.compile.profile import ARITHMETIC, MEMORY
 
 
 @pytest.fixture
@@ -34,11 +35,12 @@ def test_steps_are_named_and_weighed(net):
 
 def test_the_table_has_the_longest_first(net):
     times = net.profile(np.ones((1, 12, 12, 16), np.float32), repeat=3)
-    total, header, *rows = str(times).splitlines()
+    total, header, *lines = str(times).splitlines()
     assert total.endswith(f"ms in {len(times)} steps") and header.split()[:2] == ["ms", "share"]
+    rows = [line for line in lines if line[0].isdigit()]
     shown = [float(row.split()[0]) for row in rows]
     assert len(rows) == len(times) and shown == sorted(shown, reverse=True)
-    assert any("Convolution + ReLU" in row and "conv, act" in row for row in rows)
+    assert any("Convolution conv" in row for row in rows)
 
 
 def test_the_products_of_several_steps_count_once():
@@ -52,8 +54,8 @@ def test_the_products_of_several_steps_count_once():
     assert len(reached) == 1
     macs = 8 * 8 * 5 * 5 * 4 * 3
     spent = sum(step.seconds for step in times if step.bound == ARITHMETIC)
-    most = peaks(net.engine, "f32", net._latest().plan.executor.threads)
-    assert reached.pop() == pytest.approx(macs / spent / most.macs)
+    peak = peaks.of_products(net.engine, "f32", net._latest().plan.executor.threads)
+    assert reached.pop() == pytest.approx(macs / spent / peak.rate)
 
 
 @pytest.mark.parametrize("kind", ["Convolution", "MatMul"])
@@ -69,14 +71,6 @@ def test_products_of_integers_are_told_as_such(kind, rng):
     (product,) = (part for part in net.explain().partitions if kind in part.kinds)
     assert (product.compute_dtype in ("s8", "u8")) == ("Dequantize" in product.kinds)
     steps = [step for step in net.profile(array, repeat=3) if step.bound == ARITHMETIC]
-    most = peaks(net.engine, product.compute_dtype, net._latest().plan.executor.threads)
-    reached = 144 * 16 * terms / sum(step.seconds for step in steps) / most.macs
+    peak = peaks.of_products(net.engine, product.compute_dtype, net._latest().plan.executor.threads)
+    reached = 144 * 16 * terms / sum(step.seconds for step in steps) / peak.rate
     assert steps and [step.of_peak for step in steps] == pytest.approx([reached] * len(steps))
-
-
-def test_peaks_are_measured_once():
-    engine = dgo.engine("cpu")
-    found = peaks(engine, "f32", 1)
-    assert found.macs > 1e8 and found.bytes > 1e7
-    assert peaks(engine, "f32", 1) is found
-    assert peaks(engine, "s8", 1).bytes == found.bytes

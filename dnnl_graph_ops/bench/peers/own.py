@@ -192,7 +192,7 @@ def detail(net: Any) -> str:
         record = net.explain().to_dict()
     except Exception as error:  # a row is worth more than its remark
         return f"explain() failed: {error}"
-    forms = [f"{p['formulation']} in {p['compute_dtype']}" for p in record.get("partitions", ())]
+    forms = [f"{p['formulation']} in {p['compute_dtype']}" for p in record.get("groups", ())]
     steps = [str(step["implementation"]) for step in record.get("steps", ())]
     said = ", ".join(dict.fromkeys(forms))
     return f"{said} ({'; '.join(dict.fromkeys(steps))})" if steps else said

@@ -157,6 +157,7 @@ def _roofline(axes: Any, rows: list[Row], document: Document) -> None:
             rate,
             _MARKERS[index % len(_MARKERS)],
             color=_COLOURS[index % len(_COLOURS)],
+            fillstyle="none" if row.own is not None and summary.is_above_peak(row, row.own) else "full",
             markersize=4.5,
             alpha=0.8,
             label=_once(f"{summary.direction_name(row.op, row.direction)} {row.dtype}", drawn),
@@ -170,13 +171,27 @@ def _roofline(axes: Any, rows: list[Row], document: Document) -> None:
             lowest = min(lowest, xs[0] * bandwidth)
             axes.plot(xs, [xs[0] * bandwidth, peak, peak], color="0.35", linewidth=1)
             # where the roof is flat but left of it nothing can be
-            axes.text(xs[0], peak, f"MatMul {name} {peak:.0f} GFLOP/s", ha="left", va="bottom", fontsize=8)
-            axes.text(ridge / 2, peak / 2, f"  copy {bandwidth:.0f} GB/s", ha="left", va="top", fontsize=8)
+            axes.text(
+                xs[0],
+                peak,
+                f"MatMul {summary.product_text(peaks, name)}",
+                ha="left",
+                va="bottom",
+                fontsize=8,
+            )
+            axes.text(
+                ridge / 2,
+                peak / 2,
+                f"  {summary.copy_text(peaks)}",
+                ha="left",
+                va="top",
+                fontsize=8,
+            )
         heights = [p[1] for p in points]
         axes.set_ylim(min([lowest, *heights]) / 1.5, max([*rates.values(), *heights]) * 2)
     _finish(
         axes,
-        "Roofline of this package (above the roof: fewer multiplications)",
+        "Roofline of this package (above the roof: fewer multiplications, or hollow: a busy machine)",
         "arithmetic intensity, FLOP per byte (direct form, each tensor once)",
         "GFLOP/s of the direct form",
         bool(drawn),

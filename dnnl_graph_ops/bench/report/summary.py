@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...algorithms.table import filters
+from ...compile.peaks import UNBOUND, is_unbound
 from ..document import Document
 from ..machine import describe
+from ..peaks import COPY
 from ..peers.registry import OWN
 from ..problem import CLASSES, OPS, way
 from ..quantized import DTYPE
@@ -207,11 +210,35 @@ def cells(row: Row, peers: Sequence[str]) -> list[Cell]:
         Cell(seconds_text(own.native), own.native),
         Cell(own.label.partition(" ")[2], title=own.detail),
         Cell(rate_text(own.gflops), own.gflops),
-        Cell(percent_text(own.peak_share), own.peak_share),
+        Cell(_of_peak(row, own), own.peak_share),
         Cell(percent_text(own.spread), own.spread),
         *(_against(row, peer, ratio) for peer, ratio in zip(peers, ratios, strict=True)),
         Cell(str(len(own.rounds)), len(own.rounds)),
     ]
+
+
+def _of_peak(row: Row, own: Entry) -> str:
+    return f"{UNBOUND if is_above_peak(row, own) else ''}{percent_text(own.peak_share)}"
+
+
+def is_above_peak(row: Row, own: Entry) -> bool:
+    """Whether the peak does not bound our rate: the machine was busy, or it is passed without fewer multiplications."""
+    fewer = filters(own.detail)
+    return own.peak_share is not None and is_unbound(own.peak_share, busy=row.peak_busy, fewer=fewer)
+
+
+def product_text(peaks: Mapping[str, Any], dtype: str) -> str:
+    """The peak of products of a data type, marked where others used the machine meanwhile."""
+    return f"{dtype} {_mark(peaks, dtype)}{peaks['gflops'][dtype]:.0f} GFLOP/s"
+
+
+def copy_text(peaks: Mapping[str, Any]) -> str:
+    """The peak of copies, marked alike."""
+    return f"copy {_mark(peaks, COPY)}{peaks['gbytes']:.1f} GB/s"
+
+
+def _mark(peaks: Mapping[str, Any], name: str) -> str:
+    return UNBOUND if name in peaks.get("busy", ()) else ""
 
 
 def _against(row: Row, peer: str, ratio: Ratio | None) -> Cell:
@@ -243,9 +270,11 @@ def header(document: Document) -> list[str]:
             f"Python {machine['python']}, NumPy {machine['numpy']}; pinned to CPUs {cpus}"
         )
     for peaks in document.peaks:
-        rates = [f"{k} {v:.0f} GFLOP/s" for k, v in peaks.get("gflops", {}).items() if v]
+        rates = [product_text(peaks, dtype) for dtype, rate in peaks.get("gflops", {}).items() if rate]
         if rates:
-            text.append(f"  peaks in this run: MatMul {', '.join(rates)}; copy {peaks['gbytes']:.1f} GB/s")
+            text.append(f"  peaks in this run: MatMul {', '.join(rates)}; {copy_text(peaks)}")
+        if peaks.get("busy") or any(row.peak_busy for row in document.rows):
+            text.append(f"  {UNBOUND} others used the machine while the peak was measured: it may be higher")
     text.append(
         "versions: " + "; ".join(", ".join(f"{k} {v}" for k, v in each.items()) for each in document.versions.values())
     )

@@ -21,6 +21,7 @@ from ...compile.explain import Benchmark, Explanation, PartitionReport, StepRepo
 from ...compile.net import Net, made
 from ...compile.pickled import MadeBy, made_here
 from ...compile.plan import Plan
+from ...compile.profile import Profile
 from ...compile.specialise import Options, PartitionInfo, Specialised
 from ...errors import UnsupportedError
 from ...graph import AlgorithmInfo, Graph, Value
@@ -240,13 +241,11 @@ class CutNet(Net):
                 some.append(time.perf_counter() - start)
         medians = [median(some[1:]) for some in times]
         total = sum(medians) or 1.0
-        return sorted(
-            (
-                StepTime(_title(stage), seconds, share=seconds / total)
-                for stage, seconds in zip(self._stages, medians, strict=True)
-            ),
-            key=lambda one: -one.seconds,
+        steps = (
+            StepTime(_title(stage), seconds, share=seconds / total)
+            for stage, seconds in zip(self._stages, medians, strict=True)
         )
+        return Profile(sorted(steps, key=lambda one: -one.seconds))
 
     def _plans_told(self) -> tuple[list[Plan], list[Plan]]:
         told = [net._plans_told() for stage in self._stages for net in _nets_of(stage)]
@@ -266,7 +265,7 @@ class CutNet(Net):
         """What runs and why: the plans of its graphs, and the nodes between them, in their order."""
         parts = [part for stage in self._stages for part in _explained(stage, rewrites, passes)]
         found = [one for one in parts if isinstance(one, Explanation)]
-        partitions = tuple(row for one in parts for row in (one.partitions if isinstance(one, Explanation) else (one,)))
+        groups = tuple(row for one in parts for row in (one.groups if isinstance(one, Explanation) else (one,)))
         steps = tuple(step for one in parts for step in one.steps)
         base = found[0] if found else Net(*_nothing(self.engine), self.engine, self._options).explain()
         said = Explanation(
@@ -278,7 +277,7 @@ class CutNet(Net):
             self._options.asked_precision,
             sum(one.scratch_bytes for one in found),
             sum(one.constant_bytes for one in found),
-            partitions,
+            groups,
             steps,
             {name: reason for one in found for name, reason in one.wide.items()},
             rewrites=tuple(report for one in found for report in one.rewrites),
@@ -343,7 +342,8 @@ def _explained(stage: _Stage, rewrites: bool, passes: bool) -> Iterator[Explanat
     if isinstance(does, HostNode):
         node = does.node
         slow = does.by == "onnx.reference"
-        step = StepReport(f"{node.op_type} ({does.by})", does.by, does.reads, node.outputs, 0, slow, 0)
+        of = f"{node.op_type} {node.name}".rstrip()
+        step = StepReport(f"{node.op_type} ({does.by})", does.by, does.reads, node.outputs, 0, slow, 0, of, does.by)
         yield PartitionReport((node.name,), (node.op_type,), does.by, "", (), False, (step,))
     for net in _nets_of(stage):
         if isinstance(net, CutNet) or net._latest() is not None:

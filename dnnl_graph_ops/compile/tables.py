@@ -1,0 +1,44 @@
+"""Lays out rows of text as a table of at most 120 columns, for reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from textwrap import wrap
+
+WIDTH = 120
+_GAP, _INDENT = "  ", "    "
+# letters of a word, and those before the "..." of a longer one
+_LONGEST, _FIRST = 36, 11
+
+
+def table(rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> Iterator[str]:
+    """Yields the lines of a table; where it would exceed `WIDTH`, the cells of its widest columns are wrapped.
+
+    `notes`: for each of the first rows, a text in indented lines of its own below the row; empty for none.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    while sum(widths) > WIDTH - len(_GAP) * (len(widths) - 1):
+        widths[widths.index(max(widths))] -= 1
+    for row, note in zip_longest(rows, notes, fillvalue=""):
+        cells = [_lines(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for line in zip_longest(*cells, fillvalue=""):
+            yield _GAP.join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        yield from (_INDENT + line for line in _lines(note, WIDTH - len(_INDENT)))
+
+
+def paragraph(text: str) -> Iterator[str]:
+    """Yields a text in lines of at most `WIDTH` columns, those after the first indented."""
+    for number, line in enumerate(_lines(text, WIDTH - len(_INDENT))):
+        yield _INDENT + line if number else line
+
+
+def with_short_names(text: str) -> str:
+    """Returns a text in which each longer word than `_LONGEST` is its first and last letters around "..."."""
+    last = _LONGEST - _FIRST - 3
+    words = text.split(" ")
+    return " ".join(word if len(word) <= _LONGEST else f"{word[:_FIRST]}...{word[-last:]}" for word in words)
+
+
+def _lines(text: str, width: int) -> list[str]:
+    return wrap(text, width, break_on_hyphens=False) if len(text) > width else [text] if text else []
