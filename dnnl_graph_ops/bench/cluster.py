@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..errors import InvalidArgumentError, RuntimeUnavailableError
+from ..errors import InvalidArgumentError, RuntimeUnavailableError, extra
 from . import runner
 from .cases import Wanted, expand
 from .document import Document, merge
@@ -38,7 +38,7 @@ def run_on_cluster(
     try:
         import distributed  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
-        raise RuntimeUnavailableError(f"cluster: {error}; pip install 'dask[distributed]'") from None
+        raise RuntimeUnavailableError(f"cluster: {error}; install it: {extra('cluster')}") from None
     progress = progress or runner.Progress()
     cases, _ = expand(wanted, options)
     client, own = _connect(distributed, address)

@@ -12,7 +12,7 @@ import numpy as np
 import openvino as ov  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from openvino import opset13 as opset
 
-from ...errors import UnsupportedError
+from ...errors import UnsupportedError, extra
 from .. import data, quantized
 from .task import Prepared, Task
 
@@ -68,7 +68,7 @@ def _quantized(task: Task) -> Any:
     try:
         from .onnx_model import model
     except ImportError:
-        raise UnsupportedError("reads int8 layers from ONNX: pip install onnx") from None
+        raise UnsupportedError(f"reads int8 layers from ONNX: {extra('onnx')}") from None
     return ov.Core().read_model(io.BytesIO(model(task).SerializeToString()))
 
 
