@@ -12,6 +12,7 @@ from ..algorithms.algorithm import Algorithm
 from ..algorithms.lower import Decision, Selector
 from ..algorithms.table import Ranked
 from ..backends.backend import FusionGroup
+from ..backends.window import repeats
 from ..errors import InvalidArgumentError
 from ..graph import AlgorithmInfo, Node, Selection
 from ..lowering.env import ALGORITHMS, Env
@@ -178,7 +179,7 @@ def _decision(op: str, decisions: Decisions, where: str) -> tuple[Node, Decision
 
 def _inherent(head: Node, narrow: Collection[str]) -> frozenset[str]:
     """Returns the entries of `AlgorithmInfo.error` that do not depend on the algorithm: "narrow" and "folded"."""
-    folded = any(node.kind in fold_affine.READERS for node in head.absorbed)
+    folded = any(node.kind in fold_affine.READERS or repeats(node) for node in head.absorbed)
     return frozenset(name for name, holds in (("narrow", head.name in narrow), ("folded", folded)) if holds)
 
 
