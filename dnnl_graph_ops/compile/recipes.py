@@ -141,13 +141,13 @@ class _Reader:
 
 
 def _are_sums(shape: Sequence[int], axes: tuple[Any, ...], matrices: tuple[Any, ...]) -> bool:
-    """Whether matrices of small whole numbers fit these axes, each of which is named once."""
+    """Whether matrices of small numbers fit these axes, each of which is named once."""
 
     def fits(axis: Any, matrix: Any) -> bool:
         if type(axis) is not int or not 0 <= axis < len(shape) or type(matrix) is not tuple:
             return False
         rows = 0 < len(matrix) <= _MOST_TAPS and all(type(row) is tuple and len(row) == shape[axis] for row in matrix)
-        return rows and all(type(n) is int and 0 <= n <= _MOST_TAPS for row in matrix for n in row)
+        return rows and all(type(n) in (int, float) and 0 <= n <= _MOST_TAPS for row in matrix for n in row)
 
     return len(set(axes)) == len(axes) == len(matrices) <= _SPATIAL and all(map(fits, axes, matrices))
 

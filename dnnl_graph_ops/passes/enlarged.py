@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
-from typing import NamedTuple
 
-from .. import dtypes
 from ..graph import Node, Value
-from ..ir import UNSEEN, GraphView, dims, like, linked, twin
-from ..lowering import cost
-from ..lowering.env import Env
+from ..ir import UNSEEN, dims, like, linked, twin
 from ..lowering.rewrites import Rewrite
 from ..shapes import Attributes, resolved
 from ..shapes.attributes import Ints
-from . import estimates, taps
+from . import taps
+from .layers import Layer
 from .repetition import repetition
 
 SPATIAL = "the upsampling enlarges spatial axes only"
@@ -70,19 +66,6 @@ def enlarged(head: Node, value: Value, rewrite: Rewrite) -> Enlarged | None:
 def _spatial_axes(head: Node) -> list[int]:
     rank = head.inputs[0].ndim
     return list(range(2, rank) if head.attrs["data_format"] == "NCX" else range(1, rank - 1))
-
-
-class Layer(NamedTuple):
-    """Nodes that compute a convolution of an enlarged source, and the weights `sums` that they read instead of its own.
-
-    `head`: the one of the nodes that is a convolution.
-    """
-
-    nodes: list[Node]
-    head: Node
-    weights: Value
-    sums: Value
-    matrices: list[taps.Matrix]
 
 
 def make_layer(head: Node, enlarged: Enlarged, weights: Value, *bias: Value) -> Layer | None:
@@ -169,36 +152,3 @@ def _repeated(head: Node, result: Value, windows: Sequence[taps.Axis]) -> list[N
         node = Node(UNSEEN, "Slice", head.name, (larger,), cut)
         nodes.append(linked(node, [like(head.outputs[0])]))
     return nodes
-
-
-def seconds(layer: Layer, env: Env) -> float:
-    moved = sum(moving(node.outputs[0], env) for node in layer.nodes if node is not layer.head)
-    varies = layer.sums is not layer.weights and layer.sums.held is None
-    return estimates.seconds(layer.head, "f32", env) + moved + (moving(layer.sums, env) if varies else 0.0)
-
-
-def moving(value: Value, env: Env) -> float:
-    """Returns the estimated seconds of writing a value whose elements are those of another one."""
-    nbytes = 2 * prod(dims(value)) * dtypes.itemsize(value.dtype)
-    return cost.overhead(cost.Counts(0, 0, 0, 0, 0, nbytes), env.threads)
-
-
-def insert(graph: GraphView, before: Node, layer: Layer) -> None:
-    """Inserts the nodes of a layer, and the sums of weights that vary, before a node."""
-    if layer.sums is not layer.weights and layer.sums.held is None:
-        assert isinstance(before.attrs, Attributes)
-        taps.add_sums(graph, before, layer.weights, layer.sums, before.attrs, layer.matrices)
-    for node in layer.nodes:
-        graph.insert(node, before)
-
-
-def sweep(graph: GraphView, node: Node | None) -> tuple[Node, ...]:
-    """Removes a node, and the nodes that it reads, as far as no op needs them any more; returns the removed nodes."""
-    removed: list[Node] = []
-    while node is not None and node in graph:
-        if any(graph.reads(value) or value in graph.returned for value in node.outputs):
-            break
-        graph.remove(node)
-        removed.insert(0, node)
-        node = node.inputs[0].node if len(node.inputs) == 1 else None
-    return tuple(removed)

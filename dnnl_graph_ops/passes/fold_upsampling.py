@@ -17,21 +17,18 @@ from ..lowering.env import Env
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes, resolved
 from ..shapes.common import channel_axes
-from . import estimates
-from .enlarged import EDGES, SPATIAL, Enlarged, Layer, enlarged, insert, make_layer, moving, seconds, sweep
+from . import estimates, layers
+from .enlarged import EDGES, SPATIAL, Enlarged, enlarged, make_layer
+from .layers import FASTER, GEOMETRY, NOT_DIRECT, NOT_SELECTED, Layer, insert, moving, seconds, sweep, unmet_of
 from .repetition import repetition
 from .taps import channels_constant
 
-_NOT_DIRECT = "algorithm is not direct"
-_NOT_SELECTED = "no algorithm is selected for the convolution"
-FASTER = "fewer products are faster by estimate"
-GEOMETRY = "strides, dilations and pads leave a window on the source"
 FOLD_UPSAMPLING = Rewrite(
     "fold_upsampling",
     "a nearest upsampling by whole numbers in front of a Convolution is part of its taps",
     (
-        _NOT_DIRECT,
-        _NOT_SELECTED,
+        NOT_DIRECT,
+        NOT_SELECTED,
         SPATIAL,
         EDGES,
         GEOMETRY,
@@ -42,8 +39,8 @@ FOLD_UPSAMPLED_PART = Rewrite(
     "fold_upsampled_part",
     "a Convolution of joined channels, of which some are upsampled, is a sum of convolutions with fewer products",
     (
-        _NOT_DIRECT,
-        _NOT_SELECTED,
+        NOT_DIRECT,
+        NOT_SELECTED,
         "the Concat joins channels",
         "the convolution has one group",
         "no sum is rounded to a narrow dtype",
@@ -53,8 +50,6 @@ FOLD_UPSAMPLED_PART = Rewrite(
         FASTER,
     ),
 )
-# the estimated seconds that a folded layer may take, in those of the ops that it replaces
-_AT_MOST = 0.95
 
 
 def run(graph: GraphView, env: Env, selected: Collection[str], narrow: bool) -> None:
@@ -72,13 +67,9 @@ def run(graph: GraphView, env: Env, selected: Collection[str], narrow: bool) -> 
             _fold(graph, head, larger, env, selected)
 
 
-def _unmet(head: Node, env: Env, selected: Collection[str]) -> str:
-    return _NOT_DIRECT if env.algorithm == "direct" else _NOT_SELECTED if head.name in selected else ""
-
-
 def _fold(graph: GraphView, head: Node, source: Enlarged, env: Env, selected: Collection[str]) -> None:
     rewrite, operand = FOLD_UPSAMPLING, head.inputs[0]
-    if unmet := _unmet(head, env, selected):
+    if unmet := unmet_of(head, env, selected):
         return rewrite.declined(head, unmet)
     layer = make_layer(head, source, *head.inputs[1:])
     if layer is None:
@@ -86,7 +77,7 @@ def _fold(graph: GraphView, head: Node, source: Enlarged, env: Env, selected: Co
     before = estimates.seconds(head, "f32", env)
     if graph.reads(operand) == 1 and operand not in graph.returned:
         before += moving(operand, env)
-    if not pays(before, seconds(layer, env)):
+    if not layers.pays(before, seconds(layer, env)):
         return rewrite.declined(head, FASTER)
     rewrite.fired(head)
     insert(graph, head, layer)
@@ -102,7 +93,7 @@ def _fold_parts(graph: GraphView, head: Node, concat: Node, env: Env, selected: 
     if not any(map(repetition, concat.inputs)):
         return None
     axis = 1 if head.attrs["data_format"] == "NCX" else joined.ndim - 1
-    unmet = _unmet(head, env, selected)
+    unmet = unmet_of(head, env, selected)
     if concat.attrs["axis"] % joined.ndim != axis:
         unmet = "the Concat joins channels"
     elif head.attrs["groups"] > 1:
@@ -124,7 +115,7 @@ def _fold_parts(graph: GraphView, head: Node, concat: Node, env: Env, selected: 
     if split.rest is not None:
         after += estimates.seconds(split.rest, "f32", env)
     after += sum(moving(node.outputs[0], env) for node in split.nodes)
-    if not pays(before, after):
+    if not layers.pays(before, after):
         return rewrite.declined(head, FASTER)
     rewrite.fired(head)
     for node in split.nodes:
@@ -163,7 +154,7 @@ class _Split(NamedTuple):
 
 def _split(head: Node, concat: Node, axis: int) -> _Split | None:
     """Returns the convolutions that sum to one of joined channels; None where no window computes an upsampled part."""
-    layers: list[Layer] = []
+    folded: list[Layer] = []
     nodes: list[Node] = []
     larger, others, start = [], [], 0
     bias = head.inputs[2:]
@@ -174,13 +165,13 @@ def _split(head: Node, concat: Node, axis: int) -> _Split | None:
             others.append((value, channels))
             continue
         # the bias is part of one of the sums: of the rest if there is one
-        own_bias = bias if not layers and not any(repetition(v) is None for v in concat.inputs) else ()
+        own_bias = bias if not folded and not any(repetition(v) is None for v in concat.inputs) else ()
         layer = make_layer(head, source, _channels(head, [channels], nodes), *own_bias)
         if layer is None:
             return None
-        layers.append(layer)
+        folded.append(layer)
         larger.append(value)
-    return _Split(layers, larger, _rest(head, concat, others, nodes) if others else None, nodes)
+    return _Split(folded, larger, _rest(head, concat, others, nodes) if others else None, nodes)
 
 
 def _rest(head: Node, concat: Node, others: Sequence[tuple[Value, range]], nodes: list[Node]) -> Node:
@@ -221,7 +212,3 @@ def _channels(head: Node, ranges: Sequence[range], nodes: list[Node]) -> Value:
     if len(slices) > 1:
         nodes.append(linked(Node(UNSEEN, "Concat", f"{weights.name} rest", tuple(slices), {"axis": axis}), [chosen]))
     return chosen
-
-
-def pays(before: float, after: float) -> bool:
-    return after < _AT_MOST * before

@@ -17,6 +17,7 @@ from . import (
     fold_affine,
     fold_constants,
     fold_padding,
+    fold_pooling,
     fold_upsampling,
     fuse_patterns,
     mixed_precision,
@@ -130,6 +131,7 @@ PASSES: tuple[Stage[Setting], ...] = (
     _pass("fuse_patterns", lambda s: fuse_patterns.run(s.graph)),
     _pass("decompose_batch_norm", lambda s: fold_affine.decompose_batch_norm(s.graph), on_device=False),
     _pass("fold_upsampling", _fold_upsampling, on_device=False),
+    _pass("fold_pooling", lambda s: fold_pooling.run(s.graph, s.env, s.selected), on_device=False),
     _pass("propagate_qdq", lambda s: propagate_qdq.run(s.graph), on_device=False),
     _pass("mixed_precision", _mixed_precision),
 )

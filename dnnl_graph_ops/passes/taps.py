@@ -6,7 +6,7 @@ tells how often each old tap is part of the new tap t. Weights of several axes a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -24,7 +24,7 @@ from ..shapes.common import channel_axes
 
 Array = np.ndarray[Any, Any]
 # rows of M
-Matrix = tuple[Ints, ...]
+Matrix = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -112,26 +112,30 @@ def commuted(a: Axis) -> Folded | None:
     return Folded(_identity(a.kernel), a.stride, dilation, begin, end)
 
 
-def averaged(a: Axis, step: int) -> Folded | None:
-    """Returns the window of the convolution that sums `scale` results, every `step` results; None if taps were zeros.
+def averaged(a: Axis, step: int, count: int) -> Folded | None:
+    """Returns the window of the convolution that sums `scale` results, `count` times, every `step` results.
 
-    The tap at k of the i-th summed result is the new tap stride * i + dilation * k.
+    The tap at k of the i-th result of a sum is the new tap stride * i + dilation * k. Returns None where a new tap
+    would be a zero, which spreads Inf and NaN.
     """
-    count = a.stride * (a.scale - 1) + a.dilation * (a.kernel - 1) + 1
-    rows = [[0] * a.kernel for _ in range(count)]
-    for i in range(a.scale):
-        for k in range(a.kernel):
-            rows[a.stride * i + a.dilation * k][k] += 1
-    if not all(map(any, rows)):
+    places = [(a.stride * i + a.dilation * k, k) for i in range(a.scale) for k in range(a.kernel)]
+    number, stride = max(places)[0] + 1, a.stride * step
+    if len({t for t, _ in places}) < number:
         return None
-    return Folded(tuple(map(tuple, rows)), a.stride * step, 1, a.begin, a.end)
+    matrix = _matrix(number, lambda t, k: (t, k) in places, a.kernel)
+    return Folded(matrix, stride, 1, a.begin, max((count - 1) * stride + number - a.size - a.begin, 0))
+
+
+def scaled(matrix: Matrix, factor: float) -> Matrix:
+    """Returns a matrix with each number multiplied by a factor; the matrix itself if the factor is 1."""
+    return matrix if factor == 1 else tuple(tuple(n * factor for n in row) for row in matrix)
 
 
 def _identity(count: int) -> Matrix:
     return _matrix(count, lambda t, k: t == k, count)
 
 
-def _matrix(rows: int, holds: Any, columns: int) -> Matrix:
+def _matrix(rows: int, holds: Callable[[int, int], bool], columns: int) -> Matrix:
     return tuple(tuple(int(holds(t, k)) for k in range(columns)) for t in range(rows))
 
 

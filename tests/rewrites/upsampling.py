@@ -2,7 +2,7 @@
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.passes import fold_upsampling
+from dnnl_graph_ops.passes import layers
 
 from .draw import Again, Draw, Window, channels_of
 from .harness import proves
@@ -50,7 +50,7 @@ def _window(d: Draw, rank: int, data_format: str, scales: list[int], unmet: str 
         multiple = scale * d.whole(1, 2)
         window.strides[axis] = multiple if strided else 1
         window.dilations[axis] = multiple if commutes else d.whole(1, scale)
-    if unmet == fold_upsampling.GEOMETRY:
+    if unmet == layers.GEOMETRY:
         # the window steps over elements
         window.strides, window.dilations = [1] * rank, [1] * rank
         axis = d.pick(*(a for a, scale in enumerate(scales) if scale > 1))
@@ -72,28 +72,29 @@ def _scales(d: Draw, rank: int) -> list[int]:
     return scales
 
 
-def _condition(d: Draw, unmet: str | None) -> None:
+def condition(d: Draw, unmet: str | None) -> None:
     if unmet == "algorithm is not direct":
         d.options["algorithm"] = "direct"
     if unmet == "no algorithm is selected for the convolution":
         d.options["algorithms"] = {"convolution_0": lambda info: True}
-    faster = unmet != fold_upsampling.FASTER
-    d.forced = [(fold_upsampling, "pays", lambda before, after: faster)]
+    faster = unmet != layers.FASTER
+    d.forced = [(layers, "pays", lambda before, after: faster)]
 
 
-def _layer(d: Draw, x: dgo.Value, window: Window, groups: int = 1) -> dgo.Value:
+def layer(d: Draw, x: dgo.Value, window: Window, groups: int = 1, *, bias: bool | None = None) -> dgo.Value:
     window.fits(x.shape)
     make, outputs = d.constant if d.chance(0.7) else d.input, d.size(1, 4) * groups
     oix = (outputs, channels_of(x, window.data_format) // groups, *window.kernel)
     order = d.pick("OIX", "XIO")
     weights = make(oix if order == "OIX" else (*oix[2:], oix[1], oix[0]))
-    bias = (make((outputs,)),) if d.chance() else ()
-    return ops.convolution(x, weights, *bias, **window.keywords, groups=groups, weights_format=order)
+    biased = d.chance() if bias is None else bias
+    operands = (make((outputs,)),) if biased else ()
+    return ops.convolution(x, weights, *operands, **window.keywords, groups=groups, weights_format=order)
 
 
 @proves("fold_upsampling")
 def upsampling(d: Draw, unmet: str | None) -> None:
-    _condition(d, unmet)
+    condition(d, unmet)
     rank, data_format = d.whole(1, 3), d.pick("NCX", "NXC")
     first = 2 if data_format == "NCX" else 1
     scales = _scales(d, rank)
@@ -112,7 +113,7 @@ def upsampling(d: Draw, unmet: str | None) -> None:
     if d.chance(0.2):
         d.read_again(larger)
     channels = channels_of(larger, data_format)
-    d.leave(_layer(d, larger, window, channels if d.chance(0.2) else 1))
+    d.leave(layer(d, larger, window, channels if d.chance(0.2) else 1))
 
 
 def _padded(d: Draw, x: dgo.Value, first: int, scales: list[int], window: Window, near: bool) -> dgo.Value:
@@ -135,7 +136,7 @@ def _padded(d: Draw, x: dgo.Value, first: int, scales: list[int], window: Window
 
 @proves("fold_upsampled_part")
 def parts(d: Draw, unmet: str | None) -> None:
-    _condition(d, unmet)
+    condition(d, unmet)
     rank, data_format = d.whole(1, 3), d.pick("NCX", "NXC")
     first, narrow = 2 if data_format == "NCX" else 1, unmet == "no sum is rounded to a narrow dtype"
     channel = 1 if data_format == "NCX" else rank + 1
@@ -171,4 +172,4 @@ def parts(d: Draw, unmet: str | None) -> None:
         weights = d.constant((2, channels_of(joined, data_format), *window.kernel), 1, "bf16")
         d.leave(ops.convolution(joined, weights, **window.keywords, weights_format="OIX"))
         return
-    d.leave(_layer(d, joined, window, groups))
+    d.leave(layer(d, joined, window, groups))
