@@ -177,14 +177,20 @@ def channels_constant(weights: Constant, axis: int, ranges: tuple[tuple[int, int
     )
 
 
+def whole(matrices: Sequence[Matrix]) -> Array:
+    """Returns the matrix (new taps, old taps) of all axes, whose taps are numbered row-major."""
+    product: Array = np.ones((1, 1))
+    for matrix in matrices:
+        product = np.kron(product, np.asarray(matrix, np.float64))
+    return product
+
+
 def add_sums(
     graph: GraphView, before: Node, weights: Value, sums: Value, attrs: Attributes, matrices: Sequence[Matrix]
 ) -> None:
     """Adds a MatMul, and reshapes around it, that compute `sums` of weights which vary, before a node."""
     first = kernel_axes(attrs, weights.ndim)[0] == 0
-    matrix: Array = np.ones((1, 1))
-    for one in matrices:
-        matrix = np.kron(matrix, np.asarray(one, np.float64))
+    matrix = whole(matrices)
     (new, old), others = matrix.shape, prod(dims(weights)) // matrix.shape[1]
     factor = like(weights, shape=(new, old) if first else (old, new))
     factor.constant = np.ascontiguousarray(matrix if first else matrix.T, dtypes.numpy_dtype(weights.dtype))
