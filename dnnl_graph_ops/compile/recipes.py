@@ -19,6 +19,7 @@ from ..errors import InvalidArgumentError
 from ..graph.constants import Constant
 from ..passes.fold_affine import scaled
 from ..passes.mixed_precision import PRECISIONS, converted
+from ..passes.taps import channels_constant, summed_constant
 from . import packed
 
 Array = np.ndarray[Any, Any]
@@ -29,6 +30,8 @@ Places = dict[Constant, tuple[Constant | None, Any]]
 _LONGEST = 1 << 18
 # the most lists nested in a recipe that is read
 _DEEPEST = 200
+# most taps of summed weights on an axis, of which weights have at most so many
+_MOST_TAPS, _SPATIAL = 1 << 12, 3
 
 
 class _Strange(Exception):
@@ -128,6 +131,36 @@ class _Reader:
                 )
                 if alike and prod(shape) * 8 == len(data) and constant.dtype == np.float32:
                     return scaled(constant, np.frombuffer(data, np.float64).reshape(shape))
+            case ("summed", tuple(axes), tuple(matrices)) if _are_sums(constant.shape, axes, matrices):
+                return summed_constant(constant, axes, matrices)
+            case ("channels", int(axis), tuple(ranges)) if _are_channels(constant.shape, axis, ranges):
+                return channels_constant(constant, axis, ranges)
             case ("converted", str(dtype)) if dtype in PRECISIONS and constant.dtype == np.float32:
                 return converted(constant, dtype)
         raise self.wrong(item)
+
+
+def _are_sums(shape: Sequence[int], axes: tuple[Any, ...], matrices: tuple[Any, ...]) -> bool:
+    """Whether matrices of small numbers fit these axes, each of which is named once."""
+
+    def fits(axis: Any, matrix: Any) -> bool:
+        if type(axis) is not int or not 0 <= axis < len(shape) or type(matrix) is not tuple:
+            return False
+        rows = 0 < len(matrix) <= _MOST_TAPS and all(type(row) is tuple and len(row) == shape[axis] for row in matrix)
+        return rows and all(type(n) in (int, float) and 0 <= n <= _MOST_TAPS for row in matrix for n in row)
+
+    return len(set(axes)) == len(axes) == len(matrices) <= _SPATIAL and all(map(fits, axes, matrices))
+
+
+def _are_channels(shape: Sequence[int], axis: int, ranges: tuple[Any, ...]) -> bool:
+    """Whether ranges of an axis, each a pair of first and last, are there and follow each other."""
+    if not 0 <= axis < len(shape):
+        return False
+    last = 0
+    for pair in ranges:
+        match pair:
+            case (int(start), int(stop)) if last <= start < stop <= shape[axis]:
+                last = stop
+            case _:
+                return False
+    return True

@@ -220,7 +220,7 @@ def specialise(
     results = [value for value, _ in outputs]
     c = Compilation(
         GraphView(nodes, results), env, partial(_prepared, env=env), options.precision, options.wide, options.weighed,
-        options=options, results=results,
+        frozenset(op for op, _ in options.algorithms), options=options, results=results,
     )  # fmt: skip
     if options.policy == "fusion" and env.tune != "off":
         pipeline.tell("as given", c.graph.listing)

@@ -15,7 +15,8 @@ class AlgorithmInfo:
     error: how results may differ from sums as the definition has them, beyond the order of the terms: "filtered" by
     transforms that save multiplications (Winograd's family), "fast" by tiles that algorithm="fast" alone allows (with
     an error up to 8 times that of direct sums), "narrow" by products of f32 data in bf16 or f16, "folded" by constants
-    of other ops that were multiplied into the weights or added to the bias. Empty: none of these.
+    of other ops that were multiplied into the weights or added to the bias, or by taps that were summed because
+    upsampling repeats what they read, or pooling averages their results. Empty: none of these.
     deterministic: whether the same operands and number of threads give the same bits at every run.
     """
 

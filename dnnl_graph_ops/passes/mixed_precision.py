@@ -14,19 +14,14 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, schema
-from ..algorithms.choice import ranked
-from ..algorithms.product import PRODUCT
 from ..graph import Node, Value
 from ..graph.constants import Constant
 from ..ir import UNSEEN, GraphView, is_empty, like, linked, twin
 from ..lowering import cost, fits
 from ..lowering.env import Env
-from ..lowering.family import CONV_KINDS, make_problem
-from ..lowering.problem import WGRAD
-from ..lowering.program import Place, View, argument, dense_in
 from ..lowering.rewrites import Rewrite
 from ..runtime import cpu
-from ..strides import channels_last
+from .estimates import seconds
 
 PRECISIONS = ("bf16", "f16")
 # the type of PRECISIONS that gains most within max_error, or f32
@@ -152,36 +147,12 @@ def _gain(node: Node, dtype: str, env: Env) -> tuple[float, str]:
         return 0.0, "it is empty"
     if not _known(dtype, env):
         return 0.0, f"no times of {dtype} are known for {env.isa}, which mostly has no arithmetic in it"
-    wide, narrow = _estimate(node, _WIDE, env), _estimate(node, dtype, env)
+    wide, narrow = seconds(node, _WIDE, env), seconds(node, dtype, env)
     if narrow == float("inf"):
         return 0.0, "this CPU has no such arithmetic"
     if wide - narrow > _LEAST_GAIN * wide:
         return wide - narrow, ""
     return 0.0, f"estimated {narrow * 1e6:.0f} us in {dtype}, {wide * 1e6:.0f} in f32"
-
-
-def _estimate(node: Node, dtype: str, env: Env) -> float:
-    if node.kind in CONV_KINDS:
-        last = str(node.attrs["data_format"])
-        inputs = [_view(value, dtype, last) for value in node.inputs]
-        is_weights = CONV_KINDS[node.kind].direction == WGRAD
-        output = _view(node.outputs[0], dtype, "" if is_weights else last)
-        return ranked(make_problem(node.kind, node.attrs, inputs, output, where=node.name), env)[0][1]
-    if dtype != _WIDE and not cpu.computes_natively(dtype, env.engine, [node.kind]):
-        return float("inf")
-    depth = node.inputs[0].shape[-2 if node.attrs.get("transpose_a") else -1]
-    products = prod(node.outputs[0].shape) * (depth or 1)  # type: ignore[arg-type]
-    price = fits.find(env.isa, env.release, dtype)[PRODUCT.key][0]
-    return products * price / env.threads
-
-
-def _view(value: Value, dtype: str, data_format: str) -> View:
-    """Returns a view of a value as it might lie in memory when the product runs: activations channels last."""
-    shape: tuple[int, ...] = value.shape  # type: ignore[assignment]
-    turned = data_format == "NCX" and len(shape) >= 3 and not value.is_constant
-    order = channels_last(len(shape)) if turned else tuple(range(len(shape)))
-    place = Place.CONSTANT if value.is_constant else Place.SCRATCH
-    return argument(place, dtype if value.dtype == _WIDE else value.dtype, shape, dense_in(shape, order))
 
 
 def _worthwhile(nodes: Sequence[Node], gains: dict[Node, float], kept: Collection[Value], env: Env) -> set[Node]:

@@ -13,7 +13,16 @@ from typing import Generic, TypeVar
 
 from ..ir import GraphView
 from ..lowering.env import Env
-from . import fold_affine, fold_constants, fold_padding, fuse_patterns, mixed_precision, propagate_qdq
+from . import (
+    fold_affine,
+    fold_constants,
+    fold_padding,
+    fold_pooling,
+    fold_upsampling,
+    fuse_patterns,
+    mixed_precision,
+    propagate_qdq,
+)
 
 T = TypeVar("T")
 _DUMP = "DNNL_GRAPH_OPS_DUMP"
@@ -80,7 +89,7 @@ class Setting:
 
     `prepare`: returns a function that computes a value from constants. `precision`: the dtype that products may be
     computed in. `refused`: names of products that stay in f32. `weighed`: whether products are narrow only in regions
-    that gain more than their conversions cost.
+    that gain more than their conversions cost. `selected`: names of ops for which the user selects algorithms.
 
     Results: `wide`: names of products that stay in f32 although another precision was asked for, and why. `narrow`:
     names of the other products, and the seconds that each gains by estimate.
@@ -92,8 +101,13 @@ class Setting:
     precision: str = IN_F32
     refused: tuple[str, ...] = ()
     weighed: bool = True
+    selected: frozenset[str] = frozenset()
     wide: Mapping[str, str] = field(default_factory=dict)
     narrow: Mapping[str, float] = field(default_factory=dict)
+
+
+def _fold_upsampling(s: Setting) -> None:
+    fold_upsampling.run(s.graph, s.env, s.selected, s.precision != IN_F32 or s.env.fpmath_mode != "strict")
 
 
 def _mixed_precision(s: Setting) -> None:
@@ -116,6 +130,8 @@ PASSES: tuple[Stage[Setting], ...] = (
     _pass("fold_affine", lambda s: fold_affine.run(s.graph)),
     _pass("fuse_patterns", lambda s: fuse_patterns.run(s.graph)),
     _pass("decompose_batch_norm", lambda s: fold_affine.decompose_batch_norm(s.graph), on_device=False),
+    _pass("fold_upsampling", _fold_upsampling, on_device=False),
+    _pass("fold_pooling", lambda s: fold_pooling.run(s.graph, s.env, s.selected), on_device=False),
     _pass("propagate_qdq", lambda s: propagate_qdq.run(s.graph), on_device=False),
     _pass("mixed_precision", _mixed_precision),
 )

@@ -21,6 +21,7 @@ from torch._guards import TracingContext
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.nn import functional
 
 from .._core import lent_array
 from ..compile.asked import checked_options
@@ -39,7 +40,7 @@ from ..ops import static_transpose
 from ..passes.mixed_precision import AUTO
 from ..runtime.engines import default_engine
 from ..runtime.locks import Builds
-from . import ops
+from . import ops, upsampled
 from .choice import near, tried
 from .compute import follow_threads, forked
 from .modules import tell_of_steps
@@ -101,7 +102,12 @@ def recorded(module: fx.GraphModule) -> Run:
     made = fx.GraphModule(module, copy(module.graph))
     for node in made.graph.nodes:
         if node.op == "call_function" and node.target in _CONVOLUTIONS:
+            if node.target in _AXES and (pair := upsampled.source_of(node.args[0], _AXES[node.target])):
+                source, scales = pair
+                node.args = (source, *node.args[1:])
+                node.kwargs = {**node.kwargs, "scales": scales}
             node.target = _CONVOLUTIONS[node.target]
+    made.graph.eliminate_dead_code()
     made.recompile()
     run: Run = made.forward
     return run
@@ -123,11 +129,17 @@ def _ordinary(theirs: Run, axes: int) -> Run:
         padding: Any = 0,
         dilation: Any = 1,
         groups: int = 1,
+        scales: tuple[int, ...] = (),
     ) -> Tensor:
+        """The convolution of the input; with `scales`, of the input repeated so often along each axis."""
         if isinstance(padding, str) or input.ndim != axes + 2:
-            return theirs(input, weight, bias, stride, padding, dilation, groups)
+            larger = functional.interpolate(input, scale_factor=list(map(float, scales))) if scales else input
+            return theirs(larger, weight, bias, stride, padding, dilation, groups)
         stride, padding, dilation = (_each(one, axes) for one in (stride, padding, dilation))
-        return ops.call("", Spec(False, stride, padding, dilation, (0,) * axes, groups), input, weight, bias)
+        spec = Spec(False, stride, padding, dilation, (0,) * axes, groups)
+        if scales:
+            return upsampled.convolution(input, weight, bias, spec, scales)
+        return ops.call("", spec, input, weight, bias)
 
     return convolution
 
@@ -156,8 +168,10 @@ def _each(given: Any, axes: int) -> tuple[int, ...]:
     return values * axes if len(values) == 1 else values
 
 
+# ordinary convolutions of PyTorch's, and how many spatial axes each has
+_AXES: dict[Any, int] = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 _CONVOLUTIONS: dict[Any, Run] = {
-    **{theirs: _ordinary(theirs, i) for i, theirs in enumerate((torch.conv1d, torch.conv2d, torch.conv3d), 1)},
+    **{theirs: _ordinary(theirs, axes) for theirs, axes in _AXES.items()},
     **{
         theirs: _transposed(theirs, i)
         for i, theirs in enumerate((torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d), 1)

@@ -295,9 +295,10 @@ def adaptive_pool(call: Call, self: Any, output_size: Any, kind: str, whole: str
 
 
 @aten(*(f"upsample_nearest{i}d{one}" for i in (1, 2, 3) for one in ("", ".vec")), mode="nearest")
+@aten(*(f"_upsample_nearest_exact{i}d{one}" for i in (1, 2, 3) for one in ("", ".vec")), mode="nearest", exact=True)
 @aten("upsample_linear1d", "upsample_linear1d.vec", "upsample_bilinear2d", "upsample_bilinear2d.vec",
       "upsample_trilinear3d", "upsample_trilinear3d.vec", mode="linear")  # fmt: skip
-def upsample(call: Call, mode: str, align_corners: bool = False, **given: Any) -> Any:
+def upsample(call: Call, mode: str, align_corners: bool = False, exact: bool = False, **given: Any) -> Any:
     src = call.tensor(given.get("input", given.get("self")))
     axes = src.ndim - 2
     scales = given.get("scale_factors")
@@ -305,8 +306,9 @@ def upsample(call: Call, mode: str, align_corners: bool = False, **given: Any) -
         named = ("scales_d", "scales_h", "scales_w")[3 - axes :]
         some = [given.get("scales") if axes == 1 else given.get(name) for name in named]
         scales = None if None in some else some
-    where = "asymmetric" if mode == "nearest" else "align_corners" if align_corners else "half_pixel"
-    attrs: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": where, "nearest_mode": "floor"}
+    where = "asymmetric" if mode == "nearest" and not exact else "align_corners" if align_corners else "half_pixel"
+    nearest = "round_prefer_ceil" if exact else "floor"
+    attrs: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": where, "nearest_mode": nearest}
     if scales is not None and not (align_corners and mode == "linear"):
         return call.std("Resize", src, None, np.asarray([1.0, 1.0, *scales], np.float32), None, **attrs)
     sizes = call.meta.shape

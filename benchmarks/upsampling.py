@@ -1,0 +1,217 @@
+"""Layers of published models behind nearest upsampling, folded and not, beside ONNX Runtime, OpenVINO and PyTorch.
+
+`python benchmarks/upsampling.py [--threads N] [--rounds N]` prints a table: the milliseconds of the folded layer, and
+the times of others over them: the unfolded ops of this package, and the other runtimes; then a step of training, of
+the layer alone. Weights are constant in inference. Results are compared first; times are those of the process, medians
+of rounds in which all take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import dnnl_graph_ops as dgo
+import dnnl_graph_ops.torch
+from dnnl_graph_ops.passes import layers
+from dnnl_graph_ops.torch import ops, upsampled
+from dnnl_graph_ops.torch.spec import Spec
+
+Run = Callable[[], Any]
+_LEAST_SECONDS = 0.02
+
+
+class Case(NamedTuple):
+    """A convolution of `channels` upsampled channels, joined with `skip` others, on a source of `sizes`."""
+
+    name: str
+    channels: int
+    outputs: int
+    sizes: tuple[int, ...]
+    skip: int = 0
+    kernel: int = 3
+    scale: int = 2
+
+
+CASES = (
+    Case("128 -> 128", 128, 128, (32, 32)),
+    Case("256 + 64 -> 64", 256, 64, (32, 32), 64),
+    Case("3-D, 64 -> 32", 64, 32, (8, 16, 16)),
+    Case("ProGAN", 512, 512, (16, 16)),
+    Case("ProGAN", 512, 256, (32, 32)),
+    Case("ProGAN", 128, 64, (64, 64)),
+    Case("BigGAN", 768, 384, (16, 16)),
+    Case("SNGAN", 256, 256, (16, 16)),
+    Case("style transfer", 128, 64, (64, 64)),
+    Case("style transfer", 64, 32, (128, 128)),
+    Case("Stable Diffusion VAE", 512, 512, (32, 32)),
+    Case("Stable Diffusion VAE", 256, 256, (64, 64)),
+    Case("U-Net, ResNet-34", 512, 256, (8, 8), 256),
+    Case("U-Net, ResNet-34", 256, 128, (16, 16), 128),
+    Case("U-Net, ResNet-34", 128, 64, (32, 32), 64),
+    Case("U-Net, ResNet-34", 64, 32, (64, 64), 64),
+    Case("U-Net, ResNet-34", 32, 16, (128, 128)),
+    Case("Real-ESRGAN", 64, 64, (96, 96)),
+    Case("by 4", 64, 64, (32, 32), scale=4),
+    Case("1-D by 4", 128, 64, (512,), kernel=9, scale=4),
+    Case("1x1", 256, 128, (20, 20), kernel=1),
+)
+_CONVOLUTIONS: dict[int, type[nn.Module]] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+
+
+class Layer(nn.Module):
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self.scale = float(case.scale)
+        self.layer: Any = _CONVOLUTIONS[len(case.sizes)](
+            case.channels + case.skip, case.outputs, case.kernel, padding=case.kernel // 2
+        )
+
+    def forward(self, x: Tensor, *skips: Tensor) -> Tensor:
+        larger = functional.interpolate(x, scale_factor=self.scale)
+        result: Tensor = torch.relu(self.layer(torch.cat([larger, *skips], 1) if skips else larger))
+        return result
+
+
+def operands(case: Case) -> list[Tensor]:
+    larger = tuple(n * case.scale for n in case.sizes)
+    x = torch.randn(1, case.channels, *case.sizes)
+    return [x, torch.randn(1, case.skip, *larger)] if case.skip else [x]
+
+
+def inference(case: Case, threads: int) -> tuple[dict[str, Run], float]:
+    """Returns what runs a layer, by name, and how much the results of the folded one differ at most, relatively."""
+    import onnxruntime
+    import openvino
+
+    module, given = Layer(case).eval(), operands(case)
+    names = [f"x{number}" for number in range(len(given))]
+    content = io.BytesIO()
+    torch.onnx.export(module, tuple(given), content, dynamo=False, opset_version=17, input_names=names)
+    model = content.getvalue()
+    feeds = {name: array.numpy() for name, array in zip(names, given, strict=True)}
+    with mock.patch.object(layers, "pays", lambda before, after: False):
+        unfolded = dgo.from_onnx(model).compile()
+        unfolded.run(feeds)
+    folded = dgo.from_onnx(model).compile()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(model, options)
+    core = openvino.Core()
+    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+    request = core.compile_model(core.read_model(model), "CPU", settings).create_infer_request()
+
+    def eager() -> None:
+        with torch.inference_mode():
+            module(*given)
+
+    (result,), (wanted,) = folded.run(feeds).values(), session.run(None, feeds)
+    runs = {
+        "folded": lambda: folded.run(feeds),
+        "unfolded": lambda: unfolded.run(feeds),
+        "ONNX Runtime": lambda: session.run(None, feeds),
+        "OpenVINO": lambda: request.infer(list(feeds.values())),
+        "PyTorch": eager,
+    }
+    return runs, float(np.abs(result - wanted).max() / np.abs(wanted).max())
+
+
+def training(case: Case) -> dict[str, Run]:
+    """Returns what runs a layer without a skip forward and backward."""
+    axes = len(case.sizes)
+    spec = Spec(False, (1,) * axes, (case.kernel // 2,) * axes, (1,) * axes, (0,) * axes, 1)
+    module, (x, *_) = Layer(case).layer, operands(case)
+    weight, bias = module.weight, module.bias
+    x.requires_grad_()
+    scales = (case.scale,) * axes
+
+    def larger() -> Tensor:
+        return functional.interpolate(x, scale_factor=float(case.scale))
+
+    def step(forward: Callable[[], Tensor]) -> Run:
+        def run() -> None:
+            y = forward()
+            torch.autograd.grad(y, (x, weight, bias), torch.ones_like(y))
+
+        return run
+
+    return {
+        "folded": step(lambda: upsampled.convolution(x, weight, bias, spec, scales)),
+        "unfolded": step(lambda: ops.call("", spec, larger(), weight, bias)),
+        "PyTorch": step(lambda: module(larger())),
+    }
+
+
+def medians(runs: dict[str, Run], rounds: int, warm: int) -> dict[str, float]:
+    for run in runs.values():
+        for _ in range(warm):
+            run()
+
+    def seconds(run: Run, count: int) -> float:
+        start = time.process_time()
+        for _ in range(count):
+            run()
+        return (time.process_time() - start) / count
+
+    count = max(1, int(_LEAST_SECONDS / max(seconds(runs["folded"], 1), 1e-6)))
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            times[name].append(seconds(run, count))
+    return {name: statistics.median(some) for name, some in times.items()}
+
+
+def row(case: Case, times: dict[str, float]) -> Iterator[str]:
+    channels = f"{case.channels}{f' + {case.skip}' if case.skip else ''} -> {case.outputs}"
+    sizes = "x".join(map(str, case.sizes))
+    yield f"{case.name}: {channels}, {'x'.join([str(case.kernel)] * len(case.sizes))}, {sizes} by {case.scale}"
+    yield f"{1e3 * times['folded']:.2f}"
+    for name in list(times)[1:]:
+        yield f"{times[name] / times['folded']:.2f}"
+
+
+def table(titles: list[str], rows: list[list[str]]) -> None:
+    print(f"| {' | '.join(titles)} |")
+    print("|---" * len(titles) + "|")
+    for cells in rows:
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.manual_seed(0)
+    torch.set_num_threads(options.threads)
+    dgo.set_num_threads(options.threads)
+    rows, steps, errors = [], [], []
+    for case in CASES:
+        runs, error = inference(case, options.threads)
+        errors.append(error)
+        rows.append(list(row(case, medians(runs, options.rounds, 2))))
+        if not case.skip:
+            # trials of who computes a layer take some calls
+            steps.append(list(row(case, medians(training(case), options.rounds, 40))))
+    print(
+        f"{options.threads} threads; results differ from ONNX Runtime's by {max(errors):.1e} of the largest at most\n"
+    )
+    table(["layer", "ms", "unfolded", "ONNX Runtime", "OpenVINO", "PyTorch"], rows)
+    print("\nforward and backward:\n")
+    table(["layer", "ms", "unfolded", "PyTorch"], steps)
+
+
+if __name__ == "__main__":
+    main()

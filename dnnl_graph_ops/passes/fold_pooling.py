@@ -1,0 +1,234 @@
+"""Folds average pooling behind a convolution into its taps, or takes averages of the source of a 1x1 convolution.
+
+An average of neighbouring results is a convolution with summed taps and a larger stride: a 3x3 kernel and an average of
+2x2 results are a 4x4 kernel of stride 2, with 16 products a result instead of 36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import dtypes
+from ..graph import Node, Value
+from ..ir import UNSEEN, GraphView, dims, like, linked, twin
+from ..lowering.env import Env
+from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
+from ..shapes import Attributes, checked, resolved
+from ..shapes.attributes import Geometry, Ints
+from ..shapes.common import spatial_of
+from ..shapes.windows import resolve
+from . import estimates, layers, taps
+from .layers import FASTER, GEOMETRY, NOT_DIRECT, NOT_SELECTED, Layer, insert, moving, seconds, unmet_of
+
+AVERAGES = frozenset({"AvgPool", "ReduceMean"})
+WHOLE = "each window averages as many results, and no padding"
+_UNCOUNTED = "the average counts no padding"
+FOLD_POOLING = Rewrite(
+    "fold_pooling",
+    "an average of windows of a Convolution's results is part of its taps",
+    (NOT_DIRECT, NOT_SELECTED, *ALONE, WHOLE, GEOMETRY, FASTER),
+)
+POOL_FIRST = Rewrite(
+    "pool_first",
+    "an average of windows of the results of a Convolution with one tap is taken of its source instead",
+    (NOT_DIRECT, NOT_SELECTED, *ALONE, _UNCOUNTED, FASTER),
+)
+# longer windows are not looked at: their layer has more products than the convolution
+_LONGEST = 8
+
+
+class Pooling(NamedTuple):
+    """An average of windows of a convolution's result: the convolution, the attributes of an AvgPool, the ops of it.
+
+    `whole`: each window averages as many elements, and no padding. `counts`: padding counts as elements of 0.
+    """
+
+    head: Node
+    attrs: dict[str, Any]
+    ops: tuple[Node, ...]
+    whole: bool
+    counts: bool
+
+
+def run(graph: GraphView, env: Env, selected: Collection[str]) -> None:
+    """Folds averages of a convolution's results into its taps, or takes them before, where estimates say so."""
+    for node in graph:
+        pooling = _pooling(node)
+        if pooling is not None and pooling.head in graph and 0 not in node.outputs[0].shape:
+            _fold(graph, pooling, env, selected)
+
+
+def _pooling(node: Node) -> Pooling | None:
+    """Returns the average that a node computes of a convolution's result; None if it computes none."""
+    if node.kind not in AVERAGES or len(node.inputs) > 1:
+        return None
+    value = node.inputs[0]
+    reshape = value.node if value.node is not None and value.node.kind == "StaticReshape" else None
+    head = value.node if reshape is None else reshape.inputs[0].node
+    if head is None or head.kind != "Convolution":
+        return None
+    data_format = head.attrs["data_format"]
+    if node.kind == "AvgPool":
+        same = reshape is None and node.attrs["data_format"] == data_format
+        return _of_pool(node, head) if same else None
+    result = head.outputs[0]
+    kernel = _means(dims(result), dims(value), {axis % value.ndim for axis in node.attrs["axes"]})
+    outside = {0, 1 if data_format == "NCX" else result.ndim - 1}
+    if kernel is None or any(kernel[axis] > 1 for axis in outside):
+        return None
+    windows = kernel[2:] if data_format == "NCX" else kernel[1:-1]
+    zeros = (0,) * len(windows)
+    attrs = {
+        "kernel": windows, "strides": windows, "pads_begin": zeros, "pads_end": zeros, "exclude_pad": True,
+        "data_format": data_format, "rounding_type": "floor", "auto_pad": "None",
+    }  # fmt: skip
+    return Pooling(head, attrs, (node,) if reshape is None else (reshape, node), True, False)
+
+
+def _of_pool(node: Node, head: Node) -> Pooling:
+    sizes, results = (spatial_of(dims(v), node.attrs["data_format"]) for v in (node.inputs[0], node.outputs[0]))
+    windows = [w for w in resolve(node.name, node.attrs, sizes, node.attrs["kernel"], crops=True) if w is not None]
+    whole = all(
+        w.begin == 0 and ((count or 0) - 1) * w.stride + w.reach <= w.size
+        for w, count in zip(windows, results, strict=True)
+    )
+    return Pooling(head, dict(node.attrs), (node,), whole, not whole and not node.attrs["exclude_pad"])
+
+
+def _means(shape: Ints, split: Ints, axes: Collection[int]) -> Ints | None:
+    """Returns of how many elements of a shape a mean over axes of `split` is taken, along each axis.
+
+    `split` is the shape itself, or has axes that are split in two, whose second one is averaged; else None is returned.
+    """
+    if split == shape:
+        return tuple(n if axis in axes else 1 for axis, n in enumerate(shape))
+    kernel, at = [], 0
+    for size in shape:
+        if at + 1 in axes and at + 1 < len(split) and split[at] * split[at + 1] == size and at not in axes:
+            kernel.append(split[at + 1])
+            at += 2
+        elif at < len(split) and split[at] == size and at not in axes:
+            kernel.append(1)
+            at += 1
+        else:
+            return None
+    return tuple(kernel) if at == len(split) else None
+
+
+def _fold(graph: GraphView, pooling: Pooling, env: Env, selected: Collection[str]) -> None:
+    head, last = pooling.head, pooling.ops[-1]
+    g, between = _geometry(head), (head, *pooling.ops[:-1])
+    pointwise = {1} == {*g.kernel, *g.strides} and not any((*g.pads_begin, *g.pads_end))
+    rewrite = POOL_FIRST if pointwise else FOLD_POOLING
+    unmet = unmet_of(head, env, selected)
+    if any(graph.reads(node.outputs[0]) > 1 for node in between):
+        unmet = unmet or READ_ONCE
+    elif any(node.outputs[0] in graph.returned for node in between):
+        unmet = unmet or NOT_RETURNED
+    elif pointwise and pooling.counts and len(head.inputs) > 2:
+        unmet = unmet or _UNCOUNTED
+    elif not pointwise and not pooling.whole:
+        unmet = unmet or WHOLE
+    elif not pointwise and max(pooling.attrs["kernel"]) > _LONGEST:
+        unmet = unmet or FASTER
+    if unmet:
+        return rewrite.declined(last, unmet)
+    layer = (_pooled_first if pointwise else _folded)(head, pooling)
+    if layer is None:
+        return rewrite.declined(last, GEOMETRY)
+    before = estimates.seconds(head, "f32", env) + moving(head.outputs[0], env)
+    if not layers.pays(before, seconds(layer, env)):
+        return rewrite.declined(last, FASTER)
+    rewrite.fired(last)
+    insert(graph, last, layer)
+    graph.remove(*between, last)
+    linked(layer.nodes[-1], last.outputs)
+    layer.head.absorbed = (*head.absorbed, *pooling.ops)
+    return None
+
+
+def _geometry(head: Node) -> Geometry:
+    assert isinstance(head.attrs, Attributes)
+    return head.attrs.geometry
+
+
+def _pooled_first(head: Node, pooling: Pooling) -> Layer:
+    """Returns an average of the source of a convolution with one tap, and the convolution of it."""
+    source, weights, *bias = head.inputs
+    last = pooling.ops[-1]
+    attrs, (meta,) = checked("AvgPool", [source.meta], pooling.attrs, last.name)
+    first = Node(UNSEEN, "AvgPool", last.name, (source,), attrs)
+    pooled = like(source, shape=meta.shape)
+    layer = _convolution(head, (pooled, weights, *bias), dilations=(1,) * len(meta.shape[2:]))
+    nodes = [linked(first, [pooled]), layer]
+    return Layer([*nodes, *_shaped(layer.outputs[0], last)], layer, weights, weights, [])
+
+
+def _folded(head: Node, pooling: Pooling) -> Layer | None:
+    """Returns the convolution that averages its results; None where it would need zeros between its taps."""
+    source, weights, *bias = head.inputs
+    assert isinstance(head.attrs, Attributes)
+    g, kernel, last = head.attrs.geometry, pooling.attrs["kernel"], pooling.ops[-1]
+    _, (meta,) = checked("AvgPool", [head.outputs[0].meta], pooling.attrs, last.name)
+    both = (source.shape, meta.shape)
+    sizes, counts = (tuple(n or 0 for n in spatial_of(s, head.attrs["data_format"])) for s in both)
+    folded = [
+        taps.averaged(axis, step, count)
+        for axis, step, count in zip(
+            taps.windows(g, kernel, g.pads_begin, g.pads_end, sizes), pooling.attrs["strides"], counts, strict=True
+        )
+    ]
+    windows = [window for window in folded if window is not None]
+    if len(windows) < len(folded):
+        return None
+    number = prod(kernel)
+    # powers of two scale the taps without rounding
+    scale = 1 / number if number & (number - 1) == 0 else 1
+    matrices = [taps.scaled(windows[0].matrix, scale), *(window.matrix for window in windows[1:])]
+    sums = taps.summed(weights, head.attrs, matrices)
+    layer = _convolution(
+        head, (source, sums, *(bias if scale != 1 else ())),
+        strides=tuple(w.stride for w in windows), dilations=tuple(w.dilation for w in windows),
+        pads_begin=tuple(w.begin for w in windows), pads_end=tuple(w.end for w in windows),
+    )  # fmt: skip
+    nodes, result = [layer], layer.outputs[0]
+    if scale == 1:
+        rest: list[tuple[str, Value, dict[str, Any]]] = [("Multiply", _number(result, 1 / number), _BROADCAST)]
+        rest += [("BiasAdd", one, {"data_format": head.attrs["data_format"]}) for one in bias]
+        for kind, operand, attrs in rest:
+            node = Node(UNSEEN, kind, last.name, (result, operand), attrs)
+            result = like(result)
+            nodes.append(linked(node, [result]))
+    return Layer([*nodes, *_shaped(result, last)], layer, weights, sums, matrices)
+
+
+_BROADCAST = {"auto_broadcast": "numpy"}
+
+
+def _number(value: Value, number: float) -> Value:
+    """Returns a constant of one element, in the dtype of a value."""
+    constant = like(value, shape=(1,))
+    constant.constant = np.full(1, number, dtypes.numpy_dtype(value.dtype))
+    return constant
+
+
+def _convolution(head: Node, inputs: tuple[Value, ...], **changes: Ints) -> Node:
+    """Returns a convolution as `head` is, with other operands and windows."""
+    assert isinstance(head.attrs, Attributes)
+    attrs: Any = replace(head.attrs, resolved=None, auto_pad="None", **changes)  # type: ignore[arg-type]
+    record = resolved(head.kind, [value.shape for value in inputs], attrs, head.name)
+    return linked(twin(head, inputs=inputs, attrs=record), [like(head.outputs[0], shape=record.known.result)])
+
+
+def _shaped(result: Value, last: Node) -> list[Node]:
+    """Returns a reshape of a result to the shape of the average that a node computes, if it is another one."""
+    shape = last.outputs[0].shape
+    if result.shape == shape:
+        return []
+    node = Node(UNSEEN, "StaticReshape", last.name, (result,), {"shape": shape, "special_zero": False})
+    return [linked(node, [like(result, shape=shape)])]

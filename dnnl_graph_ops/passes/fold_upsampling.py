@@ -1,0 +1,214 @@
+"""Folds nearest upsampling by whole numbers in front of a convolution into its taps.
+
+The convolution reads each element of the source several times, so that taps that read the same element are summed. A
+3x3 kernel behind an upsampling by 2 becomes a ConvTranspose of 4x4 taps and stride 2: 16 products for each element of
+the source instead of 36. Zeros around the enlarged source are zeros around the source, so borders are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..graph import Node, Value
+from ..ir import UNSEEN, GraphView, dims, like, linked, twin
+from ..lowering.env import Env
+from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
+from ..shapes import Attributes, resolved
+from ..shapes.common import channel_axes
+from . import estimates, layers
+from .enlarged import EDGES, SPATIAL, Enlarged, enlarged, make_layer
+from .layers import FASTER, GEOMETRY, NOT_DIRECT, NOT_SELECTED, Layer, insert, moving, seconds, sweep, unmet_of
+from .repetition import repetition
+from .taps import channels_constant
+
+FOLD_UPSAMPLING = Rewrite(
+    "fold_upsampling",
+    "a nearest upsampling by whole numbers in front of a Convolution is part of its taps",
+    (
+        NOT_DIRECT,
+        NOT_SELECTED,
+        SPATIAL,
+        EDGES,
+        GEOMETRY,
+        FASTER,
+    ),
+)
+FOLD_UPSAMPLED_PART = Rewrite(
+    "fold_upsampled_part",
+    "a Convolution of joined channels, of which some are upsampled, is a sum of convolutions with fewer products",
+    (
+        NOT_DIRECT,
+        NOT_SELECTED,
+        "the Concat joins channels",
+        "the convolution has one group",
+        "no sum is rounded to a narrow dtype",
+        *ALONE,
+        SPATIAL,
+        GEOMETRY,
+        FASTER,
+    ),
+)
+
+
+def run(graph: GraphView, env: Env, selected: Collection[str], narrow: bool) -> None:
+    """Folds upsampling into the convolutions behind it where this is faster by estimate.
+
+    `selected`: names of ops for which the user selects algorithms. `narrow`: products may become bf16 or f16 later.
+    """
+    for head in graph:
+        if head.kind != "Convolution" or 0 in head.outputs[0].shape:
+            continue
+        source = head.inputs[0].node
+        if source is not None and source.kind == "Concat":
+            _fold_parts(graph, head, source, env, selected, narrow)
+        elif larger := enlarged(head, head.inputs[0], FOLD_UPSAMPLING):
+            _fold(graph, head, larger, env, selected)
+
+
+def _fold(graph: GraphView, head: Node, source: Enlarged, env: Env, selected: Collection[str]) -> None:
+    rewrite, operand = FOLD_UPSAMPLING, head.inputs[0]
+    if unmet := unmet_of(head, env, selected):
+        return rewrite.declined(head, unmet)
+    layer = make_layer(head, source, *head.inputs[1:])
+    if layer is None:
+        return rewrite.declined(head, GEOMETRY)
+    before = estimates.seconds(head, "f32", env)
+    if graph.reads(operand) == 1 and operand not in graph.returned:
+        before += moving(operand, env)
+    if not layers.pays(before, seconds(layer, env)):
+        return rewrite.declined(head, FASTER)
+    rewrite.fired(head)
+    insert(graph, head, layer)
+    graph.remove(head)
+    linked(layer.nodes[-1], head.outputs)
+    layer.head.absorbed = (*head.absorbed, *sweep(graph, operand.node))
+    return None
+
+
+def _fold_parts(graph: GraphView, head: Node, concat: Node, env: Env, selected: Collection[str], narrow: bool) -> None:
+    """Splits a convolution of joined channels: the upsampled ones are folded, the others stay, and sums are added."""
+    rewrite, joined = FOLD_UPSAMPLED_PART, concat.outputs[0]
+    if not any(map(repetition, concat.inputs)):
+        return None
+    axis = 1 if head.attrs["data_format"] == "NCX" else joined.ndim - 1
+    unmet = unmet_of(head, env, selected)
+    if concat.attrs["axis"] % joined.ndim != axis:
+        unmet = "the Concat joins channels"
+    elif head.attrs["groups"] > 1:
+        unmet = "the convolution has one group"
+    elif joined.dtype != "f32" or narrow:
+        unmet = "no sum is rounded to a narrow dtype"
+    elif graph.reads(joined) > 1:
+        unmet = READ_ONCE
+    elif joined in graph.returned:
+        unmet = NOT_RETURNED
+    if unmet:
+        return rewrite.declined(head, unmet)
+    split = _split(head, concat, axis)
+    if split is None:
+        return rewrite.declined(head, GEOMETRY)
+    larger = [value for value in concat.inputs if repetition(value) and graph.reads(value) == 1]
+    before = estimates.seconds(head, "f32", env) + sum(moving(value, env) for value in (joined, *larger))
+    after = sum(seconds(layer, env) for layer in split.layers)
+    if split.rest is not None:
+        after += estimates.seconds(split.rest, "f32", env)
+    after += sum(moving(node.outputs[0], env) for node in split.nodes)
+    if not layers.pays(before, after):
+        return rewrite.declined(head, FASTER)
+    rewrite.fired(head)
+    for node in split.nodes:
+        graph.insert(node, head)
+    for layer in split.layers:
+        insert(graph, head, layer)
+    terms = [layer.nodes[-1] for layer in split.layers]
+    if split.rest is not None:
+        graph.insert(split.rest, head)
+        terms.insert(0, split.rest)
+    first, *others = terms
+    for term in others:
+        attrs = {"auto_broadcast": "numpy"}
+        added = Node(UNSEEN, "Add", f"{head.name} sum", (term.outputs[0], first.outputs[0]), attrs)
+        graph.insert(linked(added, [like(head.outputs[0])]), head)
+        first = added
+    graph.remove(head)
+    linked(first, head.outputs)
+    graph.remove(concat)
+    for layer, value in zip(split.layers, split.enlarged, strict=True):
+        layer.head.absorbed = (*head.absorbed, *sweep(graph, value.node))
+    return None
+
+
+class _Split(NamedTuple):
+    """Convolutions that sum to one of joined channels: `layers` of upsampled ones, `rest` of the others.
+
+    `enlarged`: the upsampled values. `nodes` slice and join what the convolutions read.
+    """
+
+    layers: list[Layer]
+    enlarged: list[Value]
+    rest: Node | None
+    nodes: list[Node]
+
+
+def _split(head: Node, concat: Node, axis: int) -> _Split | None:
+    """Returns the convolutions that sum to one of joined channels; None where no window computes an upsampled part."""
+    folded: list[Layer] = []
+    nodes: list[Node] = []
+    larger, others, start = [], [], 0
+    bias = head.inputs[2:]
+    for value in concat.inputs:
+        channels = range(start, start := start + dims(value)[axis])
+        source = enlarged(head, value, FOLD_UPSAMPLED_PART)
+        if source is None:
+            others.append((value, channels))
+            continue
+        # the bias is part of one of the sums: of the rest if there is one
+        own_bias = bias if not folded and not any(repetition(v) is None for v in concat.inputs) else ()
+        layer = make_layer(head, source, _channels(head, [channels], nodes), *own_bias)
+        if layer is None:
+            return None
+        folded.append(layer)
+        larger.append(value)
+    return _Split(folded, larger, _rest(head, concat, others, nodes) if others else None, nodes)
+
+
+def _rest(head: Node, concat: Node, others: Sequence[tuple[Value, range]], nodes: list[Node]) -> Node:
+    """Returns the convolution of the channels that are not upsampled; adds to `nodes` what joins these channels."""
+    source = others[0][0]
+    if len(others) > 1:
+        shape, axis = list(dims(source)), concat.attrs["axis"]
+        shape[axis] = sum(len(channels) for _, channels in others)
+        joined = twin(concat, inputs=[value for value, _ in others])
+        source = like(concat.outputs[0], shape=tuple(shape))
+        nodes.append(linked(joined, [source]))
+    assert isinstance(head.attrs, Attributes)
+    inputs = (source, _channels(head, [channels for _, channels in others], nodes), *head.inputs[2:])
+    attrs = resolved(head.kind, [value.shape for value in inputs], replace(head.attrs, resolved=None), head.name)
+    rest = Node(UNSEEN, head.kind, f"{head.name} rest", inputs, attrs)
+    return linked(rest, [like(head.outputs[0])])
+
+
+def _channels(head: Node, ranges: Sequence[range], nodes: list[Node]) -> Value:
+    """Returns the weights of some input channels; adds to `nodes` what takes them from weights that vary."""
+    assert isinstance(head.attrs, Attributes)
+    weights = head.inputs[1]
+    axis = channel_axes(head.attrs.weights_format, weights.ndim)[0]
+
+    def shape(count: int) -> tuple[int, ...]:
+        return tuple(count if a == axis else n for a, n in enumerate(dims(weights)))
+
+    chosen = like(weights, shape=shape(sum(map(len, ranges))))
+    if weights.held is not None:
+        chosen.held = channels_constant(weights.held, axis, tuple((some.start, some.stop) for some in ranges))
+        return chosen
+    slices = []
+    for some in ranges:
+        part = chosen if len(ranges) == 1 else like(weights, shape=shape(len(some)))
+        attrs = {"starts": (some.start,), "ends": (some.stop,), "axes": (axis,), "steps": (1,)}
+        slices.append(part)
+        nodes.append(linked(Node(UNSEEN, "Slice", f"{weights.name} part", (weights,), attrs), [part]))
+    if len(slices) > 1:
+        nodes.append(linked(Node(UNSEEN, "Concat", f"{weights.name} rest", tuple(slices), {"axis": axis}), [chosen]))
+    return chosen

@@ -1,0 +1,54 @@
+"""Upsampling that is folded into the convolution behind it: saved, listed, left alone where the user says so."""
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+
+
+def graph_of(skip=0):
+    rng = np.random.default_rng(1)
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 64, 16, 16))
+    arrays = {"x": rng.integers(-2, 3, (1, 64, 16, 16)).astype(np.float32)}
+    larger = ops.interpolate(x, mode="nearest", scales=[2.0, 2.0], data_format="NCX")
+    if skip:
+        arrays["skip"] = rng.integers(-2, 3, (1, skip, 32, 32)).astype(np.float32)
+        larger = ops.concat(larger, graph.input("skip", (1, skip, 32, 32)), axis=1)
+    weights = graph.constant(rng.integers(-2, 3, (32, 64 + skip, 3, 3)).astype(np.float32))
+    same = {"pads_begin": 1, "pads_end": 1, "data_format": "NCX", "weights_format": "OIX"}
+    return graph, ops.relu(ops.convolution(larger, weights, name="layer", **same)), arrays
+
+
+def steps_of(net):
+    return [step["step"] for step in net.explain().to_dict()["steps"]]
+
+
+@pytest.mark.parametrize("skip", (0, 16))
+def test_the_enlarged_tensor_is_in_no_plan(skip):
+    graph, y, arrays = graph_of(skip)
+    net, direct = graph.compile(y), graph.compile(y, algorithm="direct")
+    np.testing.assert_array_equal(net(**arrays), direct(**arrays))
+    assert "Interpolate" in steps_of(direct) and "Interpolate" not in steps_of(net)
+
+
+@pytest.mark.parametrize("skip", (0, 16))
+def test_saved_nets_compute_the_same(skip, tmp_path):
+    graph, y, arrays = graph_of(skip)
+    net = graph.compile(y)
+    net.save(tmp_path / "net.dgo")
+    np.testing.assert_array_equal(dgo.load(tmp_path / "net.dgo")(**arrays), net(**arrays))
+
+
+def test_the_layer_is_listed_as_folded():
+    graph, y, _ = graph_of()
+    infos = graph.compile(y).algorithms("layer")
+    assert all("folded" in info.error for info in infos)
+
+
+def test_an_algorithm_that_the_user_selects_is_one_of_the_op_itself():
+    graph, y, arrays = graph_of()
+    net = graph.compile(y, algorithms={"layer": "own direct"})
+    assert "Interpolate" in steps_of(net)
+    np.testing.assert_array_equal(net(**arrays), graph.compile(y)(**arrays))

@@ -1,0 +1,108 @@
+"""Nearest upsampling and the convolution behind it: one layer, in inference and where gradients are recorded."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import dnnl_graph_ops as dgo
+import dnnl_graph_ops.torch
+from dnnl_graph_ops.lowering import rewrites
+from dnnl_graph_ops.passes import layers
+from dnnl_graph_ops.torch import upsampled
+from dnnl_graph_ops.torch.spec import Spec
+
+CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
+
+
+def whole(rng, *shape):
+    return torch.from_numpy(rng.integers(-2, 3, shape).astype(np.float32)).requires_grad_()
+
+
+@pytest.mark.numbers(24, every=(24, 200, 2000))
+def test_gradients_are_pytorchs(number, seed):
+    rng = np.random.default_rng((seed, number))
+    axes, groups = int(rng.integers(1, 4)), int(rng.choice([1, 1, 2]))
+    scales = tuple(int(n) for n in rng.choice([1, 2, 3], axes))
+    kernel, dilation = ([int(n) for n in rng.integers(1, most, axes)] for most in (5, 4))
+    padding = [int(rng.integers(0, (k - 1) * d + 1)) for k, d in zip(kernel, dilation, strict=True)]
+    stride = [int(n) for n in rng.choice([1, 1, 1, 2], axes)]
+    x = whole(rng, 2, 2 * groups, *rng.integers(3, 6, axes))
+    weight, bias = whole(rng, 3 * groups, 2, *kernel), whole(rng, 3 * groups)
+    larger = functional.interpolate(x, scale_factor=[float(s) for s in scales])
+    if any(n + 2 * p <= (k - 1) * d for n, p, k, d in zip(larger.shape[2:], padding, kernel, dilation, strict=True)):
+        pytest.skip("no window fits")
+    wanted = CONVOLUTIONS[axes](larger, weight, bias, stride, padding, dilation, groups)
+    spec = Spec(False, tuple(stride), tuple(padding), tuple(dilation), (0,) * axes, groups)
+    result = upsampled.convolution(x, weight, bias, spec, scales)
+    assert torch.equal(result, wanted)
+    gradient = whole(rng, *wanted.shape).detach()
+    operands = (x, weight, bias)
+    for ours, theirs in zip(
+        torch.autograd.grad(result, operands, gradient), torch.autograd.grad(wanted, operands, gradient), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+
+
+class Decoder(nn.Module):
+    def __init__(self, larger):
+        super().__init__()
+        self.larger = larger
+        # edges are padded by one or the other
+        self.layer = nn.Conv2d(32, 16, 3, padding=int(not isinstance(larger, nn.Sequential)))
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.copy_(torch.randint(-2, 3, parameter.shape))
+
+    def forward(self, x):
+        return torch.relu(self.layer(self.larger(x)))
+
+
+def expanded(x):
+    n, c, h, w = x.shape
+    return x[:, :, :, None, :, None].expand(n, c, h, 2, w, 2).reshape(n, c, 2 * h, 2 * w)
+
+
+WAYS = {
+    "Upsample": nn.Upsample(scale_factor=2),
+    "interpolate": lambda x: functional.interpolate(x, size=(32, 32)),
+    "exact": lambda x: functional.interpolate(x, scale_factor=2, mode="nearest-exact"),
+    "repeat": lambda x: x.repeat_interleave(2, 2).repeat_interleave(2, 3),
+    "expand": expanded,
+    "reflect": nn.Sequential(nn.Upsample(scale_factor=2), nn.ReflectionPad2d(1)),
+    "replicate": nn.Sequential(nn.Upsample(scale_factor=2), nn.ReplicationPad2d(1)),
+    "zeros": nn.Sequential(nn.Upsample(scale_factor=2), nn.ZeroPad2d(1)),
+}
+
+
+@pytest.mark.choice
+@pytest.mark.parametrize("way", WAYS)
+def test_every_spelling_is_folded(way, monkeypatch):
+    monkeypatch.setattr(layers, "pays", lambda before, after: True)
+    torch.manual_seed(1)
+    model = Decoder(WAYS[way]).eval()
+    x = torch.randint(-2, 3, (1, 32, 16, 16)).float()
+    with rewrites.listening() as reports:
+        net = dgo.from_torch(torch.export.export(model, (x,))).compile()
+    assert [report.rewrite for report in reports if report.fired and "upsampling" in report.rewrite] == [
+        "fold_upsampling"
+    ]
+    np.testing.assert_array_equal(net(x.numpy()), model(x).detach().numpy())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ("Upsample", "interpolate", "repeat"))
+def test_a_compiled_step_is_pytorchs(way):
+    torch.manual_seed(2)
+    model = Decoder(WAYS[way])
+    x = torch.randint(-2, 3, (2, 32, 16, 16)).float()
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="dnnl_graph_ops")
+    results = []
+    for run in (model, compiled):
+        model.zero_grad()
+        y = run(x)
+        y.backward(torch.ones_like(y))
+        results.append([y.detach(), *(parameter.grad.clone() for parameter in model.parameters())])
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(*results, strict=True))
