@@ -161,7 +161,7 @@ def _pooled_first(head: Node, pooling: Pooling) -> Layer:
     """Returns an average of the source of a convolution with one tap, and the convolution of it."""
     source, weights, *bias = head.inputs
     last = pooling.ops[-1]
-    attrs, (meta,) = checked("AvgPool", [source.meta], pooling.attrs, last.name)
+    attrs, (meta,) = checked("AvgPool", [source._meta], pooling.attrs, last.name)
     first = Node(UNSEEN, "AvgPool", last.name, (source,), attrs)
     pooled = like(source, shape=meta.shape)
     layer = _convolution(head, (pooled, weights, *bias), dilations=(1,) * len(meta.shape[2:]))
@@ -174,7 +174,7 @@ def _folded(head: Node, pooling: Pooling) -> Layer | None:
     source, weights, *bias = head.inputs
     assert isinstance(head.attrs, Attributes)
     g, kernel, last = head.attrs.geometry, pooling.attrs["kernel"], pooling.ops[-1]
-    _, (meta,) = checked("AvgPool", [head.outputs[0].meta], pooling.attrs, last.name)
+    _, (meta,) = checked("AvgPool", [head.outputs[0]._meta], pooling.attrs, last.name)
     both = (source.shape, meta.shape)
     sizes, counts = (tuple(n or 0 for n in spatial_of(s, head.attrs["data_format"])) for s in both)
     folded = [

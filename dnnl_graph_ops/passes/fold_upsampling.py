@@ -200,8 +200,8 @@ def _channels(head: Node, ranges: Sequence[range], nodes: list[Node]) -> Value:
         return tuple(count if a == axis else n for a, n in enumerate(dims(weights)))
 
     chosen = like(weights, shape=shape(sum(map(len, ranges))))
-    if weights.held is not None:
-        chosen.held = channels_constant(weights.held, axis, tuple((some.start, some.stop) for some in ranges))
+    if weights._held is not None:
+        chosen._held = channels_constant(weights._held, axis, tuple((some.start, some.stop) for some in ranges))
         return chosen
     slices = []
     for some in ranges:

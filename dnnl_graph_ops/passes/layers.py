@@ -47,7 +47,7 @@ class Layer(NamedTuple):
 
 def seconds(layer: Layer, env: Env) -> float:
     moved = sum(moving(node.outputs[0], env) for node in layer.nodes if node is not layer.head)
-    varies = layer.sums is not layer.weights and layer.sums.held is None
+    varies = layer.sums is not layer.weights and layer.sums._held is None
     return estimates.seconds(layer.head, "f32", env) + moved + (moving(layer.sums, env) if varies else 0.0)
 
 
@@ -59,7 +59,7 @@ def moving(value: Value, env: Env) -> float:
 
 def insert(graph: GraphView, before: Node, layer: Layer) -> None:
     """Inserts the nodes of a layer, and the sums of weights that vary, before a node."""
-    if layer.sums is not layer.weights and layer.sums.held is None:
+    if layer.sums is not layer.weights and layer.sums._held is None:
         assert isinstance(layer.head.attrs, Attributes)
         taps.add_sums(graph, before, layer.weights, layer.sums, layer.head.attrs, layer.matrices)
     for node in layer.nodes:

@@ -154,8 +154,8 @@ def summed(weights: Value, attrs: Attributes, matrices: Sequence[Matrix]) -> Val
     for axis, matrix in zip(axes, matrices, strict=True):
         shape[axis] = len(matrix)
     sums = like(weights, shape=tuple(shape))
-    if weights.held is not None:
-        sums.held = summed_constant(weights.held, tuple(axes), tuple(matrices))
+    if weights._held is not None:
+        sums._held = summed_constant(weights._held, tuple(axes), tuple(matrices))
     return sums
 
 
