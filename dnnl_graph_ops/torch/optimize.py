@@ -38,8 +38,8 @@ def optimize(
     subclasses that differ in nothing but what computes: parameters, state_dict, hooks, names and printed text stay.
     Who is faster with a layer is measured in the course of its calls with about such sizes, in a tenth of their time at
     most; until then our engine computes. Where PyTorch's own kernel is faster, or ours does not compute (another
-    device, float64, complex, sparse), PyTorch's runs. In eval mode without gradients the model runs as nets of ours with
-    all that is between its layers, captured by torch.compile once calls paid for it, where that is faster.
+    device, float64, complex, sparse), PyTorch's runs. In eval mode without gradients the model runs as nets of ours,
+    with all that is between its layers, where that is faster; torch.compile captures it once calls paid for that.
 
     Args:
         model: any module; a single convolution as well.
