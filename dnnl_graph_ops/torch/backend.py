@@ -76,8 +76,26 @@ def dnnl_graph_ops(module: fx.GraphModule, inputs: Sequence[Any], **options: Any
     _check_options(**options)
     if torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in inputs):
         return recorded(module)
-    compiler: Any = _Compiler(options)
-    return aot_module_simplified(module, list(inputs), fw_compiler=compiler, inference_compiler=compiler)
+    return _compiled(module, inputs, _Compiler(options))
+
+
+def compiled(module: fx.GraphModule, inputs: Sequence[Any], building: Callable[[], None]) -> Run:
+    """A captured graph as nets, however fast PyTorch is, which draws no random numbers.
+
+    Args:
+        building: called before a net is made, also over other parameters; may raise.
+
+    Raises:
+        UnsupportedError: it draws some, which might come in another order than PyTorch's.
+    """
+    return _compiled(module, inputs, _Compiler({}, building))
+
+
+def _compiled(module: fx.GraphModule, inputs: Sequence[Any], compiler: Any) -> Run:
+    run: Run = aot_module_simplified(
+        module, list(inputs), fw_compiler=compiler, inference_compiler=compiler, decompositions=_ORDINARY
+    )
+    return run
 
 
 def _check_options(
@@ -179,13 +197,34 @@ _CONVOLUTIONS: dict[Any, Run] = {
 }
 
 
-class _Compiler:
-    """Makes a function of a graph of ATen ops that writes to nothing."""
+def _as_aten(transposed: bool) -> Run:
+    def convolution(
+        x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: int
+    ) -> Tensor:
+        return torch.ops.aten.convolution(x, w, b, stride, padding, dilation, transposed, output_padding, groups)
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    return convolution
+
+
+# our ops, of modules that are optimized, are PyTorch's to a net
+_ORDINARY: Any = {
+    getattr(torch.ops.dnnl_graph_ops, kind).default: _as_aten(transposed) for kind, transposed in ops.KINDS.items()
+}
+
+
+class _Compiler:
+    """Makes a function of a graph of ATen ops that writes to nothing.
+
+    building: called before a net is made, which runs however fast PyTorch is; None: who is faster runs.
+    """
+
+    def __init__(self, options: Mapping[str, Any], building: Callable[[], None] | None = None) -> None:
         self._options = options
+        self._building = building
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Run:
+        if self._building and any(map(_is_random, module.graph.nodes)):
+            raise UnsupportedError("random numbers are drawn")
         metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
         static = frozenset(getattr(metadata, "static_input_indices", None) or ())
         if not all(isinstance(one, Tensor | torch.SymInt | int) for one in inputs):
@@ -197,7 +236,7 @@ class _Compiler:
         """All of it as one net; None: there are ops that no net has."""
         if not all(_Supported.runs(node) for node in module.graph.nodes if node.op == "call_function"):
             return None
-        return Region(module, static, self._options)
+        return Region(module, static, self._options, self._building)
 
     def _parted(self, module: fx.GraphModule, static: frozenset[int]) -> Run:
         """Parts as nets, as large as they can be; the rest runs in PyTorch."""
@@ -207,7 +246,7 @@ class _Compiler:
         for node in list(parted.graph.nodes):
             if node.op == "call_module" and node.target.startswith("fused_"):
                 own = frozenset(i for i, one in enumerate(node.args) if one in constant)
-                region = Region(getattr(parted, node.target), own, self._options)
+                region = Region(getattr(parted, node.target), own, self._options, self._building)
                 delattr(parted, node.target)
                 setattr(parted, node.target, _Part(region))
         ops = (node.target for node in parted.graph.nodes if node.op == "call_function")
@@ -241,6 +280,10 @@ class _Supported(OperatorSupportBase):
         return is_expressible(node) and all(one.device == _CPU and not free_unbacked_symbols(one) for one in tensors)
 
 
+def _is_random(node: fx.Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
 def _tensors(value: Any) -> Iterator[Tensor]:
     for one in value if isinstance(value, tuple | list) else (value,):
         if isinstance(one, Tensor):
@@ -266,9 +309,16 @@ def _boxed(run: Run) -> Run:
 class Region:
     """A captured graph, and its nets: one for each state of the parameters, which keeps plans for all sizes."""
 
-    def __init__(self, module: fx.GraphModule, static: frozenset[int], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        static: frozenset[int],
+        options: Mapping[str, Any],
+        building: Callable[[], None] | None,
+    ) -> None:
         self._module = module
         self._options = options
+        self._building = building
         self._given = _placeholders(module)
         self._static = sorted(i for i in static if isinstance(self._given[i].meta.get("val"), Tensor))
         self._entries: list[_Entry] = []
@@ -288,10 +338,12 @@ class Region:
         constants = [args[i] for i in self._static]
         entry = self._found(constants, args)
         if entry is None:
+            if self._building is not None:
+                self._building()
             entry = self._builds.once(lambda: self._found(constants, args), lambda: self._new(constants, args))
         if entry.net is not None:
             try:
-                if entry.is_faster(args):
+                if self._building is not None or entry.is_faster(args):
                     return entry.run(args)
             except Error as error:
                 _LOGGER.info("PyTorch runs a call of a graph of %d nodes: %s", len(self._module.graph.nodes), error)

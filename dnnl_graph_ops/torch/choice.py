@@ -83,6 +83,27 @@ def measuring() -> Iterator[None]:
         _at_once.reset(token)
 
 
+def is_at_once() -> bool:
+    """Whether trials take what they take."""
+    return _at_once.get()
+
+
+def standing(known: dict[Ints, Verdict], extents: Ints) -> Verdict | None:
+    """The verdict that holds for extents: their own, or a clear one of the nearest; None: there is none."""
+    if extents in known:
+        return known[extents]
+    if _at_once.get():
+        return None
+    nearest = _nearest(known, extents)
+    if nearest is None or not known[nearest].is_clear or _apart(nearest, extents) > _WITHIN:
+        return None
+    return known[nearest]._replace(why=NEAR)
+
+
+def _nearest(known: dict[Ints, Verdict], extents: Ints) -> Ints | None:
+    return min(known, key=lambda other: _apart(other, extents), default=None)
+
+
 def verdict(case: Case, ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
     """Who computes such calls, by a trial where there is time for one.
 
@@ -97,10 +118,10 @@ def verdict(case: Case, ours: Callable[[], object], theirs: Callable[[], object]
         except Error as error:
             return Verdict(False, why=str(error))
         return Verdict(True, why="deterministic algorithms are asked for")
+    if (found := standing(known, case.extents)) is not None:
+        return found
     if not _at_once.get():
-        nearest = min(known, key=lambda extents: _apart(extents, case.extents), default=None)
-        if nearest is not None and known[nearest].is_clear and _apart(nearest, case.extents) <= _WITHIN:
-            return known[nearest]._replace(why=NEAR)
+        nearest = _nearest(known, case.extents)
         seconds = _least.get(case)
         if seconds is None or not budget.allows(_RUNS * seconds):
             return UNKNOWN if nearest is None else known[nearest]._replace(why=ESTIMATED)
@@ -166,12 +187,13 @@ def tried(ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
         took = time.perf_counter() - begin
         if round_ >= _LEAST_ROUNDS:
             steady = all(map(_is_steady, times))
-            if took > (_SECONDS if steady else _MOST_SECONDS) or (steady and _compared(times).is_clear):
+            if took > (_SECONDS if steady else _MOST_SECONDS) or (steady and compared(times).is_clear):
                 break
-    return _compared(times)
+    return compared(times)
 
 
-def _compared(times: tuple[list[tuple[float, float]], ...]) -> Verdict:
+def compared(times: tuple[list[tuple[float, float]], ...]) -> Verdict:
+    """Of our engine's runs and PyTorch's, each by seconds on the wall and of the process."""
     walls = [min(wall for wall, _ in seconds) for seconds in times]
     alone = torch.get_num_threads() == 1 and min(walls) > _LONG
     mine, other = [min(spent for _, spent in seconds) for seconds in times] if alone else walls

@@ -171,6 +171,11 @@ def watch(watcher: Watcher) -> Iterator[None]:
         _watcher = before
 
 
+def is_told() -> bool:
+    """Whether somebody is told of calls."""
+    return _watcher is not None
+
+
 class _Convolution(nn.modules.conv._ConvNd):
     """What all have in common."""
 

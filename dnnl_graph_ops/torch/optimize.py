@@ -10,14 +10,18 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from ..dtypes import usual
 from ..errors import InvalidArgumentError, warn
+from ..interop.aten.host import stated
 from ..progress import Progress, check, shown
 from ..schema.arguments import keywords_told
+from . import whole
 from .choice import measuring
 from .compute import DTYPES
 from .modules import forget_those_of, is_ours, optimized_class, state_of, watch
 
 Model = TypeVar("Model", bound=nn.Module)
+_DTYPES = {stated(dtype): dtype for dtype in DTYPES}
 
 
 @keywords_told
@@ -26,7 +30,7 @@ def optimize(
     *,
     inplace: bool = False,
     layers: Callable[[str, nn.Module], bool] | None = None,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype | str | None = None,
     example_inputs: Any = None,
     progress: Progress | None = None,
 ) -> Model:
@@ -36,16 +40,18 @@ def optimize(
     subclasses that differ in nothing but what computes: parameters, state_dict, hooks, names and printed text stay.
     Who is faster with a layer is measured in the course of its calls with about such sizes, in a tenth of their time at
     most; until then our engine computes. Where PyTorch's own kernel is faster, or ours does not compute (another
-    device, float64, complex, sparse), PyTorch's runs.
+    device, float64, complex, sparse), PyTorch's runs. In eval mode without gradients the model runs as nets of ours,
+    with all that is between its layers, where that is faster; torch.compile captures it once calls paid for that.
 
     Args:
         model: any module; a single convolution as well.
         inplace: change the model itself; else a deep copy, whose parameters an optimizer made before does not know.
-        layers: which of the convolutions: called with the name (as in `model.named_modules()`) and the module.
-        dtype: torch.bfloat16 or torch.float16 to compute these layers in; what goes in and comes out, and the
-            parameters, stay as they are. None: in the dtype of the input.
+        layers: which of the convolutions, each alone: called with the name (as in `model.named_modules()`) and the
+            module.
+        dtype: "bf16", "f16", "f32" or the dtype of PyTorch to compute these layers in, each alone; their inputs,
+            outputs and parameters stay as they are. None: in the dtype of the input.
         example_inputs: a tensor, or a tuple of the model's positional arguments: the layers are measured and packed
-            on them now, and not in the course of the calls.
+            and the model is captured on them now, and not in the course of the calls.
         progress: called with the number of layers measured, the number of all and a layer's name; None: a bar on a
             terminal.
 
@@ -61,8 +67,11 @@ def optimize(
         raise TypeError(f"optimize: 'model' must be a torch.nn.Module, got {type(model).__name__}")
     if layers is not None and not callable(layers):
         raise TypeError(f"optimize: 'layers' must be a function of a name and a module, got {type(layers).__name__}")
-    if dtype is not None and dtype not in DTYPES:
-        raise InvalidArgumentError(f"optimize: 'dtype' must be None, torch.bfloat16 or torch.float16, got {dtype!r}")
+    computed = None if dtype is None else _DTYPES.get(usual(str(dtype)))
+    if computed is None and dtype is not None:
+        raise InvalidArgumentError(
+            f"optimize: 'dtype' must be 'bf16', 'f16', 'f32', such a dtype of PyTorch or None, got {dtype!r}"
+        )
     check(progress, "optimize")
     model = model if inplace else _copied(model)
     for name, module in model.named_modules():
@@ -72,7 +81,8 @@ def optimize(
             continue
         if made is not None:
             module.__class__ = made
-        state_of(module).set_dtype(dtype)
+        state_of(module).set_dtype(computed)
+    whole.attach(model) if layers is None and dtype is None else whole.detach(model)
     if not any(map(is_ours, model.modules())):
         warn(f"optimize: no convolution of {type(model).__name__} was taken, and nothing else is changed")
     if example_inputs is not None:
@@ -93,6 +103,8 @@ def _measure(model: nn.Module, inputs: Any, progress: Progress | None) -> None:
         with watch(note):
             run_once(model, inputs, "optimize")
         tell(len(layers), len(layers), "")
+    for _ in range(whole.CALLS):
+        run_once(model, inputs, "optimize")
 
 
 def _copied(model: Model) -> Model:

@@ -46,7 +46,7 @@ dgt.optimise(model)  # type: ignore  # pyright: ignore
 dgt.optimize(torch.ones(1))  # type: ignore  # pyright: ignore
 dgt.optimize(model, True)  # type: ignore  # pyright: ignore
 dgt.optimize(model, in_place=True)  # type: ignore  # pyright: ignore
-dgt.optimize(model, dtype="bf16")  # type: ignore  # pyright: ignore
+dgt.optimize(model, dtype=16)  # type: ignore  # pyright: ignore
 dgt.optimize(model, layers=["0"])  # type: ignore  # pyright: ignore
 dgt.report(torch.ones(1))  # type: ignore  # pyright: ignore
 print(dgt.report(model)[0].seconds)  # type: ignore  # pyright: ignore

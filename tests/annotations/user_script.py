@@ -121,7 +121,7 @@ def pytorch() -> None:
     x = torch.ones(1, 3, 4, 4)
     model = dgt.optimize(Upsampler())
     assert_type(model, Upsampler)
-    dgt.optimize(model, inplace=True, layers=not_the_last, dtype=torch.bfloat16, example_inputs=x)
+    dgt.optimize(model, inplace=True, layers=not_the_last, dtype="bf16", example_inputs=x)
     dgt.optimize(model, layers=lambda name, module: name == "up" and not module.training, example_inputs=(x, 2.0))
     dgt.refresh(model)
     report = dgt.report(model, x, 2.0)

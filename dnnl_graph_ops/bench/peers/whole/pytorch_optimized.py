@@ -5,14 +5,13 @@ from __future__ import annotations
 import dnnl_graph_ops.torch as dgt
 
 from ....torch.choice import measuring
+from ....torch.whole import CALLS
 from .. import own
 from ..task import Loaded, ModelTask, Prepared
 from . import pytorch
 
 __all__ = ["load", "prepare", "versions"]
 
-# the first measures the layers, the next the ways to them
-_CALLS = 3
 _FORM = pytorch.Form("dgt.optimize", dgt.optimize)
 
 
@@ -22,9 +21,9 @@ def versions() -> dict[str, str]:
 
 def prepare(task: ModelTask) -> Prepared:
     prepared = pytorch.prepare(task, _FORM)
-    # who computes each layer is settled before times are taken
+    # who computes is settled before times are taken
     with measuring():
-        for _ in range(_CALLS):
+        for _ in range(CALLS):
             prepared.run()
     return prepared
 

@@ -1,0 +1,258 @@
+"""Modules that hold optimized convolutions, each captured by torch.compile as nets of ours where these are faster.
+
+A module is captured in eval mode without gradients, as soon as its calls paid for it (`budget`). Later calls run the
+captured code where PyTorch's guards hold; others run layer by layer. Only the outermost module that can be captured is.
+No call is repeated, as it may do more than compute: nets and layers take turns until the faster of both is known.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Hashable
+from contextvars import ContextVar
+from types import FunctionType, NoneType
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, is_grad_enabled, nn
+from torch._C import _is_any_autocast_enabled
+
+from ..log import logger
+from . import choice, modules
+from .budget import budget
+from .choice import Verdict, near
+from .compute import forked
+from .modules import is_ours, state_of
+from .routes import is_watched
+
+_LOGGER = logger(__name__)
+_PLAIN = frozenset({Tensor, nn.Parameter})
+_NUMBERS = frozenset({NoneType, bool, int, float, str})
+# of both, until the faster one is known
+_ROUNDS = 3
+# after so many calls that wait for trials all is known: the first one captures
+CALLS = 1 + 2 * _ROUNDS
+_MOST_KINDS = 64
+# a capture takes: for each convolution, and where PyTorch's compiler is not imported
+_SECONDS_A_LAYER, _SECONDS_TO_IMPORT = 0.04, 3.0
+
+Seconds: TypeAlias = tuple[float, float]  # on the wall, and of the process
+Run: TypeAlias = Callable[[], Any]
+_is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
+
+
+def attach(model: nn.Module) -> None:
+    """Let modules that hold optimized convolutions be captured."""
+    for module in model.modules():
+        called = type(module).forward is not nn.Module.forward and not isinstance(module, torch.jit.ScriptModule)
+        if called and module._compiled_call_impl is None and _layers(module) and not is_ours(module):
+            Whole(module)
+
+
+def detach(model: nn.Module) -> None:
+    """Let each layer be computed alone."""
+    for module in model.modules():
+        if isinstance(module._compiled_call_impl, Whole):
+            module._compiled_call_impl.leave(module)
+
+
+def _layers(module: nn.Module) -> list[nn.Module]:
+    return [layer for layer in module.modules() if is_ours(layer)]
+
+
+class Stale(Exception):
+    """Parameters are other ones than those that are packed."""
+
+
+class _Code:
+    """Captured code of one module. A function of its own holds it, as PyTorch keeps it with the code of functions."""
+
+    def __init__(self) -> None:
+        own = FunctionType(_call.__code__.replace(), _call.__globals__)
+        self.capture = torch.compile(own, backend=self._backend, fullgraph=True)
+        # captured code whose guards hold, else the function as it is
+        self.run = torch._dynamo.run(own)
+        # runs of nets, and how often graphs were captured or nets made
+        self.hits = self.works = 0
+        self.may_work = False
+
+    def _backend(self, graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        from .backend import compiled
+
+        run = compiled(graph, inputs, self._working)
+
+        def noted(*args: Any) -> Any:
+            out = run(*args)
+            self.hits += 1
+            return out
+
+        return noted
+
+    def _working(self) -> None:
+        if not self.may_work:
+            raise Stale
+        self.works += 1
+
+
+def _call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return module._call_impl(*args, **kwargs)
+
+
+class Whole:
+    """Stands in a module's `_compiled_call_impl`, which PyTorch calls in place of hooks and forward.
+
+    Copies and pickles of a module leave that attribute out: they get it back with the method `replica`, which is held
+    by the name of the module's method that would share the attribute with a replica.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+        self._is_off = False
+        self._code: _Code | None = None
+        # guards or nets of the last call did not fit
+        self._is_due = False
+        # of the last capture
+        self._seconds = 0.0
+        self._verdicts: dict[Hashable, dict[tuple[int, ...], Verdict]] = {}
+        self._times: dict[Hashable, tuple[list[Seconds], list[Seconds]]] = {}
+        module.__dict__.update(_compiled_call_impl=self, _replicate_for_data_parallel=self.replica)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Whole, (self._module,)
+
+    def leave(self, module: nn.Module) -> None:
+        for name in ("_compiled_call_impl", "_replicate_for_data_parallel"):
+            module.__dict__.pop(name, None)
+
+    def replica(self) -> nn.Module:
+        made: nn.Module = nn.Module._replicate_for_data_parallel(self._module)
+        self.leave(made)
+        return made
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling() or not self._is_inference() or (case := _case(args, kwargs)) is None:
+            return self._module._call_impl(*args, **kwargs)
+        token, calls, trials, start = _is_inside.set(True), budget.calls, budget.trials, time.perf_counter()
+        try:
+            return self._run(case, args, kwargs)
+        finally:
+            _is_inside.reset(token)
+            # layers inside counted theirs
+            budget.calls = calls + time.perf_counter() - start - (budget.trials - trials)
+
+    def _is_inference(self) -> bool:
+        """Whether it is the outermost one in inference, nobody looks at layers, and what runs may depend on times."""
+        return not (
+            self._is_off
+            or self._module.training
+            or is_grad_enabled()
+            or _is_inside.get()
+            or _is_any_autocast_enabled()
+            or forked()
+            or is_watched()
+            or modules.is_told()
+            or torch.are_deterministic_algorithms_enabled()
+            or nn.modules.module._has_any_global_hook()
+        )
+
+    def _run(self, case: choice.Case, args: Any, kwargs: Any) -> Any:
+        def apart() -> Any:
+            return self._module._call_impl(*args, **kwargs)
+
+        if self._code is None or self._is_due:
+            if choice.is_at_once() or budget.allows(self._seconds or self._estimate()):
+                return self._capture(apart, args, kwargs)
+            if self._code is None:
+                return apart()
+        return self._by_faster(self._code, case, apart, args, kwargs)
+
+    def _estimate(self) -> float:
+        imports = 0.0 if "torch._dynamo" in sys.modules else _SECONDS_TO_IMPORT
+        return imports + _SECONDS_A_LAYER * len(_layers(self._module))
+
+    def _capture(self, apart: Run, args: Any, kwargs: Any) -> Any:
+        """The call's result by code that it captures; what cannot be captured runs layer by layer from then on."""
+        why = self._hindrance()
+        if why is None:
+            code = self._code = self._code or _Code()
+            works, start, code.may_work = code.works, time.perf_counter(), True
+            try:
+                # PyTorch takes hooks for fixed where it is not told to look
+                with budget.trial(), torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
+                    out = code.capture(self._module, args, kwargs)
+            except Exception as error:  # PyTorch's compiler raises of all kinds; the call tells what is wrong with it
+                why = f"{type(error).__name__}: {error}"
+            else:
+                if code.works > works:
+                    self._seconds, self._is_due = time.perf_counter() - start, False
+                return out
+            finally:
+                code.may_work = False
+        out = apart()
+        self._is_off, self._code = True, None
+        _LOGGER.info("%s runs layer by layer: %s", type(self._module).__name__, why)
+        return out
+
+    def _hindrance(self) -> str | None:
+        """Why the module cannot be captured as it is now."""
+        if any(each._forward_hooks or each._forward_pre_hooks for each in self._module.modules()):
+            return "it has hooks"
+        if any(state_of(layer).dtype is not None for layer in _layers(self._module)):
+            return "layers compute in a dtype of their own"
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return "other processes may write to its parameters"
+        tensors = *self._module.parameters(), *self._module.buffers()
+        if not all(type(each) in _PLAIN and each.is_cpu and not each.is_inference() for each in tensors):
+            return "writing to its parameters is not counted, or they are not on the CPU"
+        return None
+
+    def _by_faster(self, code: _Code, case: choice.Case, apart: Run, args: Any, kwargs: Any) -> Any:
+        """The result by who is faster with about such sizes; in turns until that is known."""
+        if len(self._verdicts) > _MOST_KINDS:
+            self._verdicts, self._times = {}, {}
+        known = self._verdicts.setdefault(case.kind, {})
+        verdict = choice.standing(known, case.extents)
+        if verdict is not None:
+            return self._by_nets(code, apart, args, kwargs)[0] if verdict.ours else apart()
+        times = self._times.setdefault(case, ([], []))
+        turn = len(times[0]) > len(times[1])
+        spent, start = time.process_time(), time.perf_counter()
+        out, is_timed = (apart(), True) if turn else self._by_nets(code, apart, args, kwargs)
+        if is_timed:
+            times[turn].append((time.perf_counter() - start, time.process_time() - spent))
+        if min(map(len, times)) >= _ROUNDS:
+            verdict = known[case.extents] = choice.compared(times)
+            del self._times[case]
+            _LOGGER.info("%s, %s: %s", type(self._module).__name__, case, verdict)
+            if verdict.ours:
+                # the nets have weights of their own
+                for layer in _layers(self._module):
+                    state_of(layer).forget()
+        return out
+
+    def _by_nets(self, code: _Code, apart: Run, args: Any, kwargs: Any) -> tuple[Any, bool]:
+        """The result, and whether captured code computed it: PyTorch's guards and versions of parameters decide."""
+        hits = code.hits
+        try:
+            out = code.run(self._module, args, kwargs)
+        except Stale:
+            out = apart()
+        is_hit = code.hits > hits
+        self._is_due = self._is_due or not is_hit
+        return out, is_hit
+
+
+def _case(args: tuple[Any, ...], kwargs: dict[str, Any]) -> choice.Case | None:
+    """Calls that take about the same time; None: arguments that are not captured."""
+    kind: list[Any] = [torch.get_num_threads()]
+    extents: list[int] = []
+    for each in (*args, *kwargs.values()):
+        if type(each) in _PLAIN and each.is_cpu and each.layout is torch.strided:
+            kind += each.dtype, each.ndim
+            extents += map(near, each.shape)
+        elif type(each) in _NUMBERS:
+            kind.append(type(each))
+        else:
+            return None
+    return choice.Case(tuple(kind), tuple(extents))

@@ -1,0 +1,379 @@
+"""Optimized models that run as whole nets: PyTorch's results, and every change is seen."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import dnnl_graph_ops.torch as dgt
+from dnnl_graph_ops.torch import budget, choice, whole
+from dnnl_graph_ops.torch.choice import Verdict, measuring
+from dnnl_graph_ops.torch.modules import is_ours
+
+from .common import integers, with_integers
+
+
+@pytest.fixture(autouse=True)
+def nets_win(monkeypatch, seed):
+    """Nets are faster, and there is no time for trials but where they are asked for."""
+    torch.manual_seed(seed)
+    monkeypatch.setattr(choice, "compared", lambda times: Verdict(True, 1.0, 2.0))
+    monkeypatch.setattr(whole, "budget", budget.Budget())
+    yield
+    torch._dynamo.reset()
+
+
+class Block(nn.Module):
+    """Convolutions with a norm, an activation and a skip."""
+
+    scale = 2
+
+    def __init__(self, width=4):
+        super().__init__()
+        self.first = nn.Conv2d(width, width, 3, padding=1)
+        self.norm = nn.BatchNorm2d(width)
+        self.second = nn.ConvTranspose2d(width, width, 3, padding=1)
+
+    def forward(self, x):
+        return x + self.scale * self.second(torch.relu(self.norm(self.first(x))))
+
+
+class Net(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Conv2d(3, 4, 1), Block(), nn.LeakyReLU(0.5), nn.Conv2d(4, 2, 3))
+
+
+def net():
+    model = with_integers(Net()).eval()
+    model[1].norm.running_var += 3
+    return model
+
+
+def x_of(size=6, batch=2):
+    return integers(batch, 3, size, size)
+
+
+def hits(model):
+    code = model._compiled_call_impl._code
+    return 0 if code is None else code.hits
+
+
+def by_nets(model, *args):
+    """The result, and whether nets computed it."""
+    before = hits(model)
+    return model(*args), hits(model) > before
+
+
+def assert_near(actual, expected):
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5 * max(1, float(expected.abs().max())))
+
+
+@torch.no_grad()
+def captured(model, *args):
+    with measuring():
+        for _ in range(whole.CALLS):
+            model(*args)
+    return model
+
+
+@torch.no_grad()
+def again(model, *args):
+    """The result of a call that has time to capture."""
+    with measuring():
+        return model(*args)
+
+
+MODES = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_model_runs_as_one_net(mode):
+    theirs, x = net(), x_of()
+    ours = dgt.optimize(theirs)
+    with MODES[mode]():
+        with measuring():
+            for _ in range(whole.CALLS):
+                assert_near(ours(x), theirs(x))
+        y, is_hit = by_nets(ours, x)
+        assert is_hit
+        assert_near(y, theirs(x))
+        assert y.stride() == theirs(x).stride() and y.is_inference() == (mode == "inference_mode")
+
+
+def test_nothing_else_differs():
+    theirs, x = net(), x_of()
+    ours = captured(dgt.optimize(theirs), x)
+    assert type(ours) is type(theirs) and repr(ours) == repr(theirs)
+    assert ours.state_dict().keys() == theirs.state_dict().keys()
+    assert [name for name, _ in ours.named_modules()] == [name for name, _ in theirs.named_modules()]
+
+
+CHANGES = {
+    "in place": lambda model: model[1].first.weight.mul_(2),
+    "a norm": lambda model: model[1].norm.weight.add_(1),
+    "a buffer": lambda model: model[1].norm.running_mean.add_(1),
+    "loaded": lambda model: model.load_state_dict({k: v + 1 for k, v in model.state_dict().items()}),
+    "assigned": lambda model: model.load_state_dict({k: v + 1 for k, v in model.state_dict().items()}, assign=True),
+    "replaced": lambda model: setattr(model[1].second, "weight", nn.Parameter(model[1].second.weight + 1)),
+    "data replaced": lambda model: setattr(model[0].weight, "data", model[0].weight + 1),
+    "no bias": lambda model: setattr(model[0], "bias", None),
+    "a module": lambda model: model.__setitem__(2, nn.Tanh()),
+    "a layer": lambda model: model.__setitem__(3, with_integers(nn.Conv2d(4, 2, 3))),
+    "a module more": lambda model: model.append(nn.ReLU()),
+    "a layer's argument": lambda model: setattr(model[3], "dilation", (2, 2)),
+    "an attribute": lambda model: setattr(model[1], "scale", 3),
+    "a method": lambda model: setattr(model[1], "forward", lambda x: x - 1),
+    "a hook": lambda model: model[1].register_forward_hook(lambda module, args, out: out + 1),
+    "a pre-hook": lambda model: model.register_forward_pre_hook(lambda module, args: (args[0] * 2,)),
+    "a layer's hook": lambda model: model[1].first.register_forward_hook(lambda module, args, out: -out),
+    "a norm in training": lambda model: model[1].norm.train(),
+    "in float64 and back": lambda model: model.double().float(),
+    "channels last": lambda model: model.to(memory_format=torch.channels_last),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_are_seen(change):
+    theirs, x = net(), x_of()
+    ours = captured(dgt.optimize(theirs), x)
+    with torch.no_grad():
+        assert by_nets(ours, x)[1]
+        for model in (ours, theirs):
+            torch.manual_seed(1)
+            CHANGES[change](model)
+        theirs.load_state_dict(ours.state_dict())
+        for _ in range(2):
+            assert_near(ours(x), theirs(x))
+        # captured anew, or left to layers
+        for _ in range(2):
+            assert_near(again(ours, x), theirs(x))
+
+
+def test_changed_weights_wait_for_time_to_be_packed():
+    theirs, x = net(), x_of()
+    ours = captured(dgt.optimize(theirs), x)
+    with torch.no_grad():
+        for model in (ours, theirs):
+            model[0].weight.add_(1)
+        y, is_hit = by_nets(ours, x)
+        assert not is_hit and not by_nets(ours, x)[1]
+        assert_near(y, theirs(x))
+        assert_near(again(ours, x), theirs(x))
+        assert by_nets(ours, x)[1]
+
+
+def test_what_versions_cannot_tell():
+    theirs, x = net(), x_of()
+    ours = captured(dgt.optimize(theirs), x)
+    with torch.no_grad():
+        for model in (ours, theirs):
+            model[1].norm.bias.data.add_(1)
+        dgt.refresh(ours)
+        assert_near(ours(x), theirs(x))
+        assert_near(again(ours, x), theirs(x))
+
+
+def test_an_optimizer_is_seen():
+    theirs, x = net(), x_of()
+    ours = captured(dgt.optimize(theirs), x)
+    for model in (ours, theirs):
+        optimizer = torch.optim.SGD(model.parameters(), 0.5, fused=True)
+        model.train()(x).sum().backward()
+        optimizer.step()
+        model.eval()
+    with torch.no_grad():
+        assert_near(ours(x), theirs(x))
+        assert_near(again(ours, x), theirs(x))
+
+
+def test_training_and_gradients_are_as_before():
+    theirs, x = net(), x_of()
+    ours = captured(dgt.optimize(theirs), x)
+    before = hits(ours)
+    for mode in (True, False):
+        found = []
+        for model in (ours.train(mode), theirs.train(mode)):
+            model.zero_grad()
+            model(x).sum().backward()
+            found.append([parameter.grad for parameter in model.parameters()])
+        for mine, other in zip(*found, strict=True):
+            assert_near(mine, other)
+    assert hits(ours) == before
+
+
+@pytest.mark.parametrize("make", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model)), copy.copy])
+def test_copies(make):
+    x = x_of()
+    ours = captured(dgt.optimize(net()), x)
+    with torch.no_grad():
+        wanted = ours(x)
+        other = make(ours)
+        assert_near(other(x), wanted)
+        if make is not copy.copy:
+            other[0].weight.zero_()
+            captured(other, x)
+            assert by_nets(other, x)[1]
+            assert not torch.allclose(other(x), wanted)
+        assert_near(ours(x), wanted)
+
+
+def test_replicas_compute_with_their_own_parameters():
+    ours, x = captured(dgt.optimize(net()), x_of()), x_of()
+    block = ours[1]
+    replica = block._replicate_for_data_parallel()
+    replica._modules = {name: copy.deepcopy(module) for name, module in block._modules.items()}
+    with torch.no_grad():
+        replica.second.weight.zero_()
+        replica.second.bias.zero_()
+        inner = ours[0](x)
+        assert torch.equal(replica(inner), inner)
+
+
+def test_calls_are_not_repeated():
+    class Counting(Block):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            x.add_(1)
+            return super().forward(x)
+
+    theirs = with_integers(Counting()).eval()
+    ours, x, y = dgt.optimize(theirs), torch.zeros(1, 4, 5, 5), torch.zeros(1, 4, 5, 5)
+    with torch.no_grad(), measuring():
+        for count in range(1, 12):
+            assert_near(ours(x), theirs(y))
+            assert torch.equal(x, y)
+            assert ours.calls == theirs.calls == count
+
+
+def test_random_numbers_are_those_of_pytorch():
+    class Noisy(Block):
+        def forward(self, x):
+            return super().forward(x + torch.randn_like(x)) * torch.rand(())
+
+    theirs = with_integers(Noisy()).eval()
+    ours, x = dgt.optimize(theirs), integers(1, 4, 5, 5)
+    with torch.no_grad(), measuring():
+        for _ in range(4):
+            found = []
+            for model in (ours, theirs):
+                torch.manual_seed(3)
+                found.append(model(x))
+            assert_near(*found)
+
+
+def test_inside_of_what_cannot_be_captured():
+    class Telling(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = net()
+
+        def forward(self, x, said):
+            said.append(float(x.sum()))
+            return self.inner(x)
+
+    theirs = Telling().eval()
+    ours, x, said, wanted = dgt.optimize(theirs), x_of(), [], []
+    with torch.no_grad():
+        captured(ours, x, said)
+        assert hits(ours) == 0
+        y, is_hit = ours(x, said), hits(ours.inner) > 0
+        assert is_hit
+        assert_near(y, theirs(x, wanted))
+    assert said == wanted * len(said)
+
+
+def test_sizes_that_vary():
+    theirs = net()
+    ours = dgt.optimize(theirs)
+    for size in (6, 9, 7):
+        captured(ours, x_of(size))
+    with torch.no_grad():
+        for size in (6, 8, 11, 13):
+            y, is_hit = by_nets(ours, x := x_of(size))
+            assert is_hit
+            assert_near(y, theirs(x))
+
+
+def test_what_pytorch_refuses_is_its_error():
+    theirs = net()
+    ours, wrong = dgt.optimize(theirs), integers(1, 5, 6, 6)
+    for _ in range(2):
+        said = []
+        for model in (theirs, ours):
+            with torch.no_grad(), measuring(), pytest.raises(RuntimeError) as error:
+                model(wrong)
+            said.append(str(error.value))
+        assert said[0] == said[1]
+        assert by_nets(captured(ours, x_of()), x_of())[1] or True
+    with torch.no_grad():
+        assert by_nets(ours, x_of())[1]
+
+
+def test_layers_that_are_chosen_are_computed_alone():
+    everything = dgt.optimize(net())
+    assert everything._compiled_call_impl is not None
+    for more in ({"layers": lambda name, module: name != "0"}, {"dtype": "bf16"}):
+        assert dgt.optimize(everything, **more)._compiled_call_impl is None
+        assert dgt.optimize(net(), **more)._compiled_call_impl is None
+
+
+def test_who_looks_at_layers_finds_them():
+    ours, x = captured(dgt.optimize(net()), x_of()), x_of()
+    assert len({row.layer for row in dgt.report(ours, x)}) == 4
+    torch.use_deterministic_algorithms(True)
+    try:
+        with torch.no_grad():
+            assert not by_nets(ours, x)[1]
+    finally:
+        torch.use_deterministic_algorithms(False)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert not by_nets(ours, x)[1]
+    with torch.no_grad():
+        assert by_nets(ours, x)[1]
+        assert_near(torch.vmap(ours)(x[None]), ours(x)[None])
+
+
+@pytest.mark.parametrize("norm", ["weight_norm", "spectral_norm"])
+def test_computed_weights(norm):
+    theirs = nn.Sequential(nn.Conv1d(3, 4, 3), nn.LeakyReLU(), nn.ConvTranspose1d(4, 2, 4, 2)).eval()
+    for layer in (theirs[0], theirs[2]):
+        getattr(nn.utils.parametrizations, norm)(layer)
+    ours, x = dgt.optimize(theirs), integers(1, 3, 9)
+    with torch.no_grad():
+        assert_near(captured(ours, x)(x), theirs(x))
+        assert by_nets(ours, x)[1]
+        for model in (ours, theirs):
+            for parameter in model.parameters():
+                parameter.mul_(2)
+        assert_near(ours(x), theirs(x))
+        assert_near(again(ours, x), theirs(x))
+
+
+def test_a_capture_waits_until_calls_paid_for_it():
+    ours, x = dgt.optimize(net()), x_of()
+    run = ours._compiled_call_impl
+    with torch.no_grad():
+        for _ in range(3):
+            ours(x)
+        assert run._code is None and whole.budget.calls > 0
+        whole.budget.calls = 10.5 * run._estimate()
+        ours(x)
+        assert run._code is not None and hits(ours) == 1
+    assert is_ours(ours[0])
+
+
+def test_a_short_run_does_not_import_the_compiler():
+    code = (
+        "import sys, torch, dnnl_graph_ops.torch as dgt\n"
+        "model = dgt.optimize(torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU())).eval()\n"
+        "with torch.no_grad():\n"
+        "    for _ in range(9): model(torch.ones(1, 3, 8, 8))\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
