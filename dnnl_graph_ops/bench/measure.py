@@ -172,9 +172,9 @@ def _fill_entry(entry: Entry, row: Row, race: rounds.Race) -> None:
     entry.minimum = min(race.times(entry.label, "minimum"))
     if entry.native_rounds:
         entry.native = float(np.median(entry.native_rounds))
-    if row.model:
-        entry.p50, entry.p95, entry.p99 = map(float, np.percentile(race.executions(entry.label), (50, 95, 99)))
-    else:
+    if executions := race.executions(entry.label):
+        entry.p50, entry.p95, entry.p99 = map(float, np.percentile(executions, (50, 95, 99)))
+    if not row.model:
         entry.gflops = 2 * row.gmacs / entry.median
     modes = [r[entry.label].several_modes for r in race.rounds if entry.label in r]
     if sum(modes) > len(modes) / 2:

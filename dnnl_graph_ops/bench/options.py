@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
+from ..dtypes import usual
 from ..errors import InvalidArgumentError
 from ..lowering.env import ALGORITHMS
 from ..passes.mixed_precision import AUTO
 from ..passes.mixed_precision import PRECISIONS as NARROW
+from ..schema.arguments import suggest
+from ..words import VALUES
 from .peers.task import POST_OPS
 from .problem import DIRECTIONS, LAYOUTS
 from .sizes import parse as parse_sizes
@@ -81,12 +84,12 @@ class Options:
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
-            values = (value,) if isinstance(value, str) else tuple(value)
-            if not isinstance(value, str):
-                object.__setattr__(self, name, values)
+            values = tuple(_understood(v, name, allowed) for v in ((value,) if isinstance(value, str) else value))
+            object.__setattr__(self, name, values[0] if isinstance(value, str) else values)
             unknown = [v for v in values if v not in allowed]
             if unknown:
-                raise InvalidArgumentError(f"{name}: unknown {unknown}; known: {', '.join(allowed)}")
+                hint = suggest(unknown[0], allowed)
+                raise InvalidArgumentError(f"{name}: unknown {unknown}; known: {', '.join(allowed)}{hint}")
         for name in ("directions", "dtypes", "layouts", "tune", "algorithm"):
             if not getattr(self, name):
                 raise InvalidArgumentError(f"{name}: at least one is needed; known: {', '.join(_CHOICES[name])}")
@@ -150,6 +153,24 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "algorithm": ALGORITHMS,
     "wait": ("library", "passive"),
 }
+_DIRECTIONS: Final = {
+    "forward": "fwd",
+    "backward_data": "bwd_d",
+    **dict.fromkeys(("backward_weights", "backward_filter"), "bwd_w"),
+}
+
+
+def _understood(word: Any, name: str, allowed: tuple[str, ...]) -> Any:
+    """The one of `allowed` that another package's word means; any other word as it is."""
+    if word in allowed or not isinstance(word, str):
+        return word
+    if name == "dtypes":
+        return usual(word)
+    if name == "directions":
+        return _DIRECTIONS.get(word.lower(), word)
+    return VALUES.get(word.lower(), (word,))[0] if name == "layouts" else word
+
+
 # what has no meaning for which
 _APART: Final = {
     "train": ("sizes", "streams"),

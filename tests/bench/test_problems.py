@@ -398,6 +398,14 @@ def test_peers_are_listed_without_importing_them():
     assert "pip install no_such_module_here" in absent.missing()
 
 
+def test_other_words_are_understood():
+    options = Options(directions=("forward", "backward_weights"), dtypes=("float32", "int8", "BF16"), layouts=("NHWC",))
+    assert (options.directions, options.dtypes) == (("fwd", "bwd_w"), ("f32", "int8", "bf16"))
+    assert options.layouts == ("NXC",)
+    pytest.importorskip("torch", reason="needs the extra 'torch'")
+    assert [peer.name for peer in registry.select(["PyTorch", "torch"])[0]] == ["torch"]
+
+
 @pytest.mark.corpus
 def test_graph_files_become_problems(corpora):
     found = dict.fromkeys(OPS, 0)

@@ -264,6 +264,14 @@ def test_means_by_class_are_of_ordinary_convolutions_and_name_the_lowest_row():
     assert summary.class_means(synthetic.document(2)) == []
 
 
+def test_one_row_has_no_mean():
+    assert not summary.means(synthetic.document(1))
+    assert not summary.class_means(synthetic.document(1, op="conv"))
+    for text in (table.text, table.markdown, html.page):
+        assert "eometric mean" not in text(synthetic.document(1))
+        assert "eometric mean" in text(synthetic.document(2))
+
+
 def test_the_best_peer_is_each_row_s_own():
     document = synthetic.document(2, op="conv")
     for row, (torch, other) in zip(document, ((2.0, 0.5), (0.8, 3.0)), strict=True):

@@ -122,6 +122,7 @@ def test_failures_become_rows_and_the_rest_goes_on(fakes):
     assert statuses["last"] == ("ok", {"ok"})
     assert document[0].ratio("fake").rounds
     assert document[0].own.native == pytest.approx(0.0004)
+    assert document[0].own.p50 <= document[0].own.p95 <= document[0].own.p99
     assert "it broke" in document[3].reason
     assert not fakes or (statuses["dies"] == ("failed", {"failed"}) and "exit code 7" in document[4].reason)
     assert document.complete
@@ -280,7 +281,9 @@ def test_the_command_line_measures_both_ops(fakes, tmp_path, capsys):
         (["--suite", "no_such_suite"], "no_such_suite"),
         (["--suite", "mb1ic3oc4ih5"], "kh is missing"),
         (["--peers", "nobody"], "nobody"),
+        (["--peers", "opencv"], "did you mean 'openvino'?"),
         (["--dtype", "f64"], "f64"),
+        (["--dtype", "bf17"], "did you mean 'bf16'?"),
         (["--direction", "sideways"], "sideways"),
         (["--json", "/nonexistent/x.json"], "no directory"),
         (["--op", "matmul"], "op: unknown ['matmul']; known: conv_transpose, conv"),

@@ -9,12 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...errors import Error, InvalidArgumentError
+from ...schema.arguments import suggest
 
 OWN: Final = "dgo"
 TORCH: Final = "torch"
 # this package inside PyTorch
 OPTIMIZED: Final = "torch-optimized"
 _GROUP: Final = "dnnl_graph_ops.bench_peers"
+_OTHER_NAMES: Final = {
+    "pytorch": TORCH,
+    **dict.fromkeys(("ort", "onnx", "onnx-runtime"), "onnxruntime"),
+    **dict.fromkeys(("inductor", "torch.compile"), "torch-compile"),
+    "tf": "tensorflow",
+}
 
 
 @dataclass(frozen=True)
@@ -186,11 +193,12 @@ def select(names: Iterable[str]) -> tuple[list[Peer], list[str]]:
         if name == "all":
             wanted += [peer.name for peer in known.values() if peer.default]
         elif name != "none":
-            wanted.append(name)
+            wanted.append(name if name in known else _OTHER_NAMES.get(name.lower(), name))
     unknown = [name for name in wanted if name not in known]
     if unknown:
+        others = [name for name in known if name != OWN]
         raise InvalidArgumentError(
-            f"peers {unknown} are not known; known: {', '.join(n for n in known if n != OWN)}, all, none"
+            f"peers {unknown} are not known; known: {', '.join(others)}, all, none{suggest(unknown[0], others)}"
         )
     chosen, notes = [], []
     for name in dict.fromkeys(wanted):

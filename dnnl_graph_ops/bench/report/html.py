@@ -52,8 +52,7 @@ def page(document: Document) -> str:
         '<meta name=viewport content="width=device-width,initial-scale=1">',
         f"<title>{escape(title)}</title><style>{_STYLE}</style>",
         f"<h1>{escape(title)}</h1><small>{escape(document.created)}</small>",
-        f"<h2>Geometric means</h2><p class=note>Ratios are {escape(summary.RATIO_MEANING)}.</p>",
-        _means(document),
+        *_means(document),
         *_classes(document),
         f"<h2>Pictures</h2>{picture}",
         "<h2>Every row</h2><p class=note>A click on a column's head sorts. In brackets: 95 % intervals.</p>",
@@ -66,8 +65,12 @@ def page(document: Document) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _means(document: Document) -> str:
-    return _whole(summary.MEANS, ["".join(map(_cell, cells)) for cells in summary.means(document)])
+def _means(document: Document) -> list[str]:
+    body = ["".join(map(_cell, cells)) for cells in summary.means(document)]
+    if not body:
+        return []
+    note = f"<h2>Geometric means</h2><p class=note>Ratios are {escape(summary.RATIO_MEANING)}.</p>"
+    return [note, _whole(summary.MEANS, body)]
 
 
 def _classes(document: Document) -> list[str]:

@@ -142,7 +142,7 @@ def class_means(document: Document) -> list[list[Cell]]:
     found = []
     for (op, direction, dtype), rows in _groups(document).items():
         compared = [row for row in rows if row.ratios]
-        if op == OPS[0] or not compared:
+        if op == OPS[0] or len(compared) < 2:
             continue
         classes = {name: [row for row in compared if row.layer_class == name] for name in CLASSES}
         for name, members in {**classes, EVERY_CLASS: compared}.items():
@@ -179,7 +179,7 @@ def _ratio_cell(ratio: Ratio) -> Cell:
 
 
 def means(document: Document) -> list[list[Cell]]:
-    """The lines as cells of the columns MEANS."""
+    """The lines of several rows, as cells of the columns MEANS: a single row stands in the table of rows."""
     return [
         [
             *map(Cell, (direction_name(line.op, line.direction), line.dtype, line.peer, line.what)),
@@ -187,6 +187,7 @@ def means(document: Document) -> list[list[Cell]]:
             Cell(f"{line.wins} of {line.count}", line.wins / line.count),
         ]
         for line in lines(document)
+        if line.count > 1
     ]
 
 
