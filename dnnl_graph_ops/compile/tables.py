@@ -26,7 +26,7 @@ def table(rows: Sequence[Sequence[str]], notes: Sequence[str] = (), width: int =
 
 
 def _widths(columns: Sequence[Sequence[str]], most: int) -> list[int]:
-    """Returns the widths of columns, `most` in all; words are broken only if no column is wider than its longest one."""
+    """Returns the widths of columns, `most` in all; breaks words only if no column is wider than its longest word."""
     widths = [max(map(len, column)) for column in columns]
     words = [max(map(len, " ".join(column).split()), default=0) for column in columns]
     while sum(widths) > most - len(_GAP) * (len(widths) - 1):
