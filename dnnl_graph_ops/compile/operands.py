@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
+from math import prod
 from string import ascii_lowercase
 
 from ..lowering.program import Buffer, Place, Step, View, is_dense, order_of
@@ -41,7 +42,12 @@ def operand_text(specialised: Specialised) -> Callable[[View], str]:
 
 
 def _same(first: View, second: View) -> bool:
-    return (first.buffer, first.offset, first.size) == (second.buffer, second.offset, second.size)
+    return (first.buffer, first.offset, _elements(first)) == (second.buffer, second.offset, _elements(second))
+
+
+def _elements(view: View) -> int:
+    """Returns the number of different elements; along axes of stride 0 the view has the same ones again."""
+    return prod(size for size, stride in zip(view.shape, view.strides, strict=True) if stride)
 
 
 def _layout(view: View) -> str:
