@@ -108,7 +108,7 @@ class Algorithm:
     fast: bool = False
     # the same bits at every run of the same operands on as many threads
     deterministic: bool = True
-    # note that explain() prints beside the name
+    # note that explain() prints below the name
     remark: str = ""
     # seconds on one thread for each of the first `cost.Counts`; None: `fits` has constants of the family
     prices: fits.Prices | None = None

@@ -17,7 +17,7 @@ from ..lowering.epilogue import labelled
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program, View
 from .algorithm import NOTHING, Algorithm, expressed, without_post_ops
-from .views import FROM_CHANNELS_LAST, PRODUCT, as_channels_last, layer_sizes, result_view
+from .views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, result_view
 
 # largest stride: kernels keep a list of taps for each phase of x, of which many take more memory than a plane of x
 MOST_PHASES = 1 << 16
@@ -46,7 +46,7 @@ def _described(problem: ConvProblem, y: View, x: View) -> kernels.DepthwiseProbl
 def _build(program: Program, problem: ConvProblem, env: Env) -> None:
     if problem.direction == WGRAD:
         kernel = kernels.depthwise_backward_weights(_described(problem, problem.y, problem.x))
-        program.kernel(kernel, [problem.y, problem.x], [problem.w], PRODUCT)
+        program.kernel(kernel, [problem.y, problem.x], [problem.w], MULTIPLY)
     else:
         _gather(program, problem, problem.read[0], problem.result)
 
@@ -72,7 +72,7 @@ def _gather(program: Program, problem: ConvProblem, source: View, target: View) 
         described, has_bias=after.bias > 0, bias_dtype=after.bias or None, packed=packed is not weights,
         tail=after.epilogue,
     )  # fmt: skip
-    label = labelled(PRODUCT, problem.epilogue)
+    label = labelled(MULTIPLY, problem.epilogue)
     program.kernel(kernel, [source, packed, *after.views], [target], label)
 
 

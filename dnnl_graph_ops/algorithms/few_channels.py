@@ -17,7 +17,7 @@ from ..lowering.problem import FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program
 from .algorithm import Algorithm, W, Y, always
 from .flipped import flipped, flips
-from .views import PRODUCT, layer_sizes
+from .views import MULTIPLY, layer_sizes
 
 _MOST_CHANNELS = 4
 
@@ -43,7 +43,7 @@ def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
         layer, channels, codes[x.dtype], x.strides, codes[y.dtype], y.strides,
         after.bias, after.epilogue,
     )  # fmt: skip
-    label = labelled(PRODUCT, problem.epilogue)
+    label = labelled(MULTIPLY, problem.epilogue)
     program.kernel(kernel, [x, packed, *after.views], [y], label)
 
 
@@ -55,7 +55,7 @@ def _wgrad(program: Program, problem: ConvProblem, env: Env) -> None:
         layer_sizes(problem), g.y_channels, codes[y.dtype], y.strides, codes[x.dtype],
         x.strides, codes[weights.dtype], weights.strides,
     )  # fmt: skip
-    program.kernel(kernel, [y, x], [weights], PRODUCT)
+    program.kernel(kernel, [y, x], [weights], MULTIPLY)
 
 
 def _work(problem: ConvProblem, env: Env) -> Counts:

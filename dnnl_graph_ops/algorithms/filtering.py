@@ -25,7 +25,7 @@ from ..lowering.program import Program, View
 from .algorithm import Algorithm, Condition, W, X, Y, always, expressed
 from .views import (
     FROM_CHANNELS_LAST,
-    PRODUCT,
+    MULTIPLY,
     as_channels_last,
     finish_weights,
     merged_weights,
@@ -190,7 +190,7 @@ def _run(
 def _build(program: Program, problem: ConvProblem, tile: tuple[int, ...], env: Env) -> None:
     """Appends the steps of all parts of a layer, in any direction."""
     threads = env.threads
-    label = PRODUCT if max(tile) == 1 else f"{PRODUCT}, tile {'x'.join(map(str, tile))}"
+    label = MULTIPLY if max(tile) == 1 else f"{MULTIPLY}, tile {'x'.join(map(str, tile))}"
     packed: View | None = None
     for part in parts(problem, tile):
         description = filter_problem(part, tile, env.varies)

@@ -18,7 +18,7 @@ from ..lowering.problem import ConvProblem
 from ..lowering.program import Program, View, order_of
 from ..strides import channels_last
 from .algorithm import Algorithm, Condition, always, never
-from .views import PRODUCT, TO_CHANNELS_LAST
+from .views import MULTIPLY, TO_CHANNELS_LAST
 
 
 def single(problem: ConvProblem, env: Env) -> bool:
@@ -74,7 +74,7 @@ def by_own_code(program: Program, p: Gemm) -> None:
         images, left.shape[1], right.shape[1], left.shape[2], *factors[0], *factors[1],
         dtypes.CODES[p.result.dtype], list(strides), after.bias, **described,
     )  # fmt: skip
-    label = post.labelled(f"{PRODUCT} of rows", p.epilogue)
+    label = post.labelled(f"{MULTIPLY} rows", p.epilogue)
     program.kernel(kernel, [p.a, p.b, *after.views], [p.result], label)
 
 

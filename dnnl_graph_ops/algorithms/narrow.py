@@ -14,7 +14,7 @@ from ..lowering.program import Program, View
 from ..runtime import cpu
 from . import filtering
 from .algorithm import Algorithm, W, Y, always, expressed
-from .views import PRODUCT, merged_weights
+from .views import MULTIPLY, merged_weights
 
 _FEWEST = 16  # fewest channels of a group; with fewer, a k-block would be mostly zeros
 _HALF = 16  # channels are padded to a multiple of this
@@ -36,14 +36,14 @@ def _build(program: Program, problem: ConvProblem, env: Env) -> None:
     description = filtering.filter_problem(problem, filtering.direct_tile(problem), env.varies)
     if problem.direction == WGRAD:
         make = kernels.narrow_backward_weights
-        filtering.wgrad(program, problem, description, env.threads, PRODUCT, make)
+        filtering.wgrad(program, problem, description, env.threads, MULTIPLY, make)
         return
     packed = _packed(program, description, problem, env.threads)
 
     def product(description: Any, *rest: Any) -> Any:
         return kernels.narrow_product(description, problem.direction, *rest)
 
-    filtering.multiply(program, problem, description, packed, env.threads, PRODUCT, product)
+    filtering.multiply(program, problem, description, packed, env.threads, MULTIPLY, product)
 
 
 def _packed(program: Program, description: Any, problem: ConvProblem, threads: int) -> View:

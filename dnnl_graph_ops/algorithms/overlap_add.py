@@ -12,7 +12,7 @@ from ..lowering.program import Program
 from .algorithm import NOTHING, Algorithm, always, expressed
 from .filtering import direct_tile, filter_problem, multiply, packed_weights
 from .flipped import flipped
-from .views import PRODUCT
+from .views import MULTIPLY
 
 _MOST_COLUMNS = 4096  # most products (taps * C) of one y position
 _FEW_RESULTS = 8  # channels of a result that leave most of a vector empty
@@ -29,7 +29,7 @@ def _build(program: Program, problem: ConvProblem, env: Env) -> None:
     """Appends the packing of weights, and the kernel that multiplies y by all taps and sums the products to x."""
     description = filter_problem(problem, direct_tile(problem))
     packed = packed_weights(program, description.taps_apart(), problem, env.threads)
-    multiply(program, problem, description, packed, env.threads, PRODUCT, kernels.overlap_product)
+    multiply(program, problem, description, packed, env.threads, MULTIPLY, kernels.overlap_product)
 
 
 def _work(problem: ConvProblem, env: Env) -> Counts:

@@ -77,7 +77,7 @@ def names(direction: str) -> list[str]:
 
 
 def remark(name: str) -> str:
-    """Returns the note that explain() prints beside algorithms of this name; empty for most."""
+    """Returns the note that explain() prints below algorithms of this name; empty for most."""
     return next((a.remark for a in ALGORITHMS if a.name == name), "")
 
 

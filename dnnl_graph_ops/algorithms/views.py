@@ -8,7 +8,7 @@ from ..lowering.program import Program, View, dense_in
 from ..strides import channels_last
 
 # labels of steps, which say nothing of directions: fprop and dgrad compute ordinary and transposed convolutions
-PRODUCT = "product"
+MULTIPLY = "multiply"
 TO_CHANNELS_LAST, FROM_CHANNELS_LAST = "to channels last", "from channels last"
 
 

@@ -20,7 +20,7 @@ from ..algorithms.choice import ranked
 from ..algorithms.lower import Decision
 from ..algorithms.views import (
     FROM_CHANNELS_LAST,
-    PRODUCT,
+    MULTIPLY,
     as_channels_last,
     channels_last_strides,
     merged_weights,
@@ -358,7 +358,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
         0 if problem.bias is None else dtypes.CODES["f32"], target.shape[1], env.threads, after.epilogue, steps.isa,
     )  # fmt: skip
     by = "" if steps.isa == kernels.integer_isa()[0] else f" by {steps.isa}"
-    label = labelled(f"{PRODUCT}{by}", problem.epilogue)
+    label = labelled(f"{MULTIPLY}{by}", problem.epilogue)
     steps.run(kernel, [*reads, *after.views], target, label)
     if target is not result:
         program.copy(target, result, FROM_CHANNELS_LAST)

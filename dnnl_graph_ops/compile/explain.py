@@ -217,9 +217,8 @@ class Explanation:
         yield ""
         rows: list[tuple[str, ...]] = [("ops", "of", "algorithm", "computed in", "scratch")]
         for group in self.groups:
-            name = f"{group.formulation} ({group.remark})" if group.remark else group.formulation
             ops, of = " + ".join(group.kinds), with_short_names(group.ops[head(group.kinds)])
-            rows.append((ops, of, name, group.compute_dtype, f"{group.scratch_bytes:,}"))
+            rows.append((ops, of, group.formulation, group.compute_dtype, f"{group.scratch_bytes:,}"))
         yield from table(rows, ["", *map(weighed, self.groups)])
         yield ""
         for reason in dict.fromkeys(self.wide.values()):
@@ -246,12 +245,12 @@ def _row(report: RewriteReport) -> tuple[str, str, str]:
 
 
 def weighed(group: PartitionReport) -> str:
-    """Returns the fastest algorithms that were compared, and whether their times were measured."""
+    """Returns the remark on a group's algorithm, and the fastest ones that were compared, measured or estimated."""
     how = "measured" if group.measured else "estimated"
     if group.estimated_from:
         how += f" from {group.estimated_from}"
     fastest = ", ".join(f"{name} ({seconds * 1e6:.0f} us)" for name, seconds in group.candidates[:_WEIGHED])
-    return f"{how}: {fastest}" if fastest else ""
+    return "; ".join(text for text in (group.remark, f"{how}: {fastest}" if fastest else "") if text)
 
 
 def named(step: StepReport | StepTime) -> tuple[str, str, str]:

@@ -12,19 +12,28 @@ _GAP, _INDENT = "  ", "    "
 _LONGEST, _FIRST = 36, 11
 
 
-def table(rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> Iterator[str]:
-    """Yields the lines of a table; where it would exceed `WIDTH`, the cells of its widest columns are wrapped.
+def table(rows: Sequence[Sequence[str]], notes: Sequence[str] = (), width: int = WIDTH) -> Iterator[str]:
+    """Yields the lines of a table; where it would exceed `width`, the cells of its widest columns are wrapped.
 
     `notes`: for each of the first rows, a text in indented lines of its own below the row; empty for none.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    while sum(widths) > WIDTH - len(_GAP) * (len(widths) - 1):
-        widths[widths.index(max(widths))] -= 1
+    widths = _widths(list(zip(*rows, strict=True)), width)
     for row, note in zip_longest(rows, notes, fillvalue=""):
-        cells = [_lines(cell, width) for cell, width in zip(row, widths, strict=True)]
+        cells = [_lines(cell, most) for cell, most in zip(row, widths, strict=True)]
         for line in zip_longest(*cells, fillvalue=""):
-            yield _GAP.join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        yield from (_INDENT + line for line in _lines(note, WIDTH - len(_INDENT)))
+            yield _GAP.join(text.ljust(most) for text, most in zip(line, widths, strict=True)).rstrip()
+        yield from (_INDENT + line for line in _lines(note, width - len(_INDENT)))
+
+
+def _widths(columns: Sequence[Sequence[str]], most: int) -> list[int]:
+    """Returns the widths of columns, `most` in all; breaks words only if no column is wider than its longest word."""
+    widths = [max(map(len, column)) for column in columns]
+    words = [max(map(len, " ".join(column).split()), default=0) for column in columns]
+    while sum(widths) > most - len(_GAP) * (len(widths) - 1):
+        spare = [width * (width > word) for width, word in zip(widths, words, strict=True)]
+        widest = spare if any(spare) else widths
+        widths[widest.index(max(widest))] -= 1
+    return widths
 
 
 def paragraph(text: str) -> Iterator[str]:

@@ -86,7 +86,7 @@ def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: 
 
 
 def labelled(label: str, epilogue: Epilogue) -> str:
-    """Returns a step's label followed by the kinds of its post-ops, e.g. "product + ReLU"."""
+    """Returns a step's label followed by the kinds of its post-ops, e.g. "multiply + ReLU"."""
     return " + ".join((label, *(op.kind for op in epilogue)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -84,7 +85,7 @@ class Report(tuple[LayerTime, ...]):
         head = ("layer", "module", "input", "calls", "direction", "computed by", "ours ms", "PyTorch ms", "gain", "why")
         lines = [head, *(_cells(row, before) for row, before in zip(self, (None, *self), strict=False))]
         total = f"layers: {1e3 * self.seconds:.3f} ms here, {1e3 * self.their_seconds:.3f} ms in PyTorch"
-        return "\n".join((*table(lines), total))
+        return "\n".join((*table(lines, width=sys.maxsize), total))
 
 
 def _times(row: LayerTime) -> tuple[float, float] | None:

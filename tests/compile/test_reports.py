@@ -97,6 +97,14 @@ def test_operands_are_named_with_their_shapes():
     assert [text.split()[:3] for text in pool.reads] == [["join", "1x24x32x32", "f32"]]
 
 
+def test_a_broadcast_operand_is_told_as_it_is():
+    graph = dgo.Graph()
+    bias = graph.constant(ones(8), "bias")
+    net = graph.compile(ops.multiply(graph.input("x", (2, 6, 8)), ops.add(bias, graph.input("y", (8,)))))
+    (last,) = (step for step in net.explain().steps if "x 2x6x8 f32" in step.reads)
+    assert {text.split(" ", 1)[1] for text in last.reads} == {"2x6x8 f32", "8 f32"}
+
+
 def test_layouts_are_told_where_not_row_major():
     graph = dgo.Graph()
     net = graph.compile(ops.relu(graph.input("x", (2, 3, 4, 5))))

@@ -191,7 +191,7 @@ def _roofline(axes: Any, rows: list[Row], document: Document) -> None:
         axes.set_ylim(min([lowest, *heights]) / 1.5, max([*rates.values(), *heights]) * 2)
     _finish(
         axes,
-        "Roofline of this package (above the roof: fewer multiplications, or hollow: a busy machine)",
+        "Roofline of this package (above: fewer multiplications; hollow: busy)",
         "arithmetic intensity, FLOP per byte (direct form, each tensor once)",
         "GFLOP/s of the direct form",
         bool(drawn),
