@@ -62,7 +62,7 @@ def _git(*arguments: str) -> str:
 def _sources() -> Iterator[str]:
     """What the package is built of; of the tree all that git does not ignore."""
     names = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    rooms = ("bindings/", "cmake/", f"{PACKAGE}/")
+    rooms = ("bindings/", "cmake/", "licenses/", f"{PACKAGE}/")
     return (name for name in sorted(names) if name.startswith(rooms) or (name and "/" not in name))
 
 

@@ -74,6 +74,11 @@ def test_every_supported_python_is_built_and_tried() -> None:
         assert re.findall(r'"(3\.\d+t?)"', wheels.read_text("utf-8")) == supported
 
 
+def test_the_recipe_is_for_the_oldest_systems() -> None:
+    assert 'manylinux-x86_64-image = "manylinux_2_28"' in PROJECT
+    assert 'repair-wheel-command = "{project}/.ci/repair {wheel} {dest_dir}"' in PROJECT
+
+
 def test_free_threading_is_declared_by_all_or_none() -> None:
     """As long as the extension makes Python take its lock again, neither the metadata nor a page claims more."""
     module = (ROOT / "bindings" / "module.cpp").read_text("utf-8")
