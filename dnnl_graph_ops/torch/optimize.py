@@ -15,7 +15,7 @@ from ..errors import InvalidArgumentError, warn
 from ..interop.aten.host import stated
 from ..progress import Progress, check, shown
 from ..schema.arguments import keywords_told
-from . import whole
+from . import following, whole
 from .choice import measuring
 from .compute import DTYPES
 from .modules import forget_those_of, is_ours, optimized_class, state_of, watch
@@ -82,7 +82,8 @@ def optimize(
         if made is not None:
             module.__class__ = made
         state_of(module).set_dtype(computed)
-    whole.attach(model) if layers is None and dtype is None else whole.detach(model)
+    for joined in (whole, following):
+        joined.attach(model) if layers is None and dtype is None else joined.detach(model)
     if not any(map(is_ours, model.modules())):
         warn(f"optimize: no convolution of {type(model).__name__} was taken, and nothing else is changed")
     if example_inputs is not None:

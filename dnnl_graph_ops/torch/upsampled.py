@@ -53,6 +53,11 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, spec: Spec, scal
     return ops.call("", spec, larger, weight, bias)
 
 
+def is_folded(spec: Spec, scales: Ints, weight: Tensor) -> bool:
+    """Whether a convolution of repeated elements runs as one transposed convolution."""
+    return weight.ndim == len(scales) + 2 and _fold(spec, scales, tuple(weight.shape[2:])) is not None
+
+
 @lru_cache(256)
 def _fold(spec: Spec, scales: Ints, kernel: Ints) -> tuple[Spec, list[list[float]], Ints] | None:
     """Returns the transposed convolution of the source, the matrix (old taps, new taps), and the new kernel.

@@ -1,5 +1,8 @@
 """Nearest upsampling and the convolution behind it: one layer, in inference and where gradients are recorded."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 import dnnl_graph_ops as dgo
-import dnnl_graph_ops.torch
+import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.lowering import rewrites
 from dnnl_graph_ops.passes import layers
 from dnnl_graph_ops.torch import upsampled
@@ -106,3 +109,54 @@ def test_a_compiled_step_is_pytorchs(way):
         y.backward(torch.ones_like(y))
         results.append([y.detach(), *(parameter.grad.clone() for parameter in model.parameters())])
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(*results, strict=True))
+
+
+def sequential():
+    torch.manual_seed(3)
+    model = nn.Sequential(
+        nn.Upsample(scale_factor=2), nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(),
+        nn.Upsample(scale_factor=2), nn.Conv2d(8, 4, 5, padding=2, bias=False),
+        nn.Upsample(scale_factor=2, mode="bilinear"), nn.Conv2d(4, 4, 3),
+    )  # fmt: skip
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randint(-1, 2, parameter.shape))
+    return model
+
+
+def gradients(model, x):
+    y = model(x)
+    return [y, *torch.autograd.grad(y, [x, *model.parameters()], torch.ones_like(y))]
+
+
+def test_modules_that_follow_each_other_are_one_layer_in_training(monkeypatch):
+    calls = []
+    convolution = upsampled.convolution
+    monkeypatch.setattr(upsampled, "convolution", lambda *given: calls.append(given) or convolution(*given))
+    model = sequential()
+    optimized = dgt.optimize(model)
+    x = torch.randint(-1, 2, (2, 8, 4, 4)).float().requires_grad_()
+    wanted = gradients(model, x)
+    for each in (optimized, copy.deepcopy(optimized), dgt.optimize(optimized)):
+        calls.clear()
+        assert all(map(torch.equal, gradients(each, x), wanted)) and len(calls) == 2
+        assert each.state_dict().keys() == model.state_dict().keys() and type(each) is nn.Sequential
+    assert all(map(torch.equal, gradients(pickle.loads(pickle.dumps(optimized)), x), wanted))
+    # hooks see what they saw
+    calls.clear()
+    seen = []
+    optimized[0].register_forward_hook(lambda module, args, out: seen.append(out.shape))
+    assert all(map(torch.equal, gradients(optimized, x), wanted)) and len(calls) == 1 and seen == [(2, 8, 8, 8)]
+    calls.clear()
+    alone = dgt.optimize(model, layers=lambda name, module: True)
+    assert all(map(torch.equal, gradients(alone, x), wanted)) and not calls
+
+
+@pytest.mark.slow
+def test_a_sequence_is_still_scripted_and_exported():
+    model = sequential().eval()
+    optimized = dgt.optimize(model)
+    x = torch.randint(-1, 2, (2, 8, 4, 4)).float()
+    wanted = model(x)
+    assert torch.equal(torch.jit.script(optimized)(x), wanted)
+    assert torch.equal(torch.export.export(optimized, (x,)).module()(x), wanted)
