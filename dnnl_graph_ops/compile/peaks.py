@@ -100,7 +100,7 @@ def products_now(engine: Engine, dtype: str, threads: int, seconds: float) -> Pe
     return _peak(side**3, run, seconds)
 
 
-@lru_cache(16)
+@lru_cache(4)
 def _fastest_product(engine: Engine, dtype: str, threads: int) -> tuple[int, Run]:
     """Returns the size of the matrices with the most multiply-adds per second, and a function that runs the product."""
     sides: dict[float, tuple[int, Run]] = {}
