@@ -77,7 +77,7 @@ def copies_now(engine: Engine, threads: int, seconds: float) -> Peak:
     program = Program()
     source, target = (argument(place, "f32", (size,), (1,)) for place in (Place.INPUT, Place.OUTPUT))
     program.copy(source, target)
-    executor: Any = assemble(program, [source], [target], engine, macs=COPIED, threads=threads).executor
+    executor: Any = assemble(program, [source], [target], engine, threads=threads).executor
     arrays = [np.ones((PIECES, size), np.float32) for _ in range(2)]
 
     def run(count: int) -> list[float]:
