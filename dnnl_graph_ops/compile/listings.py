@@ -38,9 +38,6 @@ def of_memory(offsets: Mapping[Buffer, int], size: int) -> str:
 
 
 def _placed(view: View) -> str:
-    return f"{view.buffer.place.value} {of_view(view)}"
-
-
-def of_view(view: View) -> str:
-    """Returns the dtype, sizes and strides of a view, such as "f32 2x3 : 3x1"."""
-    return f"{view.dtype} {'x'.join(map(str, view.shape))} : {'x'.join(map(str, view.strides))}"
+    """Returns the place, dtype, sizes and strides of a view, such as "scratch f32 2x3 : 3x1"."""
+    sizes, strides = ("x".join(map(str, some)) for some in (view.shape, view.strides))
+    return f"{view.buffer.place.value} {view.dtype} {sizes} : {strides}"

@@ -77,7 +77,7 @@ def copies_now(engine: Engine, threads: int, seconds: float) -> Peak:
     program = Program()
     source, target = (argument(place, "f32", (size,), (1,)) for place in (Place.INPUT, Place.OUTPUT))
     program.copy(source, target)
-    executor: Any = assemble(program, [source], [target], engine, macs=COPIED, threads=threads).executor
+    executor: Any = assemble(program, [source], [target], engine, threads=threads).executor
     arrays = [np.ones((PIECES, size), np.float32) for _ in range(2)]
 
     def run(count: int) -> list[float]:
@@ -100,7 +100,7 @@ def products_now(engine: Engine, dtype: str, threads: int, seconds: float) -> Pe
     return _peak(side**3, run, seconds)
 
 
-@lru_cache(16)
+@lru_cache(4)
 def _fastest_product(engine: Engine, dtype: str, threads: int) -> tuple[int, Run]:
     """Returns the size of the matrices with the most multiply-adds per second, and a function that runs the product."""
     sides: dict[float, tuple[int, Run]] = {}
