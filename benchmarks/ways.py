@@ -3,7 +3,7 @@
 `python benchmarks/ways.py [--threads N]` prints a Markdown table a model, sizes fixed and random: the seconds of making
 (optimize, compile, export, read) and the first calls, all of them together, and the median of later calls. All ways
 take each input in turn, in changing order; times are those of the process. Before the later calls the optimized model
-alone is called until its log tells who is faster.
+alone is called until its log tells who is faster. Each table is measured by a process of its own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import logging
 import platform
 import random
 import statistics
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -149,28 +151,37 @@ def cpu() -> str:
     return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
 
 
+def table(name: str, varies: bool, options: argparse.Namespace) -> None:
+    what, fixed, sizes = MODELS[name]
+    said = f"sizes of {sizes[0]} to {sizes[-1]}" if varies else f"a size of {fixed}"
+    print(f"\n## {what} ({name}), {said}\n")
+    print("| way | making and first calls, s | gain | a later call, ms | gain |\n|---|---:|---:|---:|---:|")
+    for row in rows(name, varies, options):
+        print(row, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=100, help="first ones")
     parser.add_argument("--later", type=int, default=40)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL", help=", ".join(MODELS))
+    parser.add_argument("--model", choices=MODELS, help="one table alone, with --sizes")
+    parser.add_argument("--sizes", choices=("fixed", "random"), default="fixed")
     options = parser.parse_args()
+    if options.model is None:
+        versions = f"PyTorch {torch.__version__}, ONNX Runtime {onnxruntime.__version__}"
+        print(f"{cpu()}, {versions}, threads: {options.threads}, first calls: {options.calls}", flush=True)
+        for name in MODELS:
+            for sizes in ("fixed", "random"):
+                one = [*sys.argv, "--model", name, "--sizes", sizes]
+                subprocess.run([sys.executable, *one], check=True)
+        return
     warnings.simplefilter("ignore")
     torch.set_num_threads(options.threads)
     dgo.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    versions = f"PyTorch {torch.__version__}, ONNX Runtime {onnxruntime.__version__}"
-    print(f"{cpu()}, {versions}, threads: {options.threads}, first calls: {options.calls}, later: {options.later}")
-    for name in options.models:
-        what, fixed, sizes = MODELS[name]
-        for varies in (False, True):
-            said = f"sizes of {sizes[0]} to {sizes[-1]}" if varies else f"a size of {fixed}"
-            print(f"\n## {what} ({name}), {said}\n")
-            print("| way | making and first calls, s | gain | a later call, ms | gain |\n|---|---:|---:|---:|---:|")
-            for row in rows(name, varies, options):
-                print(row, flush=True)
+    table(options.model, options.sizes == "random", options)
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ _ROUNDS = 3
 # after so many calls that wait for trials all is known: the first one captures
 CALLS = 1 + 2 * _ROUNDS
 _MOST_KINDS = 64
-# a capture takes: for each convolution, and where PyTorch's compiler is not imported
-_SECONDS_A_LAYER, _SECONDS_TO_IMPORT = 0.04, 3.0
+# a capture takes: for each module without others inside, and where PyTorch's compiler is not imported
+_SECONDS_A_MODULE, _SECONDS_TO_IMPORT = 0.04, 3.0
 
 Seconds: TypeAlias = tuple[float, float]  # on the wall, and of the process
 Run: TypeAlias = Callable[[], Any]
@@ -110,9 +110,9 @@ class Whole:
         self._module = module
         self._is_off = False
         self._code: _Code | None = None
-        # guards or nets of the last call did not fit
-        self._is_due = False
-        # of the last capture
+        # calls that guards or nets did not fit
+        self._due: choice.Case | None = None
+        # of the last capture, or estimated; 0: neither
         self._seconds = 0.0
         self._verdicts: dict[Hashable, dict[tuple[int, ...], Verdict]] = {}
         self._times: dict[Hashable, tuple[list[Seconds], list[Seconds]]] = {}
@@ -131,11 +131,11 @@ class Whole:
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling() or not self._is_inference() or (case := _case(args, kwargs)) is None:
+        if torch.compiler.is_compiling() or not self._is_inference():
             return self._module._call_impl(*args, **kwargs)
         token, calls, trials, start = _is_inside.set(True), budget.calls, budget.trials, time.perf_counter()
         try:
-            return self._run(case, args, kwargs)
+            return self._run(args, kwargs)
         finally:
             _is_inside.reset(token)
             # layers inside counted theirs
@@ -156,20 +156,30 @@ class Whole:
             or nn.modules.module._has_any_global_hook()
         )
 
-    def _run(self, case: choice.Case, args: Any, kwargs: Any) -> Any:
+    def _run(self, args: Any, kwargs: Any) -> Any:
         def apart() -> Any:
             return self._module._call_impl(*args, **kwargs)
 
-        if self._code is None or self._is_due:
-            if choice.is_at_once() or budget.allows(self._seconds or self._estimate()):
-                return self._capture(apart, args, kwargs)
-            if self._code is None:
-                return apart()
+        case = _case(args, kwargs)
+        if case is None:
+            # modules inside may be given tensors
+            _is_inside.set(False)
+            return apart()
+        if (self._code is None or case == self._due) and self._is_paid():
+            return self._capture(apart, args, kwargs)
+        if self._code is None:
+            return apart()
         return self._by_faster(self._code, case, apart, args, kwargs)
+
+    def _is_paid(self) -> bool:
+        if choice.is_at_once():
+            return True
+        self._seconds = self._seconds or self._estimate()
+        return budget.allows(self._seconds)
 
     def _estimate(self) -> float:
         imports = 0.0 if "torch._dynamo" in sys.modules else _SECONDS_TO_IMPORT
-        return imports + _SECONDS_A_LAYER * len(_layers(self._module))
+        return imports + _SECONDS_A_MODULE * sum(not module._modules for module in self._module.modules())
 
     def _capture(self, apart: Run, args: Any, kwargs: Any) -> Any:
         """The call's result by code that it captures; what cannot be captured runs layer by layer from then on."""
@@ -184,8 +194,9 @@ class Whole:
             except Exception as error:  # PyTorch's compiler raises of all kinds; the call tells what is wrong with it
                 why = f"{type(error).__name__}: {error}"
             else:
+                self._due = None
                 if code.works > works:
-                    self._seconds, self._is_due = time.perf_counter() - start, False
+                    self._seconds = time.perf_counter() - start
                 return out
             finally:
                 code.may_work = False
@@ -214,16 +225,16 @@ class Whole:
         known = self._verdicts.setdefault(case.kind, {})
         verdict = choice.standing(known, case.extents)
         if verdict is not None:
-            return self._by_nets(code, apart, args, kwargs)[0] if verdict.ours else apart()
+            return self._by_nets(code, case, apart, args, kwargs)[0] if verdict.ours else apart()
         times = self._times.setdefault(case, ([], []))
         turn = len(times[0]) > len(times[1])
         spent, start = time.process_time(), time.perf_counter()
-        out, is_timed = (apart(), True) if turn else self._by_nets(code, apart, args, kwargs)
+        out, is_timed = (apart(), True) if turn else self._by_nets(code, case, apart, args, kwargs)
         if is_timed:
             times[turn].append((time.perf_counter() - start, time.process_time() - spent))
         if min(map(len, times)) >= _ROUNDS:
             verdict = known[case.extents] = choice.compared(times)
-            del self._times[case]
+            self._times.pop(case, None)
             _LOGGER.info("%s, %s: %s", type(self._module).__name__, case, verdict)
             if verdict.ours:
                 # the nets have weights of their own
@@ -231,7 +242,7 @@ class Whole:
                     state_of(layer).forget()
         return out
 
-    def _by_nets(self, code: _Code, apart: Run, args: Any, kwargs: Any) -> tuple[Any, bool]:
+    def _by_nets(self, code: _Code, case: choice.Case, apart: Run, args: Any, kwargs: Any) -> tuple[Any, bool]:
         """The result, and whether captured code computed it: PyTorch's guards and versions of parameters decide."""
         hits = code.hits
         try:
@@ -239,7 +250,8 @@ class Whole:
         except Stale:
             out = apart()
         is_hit = code.hits > hits
-        self._is_due = self._is_due or not is_hit
+        if not is_hit:
+            self._due = case
         return out, is_hit
 
 
