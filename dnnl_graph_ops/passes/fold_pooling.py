@@ -23,7 +23,7 @@ from ..shapes.attributes import Geometry, Ints
 from ..shapes.common import spatial_of
 from ..shapes.windows import resolve
 from . import estimates, layers, taps
-from .layers import FASTER, GEOMETRY, NOT_DIRECT, NOT_SELECTED, Layer, insert, moving, seconds, unmet_of
+from .layers import FASTER, GEOMETRY, ON_CONVOLUTIONS, Layer, insert, moving, seconds, unmet_of
 
 AVERAGES = frozenset({"AvgPool", "ReduceMean"})
 WHOLE = "each window averages as many results, and no padding"
@@ -31,12 +31,12 @@ _UNCOUNTED = "the average counts no padding"
 FOLD_POOLING = Rewrite(
     "fold_pooling",
     "an average of windows of a Convolution's results is part of its taps",
-    (NOT_DIRECT, NOT_SELECTED, *ALONE, WHOLE, GEOMETRY, FASTER),
+    (*ON_CONVOLUTIONS, *ALONE, WHOLE, GEOMETRY, FASTER),
 )
 POOL_FIRST = Rewrite(
     "pool_first",
     "an average of windows of the results of a Convolution with one tap is taken of its source instead",
-    (NOT_DIRECT, NOT_SELECTED, *ALONE, _UNCOUNTED, FASTER),
+    (*ON_CONVOLUTIONS, *ALONE, _UNCOUNTED, FASTER),
 )
 # longer windows are not looked at: their layer has more products than the convolution
 _LONGEST = 8

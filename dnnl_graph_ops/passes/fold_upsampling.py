@@ -19,7 +19,7 @@ from ..shapes import Attributes, resolved
 from ..shapes.common import channel_axes
 from . import estimates, layers
 from .enlarged import EDGES, SPATIAL, Enlarged, enlarged, make_layer
-from .layers import FASTER, GEOMETRY, NOT_DIRECT, NOT_SELECTED, Layer, insert, moving, seconds, sweep, unmet_of
+from .layers import FASTER, GEOMETRY, ON_CONVOLUTIONS, Layer, insert, moving, seconds, sweep, unmet_of
 from .repetition import repetition
 from .taps import channels_constant
 
@@ -27,8 +27,7 @@ FOLD_UPSAMPLING = Rewrite(
     "fold_upsampling",
     "a nearest upsampling by whole numbers in front of a Convolution is part of its taps",
     (
-        NOT_DIRECT,
-        NOT_SELECTED,
+        *ON_CONVOLUTIONS,
         SPATIAL,
         EDGES,
         GEOMETRY,
@@ -39,8 +38,7 @@ FOLD_UPSAMPLED_PART = Rewrite(
     "fold_upsampled_part",
     "a Convolution of joined channels, of which some are upsampled, is a sum of convolutions with fewer products",
     (
-        NOT_DIRECT,
-        NOT_SELECTED,
+        *ON_CONVOLUTIONS,
         "the Concat joins channels",
         "the convolution has one group",
         "no sum is rounded to a narrow dtype",

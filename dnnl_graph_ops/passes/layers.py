@@ -11,20 +11,29 @@ from ..graph import Node, Value
 from ..ir import GraphView, dims
 from ..lowering import cost
 from ..lowering.env import Env
+from ..schema import kinds
 from ..shapes import Attributes
 from . import estimates, taps
 
 NOT_DIRECT = "algorithm is not direct"
 NOT_SELECTED = "no algorithm is selected for the convolution"
+NOT_QUANTIZED = "the weights are not quantized"
 GEOMETRY = "strides, dilations and pads leave a window on the source"
 FASTER = "fewer products are faster by estimate"
+ON_CONVOLUTIONS = (NOT_DIRECT, NOT_SELECTED, NOT_QUANTIZED)
+_DEQUANTIZE = kinds("dequantizes")
 # the estimated seconds that a folded layer may take, in those of the ops that it replaces
 _AT_MOST = 0.95
 
 
 def unmet_of(head: Node, env: Env, selected: Collection[str]) -> str:
-    """Returns which condition on the user's options does not hold for a convolution; "" if both hold."""
-    return NOT_DIRECT if env.algorithm == "direct" else NOT_SELECTED if head.name in selected else ""
+    """Returns which of `ON_CONVOLUTIONS` does not hold for a convolution; "" if all hold."""
+    if env.algorithm == "direct":
+        return NOT_DIRECT
+    if head.name in selected:
+        return NOT_SELECTED
+    weights = head.inputs[1].node
+    return NOT_QUANTIZED if weights is not None and weights.kind in _DEQUANTIZE else ""
 
 
 def pays(before: float, after: float) -> bool:

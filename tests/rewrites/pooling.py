@@ -81,7 +81,7 @@ def _convolved(d: Draw, unmet: str | None, *, pointwise: bool) -> tuple[dgo.Valu
             window.kernel[0], window.strides[0] = 2, 3
             window.pads_begin[0] = window.pads_end[0] = 0
     bias = True if unmet == "the average counts no padding" else None
-    y = layer(d, x, window, channels_of(x, data_format) if d.chance(0.2) else 1, bias=bias)
+    y = layer(d, x, window, unmet, channels_of(x, data_format) if d.chance(0.2) else 1, bias=bias)
     return d.between(y, unmet), data_format
 
 

@@ -81,12 +81,19 @@ def condition(d: Draw, unmet: str | None) -> None:
     d.forced = [(layers, "pays", lambda before, after: faster)]
 
 
-def layer(d: Draw, x: dgo.Value, window: Window, groups: int = 1, *, bias: bool | None = None) -> dgo.Value:
+def layer(
+    d: Draw, x: dgo.Value, window: Window, unmet: str | None, groups: int = 1, *, bias: bool | None = None
+) -> dgo.Value:
     window.fits(x.shape)
     make, outputs = d.constant if d.chance(0.7) else d.input, d.size(1, 4) * groups
     oix = (outputs, channels_of(x, window.data_format) // groups, *window.kernel)
     order = d.pick("OIX", "XIO")
-    weights = make(oix if order == "OIX" else (*oix[2:], oix[1], oix[0]))
+    shape = oix if order == "OIX" else (*oix[2:], oix[1], oix[0])
+    weights = (
+        ops.dequantize(d.constant(shape, 2, "s8"), scales=[0.5], zps=[0])
+        if unmet == layers.NOT_QUANTIZED
+        else make(shape)
+    )
     biased = d.chance() if bias is None else bias
     operands = (make((outputs,)),) if biased else ()
     return ops.convolution(x, weights, *operands, **window.keywords, groups=groups, weights_format=order)
@@ -113,7 +120,7 @@ def upsampling(d: Draw, unmet: str | None) -> None:
     if d.chance(0.2):
         d.read_again(larger)
     channels = channels_of(larger, data_format)
-    d.leave(layer(d, larger, window, channels if d.chance(0.2) else 1))
+    d.leave(layer(d, larger, window, unmet, channels if d.chance(0.2) else 1))
 
 
 def _padded(d: Draw, x: dgo.Value, first: int, scales: list[int], window: Window, near: bool) -> dgo.Value:
@@ -172,4 +179,4 @@ def parts(d: Draw, unmet: str | None) -> None:
         weights = d.constant((2, channels_of(joined, data_format), *window.kernel), 1, "bf16")
         d.leave(ops.convolution(joined, weights, **window.keywords, weights_format="OIX"))
         return
-    d.leave(layer(d, joined, window, groups))
+    d.leave(layer(d, joined, window, unmet, groups))
