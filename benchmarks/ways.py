@@ -3,13 +3,12 @@
 `python benchmarks/ways.py [--threads N]` prints a Markdown table a model, sizes fixed and random: the seconds of making
 (optimize, compile, export, read) and the first calls, all of them together, and the median of later calls. All ways
 take each input in turn, in changing order; times are those of the process. Before the later calls the optimized model
-alone is called until its log tells who is faster. Each table is measured by a process of its own.
+alone is called until it is captured, which waits for nothing then. Each table is measured by a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
-import logging
 import platform
 import random
 import statistics
@@ -28,6 +27,8 @@ import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.bench import zoo
 from dnnl_graph_ops.bench.zoo import export
+from dnnl_graph_ops.torch.choice import measuring
+from dnnl_graph_ops.torch.whole import CALLS
 
 Call = Callable[[torch.Tensor], object]
 # of the zoo: what it is, a fixed size, and the random ones
@@ -36,7 +37,6 @@ MODELS = {
     "unet": ("U-Net", 128, range(64, 193, 16)),
     "encodec_decoder": ("codec", 50, range(20, 121)),
 }
-PATIENCE = 60
 
 
 def from_torch(name: str, x: torch.Tensor, varies: bool) -> Call:
@@ -102,18 +102,11 @@ def call_all(ways: dict[str, Way], inputs: Iterator[torch.Tensor], calls: int, d
             way.seconds.append(time.process_time() - start)
 
 
-def settle(model: Call, inputs: Iterator[torch.Tensor]) -> None:
-    """Calls an optimized model until its log tells who is faster."""
-    told: list[logging.LogRecord] = []
-    logger = logging.getLogger("dnnl_graph_ops.torch.whole")
-    handler = logging.Handler()
-    handler.emit = told.append  # type: ignore[method-assign]
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    end = time.process_time() + PATIENCE
-    while not told and time.process_time() < end:
-        model(next(inputs))
-    logger.removeHandler(handler)
+def settle(model: Call, inputs: Iterator[torch.Tensor], varies: bool) -> None:
+    """Calls an optimized model as often as it takes to capture it, and to find out who is faster."""
+    with measuring():
+        for _ in range(CALLS * (12 if varies else 1)):
+            model(next(inputs))
 
 
 def rows(name: str, varies: bool, options: argparse.Namespace) -> Iterator[str]:
@@ -133,7 +126,7 @@ def rows(name: str, varies: bool, options: argparse.Namespace) -> Iterator[str]:
         ways = made(name, next(inputs()), varies)
         call_all(ways, inputs(), options.calls, draw)
         first = {way: each.making + sum(each.seconds) for way, each in ways.items()}
-        settle(ways["dgt.optimize"].call, inputs())
+        settle(ways["dgt.optimize"].call, inputs(), varies)
         call_all(ways, inputs(), options.later, draw)
     later = {way: each.seconds for way, each in ways.items()}
     for way in WAYS:

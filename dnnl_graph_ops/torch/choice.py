@@ -88,14 +88,14 @@ def is_at_once() -> bool:
     return _at_once.get()
 
 
-def standing(known: dict[Ints, Verdict], extents: Ints) -> Verdict | None:
-    """The verdict that holds for extents: their own, or a clear one of the nearest; None: there is none."""
+def standing(known: dict[Ints, Verdict], extents: Ints, within: float = _WITHIN) -> Verdict | None:
+    """The verdict that holds for extents: their own, or a clear one of the nearest within a factor; None: none does."""
     if extents in known:
         return known[extents]
     if _at_once.get():
         return None
     nearest = _nearest(known, extents)
-    if nearest is None or not known[nearest].is_clear or _apart(nearest, extents) > _WITHIN:
+    if nearest is None or not known[nearest].is_clear or _apart(nearest, extents) > within:
         return None
     return known[nearest]._replace(why=NEAR)
 

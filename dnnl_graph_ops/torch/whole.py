@@ -33,6 +33,8 @@ _NUMBERS = frozenset({NoneType, bool, int, float, str})
 _ROUNDS = 3
 # after so many calls that wait for trials all is known: the first one captures
 CALLS = 1 + 2 * _ROUNDS
+# a clear difference holds for extents within a factor: it is that of many layers
+_WITHIN = 8.0
 _MOST_KINDS = 64
 # a capture takes: for each module without others inside, and where PyTorch's compiler is not imported
 _SECONDS_A_MODULE, _SECONDS_TO_IMPORT = 0.04, 3.0
@@ -223,7 +225,7 @@ class Whole:
         if len(self._verdicts) > _MOST_KINDS:
             self._verdicts, self._times = {}, {}
         known = self._verdicts.setdefault(case.kind, {})
-        verdict = choice.standing(known, case.extents)
+        verdict = choice.standing(known, case.extents, _WITHIN)
         if verdict is not None:
             return self._by_nets(code, case, apart, args, kwargs)[0] if verdict.ours else apart()
         times = self._times.setdefault(case, ([], []))
