@@ -28,7 +28,7 @@ Selections = tuple[tuple[str, Selection], ...]
 Decisions = Sequence[tuple[FusionGroup, Decision]]
 _WHERE = "Graph.compile: 'algorithms'"
 # ops that passes have made part of the weights and bias of a convolution
-_FOLDED = fold_affine.READERS.keys() | fold_pooling.AVERAGES
+_FOLDED = fold_affine.READERS.keys() | fold_pooling.AVERAGES.keys()
 
 
 # ---- before a plan is made -------------------------------------------------------------------------------------------

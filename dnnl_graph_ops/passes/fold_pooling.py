@@ -6,7 +6,7 @@ An average of neighbouring results is a convolution with summed taps and a large
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
@@ -25,7 +25,6 @@ from ..shapes.windows import resolve
 from . import estimates, layers, taps
 from .layers import FASTER, GEOMETRY, ON_CONVOLUTIONS, Layer, insert, moving, seconds, unmet_of
 
-AVERAGES = frozenset({"AvgPool", "ReduceMean"})
 WHOLE = "each window averages as many results, and no padding"
 _UNCOUNTED = "the average counts no padding"
 FOLD_POOLING = Rewrite(
@@ -72,11 +71,11 @@ def _pooling(node: Node) -> Pooling | None:
     head = value.node if reshape is None else reshape.inputs[0].node
     if head is None or head.kind != "Convolution":
         return None
-    data_format = head.attrs["data_format"]
-    if node.kind == "AvgPool":
-        same = reshape is None and node.attrs["data_format"] == data_format
-        return _of_pool(node, head) if same else None
-    result = head.outputs[0]
+    return AVERAGES[node.kind](node, head, () if reshape is None else (reshape,))
+
+
+def _of_mean(node: Node, head: Node, reshapes: tuple[Node, ...]) -> Pooling | None:
+    result, value, data_format = head.outputs[0], node.inputs[0], head.attrs["data_format"]
     kernel = _means(dims(result), dims(value), {axis % value.ndim for axis in node.attrs["axes"]})
     outside = {0, 1 if data_format == "NCX" else result.ndim - 1}
     if kernel is None or any(kernel[axis] > 1 for axis in outside):
@@ -87,17 +86,24 @@ def _pooling(node: Node) -> Pooling | None:
         "kernel": windows, "strides": windows, "pads_begin": zeros, "pads_end": zeros, "exclude_pad": True,
         "data_format": data_format, "rounding_type": "floor", "auto_pad": "None",
     }  # fmt: skip
-    return Pooling(head, attrs, (node,) if reshape is None else (reshape, node), True, False)
+    return Pooling(head, attrs, (*reshapes, node), True, False)
 
 
-def _of_pool(node: Node, head: Node) -> Pooling:
+def _of_pool(node: Node, head: Node, reshapes: tuple[Node, ...]) -> Pooling | None:
+    if reshapes or node.attrs["data_format"] != head.attrs["data_format"]:
+        return None
     sizes, results = (spatial_of(dims(v), node.attrs["data_format"]) for v in (node.inputs[0], node.outputs[0]))
     windows = [w for w in resolve(node.name, node.attrs, sizes, node.attrs["kernel"], crops=True) if w is not None]
-    whole = all(
-        w.begin == 0 and ((count or 0) - 1) * w.stride + w.reach <= w.size
-        for w, count in zip(windows, results, strict=True)
-    )
+    last = [((count or 0) - 1) * w.stride + w.reach for w, count in zip(windows, results, strict=True)]
+    whole = all(w.begin == 0 and end <= w.size for w, end in zip(windows, last, strict=True))
     return Pooling(head, dict(node.attrs), (node,), whole, not whole and not node.attrs["exclude_pad"])
+
+
+# by the kind of op that averages
+AVERAGES: dict[str, Callable[[Node, Node, tuple[Node, ...]], Pooling | None]] = {
+    "AvgPool": _of_pool,
+    "ReduceMean": _of_mean,
+}
 
 
 def _means(shape: Ints, split: Ints, axes: Collection[int]) -> Ints | None:

@@ -121,11 +121,12 @@ def recorded(module: fx.GraphModule) -> Run:
     for node in made.graph.nodes:
         if node.op == "call_function" and node.target in _CONVOLUTIONS:
             if node.target in _AXES and (pair := upsampled.source_of(node.args[0], _AXES[node.target])):
-                source, scales = pair
+                (source, scales), larger = pair, node.args[0]
                 node.args = (source, *node.args[1:])
                 node.kwargs = {**node.kwargs, "scales": scales}
+                if not larger.users:
+                    made.graph.erase_node(larger)
             node.target = _CONVOLUTIONS[node.target]
-    made.graph.eliminate_dead_code()
     made.recompile()
     run: Run = made.forward
     return run
