@@ -114,8 +114,7 @@ def _window(head: Node, enlarged: Enlarged, source: Value) -> tuple[str, list[ta
     begin, end = pads
     windows = taps.windows(g, enlarged.scales, begin, end, sizes)
     for kind, form in _FORMS:
-        folded = [window for axis in windows if (window := form(axis)) is not None]
-        if len(folded) == len(windows):
+        if folded := taps.folded(windows, form):
             return kind, windows, folded
     return None
 

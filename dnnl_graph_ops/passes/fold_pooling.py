@@ -183,27 +183,24 @@ def _folded(head: Node, pooling: Pooling) -> Layer | None:
     _, (meta,) = checked("AvgPool", [head.outputs[0]._meta], pooling.attrs, last.name)
     both = (source.shape, meta.shape)
     sizes, counts = (tuple(n or 0 for n in spatial_of(s, head.attrs["data_format"])) for s in both)
-    folded = [
-        taps.averaged(axis, step, count)
-        for axis, step, count in zip(
-            taps.windows(g, kernel, g.pads_begin, g.pads_end, sizes), pooling.attrs["strides"], counts, strict=True
-        )
-    ]
-    windows = [window for window in folded if window is not None]
-    if len(windows) < len(folded):
+    axes = taps.windows(g, kernel, g.pads_begin, g.pads_end, sizes)
+    each = zip(axes, pooling.attrs["strides"], counts, strict=True)
+    windows = taps.folded([replace(axis, step=step, count=count) for axis, step, count in each], taps.averaged)
+    if windows is None:
         return None
     number = prod(kernel)
     # powers of two scale the taps without rounding
-    scale = 1 / number if number & (number - 1) == 0 else 1
-    matrices = [taps.scaled(windows[0].matrix, scale), *(window.matrix for window in windows[1:])]
+    exact = number & (number - 1) == 0
+    first, *others = (window.matrix for window in windows)
+    matrices = [taps.scaled(first, 1 / number if exact else 1), *others]
     sums = taps.summed(weights, head.attrs, matrices)
     layer = _convolution(
-        head, (source, sums, *(bias if scale != 1 else ())),
+        head, (source, sums, *(bias if exact else ())),
         strides=tuple(w.stride for w in windows), dilations=tuple(w.dilation for w in windows),
         pads_begin=tuple(w.begin for w in windows), pads_end=tuple(w.end for w in windows),
     )  # fmt: skip
     nodes, result = [layer], layer.outputs[0]
-    if scale == 1:
+    if not exact:
         rest: list[tuple[str, Value, dict[str, Any]]] = [("Multiply", _number(result, 1 / number), _BROADCAST)]
         rest += [("BiasAdd", one, {"data_format": head.attrs["data_format"]}) for one in bias]
         for kind, operand, attrs in rest:

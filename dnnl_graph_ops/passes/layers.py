@@ -18,7 +18,7 @@ from . import estimates, taps
 NOT_DIRECT = "algorithm is not direct"
 NOT_SELECTED = "no algorithm is selected for the convolution"
 NOT_QUANTIZED = "the weights are not quantized"
-GEOMETRY = "strides, dilations and pads leave a window on the source"
+GEOMETRY = "a small window of the source has these strides, dilations and pads"
 FASTER = "fewer products are faster by estimate"
 ON_CONVOLUTIONS = (NOT_DIRECT, NOT_SELECTED, NOT_QUANTIZED)
 _DEQUANTIZE = kinds("dequantizes")

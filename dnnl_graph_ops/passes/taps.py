@@ -23,6 +23,9 @@ from ..shapes.attributes import Geometry, Ints
 from ..shapes.common import channel_axes
 
 Array = np.ndarray[Any, Any]
+# The longest kernel of an axis, the largest scale beside a kernel, and how many times as many taps there may be: more
+# would fill the memory. For example, a 3x3x3 kernel behind an upsampling by 4 has 8 times as many.
+_LONGEST, _MOST_MORE = 64, 16
 # rows of M
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -31,7 +34,8 @@ Matrix = tuple[tuple[float, ...], ...]
 class Axis:
     """The window of a convolution along one axis, whose source has `size` elements, and what becomes of the window.
 
-    `scale`: how often the source's elements are repeated, or how many results are averaged.
+    `scale`: how often the source's elements are repeated, or how many results are averaged, of which `count` averages
+    are taken, every `step` results.
     """
 
     scale: int
@@ -41,6 +45,8 @@ class Axis:
     begin: int
     end: int
     size: int
+    step: int = 1
+    count: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,17 @@ def windows(g: Geometry, scales: Sequence[int], begin: Ints, end: Ints, sizes: I
     """Returns the axes of a convolution of this geometry with other pads."""
     columns = scales, g.kernel, g.strides, g.dilations, begin, end, sizes
     return [Axis(*(int(number or 0) for number in column)) for column in zip(*columns, strict=True)]
+
+
+def folded(axes: Sequence[Axis], form: Callable[[Axis], Folded | None]) -> list[Folded] | None:
+    """Returns the windows that a form has for all axes; None if it has none for one, or far more taps than before."""
+    if any(a.kernel > _LONGEST or (a.kernel > 1 and a.scale > _LONGEST) for a in axes):
+        return None
+    windows = [window for a in axes if (window := form(a)) is not None]
+    if len(windows) < len(axes):
+        return None
+    more = prod(len(window.matrix) for window in windows) / prod(a.kernel for a in axes)
+    return windows if more <= _MOST_MORE else None
 
 
 def transposed(a: Axis) -> Folded | None:
@@ -112,18 +129,18 @@ def commuted(a: Axis) -> Folded | None:
     return Folded(_identity(a.kernel), a.stride, dilation, begin, end)
 
 
-def averaged(a: Axis, step: int, count: int) -> Folded | None:
+def averaged(a: Axis) -> Folded | None:
     """Returns the window of the convolution that sums `scale` results, `count` times, every `step` results.
 
     The tap at k of the i-th result of a sum is the new tap stride * i + dilation * k. Returns None where a new tap
     would be a zero, which spreads Inf and NaN.
     """
-    places = [(a.stride * i + a.dilation * k, k) for i in range(a.scale) for k in range(a.kernel)]
-    number, stride = max(places)[0] + 1, a.stride * step
+    places = {(a.stride * i + a.dilation * k, k) for i in range(a.scale) for k in range(a.kernel)}
+    number, stride = max(places)[0] + 1, a.stride * a.step
     if len({t for t, _ in places}) < number:
         return None
     matrix = _matrix(number, lambda t, k: (t, k) in places, a.kernel)
-    return Folded(matrix, stride, 1, a.begin, max((count - 1) * stride + number - a.size - a.begin, 0))
+    return Folded(matrix, stride, 1, a.begin, max((a.count - 1) * stride + number - a.size - a.begin, 0))
 
 
 def scaled(matrix: Matrix, factor: float) -> Matrix:

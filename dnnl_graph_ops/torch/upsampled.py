@@ -65,9 +65,9 @@ def _fold(spec: Spec, scales: Ints, kernel: Ints) -> tuple[Spec, list[list[float
     Returns None where no transposed convolution computes both, or it has no fewer products.
     """
     columns = zip(scales, kernel, spec.stride, spec.dilation, spec.padding, strict=True)
-    windows = [taps.transposed(taps.Axis(scale, k, s, d, pad, pad, 1)) for scale, k, s, d, pad in columns]
-    folded = [window for window in windows if window is not None]
-    if len(folded) < len(windows):
+    axes = [taps.Axis(scale, k, s, d, pad, pad, 1) for scale, k, s, d, pad in columns]
+    folded = taps.folded(axes, taps.transposed)
+    if folded is None:
         return None
     new = tuple(len(window.matrix) for window in folded)
     if torch.Size(new).numel() >= torch.Size(map(operator.mul, kernel, scales)).numel():

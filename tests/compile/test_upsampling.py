@@ -52,3 +52,15 @@ def test_an_algorithm_that_the_user_selects_is_one_of_the_op_itself():
     net = graph.compile(y, algorithms={"layer": "own direct"})
     assert "Interpolate" in steps_of(net)
     np.testing.assert_array_equal(net(**arrays), graph.compile(y)(**arrays))
+
+
+def test_weights_do_not_outgrow_the_layer():
+    """A 3x3 kernel behind an image of one position, enlarged to 32x32, would have 34x34 taps."""
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 8, 1, 1))
+    larger = ops.interpolate(x, mode="nearest", sizes=[32, 32], data_format="NCX")
+    weights = graph.constant(np.ones((8, 8, 3, 3), np.float32))
+    y = ops.convolution(larger, weights, pads_begin=1, pads_end=1, data_format="NCX", weights_format="OIX")
+    net = graph.compile(y)
+    assert "Interpolate" in steps_of(net)
+    assert net.explain().constant_bytes < 1 << 16
