@@ -397,6 +397,7 @@ def test_a_capture_waits_until_calls_paid_for_it():
     assert is_ours(ours[0])
 
 
+@pytest.mark.slow
 def test_a_short_run_does_not_import_the_compiler():
     code = (
         "import sys, torch, dnnl_graph_ops.torch as dgt\n"
