@@ -33,9 +33,12 @@ def seconds(node: Node, dtype: str, env: Env) -> float:
     if dtype != _WIDE and not cpu.computes_natively(dtype, env.engine, [node.kind]):
         return float("inf")
     depth = node.inputs[0].shape[-2 if node.attrs.get("transpose_a") else -1]
-    products = prod(node.outputs[0].shape) * (depth or 1)  # type: ignore[arg-type]
-    price = fits.find(env.isa, env.release, dtype)[PRODUCT.key][0]
-    return products * price / env.threads
+    return multiplying(prod(node.outputs[0].shape) * (depth or 1), dtype, env)  # type: ignore[arg-type]
+
+
+def multiplying(products: int, dtype: str, env: Env) -> float:
+    """Returns the estimated seconds of the products of a MatMul."""
+    return products * fits.find(env.isa, env.release, dtype)[PRODUCT.key][0] / env.threads
 
 
 def _view(value: Value, dtype: str, data_format: str) -> View:

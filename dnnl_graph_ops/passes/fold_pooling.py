@@ -23,14 +23,15 @@ from ..shapes.attributes import Geometry, Ints
 from ..shapes.common import spatial_of
 from ..shapes.windows import resolve
 from . import estimates, layers, taps
-from .layers import FASTER, GEOMETRY, ON_CONVOLUTIONS, Layer, insert, moving, seconds, unmet_of
+from .layers import FASTER, GEOMETRY, ON_CONVOLUTIONS, ON_SUMS, Layer, insert, moving, seconds, unmet_by, unmet_of
 
 WHOLE = "each window averages as many results, and no padding"
+FACTOR = "the tensors are in f32, or windows average 1, 2, 4, 8 ... elements"
 _UNCOUNTED = "the average counts no padding"
 FOLD_POOLING = Rewrite(
     "fold_pooling",
     "an average of windows of a Convolution's results is part of its taps",
-    (*ON_CONVOLUTIONS, *ALONE, WHOLE, GEOMETRY, FASTER),
+    (*ON_CONVOLUTIONS, *ALONE, WHOLE, FACTOR, GEOMETRY, *ON_SUMS, FASTER),
 )
 POOL_FIRST = Rewrite(
     "pool_first",
@@ -44,7 +45,8 @@ _LONGEST = 8
 class Pooling(NamedTuple):
     """An average of windows of a convolution's result: the convolution, the attributes of an AvgPool, the ops of it.
 
-    `whole`: each window averages as many elements, and no padding. `counts`: padding counts as elements of 0.
+    `whole`: each window averages as many elements, and no padding. `counts`: padding counts as elements of 0, or there
+    is a window of padding alone.
     """
 
     head: Node
@@ -54,12 +56,15 @@ class Pooling(NamedTuple):
     counts: bool
 
 
-def run(graph: GraphView, env: Env, selected: Collection[str]) -> None:
-    """Folds averages of a convolution's results into its taps, or takes them before, where estimates say so."""
+def run(graph: GraphView, env: Env, selected: Collection[str], narrow: bool) -> None:
+    """Folds averages of a convolution's results into its taps, or takes them before, where estimates say so.
+
+    `selected`: names of ops for which the user selects algorithms. `narrow`: products may become bf16 or f16 later.
+    """
     for node in graph:
         pooling = _pooling(node)
         if pooling is not None and pooling.head in graph and 0 not in node.outputs[0].shape:
-            _fold(graph, pooling, env, selected)
+            _fold(graph, pooling, env, selected, narrow)
 
 
 def _pooling(node: Node) -> Pooling | None:
@@ -96,7 +101,10 @@ def _of_pool(node: Node, head: Node, reshapes: tuple[Node, ...]) -> Pooling | No
     windows = [w for w in resolve(node.name, node.attrs, sizes, node.attrs["kernel"], crops=True) if w is not None]
     last = [((count or 0) - 1) * w.stride + w.reach for w, count in zip(windows, results, strict=True)]
     whole = all(w.begin == 0 and end <= w.size for w, end in zip(windows, last, strict=True))
-    return Pooling(head, dict(node.attrs), (node,), whole, not whole and not node.attrs["exclude_pad"])
+    # windows in padding alone average nothing
+    empty = any(w.begin >= w.reach or end - w.reach >= w.begin + w.size for w, end in zip(windows, last, strict=True))
+    counts = not whole and (empty or not node.attrs["exclude_pad"])
+    return Pooling(head, dict(node.attrs), (node,), whole, counts)
 
 
 # by the kind of op that averages
@@ -126,7 +134,7 @@ def _means(shape: Ints, split: Ints, axes: Collection[int]) -> Ints | None:
     return tuple(kernel) if at == len(split) else None
 
 
-def _fold(graph: GraphView, pooling: Pooling, env: Env, selected: Collection[str]) -> None:
+def _fold(graph: GraphView, pooling: Pooling, env: Env, selected: Collection[str], narrow: bool) -> None:
     head, last = pooling.head, pooling.ops[-1]
     g, between = _geometry(head), (head, *pooling.ops[:-1])
     pointwise = {1} == {*g.kernel, *g.strides} and not any((*g.pads_begin, *g.pads_end))
@@ -140,6 +148,8 @@ def _fold(graph: GraphView, pooling: Pooling, env: Env, selected: Collection[str
         unmet = unmet or _UNCOUNTED
     elif not pointwise and not pooling.whole:
         unmet = unmet or WHOLE
+    elif not pointwise and head.outputs[0].dtype != "f32" and not _is_power_of_two(prod(pooling.attrs["kernel"])):
+        unmet = unmet or FACTOR
     elif not pointwise and max(pooling.attrs["kernel"]) > _LONGEST:
         unmet = unmet or FASTER
     if unmet:
@@ -147,6 +157,8 @@ def _fold(graph: GraphView, pooling: Pooling, env: Env, selected: Collection[str
     layer = (_pooled_first if pointwise else _folded)(head, pooling)
     if layer is None:
         return rewrite.declined(last, GEOMETRY)
+    if unmet := unmet_by(layer, narrow):
+        return rewrite.declined(last, unmet)
     before = estimates.seconds(head, "f32", env) + moving(head.outputs[0], env)
     if not layers.pays(before, seconds(layer, env)):
         return rewrite.declined(last, FASTER)
@@ -190,7 +202,7 @@ def _folded(head: Node, pooling: Pooling) -> Layer | None:
         return None
     number = prod(kernel)
     # powers of two scale the taps without rounding
-    exact = number & (number - 1) == 0
+    exact = _is_power_of_two(number)
     first, *others = (window.matrix for window in windows)
     matrices = [taps.scaled(first, 1 / number if exact else 1), *others]
     sums = taps.summed(weights, head.attrs, matrices)
@@ -208,6 +220,10 @@ def _folded(head: Node, pooling: Pooling) -> Layer | None:
             result = like(result)
             nodes.append(linked(node, [result]))
     return Layer([*nodes, *_shaped(result, last)], layer, weights, sums, matrices)
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 _BROADCAST = {"auto_broadcast": "numpy"}

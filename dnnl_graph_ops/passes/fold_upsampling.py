@@ -19,7 +19,20 @@ from ..shapes import Attributes, resolved
 from ..shapes.common import channel_axes
 from . import estimates, layers
 from .enlarged import EDGES, SPATIAL, Enlarged, enlarged, make_layer
-from .layers import FASTER, GEOMETRY, ON_CONVOLUTIONS, Layer, insert, moving, seconds, sweep, unmet_of
+from .layers import (
+    FASTER,
+    GEOMETRY,
+    NARROW,
+    ON_CONVOLUTIONS,
+    ON_SUMS,
+    Layer,
+    insert,
+    moving,
+    seconds,
+    sweep,
+    unmet_by,
+    unmet_of,
+)
 from .repetition import repetition
 from .taps import channels_constant
 
@@ -31,6 +44,7 @@ FOLD_UPSAMPLING = Rewrite(
         SPATIAL,
         EDGES,
         GEOMETRY,
+        *ON_SUMS,
         FASTER,
     ),
 )
@@ -41,9 +55,10 @@ FOLD_UPSAMPLED_PART = Rewrite(
         *ON_CONVOLUTIONS,
         "the Concat joins channels",
         "the convolution has one group",
-        "no sum is rounded to a narrow dtype",
+        NARROW,
         *ALONE,
         SPATIAL,
+        EDGES,
         GEOMETRY,
         FASTER,
     ),
@@ -62,16 +77,18 @@ def run(graph: GraphView, env: Env, selected: Collection[str], narrow: bool) -> 
         if source is not None and source.kind == "Concat":
             _fold_parts(graph, head, source, env, selected, narrow)
         elif larger := enlarged(head, head.inputs[0], FOLD_UPSAMPLING):
-            _fold(graph, head, larger, env, selected)
+            _fold(graph, head, larger, env, selected, narrow)
 
 
-def _fold(graph: GraphView, head: Node, source: Enlarged, env: Env, selected: Collection[str]) -> None:
+def _fold(graph: GraphView, head: Node, source: Enlarged, env: Env, selected: Collection[str], narrow: bool) -> None:
     rewrite, operand = FOLD_UPSAMPLING, head.inputs[0]
     if unmet := unmet_of(head, env, selected):
         return rewrite.declined(head, unmet)
     layer = make_layer(head, source, *head.inputs[1:])
     if layer is None:
         return rewrite.declined(head, GEOMETRY)
+    if unmet := unmet_by(layer, narrow):
+        return rewrite.declined(head, unmet)
     before = estimates.seconds(head, "f32", env)
     if graph.reads(operand) == 1 and operand not in graph.returned:
         before += moving(operand, env)
@@ -88,7 +105,7 @@ def _fold(graph: GraphView, head: Node, source: Enlarged, env: Env, selected: Co
 def _fold_parts(graph: GraphView, head: Node, concat: Node, env: Env, selected: Collection[str], narrow: bool) -> None:
     """Splits a convolution of joined channels: the upsampled ones are folded, the others stay, and sums are added."""
     rewrite, joined = FOLD_UPSAMPLED_PART, concat.outputs[0]
-    if not any(map(repetition, concat.inputs)):
+    if not any(map(repetition, concat.inputs)) or any(0 in value.shape for value in concat.inputs):
         return None
     axis = 1 if head.attrs["data_format"] == "NCX" else joined.ndim - 1
     unmet = unmet_of(head, env, selected)
@@ -97,7 +114,7 @@ def _fold_parts(graph: GraphView, head: Node, concat: Node, env: Env, selected: 
     elif head.attrs["groups"] > 1:
         unmet = "the convolution has one group"
     elif joined.dtype != "f32" or narrow:
-        unmet = "no sum is rounded to a narrow dtype"
+        unmet = NARROW
     elif graph.reads(joined) > 1:
         unmet = READ_ONCE
     elif joined in graph.returned:
@@ -107,6 +124,8 @@ def _fold_parts(graph: GraphView, head: Node, concat: Node, env: Env, selected: 
     split = _split(head, concat, axis)
     if split is None:
         return rewrite.declined(head, GEOMETRY)
+    if not split.layers:
+        return None
     larger = [value for value in concat.inputs if repetition(value) and graph.reads(value) == 1]
     before = estimates.seconds(head, "f32", env) + sum(moving(value, env) for value in (joined, *larger))
     after = sum(seconds(layer, env) for layer in split.layers)
@@ -155,20 +174,20 @@ def _split(head: Node, concat: Node, axis: int) -> _Split | None:
     folded: list[Layer] = []
     nodes: list[Node] = []
     larger, others, start = [], [], 0
-    bias = head.inputs[2:]
-    for value in concat.inputs:
+    sources = [enlarged(head, value, FOLD_UPSAMPLED_PART) for value in concat.inputs]
+    # the bias is part of one of the sums: of the rest if there is one
+    bias = () if None in sources else head.inputs[2:]
+    for value, source in zip(concat.inputs, sources, strict=True):
         channels = range(start, start := start + dims(value)[axis])
-        source = enlarged(head, value, FOLD_UPSAMPLED_PART)
         if source is None:
             others.append((value, channels))
             continue
-        # the bias is part of one of the sums: of the rest if there is one
-        own_bias = bias if not folded and not any(repetition(v) is None for v in concat.inputs) else ()
-        layer = make_layer(head, source, _channels(head, [channels], nodes), *own_bias)
+        layer = make_layer(head, source, _channels(head, [channels], nodes), *bias)
         if layer is None:
             return None
         folded.append(layer)
         larger.append(value)
+        bias = ()
     return _Split(folded, larger, _rest(head, concat, others, nodes) if others else None, nodes)
 
 

@@ -19,7 +19,10 @@ NOT_DIRECT = "algorithm is not direct"
 NOT_SELECTED = "no algorithm is selected for the convolution"
 NOT_QUANTIZED = "the weights are not quantized"
 GEOMETRY = "a small window of the source has these strides, dilations and pads"
+NARROW = "no sum is rounded to a narrow dtype"
+FINITE = "sums of taps are finite"
 FASTER = "fewer products are faster by estimate"
+ON_SUMS = (NARROW, FINITE)
 ON_CONVOLUTIONS = (NOT_DIRECT, NOT_SELECTED, NOT_QUANTIZED)
 _DEQUANTIZE = kinds("dequantizes")
 # the estimated seconds that a folded layer may take, in those of the ops that it replaces
@@ -53,11 +56,26 @@ class Layer(NamedTuple):
     sums: Value
     matrices: list[taps.Matrix]
 
+    @property
+    def varies(self) -> bool:
+        """Whether sums of weights have to be computed at each call."""
+        return self.sums is not self.weights and self.sums._held is None
+
+
+def unmet_by(layer: Layer, narrow: bool) -> str:
+    """Returns which of `ON_SUMS` does not hold for a layer; "" if both hold. `narrow`: products may become narrow."""
+    if narrow and layer.varies:
+        return NARROW
+    return FINITE if layer.matrices and taps.overflow(layer.weights, layer.matrices) else ""
+
 
 def seconds(layer: Layer, env: Env) -> float:
-    moved = sum(moving(node.outputs[0], env) for node in layer.nodes if node is not layer.head)
-    varies = layer.sums is not layer.weights and layer.sums._held is None
-    return estimates.seconds(layer.head, "f32", env) + moved + (moving(layer.sums, env) if varies else 0.0)
+    """Returns the estimated seconds of a layer, and of the sums of weights that vary."""
+    total = sum(moving(node.outputs[0], env) for node in layer.nodes if node is not layer.head)
+    if layer.varies:
+        old = prod(len(matrix[0]) for matrix in layer.matrices)
+        total += moving(layer.sums, env) + estimates.multiplying(prod(dims(layer.sums)) * old, "f32", env)
+    return total + estimates.seconds(layer.head, "f32", env)
 
 
 def moving(value: Value, env: Env) -> float:
@@ -68,7 +86,7 @@ def moving(value: Value, env: Env) -> float:
 
 def insert(graph: GraphView, before: Node, layer: Layer) -> None:
     """Inserts the nodes of a layer, and the sums of weights that vary, before a node."""
-    if layer.sums is not layer.weights and layer.sums._held is None:
+    if layer.varies:
         assert isinstance(layer.head.attrs, Attributes)
         taps.add_sums(graph, before, layer.weights, layer.sums, layer.head.attrs, layer.matrices)
     for node in layer.nodes:

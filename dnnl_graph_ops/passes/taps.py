@@ -23,9 +23,11 @@ from ..shapes.attributes import Geometry, Ints
 from ..shapes.common import channel_axes
 
 Array = np.ndarray[Any, Any]
-# The longest kernel of an axis, the largest scale beside a kernel, and how many times as many taps there may be: more
-# would fill the memory. For example, a 3x3x3 kernel behind an upsampling by 4 has 8 times as many.
-_LONGEST, _MOST_MORE = 64, 16
+# The longest kernel of an axis, the largest scale beside a kernel, how many times as many taps there may be, and how
+# many numbers in the matrix of all axes: more would fill the memory. For example, a 3x3x3 kernel behind an upsampling
+# by 4 has 8 times as many taps.
+_LONGEST, _MOST_MORE, _MOST_NUMBERS = 64, 16, 1 << 18
+_LARGEST = float(np.finfo(np.float16).max)
 # rows of M
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -73,8 +75,8 @@ def folded(axes: Sequence[Axis], form: Callable[[Axis], Folded | None]) -> list[
     windows = [window for a in axes if (window := form(a)) is not None]
     if len(windows) < len(axes):
         return None
-    more = prod(len(window.matrix) for window in windows) / prod(a.kernel for a in axes)
-    return windows if more <= _MOST_MORE else None
+    old, new = prod(a.kernel for a in axes), prod(len(window.matrix) for window in windows)
+    return windows if new <= _MOST_MORE * old and new * old <= _MOST_NUMBERS else None
 
 
 def transposed(a: Axis) -> Folded | None:
@@ -133,14 +135,17 @@ def averaged(a: Axis) -> Folded | None:
     """Returns the window of the convolution that sums `scale` results, `count` times, every `step` results.
 
     The tap at k of the i-th result of a sum is the new tap stride * i + dilation * k. Returns None where a new tap
-    would be a zero, which spreads Inf and NaN.
+    would be a zero, which spreads Inf and NaN, and for long averages: they even out rounding errors of results, which
+    one sum does not.
     """
+    if a.scale > 1 and 2 * a.scale > a.kernel + 1:
+        return None
     places = {(a.stride * i + a.dilation * k, k) for i in range(a.scale) for k in range(a.kernel)}
     number, stride = max(places)[0] + 1, a.stride * a.step
-    if len({t for t, _ in places}) < number:
+    end = max((a.count - 1) * stride + number - a.size - a.begin, 0)
+    if len({t for t, _ in places}) < number or (a.size + a.begin + end - number) // stride + 1 != a.count:
         return None
-    matrix = _matrix(number, lambda t, k: (t, k) in places, a.kernel)
-    return Folded(matrix, stride, 1, a.begin, max((a.count - 1) * stride + number - a.size - a.begin, 0))
+    return Folded(_matrix(number, lambda t, k: (t, k) in places, a.kernel), stride, 1, a.begin, end)
 
 
 def scaled(matrix: Matrix, factor: float) -> Matrix:
@@ -200,6 +205,14 @@ def whole(matrices: Sequence[Matrix]) -> Array:
     for matrix in matrices:
         product = np.kron(product, np.asarray(matrix, np.float64))
     return product
+
+
+def overflow(weights: Value, matrices: Sequence[Matrix]) -> bool:
+    """Whether sums of taps may be too large for f16, which ends at 65504; weights that vary may be any number."""
+    if weights.dtype != "f16":
+        return False
+    most = prod(max(map(sum, matrix)) for matrix in matrices)
+    return weights._held is None or float(np.abs(weights._held.array).max(initial=0)) * most > _LARGEST
 
 
 def add_sums(

@@ -120,12 +120,12 @@ def recorded(module: fx.GraphModule) -> Run:
     made = fx.GraphModule(module, copy(module.graph))
     for node in made.graph.nodes:
         if node.op == "call_function" and node.target in _CONVOLUTIONS:
-            if node.target in _AXES and (pair := upsampled.source_of(node.args[0], _AXES[node.target])):
-                (source, scales), larger = pair, node.args[0]
+            if node.target in _AXES and (repeated := upsampled.source_of(node, _AXES[node.target])):
+                source, scales = repeated
+                larger = node.args[0]
                 node.args = (source, *node.args[1:])
                 node.kwargs = {**node.kwargs, "scales": scales}
-                if not larger.users:
-                    made.graph.erase_node(larger)
+                made.graph.erase_node(larger)
             node.target = _CONVOLUTIONS[node.target]
     made.recompile()
     run: Run = made.forward
@@ -545,6 +545,9 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def _array(tensor: Tensor) -> Any:
+    if tensor.is_neg():
+        # a view of a conjugate: in memory are its negatives
+        tensor = tensor.resolve_neg()
     array = lent_array(tensor.detach() if tensor.requires_grad else tensor)
     return tensor if array is None else array
 

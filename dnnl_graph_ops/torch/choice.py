@@ -101,7 +101,7 @@ def standing(known: dict[Ints, Verdict], extents: Ints, within: float = _WITHIN)
 
 
 def _nearest(known: dict[Ints, Verdict], extents: Ints) -> Ints | None:
-    return min(known, key=lambda other: _apart(other, extents), default=None)
+    return min(list(known), key=lambda other: _apart(other, extents), default=None)
 
 
 def verdict(case: Case, ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:

@@ -5,7 +5,6 @@ In inference whole models run as nets, in which upsampling is folded.
 
 from __future__ import annotations
 
-from types import MethodType
 from typing import Any
 
 import torch
@@ -18,39 +17,44 @@ from .routes import is_watched
 from .spec import Ints, Spec
 
 _CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
+_PLAIN = (Tensor, nn.Parameter)
+
+
+class Sequential(nn.Sequential):
+    """Calls its modules in turn; an Upsample and the convolution behind it as one where gradients are recorded."""
+
+    # without types, as TorchScript infers them from PyTorch's own method
+    def forward(self, input):  # type: ignore[no-untyped-def]
+        if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+            return _called(self, input)
+        for module in self:
+            input = module(input)
+        return input
 
 
 def attach(model: nn.Module) -> None:
     """Lets each Sequential of a model compute an Upsample and the optimized convolution behind it as one layer."""
     for module in model.modules():
-        if type(module) is nn.Sequential and any(map(_scales, module, list(module)[1:])):
-            # copies of the module have a method of their own; of a pickle, modules are called one by one
-            module.__dict__["forward"] = MethodType(forward, module)
+        if type(module) is nn.Sequential and any(map(_spec_of, module, list(module)[1:])):
+            module.__class__ = Sequential
 
 
 def detach(model: nn.Module) -> None:
     """Lets each Sequential of a model call its modules one by one."""
     for module in model.modules():
-        if getattr(module.__dict__.get("forward"), "__func__", None) is forward:
-            del module.__dict__["forward"]
+        if type(module) is Sequential:
+            module.__class__ = nn.Sequential  # type: ignore[assignment]
 
 
-def forward(self, input):  # type: ignore[no-untyped-def]
-    """Stands in the place of a Sequential's own method, whose types TorchScript infers."""
-    if not torch.jit.is_scripting():  # type: ignore[attr-defined]
-        return _joined(self, input)
-    for module in self:
-        input = module(input)
-    return input
-
-
-def _joined(sequential: nn.Sequential, input: Any) -> Any:
+def _called(sequential: nn.Sequential, input: Any) -> Any:
     if not _records(input):
         return nn.Sequential.forward(sequential, input)
     before: nn.Module | None = None
+    module: Any
     for module in sequential:
-        if before is not None and (scales := _scales(before, module)):
-            input, before = _convolved(before, module, input, scales), None
+        if before is not None and (layer := _spec_of(before, module)) and _is_folded(module, input, *layer):
+            spec, scales = layer
+            input, before = upsampled.convolution(input, module.weight, module.bias, spec, scales), None
             continue
         if before is not None:
             input = before(input)
@@ -64,38 +68,39 @@ def _records(input: Any) -> bool:
         torch.compiler.is_compiling()
         or not is_grad_enabled()
         or _is_any_autocast_enabled()
-        or type(input) not in (Tensor, nn.Parameter)
+        or type(input) not in _PLAIN
         or is_watched()
         or modules.is_told()
         or nn.modules.module._has_any_global_hook()
     )
 
 
-def _scales(first: nn.Module, second: nn.Module) -> Ints:
-    """Returns how often an Upsample repeats elements along each axis before an optimized convolution; () if not so."""
+def _spec_of(first: nn.Module, second: Any) -> tuple[Spec, Ints] | None:
+    """Returns an optimized convolution and how often the Upsample before it repeats elements; None for others."""
     axes = next((axes for kind, axes in _CONVOLUTIONS.items() if isinstance(second, kind)), 0)
-    if not axes or type(first) is not nn.Upsample or not is_ours(second) or _has_hooks(first) or _has_hooks(second):
-        return ()
+    if not axes or type(first) is not nn.Upsample or not is_ours(second) or _is_changed(first) or _is_changed(second):
+        return None
+    if second.padding_mode != "zeros" or isinstance(second.padding, str) or state_of(second).dtype is not None:
+        return None
     plain = first.size is None and first.mode in ("nearest", "nearest-exact") and not first.recompute_scale_factor
-    given = first.scale_factor
-    scales = given if isinstance(given, tuple) else (given or 0.0,) * axes
-    whole = all(scale >= 1 and scale % 1 == 0 for scale in scales)
-    return tuple(map(int, scales)) if plain and whole and len(scales) == axes and max(scales) > 1 else ()
+    factor = first.scale_factor
+    factors = factor if isinstance(factor, tuple) else (factor or 0.0,) * axes
+    whole = all(number >= 1 and number % 1 == 0 for number in factors)
+    if not plain or not whole or len(factors) != axes or max(factors) == 1:
+        return None
+    spec = Spec(False, second.stride, second.padding, second.dilation, (0,) * axes, second.groups)
+    return spec, tuple(map(int, factors))
 
 
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(
-        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-    )
+def _is_changed(module: nn.Module) -> bool:
+    """Whether a module has hooks, or a forward method of its own."""
+    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
+    return any(hooks) or "forward" in vars(module)
 
 
-def _convolved(first: nn.Module, layer: Any, input: Tensor, scales: Ints) -> Tensor:
-    """The result of both modules: one layer where it has fewer products, else one after the other."""
-    weight = layer.weight
-    plain = layer.padding_mode == "zeros" and not isinstance(layer.padding, str) and state_of(layer).dtype is None
-    if plain and input.is_cpu and input.dtype == weight.dtype == torch.float32 and input.ndim == weight.ndim:
-        spec = Spec(False, layer.stride, layer.padding, layer.dilation, (0,) * len(scales), layer.groups)
-        if upsampled.is_folded(spec, scales, weight):
-            return upsampled.convolution(input, weight, layer.bias, spec, scales)
-    result: Tensor = layer(first(input))
-    return result
+def _is_folded(module: Any, input: Tensor, spec: Spec, scales: Ints) -> bool:
+    """Whether both modules are one layer with fewer products; the weights, which may be computed, are not looked at."""
+    parameters = [*module.parameters(), input]
+    plain = all(type(t) in _PLAIN and t.is_cpu and t.dtype == torch.float32 for t in parameters)
+    shape = (module.out_channels, module.in_channels // module.groups, *module.kernel_size)
+    return plain and upsampled.is_folded(spec, scales, input.shape, shape)

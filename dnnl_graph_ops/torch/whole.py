@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+import weakref
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from types import FunctionType, NoneType
@@ -67,19 +68,17 @@ class Stale(Exception):
     """Parameters are other ones than those that are packed."""
 
 
-class _Code:
-    """Captured code of one module. A function of its own holds it, as PyTorch keeps it with the code of functions."""
+class _Counts:
+    """Counts what captured code does. PyTorch keeps the backend for good, so that it holds no code nor tensors.
+
+    hits: runs of nets. works: how often graphs were captured or nets made, which `may_work` allows.
+    """
 
     def __init__(self) -> None:
-        own = FunctionType(_call.__code__.replace(), _call.__globals__)
-        self.capture = torch.compile(own, backend=self._backend, fullgraph=True)
-        # captured code whose guards hold, else the function as it is
-        self.run = torch._dynamo.run(own)
-        # runs of nets, and how often graphs were captured or nets made
         self.hits = self.works = 0
         self.may_work = False
 
-    def _backend(self, graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+    def backend(self, graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
         from .backend import compiled
 
         run = compiled(graph, inputs, self._working)
@@ -95,6 +94,19 @@ class _Code:
         if not self.may_work:
             raise Stale
         self.works += 1
+
+
+class _Code:
+    """Captured code of one module. A function of its own holds it, as PyTorch keeps it with the code of functions."""
+
+    def __init__(self) -> None:
+        own = FunctionType(_call.__code__.replace(), _call.__globals__)
+        self.counts = _Counts()
+        self.capture = torch.compile(own, backend=self.counts.backend, fullgraph=True)
+        # captured code whose guards hold, else the function as it is
+        self.run = torch._dynamo.run(own)
+        # what was captured holds the function, and is held by PyTorch until it is told
+        weakref.finalize(self, torch._dynamo.eval_frame.remove_from_cache, own)
 
 
 def _call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -167,11 +179,11 @@ class Whole:
             # modules inside may be given tensors
             _is_inside.set(False)
             return apart()
-        if (self._code is None or case == self._due) and self._is_paid():
+        # other threads may end it meanwhile
+        code = self._code
+        if (code is None or case == self._due) and self._is_paid():
             return self._capture(apart, args, kwargs)
-        if self._code is None:
-            return apart()
-        return self._by_faster(self._code, case, apart, args, kwargs)
+        return apart() if code is None else self._by_faster(code, case, apart, args, kwargs)
 
     def _is_paid(self) -> bool:
         if choice.is_at_once():
@@ -184,26 +196,37 @@ class Whole:
         return imports + _SECONDS_A_MODULE * sum(not module._modules for module in self._module.modules())
 
     def _capture(self, apart: Run, args: Any, kwargs: Any) -> Any:
-        """The call's result by code that it captures; what cannot be captured runs layer by layer from then on."""
-        why = self._hindrance()
-        if why is None:
-            code = self._code = self._code or _Code()
-            works, start, code.may_work = code.works, time.perf_counter(), True
-            try:
-                # PyTorch takes hooks for fixed where it is not told to look
-                with budget.trial(), torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
-                    out = code.capture(self._module, args, kwargs)
-            except Exception as error:  # PyTorch's compiler raises of all kinds; the call tells what is wrong with it
-                why = f"{type(error).__name__}: {error}"
-            else:
-                self._due = None
-                if code.works > works:
-                    self._seconds = time.perf_counter() - start
-                return out
-            finally:
-                code.may_work = False
+        """The call's result by code that it captures; what cannot be captured runs layer by layer from then on.
+
+        Code that was captured for other sizes stays, and the next capture waits twice as long.
+        """
+        if (why := self._hindrance()) is not None:
+            _LOGGER.info("%s runs layer by layer now: %s", type(self._module).__name__, why)
+            return apart()
+        code = self._code = self._code or _Code()
+        counts = code.counts
+        works, start, counts.may_work = counts.works, time.perf_counter(), True
+        try:
+            # PyTorch takes hooks for fixed where it is not told to look
+            with budget.trial(), torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
+                out = code.capture(self._module, args, kwargs)
+        except Stale:
+            # another thread ended its capture meanwhile
+            return apart()
+        except Exception as error:  # PyTorch's compiler raises of all kinds; the call tells what is wrong with it
+            why = f"{type(error).__name__}: {error}"
+        else:
+            self._due = None
+            if counts.works > works:
+                self._seconds = time.perf_counter() - start
+            return out
+        finally:
+            counts.may_work = False
         out = apart()
-        self._is_off, self._code = True, None
+        if counts.hits:
+            self._due, self._seconds = None, 2 * (self._seconds or self._estimate())
+        else:
+            self._is_off, self._code = True, None
         _LOGGER.info("%s runs layer by layer: %s", type(self._module).__name__, why)
         return out
 
@@ -246,12 +269,12 @@ class Whole:
 
     def _by_nets(self, code: _Code, case: choice.Case, apart: Run, args: Any, kwargs: Any) -> tuple[Any, bool]:
         """The result, and whether captured code computed it: PyTorch's guards and versions of parameters decide."""
-        hits = code.hits
+        hits = code.counts.hits
         try:
             out = code.run(self._module, args, kwargs)
         except Stale:
             out = apart()
-        is_hit = code.hits > hits
+        is_hit = code.counts.hits > hits
         if not is_hit:
             self._due = case
         return out, is_hit

@@ -23,8 +23,14 @@ def whole(rng, *shape):
     return torch.from_numpy(rng.integers(-2, 3, shape).astype(np.float32)).requires_grad_()
 
 
+@pytest.fixture
+def unpriced(monkeypatch):
+    """Small layers are folded, too."""
+    monkeypatch.setattr(upsampled, "_LEAST_PRODUCTS", -(1 << 60))
+
+
 @pytest.mark.numbers(24, every=(24, 200, 2000))
-def test_gradients_are_pytorchs(number, seed):
+def test_gradients_are_pytorchs(number, seed, unpriced):
     rng = np.random.default_rng((seed, number))
     axes, groups = int(rng.integers(1, 4)), int(rng.choice([1, 1, 2]))
     scales = tuple(int(n) for n in rng.choice([1, 2, 3], axes))
@@ -129,7 +135,7 @@ def gradients(model, x):
     return [y, *torch.autograd.grad(y, [x, *model.parameters()], torch.ones_like(y))]
 
 
-def test_modules_that_follow_each_other_are_one_layer_in_training(monkeypatch):
+def test_modules_that_follow_each_other_are_one_layer_in_training(monkeypatch, unpriced):
     calls = []
     convolution = upsampled.convolution
     monkeypatch.setattr(upsampled, "convolution", lambda *given: calls.append(given) or convolution(*given))
@@ -140,7 +146,7 @@ def test_modules_that_follow_each_other_are_one_layer_in_training(monkeypatch):
     for each in (optimized, copy.deepcopy(optimized), dgt.optimize(optimized)):
         calls.clear()
         assert all(map(torch.equal, gradients(each, x), wanted)) and len(calls) == 2
-        assert each.state_dict().keys() == model.state_dict().keys() and type(each) is nn.Sequential
+        assert each.state_dict().keys() == model.state_dict().keys() and isinstance(each, nn.Sequential)
     assert all(map(torch.equal, gradients(pickle.loads(pickle.dumps(optimized)), x), wanted))
     # hooks see what they saw
     calls.clear()
@@ -160,3 +166,79 @@ def test_a_sequence_is_still_scripted_and_exported():
     wanted = model(x)
     assert torch.equal(torch.jit.script(optimized)(x), wanted)
     assert torch.equal(torch.export.export(optimized, (x,)).module()(x), wanted)
+
+
+def test_a_shallow_copy_calls_its_own_modules(unpriced):
+    model = nn.Sequential(nn.Upsample(scale_factor=2), nn.Conv2d(4, 4, 3))
+    optimized = dgt.optimize(model)
+    shallow = copy.copy(optimized)
+    shallow._modules = {"0": optimized[0], "1": nn.Conv2d(4, 2, 3)}
+    assert shallow(torch.ones(1, 4, 4, 4)).shape[1] == 2
+
+
+def test_a_method_of_a_module_of_its_own_is_called(unpriced):
+    optimized = dgt.optimize(nn.Sequential(nn.Upsample(scale_factor=2), nn.Conv2d(4, 4, 3)))
+    forward = optimized[1].forward
+    optimized[1].forward = lambda x: forward(x) * 0
+    assert not optimized(torch.ones(1, 4, 4, 4)).any()
+
+
+@pytest.mark.parametrize("more", ({"padding_mode": "reflect", "padding": 1}, {"padding": "same"}, {"stride": 2}))
+def test_weights_are_computed_once(more, unpriced):
+    """Each reading of the weights of a spectral norm is a step of its iteration."""
+    torch.manual_seed(4)
+    model = nn.Sequential(
+        nn.Upsample(scale_factor=2), nn.utils.parametrizations.spectral_norm(nn.Conv2d(4, 4, 3, **more))
+    )
+    optimized, x = dgt.optimize(model), torch.randn(1, 4, 6, 6)
+    for _ in range(3):
+        torch.testing.assert_close(optimized(x), model(x))
+    for ours, theirs in zip(optimized.buffers(), model.buffers(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_sizes_that_pytorch_refuses_are_refused(unpriced):
+    optimized = dgt.optimize(nn.Sequential(nn.Upsample(scale_factor=2), nn.Conv2d(4, 4, 5)))
+    with pytest.raises(RuntimeError, match=r"[Kk]ernel size"):
+        optimized(torch.ones(1, 4, 2, 2))
+
+
+def written(x, w):
+    y = functional.interpolate(x, scale_factor=2)
+    functional.relu(y, inplace=True)
+    return functional.conv2d(y, w, padding=1)
+
+
+def written_source(x, w):
+    x = x * 1
+    y = functional.interpolate(x, scale_factor=2)
+    x.relu_()
+    return functional.conv2d(y, w, padding=1) + x.sum()
+
+
+def unrecorded(x, w):
+    with torch.no_grad():
+        y = functional.interpolate(x * 2, scale_factor=2)
+    return functional.conv2d(y, w, padding=1)
+
+
+def by_name(x, w):
+    return functional.conv2d(input=functional.interpolate(x, scale_factor=2), weight=w, padding=1)
+
+
+def one_image(x, w):
+    return functional.conv2d(functional.interpolate(x[0], scale_factor=2), w, padding=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", (written, written_source, unrecorded, by_name, one_image))
+def test_programs_around_an_interpolate_are_pytorchs(function, unpriced):
+    rng = np.random.default_rng(5)
+    x, w = whole(rng, 2, 4, 4, 4), whole(rng, 4, 4, 3, 3)
+    torch._dynamo.reset()
+    results = []
+    for run in (function, torch.compile(function, backend="dnnl_graph_ops")):
+        y = run(x, w)
+        results.append([y, *torch.autograd.grad(y, (x, w), torch.ones_like(y), allow_unused=True)])
+    for theirs, ours in zip(*results, strict=True):
+        assert (theirs is None) == (ours is None) and (theirs is None or torch.equal(theirs, ours))

@@ -1,9 +1,11 @@
 """Optimized models that run as whole nets: PyTorch's results, and every change is seen."""
 
 import copy
+import gc
 import pickle
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -59,7 +61,7 @@ def x_of(size=6, batch=2):
 
 def hits(model):
     code = model._compiled_call_impl._code
-    return 0 if code is None else code.hits
+    return 0 if code is None else code.counts.hits
 
 
 def by_nets(model, *args):
@@ -306,9 +308,9 @@ def test_sizes_that_come_once_leave_the_others_to_nets():
         assert not by_nets(ours, x_of(24))[1]
         assert by_nets(ours, x)[1]
         # there is time, and it is not the size that was missed
-        works = ours._compiled_call_impl._code.works
+        works = ours._compiled_call_impl._code.counts.works
         again(ours, x)
-        assert ours._compiled_call_impl._code.works == works
+        assert ours._compiled_call_impl._code.counts.works == works
 
 
 def test_modules_that_are_given_no_tensors_leave_it_to_those_inside():
@@ -407,3 +409,29 @@ def test_a_short_run_does_not_import_the_compiler():
         "assert 'torch._dynamo' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_captured_lives_as_long_as_the_model():
+    """PyTorch's compiler keeps what it made of functions, and functions keep modules."""
+    models = []
+    for _ in range(3):
+        ours = dgt.optimize(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 3)).eval())
+        with torch.no_grad(), measuring():
+            for _ in range(whole.CALLS + 2):
+                ours(torch.ones(1, 3, 8, 8))
+        assert hits(ours)
+        models.append(weakref.ref(ours[0].weight))
+        del ours
+    gc.collect()
+    gc.collect()
+    assert [model() for model in models] == [None] * 3
+
+
+def test_views_of_conjugates():
+    ours = dgt.optimize(nn.Sequential(nn.Conv1d(2, 4, 3), nn.ReLU()).eval())
+    x = torch.randn(1, 2, 16, dtype=torch.complex64).conj().imag
+    assert x.is_neg()
+    with torch.no_grad(), measuring():
+        wanted = ours(x.clone())
+        for _ in range(whole.CALLS + 2):
+            torch.testing.assert_close(ours(x), wanted)

@@ -67,7 +67,7 @@ def _of_reshape(d: Draw, y: dgo.Value, first: int, sizes: list[int]) -> dgo.Valu
 def _convolved(d: Draw, unmet: str | None, *, pointwise: bool) -> tuple[dgo.Value, str]:
     condition(d, unmet)
     rank, data_format = d.whole(1, 3), d.pick("NCX", "NXC")
-    x = d.before(d.images(rank, data_format))
+    x = d.before(d.images(rank, data_format, "f16" if unmet in (layers.FINITE, fold_pooling.FACTOR) else "f32"))
     window = Window(d, rank, data_format)
     if pointwise:
         window = Window(d, rank, data_format, kernel=[1] * rank, strides=[1] * rank)
@@ -88,6 +88,14 @@ def _convolved(d: Draw, unmet: str | None, *, pointwise: bool) -> tuple[dgo.Valu
 @proves("fold_pooling")
 def folded(d: Draw, unmet: str | None) -> None:
     y, data_format = _convolved(d, unmet, pointwise=False)
+    if unmet == fold_pooling.FACTOR:
+        zeros, kernel = [0] * (y.ndim - 2), [3] + [1] * (y.ndim - 3)
+        if y.shape[2 if data_format == "NCX" else 1] < 3:
+            raise Again
+        d.tolerance = 1e-2
+        more = {"pads_begin": zeros, "pads_end": zeros, "exclude_pad": True, "data_format": data_format}
+        d.leave(ops.avg_pool(y, kernel=kernel, strides=kernel, **more))
+        return
     if unmet == layers.GEOMETRY:
         first = 2 if data_format == "NCX" else 1
         if y.shape[first] < 2:

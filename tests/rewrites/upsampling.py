@@ -77,6 +77,10 @@ def condition(d: Draw, unmet: str | None) -> None:
         d.options["algorithm"] = "direct"
     if unmet == "no algorithm is selected for the convolution":
         d.options["algorithms"] = {"convolution_0": lambda info: True}
+    if unmet == layers.NARROW:
+        d.options["precision"], d.exact = "bf16", 2.0**8
+    if unmet == layers.FINITE:
+        d.exact = 2.0**11
     faster = unmet != layers.FASTER
     d.forced = [(layers, "pays", lambda before, after: faster)]
 
@@ -85,7 +89,12 @@ def layer(
     d: Draw, x: dgo.Value, window: Window, unmet: str | None, groups: int = 1, *, bias: bool | None = None
 ) -> dgo.Value:
     window.fits(x.shape)
-    make, outputs = d.constant if d.chance(0.7) else d.input, d.size(1, 4) * groups
+    varies = unmet in layers.ON_SUMS or d.chance(0.3)
+    outputs = d.size(1, 4) * groups
+
+    def make(shape):
+        return d.input(shape, x.dtype, 1) if varies else d.constant(shape, 1, x.dtype)
+
     oix = (outputs, channels_of(x, window.data_format) // groups, *window.kernel)
     order = d.pick("OIX", "XIO")
     shape = oix if order == "OIX" else (*oix[2:], oix[1], oix[0])
@@ -105,7 +114,7 @@ def upsampling(d: Draw, unmet: str | None) -> None:
     rank, data_format = d.whole(1, 3), d.pick("NCX", "NXC")
     first = 2 if data_format == "NCX" else 1
     scales = _scales(d, rank)
-    x = d.before(d.images(rank, data_format))
+    x = d.before(d.images(rank, data_format, "f16" if unmet == layers.FINITE else "f32"))
     window = _window(d, rank, data_format, scales, unmet)
     if unmet == "the upsampling enlarges spatial axes only":
         every = [1] * x.ndim
@@ -163,11 +172,24 @@ def parts(d: Draw, unmet: str | None) -> None:
         upsampled = d.chance(0.3)
         piece = images(groups * d.size(1, 3), not upsampled)
         pieces.append(_upsampled(d, piece, scales, data_format) if upsampled else piece)
-    if unmet == "the upsampling enlarges spatial axes only":
+    if unmet == "the upsampling enlarges spatial axes only" or (unmet is None and d.chance(0.2)):
         piece = images(groups * d.size(1, 3), True)
         every = [1] * piece.ndim
         every[channel] = 2
-        pieces = [_repeated(d, piece, every)]
+        pieces = [*(() if unmet else pieces), _repeated(d, piece, every)]
+    edges = unmet == "a Pad between repeats edges of the source"
+    if edges or (unmet is None and d.chance(0.2)):
+        # a larger image, of which the Pad makes as large a one as the others
+        axis = d.pick(*range(len(scales)))
+        if scales[axis] == 1 or spatial[axis] < 2 + edges:
+            raise Again
+        fewer = [n - (a == axis) for a, n in enumerate(spatial)]
+        shape = (n, groups, *fewer) if data_format == "NCX" else (n, *fewer, groups)
+        begin = [0] * (rank + 2)
+        begin[first + axis] = scales[axis]
+        mode = "reflect" if edges else "edge"
+        small = _upsampled(d, d.input(shape, dtype, 1), scales, data_format)
+        pieces.append(ops.pad(small, pads_begin=begin, pads_end=[0] * (rank + 2), mode=mode))
     axis = channel
     if unmet == "the Concat joins channels":
         axis = d.pick(0, first)
