@@ -95,6 +95,7 @@ def _measure(model: nn.Module, inputs: Any, progress: Progress | None) -> None:
     """Measures the layers on inputs; tells of each when it is called, before it is measured."""
     layers = {module: name for name, module in model.named_modules() if is_ours(module)}
     called: set[nn.Module] = set()
+    states = [(buffer, buffer.clone()) for buffer in model.buffers()]
     with shown(progress) as tell:
 
         def note(module: nn.Module, _: Any) -> None:
@@ -106,6 +107,11 @@ def _measure(model: nn.Module, inputs: Any, progress: Progress | None) -> None:
         tell(len(layers), len(layers), "")
     for _ in range(whole.CALLS):
         run_once(model, inputs, "optimize")
+    with torch.no_grad():
+        for buffer, state in states:
+            # of models that count calls, or remember
+            if not torch.equal(buffer, state):
+                buffer.copy_(state)
 
 
 def _copied(model: Model) -> Model:

@@ -7,6 +7,7 @@ No call is repeated, as it may do more than compute: nets and layers take turns 
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
 import weakref
@@ -48,7 +49,10 @@ _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 def attach(model: nn.Module) -> None:
     """Let modules that hold optimized convolutions be captured."""
     for module in model.modules():
-        called = type(module).forward is not nn.Module.forward and not isinstance(module, torch.jit.ScriptModule)
+        forward = type(module).forward
+        called = forward is not nn.Module.forward and not isinstance(module, torch.jit.ScriptModule)
+        # PyTorch's compiler runs a generator at once
+        called = called and not inspect.isgeneratorfunction(forward)
         if called and module._compiled_call_impl is None and _layers(module) and not is_ours(module):
             Whole(module)
 

@@ -435,3 +435,40 @@ def test_views_of_conjugates():
         wanted = ours(x.clone())
         for _ in range(whole.CALLS + 2):
             torch.testing.assert_close(ours(x), wanted)
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 3)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x)
+
+
+@pytest.mark.slow
+def test_examples_leave_buffers_as_they_were():
+    ours = dgt.optimize(Counting().eval(), example_inputs=torch.ones(1, 3, 8, 8))
+    assert ours.calls == 0
+
+
+class Generating(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x):
+        yield self.layer(x)
+        yield x
+
+
+@pytest.mark.slow
+def test_a_generator_stays_one():
+    ours, x = dgt.optimize(Generating().eval()), torch.ones(1, 3, 8, 8)
+    with torch.no_grad(), measuring():
+        for _ in range(whole.CALLS + 2):
+            results = ours(x)
+            next(results)
+            results.close()
