@@ -2,8 +2,8 @@
 
 `python benchmarks/upsampling.py [--threads N] [--rounds N]` prints a table: the milliseconds of the folded layer, and
 the times of others over them: the unfolded ops of this package, and the other runtimes; then a step of training, of
-the layer alone. Weights are constant in inference. Results are compared first; times are those of the process, medians
-of rounds in which all take turns.
+the layer alone. Weights are constant in inference. Results are compared first; times are those of the process, with
+several threads those of the clock, medians of rounds in which all take turns.
 """
 
 from __future__ import annotations
@@ -157,20 +157,21 @@ def training(case: Case) -> dict[str, Run]:
     }
 
 
-def medians(runs: dict[str, Run], rounds: int, warm: int) -> dict[str, float]:
+def medians(runs: dict[str, Run], options: argparse.Namespace, warm: int) -> dict[str, float]:
+    clock = time.process_time if options.threads == 1 else time.perf_counter
     for run in runs.values():
         for _ in range(warm):
             run()
 
     def seconds(run: Run, count: int) -> float:
-        start = time.process_time()
+        start = clock()
         for _ in range(count):
             run()
-        return (time.process_time() - start) / count
+        return (clock() - start) / count
 
     count = max(1, int(_LEAST_SECONDS / max(seconds(runs["folded"], 1), 1e-6)))
     times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
+    for _ in range(options.rounds):
         for name, run in runs.items():
             times[name].append(seconds(run, count))
     return {name: statistics.median(some) for name, some in times.items()}
@@ -196,6 +197,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--inference", action="store_true", help="no steps of training")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
@@ -205,16 +207,17 @@ def main() -> None:
     for case in CASES:
         runs, error = inference(case, options.threads)
         errors.append(error)
-        rows.append(list(row(case, medians(runs, options.rounds, 2))))
-        if case.trained:
+        rows.append(list(row(case, medians(runs, options, 2))))
+        if case.trained and not options.inference:
             # trials of who computes a layer take some calls
-            steps.append(list(row(case, medians(training(case), options.rounds, 40))))
+            steps.append(list(row(case, medians(training(case), options, 40))))
     print(
         f"{options.threads} threads; results differ from ONNX Runtime's by {max(errors):.1e} of the largest at most\n"
     )
     table(["layer", "ms", "unfolded", "ONNX Runtime", "OpenVINO", "PyTorch"], rows)
-    print("\nforward and backward:\n")
-    table(["layer", "ms", "unfolded", "PyTorch"], steps)
+    if steps:
+        print("\nforward and backward:\n")
+        table(["layer", "ms", "unfolded", "PyTorch"], steps)
 
 
 if __name__ == "__main__":
