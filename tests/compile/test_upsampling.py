@@ -5,6 +5,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
+from dnnl_graph_ops.passes import layers
 
 
 def graph_of(skip=0):
@@ -64,3 +65,52 @@ def test_weights_do_not_outgrow_the_layer():
     net = graph.compile(y)
     assert "Interpolate" in steps_of(net)
     assert net.explain().constant_bytes < 1 << 16
+
+
+def compared(graph, y, arrays, monkeypatch, **options):
+    monkeypatch.setattr(layers, "pays", lambda before, after: True)
+    result, wanted = (graph.compile(y, **more)(**arrays) for more in (options, {"algorithm": "direct"}))
+    np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "pool"),
+    (
+        (1, {"kernel": 2, "strides": 2, "pads_begin": 2, "pads_end": 2}),
+        (1, {"kernel": 2, "strides": 3, "pads_begin": 0, "pads_end": 0, "rounding_type": "ceil"}),
+        (3, {"kernel": 2, "strides": 2, "pads_begin": 0, "pads_end": -2}),
+        (3, {"kernel": 2, "strides": 3, "pads_begin": 0, "pads_end": -1}),
+    ),
+)
+def test_averages_of_odd_windows(kernel, pool, monkeypatch):
+    """Windows of padding alone, and those that leave out last results."""
+    rng = np.random.default_rng(2)
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 4, 9, 9))
+    weights = graph.constant(rng.integers(-2, 3, (4, 4, kernel, kernel)).astype(np.float32))
+    bias = graph.constant(np.full(4, 7, np.float32))
+    y = ops.convolution(x, weights, bias, data_format="NCX", weights_format="OIX", strides=1, pads_begin=0, pads_end=0)
+    pool = {name: value if isinstance(value, str) else [value] * 2 for name, value in pool.items()}
+    y = ops.avg_pool(y, exclude_pad=True, data_format="NCX", **pool)
+    compared(graph, y, {"x": rng.integers(-2, 3, (1, 4, 9, 9)).astype(np.float32)}, monkeypatch)
+
+
+def test_a_joined_value_without_channels(monkeypatch):
+    graph = dgo.Graph()
+    larger = ops.interpolate(graph.input("x", (1, 2, 4, 4)), mode="nearest", scales=[2.0, 2.0], data_format="NCX")
+    joined = ops.concat(larger, graph.input("skip", (1, 0, 8, 8)), axis=1)
+    weights = graph.constant(np.ones((2, 2, 3, 3), np.float32))
+    y = ops.convolution(joined, weights, data_format="NCX", weights_format="OIX", strides=1, pads_begin=1, pads_end=1)
+    arrays = {"x": np.ones((1, 2, 4, 4), np.float32), "skip": np.ones((1, 0, 8, 8), np.float32)}
+    compared(graph, y, arrays, monkeypatch)
+
+
+def test_sums_of_taps_beyond_f16(monkeypatch):
+    graph = dgo.Graph()
+    larger = ops.interpolate(
+        graph.input("x", (1, 2, 4, 4), "f16"), mode="nearest", scales=[2.0, 2.0], data_format="NCX"
+    )
+    weights = graph.constant(np.full((2, 2, 3, 3), 20000, np.float16))
+    y = ops.convolution(larger, weights, data_format="NCX", weights_format="OIX", strides=1, pads_begin=1, pads_end=1)
+    arrays = {"x": np.full((1, 2, 4, 4), 2.0**-7, np.float16)}
+    compared(graph, y, arrays, monkeypatch)
