@@ -74,7 +74,7 @@ WAYS: dict[str, Callable[[str, torch.Tensor, bool], Call]] = {
 
 @dataclass
 class Way:
-    """What calls of one way took: seconds of making it, and of each call."""
+    """The seconds of making one way, and of each of its calls."""
 
     call: Call
     making: float
@@ -167,8 +167,8 @@ def main() -> None:
         print(f"{cpu()}, {versions}, threads: {options.threads}, first calls: {options.calls}", flush=True)
         for name in MODELS:
             for sizes in ("fixed", "random"):
-                one = [*sys.argv, "--model", name, "--sizes", sizes]
-                subprocess.run([sys.executable, *one], check=True)
+                command = [*sys.argv, "--model", name, "--sizes", sizes]
+                subprocess.run([sys.executable, *command], check=True)
         return
     warnings.simplefilter("ignore")
     torch.set_num_threads(options.threads)

@@ -52,9 +52,9 @@ def _elements(view: View) -> int:
 
 def _layout(view: View) -> str:
     """Returns shape, dtype and, unless row-major, the axes from the slowest to the fastest ("acdb"), or the strides."""
-    one = view.buffer.elements == 1
-    text = f"{'scalar' if one else 'x'.join(map(str, view.shape))} {view.dtype}"
-    if one or view.row_major:
+    single = view.buffer.elements == 1
+    text = f"{'scalar' if single else 'x'.join(map(str, view.shape))} {view.dtype}"
+    if single or view.row_major:
         return text
     if is_dense(view):
         return f"{text} {''.join(ascii_lowercase[axis] for axis in order_of(view))}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ..drawing import op_line
 from ..graph import Node, Value
 from ..graph.constants import Constant
+from ..shapes import Attributes, resolved
 
 # the id of values that passes make, which no user sees
 UNSEEN = -1
@@ -55,6 +57,14 @@ def twin(
     )
     other.absorbed = node.absorbed
     return other
+
+
+def conv_twin(head: Node, inputs: Sequence[Value], kind: str | None = None, **changes: Any) -> Node:
+    """Returns a twin of a convolution with other operands, and other values of the named attributes."""
+    assert isinstance(head.attrs, Attributes)
+    attrs = replace(head.attrs, resolved=None, **changes)
+    record = resolved(kind or head.kind, [value.shape for value in inputs], attrs, head.name)
+    return twin(head, kind, inputs, record)
 
 
 def stand_in(node: Node, kind: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> Node:

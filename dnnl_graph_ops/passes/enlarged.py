@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..graph import Node, Value
-from ..ir import UNSEEN, dims, like, linked, twin
+from ..ir import UNSEEN, dims, like, linked
 from ..lowering.rewrites import Rewrite
-from ..shapes import Attributes, resolved
+from ..shapes import Attributes
 from ..shapes.attributes import Ints
 from . import taps
-from .layers import Layer
+from .layers import Layer, convolution
 from .repetition import repetition
 
 SPATIAL = "the upsampling enlarges spatial axes only"
@@ -82,16 +82,10 @@ def make_layer(head: Node, enlarged: Enlarged, weights: Value, *bias: Value) -> 
     assert isinstance(head.attrs, Attributes)
     matrices = [f.matrix for f in folded]
     sums = taps.summed(weights, head.attrs, matrices)
-    strides, dilations, begin, end = zip(*((f.stride, f.dilation, f.begin, f.end) for f in folded), strict=True)
-    attrs = replace(
-        head.attrs, resolved=None, auto_pad="None", strides=strides, dilations=dilations, pads_begin=begin,
-        pads_end=end, output_padding=(0,) * len(folded) if kind == "ConvTranspose" else (),
-    )  # fmt: skip
-    inputs = (source, sums, *bias)
-    record = resolved(kind, [value.shape for value in inputs], attrs, head.name)
-    layer = twin(head, kind, inputs, record)
-    nodes.append(linked(layer, [like(head.outputs[0], shape=record.known.result)]))
-    if record.known.result != head.outputs[0].shape:
+    padding = (0,) * len(folded) if kind == "ConvTranspose" else ()
+    layer = convolution(head, (source, sums, *bias), kind, output_padding=padding, **taps.attributes(folded))
+    nodes.append(layer)
+    if layer.outputs[0].shape != head.outputs[0].shape:
         nodes += _repeated(head, layer.outputs[0], windows)
     return Layer(nodes, layer, weights, sums, matrices)
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..graph import Node, Value
 from ..graph.constants import Constant
-from ..ir import GraphView, constant_like, like, linked, twin
+from ..ir import GraphView, constant_like, conv_twin, like, linked, twin
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..schema import kinds
-from ..shapes import Attributes, resolved
+from ..shapes import Attributes
 from ..shapes.common import channel_axes, channel_axis
 
 Array = np.ndarray[Any, Any]
@@ -178,8 +177,7 @@ def _with(head: Node, scale: Array, shift: Array) -> Node:
         weights = like(weights)
         weights._held = held
     inputs = (src, weights, constant_like(rest[0] if rest else weights, bias * scale + shift))
-    attrs = resolved(head.kind, [value.shape for value in inputs], replace(head.attrs, resolved=None), head.name)
-    return twin(head, inputs=inputs, attrs=attrs)
+    return conv_twin(head, inputs)
 
 
 def scaled(weights: Constant, factors: Array) -> Constant:

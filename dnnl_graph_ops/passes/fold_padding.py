@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 from ..graph import Node, Value
-from ..ir import GraphView, dims, twin
+from ..ir import GraphView, conv_twin, dims
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
-from ..shapes import Attributes, resolved
+from ..shapes import Attributes
 from ..shapes.rearrange import ranges
 
 Ints = tuple[int, ...]
@@ -145,9 +143,6 @@ def _reaches(head: Node, begin: Ints, end: Ints) -> bool:
 
 def _with(head: Node, gone: Node, inputs: tuple[Value, ...], begin: Ints, end: Ints, padding: Ints) -> Node:
     """Returns the convolution with other inputs and pads, which has absorbed the node `gone`."""
-    changes: dict[str, Any] = {"pads_begin": begin, "pads_end": end, "output_padding": padding}
-    changed = replace(_attributes(head), resolved=None, auto_pad="None", **changes)
-    attrs = resolved(head.kind, [value.shape for value in inputs], changed, head.name)
-    padded = twin(head, inputs=inputs, attrs=attrs)
+    padded = conv_twin(head, inputs, auto_pad="None", pads_begin=begin, pads_end=end, output_padding=padding)
     padded.absorbed = (*head.absorbed, gone)
     return padded

@@ -13,17 +13,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dtypes
 from ..graph import Node, Value
-from ..ir import UNSEEN, GraphView, dims, like, linked, twin
+from ..ir import UNSEEN, GraphView, constant_like, dims, like, linked
 from ..lowering.env import Env
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
-from ..shapes import Attributes, checked, resolved
+from ..shapes import Attributes, checked
 from ..shapes.attributes import Geometry, Ints
 from ..shapes.common import spatial_of
 from ..shapes.windows import resolve
 from . import estimates, layers, taps
-from .layers import FASTER, GEOMETRY, ON_CONVOLUTIONS, ON_SUMS, Layer, insert, moving, seconds, unmet_by, unmet_of
+from .layers import (
+    FASTER,
+    GEOMETRY,
+    ON_CONVOLUTIONS,
+    ON_SUMS,
+    Layer,
+    convolution,
+    insert,
+    moving,
+    seconds,
+    unmet_by,
+    unmet_of,
+)
 
 WHOLE = "each window averages as many results, and no padding"
 FACTOR = "the tensors are in f32, or windows average 1, 2, 4, 8 ... elements"
@@ -182,7 +193,8 @@ def _pooled_first(head: Node, pooling: Pooling) -> Layer:
     attrs, (meta,) = checked("AvgPool", [source._meta], pooling.attrs, last.name)
     first = Node(UNSEEN, "AvgPool", last.name, (source,), attrs)
     pooled = like(source, shape=meta.shape)
-    layer = _convolution(head, (pooled, weights, *bias), dilations=(1,) * len(meta.shape[2:]))
+    ones = (1,) * len(meta.shape[2:])
+    layer = convolution(head, (pooled, weights, *bias), auto_pad="None", dilations=ones)
     nodes = [linked(first, [pooled]), layer]
     return Layer([*nodes, *_shaped(layer.outputs[0], last)], layer, weights, weights, [])
 
@@ -206,14 +218,11 @@ def _folded(head: Node, pooling: Pooling) -> Layer | None:
     first, *others = (window.matrix for window in windows)
     matrices = [taps.scaled(first, 1 / number if exact else 1), *others]
     sums = taps.summed(weights, head.attrs, matrices)
-    layer = _convolution(
-        head, (source, sums, *(bias if exact else ())),
-        strides=tuple(w.stride for w in windows), dilations=tuple(w.dilation for w in windows),
-        pads_begin=tuple(w.begin for w in windows), pads_end=tuple(w.end for w in windows),
-    )  # fmt: skip
+    layer = convolution(head, (source, sums, *(bias if exact else ())), **taps.attributes(windows))
     nodes, result = [layer], layer.outputs[0]
     if not exact:
-        rest: list[tuple[str, Value, dict[str, Any]]] = [("Multiply", _number(result, 1 / number), _BROADCAST)]
+        factor = constant_like(result, np.full(1, 1 / number))
+        rest: list[tuple[str, Value, dict[str, Any]]] = [("Multiply", factor, {"auto_broadcast": "numpy"})]
         rest += [("BiasAdd", one, {"data_format": head.attrs["data_format"]}) for one in bias]
         for kind, operand, attrs in rest:
             node = Node(UNSEEN, kind, last.name, (result, operand), attrs)
@@ -224,24 +233,6 @@ def _folded(head: Node, pooling: Pooling) -> Layer | None:
 
 def _is_power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
-
-
-_BROADCAST = {"auto_broadcast": "numpy"}
-
-
-def _number(value: Value, number: float) -> Value:
-    """Returns a constant of one element, in the dtype of a value."""
-    constant = like(value, shape=(1,))
-    constant.constant = np.full(1, number, dtypes.numpy_dtype(value.dtype))
-    return constant
-
-
-def _convolution(head: Node, inputs: tuple[Value, ...], **changes: Ints) -> Node:
-    """Returns a convolution as `head` is, with other operands and windows."""
-    assert isinstance(head.attrs, Attributes)
-    attrs: Any = replace(head.attrs, resolved=None, auto_pad="None", **changes)  # type: ignore[arg-type]
-    record = resolved(head.kind, [value.shape for value in inputs], attrs, head.name)
-    return linked(twin(head, inputs=inputs, attrs=record), [like(head.outputs[0], shape=record.known.result)])
 
 
 def _shaped(result: Value, last: Node) -> list[Node]:

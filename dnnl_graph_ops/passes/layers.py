@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import dtypes
 from ..graph import Node, Value
-from ..ir import GraphView, dims
+from ..ir import GraphView, conv_twin, dims, like, linked
 from ..lowering import cost
 from ..lowering.env import Env
 from ..schema import kinds
@@ -60,6 +60,13 @@ class Layer(NamedTuple):
     def varies(self) -> bool:
         """Whether sums of weights have to be computed at each call."""
         return self.sums is not self.weights and self.sums._held is None
+
+
+def convolution(head: Node, inputs: Sequence[Value], kind: str | None = None, **changes: Any) -> Node:
+    """Returns a twin of a convolution, as `ir.conv_twin` does, with a new result."""
+    layer = conv_twin(head, inputs, kind, **changes)
+    assert isinstance(layer.attrs, Attributes)
+    return linked(layer, [like(head.outputs[0], shape=layer.attrs.known.result)])
 
 
 def unmet_by(layer: Layer, narrow: bool) -> str:

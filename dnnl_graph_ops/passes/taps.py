@@ -148,6 +148,13 @@ def averaged(a: Axis) -> Folded | None:
     return Folded(_matrix(number, lambda t, k: (t, k) in places, a.kernel), stride, 1, a.begin, end)
 
 
+def attributes(windows: Sequence[Folded]) -> dict[str, Any]:
+    """Returns the attributes of a convolution that has these windows."""
+    columns = zip(*((w.stride, w.dilation, w.begin, w.end) for w in windows), strict=True)
+    names = "strides", "dilations", "pads_begin", "pads_end"
+    return {"auto_pad": "None", **dict(zip(names, columns, strict=True))}
+
+
 def scaled(matrix: Matrix, factor: float) -> Matrix:
     """Returns a matrix with each number multiplied by a factor; the matrix itself if the factor is 1."""
     return matrix if factor == 1 else tuple(tuple(n * factor for n in row) for row in matrix)
@@ -192,10 +199,10 @@ def summed_constant(weights: Constant, axes: Ints, matrices: tuple[Matrix, ...])
 
 def channels_constant(weights: Constant, axis: int, ranges: tuple[tuple[int, int], ...]) -> Constant:
     """Returns the channels of weights from first to last of each range, taken when their elements are needed."""
-    places = [place for some in ranges for place in range(*some)]
-    shape = tuple(len(places) if a == axis else n for a, n in enumerate(weights.shape))
+    indices = [index for first, last in ranges for index in range(first, last)]
+    shape = tuple(len(indices) if a == axis else n for a, n in enumerate(weights.shape))
     return weights.derived(
-        ("channels", axis, ranges), partial(np.take, indices=places, axis=axis), shape, weights.dtype
+        ("channels", axis, ranges), partial(np.take, indices=indices, axis=axis), shape, weights.dtype
     )
 
 

@@ -70,8 +70,8 @@ def no_attribute(
 def no_member(item: object, name: str) -> AttributeError:
     """The error for an attribute that an object does not have; it names the public one that is alike."""
     # a name that is there is a property, which has raised the error
-    known = () if name.startswith("_") or name in dir(item) else dir(item)
-    hint = suggest(name, [own for own in known if not own.startswith("_")])
+    others = () if name.startswith("_") or name in dir(item) else dir(item)
+    hint = suggest(name, [own for own in others if not own.startswith("_")])
     return AttributeError(f"{type(item).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=None)
 
 

@@ -12,12 +12,11 @@ from torch import Tensor, is_grad_enabled, nn
 from torch._C import _is_any_autocast_enabled
 
 from . import modules, upsampled
-from .modules import is_ours, state_of
+from .modules import PLAIN, is_ours, state_of
 from .routes import is_watched
 from .spec import Ints, Spec
 
 _CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
-_PLAIN = (Tensor, nn.Parameter)
 
 
 class Sequential(nn.Sequential):
@@ -68,7 +67,7 @@ def _records(input: Any) -> bool:
         torch.compiler.is_compiling()
         or not is_grad_enabled()
         or _is_any_autocast_enabled()
-        or type(input) not in _PLAIN
+        or type(input) not in PLAIN
         or is_watched()
         or modules.is_told()
         or nn.modules.module._has_any_global_hook()
@@ -83,13 +82,10 @@ def _spec_of(first: nn.Module, second: Any) -> tuple[Spec, Ints] | None:
     if second.padding_mode != "zeros" or isinstance(second.padding, str) or state_of(second).dtype is not None:
         return None
     plain = first.size is None and first.mode in ("nearest", "nearest-exact") and not first.recompute_scale_factor
-    factor = first.scale_factor
-    factors = factor if isinstance(factor, tuple) else (factor or 0.0,) * axes
-    whole = all(number >= 1 and number % 1 == 0 for number in factors)
-    if not plain or not whole or len(factors) != axes or max(factors) == 1:
+    scales = upsampled.whole_scales(first.scale_factor, axes)
+    if not plain or not scales:
         return None
-    spec = Spec(False, second.stride, second.padding, second.dilation, (0,) * axes, second.groups)
-    return spec, tuple(map(int, factors))
+    return Spec(False, second.stride, second.padding, second.dilation, (0,) * axes, second.groups), scales
 
 
 def _is_changed(module: nn.Module) -> bool:
@@ -101,6 +97,6 @@ def _is_changed(module: nn.Module) -> bool:
 def _is_folded(module: Any, input: Tensor, spec: Spec, scales: Ints) -> bool:
     """Whether both modules are one layer with fewer products; the weights, which may be computed, are not looked at."""
     parameters = [*module.parameters(), input]
-    plain = all(type(t) in _PLAIN and t.is_cpu and t.dtype == torch.float32 for t in parameters)
+    plain = all(type(t) in PLAIN and t.is_cpu and t.dtype == torch.float32 for t in parameters)
     shape = (module.out_channels, module.in_channels // module.groups, *module.kernel_size)
-    return plain and upsampled.is_folded(spec, scales, input.shape, shape)
+    return plain and upsampled.fold_of(spec, scales, input.shape, shape) is not None

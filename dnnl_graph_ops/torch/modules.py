@@ -29,7 +29,7 @@ from .packed import Packed, marks_of
 from .routes import Needs, Route, is_saving_watched, is_watched, needs_of, record, shapes_of
 from .spec import Ints, Spec
 
-_PLAIN = frozenset({Tensor, nn.Parameter})
+PLAIN = frozenset({Tensor, nn.Parameter})
 # hooks that compute the weights before each call, of parameters and buffers alone
 _KNOWN_HOOKS = (WeightNorm, SpectralNorm, BasePruningMethod)
 _KNOWN_PARAMETRIZATIONS = frozenset(
@@ -143,14 +143,14 @@ register_optimizer_step_post_hook(_stepped)
 def _is_direct(*tensors: Tensor | None) -> bool:
     """Whether nothing watches or transforms what is called: no mode, no transform, no tracer."""
     return (
-        not torch.compiler.is_compiling() and all(t is None or type(t) in _PLAIN for t in tensors) and not is_watched()
+        not torch.compiler.is_compiling() and all(t is None or type(t) in PLAIN for t in tensors) and not is_watched()
     )
 
 
 def _is_traceable(*tensors: Tensor | None) -> bool:
     """Whether an op of ours may stand in what is traced, or be transformed: not for what only knows PyTorch's."""
     return (
-        all(t is None or type(t) in _PLAIN or isinstance(t, FakeTensor) for t in tensors)
+        all(t is None or type(t) in PLAIN or isinstance(t, FakeTensor) for t in tensors)
         and not torch.onnx.is_in_onnx_export()
         and not torch._C._get_tracing_state()
     )
@@ -185,7 +185,7 @@ class _Convolution(nn.modules.conv._ConvNd):
         state = own.get(_STATE)
         parameters = own["_parameters"]
         w = parameters.get("weight")
-        if state is None or w is None or "bias" not in parameters or type(x) not in _PLAIN:
+        if state is None or w is None or "bias" not in parameters or type(x) not in PLAIN:
             return None
         b = parameters["bias"]
         needs = needs_of(x, w, b)
@@ -197,7 +197,7 @@ class _Convolution(nn.modules.conv._ConvNd):
     def _follow(self, route: Route, x: Tensor, w: Tensor, b: Tensor | None, needs: Needs) -> Tensor | None:
         if route.theirs and not is_watched():
             return route.layer.their_forward(x, w, b)
-        if is_watched() or _watcher is not None or type(w) not in _PLAIN or pool.get_num_threads() != get_num_threads():
+        if is_watched() or _watcher is not None or type(w) not in PLAIN or pool.get_num_threads() != get_num_threads():
             return None
         if route.net is not None:
             packed = self.__dict__[_STATE].packed

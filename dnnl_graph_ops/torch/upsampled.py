@@ -36,25 +36,29 @@ def source_of(layer: fx.Node, axes: int) -> tuple[fx.Node, Ints] | None:
     if not isinstance(value, fx.Node) or value.target is not functional.interpolate or layer.prev is not value:
         return None
     arguments: Mapping[str, Any] = {**_PLAIN, **dict(zip(_NAMES, value.args, strict=False)), **value.kwargs}
-    scales, source = arguments.get("scale_factor"), arguments["input"]
-    scales = scales if isinstance(scales, list | tuple) else (scales,) * axes
+    scales, source = whole_scales(arguments.get("scale_factor"), axes), arguments["input"]
     plain = all(arguments[name] == default for name, default in _PLAIN.items())
-    whole = all(isinstance(scale, int | float) and scale >= 1 and scale % 1 == 0 for scale in scales)
-    if not plain or not whole or len(scales) != axes or max(scales) == 1 or len(value.users) > 1:
+    if not plain or not scales or len(value.users) > 1:
         return None
     example = source.meta.get("example_value") if isinstance(source, fx.Node) else None
     if not isinstance(example, Tensor) or example.ndim != axes + 2:
         return None
-    return source, tuple(map(int, scales))
+    return source, scales
+
+
+def whole_scales(factor: Any, axes: int) -> Ints:
+    """Returns how often an upsampling by a factor, or one for each axis, repeats elements; () if not a whole number."""
+    factors = factor if isinstance(factor, list | tuple) else (factor,) * axes
+    whole = all(isinstance(number, int | float) and number >= 1 and number % 1 == 0 for number in factors)
+    return tuple(map(int, factors)) if whole and len(factors) == axes and max(factors) > 1 else ()
 
 
 def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, spec: Spec, scales: Ints) -> Tensor:
     """Returns the convolution of x with its elements repeated, as one layer where this has fewer products."""
-    if not is_folded(spec, scales, x.shape, weight.shape):
+    fold = fold_of(spec, scales, x.shape, weight.shape)
+    if fold is None:
         larger = functional.interpolate(x, scale_factor=[float(scale) for scale in scales])
         return ops.call("", spec, larger, weight, bias)
-    fold = _fold(spec, scales, tuple(weight.shape[2:]))
-    assert fold is not None
     outputs, inputs, groups = weight.shape[0], weight.shape[1], spec.groups
     summed = weight.flatten(2) @ fold.matrix.to(weight)
     # (O, I / groups, ...) of a convolution is (I, O / groups, ...) of a transposed one
@@ -62,23 +66,24 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, spec: Spec, scal
     return ops.call("", fold.spec, x, apart.reshape(groups * inputs, outputs // groups, *fold.kernel), bias)
 
 
-def is_folded(spec: Spec, scales: Ints, x: Sequence[int], weight: Sequence[int]) -> bool:
-    """Whether a convolution of repeated elements, of operands of these shapes, runs as one transposed convolution.
+def fold_of(spec: Spec, scales: Ints, x: Sequence[int], weight: Sequence[int]) -> _Fold | None:
+    """Returns the transposed convolution that runs for one of repeated elements; None if this runs as it is.
 
-    It does where the products that this saves are more than those of the sums of taps and their gradient.
+    It takes its place where the products that are saved are more than those of the sums of taps and their gradient.
     """
     kernel = tuple(weight[2:])
     if not len(x) == len(weight) == len(scales) + 2 or x[1] != weight[1] * spec.groups:
-        return False
+        return None
     edges = zip(x[2:], scales, kernel, spec.padding, spec.dilation, strict=True)
     if 0 in x or any(n * scale + 2 * pad <= (k - 1) * d for n, scale, k, pad, d in edges):
-        return False
+        return None
     fold = _fold(spec, scales, kernel)
     if fold is None:
-        return False
+        return None
     old, new = prod(kernel), prod(fold.kernel)
     saved = x[0] * prod(x[2:]) * (old * prod(scales) - new)
-    return weight[0] * weight[1] * (saved - 2 * old * new - _PACKED * new) > _LEAST_PRODUCTS
+    products = weight[0] * weight[1] * (saved - 2 * old * new - _PACKED * new)
+    return fold if products > _LEAST_PRODUCTS else None
 
 
 class _Fold(NamedTuple):

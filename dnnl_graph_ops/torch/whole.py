@@ -17,7 +17,7 @@ from types import FunctionType, NoneType
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor, is_grad_enabled, nn
+from torch import is_grad_enabled, nn
 from torch._C import _is_any_autocast_enabled
 
 from ..log import logger
@@ -25,11 +25,10 @@ from . import choice, modules
 from .budget import budget
 from .choice import Verdict, near
 from .compute import forked
-from .modules import is_ours, state_of
+from .modules import PLAIN, is_ours, state_of
 from .routes import is_watched
 
 _LOGGER = logger(__name__)
-_PLAIN = frozenset({Tensor, nn.Parameter})
 _NUMBERS = frozenset({NoneType, bool, int, float, str})
 # of both, until the faster one is known
 _ROUNDS = 3
@@ -144,9 +143,9 @@ class Whole:
             module.__dict__.pop(name, None)
 
     def replica(self) -> nn.Module:
-        made: nn.Module = nn.Module._replicate_for_data_parallel(self._module)
-        self.leave(made)
-        return made
+        replica: nn.Module = nn.Module._replicate_for_data_parallel(self._module)
+        self.leave(replica)
+        return replica
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling() or not self._is_inference():
@@ -243,7 +242,7 @@ class Whole:
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return "other processes may write to its parameters"
         tensors = *self._module.parameters(), *self._module.buffers()
-        if not all(type(each) in _PLAIN and each.is_cpu and not each.is_inference() for each in tensors):
+        if not all(type(each) in PLAIN and each.is_cpu and not each.is_inference() for each in tensors):
             return "writing to its parameters is not counted, or they are not on the CPU"
         return None
 
@@ -289,7 +288,7 @@ def _case(args: tuple[Any, ...], kwargs: dict[str, Any]) -> choice.Case | None:
     kind: list[Any] = [torch.get_num_threads()]
     extents: list[int] = []
     for each in (*args, *kwargs.values()):
-        if type(each) in _PLAIN and each.is_cpu and each.layout is torch.strided:
+        if type(each) in PLAIN and each.is_cpu and each.layout is torch.strided:
             kind += each.dtype, each.ndim
             extents += map(near, each.shape)
         elif type(each) in _NUMBERS:
