@@ -12,10 +12,10 @@ from .upsampling import condition, layer
 
 
 def _powers(d: Draw, window: list[int], unmet: str | None) -> None:
-    """Averages of other than 2**n elements round."""
+    """Averages of other than 2**n elements round, where values between ops may become narrow to 8 bits."""
     count = math.prod(window)
     if count & (count - 1):
-        d.tolerance = 1e-6
+        d.tolerance = 1e-2 if unmet == layers.NARROW else 1e-6
 
 
 def _average(d: Draw, y: dgo.Value, data_format: str, unmet: str | None, *, whole: bool) -> dgo.Value:
