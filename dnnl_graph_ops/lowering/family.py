@@ -12,7 +12,7 @@ from ..shapes.attributes import Geometry, Ints
 from .elementwise_group import channel_axis
 from .env import Env
 from .epilogue import Epilogue, EpilogueOp
-from .problem import DGRAD, FPROP, RESULT, WGRAD, ConvProblem, Sizes, data_view, weights_view
+from .problem import DGRAD, FPROP, RESULT, WGRAD, ConvProblem, Sizes, data_view, weights_view, without_last_axes
 from .program import NativeOp, View
 
 
@@ -55,7 +55,7 @@ def make_problem(
     record = resolved(kind, [view.shape for view in inputs], attrs, where or kind)
     conv, fmt = CONV_KINDS[kind], record.data_format
     tensors = {RESULT[conv.direction]: output, **dict(zip(conv.inputs, inputs, strict=False))}
-    return ConvProblem(
+    problem = ConvProblem(
         conv.direction,
         Sizes.of(record.geometry),
         data_view(tensors["y"], fmt),
@@ -64,6 +64,7 @@ def make_problem(
         tensors.get("bias"),
         epilogue,
     )
+    return without_last_axes(problem)
 
 
 def multiplications(kind: str, attrs: Mapping[str, Any], inputs: Sequence[tuple[int | None, ...]], where: str) -> int:

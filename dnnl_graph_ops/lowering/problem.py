@@ -7,7 +7,7 @@ from typing import Any
 
 from ..shapes.attributes import Attributes, Geometry
 from ..shapes.common import channel_axes
-from .epilogue import Epilogue
+from .epilogue import Epilogue, map_views
 from .program import Ints, View
 
 # Directions of an ordinary convolution y = x * w: of y, of the gradient of x, of the gradient of w. Their values, which
@@ -20,6 +20,7 @@ RESULT = {DGRAD: "x", FPROP: "y", WGRAD: "w"}
 
 # fields of Sizes that a geometry, which is that of a ConvTranspose, has under other names
 _OF_GEOMETRY = {"y_channels": "in_channels", "x_channels": "out_channels", "y": "src", "x": "dst"}
+_PER_AXIS = ("y", "kernel", "x", "strides", "pads_begin", "pads_end", "dilations", "output_padding")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,30 @@ class ConvProblem:
     def with_views(self, **views: Any) -> ConvProblem:
         """Returns the problem with other views or post-ops in the named fields."""
         return replace(self, **views)
+
+
+def without_last_axes(problem: ConvProblem) -> ConvProblem:
+    """Returns the problem without last spatial axes of one position and one tap, but for its first axis.
+
+    Kernels go along the last axis, where such a one leaves them nothing to go along.
+    """
+    g = problem.geometry
+    rank = g.rank
+    while rank > 1 and 1 == g.x[rank - 1] == g.y[rank - 1] == g.kernel[rank - 1] and not g.pads_begin[rank - 1]:
+        rank -= 1
+    if rank == g.rank:
+        return problem
+    changed = {name: getattr(g, name)[:rank] for name in _PER_AXIS}
+
+    def cut(view: View) -> View:
+        return view.without_last(g.rank - rank) if view.ndim > 1 else view
+
+    return replace(
+        problem,
+        geometry=replace(g, **changed),
+        **{name: cut(getattr(problem, name)) for name in ("y", "w", "x")},
+        epilogue=map_views(problem.epilogue, cut),
+    )
 
 
 def data_view(view: View, data_format: str) -> View:

@@ -155,6 +155,10 @@ class View:
             strides += (stride * last for stride in dense_strides([shape[axis] for axis in new]))
         return self._with_axes(shape, strides)
 
+    def without_last(self, count: int) -> View:
+        """Returns the view without its last axes, which have size 1."""
+        return self._with_axes(self.shape[:-count], self.strides[:-count])
+
     def insert(self, axis: int) -> View:
         """Returns the view with a new axis of size 1."""
         return self._with_axes(

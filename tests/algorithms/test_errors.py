@@ -198,7 +198,7 @@ def test_only_fast_takes_what_rounds_and_says_so(monkeypatch: pytest.MonkeyPatch
     told = net.explain()
     (part,) = told.partitions
     assert part.remark == "error up to 8 x direct"
-    assert f"{part.remark}; estimated " in " ".join(str(told).split())
+    assert f"{part.remark}; estimated" in " ".join(str(told).split())
     assert told.to_dict()["partitions"][0]["remark"] == part.remark
     for algorithm in (None, "auto", "direct"):
         (part,) = layer_and_net(algorithm)[2].explain().partitions
