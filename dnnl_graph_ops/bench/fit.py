@@ -151,6 +151,8 @@ def measure(problem: ConvProblem, env: Env) -> dict[str, float]:
     for form in algorithms.applicable(problem, env):
         try:
             runner = runner_of(problem, env, form)
+            # what other processes take does not count
+            runner.clock = time.process_time if env.threads == 1 else runner.clock
             runner.run()
         except Error:
             continue
@@ -194,23 +196,35 @@ def here(dtype: str, gmacs: float) -> tuple[Env, dict[str, Any]]:
     return env, head
 
 
-def questions(part: str, layouts: str, ops: str = _TRANSPOSED) -> Iterator[dict[str, Any]]:
-    """Layers, layouts and directions to measure."""
+def questions(
+    part: str, layouts: str, ops: str = _TRANSPOSED, more: Sequence[Problem] = ()
+) -> Iterator[dict[str, Any]]:
+    """Layers, layouts and directions to measure; `more`: layers of no list, which rows hold themselves."""
     first, step = map(int, part.split("/"))
-    for op in ops.split(","):
-        for layer in real_layers(op)[first::step]:
-            for layout in layouts.split(","):
-                for direction, constant in ASKED[op]:
-                    one = {"layer": layer.name, "direction": direction, "layout": layout, "constant": constant}
-                    yield one if op == _TRANSPOSED else {"op": op, **one}
+    listed = [layer for op in ops.split(",") for layer in real_layers(op)]
+    for layer in (more or listed)[first::step]:
+        for layout in layouts.split(","):
+            for direction, constant in ASKED[layer.op]:
+                one = {"layer": layer.name, "direction": direction, "layout": layout, "constant": constant}
+                op = {} if layer.op == _TRANSPOSED else {"op": layer.op}
+                yield {
+                    **op,
+                    **one,
+                    **({"problem": {key: value for key, value in layer.as_dict().items() if value}} if more else {}),
+                }
 
 
 def _layers() -> dict[tuple[str, str], Problem]:
-    """The layers of all lists by op and name, as transposed ones."""
-    return {(op, layer.name): layer.adjoint for op in OPS for layer in real_layers(op)}
+    """The layers of all lists by op and name."""
+    return {(op, layer.name): layer for op in OPS for layer in real_layers(op)}
 
 
-def _layer_of(row: Mapping[str, Any]) -> tuple[str, str]:
+def _layer_of(row: Mapping[str, Any], listed: Mapping[tuple[str, str], Problem]) -> Problem:
+    """The layer of a row, as the transposed one that it is."""
+    return (Problem.from_dict(row["problem"]) if "problem" in row else listed[_named(row)]).adjoint
+
+
+def _named(row: Mapping[str, Any]) -> tuple[str, str]:
     return row.get("op", _TRANSPOSED), row["layer"]
 
 
@@ -220,7 +234,7 @@ def record(recorded: Recorded, asked: Sequence[dict[str, Any]], env: Env, save: 
     known = {_question(row): row for row in recorded.rows}
     for done, one in enumerate(asked):
         tell(done, len(asked), f"{one['layer']} {one['direction']}")
-        layer = smaller(layers[_layer_of(one)], recorded.head["max_gmacs"])
+        layer = smaller(_layer_of(one, layers), recorded.head["max_gmacs"])
         if layer is None:
             continue
         problem = described(layer, one["direction"], one["layout"], one["constant"], recorded.head["dtype"])
@@ -236,7 +250,7 @@ def record(recorded: Recorded, asked: Sequence[dict[str, Any]], env: Env, save: 
 
 
 def _question(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return (*_layer_of(row), *(row[name] for name in ("direction", "layout", "constant")))
+    return (*_named(row), *(row[name] for name in ("direction", "layout", "constant")))
 
 
 def resumed(path: Path, head: dict[str, Any]) -> Recorded:
@@ -282,7 +296,7 @@ def samples(recorded: Recorded) -> list[Sample]:
     layers = _layers()
     found = []
     for row in recorded.rows:
-        layer = smaller(layers[_layer_of(row)], recorded.head["max_gmacs"])
+        layer = smaller(_layer_of(row, layers), recorded.head["max_gmacs"])
         if layer is None:
             continue
         direction = row["direction"]
@@ -488,6 +502,10 @@ def _nested(values: Mapping[str, Mapping[Key, Any]]) -> dict[str, dict[str, dict
     return found
 
 
+def _read_layers(path: Path | None) -> list[Problem]:
+    return [] if path is None else [Problem.from_dict(one) for one in json.loads(path.read_text("utf-8"))]
+
+
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_graph_ops.bench.fit") -> None:
     """The command."""
     parser = argparse.ArgumentParser(
@@ -500,6 +518,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
     parser.add_argument("--layouts", default="NXC", help="NXC, NCX or NXC,NCX")
     parser.add_argument("--dtype", choices=("f32", "bf16", "f16"), default="f32")
     parser.add_argument("--op", default=_TRANSPOSED, help="conv_transpose, conv or conv_transpose,conv")
+    parser.add_argument("--layers", type=Path, metavar="FILE", help="JSON list of problems, instead of the suite")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the measurements as JSON")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="measure what FILE lacks, and save it there")
     parser.add_argument("--load", type=Path, nargs="+", metavar="FILE", help="fit to measurements saved before")
@@ -519,7 +538,8 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
         one = resumed(options.resume, head) if resume else Recorded(head, [])
         try:
             with shown() as tell:
-                record(one, list(questions(options.part, options.layouts, options.op)), env, save, tell)
+                asked = questions(options.part, options.layouts, options.op, _read_layers(options.layers))
+                record(one, list(asked), env, save, tell)
         except KeyboardInterrupt:
             kept = f"{len(one.rows)} rows are in {save}; go on with --resume {save}" if save else "nothing was kept"
             parser.exit(130, f"interrupted: {kept}\n")

@@ -51,11 +51,12 @@ class Runner:
     inputs: list[Any]
     outputs: list[Any]
     times: list[float]
+    clock: Callable[[], float] = time.perf_counter
 
     def run(self) -> None:
-        start = time.perf_counter()
+        start = self.clock()
         self.executor.run(self.inputs, self.outputs)
-        self.times.append(time.perf_counter() - start)
+        self.times.append(self.clock() - start)
 
 
 class Answers:
