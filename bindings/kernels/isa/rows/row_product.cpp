@@ -143,15 +143,22 @@ __attribute__((noinline)) void tile_across(const RowProduct& p, const float* a, 
             for (int v = 0; v < Vectors; ++v) multiply_add(sum[i][v], value, right[v]);
         }
     }
+    // sums that were read by a number known later would be in memory all along
+    Lanes found[Rows][Vectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+        for (int v = 0; v < Vectors; ++v) found[i][v] = sum[i][v];
+    }
     for (int64_t i = 0; i < rows; ++i) {
         for (int64_t v = 0; v < Vectors; ++v) {
             float* at = c + i * p.c_row + v * kLanes * p.c_column;
             if (p.c_column == 1 && columns == Vectors * kLanes) {
-                store_bytes(at, add ? load_bytes<Lanes>(at) + sum[i][v] : sum[i][v]);
+                store_bytes(at, add ? load_bytes<Lanes>(at) + found[i][v] : found[i][v]);
                 continue;
             }
             float value[kLanes];
-            store_bytes(value, sum[i][v]);
+            store_bytes(value, found[i][v]);
             for (int64_t j = 0; j < smaller(kLanes, columns - v * kLanes); ++j) {
                 at[j * p.c_column] = add ? at[j * p.c_column] + value[j] : value[j];
             }

@@ -44,7 +44,7 @@ DGO_INLINE void finish_all(const Finish& finish, Floats<L> (&sums)[kCount]) {
 template <int kVectors, int kRows>
 DGO_INLINE void finish_tile(const Finish& finish, Lanes (&sums)[kRows][kVectors]) {
     finish_with<kLanes>(finish, [&](auto function) __attribute__((always_inline)) {
-#pragma GCC unroll 24
+#pragma GCC unroll 32
         for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
             for (int j = 0; j < kVectors; ++j) sums[i][j] = function(sums[i][j]);
