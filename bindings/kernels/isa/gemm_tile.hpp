@@ -78,22 +78,22 @@ Fetch(Row, int64_t, int64_t, int64_t) -> Fetch<Row>;
 
 // to[i][:] = bias + sum over the spans of rows[i * runs + run][k] * panel[run * depth + k][:]; without a bias
 // the sum goes on from what is there. Of a last panel that is half empty one vector is enough.
-template <int kVectors = kTileVectors>
+template <int kVectors, int kRows>
 __attribute__((noinline)) void tile_product(const float* const* rows, int64_t runs, const Span* spans,
                                             int64_t span_count, int64_t depth, const float* panel, const float* bias,
                                             float* const* to, Ahead ahead, const Finish& finish) {
-    Lanes sum[kTileRows][kVectors];
+    Lanes sum[kRows][kVectors];
 #pragma GCC unroll 16
-    for (int i = 0; i < kTileRows; ++i) {
+    for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j) {
             sum[i][j] = *reinterpret_cast<const LanesAt*>((bias != nullptr ? bias : to[i]) + j * kLanes);
         }
     }
     for (const Span* span = spans; span != spans + span_count; ++span) {
-        const float* a[kTileRows];
+        const float* a[kRows];
 #pragma GCC unroll 16
-        for (int i = 0; i < kTileRows; ++i) a[i] = rows[i * runs + span->run];
+        for (int i = 0; i < kRows; ++i) a[i] = rows[i * runs + span->run];
         const float* b = panel + (span->run * depth + span->begin) * kPanel;
         int64_t k = span->begin;
         for (; k + kSteps <= span->end; k += kSteps, b += kSteps * kPanel) {
@@ -105,10 +105,23 @@ __attribute__((noinline)) void tile_product(const float* const* rows, int64_t ru
     }
     finish_tile(finish, sum);
 #pragma GCC unroll 16
-    for (int i = 0; i < kTileRows; ++i) {
+    for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j) *reinterpret_cast<LanesAt*>(to[i] + j * kLanes) = sum[i][j];
     }
+}
+
+// Of a tile of the fewest rows, a third of all or two or all, that has so many; those beyond are computed in vain.
+template <int kVectors>
+auto tile_of(int64_t rows) {
+    constexpr int kThird = kTileRows / 3;
+    return rows > 2 * kThird ? &tile_product<kVectors, kTileRows>
+           : rows > kThird   ? &tile_product<kVectors, 2 * kThird>
+                             : &tile_product<kVectors, kThird>;
+}
+// The same of a panel of which so many columns are left.
+inline auto tile_of(int64_t rows, int64_t columns) {
+    return columns > kLanes ? tile_of<kTileVectors>(rows) : tile_of<1>(rows);
 }
 
 // Rows that are a step apart on both sides.

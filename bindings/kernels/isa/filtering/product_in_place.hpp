@@ -89,6 +89,7 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
     const int64_t all = params.src.segments * params.src.channels, present = smaller(count - t, kTileRows);
     const int64_t runs = row_runs(params), length = row_run(params);
     const float* panel = panel_at(params, group, 0, at.column, pass.packed);
+    const auto tile = tile_of<kTileVectors>(present);
     float *to[kTileRows], *below[kTileRows];
     bool whole = true;
     const int64_t begin = at.n;
@@ -113,8 +114,8 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
         const Ahead ahead =
             pass.further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0} : pass.split.of(panel + pass.further, t);
         const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
-        tile_product(scratch.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to, ahead,
-                     pass.last ? params.finish : Finish{});
+        tile(scratch.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to, ahead,
+             pass.last ? params.finish : Finish{});
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
@@ -239,7 +240,6 @@ inline void write_staged(const ProductParams& params, const FilterImage& image, 
             for (int64_t c = column; c < stop; c += kPanel) {
                 const Spans spans = spans_at(params, c, span_count, scratch);
                 const float* panel = panel_at(params, group, 0, c, packed);
-                const auto tile = stop - c > kLanes ? &tile_product<kTileVectors> : &tile_product<1>;
                 for (int64_t row = t; row < rows_end; row += kTileRows) {
                     float* to[kTileRows];
                     for (int64_t i = 0; i < kTileRows; ++i)
@@ -247,8 +247,9 @@ inline void write_staged(const ProductParams& params, const FilterImage& image, 
                     fetch.lines(lines);
                     const Ahead ahead = near ? Ahead{reinterpret_cast<const char*>(panel), 0}
                                              : split.of(panel + (stop - column) * depth, row);
-                    tile(scratch.rows + row * runs, runs, spans.at, spans.count, length, panel,
-                         scratch.columns_bias + c - column, to, ahead, params.finish);
+                    tile_of(rows_end - row, stop - c)(scratch.rows + row * runs, runs, spans.at, spans.count, length,
+                                                      panel, scratch.columns_bias + c - column, to, ahead,
+                                                      params.finish);
                 }
             }
             write_staged_rows(image, column, stop, t, rows_end, stride, scratch.targets, params.block, vast,

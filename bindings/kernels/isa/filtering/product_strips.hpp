@@ -296,12 +296,12 @@ struct StripWriter {
         for (int64_t column = 0; column < width; column += kPanel) {
             const Spans spans = spans_at(params, column, all, scratch);
             const float* panel = panel_at(params, group, 0, column, packed);
-            const auto tile = is_half(column) ? &tile_product<1> : &tile_product<kTileVectors>;
             for (int64_t row = 0; row < edges; row += kTileRows) {
                 float* to[kTileRows];
                 for (int64_t i = 0; i < kTileRows; ++i) to[i] = scratch.result + (row + i) * stride + column;
-                tile(scratch.rows + row * runs, runs, spans.at, spans.count, row_run(params), panel, bias + column, to,
-                     Ahead{reinterpret_cast<const char*>(panel), 0}, params.finish);
+                tile_of(edges - row, width - column)(scratch.rows + row * runs, runs, spans.at, spans.count,
+                                                     row_run(params), panel, bias + column, to,
+                                                     Ahead{reinterpret_cast<const char*>(panel), 0}, params.finish);
             }
         }
         write_staged_rows(image, 0, width, 0, edges, stride, scratch.targets, 0, false, scratch.result,

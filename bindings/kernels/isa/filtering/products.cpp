@@ -90,7 +90,6 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
                                     : part + 1 < depth.parts ? weights(p, part + 1, 0)
                                     : p + 1 < params.planes  ? weights(p + 1, 0, 0)
                                                              : weights(0, 0, columns);
-                const auto tile = columns - n > kLanes ? &tile_product<kTileVectors> : &tile_product<1>;
                 const float *panel = weights(p, 0, n), *start = part == 0 ? scratch.zeros : nullptr;
                 float* result = scratch.result + p * result_stride(params) + n;
                 if (!in_place(params)) {
@@ -108,8 +107,8 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
                         row = result;
                         result += kFilterChunk;
                     }
-                    tile(scratch.rows + t * runs, runs, scratch.spans, span_count, length, panel, start, to,
-                         split.of(next, t), {});
+                    tile_of(count - t, columns - n)(scratch.rows + t * runs, runs, scratch.spans, span_count, length,
+                                                    panel, start, to, split.of(next, t), {});
                 }
             }
         }

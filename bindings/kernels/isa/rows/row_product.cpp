@@ -238,7 +238,7 @@ void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth,
             to[r] = straight ? c + at * p.c_row : sums + at * kPanel;
         }
         const float* start = straight && add ? nullptr : zeros;
-        tile_product<kVectors>(row + i, 1, &span, 1, depth, panel, start, to, next.part(i, p.rows), {});
+        tile_of<kVectors>(p.rows - i)(row + i, 1, &span, 1, depth, panel, start, to, next.part(i, p.rows), {});
     }
     for (int64_t i = 0; !straight && i < p.rows; ++i) {
         for (int64_t j = 0; j < columns; ++j) {
