@@ -26,6 +26,7 @@ def pytest_addoption(parser):
     group.addoption("--seed", type=int, default=DEFAULT_SEED, help="seed of the random tests")
     group.addoption("--case", type=int, default=None, help="run this one case of a random test")
     group.addoption("--all", action="store_true", help="every fixed case, those that start processes included")
+    group.addoption("--rest", action="store_true", help="with --all: without what plain pytest runs in the same way")
     group.addoption(
         "--random",
         choices=("some", "full"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 LEFT_OUT = ("child", "corpus", "docs", "bench", "slow")  # marks of tests that the default tier leaves to --all
+BY_TIER = {"amount", "start", "number"}  # what tests take of which each tier has more
 
 
 def tier(config: pytest.Config) -> int:
@@ -20,12 +21,18 @@ def amount(config: pytest.Config, *numbers: int) -> int:
 
 
 def split(config: pytest.Config, items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """`items` that run and those that do not. An -m expression alone decides; tests named by node id always run."""
-    if config.option.markexpr or tier(config):
+    """`items` that run and those that do not. An -m expression alone decides; tests named by node id always run.
+
+    With --rest those that the default tier runs, in the same way, do not.
+    """
+    rest = config.option.rest
+    if config.option.markexpr or (tier(config) and not rest):
         return items, []
     names = [argument.partition("::")[::2] for argument in config.args if "::" in argument]
     left_out = {item for item in items if any(map(item.get_closest_marker, LEFT_OUT))} | _uncovered(items)
     left_out -= {item for item in left_out if any(_is_named(item, *name) for name in names)}
+    if rest:
+        left_out = {item for item in items if item not in left_out and not BY_TIER & set(item.fixturenames)}
     return [item for item in items if item not in left_out], [item for item in items if item in left_out]
 
 
