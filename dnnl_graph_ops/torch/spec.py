@@ -199,3 +199,9 @@ def gradient_last(a: torch.Tensor, b: torch.Tensor, look: Callable[[torch.Tensor
 def laid(t: torch.Tensor, last: bool) -> torch.Tensor:
     """The same in channels last or first."""
     return t.movedim(1, -1).contiguous().movedim(-1, 1) if last else t.contiguous()
+
+
+def each(given: Any, axes: int) -> Ints:
+    """Returns an argument as one int for each spatial axis."""
+    values = tuple(given) if isinstance(given, list | tuple) else (given,)
+    return values * axes if len(values) == 1 else values
