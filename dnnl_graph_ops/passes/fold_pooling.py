@@ -15,7 +15,6 @@ import numpy as np
 
 from ..graph import Node, Value
 from ..ir import UNSEEN, GraphView, constant_like, dims, like, linked
-from ..lowering.env import Env
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes, checked
 from ..shapes.attributes import Geometry, Ints
@@ -27,6 +26,7 @@ from .layers import (
     GEOMETRY,
     ON_CONVOLUTIONS,
     ON_SUMS,
+    Asked,
     Layer,
     convolution,
     insert,
@@ -49,8 +49,6 @@ POOL_FIRST = Rewrite(
     "an average of windows of the results of a Convolution with one tap is taken of its source instead",
     (*ON_CONVOLUTIONS, *ALONE, _UNCOUNTED, FASTER),
 )
-# longer windows are not looked at: their layer has more products than the convolution
-_LONGEST = 8
 
 
 class Pooling(NamedTuple):
@@ -67,27 +65,24 @@ class Pooling(NamedTuple):
     counts: bool
 
 
-def run(graph: GraphView, env: Env, selected: Collection[str], narrow: bool) -> None:
-    """Folds averages of a convolution's results into its taps, or takes them before, where estimates say so.
-
-    `selected`: names of ops for which the user selects algorithms. `narrow`: products may become bf16 or f16 later.
-    """
+def run(graph: GraphView, asked: Asked) -> None:
+    """Folds averages of a convolution's results into its taps, or takes them before, where estimates say so."""
     for node in graph:
         pooling = _pooling(node)
         if pooling is not None and pooling.head in graph and 0 not in node.outputs[0].shape:
-            _fold(graph, pooling, env, selected, narrow)
+            _fold(graph, pooling, asked)
 
 
 def _pooling(node: Node) -> Pooling | None:
     """Returns the average that a node computes of a convolution's result; None if it computes none."""
-    if node.kind not in AVERAGES or len(node.inputs) > 1:
+    if node.kind not in _AVERAGES or len(node.inputs) > 1:
         return None
     value = node.inputs[0]
     reshape = value.node if value.node is not None and value.node.kind == "StaticReshape" else None
     head = value.node if reshape is None else reshape.inputs[0].node
     if head is None or head.kind != "Convolution":
         return None
-    return AVERAGES[node.kind](node, head, () if reshape is None else (reshape,))
+    return _AVERAGES[node.kind](node, head, () if reshape is None else (reshape,))
 
 
 def _of_mean(node: Node, head: Node, reshapes: tuple[Node, ...]) -> Pooling | None:
@@ -119,7 +114,7 @@ def _of_pool(node: Node, head: Node, reshapes: tuple[Node, ...]) -> Pooling | No
 
 
 # by the kind of op that averages
-AVERAGES: dict[str, Callable[[Node, Node, tuple[Node, ...]], Pooling | None]] = {
+_AVERAGES: dict[str, Callable[[Node, Node, tuple[Node, ...]], Pooling | None]] = {
     "AvgPool": _of_pool,
     "ReduceMean": _of_mean,
 }
@@ -145,12 +140,12 @@ def _means(shape: Ints, split: Ints, axes: Collection[int]) -> Ints | None:
     return tuple(kernel) if at == len(split) else None
 
 
-def _fold(graph: GraphView, pooling: Pooling, env: Env, selected: Collection[str], narrow: bool) -> None:
-    head, last = pooling.head, pooling.ops[-1]
+def _fold(graph: GraphView, pooling: Pooling, asked: Asked) -> None:
+    env, head, last = asked.env, pooling.head, pooling.ops[-1]
     g, between = _geometry(head), (head, *pooling.ops[:-1])
     pointwise = {1} == {*g.kernel, *g.strides} and not any((*g.pads_begin, *g.pads_end))
     rewrite = POOL_FIRST if pointwise else FOLD_POOLING
-    unmet = unmet_of(head, env, selected)
+    unmet = unmet_of(head, asked)
     if any(graph.reads(node.outputs[0]) > 1 for node in between):
         unmet = unmet or READ_ONCE
     elif any(node.outputs[0] in graph.returned for node in between):
@@ -161,14 +156,12 @@ def _fold(graph: GraphView, pooling: Pooling, env: Env, selected: Collection[str
         unmet = unmet or WHOLE
     elif not pointwise and head.outputs[0].dtype != "f32" and not _is_power_of_two(prod(pooling.attrs["kernel"])):
         unmet = unmet or FACTOR
-    elif not pointwise and max(pooling.attrs["kernel"]) > _LONGEST:
-        unmet = unmet or FASTER
     if unmet:
         return rewrite.declined(last, unmet)
     layer = (_pooled_first if pointwise else _folded)(head, pooling)
     if layer is None:
         return rewrite.declined(last, GEOMETRY)
-    if unmet := unmet_by(layer, narrow):
+    if unmet := unmet_by(layer, asked):
         return rewrite.declined(last, unmet)
     before = estimates.seconds(head, "f32", env) + moving(head.outputs[0], env)
     if not layers.pays(before, seconds(layer, env)):

@@ -7,15 +7,13 @@ the source instead of 36. Zeros around the enlarged source are zeros around the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..graph import Node, Value
 from ..ir import UNSEEN, GraphView, dims, like, linked, twin
-from ..lowering.env import Env
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
-from ..shapes import Attributes, resolved
+from ..shapes import Attributes
 from ..shapes.common import channel_axes
 from . import estimates, layers
 from .enlarged import EDGES, SPATIAL, Enlarged, enlarged, make_layer
@@ -25,7 +23,9 @@ from .layers import (
     NARROW,
     ON_CONVOLUTIONS,
     ON_SUMS,
+    Asked,
     Layer,
+    convolution,
     insert,
     moving,
     seconds,
@@ -65,29 +65,26 @@ FOLD_UPSAMPLED_PART = Rewrite(
 )
 
 
-def run(graph: GraphView, env: Env, selected: Collection[str], narrow: bool) -> None:
-    """Folds upsampling into the convolutions behind it where this is faster by estimate.
-
-    `selected`: names of ops for which the user selects algorithms. `narrow`: products may become bf16 or f16 later.
-    """
+def run(graph: GraphView, asked: Asked) -> None:
+    """Folds upsampling into the convolutions behind it where this is faster by estimate."""
     for head in graph:
         if head.kind != "Convolution" or 0 in head.outputs[0].shape:
             continue
         source = head.inputs[0].node
         if source is not None and source.kind == "Concat":
-            _fold_parts(graph, head, source, env, selected, narrow)
+            _fold_parts(graph, head, source, asked)
         elif larger := enlarged(head, head.inputs[0], FOLD_UPSAMPLING):
-            _fold(graph, head, larger, env, selected, narrow)
+            _fold(graph, head, larger, asked)
 
 
-def _fold(graph: GraphView, head: Node, source: Enlarged, env: Env, selected: Collection[str], narrow: bool) -> None:
-    rewrite, operand = FOLD_UPSAMPLING, head.inputs[0]
-    if unmet := unmet_of(head, env, selected):
+def _fold(graph: GraphView, head: Node, source: Enlarged, asked: Asked) -> None:
+    rewrite, operand, env = FOLD_UPSAMPLING, head.inputs[0], asked.env
+    if unmet := unmet_of(head, asked):
         return rewrite.declined(head, unmet)
     layer = make_layer(head, source, *head.inputs[1:])
     if layer is None:
         return rewrite.declined(head, GEOMETRY)
-    if unmet := unmet_by(layer, narrow):
+    if unmet := unmet_by(layer, asked):
         return rewrite.declined(head, unmet)
     before = estimates.seconds(head, "f32", env)
     if graph.reads(operand) == 1 and operand not in graph.returned:
@@ -102,18 +99,18 @@ def _fold(graph: GraphView, head: Node, source: Enlarged, env: Env, selected: Co
     return None
 
 
-def _fold_parts(graph: GraphView, head: Node, concat: Node, env: Env, selected: Collection[str], narrow: bool) -> None:
+def _fold_parts(graph: GraphView, head: Node, concat: Node, asked: Asked) -> None:
     """Splits a convolution of joined channels: the upsampled ones are folded, the others stay, and sums are added."""
-    rewrite, joined = FOLD_UPSAMPLED_PART, concat.outputs[0]
+    rewrite, joined, env = FOLD_UPSAMPLED_PART, concat.outputs[0], asked.env
     if not any(map(repetition, concat.inputs)) or any(0 in value.shape for value in concat.inputs):
         return None
     axis = 1 if head.attrs["data_format"] == "NCX" else joined.ndim - 1
-    unmet = unmet_of(head, env, selected)
+    unmet = unmet_of(head, asked)
     if concat.attrs["axis"] % joined.ndim != axis:
         unmet = "the Concat joins channels"
     elif head.attrs["groups"] > 1:
         unmet = "the convolution has one group"
-    elif joined.dtype != "f32" or narrow:
+    elif joined.dtype != "f32" or asked.narrow:
         unmet = NARROW
     elif graph.reads(joined) > 1:
         unmet = READ_ONCE
@@ -200,11 +197,10 @@ def _rest(head: Node, concat: Node, others: Sequence[tuple[Value, range]], nodes
         joined = twin(concat, inputs=[value for value, _ in others])
         source = like(concat.outputs[0], shape=tuple(shape))
         nodes.append(linked(joined, [source]))
-    assert isinstance(head.attrs, Attributes)
-    inputs = (source, _channels(head, [channels for _, channels in others], nodes), *head.inputs[2:])
-    attrs = resolved(head.kind, [value.shape for value in inputs], replace(head.attrs, resolved=None), head.name)
-    rest = Node(UNSEEN, head.kind, f"{head.name} rest", inputs, attrs)
-    return linked(rest, [like(head.outputs[0])])
+    weights = _channels(head, [channels for _, channels in others], nodes)
+    rest = convolution(head, (source, weights, *head.inputs[2:]))
+    rest.name, rest.absorbed = f"{head.name} rest", ()
+    return rest
 
 
 def _channels(head: Node, ranges: Sequence[range], nodes: list[Node]) -> Value:

@@ -29,11 +29,22 @@ _DEQUANTIZE = kinds("dequantizes")
 _AT_MOST = 0.95
 
 
-def unmet_of(head: Node, env: Env, selected: Collection[str]) -> str:
+class Asked(NamedTuple):
+    """What users ask of a net, as far as folds depend on it.
+
+    `selected`: names of ops for which the user selects algorithms. `narrow`: products may become bf16 or f16 later.
+    """
+
+    env: Env
+    selected: Collection[str]
+    narrow: bool
+
+
+def unmet_of(head: Node, asked: Asked) -> str:
     """Returns which of `ON_CONVOLUTIONS` does not hold for a convolution; "" if all hold."""
-    if env.algorithm == "direct":
+    if asked.env.algorithm == "direct":
         return NOT_DIRECT
-    if head.name in selected:
+    if head.name in asked.selected:
         return NOT_SELECTED
     weights = head.inputs[1].node
     return NOT_QUANTIZED if weights is not None and weights.kind in _DEQUANTIZE else ""
@@ -69,9 +80,9 @@ def convolution(head: Node, inputs: Sequence[Value], kind: str | None = None, **
     return linked(layer, [like(head.outputs[0], shape=layer.attrs.known.result)])
 
 
-def unmet_by(layer: Layer, narrow: bool) -> str:
-    """Returns which of `ON_SUMS` does not hold for a layer; "" if both hold. `narrow`: products may become narrow."""
-    if narrow and layer.varies:
+def unmet_by(layer: Layer, asked: Asked) -> str:
+    """Returns which of `ON_SUMS` does not hold for a layer; "" if both hold."""
+    if asked.narrow and layer.varies:
         return NARROW
     return FINITE if layer.matrices and taps.overflow(layer.weights, layer.matrices) else ""
 
@@ -93,6 +104,7 @@ def moving(value: Value, env: Env) -> float:
 
 def insert(graph: GraphView, before: Node, layer: Layer) -> None:
     """Inserts the nodes of a layer, and the sums of weights that vary, before a node."""
+    layer.head.folded = True
     if layer.varies:
         assert isinstance(layer.head.attrs, Attributes)
         taps.add_sums(graph, before, layer.weights, layer.sums, layer.head.attrs, layer.matrices)
