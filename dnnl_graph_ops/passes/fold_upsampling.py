@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..graph import Node, Value
-from ..ir import UNSEEN, GraphView, dims, like, linked, twin
+from ..ir import GraphView, dims, like, linked, twin
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
-from ..shapes import Attributes
-from ..shapes.common import channel_axes
 from . import estimates, layers
 from .enlarged import EDGES, SPATIAL, Enlarged, enlarged, make_layer
 from .layers import (
@@ -25,6 +23,8 @@ from .layers import (
     ON_SUMS,
     Asked,
     Layer,
+    added,
+    channels_of,
     convolution,
     insert,
     moving,
@@ -34,7 +34,6 @@ from .layers import (
     unmet_of,
 )
 from .repetition import repetition
-from .taps import channels_constant
 
 FOLD_UPSAMPLING = Rewrite(
     "fold_upsampling",
@@ -95,7 +94,7 @@ def _fold(graph: GraphView, head: Node, source: Enlarged, asked: Asked) -> None:
     insert(graph, head, layer)
     graph.remove(head)
     linked(layer.nodes[-1], head.outputs)
-    layer.head.absorbed = (*head.absorbed, *sweep(graph, operand.node))
+    layer.heads[0].absorbed = (*head.absorbed, *sweep(graph, operand.node))
     return None
 
 
@@ -140,17 +139,14 @@ def _fold_parts(graph: GraphView, head: Node, concat: Node, asked: Asked) -> Non
     if split.rest is not None:
         graph.insert(split.rest, head)
         terms.insert(0, split.rest)
-    first, *others = terms
-    for term in others:
-        attrs = {"auto_broadcast": "numpy"}
-        added = Node(UNSEEN, "Add", f"{head.name} sum", (term.outputs[0], first.outputs[0]), attrs)
-        graph.insert(linked(added, [like(head.outputs[0])]), head)
-        first = added
+    adds = added(terms)
+    for node in adds:
+        graph.insert(node, head)
     graph.remove(head)
-    linked(first, head.outputs)
+    linked([*terms, *adds][-1], head.outputs)
     graph.remove(concat)
     for layer, value in zip(split.layers, split.enlarged, strict=True):
-        layer.head.absorbed = (*head.absorbed, *sweep(graph, value.node))
+        layer.heads[0].absorbed = (*head.absorbed, *sweep(graph, value.node))
     return None
 
 
@@ -179,7 +175,7 @@ def _split(head: Node, concat: Node, axis: int) -> _Split | None:
         if source is None:
             others.append((value, channels))
             continue
-        layer = make_layer(head, source, _channels(head, [channels], nodes), *bias)
+        layer = make_layer(head, source, channels_of(head, head.inputs[1], [channels], nodes), *bias)
         if layer is None:
             return None
         folded.append(layer)
@@ -197,31 +193,7 @@ def _rest(head: Node, concat: Node, others: Sequence[tuple[Value, range]], nodes
         joined = twin(concat, inputs=[value for value, _ in others])
         source = like(concat.outputs[0], shape=tuple(shape))
         nodes.append(linked(joined, [source]))
-    weights = _channels(head, [channels for _, channels in others], nodes)
+    weights = channels_of(head, head.inputs[1], [channels for _, channels in others], nodes)
     rest = convolution(head, (source, weights, *head.inputs[2:]))
     rest.name, rest.absorbed = f"{head.name} rest", ()
     return rest
-
-
-def _channels(head: Node, ranges: Sequence[range], nodes: list[Node]) -> Value:
-    """Returns the weights of some input channels; adds to `nodes` what takes them from weights that vary."""
-    assert isinstance(head.attrs, Attributes)
-    weights = head.inputs[1]
-    axis = channel_axes(head.attrs.weights_format, weights.ndim)[0]
-
-    def shape(count: int) -> tuple[int, ...]:
-        return tuple(count if a == axis else n for a, n in enumerate(dims(weights)))
-
-    chosen = like(weights, shape=shape(sum(map(len, ranges))))
-    if weights._held is not None:
-        chosen._held = channels_constant(weights._held, axis, tuple((some.start, some.stop) for some in ranges))
-        return chosen
-    slices = []
-    for some in ranges:
-        part = chosen if len(ranges) == 1 else like(weights, shape=shape(len(some)))
-        attrs = {"starts": (some.start,), "ends": (some.stop,), "axes": (axis,), "steps": (1,)}
-        slices.append(part)
-        nodes.append(linked(Node(UNSEEN, "Slice", f"{weights.name} part", (weights,), attrs), [part]))
-    if len(slices) > 1:
-        nodes.append(linked(Node(UNSEEN, "Concat", f"{weights.name} rest", tuple(slices), {"axis": axis}), [chosen]))
-    return chosen

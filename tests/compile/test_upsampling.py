@@ -149,3 +149,25 @@ def test_sums_of_taps_beyond_f16(monkeypatch):
     y = ops.convolution(larger, weights, data_format="NCX", weights_format="OIX", strides=1, pads_begin=1, pads_end=1)
     arrays = {"x": np.full((1, 2, 4, 4), 2.0**-7, np.float16)}
     compared(graph, y, arrays, monkeypatch)
+
+
+@pytest.mark.choice
+def test_an_average_is_summed_in_parts_of_the_channels(monkeypatch):
+    """One sum with more taps would have a larger error than the average of sums."""
+    rng = np.random.default_rng(3)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 64, 26, 26), (64, 64, 3, 3)))
+    graph = dgo.Graph()
+    same = {"strides": 1, "pads_begin": 0, "pads_end": 0, "data_format": "NCX"}
+    y = ops.convolution(graph.input("x", x.shape), graph.constant(w), weights_format="OIX", **same)
+    y = ops.avg_pool(y, kernel=2, exclude_pad=True, **{**same, "strides": 2})
+    positions = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), (2, 3))
+    wanted = np.tensordot(positions, w.astype(np.float64), ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
+    wanted = wanted.reshape(1, 64, 12, 2, 12, 2).mean((3, 5))
+    errors = []
+    for pays in (True, False):
+        monkeypatch.setattr(layers, "pays", lambda before, after, pays=pays: pays)
+        net = graph.compile(y)
+        assert ("AvgPool" in steps_of(net)) != pays
+        errors.append(np.sqrt(np.square(net(x=x) - wanted).mean()))
+    folded, unfolded = errors
+    assert folded < 1.5 * unfolded

@@ -88,6 +88,10 @@ def _convolved(d: Draw, unmet: str | None, *, pointwise: bool) -> tuple[dgo.Valu
 @proves("fold_pooling")
 def folded(d: Draw, unmet: str | None) -> None:
     y, data_format = _convolved(d, unmet, pointwise=False)
+    # channels are few here
+    d.forced.append((fold_pooling, "_FEWEST", 99 if unmet == fold_pooling.EVEN else 1))
+    if unmet is None:
+        d.forced.append((fold_pooling, "_LONGER", d.pick(2.1, 1, 0.7)))
     if unmet == fold_pooling.FACTOR:
         zeros, kernel = [0] * (y.ndim - 2), [3] + [1] * (y.ndim - 3)
         if y.shape[2 if data_format == "NCX" else 1] < 3:
