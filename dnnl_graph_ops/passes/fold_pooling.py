@@ -21,6 +21,7 @@ from ..shapes.attributes import Geometry, Ints
 from ..shapes.common import spatial_of
 from ..shapes.windows import resolve
 from . import estimates, layers, taps
+from .channels import in_parts
 from .layers import (
     FASTER,
     GEOMETRY,
@@ -29,7 +30,6 @@ from .layers import (
     Asked,
     Layer,
     convolution,
-    in_parts,
     insert,
     moving,
     seconds,

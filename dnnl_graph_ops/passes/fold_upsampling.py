@@ -14,6 +14,7 @@ from ..graph import Node, Value
 from ..ir import GraphView, dims, like, linked, twin
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from . import estimates, layers
+from .channels import added, channels_of
 from .enlarged import EDGES, SPATIAL, Enlarged, enlarged, make_layer
 from .layers import (
     FASTER,
@@ -23,8 +24,6 @@ from .layers import (
     ON_SUMS,
     Asked,
     Layer,
-    added,
-    channels_of,
     convolution,
     insert,
     moving,

@@ -5,7 +5,7 @@ Between an `interpolate` and the convolution there may be pads, and a `cat` of c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -23,6 +23,10 @@ _CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "gro
 _INTERPOLATE = ("input", "size", "scale_factor", "mode", "align_corners", "recompute_scale_factor", "antialias")
 _CAT, _PAD = ("tensors", "dim"), ("input", "pad", "mode", "value")
 _PADS = (torch._C._nn.pad, functional.pad)
+_IN_PLACE = (
+    "iadd", "iand", "ifloordiv", "ilshift", "imatmul", "imod", "imul", "ior", "ipow", "irshift", "isub", "itruediv",
+    "ixor", "setitem",
+)  # fmt: skip
 _BETWEEN = (functional.interpolate, torch.cat, *_PADS)
 
 
@@ -30,7 +34,7 @@ def fold(convolution: fx.Node, axes: int) -> bool:
     """Lets a convolution of a captured graph read what its operand repeats instead; returns whether it repeats any.
 
     The ops that the convolution computes itself are those next to it that no other op reads: nothing is written between
-    them, nor is recording switched.
+    them, nor is recording switched. The sources are kept for the gradients, so that no later op may write to them.
     """
     arguments = _arguments(convolution, _CONVOLUTION)
     spec, node, near = _spec_of(arguments, axes), convolution.prev, []
@@ -42,7 +46,7 @@ def fold(convolution: fx.Node, axes: int) -> bool:
     inner = {node for node in near if len(node.users) == 1 and "out" not in node.kwargs}
     values, layer = _joined(arguments["input"], inner, Layer.plain(spec))
     parts = [_source_of(value, inner, layer) for value in values]
-    if all(max(part.scales) == 1 for _, part in parts):
+    if all(max(part.scales) == 1 for _, part in parts) or _is_written([source for source, _ in parts], convolution):
         return False
     convolution.target = _called([part for _, part in parts])
     convolution.args = (arguments["weight"], arguments.get("bias"), *(source for source, _ in parts))
@@ -58,6 +62,20 @@ def _called(layers: Sequence[Layer]) -> Callable[..., Tensor]:
         return upsampled.joined(sources, weight, bias, layers)
 
     return upsampled_convolution
+
+
+def _is_written(sources: Sequence[fx.Node], after: fx.Node) -> bool:
+    """Whether ops after one write to what lies in the memory of one of the sources."""
+    kept, node = set(map(_memory, _examples(sources))), after.next
+    while node.op != "output":
+        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        # relu_, setitem, iadd, relu(x, inplace=True) or relu(x, True), add(x, y, out=z)
+        in_place = name.endswith("_") or name in _IN_PLACE or any(arg is True for arg in node.args)
+        in_place = in_place or node.kwargs.get("inplace") or "out" in node.kwargs
+        if in_place and not kept.isdisjoint(map(_memory, _examples(node.all_input_nodes))):
+            return True
+        node = node.next
+    return False
 
 
 def _spec_of(arguments: Mapping[str, Any], axes: int) -> Spec | None:
@@ -80,8 +98,10 @@ def _joined(value: fx.Node, inner: Nodes, layer: Layer) -> tuple[Sequence[fx.Nod
     if value not in inner or value.target is not torch.cat or layer.spec.groups > 1:
         return [value], layer
     arguments, rank = _arguments(value, _CAT), len(_shape(value))
-    whole = arguments.get("dim", 0) in (1, 1 - rank) and all(len(_shape(one)) == rank for one in arguments["tensors"])
-    return arguments["tensors"] if whole else [value], layer
+    tensors: Sequence[fx.Node] = arguments["tensors"]
+    examples = _examples(tensors)
+    alike = len(examples) == len(tensors) and len({(example.ndim, example.dtype) for example in examples}) == 1
+    return tensors if alike and arguments.get("dim", 0) in (1, 1 - rank) else [value], layer
 
 
 def _source_of(value: fx.Node, inner: Nodes, layer: Layer) -> tuple[fx.Node, Layer]:
@@ -100,7 +120,7 @@ def _source_of(value: fx.Node, inner: Nodes, layer: Layer) -> tuple[fx.Node, Lay
 def _scales_of(arguments: Mapping[str, Any]) -> Ints:
     """Returns how often an `interpolate` with these arguments repeats elements along each axis; () if it does not."""
     before, size = _shape(arguments["input"])[2:], arguments.get("size")
-    if arguments.get("mode", "nearest") not in ("nearest", "nearest-exact") or arguments.get("antialias"):
+    if not before or arguments.get("mode", "nearest") not in ("nearest", "nearest-exact") or arguments.get("antialias"):
         return ()
     if size is None:
         return upsampled.whole_scales(arguments.get("scale_factor"), len(before))
@@ -131,5 +151,14 @@ def _arguments(node: fx.Node, names: Sequence[str]) -> dict[str, Any]:
 
 def _shape(node: Any) -> Sequence[int]:
     """Returns the shape of a tensor as it was captured; () if the node is none."""
-    example = node.meta.get("example_value") if isinstance(node, fx.Node) else None
-    return example.shape if isinstance(example, Tensor) else ()
+    return next((example.shape for example in _examples([node])), ())
+
+
+def _examples(nodes: Iterable[Any]) -> list[Tensor]:
+    """Returns tensors without elements like those of a captured graph, which share memory where these do."""
+    metas = (node.meta.get("example_value") for node in nodes if isinstance(node, fx.Node))
+    return [example for example in metas if isinstance(example, Tensor)]
+
+
+def _memory(example: Tensor) -> int:
+    return example.untyped_storage()._cdata

@@ -349,12 +349,35 @@ def skipped_in_the_middle(x, w):
     return functional.conv2d(functional.pad(torch.cat((first, skip, second), -3), (1,) * 4), w)
 
 
+def written_after(x, w):
+    x = x * 1
+    y = functional.conv2d(functional.interpolate(x, scale_factor=2), w, padding=1)
+    x[:, 0] += 1
+    return y + x.sum()
+
+
+def skip_written_after(x, w):
+    skip = (x * 2).repeat(1, 1, 2, 2)[:, :1]
+    y = functional.conv2d(torch.cat([functional.interpolate(x[:, :3], scale_factor=2), skip], 1), w, padding=1)
+    return y + functional.relu(skip[:, 0], inplace=True).sum()
+
+
+def of_other_types(x, w):
+    skip = x[:, :1].repeat(1, 1, 2, 2).bfloat16()
+    return functional.conv2d(torch.cat([functional.interpolate(x[:, :3], scale_factor=2), skip], 1), w)
+
+
+def result_written_after(x, w):
+    return functional.conv2d(functional.interpolate(x, scale_factor=2), w, padding=1).relu_()
+
+
 FOLDED = (
     by_name, sized, exact, reflected, replicated, zeros_around, skipped, skipped_in_the_middle, strided,
+    result_written_after,
 )  # fmt: skip
 NOT_FOLDED = (
     written, written_source, unrecorded, one_image, read_twice, fraction, uneven, ones_around, far_reflection,
-    edges_of_zeros, images_joined, in_groups, channels_padded,
+    edges_of_zeros, images_joined, in_groups, channels_padded, written_after, skip_written_after, of_other_types,
 )  # fmt: skip
 
 
