@@ -15,7 +15,7 @@ import io
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 from unittest import mock
@@ -28,7 +28,7 @@ from torch.nn import functional
 import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch
 from dnnl_graph_ops.passes import layers
-from dnnl_graph_ops.torch import sources, upsampled
+from dnnl_graph_ops.torch import backend, sources, upsampled
 from dnnl_graph_ops.torch.spec import Spec
 
 Run = Callable[[], Any]
@@ -180,27 +180,27 @@ def unet() -> tuple[nn.Module, Tensor]:
     return models.Unet("resnet34", encoder_weights=None), torch.randn(2, 3, 128, 128)
 
 
+def unfolded(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Run:
+    """A backend of `torch.compile` of its own, so that PyTorch does not take what it has compiled by the other one."""
+    with mock.patch.object(sources, "fold", lambda *given: False):
+        return backend.dnnl_graph_ops(module, inputs)
+
+
 def steps_of(model: nn.Module, x: Tensor) -> dict[str, Run]:
     """Returns what runs a model forward and backward."""
 
-    def step(backend: str | None, folds: bool = True) -> Run:
+    def step(compiler: Any) -> Run:
         mine = copy.deepcopy(model)
-        run = torch.compile(mine, backend=backend) if backend else mine
+        run = torch.compile(mine, backend=compiler) if compiler else mine
 
         def runs() -> None:
             mine.zero_grad()
             run(x).square().mean().backward()
 
-        with mock.patch.object(sources, "fold", sources.fold if folds else lambda *given: False):
-            runs()
         return runs
 
-    return {
-        "folded": step("dnnl_graph_ops"),
-        "unfolded": step("dnnl_graph_ops", folds=False),
-        "PyTorch": step(None),
-        "inductor": step("inductor"),
-    }
+    compilers = {"folded": "dnnl_graph_ops", "unfolded": unfolded, "PyTorch": None, "inductor": "inductor"}
+    return {name: step(compiler) for name, compiler in compilers.items()}
 
 
 def medians(runs: dict[str, Run], options: argparse.Namespace, warm: int) -> dict[str, float]:

@@ -76,18 +76,18 @@ def joined(sources: Sequence[Tensor], weight: Tensor, bias: Tensor | None, parts
     """
     if len(parts) == 1:
         return convolution(sources[0], weight, bias, parts[0])
-    weights = weight.split([x.shape[1] for x in sources], 1)
     # sums of narrow results would round once more
     wide = weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     groups: dict[tuple[Layer, int], list[int]] = {}
-    for i, (x, part, w) in enumerate(zip(sources, parts, weights, strict=True)):
-        folds = wide and fold_of(part, x.shape, w.shape, added=True) is not None
+    for i, (x, part) in enumerate(zip(sources, parts, strict=True)):
+        shape = (weight.shape[0], x.shape[1], *weight.shape[2:])
+        folds = wide and fold_of(part, x.shape, shape, added=True) is not None
         groups.setdefault((part, i) if folds else (Layer.plain(part.padded), -1), []).append(i)
+    weights = weight.split([x.shape[1] for x in sources], 1) if len(groups) > 1 else ()
     result: Tensor | None = None
     for (layer, alone), group in groups.items():
         x = sources[alone] if alone >= 0 else _cat([_enlarged(sources[i], parts[i]) for i in group])
-        taken = weight if len(group) == len(parts) else _cat([weights[i] for i in group])
-        term = convolution(x, taken, bias, layer)
+        term = convolution(x, _cat([weights[i] for i in group]) if len(groups) > 1 else weight, bias, layer)
         result, bias = term if result is None else result.add_(term), None
     assert result is not None
     return result
