@@ -3,17 +3,20 @@
 `python benchmarks/upsampling.py [--threads N] [--rounds N]` prints a table: the milliseconds of the folded layer, and
 the times of others over them: the unfolded ops of this package, and the other runtimes; then a step of training, of
 the layer alone. Weights are constant in inference. Results are compared first; times are those of the process, with
-several threads those of the clock, medians of rounds in which all take turns.
+several threads those of the clock, medians of rounds in which all take turns. `--models` times steps of training of
+whole models instead: a generator, and a U-Net where segmentation-models-pytorch is installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import io
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -25,7 +28,7 @@ from torch.nn import functional
 import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch
 from dnnl_graph_ops.passes import layers
-from dnnl_graph_ops.torch import ops, upsampled
+from dnnl_graph_ops.torch import backend, sources, upsampled
 from dnnl_graph_ops.torch.spec import Spec
 
 Run = Callable[[], Any]
@@ -35,7 +38,7 @@ _LEAST_SECONDS = 0.02
 class Case(NamedTuple):
     """A convolution of `channels` upsampled channels, joined with `skip` others, on a source of `sizes`.
 
-    `trained`: a step of training is timed as well, of a layer without a skip.
+    `trained`: a step of training is timed as well.
     """
 
     name: str
@@ -50,7 +53,7 @@ class Case(NamedTuple):
 
 CASES = (
     Case("128 -> 128", 128, 128, (32, 32), trained=True),
-    Case("256 + 64 -> 64", 256, 64, (32, 32), 64),
+    Case("256 + 64 -> 64", 256, 64, (32, 32), 64, trained=True),
     Case("3-D, 64 -> 32", 64, 32, (8, 16, 16), trained=True),
     Case("ProGAN", 512, 512, (16, 16)),
     Case("ProGAN", 512, 256, (32, 32)),
@@ -63,7 +66,7 @@ CASES = (
     Case("Stable Diffusion VAE", 256, 256, (64, 64)),
     Case("U-Net, ResNet-34", 512, 256, (8, 8), 256),
     Case("U-Net, ResNet-34", 256, 128, (16, 16), 128),
-    Case("U-Net, ResNet-34", 128, 64, (32, 32), 64),
+    Case("U-Net, ResNet-34", 128, 64, (32, 32), 64, trained=True),
     Case("U-Net, ResNet-34", 64, 32, (64, 64), 64),
     Case("U-Net, ResNet-34", 32, 16, (128, 128), trained=True),
     Case("Real-ESRGAN", 64, 64, (96, 96)),
@@ -134,27 +137,70 @@ def inference(case: Case, threads: int) -> tuple[dict[str, Run], float]:
 def training(case: Case) -> dict[str, Run]:
     """Returns what runs a layer forward and backward."""
     axes = len(case.sizes)
-    spec = Spec(False, (1,) * axes, (case.kernel // 2,) * axes, (1,) * axes, (0,) * axes, 1)
-    module, (x, *_) = Layer(case).layer, operands(case)
+    module, operand = Layer(case).layer, operands(case)
     weight, bias = module.weight, module.bias
-    x.requires_grad_()
-    scales = (case.scale,) * axes
+    for x in operand:
+        x.requires_grad_()
+    spec = Spec(False, (1,) * axes, (case.kernel // 2,) * axes, (1,) * axes, (0,) * axes, 1)
+    plain = upsampled.Layer.plain(spec)
+    parts = [plain._replace(scales=(case.scale,) * axes), *[plain] * (len(operand) - 1)]
 
     def larger() -> Tensor:
-        return functional.interpolate(x, scale_factor=float(case.scale))
+        first = functional.interpolate(operand[0], scale_factor=float(case.scale))
+        return torch.cat([first, *operand[1:]], 1) if case.skip else first
 
     def step(forward: Callable[[], Tensor]) -> Run:
         def run() -> None:
             y = forward()
-            torch.autograd.grad(y, (x, weight, bias), torch.ones_like(y))
+            torch.autograd.grad(y, (*operand, weight, bias), torch.ones_like(y))
 
         return run
 
     return {
-        "folded": step(lambda: upsampled.convolution(x, weight, bias, spec, scales)),
-        "unfolded": step(lambda: ops.call("", spec, larger(), weight, bias)),
+        "folded": step(lambda: upsampled.joined(operand, weight, bias, parts)),
+        "unfolded": step(lambda: upsampled.convolution(larger(), weight, bias, plain)),
         "PyTorch": step(lambda: module(larger())),
     }
+
+
+def generator() -> tuple[nn.Module, Tensor]:
+    """Returns ProGAN's generator from 8x8 to 128x128, without its normalization of pixels, and a batch of two."""
+    channels = (512, 512, 256, 128, 64)
+    layers: list[nn.Module] = []
+    for before, after in pairwise(channels):
+        layers += [nn.Upsample(scale_factor=2), nn.Conv2d(before, after, 3, padding=1), nn.LeakyReLU(0.2)]
+        layers += [nn.Conv2d(after, after, 3, padding=1), nn.LeakyReLU(0.2)]
+    return nn.Sequential(*layers, nn.Conv2d(channels[-1], 3, 1)), torch.randn(2, channels[0], 8, 8)
+
+
+def unet() -> tuple[nn.Module, Tensor]:
+    """Returns a U-Net with ResNet-34 as its encoder, and a batch of two."""
+    import segmentation_models_pytorch as models
+
+    return models.Unet("resnet34", encoder_weights=None), torch.randn(2, 3, 128, 128)
+
+
+def unfolded(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Run:
+    """A backend of `torch.compile` of its own, so that PyTorch does not take what it has compiled by the other one."""
+    with mock.patch.object(sources, "fold", lambda *given: False):
+        return backend.dnnl_graph_ops(module, inputs)
+
+
+def steps_of(model: nn.Module, x: Tensor) -> dict[str, Run]:
+    """Returns what runs a model forward and backward."""
+
+    def step(compiler: Any) -> Run:
+        mine = copy.deepcopy(model)
+        run = torch.compile(mine, backend=compiler) if compiler else mine
+
+        def runs() -> None:
+            mine.zero_grad()
+            run(x).square().mean().backward()
+
+        return runs
+
+    compilers = {"folded": "dnnl_graph_ops", "unfolded": unfolded, "PyTorch": None, "inductor": "inductor"}
+    return {name: step(compiler) for name, compiler in compilers.items()}
 
 
 def medians(runs: dict[str, Run], options: argparse.Namespace, warm: int) -> dict[str, float]:
@@ -182,15 +228,28 @@ def row(case: Case, times: dict[str, float]) -> Iterator[str]:
     sizes = "x".join(map(str, case.sizes))
     yield f"{case.name}: {channels}, {'x'.join([str(case.kernel)] * len(case.sizes))}, {sizes} by {case.scale}"
     yield f"{1e3 * times['folded']:.2f}"
+    yield from ratios(times)
+
+
+def ratios(times: dict[str, float]) -> Iterator[str]:
     for name in list(times)[1:]:
         yield f"{times[name] / times['folded']:.2f}"
 
 
-def table(titles: list[str], rows: list[list[str]]) -> None:
+def table(titles: list[str], rows: Iterable[list[str]]) -> None:
     print(f"| {' | '.join(titles)} |")
     print("|---" * len(titles) + "|")
     for cells in rows:
         print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def models(options: argparse.Namespace) -> None:
+    def rows() -> Iterator[list[str]]:
+        for make in (generator, unet):
+            times = medians(steps_of(*make()), options, 20)
+            yield [make.__name__, f"{1e3 * times['folded']:.1f}", *ratios(times)]
+
+    table(["model", "ms", "unfolded", "PyTorch", "inductor"], rows())
 
 
 def main() -> None:
@@ -198,11 +257,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--inference", action="store_true", help="no steps of training")
+    parser.add_argument("--models", action="store_true", help="steps of training of whole models")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     torch.set_num_threads(options.threads)
     dgo.set_num_threads(options.threads)
+    if options.models:
+        return models(options)
     rows, steps, errors = [], [], []
     for case in CASES:
         runs, error = inference(case, options.threads)
@@ -218,6 +280,7 @@ def main() -> None:
     if steps:
         print("\nforward and backward:\n")
         table(["layer", "ms", "unfolded", "PyTorch"], steps)
+    return None
 
 
 if __name__ == "__main__":

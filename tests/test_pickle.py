@@ -107,11 +107,11 @@ def test_the_layout_is_counted():
     graph = dgo.Graph()
     lying = [vars(graph), Value.__slots__, Node.__slots__, Attributes.__slots__, Options.__dataclass_fields__]
     assert (pickled.LAYOUT, *(" ".join(sorted(names)) for names in lying)) == (
-        12,
+        13,
         "_counts _keeps_inputs _names _next_id _promised _source constants engine fpmath_mode inputs name nodes "
         "outputs",
         "__weakref__ _held _id dtype graph name node shape strides",
-        "absorbed attrs host id inputs kind late name outputs",
+        "absorbed attrs folded host id inputs kind late name outputs",
         "auto_pad data_format dilations dst_shape groups output_padding pads_begin pads_end resolved src_shape strides "
         "weights_format weights_shape",
         "algorithm algorithms policy precision tune weighed wide",

@@ -12,14 +12,12 @@ from ..algorithms.algorithm import Algorithm
 from ..algorithms.lower import Decision, Selector
 from ..algorithms.table import Ranked
 from ..backends.backend import FusionGroup
-from ..backends.window import repeats
 from ..errors import InvalidArgumentError
 from ..graph import AlgorithmInfo, Node, Selection
 from ..lowering.env import ALGORITHMS, Env
 from ..lowering.family import CONV_KINDS
 from ..lowering.problem import ConvProblem
 from ..lowering.program import Place, Program, View, argument
-from ..passes import fold_affine, fold_pooling
 from ..schema.arguments import suggest
 from .plan import scratch_bytes
 
@@ -27,8 +25,6 @@ from .plan import scratch_bytes
 Selections = tuple[tuple[str, Selection], ...]
 Decisions = Sequence[tuple[FusionGroup, Decision]]
 _WHERE = "Graph.compile: 'algorithms'"
-# ops that passes have made part of the weights and bias of a convolution
-_FOLDED = fold_affine.READERS.keys() | fold_pooling.AVERAGES.keys()
 
 
 # ---- before a plan is made -------------------------------------------------------------------------------------------
@@ -181,8 +177,7 @@ def _decision(op: str, decisions: Decisions, where: str) -> tuple[Node, Decision
 
 def _inherent(head: Node, narrow: Collection[str]) -> frozenset[str]:
     """Returns the entries of `AlgorithmInfo.error` that do not depend on the algorithm: "narrow" and "folded"."""
-    folded = any(node.kind in _FOLDED or repeats(node) for node in head.absorbed)
-    return frozenset(name for name, holds in (("narrow", head.name in narrow), ("folded", folded)) if holds)
+    return frozenset(name for name, holds in (("narrow", head.name in narrow), ("folded", head.folded)) if holds)
 
 
 def _info(

@@ -194,11 +194,12 @@ class Node:
 
     Attributes:
         absorbed: ops whose work it took over when a net was compiled.
+        folded: whether factors or sums of other ops became part of its constants then.
         late: of a Wildcard that stands for ops which depend on sizes: makes its outputs of its inputs with known sizes.
         host: of a Wildcard that `late` made: computes it.
     """
 
-    __slots__ = ("absorbed", "attrs", "host", "id", "inputs", "kind", "late", "name", "outputs")
+    __slots__ = ("absorbed", "attrs", "folded", "host", "id", "inputs", "kind", "late", "name", "outputs")
 
     def __init__(self, id: int, kind: str, name: str, inputs: tuple[Value, ...], attrs: Mapping[str, Any]) -> None:
         self.id = id
@@ -208,6 +209,7 @@ class Node:
         self.attrs = attrs if isinstance(attrs, Attributes) else dict(attrs)
         self.outputs: tuple[Value, ...] = ()
         self.absorbed: tuple[Node, ...] = ()
+        self.folded = False
         self.late: Late | None = None
         self.host: Host | None = None
 

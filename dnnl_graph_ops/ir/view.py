@@ -55,7 +55,7 @@ def twin(
         node.inputs if inputs is None else tuple(inputs),
         node.attrs if attrs is None else attrs,
     )
-    other.absorbed = node.absorbed
+    other.absorbed, other.folded = node.absorbed, node.folded
     return other
 
 

@@ -87,7 +87,7 @@ def make_layer(head: Node, enlarged: Enlarged, weights: Value, *bias: Value) -> 
     nodes.append(layer)
     if layer.outputs[0].shape != head.outputs[0].shape:
         nodes += _repeated(head, layer.outputs[0], windows)
-    return Layer(nodes, layer, weights, sums, matrices)
+    return Layer(nodes, [layer], weights, sums, matrices)
 
 
 _FORMS = (("Convolution", taps.strided), ("Convolution", taps.commuted), ("ConvTranspose", taps.transposed))

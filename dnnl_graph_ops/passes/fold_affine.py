@@ -57,7 +57,7 @@ def run(graph: GraphView) -> None:
             continue
         FOLD_AFFINE.fired(node)
         folded = twin(head)
-        folded.absorbed = (*head.absorbed, node)
+        folded.absorbed, folded.folded = (*head.absorbed, node), True
         if head in affines:
             (first_scale, first_shift), (scale, shift) = affines.pop(head), affine
             affine = first_scale * scale, first_shift * scale + shift

@@ -8,25 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from math import prod
+from math import ceil, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..graph import Node, Value
 from ..ir import UNSEEN, GraphView, constant_like, dims, like, linked
-from ..lowering.env import Env
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes, checked
 from ..shapes.attributes import Geometry, Ints
 from ..shapes.common import spatial_of
 from ..shapes.windows import resolve
 from . import estimates, layers, taps
+from .channels import in_parts
 from .layers import (
     FASTER,
     GEOMETRY,
     ON_CONVOLUTIONS,
     ON_SUMS,
+    Asked,
     Layer,
     convolution,
     insert,
@@ -39,18 +40,24 @@ from .layers import (
 WHOLE = "each window averages as many results, and no padding"
 FACTOR = "the tensors are in f32, or windows average 1, 2, 4, 8 ... elements"
 _UNCOUNTED = "the average counts no padding"
+EVEN = "sums of a part of the channels round little more than an average of sums"
 FOLD_POOLING = Rewrite(
     "fold_pooling",
     "an average of windows of a Convolution's results is part of its taps",
-    (*ON_CONVOLUTIONS, *ALONE, WHOLE, FACTOR, GEOMETRY, *ON_SUMS, FASTER),
+    (*ON_CONVOLUTIONS, *ALONE, WHOLE, FACTOR, EVEN, GEOMETRY, *ON_SUMS, FASTER),
 )
 POOL_FIRST = Rewrite(
     "pool_first",
     "an average of windows of the results of a Convolution with one tap is taken of its source instead",
     (*ON_CONVOLUTIONS, *ALONE, _UNCOUNTED, FASTER),
 )
-# longer windows are not looked at: their layer has more products than the convolution
-_LONGEST = 8
+
+
+# channels are summed in at most so many parts, of at least so many channels: more take longer than the unfolded ops
+_MOST_PARTS, _FEWEST = 3, 8
+# by measured errors of layers: in how much longer sums one part has less than 1.5 times the error of the unfolded ops,
+# and by how much minimal filtering of up to so many taps lessens that on each axis that is averaged
+_LONGER, _FILTERED, _LESS = 2.1, 3, 1.55
 
 
 class Pooling(NamedTuple):
@@ -67,27 +74,24 @@ class Pooling(NamedTuple):
     counts: bool
 
 
-def run(graph: GraphView, env: Env, selected: Collection[str], narrow: bool) -> None:
-    """Folds averages of a convolution's results into its taps, or takes them before, where estimates say so.
-
-    `selected`: names of ops for which the user selects algorithms. `narrow`: products may become bf16 or f16 later.
-    """
+def run(graph: GraphView, asked: Asked) -> None:
+    """Folds averages of a convolution's results into its taps, or takes them before, where estimates say so."""
     for node in graph:
         pooling = _pooling(node)
         if pooling is not None and pooling.head in graph and 0 not in node.outputs[0].shape:
-            _fold(graph, pooling, env, selected, narrow)
+            _fold(graph, pooling, asked)
 
 
 def _pooling(node: Node) -> Pooling | None:
     """Returns the average that a node computes of a convolution's result; None if it computes none."""
-    if node.kind not in AVERAGES or len(node.inputs) > 1:
+    if node.kind not in _AVERAGES or len(node.inputs) > 1:
         return None
     value = node.inputs[0]
     reshape = value.node if value.node is not None and value.node.kind == "StaticReshape" else None
     head = value.node if reshape is None else reshape.inputs[0].node
     if head is None or head.kind != "Convolution":
         return None
-    return AVERAGES[node.kind](node, head, () if reshape is None else (reshape,))
+    return _AVERAGES[node.kind](node, head, () if reshape is None else (reshape,))
 
 
 def _of_mean(node: Node, head: Node, reshapes: tuple[Node, ...]) -> Pooling | None:
@@ -119,7 +123,7 @@ def _of_pool(node: Node, head: Node, reshapes: tuple[Node, ...]) -> Pooling | No
 
 
 # by the kind of op that averages
-AVERAGES: dict[str, Callable[[Node, Node, tuple[Node, ...]], Pooling | None]] = {
+_AVERAGES: dict[str, Callable[[Node, Node, tuple[Node, ...]], Pooling | None]] = {
     "AvgPool": _of_pool,
     "ReduceMean": _of_mean,
 }
@@ -145,12 +149,12 @@ def _means(shape: Ints, split: Ints, axes: Collection[int]) -> Ints | None:
     return tuple(kernel) if at == len(split) else None
 
 
-def _fold(graph: GraphView, pooling: Pooling, env: Env, selected: Collection[str], narrow: bool) -> None:
-    head, last = pooling.head, pooling.ops[-1]
+def _fold(graph: GraphView, pooling: Pooling, asked: Asked) -> None:
+    env, head, last = asked.env, pooling.head, pooling.ops[-1]
     g, between = _geometry(head), (head, *pooling.ops[:-1])
     pointwise = {1} == {*g.kernel, *g.strides} and not any((*g.pads_begin, *g.pads_end))
     rewrite = POOL_FIRST if pointwise else FOLD_POOLING
-    unmet = unmet_of(head, env, selected)
+    unmet = unmet_of(head, asked)
     if any(graph.reads(node.outputs[0]) > 1 for node in between):
         unmet = unmet or READ_ONCE
     elif any(node.outputs[0] in graph.returned for node in between):
@@ -161,14 +165,14 @@ def _fold(graph: GraphView, pooling: Pooling, env: Env, selected: Collection[str
         unmet = unmet or WHOLE
     elif not pointwise and head.outputs[0].dtype != "f32" and not _is_power_of_two(prod(pooling.attrs["kernel"])):
         unmet = unmet or FACTOR
-    elif not pointwise and max(pooling.attrs["kernel"]) > _LONGEST:
-        unmet = unmet or FASTER
+    elif not pointwise and (parts := _parts(head, pooling, asked)) > _most_parts(head):
+        unmet = unmet or EVEN
     if unmet:
         return rewrite.declined(last, unmet)
-    layer = (_pooled_first if pointwise else _folded)(head, pooling)
+    layer = _pooled_first(head, pooling) if pointwise else _folded(head, pooling, parts)
     if layer is None:
         return rewrite.declined(last, GEOMETRY)
-    if unmet := unmet_by(layer, narrow):
+    if unmet := unmet_by(layer, asked):
         return rewrite.declined(last, unmet)
     before = estimates.seconds(head, "f32", env) + moving(head.outputs[0], env)
     if not layers.pays(before, seconds(layer, env)):
@@ -177,7 +181,7 @@ def _fold(graph: GraphView, pooling: Pooling, env: Env, selected: Collection[str
     insert(graph, last, layer)
     graph.remove(*between, last)
     linked(layer.nodes[-1], last.outputs)
-    layer.head.absorbed = (*head.absorbed, *pooling.ops)
+    layer.heads[0].absorbed = (*head.absorbed, *pooling.ops)
     return None
 
 
@@ -196,30 +200,58 @@ def _pooled_first(head: Node, pooling: Pooling) -> Layer:
     ones = (1,) * len(meta.shape[2:])
     layer = convolution(head, (pooled, weights, *bias), auto_pad="None", dilations=ones)
     nodes = [linked(first, [pooled]), layer]
-    return Layer([*nodes, *_shaped(layer.outputs[0], last)], layer, weights, weights, [])
+    return Layer([*nodes, *_shaped(layer.outputs[0], last)], [layer], weights, weights, [])
 
 
-def _folded(head: Node, pooling: Pooling) -> Layer | None:
+def _parts(head: Node, pooling: Pooling, asked: Asked) -> int:
+    """Returns in how many parts of channels one sum with more taps has to be taken to round as little as an average.
+
+    An average evens out the errors of the sums that it is of, while the error of one sum grows with the root of the
+    number of its terms. Sums of minimal filtering, which adds few channels' products of up to three taps, have still
+    less error.
+    """
+    if asked.narrow or head.outputs[0].dtype != "f32":
+        return 1
+    axes = _axes(head, pooling)
+    more = prod((a.dilation * (a.kernel - 1) + 1 + a.stride * (a.scale - 1)) / a.kernel for a in axes)
+    if all(ceil(a.kernel / a.stride) <= _FILTERED for a in axes):
+        more *= _LESS ** sum(a.scale > 1 for a in axes)
+    return ceil(more / _LONGER)
+
+
+def _most_parts(head: Node) -> int:
+    g = _geometry(head)
+    # in_channels are those of the result
+    return 1 if g.groups > 1 else max(1, min(_MOST_PARTS, (g.out_channels or 1) // _FEWEST))
+
+
+def _axes(head: Node, pooling: Pooling) -> list[taps.Axis]:
+    """Returns the convolution's windows along each axis, and of how many results averages are."""
+    g, attrs = _geometry(head), pooling.attrs
+    _, (meta,) = checked("AvgPool", [head.outputs[0]._meta], attrs, pooling.ops[-1].name)
+    both = (head.inputs[0].shape, meta.shape)
+    sizes, counts = (tuple(n or 0 for n in spatial_of(s, head.attrs["data_format"])) for s in both)
+    axes = taps.windows(g, attrs["kernel"], g.pads_begin, g.pads_end, sizes)
+    return [replace(a, step=step, count=count) for a, step, count in zip(axes, attrs["strides"], counts, strict=True)]
+
+
+def _folded(head: Node, pooling: Pooling, parts: int) -> Layer | None:
     """Returns the convolution that averages its results; None where it would need zeros between its taps."""
     source, weights, *bias = head.inputs
     assert isinstance(head.attrs, Attributes)
-    g, kernel, last = head.attrs.geometry, pooling.attrs["kernel"], pooling.ops[-1]
-    _, (meta,) = checked("AvgPool", [head.outputs[0]._meta], pooling.attrs, last.name)
-    both = (source.shape, meta.shape)
-    sizes, counts = (tuple(n or 0 for n in spatial_of(s, head.attrs["data_format"])) for s in both)
-    axes = taps.windows(g, kernel, g.pads_begin, g.pads_end, sizes)
-    each = zip(axes, pooling.attrs["strides"], counts, strict=True)
-    windows = taps.folded([replace(axis, step=step, count=count) for axis, step, count in each], taps.averaged)
+    last, windows = pooling.ops[-1], taps.folded(_axes(head, pooling), taps.averaged)
     if windows is None:
         return None
-    number = prod(kernel)
+    number = prod(pooling.attrs["kernel"])
     # powers of two scale the taps without rounding
     exact = _is_power_of_two(number)
     first, *others = (window.matrix for window in windows)
     matrices = [taps.scaled(first, 1 / number if exact else 1), *others]
     sums = taps.summed(weights, head.attrs, matrices)
-    layer = convolution(head, (source, sums, *(bias if exact else ())), **taps.attributes(windows))
-    nodes, result = [layer], layer.outputs[0]
+    inputs = (source, sums, *(bias if exact else ()))
+    layer = in_parts(head, inputs, parts, **taps.attributes(windows))
+    nodes = [*layer.heads, *layer.adds]
+    result = nodes[-1].outputs[0]
     if not exact:
         factor = constant_like(result, np.full(1, 1 / number))
         rest: list[tuple[str, Value, dict[str, Any]]] = [("Multiply", factor, {"auto_broadcast": "numpy"})]
@@ -228,7 +260,7 @@ def _folded(head: Node, pooling: Pooling) -> Layer | None:
             node = Node(UNSEEN, kind, last.name, (result, operand), attrs)
             result = like(result)
             nodes.append(linked(node, [result]))
-    return Layer([*nodes, *_shaped(result, last)], layer, weights, sums, matrices)
+    return Layer([*nodes, *_shaped(result, last)], layer.heads, weights, sums, matrices, layer.slices)
 
 
 def _is_power_of_two(number: int) -> bool:

@@ -7,17 +7,14 @@ the source instead of 36. Zeros around the enlarged source are zeros around the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..graph import Node, Value
-from ..ir import UNSEEN, GraphView, dims, like, linked, twin
-from ..lowering.env import Env
+from ..ir import GraphView, dims, like, linked, twin
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
-from ..shapes import Attributes, resolved
-from ..shapes.common import channel_axes
 from . import estimates, layers
+from .channels import added, channels_of
 from .enlarged import EDGES, SPATIAL, Enlarged, enlarged, make_layer
 from .layers import (
     FASTER,
@@ -25,7 +22,9 @@ from .layers import (
     NARROW,
     ON_CONVOLUTIONS,
     ON_SUMS,
+    Asked,
     Layer,
+    convolution,
     insert,
     moving,
     seconds,
@@ -34,7 +33,6 @@ from .layers import (
     unmet_of,
 )
 from .repetition import repetition
-from .taps import channels_constant
 
 FOLD_UPSAMPLING = Rewrite(
     "fold_upsampling",
@@ -65,29 +63,26 @@ FOLD_UPSAMPLED_PART = Rewrite(
 )
 
 
-def run(graph: GraphView, env: Env, selected: Collection[str], narrow: bool) -> None:
-    """Folds upsampling into the convolutions behind it where this is faster by estimate.
-
-    `selected`: names of ops for which the user selects algorithms. `narrow`: products may become bf16 or f16 later.
-    """
+def run(graph: GraphView, asked: Asked) -> None:
+    """Folds upsampling into the convolutions behind it where this is faster by estimate."""
     for head in graph:
         if head.kind != "Convolution" or 0 in head.outputs[0].shape:
             continue
         source = head.inputs[0].node
         if source is not None and source.kind == "Concat":
-            _fold_parts(graph, head, source, env, selected, narrow)
+            _fold_parts(graph, head, source, asked)
         elif larger := enlarged(head, head.inputs[0], FOLD_UPSAMPLING):
-            _fold(graph, head, larger, env, selected, narrow)
+            _fold(graph, head, larger, asked)
 
 
-def _fold(graph: GraphView, head: Node, source: Enlarged, env: Env, selected: Collection[str], narrow: bool) -> None:
-    rewrite, operand = FOLD_UPSAMPLING, head.inputs[0]
-    if unmet := unmet_of(head, env, selected):
+def _fold(graph: GraphView, head: Node, source: Enlarged, asked: Asked) -> None:
+    rewrite, operand, env = FOLD_UPSAMPLING, head.inputs[0], asked.env
+    if unmet := unmet_of(head, asked):
         return rewrite.declined(head, unmet)
     layer = make_layer(head, source, *head.inputs[1:])
     if layer is None:
         return rewrite.declined(head, GEOMETRY)
-    if unmet := unmet_by(layer, narrow):
+    if unmet := unmet_by(layer, asked):
         return rewrite.declined(head, unmet)
     before = estimates.seconds(head, "f32", env)
     if graph.reads(operand) == 1 and operand not in graph.returned:
@@ -98,22 +93,22 @@ def _fold(graph: GraphView, head: Node, source: Enlarged, env: Env, selected: Co
     insert(graph, head, layer)
     graph.remove(head)
     linked(layer.nodes[-1], head.outputs)
-    layer.head.absorbed = (*head.absorbed, *sweep(graph, operand.node))
+    layer.heads[0].absorbed = (*head.absorbed, *sweep(graph, operand.node))
     return None
 
 
-def _fold_parts(graph: GraphView, head: Node, concat: Node, env: Env, selected: Collection[str], narrow: bool) -> None:
+def _fold_parts(graph: GraphView, head: Node, concat: Node, asked: Asked) -> None:
     """Splits a convolution of joined channels: the upsampled ones are folded, the others stay, and sums are added."""
-    rewrite, joined = FOLD_UPSAMPLED_PART, concat.outputs[0]
+    rewrite, joined, env = FOLD_UPSAMPLED_PART, concat.outputs[0], asked.env
     if not any(map(repetition, concat.inputs)) or any(0 in value.shape for value in concat.inputs):
         return None
     axis = 1 if head.attrs["data_format"] == "NCX" else joined.ndim - 1
-    unmet = unmet_of(head, env, selected)
+    unmet = unmet_of(head, asked)
     if concat.attrs["axis"] % joined.ndim != axis:
         unmet = "the Concat joins channels"
     elif head.attrs["groups"] > 1:
         unmet = "the convolution has one group"
-    elif joined.dtype != "f32" or narrow:
+    elif joined.dtype != "f32" or asked.narrow:
         unmet = NARROW
     elif graph.reads(joined) > 1:
         unmet = READ_ONCE
@@ -143,17 +138,14 @@ def _fold_parts(graph: GraphView, head: Node, concat: Node, env: Env, selected: 
     if split.rest is not None:
         graph.insert(split.rest, head)
         terms.insert(0, split.rest)
-    first, *others = terms
-    for term in others:
-        attrs = {"auto_broadcast": "numpy"}
-        added = Node(UNSEEN, "Add", f"{head.name} sum", (term.outputs[0], first.outputs[0]), attrs)
-        graph.insert(linked(added, [like(head.outputs[0])]), head)
-        first = added
+    adds = added(terms)
+    for node in adds:
+        graph.insert(node, head)
     graph.remove(head)
-    linked(first, head.outputs)
+    linked([*terms, *adds][-1], head.outputs)
     graph.remove(concat)
     for layer, value in zip(split.layers, split.enlarged, strict=True):
-        layer.head.absorbed = (*head.absorbed, *sweep(graph, value.node))
+        layer.heads[0].absorbed = (*head.absorbed, *sweep(graph, value.node))
     return None
 
 
@@ -182,7 +174,7 @@ def _split(head: Node, concat: Node, axis: int) -> _Split | None:
         if source is None:
             others.append((value, channels))
             continue
-        layer = make_layer(head, source, _channels(head, [channels], nodes), *bias)
+        layer = make_layer(head, source, channels_of(head, head.inputs[1], [channels], nodes), *bias)
         if layer is None:
             return None
         folded.append(layer)
@@ -200,32 +192,7 @@ def _rest(head: Node, concat: Node, others: Sequence[tuple[Value, range]], nodes
         joined = twin(concat, inputs=[value for value, _ in others])
         source = like(concat.outputs[0], shape=tuple(shape))
         nodes.append(linked(joined, [source]))
-    assert isinstance(head.attrs, Attributes)
-    inputs = (source, _channels(head, [channels for _, channels in others], nodes), *head.inputs[2:])
-    attrs = resolved(head.kind, [value.shape for value in inputs], replace(head.attrs, resolved=None), head.name)
-    rest = Node(UNSEEN, head.kind, f"{head.name} rest", inputs, attrs)
-    return linked(rest, [like(head.outputs[0])])
-
-
-def _channels(head: Node, ranges: Sequence[range], nodes: list[Node]) -> Value:
-    """Returns the weights of some input channels; adds to `nodes` what takes them from weights that vary."""
-    assert isinstance(head.attrs, Attributes)
-    weights = head.inputs[1]
-    axis = channel_axes(head.attrs.weights_format, weights.ndim)[0]
-
-    def shape(count: int) -> tuple[int, ...]:
-        return tuple(count if a == axis else n for a, n in enumerate(dims(weights)))
-
-    chosen = like(weights, shape=shape(sum(map(len, ranges))))
-    if weights._held is not None:
-        chosen._held = channels_constant(weights._held, axis, tuple((some.start, some.stop) for some in ranges))
-        return chosen
-    slices = []
-    for some in ranges:
-        part = chosen if len(ranges) == 1 else like(weights, shape=shape(len(some)))
-        attrs = {"starts": (some.start,), "ends": (some.stop,), "axes": (axis,), "steps": (1,)}
-        slices.append(part)
-        nodes.append(linked(Node(UNSEEN, "Slice", f"{weights.name} part", (weights,), attrs), [part]))
-    if len(slices) > 1:
-        nodes.append(linked(Node(UNSEEN, "Concat", f"{weights.name} rest", tuple(slices), {"axis": axis}), [chosen]))
-    return chosen
+    weights = channels_of(head, head.inputs[1], [channels for _, channels in others], nodes)
+    rest = convolution(head, (source, weights, *head.inputs[2:]))
+    rest.name, rest.absorbed = f"{head.name} rest", ()
+    return rest

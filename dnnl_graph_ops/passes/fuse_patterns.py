@@ -135,7 +135,9 @@ def run(graph: GraphView) -> None:
             if match is not None:
                 rewrite.fired(node)
                 fused = twin(node, match.kind, match.inputs, match.attrs)
-                fused.absorbed = tuple(one for part in (*match.parts, node) for one in (*part.absorbed, part))
+                gone = (*match.parts, node)
+                fused.absorbed = tuple(one for part in gone for one in (*part.absorbed, part))
+                fused.folded = any(part.folded for part in gone)
                 graph.replace(node, fused)
                 graph.remove(*match.parts)
                 break

@@ -29,11 +29,22 @@ _DEQUANTIZE = kinds("dequantizes")
 _AT_MOST = 0.95
 
 
-def unmet_of(head: Node, env: Env, selected: Collection[str]) -> str:
+class Asked(NamedTuple):
+    """What users ask of a net, as far as folds depend on it.
+
+    `selected`: names of ops for which the user selects algorithms. `narrow`: products may become bf16 or f16 later.
+    """
+
+    env: Env
+    selected: Collection[str]
+    narrow: bool
+
+
+def unmet_of(head: Node, asked: Asked) -> str:
     """Returns which of `ON_CONVOLUTIONS` does not hold for a convolution; "" if all hold."""
-    if env.algorithm == "direct":
+    if asked.env.algorithm == "direct":
         return NOT_DIRECT
-    if head.name in selected:
+    if head.name in asked.selected:
         return NOT_SELECTED
     weights = head.inputs[1].node
     return NOT_QUANTIZED if weights is not None and weights.kind in _DEQUANTIZE else ""
@@ -47,14 +58,15 @@ def pays(before: float, after: float) -> bool:
 class Layer(NamedTuple):
     """Nodes that compute a convolution and its neighbour, and the weights `sums` that they read instead of its own.
 
-    `head`: the one of the nodes that is a convolution.
+    `heads`: those of the nodes that are convolutions. `slices`: nodes that only take parts of operands before.
     """
 
     nodes: list[Node]
-    head: Node
+    heads: list[Node]
     weights: Value
     sums: Value
     matrices: list[taps.Matrix]
+    slices: Sequence[Node] = ()
 
     @property
     def varies(self) -> bool:
@@ -69,20 +81,20 @@ def convolution(head: Node, inputs: Sequence[Value], kind: str | None = None, **
     return linked(layer, [like(head.outputs[0], shape=layer.attrs.known.result)])
 
 
-def unmet_by(layer: Layer, narrow: bool) -> str:
-    """Returns which of `ON_SUMS` does not hold for a layer; "" if both hold. `narrow`: products may become narrow."""
-    if narrow and layer.varies:
+def unmet_by(layer: Layer, asked: Asked) -> str:
+    """Returns which of `ON_SUMS` does not hold for a layer; "" if both hold."""
+    if asked.narrow and layer.varies:
         return NARROW
     return FINITE if layer.matrices and taps.overflow(layer.weights, layer.matrices) else ""
 
 
 def seconds(layer: Layer, env: Env) -> float:
     """Returns the estimated seconds of a layer, and of the sums of weights that vary."""
-    total = sum(moving(node.outputs[0], env) for node in layer.nodes if node is not layer.head)
+    total = sum(moving(node.outputs[0], env) for node in layer.nodes if node not in layer.heads)
     if layer.varies:
         old = prod(len(matrix[0]) for matrix in layer.matrices)
         total += moving(layer.sums, env) + estimates.multiplying(prod(dims(layer.sums)) * old, "f32", env)
-    return total + estimates.seconds(layer.head, "f32", env)
+    return total + sum(estimates.seconds(head, "f32", env) for head in layer.heads)
 
 
 def moving(value: Value, env: Env) -> float:
@@ -93,10 +105,13 @@ def moving(value: Value, env: Env) -> float:
 
 def insert(graph: GraphView, before: Node, layer: Layer) -> None:
     """Inserts the nodes of a layer, and the sums of weights that vary, before a node."""
+    for head in layer.heads:
+        head.folded = True
     if layer.varies:
-        assert isinstance(layer.head.attrs, Attributes)
-        taps.add_sums(graph, before, layer.weights, layer.sums, layer.head.attrs, layer.matrices)
-    for node in layer.nodes:
+        attrs = layer.heads[0].attrs
+        assert isinstance(attrs, Attributes)
+        taps.add_sums(graph, before, layer.weights, layer.sums, attrs, layer.matrices)
+    for node in (*layer.slices, *layer.nodes):
         graph.insert(node, before)
 
 

@@ -20,6 +20,7 @@ from . import (
     fold_pooling,
     fold_upsampling,
     fuse_patterns,
+    layers,
     mixed_precision,
     propagate_qdq,
 )
@@ -106,9 +107,8 @@ class Setting:
     narrow: Mapping[str, float] = field(default_factory=dict)
 
 
-def _is_narrow(s: Setting) -> bool:
-    """Whether products may be computed in a narrower dtype than their operands have."""
-    return s.precision != IN_F32 or s.env.fpmath_mode != "strict"
+def _asked(s: Setting) -> layers.Asked:
+    return layers.Asked(s.env, s.selected, s.precision != IN_F32 or s.env.fpmath_mode != "strict")
 
 
 def _mixed_precision(s: Setting) -> None:
@@ -131,8 +131,8 @@ PASSES: tuple[Stage[Setting], ...] = (
     _pass("fold_affine", lambda s: fold_affine.run(s.graph)),
     _pass("fuse_patterns", lambda s: fuse_patterns.run(s.graph)),
     _pass("decompose_batch_norm", lambda s: fold_affine.decompose_batch_norm(s.graph), on_device=False),
-    _pass("fold_upsampling", lambda s: fold_upsampling.run(s.graph, s.env, s.selected, _is_narrow(s)), on_device=False),
-    _pass("fold_pooling", lambda s: fold_pooling.run(s.graph, s.env, s.selected, _is_narrow(s)), on_device=False),
+    _pass("fold_upsampling", lambda s: fold_upsampling.run(s.graph, _asked(s)), on_device=False),
+    _pass("fold_pooling", lambda s: fold_pooling.run(s.graph, _asked(s)), on_device=False),
     _pass("propagate_qdq", lambda s: propagate_qdq.run(s.graph), on_device=False),
     _pass("mixed_precision", _mixed_precision),
 )

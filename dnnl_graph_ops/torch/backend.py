@@ -21,7 +21,6 @@ from torch._guards import TracingContext
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
-from torch.nn import functional
 
 from .._core import lent_array
 from ..compile.asked import checked_options
@@ -40,12 +39,12 @@ from ..ops import static_transpose
 from ..passes.mixed_precision import AUTO
 from ..runtime.engines import default_engine
 from ..runtime.locks import Builds
-from . import ops, upsampled
+from . import ops, sources
 from .choice import near, tried
 from .compute import follow_threads, forked
 from .modules import tell_of_steps
 from .packed import marks_of
-from .spec import Spec
+from .spec import Spec, each
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -119,13 +118,9 @@ def recorded(module: fx.GraphModule) -> Run:
     """A captured graph that gradients are recorded of: PyTorch's, with our ops for its convolutions."""
     made = fx.GraphModule(module, copy(module.graph))
     for node in made.graph.nodes:
-        if node.op == "call_function" and node.target in _CONVOLUTIONS:
-            if node.target in _AXES and (repeated := upsampled.source_of(node, _AXES[node.target])):
-                source, scales = repeated
-                larger = node.args[0]
-                node.args = (source, *node.args[1:])
-                node.kwargs = {**node.kwargs, "scales": scales}
-                made.graph.erase_node(larger)
+        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+            continue
+        if node.target not in _AXES or not sources.fold(node, _AXES[node.target]):
             node.target = _CONVOLUTIONS[node.target]
     made.recompile()
     run: Run = made.forward
@@ -148,17 +143,11 @@ def _ordinary(theirs: Run, axes: int) -> Run:
         padding: Any = 0,
         dilation: Any = 1,
         groups: int = 1,
-        scales: tuple[int, ...] = (),
     ) -> Tensor:
-        """The convolution of the input; with `scales`, of the input repeated so often along each axis."""
         if isinstance(padding, str) or input.ndim != axes + 2:
-            larger = functional.interpolate(input, scale_factor=list(map(float, scales))) if scales else input
-            return theirs(larger, weight, bias, stride, padding, dilation, groups)
-        stride, padding, dilation = (_each(one, axes) for one in (stride, padding, dilation))
-        spec = Spec(False, stride, padding, dilation, (0,) * axes, groups)
-        if scales:
-            return upsampled.convolution(input, weight, bias, spec, scales)
-        return ops.call("", spec, input, weight, bias)
+            return theirs(input, weight, bias, stride, padding, dilation, groups)
+        stride, padding, dilation = (each(one, axes) for one in (stride, padding, dilation))
+        return ops.call("", Spec(False, stride, padding, dilation, (0,) * axes, groups), input, weight, bias)
 
     return convolution
 
@@ -176,15 +165,10 @@ def _transposed(theirs: Run, axes: int) -> Run:
     ) -> Tensor:
         if input.ndim != axes + 2:
             return theirs(input, weight, bias, stride, padding, output_padding, groups, dilation)
-        stride, padding, dilation, beyond = (_each(one, axes) for one in (stride, padding, dilation, output_padding))
+        stride, padding, dilation, beyond = (each(one, axes) for one in (stride, padding, dilation, output_padding))
         return ops.call("", Spec(True, stride, padding, dilation, beyond, groups), input, weight, bias)
 
     return conv_transpose
-
-
-def _each(given: Any, axes: int) -> tuple[int, ...]:
-    values = tuple(given) if isinstance(given, list | tuple) else (given,)
-    return values * axes if len(values) == 1 else values
 
 
 # ordinary convolutions of PyTorch's, and how many spatial axes each has

@@ -14,7 +14,8 @@ from torch._C import _is_any_autocast_enabled
 from . import modules, upsampled
 from .modules import PLAIN, is_ours, state_of
 from .routes import is_watched
-from .spec import Ints, Spec
+from .spec import Spec
+from .upsampled import Layer
 
 _CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
 
@@ -34,7 +35,7 @@ class Sequential(nn.Sequential):
 def attach(model: nn.Module) -> None:
     """Lets each Sequential of a model compute an Upsample and the optimized convolution behind it as one layer."""
     for module in model.modules():
-        if type(module) is nn.Sequential and any(map(_spec_of, module, list(module)[1:])):
+        if type(module) is nn.Sequential and any(map(_layer_of, module, list(module)[1:])):
             module.__class__ = Sequential
 
 
@@ -51,9 +52,8 @@ def _called(sequential: nn.Sequential, input: Any) -> Any:
     before: nn.Module | None = None
     module: Any
     for module in sequential:
-        if before is not None and (layer := _spec_of(before, module)) and _is_folded(module, input, *layer):
-            spec, scales = layer
-            input, before = upsampled.convolution(input, module.weight, module.bias, spec, scales), None
+        if before is not None and (layer := _layer_of(before, module)) and _is_folded(module, input, layer):
+            input, before = upsampled.convolution(input, module.weight, module.bias, layer), None
             continue
         if before is not None:
             input = before(input)
@@ -74,8 +74,8 @@ def _records(input: Any) -> bool:
     )
 
 
-def _spec_of(first: nn.Module, second: Any) -> tuple[Spec, Ints] | None:
-    """Returns an optimized convolution and how often the Upsample before it repeats elements; None for others."""
+def _layer_of(first: nn.Module, second: Any) -> Layer | None:
+    """Returns the layer that an Upsample and an optimized convolution behind it are; None for others."""
     axes = next((axes for kind, axes in _CONVOLUTIONS.items() if isinstance(second, kind)), 0)
     if not axes or type(first) is not nn.Upsample or not is_ours(second) or _is_changed(first) or _is_changed(second):
         return None
@@ -85,7 +85,8 @@ def _spec_of(first: nn.Module, second: Any) -> tuple[Spec, Ints] | None:
     scales = upsampled.whole_scales(first.scale_factor, axes)
     if not plain or not scales:
         return None
-    return Spec(False, second.stride, second.padding, second.dilation, (0,) * axes, second.groups), scales
+    spec = Spec(False, second.stride, second.padding, second.dilation, (0,) * axes, second.groups)
+    return Layer.plain(spec)._replace(scales=scales)
 
 
 def _is_changed(module: nn.Module) -> bool:
@@ -94,9 +95,9 @@ def _is_changed(module: nn.Module) -> bool:
     return any(hooks) or "forward" in vars(module)
 
 
-def _is_folded(module: Any, input: Tensor, spec: Spec, scales: Ints) -> bool:
+def _is_folded(module: Any, input: Tensor, layer: Layer) -> bool:
     """Whether both modules are one layer with fewer products; the weights, which may be computed, are not looked at."""
     parameters = [*module.parameters(), input]
     plain = all(type(t) in PLAIN and t.is_cpu and t.dtype == torch.float32 for t in parameters)
     shape = (module.out_channels, module.in_channels // module.groups, *module.kernel_size)
-    return plain and upsampled.fold_of(spec, scales, input.shape, shape) is not None
+    return plain and upsampled.fold_of(layer, input.shape, shape) is not None

@@ -54,6 +54,12 @@ class Spec(NamedTuple):
         return self._replace(groups=self.groups * groups)
 
 
+def each(given: Any, axes: int) -> Ints:
+    """Returns an argument as one int for each spatial axis."""
+    values = tuple(given) if isinstance(given, list | tuple) else (given,)
+    return values * axes if len(values) == 1 else values
+
+
 def make_spec(
     transposed: bool,
     axes: int,
@@ -64,14 +70,10 @@ def make_spec(
     groups: int,
 ) -> Spec:
     """`aten.convolution` lets one int stand for all axes, and ignores a sound output_padding unless transposed."""
-
-    def each(values: Sequence[int]) -> Ints:
-        return tuple(values) * axes if len(values) == 1 else tuple(values)
-
-    beyond = each(output_padding)
+    beyond = each(output_padding, axes)
     if not transposed and len(beyond) == axes and all(p >= 0 for p in beyond):
         beyond = (0,) * axes
-    return Spec(transposed, each(stride), each(padding), each(dilation), beyond, groups)
+    return Spec(transposed, each(stride, axes), each(padding, axes), each(dilation, axes), beyond, groups)
 
 
 def result_shape(spec: Spec, src: Sequence[Any], weights: Sequence[Any]) -> tuple[Any, ...]:

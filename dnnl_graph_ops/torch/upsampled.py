@@ -5,99 +5,154 @@ The taps are summed by a product with a matrix, so that PyTorch records the grad
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from operator import add, sub
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, fx
+from torch import Tensor
 from torch.nn import functional
 
 from ..passes import taps
 from . import ops
 from .spec import Ints, Spec
 
-# packing a tap of the weights and of their gradient takes as long as so many products; below so many saved products the
-# calls between count
-_PACKED, _LEAST_PRODUCTS = 100, 5_000_000
-_NAMES = ("input", "size", "scale_factor", "mode", "align_corners", "recompute_scale_factor", "antialias")
-_PLAIN = {"size": None, "mode": "nearest", "align_corners": None, "recompute_scale_factor": None, "antialias": False}
+# packing a tap of the weights and of their gradient takes as long as so many products, and adding two results; below so
+# many saved products the calls between count
+_PACKED, _ADDED, _LEAST_PRODUCTS = 100, 100, 5_000_000
+# PyTorch finds the element that is repeated in f32, and another one from this scale on
+_INEXACT = 41
 
 
-def source_of(layer: fx.Node, axes: int) -> tuple[fx.Node, Ints] | None:
-    """Returns what a convolution of a captured graph reads repeated by nearest, and how often along each spatial axis.
+class Layer(NamedTuple):
+    """A convolution of a source with elements repeated `scales` times along each axis, and what is around them.
 
-    The `interpolate` is the node before the convolution, which alone reads it: nothing is written between the two, nor
-    is recording switched.
+    `edges`: how many more elements repeat those at both ends of an axis. `zeros`: how many zeros follow.
     """
-    value = layer.args[0] if layer.args else None
-    if not isinstance(value, fx.Node) or value.target is not functional.interpolate or layer.prev is not value:
-        return None
-    arguments: Mapping[str, Any] = {**_PLAIN, **dict(zip(_NAMES, value.args, strict=False)), **value.kwargs}
-    scales, source = whole_scales(arguments.get("scale_factor"), axes), arguments["input"]
-    plain = all(arguments[name] == default for name, default in _PLAIN.items())
-    if not plain or not scales or len(value.users) > 1:
-        return None
-    example = source.meta.get("example_value") if isinstance(source, fx.Node) else None
-    if not isinstance(example, Tensor) or example.ndim != axes + 2:
-        return None
-    return source, scales
+
+    spec: Spec
+    scales: Ints
+    edges: Ints
+    zeros: Ints
+
+    @classmethod
+    def plain(cls, spec: Spec) -> Layer:
+        """The convolution of the source itself."""
+        return cls(spec, *((n,) * len(spec.stride) for n in (1, 0, 0)))
+
+    @property
+    def padded(self) -> Spec:
+        """The convolution with the zeros as a part of its padding."""
+        return self.spec._replace(padding=tuple(map(add, self.spec.padding, self.zeros)))
 
 
 def whole_scales(factor: Any, axes: int) -> Ints:
     """Returns how often an upsampling by a factor, or one for each axis, repeats elements; () if not a whole number."""
     factors = factor if isinstance(factor, list | tuple) else (factor,) * axes
-    whole = all(isinstance(number, int | float) and number >= 1 and number % 1 == 0 for number in factors)
+    whole = all(isinstance(number, int | float) and 1 <= number < _INEXACT and number % 1 == 0 for number in factors)
     return tuple(map(int, factors)) if whole and len(factors) == axes and max(factors) > 1 else ()
 
 
-def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, spec: Spec, scales: Ints) -> Tensor:
-    """Returns the convolution of x with its elements repeated, as one layer where this has fewer products."""
-    fold = fold_of(spec, scales, x.shape, weight.shape)
+def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, layer: Layer) -> Tensor:
+    """Returns the convolution of what a layer makes of x, computed from x where this has fewer products."""
+    fold = fold_of(layer, x.shape, weight.shape)
     if fold is None:
-        larger = functional.interpolate(x, scale_factor=[float(scale) for scale in scales])
-        return ops.call("", spec, larger, weight, bias)
-    outputs, inputs, groups = weight.shape[0], weight.shape[1], spec.groups
+        return ops.call("", layer.padded, _enlarged(x, layer), weight, bias)
+    outputs, inputs, groups = weight.shape[0], weight.shape[1], layer.spec.groups
     summed = weight.flatten(2) @ fold.matrix.to(weight)
     # (O, I / groups, ...) of a convolution is (I, O / groups, ...) of a transposed one
     apart = summed.reshape(groups, outputs // groups, inputs, *fold.kernel).transpose(1, 2)
-    return ops.call("", fold.spec, x, apart.reshape(groups * inputs, outputs // groups, *fold.kernel), bias)
+    apart = apart.reshape(groups * inputs, outputs // groups, *fold.kernel)
+    return ops.call("", fold.spec, _extended(x, fold.edges), apart, bias)
 
 
-def fold_of(spec: Spec, scales: Ints, x: Sequence[int], weight: Sequence[int]) -> _Fold | None:
+def joined(sources: Sequence[Tensor], weight: Tensor, bias: Tensor | None, parts: Sequence[Layer]) -> Tensor:
+    """Returns the convolution of the channels of what each of the layers makes of its source, one after the other.
+
+    Layers that are computed from their source are summed with the convolution of the others.
+    """
+    if len(parts) == 1:
+        return convolution(sources[0], weight, bias, parts[0])
+    # sums of narrow results would round once more
+    wide = weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    groups: dict[tuple[Layer, int], list[int]] = {}
+    for i, (x, part) in enumerate(zip(sources, parts, strict=True)):
+        shape = (weight.shape[0], x.shape[1], *weight.shape[2:])
+        folds = wide and fold_of(part, x.shape, shape, added=True) is not None
+        groups.setdefault((part, i) if folds else (Layer.plain(part.padded), -1), []).append(i)
+    weights = weight.split([x.shape[1] for x in sources], 1) if len(groups) > 1 else ()
+    result: Tensor | None = None
+    for (layer, alone), group in groups.items():
+        x = sources[alone] if alone >= 0 else _cat([_enlarged(sources[i], parts[i]) for i in group])
+        term = convolution(x, _cat([weights[i] for i in group]) if len(groups) > 1 else weight, bias, layer)
+        result, bias = term if result is None else result.add_(term), None
+    assert result is not None
+    return result
+
+
+def _cat(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.cat(tuple(tensors), 1) if len(tensors) > 1 else tensors[0]
+
+
+def _enlarged(x: Tensor, layer: Layer) -> Tensor:
+    """Returns what the convolution of a layer reads, without zeros around it."""
+    if max(layer.scales) > 1:
+        x = functional.interpolate(x, scale_factor=[float(scale) for scale in layer.scales])
+    return _extended(x, layer.edges)
+
+
+def _extended(x: Tensor, edges: Ints) -> Tensor:
+    if not any(edges):
+        return x
+    return functional.pad(x, [n for edge in reversed(edges) for n in (edge, edge)], mode="replicate")
+
+
+def fold_of(layer: Layer, x: Sequence[int], weight: Sequence[int], *, added: bool = False) -> _Fold | None:
     """Returns the transposed convolution that runs for one of repeated elements; None if this runs as it is.
 
-    It takes its place where the products that are saved are more than those of the sums of taps and their gradient.
+    It takes its place where the products that are saved are more than those of the sums of taps and their gradient,
+    and, if `added`, than adding its result to another one takes.
     """
+    spec, scales, edges, _ = layer
     kernel = tuple(weight[2:])
-    if not len(x) == len(weight) == len(scales) + 2 or x[1] != weight[1] * spec.groups:
+    if max(scales) == 1 or not len(x) == len(weight) == len(scales) + 2 or x[1] != weight[1] * spec.groups:
         return None
-    edges = zip(x[2:], scales, kernel, spec.padding, spec.dilation, strict=True)
-    if 0 in x or any(n * scale + 2 * pad <= (k - 1) * d for n, scale, k, pad, d in edges):
+    axes = zip(x[2:], scales, edges, layer.padded.padding, kernel, spec.dilation, strict=True)
+    if 0 in x or any(n * scale + 2 * (edge + pad) <= (k - 1) * d for n, scale, edge, pad, k, d in axes):
         return None
-    fold = _fold(spec, scales, kernel)
+    fold = _fold(layer.padded, scales, edges, kernel)
     if fold is None:
         return None
-    old, new = prod(kernel), prod(fold.kernel)
-    saved = x[0] * prod(x[2:]) * (old * prod(scales) - new)
+    old, new, results = prod(kernel), prod(fold.kernel), prod(x[2:]) * prod(scales)
+    saved = x[0] * (old * results - new * prod(x[2:]))
     products = weight[0] * weight[1] * (saved - 2 * old * new - _PACKED * new)
-    return fold if products > _LEAST_PRODUCTS else None
+    return fold if products - added * _ADDED * weight[0] * x[0] * results > _LEAST_PRODUCTS else None
 
 
 class _Fold(NamedTuple):
-    """A transposed convolution of the source, the matrix (old taps, new taps) of its weights, and its kernel."""
+    """A transposed convolution of a source, the matrix (old taps, new taps) of its weights, and its kernel.
+
+    `edges`: how many elements repeat those at both ends of the source before.
+    """
 
     spec: Spec
+    edges: Ints
     matrix: Tensor
     kernel: Ints
 
 
 @lru_cache(256)
-def _fold(spec: Spec, scales: Ints, kernel: Ints) -> _Fold | None:
+def _fold(spec: Spec, scales: Ints, edges: Ints, kernel: Ints) -> _Fold | None:
     """Returns the transposed convolution of the source; None where none computes both with fewer products."""
-    columns = zip(scales, kernel, spec.stride, spec.dilation, spec.padding, strict=True)
+    extended = tuple(-(-edge // scale) for edge, scale in zip(edges, scales, strict=True))
+    # elements of the extended source, repeated, that are not read
+    beyond = [n * scale - edge for n, scale, edge in zip(extended, scales, edges, strict=True)]
+    if any(map(min, beyond, spec.padding)):
+        return None
+    columns = zip(scales, kernel, spec.stride, spec.dilation, map(sub, spec.padding, beyond), strict=True)
     axes = [taps.Axis(scale, k, s, d, pad, pad, 1) for scale, k, s, d, pad in columns]
     folded = taps.folded(axes, taps.transposed)
     if folded is None or any(window.begin != window.end for window in folded):
@@ -107,4 +162,4 @@ def _fold(spec: Spec, scales: Ints, kernel: Ints) -> _Fold | None:
         return None
     stride, begin, dilation = zip(*((w.stride, w.begin, w.dilation) for w in folded), strict=True)
     matrix = torch.from_numpy(taps.whole([window.matrix for window in folded]).T.astype(np.float32))
-    return _Fold(Spec(True, stride, begin, dilation, (0,) * len(stride), spec.groups), matrix, new)
+    return _Fold(Spec(True, stride, begin, dilation, (0,) * len(stride), spec.groups), extended, matrix, new)

@@ -42,10 +42,45 @@ def test_saved_nets_compute_the_same(skip, tmp_path):
     np.testing.assert_array_equal(dgo.load(tmp_path / "net.dgo")(**arrays), net(**arrays))
 
 
-def test_the_layer_is_listed_as_folded():
+def is_folded(net):
+    return {"folded" in info.error for info in net.algorithms("layer")}
+
+
+@pytest.mark.parametrize("skip", (0, 16))
+def test_the_layer_is_listed_as_folded(skip):
+    graph, y, _ = graph_of(skip)
+    assert is_folded(graph.compile(y)) == {True}
+    assert is_folded(graph.compile(y, algorithm="direct")) == {False}
+
+
+def test_a_layer_whose_upsampling_others_read_is_listed_as_folded(monkeypatch):
+    monkeypatch.setattr(layers, "pays", lambda before, after: True)
     graph, y, _ = graph_of()
-    infos = graph.compile(y).algorithms("layer")
-    assert all("folded" in info.error for info in infos)
+    larger = next(node.outputs[0] for node in graph.nodes if node.kind == "Interpolate")
+    net = graph.compile({"y": y, "larger": ops.abs(larger)})
+    assert is_folded(net) == {True} and "Interpolate" in steps_of(net)
+
+
+def test_a_layer_behind_reshapes_is_listed_as_folded(monkeypatch):
+    monkeypatch.setattr(layers, "pays", lambda before, after: True)
+    graph = dgo.Graph()
+    x = ops.static_reshape(graph.input("x", (1, 4, 6)), shape=[1, 4, 6, 1], special_zero=False)
+    wide = ops.pad(x, pads_begin=[0] * 4, pads_end=[0, 0, 0, 1], mode="edge")
+    larger = ops.static_reshape(wide, shape=[1, 4, 12], special_zero=False)
+    weights = graph.constant(np.ones((2, 4, 3), np.float32))
+    same = {"pads_begin": 1, "pads_end": 1, "data_format": "NCX", "weights_format": "OIX"}
+    assert is_folded(graph.compile(ops.convolution(larger, weights, name="layer", **same))) == {True}
+
+
+def test_a_layer_with_its_average_is_listed_as_folded(monkeypatch):
+    monkeypatch.setattr(layers, "pays", lambda before, after: True)
+    graph = dgo.Graph()
+    weights = graph.constant(np.ones((2, 4, 3), np.float32))
+    y = ops.convolution(graph.input("x", (1, 4, 6)), weights, name="layer", data_format="NCX", weights_format="OIX")
+    net = graph.compile(
+        ops.avg_pool(y, kernel=2, strides=2, pads_begin=0, pads_end=0, exclude_pad=True, data_format="NCX")
+    )
+    assert is_folded(net) == {True}
 
 
 def test_an_algorithm_that_the_user_selects_is_one_of_the_op_itself():
@@ -114,3 +149,25 @@ def test_sums_of_taps_beyond_f16(monkeypatch):
     y = ops.convolution(larger, weights, data_format="NCX", weights_format="OIX", strides=1, pads_begin=1, pads_end=1)
     arrays = {"x": np.full((1, 2, 4, 4), 2.0**-7, np.float16)}
     compared(graph, y, arrays, monkeypatch)
+
+
+@pytest.mark.choice
+def test_an_average_is_summed_in_parts_of_the_channels(monkeypatch):
+    """One sum with more taps would have a larger error than the average of sums."""
+    rng = np.random.default_rng(3)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 64, 26, 26), (64, 64, 3, 3)))
+    graph = dgo.Graph()
+    same = {"strides": 1, "pads_begin": 0, "pads_end": 0, "data_format": "NCX"}
+    y = ops.convolution(graph.input("x", x.shape), graph.constant(w), weights_format="OIX", **same)
+    y = ops.avg_pool(y, kernel=2, exclude_pad=True, **{**same, "strides": 2})
+    positions = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), (2, 3))
+    wanted = np.tensordot(positions, w.astype(np.float64), ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
+    wanted = wanted.reshape(1, 64, 12, 2, 12, 2).mean((3, 5))
+    errors = []
+    for pays in (True, False):
+        monkeypatch.setattr(layers, "pays", lambda before, after, pays=pays: pays)
+        net = graph.compile(y)
+        assert ("AvgPool" in steps_of(net)) != pays
+        errors.append(np.sqrt(np.square(net(x=x) - wanted).mean()))
+    folded, unfolded = errors
+    assert folded < 1.5 * unfolded

@@ -29,29 +29,71 @@ def unpriced(monkeypatch):
     monkeypatch.setattr(upsampled, "_LEAST_PRODUCTS", -(1 << 60))
 
 
+def assert_gradients_are(result, wanted, operands, rng):
+    assert torch.equal(result, wanted)
+    gradient = whole(rng, *wanted.shape).detach()
+    both = (torch.autograd.grad(y, operands, gradient) for y in (result, wanted))
+    assert all(map(torch.equal, *both))
+
+
+def around(x, layer):
+    """What a layer's convolution reads, by PyTorch."""
+    x = functional.interpolate(x, scale_factor=[float(s) for s in layer.scales])
+    for amounts, mode in ((layer.edges, "replicate"), (layer.zeros, "constant")):
+        x = functional.pad(x, [n for amount in reversed(amounts) for n in (amount, amount)], mode)
+    return x
+
+
+def drawn(rng, axes, groups):
+    """A layer and the sizes of its kernel."""
+    scales = tuple(int(n) for n in rng.choice([1, 2, 3], axes))
+    kernel, dilation = (tuple(int(n) for n in rng.integers(1, most, axes)) for most in (5, 4))
+    padding = tuple(int(rng.integers(0, (k - 1) * d + 1)) for k, d in zip(kernel, dilation, strict=True))
+    stride = tuple(int(n) for n in rng.choice([1, 1, 1, 2], axes))
+    spec = Spec(False, stride, padding, dilation, (0,) * axes, groups)
+    edges, zeros = (tuple(int(n) for n in rng.choice([0, 0, 1, 2], axes)) for _ in range(2))
+    return upsampled.Layer(spec, scales, edges, zeros), kernel
+
+
 @pytest.mark.numbers(24, every=(24, 200, 2000))
 def test_gradients_are_pytorchs(number, seed, unpriced):
     rng = np.random.default_rng((seed, number))
     axes, groups = int(rng.integers(1, 4)), int(rng.choice([1, 1, 2]))
-    scales = tuple(int(n) for n in rng.choice([1, 2, 3], axes))
-    kernel, dilation = ([int(n) for n in rng.integers(1, most, axes)] for most in (5, 4))
-    padding = [int(rng.integers(0, (k - 1) * d + 1)) for k, d in zip(kernel, dilation, strict=True)]
-    stride = [int(n) for n in rng.choice([1, 1, 1, 2], axes)]
+    layer, kernel = drawn(rng, axes, groups)
     x = whole(rng, 2, 2 * groups, *rng.integers(3, 6, axes))
     weight, bias = whole(rng, 3 * groups, 2, *kernel), whole(rng, 3 * groups)
-    larger = functional.interpolate(x, scale_factor=[float(s) for s in scales])
+    larger = around(x, layer)
+    _, stride, padding, dilation, _, _ = layer.spec
     if any(n + 2 * p <= (k - 1) * d for n, p, k, d in zip(larger.shape[2:], padding, kernel, dilation, strict=True)):
         pytest.skip("no window fits")
     wanted = CONVOLUTIONS[axes](larger, weight, bias, stride, padding, dilation, groups)
-    spec = Spec(False, tuple(stride), tuple(padding), tuple(dilation), (0,) * axes, groups)
-    result = upsampled.convolution(x, weight, bias, spec, scales)
-    assert torch.equal(result, wanted)
-    gradient = whole(rng, *wanted.shape).detach()
-    operands = (x, weight, bias)
-    for ours, theirs in zip(
-        torch.autograd.grad(result, operands, gradient), torch.autograd.grad(wanted, operands, gradient), strict=True
-    ):
-        assert torch.equal(ours, theirs)
+    result = upsampled.convolution(x, weight, bias, layer)
+    assert_gradients_are(result, wanted, (x, weight, bias), rng)
+
+
+@pytest.mark.numbers(24, every=(24, 200, 2000))
+def test_gradients_of_joined_channels_are_pytorchs(number, seed, unpriced):
+    rng = np.random.default_rng((seed, number))
+    axes = int(rng.integers(1, 4))
+    sizes = 12 * rng.integers(1, 3, axes)
+    sizes[0] = 24
+    layer, kernel = drawn(rng, axes, 1)
+    layers, sources = [], []
+    for _ in range(int(rng.integers(2, 5))):
+        scales = tuple(int(n) for n in rng.choice([1, 2, 3], axes)) if rng.random() < 0.6 else (1,) * axes
+        # all have as many elements with what is around them
+        edges, zeros = (
+            tuple(s * int(n) for s, n in zip(scales, rng.choice([0, 0, 1], axes), strict=True)) for _ in range(2)
+        )
+        layers.append(layer._replace(scales=scales, edges=edges, zeros=zeros))
+        spatial = [(n - 2 * e - 2 * z) // s for n, s, e, z in zip(sizes, scales, edges, zeros, strict=True)]
+        sources.append(whole(rng, 2, int(rng.integers(1, 4)), *spatial))
+    joined = torch.cat([around(*pair) for pair in zip(sources, layers, strict=True)], 1)
+    weight, bias = whole(rng, 3, joined.shape[1], *kernel), whole(rng, 3) if rng.random() < 0.5 else None
+    _, stride, padding, dilation, _, _ = layer.spec
+    wanted = CONVOLUTIONS[axes](joined, weight, bias, stride, padding, dilation)
+    result = upsampled.joined(sources, weight, bias, layers)
+    assert_gradients_are(result, wanted, [*sources, weight, *([] if bias is None else [bias])], rng)
 
 
 class Decoder(nn.Module):
@@ -230,9 +272,121 @@ def one_image(x, w):
     return functional.conv2d(functional.interpolate(x[0], scale_factor=2), w, padding=1)
 
 
+def strided(x, w):
+    return functional.conv2d(functional.interpolate(x, size=(8, 8)), w, stride=2, padding=(1, 1))
+
+
+def read_twice(x, w):
+    y = functional.interpolate(x, scale_factor=2)
+    return functional.conv2d(y, w) + y.sum()
+
+
+def fraction(x, w):
+    return functional.conv2d(functional.interpolate(x, size=(10, 10)), w)
+
+
+def uneven(x, w):
+    return functional.conv2d(functional.pad(functional.interpolate(x, scale_factor=2), (1, 0, 1, 0)), w)
+
+
+def ones_around(x, w):
+    return functional.conv2d(functional.pad(functional.interpolate(x, scale_factor=2), (1,) * 4, value=1.0), w)
+
+
+def far_reflection(x, w):
+    return functional.conv2d(functional.pad(functional.interpolate(x, scale_factor=2), (2,) * 4, "reflect"), w)
+
+
+def edges_of_zeros(x, w):
+    y = functional.pad(functional.interpolate(x, scale_factor=2), (1,) * 4)
+    return functional.conv2d(functional.pad(y, (1,) * 4, "replicate"), w)
+
+
+def images_joined(x, w):
+    y = functional.interpolate(x, scale_factor=2)
+    return functional.conv2d(torch.cat([y, x.repeat(1, 1, 2, 2)]), w)
+
+
+def in_groups(x, w):
+    y = functional.interpolate(x, scale_factor=2)
+    return functional.conv2d(torch.cat([y, x.repeat(1, 1, 2, 2)], 1), w, groups=2)
+
+
+def channels_padded(x, w):
+    return functional.conv2d(functional.pad(functional.interpolate(x[:, :2], scale_factor=2), (0, 0, 0, 0, 1, 1)), w)
+
+
+def sized(x, w):
+    return functional.conv2d(functional.interpolate(x, size=8), w, padding=1)
+
+
+def exact(x, w):
+    return functional.conv2d(functional.interpolate(x, scale_factor=2, mode="nearest-exact"), w, padding=1)
+
+
+def reflected(x, w):
+    return functional.conv2d(functional.pad(functional.interpolate(x, scale_factor=2), (1,) * 4, "reflect"), w)
+
+
+def replicated(x, w):
+    return functional.conv2d(functional.pad(functional.interpolate(x, scale_factor=2), (2, 2, 1, 1), "replicate"), w)
+
+
+def zeros_around(x, w):
+    return functional.conv2d(functional.pad(functional.interpolate(x, scale_factor=2), (0, 0, 1, 1)), w, padding=(0, 1))
+
+
+def skipped(x, w):
+    skip = x[:, :1].repeat(1, 1, 2, 2)
+    y = functional.interpolate(x[:, :3], size=skip.shape[2:])
+    return functional.conv2d(torch.cat([y, skip], 1), w, padding=1)
+
+
+def skipped_in_the_middle(x, w):
+    skip = x[:, :2].repeat(1, 1, 2, 2)
+    first = functional.interpolate(x[:, 1:2], scale_factor=2)
+    second = functional.pad(functional.interpolate(x[:, 3:, 1:3], scale_factor=2), (0, 0, 2, 2))
+    return functional.conv2d(functional.pad(torch.cat((first, skip, second), -3), (1,) * 4), w)
+
+
+def written_after(x, w):
+    x = x * 1
+    y = functional.conv2d(functional.interpolate(x, scale_factor=2), w, padding=1)
+    x[:, 0] += 1
+    return y + x.sum()
+
+
+def skip_written_after(x, w):
+    skip = (x * 2).repeat(1, 1, 2, 2)[:, :1]
+    y = functional.conv2d(torch.cat([functional.interpolate(x[:, :3], scale_factor=2), skip], 1), w, padding=1)
+    return y + functional.relu(skip[:, 0], inplace=True).sum()
+
+
+def of_other_types(x, w):
+    skip = x[:, :1].repeat(1, 1, 2, 2).bfloat16()
+    return functional.conv2d(torch.cat([functional.interpolate(x[:, :3], scale_factor=2), skip], 1), w)
+
+
+def result_written_after(x, w):
+    return functional.conv2d(functional.interpolate(x, scale_factor=2), w, padding=1).relu_()
+
+
+FOLDED = (
+    by_name, sized, exact, reflected, replicated, zeros_around, skipped, skipped_in_the_middle, strided,
+    result_written_after,
+)  # fmt: skip
+NOT_FOLDED = (
+    written, written_source, unrecorded, one_image, read_twice, fraction, uneven, ones_around, far_reflection,
+    edges_of_zeros, images_joined, in_groups, channels_padded, written_after, skip_written_after, of_other_types,
+)  # fmt: skip
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("function", (written, written_source, unrecorded, by_name, one_image))
-def test_programs_around_an_interpolate_are_pytorchs(function, unpriced):
+@pytest.mark.parametrize("function", FOLDED + NOT_FOLDED)
+def test_programs_around_an_interpolate_are_pytorchs(function, unpriced, monkeypatch):
+    calls = []
+    joined = upsampled.joined
+    monkeypatch.setattr(upsampled, "joined", lambda *given: calls.append(given) or joined(*given))
     rng = np.random.default_rng(5)
     x, w = whole(rng, 2, 4, 4, 4), whole(rng, 4, 4, 3, 3)
     torch._dynamo.reset()
@@ -242,3 +396,4 @@ def test_programs_around_an_interpolate_are_pytorchs(function, unpriced):
         results.append([y, *torch.autograd.grad(y, (x, w), torch.ones_like(y), allow_unused=True)])
     for theirs, ours in zip(*results, strict=True):
         assert (theirs is None) == (ours is None) and (theirs is None or torch.equal(theirs, ours))
+    assert bool(calls) == (function in FOLDED)

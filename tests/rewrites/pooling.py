@@ -12,10 +12,12 @@ from .upsampling import condition, layer
 
 
 def _powers(d: Draw, window: list[int], unmet: str | None) -> None:
-    """Averages of other than 2**n elements round, where values between ops may become narrow to 8 bits."""
+    """Averages of other than 2**n elements round, and all where values between ops may become narrow, to 8 bits."""
     count = math.prod(window)
-    if count & (count - 1):
-        d.tolerance = 1e-2 if unmet == layers.NARROW else 1e-6
+    if unmet == layers.NARROW and count > 1:
+        d.tolerance = 1e-2
+    elif count & (count - 1):
+        d.tolerance = 1e-6
 
 
 def _average(d: Draw, y: dgo.Value, data_format: str, unmet: str | None, *, whole: bool) -> dgo.Value:
@@ -24,7 +26,7 @@ def _average(d: Draw, y: dgo.Value, data_format: str, unmet: str | None, *, whol
     sizes = [int(n) for n in y.shape[first : first + rank]]
     way = d.pick("pool", "pool", "all", "reshape") if whole else "pool"
     if way == "reshape":
-        return _of_reshape(d, y, first, sizes)
+        return _of_reshape(d, y, first, sizes, unmet)
     if way == "all":
         axes = [axis for axis in range(first, first + rank) if d.chance(0.7)] or [first]
         if max(y.shape[axis] for axis in axes) > 8:
@@ -49,7 +51,7 @@ def _average(d: Draw, y: dgo.Value, data_format: str, unmet: str | None, *, whol
     return ops.avg_pool(y, kernel=kernel, strides=strides, data_format=data_format, **more)
 
 
-def _of_reshape(d: Draw, y: dgo.Value, first: int, sizes: list[int]) -> dgo.Value:
+def _of_reshape(d: Draw, y: dgo.Value, first: int, sizes: list[int], unmet: str | None) -> dgo.Value:
     shape, axes, windows = list(y.shape[:first]), [], []
     for size in sizes:
         window = d.pick(*(w for w in (1, 2, 4) if size % w == 0))
@@ -60,6 +62,7 @@ def _of_reshape(d: Draw, y: dgo.Value, first: int, sizes: list[int]) -> dgo.Valu
             shape.append(window)
     if not axes:
         raise Again
+    _powers(d, windows, unmet)
     shape += y.shape[first + len(sizes) :]
     return ops.reduce_mean(ops.static_reshape(y, shape=shape, special_zero=False), axes=axes, keep_dims=False)
 
@@ -88,6 +91,10 @@ def _convolved(d: Draw, unmet: str | None, *, pointwise: bool) -> tuple[dgo.Valu
 @proves("fold_pooling")
 def folded(d: Draw, unmet: str | None) -> None:
     y, data_format = _convolved(d, unmet, pointwise=False)
+    # channels are few here
+    d.forced.append((fold_pooling, "_FEWEST", 99 if unmet == fold_pooling.EVEN else 1))
+    if unmet is None:
+        d.forced.append((fold_pooling, "_LONGER", d.pick(2.1, 1, 0.7)))
     if unmet == fold_pooling.FACTOR:
         zeros, kernel = [0] * (y.ndim - 2), [3] + [1] * (y.ndim - 3)
         if y.shape[2 if data_format == "NCX" else 1] < 3:
