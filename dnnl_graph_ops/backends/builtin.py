@@ -11,7 +11,7 @@ from ..lowering import elementwise_group, plain, select, take
 from ..lowering.env import Env
 from ..lowering.program import Program, View
 from ..schema import kinds
-from . import movement, norm, window
+from . import composed, gradients, movement, norm, window
 from .backend import Backend, Built, FusionGroup, Kind, Target
 
 Views = Sequence[View]
@@ -33,7 +33,11 @@ class Kernel(NamedTuple):
 KERNELS: dict[str, Kernel] = {
     "Add": Kernel(plain.whole, plain.is_whole, plain.is_whole),
     "Subtract": Kernel(plain.whole, plain.is_whole, plain.is_whole),
+    "AvgPoolBackward": Kernel(gradients.average_pool, window.reduces, window.reduces),
+    "InterpolateBackward": Kernel(gradients.resample, gradients.resamples, gradients.resamples),
+    "MaxPoolBackward": Kernel(gradients.max_pool, window.is_float, window.is_float),
     **dict.fromkeys(kinds("pools"), Kernel(window.pool, window.is_float, window.pools_faster)),
+    **{kind: Kernel(build, composed.serves, composed.slow_in_library) for kind, build in composed.BUILDERS.items()},
     **dict.fromkeys(norm.OWN_NORMS, Kernel(norm.build, norm.serves, norm.serves)),
     "Gather": Kernel(take.gather),
     "GreaterEqual": Kernel(plain.compare),

@@ -177,15 +177,18 @@ def resample(program: Program, node: Node, sources: Views, targets: Views) -> No
 
 
 REDUCTIONS = {
+    "ReduceL1": partial(kernels.reduce, "l1"),
+    "ReduceL2": partial(kernels.reduce, "l2"),
     "ReduceMax": partial(kernels.reduce, "max"),
     "ReduceMean": partial(kernels.reduce, "mean"),
     "ReduceMin": partial(kernels.reduce, "min"),
+    "ReduceProd": partial(kernels.reduce, "prod"),
     "ReduceSum": partial(kernels.reduce, "sum"),
 }
 
 
 def reduces(node: Node) -> bool:
-    """Whether a reduction is of floats, with its axes as an attribute rather than a second input."""
+    """Whether an op is of floats and has one input: a reduction's axes, or a gradient's shape, are an attribute."""
     return is_float(node) and len(node.inputs) == 1
 
 
@@ -200,6 +203,11 @@ def reduce(program: Program, node: Node, sources: Views, targets: Views) -> None
     if not node.attrs["keep_dims"]:
         for axis in sorted(axes):
             target = target.insert(axis)
-    reduced = [axis in axes for axis in range(source.ndim)]
-    kernel = REDUCTIONS[node.kind](source.shape, reduced, *_strides(source, target))
-    program.kernel(kernel, [source], [target], node.kind)
+    fold(program, node.kind, source, target)
+
+
+def fold(program: Program, kind: str, source: View, target: View) -> None:
+    """Appends a reduction over the axes on which `target`, in f32 or the dtype of `source`, has one element."""
+    reduced, codes = [size == 1 for size in target.shape], dtypes.CODES
+    layouts = codes[source.dtype], source.strides, codes[target.dtype], target.strides
+    program.kernel(REDUCTIONS[kind](source.shape, reduced, *layouts), [source], [target], kind)

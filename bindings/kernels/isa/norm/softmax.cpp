@@ -12,13 +12,6 @@ DGO_INLINE float largest_across(Lanes v) {
     return across(v, [](auto a, auto b) __attribute__((always_inline)) { return a > b ? a : b; });
 }
 
-// The first `count` lanes of v, -Inf behind, whose power is nothing.
-DGO_INLINE Lanes lanes_before(Lanes v, int64_t count) {
-    Integers number;
-    for (int i = 0; i < kLanes; ++i) number[i] = i;
-    return number < static_cast<int32_t>(count) ? v : lanes_of(-__builtin_inff());
-}
-
 // Along neighbours. The largest is that of the numbers: a NaN reaches every result by the sum of powers.
 template <class C, class D>
 DGO_INLINE void softmax_row(const SoftmaxBlock& block) {
@@ -27,7 +20,7 @@ DGO_INLINE void softmax_row(const SoftmaxBlock& block) {
     auto* to = reinterpret_cast<typename D::T*>(block.dst);
     const int64_t length = block.length, whole = length / kLanes * kLanes, rest = length - whole;
     const int64_t together = length / (kSide * kLanes) * (kSide * kLanes);
-    const Lanes last = rest > 0 ? lanes_before(load_lanes<C>(from + whole, rest), rest) : Lanes{};
+    const Lanes last = rest > 0 ? lanes_before(load_lanes<C>(from + whole, rest), rest, lanes_of(-__builtin_inff())) : Lanes{};
     Lanes top[kSide], sum[kSide] = {};
 #pragma GCC unroll 4
     for (int k = 0; k < kSide; ++k) top[k] = lanes_of(-__builtin_inff());
