@@ -33,9 +33,9 @@ class Kernel(NamedTuple):
 KERNELS: dict[str, Kernel] = {
     "Add": Kernel(plain.whole, plain.is_whole, plain.is_whole),
     "Subtract": Kernel(plain.whole, plain.is_whole, plain.is_whole),
-    "AvgPoolBackward": Kernel(gradients.average_pool, window.reduces, window.reduces),
+    "AvgPoolBackward": Kernel(gradients.average_pool, gradients.averages, gradients.averages_faster),
     "InterpolateBackward": Kernel(gradients.resample, gradients.resamples, gradients.resamples),
-    "MaxPoolBackward": Kernel(gradients.max_pool, window.is_float, window.is_float),
+    "MaxPoolBackward": Kernel(gradients.max_pool, window.is_float, gradients.largest_faster),
     **dict.fromkeys(kinds("pools"), Kernel(window.pool, window.is_float, window.pools_faster)),
     **{kind: Kernel(build, composed.serves, composed.slow_in_library) for kind, build in composed.BUILDERS.items()},
     **dict.fromkeys(norm.OWN_NORMS, Kernel(norm.build, norm.serves, norm.serves)),

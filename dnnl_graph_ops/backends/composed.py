@@ -12,13 +12,11 @@ from ..lowering import elementwise_group
 from ..lowering.epilogue import EpilogueOp
 from ..lowering.program import Program, View
 from .host_ops.common import channel_axis
-from .window import FLOATS, fold
+from .window import FLOATS, VECTOR, fills_no_vectors, fold
 
 Views = Sequence[View]
 # kind and operands of an element-wise op: views, or numbers of results, 0 for the source
 Op = tuple[str, View | int, View | int] | tuple[str, int]
-# vectors of so many channels the library's kernels of batch norms take whole, if channels are last
-_VECTOR = 16
 
 
 def serves(node: Node) -> bool:
@@ -30,14 +28,14 @@ def serves(node: Node) -> bool:
 def slow_in_library(node: Node) -> bool:
     """Whether the library loops over single elements of a node, so that own code is faster.
 
-    It does so for gradients of softmax along another axis than the last, and for batch norms with channels first, with
-    channels that fill no vectors, and without a spatial axis or with one.
+    It does so for gradients of softmax along another axis than the last, or along few elements, and for batch norms
+    with channels first or with channels that fill no vectors.
     """
     src = node.inputs[0]
     if "axis" in node.attrs:
-        return node.attrs["axis"] % src.ndim != src.ndim - 1
-    channels = src.shape[channel_axis(src.ndim, node.attrs["data_format"])]
-    return node.attrs["data_format"] == "NCX" or src.ndim < 4 or (channels is not None and channels % _VECTOR != 0)
+        axis, length = node.attrs["axis"] % src.ndim, src.shape[-1]
+        return axis != src.ndim - 1 or (length is not None and length < VECTOR)
+    return node.attrs["data_format"] == "NCX" or fills_no_vectors(node)
 
 
 def _chain(program: Program, label: str, source: View, target: View, *ops: Op) -> View:

@@ -20,9 +20,31 @@ from ..shapes.windows import resolve
 from ..strides import channels_last
 from .host_ops.common import Array
 from .host_ops.windows import pool_axes, taps_of
-from .window import is_float
+from .window import fills_no_vectors, has_many_taps, is_float, signal_of_first_channels
 
 Views = Sequence[View]
+
+
+def averages_faster(node: Node) -> bool:
+    """Whether own code goes before the library's for an AvgPoolBackward: where the library goes number by number.
+
+    It does so for channels that fill no vectors and for signals with channels first. Windows of many taps are shared
+    out along one axis after the other by own code.
+    """
+    return averages(node) and (fills_no_vectors(node) or has_many_taps(node) or signal_of_first_channels(node))
+
+
+def largest_faster(node: Node) -> bool:
+    """Whether own code goes before the library's for a MaxPoolBackward.
+
+    It does for dilated windows, for which the library has a reference kernel, and for channels that fill no vectors.
+    """
+    return is_float(node) and (fills_no_vectors(node) or max(node.attrs.get("dilations") or (1,)) > 1)
+
+
+def averages(node: Node) -> bool:
+    """Whether own code computes an AvgPoolBackward: of floats, with the shape of its result as an attribute."""
+    return is_float(node) and len(node.inputs) == 1
 
 
 def resamples(node: Node) -> bool:

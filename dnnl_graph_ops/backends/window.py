@@ -24,6 +24,8 @@ Ints = tuple[int, ...]
 Views = Sequence[View]
 # up to so many taps of a window the library's kernels, which stay in registers, are faster
 _FEW_TAPS = 9
+# channels by which the library's vector code takes images of last channels
+VECTOR = 16
 # from so many channels on own linear interpolation is as fast as the library's also where channels are last
 _MANY_CHANNELS = 8
 
@@ -32,20 +34,35 @@ def is_float(node: Node) -> bool:
     return node.inputs[0].dtype in FLOATS
 
 
+def fills_no_vectors(node: Node) -> bool:
+    """Whether the channels of a node's first input are known and not a multiple of what the library takes at once."""
+    channels = channels_of(node.inputs[0].shape, node.attrs["data_format"])
+    return channels is not None and channels % VECTOR != 0
+
+
+def signal_of_first_channels(node: Node) -> bool:
+    """Whether the first input is (N, C, L), which the library's pooling in f32 and f16 treats number by number."""
+    return node.attrs["data_format"] == "NCX" and node.inputs[0].ndim == 3
+
+
 def pools_faster(node: Node) -> bool:
     """Whether the package's kernel goes before the library's for a pooling, as it is faster or keeps NaN.
 
     It does for MaxPool, where the library's kernel loses NaN; for dilated windows, for which the library has reference
-    kernels only; for windows of many taps, as overlapping windows share partial results; and for images of one channel
-    if the windows leave their last axes as they are: such axes run as channels.
+    kernels only; for windows of many taps, as overlapping windows share partial results; for signals with channels
+    first; and for images of one channel if the windows leave their last axes as they are: such axes run as channels.
     """
     attrs = node.attrs
     maker = node.inputs[0].node
     if node.kind == "MaxPool" and (maker is None or maker.kind != "Dequantize"):
         return True
-    if prod(attrs["kernel"]) > _FEW_TAPS or max(attrs.get("dilations") or (1,)) > 1:
+    if has_many_taps(node) or max(attrs.get("dilations") or (1,)) > 1 or signal_of_first_channels(node):
         return True
     return channels_of(node.inputs[0].shape, attrs["data_format"]) == 1 and _untouched(node) > 0
+
+
+def has_many_taps(node: Node) -> bool:
+    return prod(node.attrs["kernel"]) > _FEW_TAPS
 
 
 def _untouched(node: Node) -> int:
@@ -188,7 +205,7 @@ REDUCTIONS = {
 
 
 def reduces(node: Node) -> bool:
-    """Whether an op is of floats and has one input: a reduction's axes, or a gradient's shape, are an attribute."""
+    """Whether a reduction is of floats, with its axes as an attribute rather than a second input."""
     return is_float(node) and len(node.inputs) == 1
 
 

@@ -185,12 +185,16 @@ def _pool(backward: bool = False) -> Callable[[str, int], Iterator[OpCase]]:
         windows = {"2 s2": (2, 2, 0, 1), "3 s1": (3, 1, 1, 1), "3 s2": (3, 2, 1, 1), "7 s1": (7, 1, 3, 1)}
         if kind.startswith("Max"):
             windows["3 d2"] = (3, 1, 2, 2)
-        for layout, axes, (label, (kernel, stride, pad, dilation)) in product(LAYOUTS, (1, 2, 3), windows.items()):
+        for layout, (channels, axes), (label, (kernel, stride, pad, dilation)) in product(
+            LAYOUTS, ((64, 1), (64, 2), (64, 3), (3, 2)), windows.items()
+        ):
             if axes == 3 and kernel == 7:
                 continue
             spatial = {1: (size * size,), 2: (size, size), 3: (size // 4, size // 2, 8)}[axes]
+            if channels == 3:
+                spatial = (4 * size, 4 * size)
             result = tuple((n + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1 for n in spatial)
-            shape, other = _image(layout, 64, *spatial), _image(layout, 64, *result)
+            shape, other = _image(layout, channels, *spatial), _image(layout, channels, *result)
             attrs: dict[str, Any] = {
                 "kernel": (kernel,) * axes, "strides": (stride,) * axes, "pads_begin": (pad,) * axes,
                 "pads_end": (pad,) * axes, "data_format": layout,
@@ -203,7 +207,7 @@ def _pool(backward: bool = False) -> Callable[[str, int], Iterator[OpCase]]:
             if backward:
                 shapes = (shape, other) if kind.startswith("Max") else (other,)
                 attrs |= {} if kind.startswith("Max") else {"src_shape": shape}
-            yield OpCase(kind, f"{layout}, {axes}-D {label}", shapes, attrs)
+            yield OpCase(kind, f"{layout}, {channels} channels, {axes}-D {label}", shapes, attrs)
 
     return make
 
@@ -302,6 +306,15 @@ def _quantized(kind: str, size: int) -> Iterator[OpCase]:
         yield OpCase(kind, f"{dtype} {attrs['qtype']}", shapes, attrs, inputs, more)
 
 
+def _prelu(kind: str, size: int) -> Iterator[OpCase]:
+    forward = kind == "PReLU"
+    more = {"per_channel_broadcast": True} if forward else {}
+    yield from _by_layout(lambda shape, c: ((shape, (c,), *(() if forward else (shape,))), more))(kind, size)
+    shape = (2, 64, size, size)
+    attrs = {"data_format": "NCX"} | ({"per_channel_broadcast": False} if forward else {})
+    yield OpCase(kind, "slope of two axes apart", (shape, (1, 64, 1, size), *(() if forward else (shape,))), attrs)
+
+
 def _bias_add(kind: str, size: int) -> Iterator[OpCase]:
     yield from _by_layout(lambda shape, c: ((shape, (c,)), {}))(kind, size)
 
@@ -338,8 +351,8 @@ CASES: Final[dict[str, Callable[[str, int], Iterator[OpCase]]]] = {
     "BatchNormTrainingBackward": _norm_backward,
     "BiasAdd": _bias_add,
     "BiasAddBackward": _by_layout(lambda shape, c: ((shape,), {})),
-    "PReLU": _by_layout(lambda shape, c: ((shape, (c,)), {"per_channel_broadcast": True})),
-    "PReLUBackward": _by_layout(lambda shape, c: ((shape, (c,), shape), {})),
+    "PReLU": _prelu,
+    "PReLUBackward": _prelu,
     "Interpolate": _interpolate,
     "InterpolateBackward": _interpolate,
     **dict.fromkeys((kind for kind in schema.OPS if kind.startswith("Conv")), _convolution),

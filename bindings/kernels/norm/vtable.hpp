@@ -43,8 +43,9 @@ struct SoftmaxBlock {
     const char* src;
     char* dst;
     int64_t length, src_step, dst_step, columns;
+    int64_t src_column, dst_column;  // from column to column
     bool log;
-    float* scratch;  // `length` floats for each column
+    float* scratch;  // `length` floats for each column, twice where a column's step is not 1
 };
 
 // to[i, j] = from[i, j] * scale[j] / sqrt(mean of from[i, :]^2 + epsilon); scale null: ones.

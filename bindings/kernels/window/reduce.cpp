@@ -178,12 +178,20 @@ struct ReduceKernel : Kernel {
             if (store) store->run(reinterpret_cast<const char*>(made), operands[1]);
             return;
         }
+        // runs behind each other on the finest axis around are the outputs of one call, unless they are cut
+        const Axis inner = outer.empty() ? Axis{1, 0} : outer.back();
+        const bool joined = !along && strips == 1 && parts == 1;
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             const char** const at = row_part.in(scratch.of(rank));
-            for (int64_t task = begin; task < end; ++task) {
+            int64_t count = 1;
+            for (int64_t task = begin; task < end; task += count) {
                 const int64_t part = task % parts, first = task / parts % strips * strip, index = task / parts / strips;
                 FoldRun run = run_of(operands[0] + (offset_of(index) + first) * item, at, part);
                 run.channels = std::min(strip, channels - first);
+                if (joined) count = std::min(end - task, inner.size - task % inner.size);
+                run.outputs = count;
+                run.advance = inner.stride;
+                run.dst_step = channels;
                 const int64_t result = index * channels + first;
                 if (sums) {
                     run.to = Cell::f32;
@@ -210,9 +218,8 @@ struct ReduceKernel : Kernel {
         const Axis inner = outer.empty() ? Axis{1, 0} : outer.back();
         while (begin < end) {
             const int64_t count = std::min(end - begin, inner.size - begin % inner.size);
-            vector_code().window.fold_rows(fold, cell, from + offset_of(begin) * item, taps.size, count, inner.stride,
-                                           to + begin);
-            for (int64_t i = begin; i < begin + count; ++i) to[i] = finished(to[i]);
+            vector_code().window.fold_rows({fold, cell, from + offset_of(begin) * item, taps.size, count, inner.stride,
+                                            to + begin, divisor, root});
             begin += count;
         }
     }
@@ -236,7 +243,6 @@ struct ReduceKernel : Kernel {
         FoldRun run{};
         run.fold = fold;
         run.from = cell;
-        run.outputs = 1;
         run.rows = at;
         run.row_count = static_cast<int64_t>(rows.size());
         run.taps = end - begin;

@@ -22,6 +22,18 @@ struct FoldRun {
     bool root;      // the results are square roots of sums
 };
 
+// Each row of `count` neighbours becomes one number, divided or under a root as in FoldRun; `pitch` elements from one row
+// to the next.
+struct RowFold {
+    Fold fold;
+    Cell from;
+    const char* src;
+    int64_t count, rows, pitch;
+    float* dst;
+    float divisor;
+    bool root;
+};
+
 // The sum over the rows of weight * row, in f32: `outputs` times all channels.
 struct MixRun {
     Cell from;
@@ -74,8 +86,7 @@ struct WindowCode {
     void (*fold)(const FoldRun& run);
     // All numbers of rows of `count` neighbours.
     float (*fold_row)(Fold fold, Cell from, const char* const* rows, int64_t row_count, int64_t count);
-    // Each row of `count` neighbours, `pitch` elements from one row to the next.
-    void (*fold_rows)(Fold fold, Cell from, const char* src, int64_t count, int64_t rows, int64_t pitch, float* dst);
+    void (*fold_rows)(const RowFold& rows);
     void (*mix)(const MixRun& run);
     void (*peak)(const PeakRun& run);
     void (*linear)(const LinearRun& run);

@@ -89,9 +89,35 @@ DGO_INLINE void softmax_columns(const SoftmaxBlock& block, int64_t column, int64
     }
 }
 
+// Of columns that are not neighbours, on copies whose columns are.
+template <class C, class D>
+DGO_INLINE void softmax_turned(const SoftmaxBlock& block) {
+    float* const tile = block.scratch + block.length * kLanes;
+    SoftmaxBlock part = block;
+    part.src = part.dst = reinterpret_cast<char*>(tile);
+    part.src_step = part.dst_step = kLanes;
+    for (int64_t j = 0; j < block.columns; j += kLanes) {
+        const int64_t count = smaller(block.columns - j, kLanes);
+        const auto* from = reinterpret_cast<const typename C::T*>(block.src) + j * block.src_column;
+        auto* to = reinterpret_cast<typename D::T*>(block.dst) + j * block.dst_column;
+        for (int64_t c = 0; c < count; ++c) {
+            for (int64_t i = 0; i < block.length; ++i) {
+                tile[i * kLanes + c] = C::get(from + c * block.src_column + i * block.src_step);
+            }
+        }
+        softmax_columns<F32, F32, 1>(part, 0, count);
+        for (int64_t c = 0; c < count; ++c) {
+            for (int64_t i = 0; i < block.length; ++i) {
+                D::put(to + c * block.dst_column + i * block.dst_step, tile[i * kLanes + c]);
+            }
+        }
+    }
+}
+
 template <class C, class D>
 DGO_INLINE void run(const SoftmaxBlock& block) {
     if (block.columns == 0) return softmax_row<C, D>(block);
+    if (block.src_column != 1 || block.dst_column != 1) return softmax_turned<C, D>(block);
     int64_t j = 0;
     for (; j + kTogether * kLanes <= block.columns; j += kTogether * kLanes) {
         softmax_columns<C, D, kTogether>(block, j, kLanes);

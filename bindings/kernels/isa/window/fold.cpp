@@ -162,11 +162,13 @@ struct Folds {
     }
 
     // As many rows at once as a vector has lanes. Rows of 2, 4, ... numbers behind each other share vectors.
-    static void fold_rows(const char* src, int64_t count, int64_t rows, int64_t pitch, float* dst) {
+    static void fold_rows(const RowFold& run) {
+        const int64_t count = run.count, pitch = run.pitch;
         const bool shared = pitch == count && count < kLanes && (count & (count - 1)) == 0;
         const int64_t vectors = shared ? count : kLanes;
-        const auto* at = reinterpret_cast<const typename In::T*>(src);
-        for (; rows > 0; rows -= kLanes, at += kLanes * pitch, dst += kLanes) {
+        const auto* at = reinterpret_cast<const typename In::T*>(run.src);
+        float* dst = run.dst;
+        for (int64_t rows = run.rows; rows > 0; rows -= kLanes, at += kLanes * pitch, dst += kLanes) {
             Lanes v[kLanes];
             for (int64_t i = 0; i < vectors; ++i) {
                 if (shared) {
@@ -178,7 +180,8 @@ struct Folds {
             for (int64_t n = vectors / 2; n > 0; n /= 2) {
                 for (int64_t i = 0; i < n; ++i) v[i] = neighbours_folded(v[2 * i], v[2 * i + 1]);
             }
-            store_some(dst, v[0], rows);
+            if constexpr (F == Fold::sum) v[0] /= run.divisor;
+            store_some(dst, run.root ? root(v[0]) : v[0], rows);
         }
     }
 };
@@ -210,8 +213,8 @@ float fold_row(Fold fold, Cell from, const char* const* rows, int64_t row_count,
     return with_folds(fold, from, [&](auto folds) { return folds.fold_row(rows, row_count, count); });
 }
 
-void fold_rows(Fold fold, Cell from, const char* src, int64_t count, int64_t rows, int64_t pitch, float* dst) {
-    with_folds(fold, from, [&](auto folds) { folds.fold_rows(src, count, rows, pitch, dst); });
+void fold_rows(const RowFold& rows) {
+    with_folds(rows.fold, rows.from, [&](auto folds) { folds.fold_rows(rows); });
 }
 
 }  // namespace

@@ -6,22 +6,36 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// Of `count` channels.
-template <class C>
+constexpr int kTogether = 4;  // vectors, as a comparison waits for the one before it
+
+// Of kVectors vectors of channels, a single one of `count`.
+template <class C, int kVectors>
 DGO_INLINE void peak_at(const PeakRun& run, const typename C::T* src, const typename C::T* diff, float* to,
                         int64_t count) {
-    Lanes best = load_lanes<C>(src + run.src_taps[0], count);
-    Integers place{};
-    for (int32_t t = 1; t < run.taps; ++t) {
-        const Lanes v = load_lanes<C>(src + run.src_taps[t], count);
-        const Integers higher = (v > best) | (v != v);
-        best = higher ? v : best;
-        place = higher ? Integers{} + t : place;
+    Lanes best[kVectors], share[kVectors];
+    Integers place[kVectors] = {};
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) {
+        best[k] = load_lanes<C>(src + run.src_taps[0] + k * kLanes, count);
+        share[k] = load_lanes<C>(diff + k * kLanes, count);
     }
-    const Lanes share = load_lanes<C>(diff, count);
+    for (int32_t t = 1; t < run.taps; ++t) {
+        const auto* const at = src + run.src_taps[t];
+#pragma GCC unroll 4
+        for (int k = 0; k < kVectors; ++k) {
+            const Lanes v = load_lanes<C>(at + k * kLanes, count);
+            const Integers higher = (v > best[k]) | (v != v);
+            best[k] = higher ? v : best[k];
+            place[k] = higher ? Integers{} + t : place[k];
+        }
+    }
     for (int32_t t = 0; t < run.taps; ++t) {
         float* const at = to + run.to_taps[t];
-        store_some(at, load_some(at, count) + (place == t ? share : Lanes{}), count);
+#pragma GCC unroll 4
+        for (int k = 0; k < kVectors; ++k) {
+            float* const element = at + k * kLanes;
+            store_some(element, load_some(element, count) + (place[k] == t ? share[k] : Lanes{}), count);
+        }
     }
 }
 
@@ -33,8 +47,12 @@ void peak(const PeakRun& run) {
         const auto *src = reinterpret_cast<const T*>(run.src), *diff = reinterpret_cast<const T*>(run.diff);
         float* to = run.to;
         for (int64_t o = 0; o < run.outputs; ++o, src += run.src_step, diff += run.diff_step, to += run.to_step) {
-            for (int64_t c = 0; c < run.channels; c += kLanes) {
-                peak_at<decltype(cell)>(run, src + c, diff + c, to + c, smaller(run.channels - c, kLanes));
+            int64_t c = 0;
+            for (; c + kTogether * kLanes <= run.channels; c += kTogether * kLanes) {
+                peak_at<decltype(cell), kTogether>(run, src + c, diff + c, to + c, kLanes);
+            }
+            for (; c < run.channels; c += kLanes) {
+                peak_at<decltype(cell), 1>(run, src + c, diff + c, to + c, smaller(run.channels - c, kLanes));
             }
         }
     });
