@@ -69,7 +69,7 @@ def goes_before(node: Node, env: Env) -> str | None:
     if not env.prefers_builtin or not serves(node):
         return None
     faster = KERNELS[node.kind].preferred
-    if faster is None or not faster(node):
+    if faster is None or not (faster(node) or composed.left_to_reference(node, env)):
         return None
     return KEEPS_NAN if node.kind in KEEPING_NAN else f"own kernels of {node.kind} are faster than the library's"
 

@@ -9,12 +9,14 @@ import numpy as np
 
 from ..graph import Node
 from ..lowering import elementwise_group
+from ..lowering.env import Env
 from ..lowering.epilogue import EpilogueOp
 from ..lowering.program import Program, View
 from .host_ops.common import channel_axis
 from .window import FLOATS, VECTOR, fills_no_vectors, fold
 
 Views = Sequence[View]
+_SOFTMAX = ("LogSoftmaxBackward", "SoftMaxBackward")
 # kind and operands of an element-wise op: views, or numbers of results, 0 for the source
 Op = tuple[str, View | int, View | int] | tuple[str, int]
 
@@ -32,10 +34,21 @@ def slow_in_library(node: Node) -> bool:
     with channels first or with channels that fill no vectors.
     """
     src = node.inputs[0]
-    if "axis" in node.attrs:
+    if node.kind in _SOFTMAX:
         axis, length = node.attrs["axis"] % src.ndim, src.shape[-1]
         return axis != src.ndim - 1 or (length is not None and length < VECTOR)
     return node.attrs["data_format"] == "NCX" or fills_no_vectors(node)
+
+
+def left_to_reference(node: Node, env: Env) -> bool:
+    """Whether the library has only a reference kernel with this CPU: for gradients of softmax along odd rows.
+
+    It takes these in parts of vectors, which instruction sets before AVX-512 lack.
+    """
+    if node.kind not in _SOFTMAX or env.lanes >= VECTOR:
+        return False
+    length = node.inputs[0].shape[-1]
+    return length is not None and length % VECTOR != 0
 
 
 def _chain(program: Program, label: str, source: View, target: View, *ops: Op) -> View:
@@ -49,7 +62,7 @@ def _softmax_gradient(program: Program, node: Node, inputs: Views, outputs: View
     (diff, dst), (target,), label = inputs, outputs, node.kind
     axis = node.attrs["axis"] % diff.ndim
     total = program.scratch((*diff.shape[:axis], 1, *diff.shape[axis + 1 :]), "f32")
-    if label == "LogSoftmaxBackward":
+    if label == _SOFTMAX[0]:
         fold(program, "ReduceSum", diff, total)
         _chain(program, label, dst, target, ("Exp", 0), ("Multiply", 1, total), ("Subtract", diff, 2))
         return
@@ -147,6 +160,5 @@ BUILDERS: dict[str, Builder] = {
     "BatchNormForwardTraining": _batch_norm_training,
     "BatchNormInference": _batch_norm_inference,
     "BatchNormTrainingBackward": _batch_norm_gradient,
-    "LogSoftmaxBackward": _softmax_gradient,
-    "SoftMaxBackward": _softmax_gradient,
+    **dict.fromkeys(_SOFTMAX, _softmax_gradient),
 }

@@ -37,9 +37,10 @@ def averages_faster(node: Node) -> bool:
 def largest_faster(node: Node) -> bool:
     """Whether own code goes before the library's for a MaxPoolBackward.
 
-    It does for dilated windows, for which the library has a reference kernel, and for channels that fill no vectors.
+    It does for channels first or such as fill no vectors, and for dilated windows: the library's kernel is a reference.
     """
-    return is_float(node) and (fills_no_vectors(node) or max(node.attrs.get("dilations") or (1,)) > 1)
+    dilated = max(node.attrs.get("dilations") or (1,)) > 1
+    return is_float(node) and (dilated or node.attrs["data_format"] == "NCX" or fills_no_vectors(node))
 
 
 def averages(node: Node) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from .. import dtypes, ops, schema
-from ..compile import peaks
+from ..compile import Net, peaks
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..graph import Graph, Value
 from ..runtime.threads import set_num_threads
@@ -27,8 +27,8 @@ from ..runtime.threads import set_num_threads
 Shape = tuple[int, ...]
 FLOATS: Final = ("f32", "bf16", "f16")
 LAYOUTS: Final = ("NCX", "NXC")
-# kinds that nothing computes, or that compute nothing
-LEFT_OUT: Final = frozenset({"End", "Wildcard"})
+# all but those that compute nothing, and that nothing computes
+KINDS: Final = sorted(set(schema.OPS) - {"End", "Wildcard"})
 
 
 class OpCase(NamedTuple):
@@ -65,10 +65,9 @@ def _image(layout: str, channels: int, *spatial: int, batch: int = 2) -> Shape:
     return (batch, channels, *spatial) if layout == "NCX" else (batch, *spatial, channels)
 
 
-def cases(size: int = 64) -> Iterator[OpCase]:
-    """Yields the cases of all kinds; `size`: the height and width of images of 64 channels, two in a batch."""
-    for kind in sorted(set(schema.OPS) - LEFT_OUT):
-        yield from CASES.get(kind, _elementwise)(kind, size)
+def cases_of(kind: str, size: int = 64) -> Iterator[OpCase]:
+    """Yields the cases of a kind; `size`: the height and width of images of 64 channels, two in a batch."""
+    yield from CASES.get(kind, _elementwise)(kind, size)
 
 
 def _elementwise(kind: str, size: int) -> Iterator[OpCase]:
@@ -397,12 +396,19 @@ class Row(NamedTuple):
         return f"| {name} | {self.rate:.3f} | {self.milliseconds:.3f} | {self.implementation}{flag} |"
 
 
-def measure(case: OpCase, dtype: str) -> Row | None:
-    """Times one case with one thread; None where the op does not take the dtype, or nothing computes it."""
+def compiled(case: OpCase, dtype: str) -> Net | None:
+    """Returns a case as a net; None where the op does not take the dtype, or nothing computes it."""
     try:
         values = case.build(dtype)
-        net = values[0].graph.compile({f"y{i}": value for i, value in enumerate(values)})
+        return values[0].graph.compile({f"y{i}": value for i, value in enumerate(values)})
     except (InvalidArgumentError, UnsupportedError):
+        return None
+
+
+def measure(case: OpCase, dtype: str) -> Row | None:
+    """Times one case; None where the op does not take the dtype, or nothing computes it."""
+    net = compiled(case, dtype)
+    if net is None:
         return None
     rng = np.random.default_rng(0)
     inputs = {value.name: _numbers(rng, value) for value in net.inputs}
@@ -450,10 +456,8 @@ def main() -> None:
     options = parser.parse_args()
     set_num_threads(1)
     print("| op | rate | ms | implementation |", "|---|---|---|---|", sep="\n")
-    for case in cases():
-        if options.kinds and case.kind not in options.kinds:
-            continue
-        for dtype in FLOATS:
+    for kind in options.kinds or KINDS:
+        for case, dtype in product(cases_of(kind), FLOATS):
             row = measure(case, dtype)
             if row is not None and (row.slow or options.all):
                 print(row, flush=True)

@@ -55,6 +55,11 @@ struct Take : Kernel {
     template <class Index>
     void run_with(char* const* operands) const {
         const auto* const places = reinterpret_cast<const Index*>(operands[1]);
+        // places that all of outer share are looked up once
+        std::vector<int64_t> common;
+        if (!p.batched && p.outer > 1 && bytes > 0) {
+            for (int64_t i = 0; i < p.rows; ++i) common.push_back(row_of(places + i * depth));
+        }
         const int64_t tasks = bytes == 0 ? 0 : p.outer * p.rows;
         parallel_for(tasks, 2.0 * static_cast<double>(tasks) * static_cast<double>(bytes),
                      [&](int64_t begin, int64_t end) {
@@ -62,9 +67,9 @@ struct Take : Kernel {
                          for (int64_t task = begin; task < end;) {
                              const int64_t outer = task / p.rows, first = task - outer * p.rows;
                              const int64_t count = std::min({end - task, p.rows - first, kBlock});
-                             const Index* const place = places + (p.batched ? task : first) * depth;
-                             for (int64_t i = 0; i < count; ++i) found[i] = row_of(place + i * depth);
-                             move(operands[0] + outer * each * bytes, found, operands[2] + task * bytes, count);
+                             const int64_t* rows = common.empty() ? found : common.data() + first;
+                             for (int64_t i = 0; i < count && common.empty(); ++i) found[i] = row_of(places + (task + i) * depth);
+                             move(operands[0] + outer * each * bytes, rows, operands[2] + task * bytes, count);
                              task += count;
                          }
                      });

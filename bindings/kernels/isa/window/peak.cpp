@@ -6,6 +6,8 @@
 namespace dgo::DGO_ISA {
 namespace {
 
+// up to which every tap is written, in vectors, though one of a lane's grows
+constexpr int64_t kFewTaps = 9;
 constexpr int kTogether = 4;  // vectors, as a comparison waits for the one before it
 
 // Of kVectors vectors of channels, a single one of `count`.
@@ -29,12 +31,21 @@ DGO_INLINE void peak_at(const PeakRun& run, const typename C::T* src, const type
             place[k] = higher ? Integers{} + t : place[k];
         }
     }
+    if (run.taps > kFewTaps || count < kLanes) {
+        for (int k = 0; k < kVectors; ++k) {
+            int32_t taps[kLanes];
+            float shares[kLanes];
+            store_bytes(taps, place[k]);
+            store_bytes(shares, share[k]);
+            for (int64_t i = 0; i < count; ++i) to[run.to_taps[taps[i]] + k * kLanes + i] += shares[i];
+        }
+        return;
+    }
     for (int32_t t = 0; t < run.taps; ++t) {
         float* const at = to + run.to_taps[t];
 #pragma GCC unroll 4
         for (int k = 0; k < kVectors; ++k) {
-            float* const element = at + k * kLanes;
-            store_some(element, load_some(element, count) + (place[k] == t ? share[k] : Lanes{}), count);
+            store_some(at + k * kLanes, load_some(at + k * kLanes, count) + (place[k] == t ? share[k] : Lanes{}), count);
         }
     }
 }
