@@ -1,4 +1,4 @@
-"""Runs batch norms and gradients of softmax as reductions and element-wise steps, with f32 between the steps."""
+"""Runs batch norms and gradients of softmax and PReLU as reductions and element-wise steps, with f32 in between."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from ..graph import Node
-from ..lowering import elementwise_group
+from ..lowering import elementwise_group, plain, select
 from ..lowering.env import Env
 from ..lowering.epilogue import EpilogueOp
 from ..lowering.program import Program, View
@@ -30,14 +30,16 @@ def serves(node: Node) -> bool:
 def slow_in_library(node: Node) -> bool:
     """Whether the library loops over single elements of a node, so that own code is faster.
 
-    It does so for gradients of softmax along another axis than the last, or along few elements, and for batch norms
-    with channels first or with channels that fill no vectors.
+    It does so for gradients of softmax along another axis than the last, or along few elements, for batch norms with
+    channels first or with channels that fill no vectors, and for gradients of PReLU with such channels or with a slope
+    that is no vector.
     """
     src = node.inputs[0]
     if node.kind in _SOFTMAX:
         axis, length = node.attrs["axis"] % src.ndim, src.shape[-1]
         return axis != src.ndim - 1 or (length is not None and length < VECTOR)
-    return node.attrs["data_format"] == "NCX" or fills_no_vectors(node)
+    odd = node.inputs[1].ndim > 1 if node.kind == "PReLUBackward" else node.attrs["data_format"] == "NCX"
+    return odd or fills_no_vectors(node)
 
 
 def left_to_reference(node: Node, env: Env) -> bool:
@@ -76,16 +78,15 @@ class _Channels:
     def __init__(self, program: Program, node: Node, like: View) -> None:
         self.program, self.label, self.ndim = program, node.kind, like.ndim
         self.axis = channel_axis(like.ndim, node.attrs["data_format"])
-        self.size = like.shape[self.axis]
-        self.epsilon = self.number(node.attrs["epsilon"])
+        self.size, self.epsilon = like.shape[self.axis], node.attrs.get("epsilon", 0.0)
 
     def of(self, vector: View) -> View:
-        """Returns a vector (C) as a view (1, .., C, .., 1)."""
-        behind = self.ndim - 1 - self.axis
+        """Returns a vector (C) as a view (1, .., C, .., 1), and other tensors with axes of size 1 in front."""
         view = vector
-        for _ in range(behind):
-            view = view.insert(view.ndim)
-        for _ in range(self.axis):
+        if view.shape == (self.size,):
+            for _ in range(self.ndim - 1 - self.axis):
+                view = view.insert(view.ndim)
+        while view.ndim < self.ndim:
             view = view.insert(0)
         return view
 
@@ -105,7 +106,7 @@ class _Channels:
 
     def scale(self, variance: View, gamma: View | None) -> View:
         """Returns gamma / sqrt(variance + epsilon), gamma being 1 where there is none."""
-        ops: list[Op] = [("Add", 0, self.epsilon), ("Sqrt", 1)]
+        ops: list[Op] = [("Add", 0, self.number(self.epsilon)), ("Sqrt", 1)]
         return self.compute(variance, *ops, ("Divide", self.number(1.0) if gamma is None else gamma, 2))
 
 
@@ -155,10 +156,27 @@ def _batch_norm_gradient(program: Program, node: Node, inputs: Views, outputs: V
         program.copy(source, vectors.of(target))
 
 
+def _prelu_gradient(program: Program, node: Node, inputs: Views, outputs: Views) -> None:
+    (src, slope, diff), (to_src, to_slope), label = inputs, outputs, node.kind
+    vectors = _Channels(program, node, src)
+    slope, to_slope = map(vectors.of, (slope, to_slope))
+    positive, smallest = program.scratch(src.shape, "boolean"), float(np.nextafter(np.float32(0), np.float32(1)))
+    operands = [program.converted(src, "f32"), vectors.number(smallest)]
+    plain.append(program, "greater_equal", operands, positive, label)
+    scaled = _chain(program, label, diff, program.like(diff, diff.dtype), ("Multiply", 0, slope))
+    select.append(program, [positive, diff, scaled], to_src, label)
+    share = _chain(program, label, src, program.like(src, "f32"), ("Multiply", 0, diff))
+    kept, total = program.like(src, "f32"), program.scratch(to_slope.shape, "f32")
+    select.append(program, [positive, vectors.number(0.0), share], kept, label)
+    fold(program, "ReduceSum", kept, total)
+    program.copy(total, to_slope)
+
+
 Builder = Callable[[Program, Node, Views, Views], None]
 BUILDERS: dict[str, Builder] = {
     "BatchNormForwardTraining": _batch_norm_training,
     "BatchNormInference": _batch_norm_inference,
     "BatchNormTrainingBackward": _batch_norm_gradient,
+    "PReLUBackward": _prelu_gradient,
     **dict.fromkeys(_SOFTMAX, _softmax_gradient),
 }

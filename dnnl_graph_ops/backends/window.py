@@ -84,11 +84,14 @@ def resamples_faster(node: Node) -> bool:
     """Whether the package's kernel goes before the library's for an Interpolate.
 
     It does for all but floats, which the library does not take, and in linear modes for three spatial axes, with eight
-    sources a result, or for many channels, which the library fetches one by one unless they are last.
+    sources a result, or for many channels, which the library fetches one by one unless they are last. To the nearest
+    it does for last channels that fill no vectors: of some sizes the library has only a reference kernel.
     """
     shape = node.inputs[0].shape
     slow = len(shape) > 4 or (channels_of(shape, node.attrs["data_format"]) or 0) >= _MANY_CHANNELS
-    return not is_float(node) or (node.attrs["mode"] != "nearest" and slow)
+    if node.attrs["mode"] == "nearest":
+        slow = node.attrs["data_format"] == "NXC" and fills_no_vectors(node)
+    return not is_float(node) or slow
 
 
 def _on_channels_last(

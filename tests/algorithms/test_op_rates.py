@@ -11,7 +11,6 @@ EXCEPTIONS = {
     "Sin": "NumPy's float32 vectors: own code has no reduction of large angles",
     "Dropout": "the bits are a random generator's, which oneDNN 3.2 does not have",
     "GenIndex": "NumPy: indices that do not depend on data, computed once where sizes are known",
-    ("PReLUBackward", "slope of two axes apart"): "no published layer has such a slope",
 }
 
 
