@@ -702,6 +702,11 @@ def softmax(
     the axis are neighbours, or those of another axis.
     """
 
+def softmax_gradient(outer: int, length: int, inner: int, dtype: int, logarithm: bool = False) -> Kernel:
+    """run(diff_dst (outer, length, inner), dst (outer, length, inner), diff_src (outer, length, inner)): the
+    gradient of a softmax over the middle axis, or of its logarithm, from the results dst; all in a row.
+    """
+
 def stem_gradient(
     layer: LayerSizes,
     channels: int,

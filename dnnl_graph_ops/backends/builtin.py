@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..algorithms.lower import Decision
@@ -30,14 +30,24 @@ class Kernel(NamedTuple):
     preferred: Callable[[Node], bool] | None = None
 
 
+Build = Callable[[Program, Node, Views, Views], None]
+
+
+def _each(
+    builders: Mapping[str, Build], serves: Callable[[Node], bool], preferred: Callable[[Node], bool]
+) -> dict[str, Kernel]:
+    return {kind: Kernel(build, serves, preferred) for kind, build in builders.items()}
+
+
 KERNELS: dict[str, Kernel] = {
     "Add": Kernel(plain.whole, plain.is_whole, plain.is_whole),
     "Subtract": Kernel(plain.whole, plain.is_whole, plain.is_whole),
     "AvgPoolBackward": Kernel(gradients.average_pool, gradients.averages, gradients.averages_faster),
     "InterpolateBackward": Kernel(gradients.resample, gradients.resamples, gradients.resamples),
+    **_each(norm.SOFTMAX_GRADIENTS, norm.is_float, norm.is_float),
     "MaxPoolBackward": Kernel(gradients.max_pool, window.is_float, gradients.largest_faster),
     **dict.fromkeys(kinds("pools"), Kernel(window.pool, window.is_float, window.pools_faster)),
-    **{kind: Kernel(build, composed.serves, composed.slow_in_library) for kind, build in composed.BUILDERS.items()},
+    **_each(composed.BUILDERS, composed.serves, composed.slow_in_library),
     **dict.fromkeys(norm.OWN_NORMS, Kernel(norm.build, norm.serves, norm.serves)),
     "Gather": Kernel(take.gather),
     "GreaterEqual": Kernel(plain.compare),
@@ -69,7 +79,7 @@ def goes_before(node: Node, env: Env) -> str | None:
     if not env.prefers_builtin or not serves(node):
         return None
     faster = KERNELS[node.kind].preferred
-    if faster is None or not (faster(node) or composed.left_to_reference(node, env)):
+    if faster is None or not faster(node):
         return None
     return KEEPS_NAN if node.kind in KEEPING_NAN else f"own kernels of {node.kind} are faster than the library's"
 

@@ -1,4 +1,4 @@
-"""Runs batch norms and gradients of softmax and PReLU as reductions and element-wise steps, with f32 in between."""
+"""Runs batch norms and gradients of PReLU as reductions and element-wise steps, with f32 in between."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import numpy as np
 
 from ..graph import Node
 from ..lowering import elementwise_group, plain, select
-from ..lowering.env import Env
 from ..lowering.epilogue import EpilogueOp
 from ..lowering.program import Program, View
 from .host_ops.common import channel_axis
-from .window import FLOATS, VECTOR, fills_no_vectors, fold
+from .window import FLOATS, fills_no_vectors, fold
 
 Views = Sequence[View]
-_SOFTMAX = ("LogSoftmaxBackward", "SoftMaxBackward")
 # kind and operands of an element-wise op: views, or numbers of results, 0 for the source
 Op = tuple[str, View | int, View | int] | tuple[str, int]
 
@@ -30,27 +28,11 @@ def serves(node: Node) -> bool:
 def slow_in_library(node: Node) -> bool:
     """Whether the library loops over single elements of a node, so that own code is faster.
 
-    It does so for gradients of softmax along another axis than the last, or along few elements, for batch norms with
-    channels first or with channels that fill no vectors, and for gradients of PReLU with such channels or with a slope
-    that is no vector.
+    It does so for batch norms with channels first or with channels that fill no vectors, and for gradients of PReLU
+    with such channels or with a slope that is no vector.
     """
-    src = node.inputs[0]
-    if node.kind in _SOFTMAX:
-        axis, length = node.attrs["axis"] % src.ndim, src.shape[-1]
-        return axis != src.ndim - 1 or (length is not None and length < VECTOR)
     odd = node.inputs[1].ndim > 1 if node.kind == "PReLUBackward" else node.attrs["data_format"] == "NCX"
     return odd or fills_no_vectors(node)
-
-
-def left_to_reference(node: Node, env: Env) -> bool:
-    """Whether the library has only a reference kernel with this CPU: for gradients of softmax along odd rows.
-
-    It takes these in parts of vectors, which instruction sets before AVX-512 lack.
-    """
-    if node.kind not in _SOFTMAX or env.lanes >= VECTOR:
-        return False
-    length = node.inputs[0].shape[-1]
-    return length is not None and length % VECTOR != 0
 
 
 def _chain(program: Program, label: str, source: View, target: View, *ops: Op) -> View:
@@ -58,18 +40,6 @@ def _chain(program: Program, label: str, source: View, target: View, *ops: Op) -
     if not elementwise_group.apply(program, source, tuple(EpilogueOp(op[0], {}, op[1:]) for op in ops), target, label):
         raise RuntimeError(f"{label}: more operands than own code takes")
     return target
-
-
-def _softmax_gradient(program: Program, node: Node, inputs: Views, outputs: Views) -> None:
-    (diff, dst), (target,), label = inputs, outputs, node.kind
-    axis = node.attrs["axis"] % diff.ndim
-    total = program.scratch((*diff.shape[:axis], 1, *diff.shape[axis + 1 :]), "f32")
-    if label == _SOFTMAX[0]:
-        fold(program, "ReduceSum", diff, total)
-        _chain(program, label, dst, target, ("Exp", 0), ("Multiply", 1, total), ("Subtract", diff, 2))
-        return
-    fold(program, "ReduceSum", _chain(program, label, diff, program.like(diff, "f32"), ("Multiply", 0, dst)), total)
-    _chain(program, label, diff, target, ("Subtract", 0, total), ("Multiply", 1, dst))
 
 
 class _Channels:
@@ -178,5 +148,4 @@ BUILDERS: dict[str, Builder] = {
     "BatchNormInference": _batch_norm_inference,
     "BatchNormTrainingBackward": _batch_norm_gradient,
     "PReLUBackward": _prelu_gradient,
-    **dict.fromkeys(_SOFTMAX, _softmax_gradient),
 }

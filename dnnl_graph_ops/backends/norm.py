@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 from .. import dtypes
@@ -119,6 +120,30 @@ def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, ep
         program.copy(result, dst, f"dst of {node.kind}")
 
 
+def is_float(node: Node) -> bool:
+    return all(value.dtype in elementwise_group.FLOATS for value in (*node.inputs, *node.outputs))
+
+
+def _softmax_gradient(
+    program: Program, node: Node, inputs: Sequence[View], outputs: Sequence[View], logarithm: bool = False
+) -> None:
+    """Appends the gradient of a softmax or its logarithm, on row-major copies where tensors lie otherwise."""
+    (target,) = outputs
+    dtype = target.dtype if target.dtype == inputs[0].dtype else "f32"
+
+    def taken(view: View) -> bool:
+        return view.row_major and view.dtype == dtype
+
+    order, axis = range(target.ndim), node.attrs["axis"] % target.ndim
+    reads = [view if taken(view) else program.copied(view, dtype, order, f"of {node.kind}") for view in inputs]
+    result = target if taken(target) else program.scratch(target.shape, dtype)
+    sizes = prod(target.shape[:axis]), target.shape[axis], prod(target.shape[axis + 1 :])
+    kernel = kernels.softmax_gradient(*sizes, dtypes.CODES[dtype], logarithm)
+    program.kernel(kernel, reads, [result], node.kind)
+    if result is not target:
+        program.copy(result, target, f"diff_src of {node.kind}")
+
+
 def _rms_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, epilogue: Epilogue) -> None:
     src, *gamma = inputs
     width = prod(dst.shape[node.attrs["begin_norm_axis"] % dst.ndim :])
@@ -157,6 +182,11 @@ def _neighbours(src: View, dst: View) -> bool:
     strides = zip(src.strides, dst.strides, dst.shape, strict=True)
     return dst.size <= 1 or any(a == b == 1 and size > 1 for a, b, size in strides)
 
+
+SOFTMAX_GRADIENTS: dict[str, Callable[[Program, Node, Sequence[View], Sequence[View]], None]] = {
+    "LogSoftmaxBackward": partial(_softmax_gradient, logarithm=True),
+    "SoftMaxBackward": _softmax_gradient,
+}
 
 OWN_NORMS: dict[str, Builder] = {
     "GroupNorm": _group_norm,

@@ -8,12 +8,12 @@ from reference.data import integers, strided, unwritten
 from reference.ops import Slot, evaluate
 from shapes.generate import GENERATORS
 
-from dnnl_graph_ops.backends import builtin, composed
+from dnnl_graph_ops.backends import builtin, composed, norm
 from lowering.test_routes import values_of
 
 pytestmark = pytest.mark.isa
 FLOATS = ("f32", "bf16", "f16")
-KINDS = ["AvgPoolBackward", "InterpolateBackward", "MaxPoolBackward", *composed.BUILDERS]
+KINDS = ["AvgPoolBackward", "InterpolateBackward", "MaxPoolBackward", *norm.SOFTMAX_GRADIENTS, *composed.BUILDERS]
 
 
 def operands(rng, values):

@@ -48,6 +48,16 @@ struct SoftmaxBlock {
     float* scratch;  // `length` floats for each column, twice where a column's step is not 1
 };
 
+// The gradient over an axis of `length` elements, `step` elements apart, for `columns` neighbours. A step of 1: along
+// neighbours, for `rows` of them behind each other.
+struct SoftmaxGradientBlock {
+    Cell cell;
+    const char *diff, *dst;
+    char* to;
+    int64_t length, step, columns, rows;
+    bool log;
+};
+
 // to[i, j] = from[i, j] * scale[j] / sqrt(mean of from[i, :]^2 + epsilon); scale null: ones.
 struct RootMeanSquare {
     NormRows from;
@@ -68,6 +78,7 @@ struct NormCode {
     // Floats that post-ops of rows of this width are applied in.
     int64_t (*scratch)(int64_t width);
     void (*softmax)(const SoftmaxBlock& block);
+    void (*softmax_gradient)(const SoftmaxGradientBlock& block);
     void (*root_mean_square)(const RootMeanSquare& block);
 };
 
