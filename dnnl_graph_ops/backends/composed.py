@@ -29,10 +29,12 @@ def slow_in_library(node: Node) -> bool:
     """Whether the library loops over single elements of a node, so that own code is faster.
 
     It does so for batch norms with channels first or with channels that fill no vectors, and for gradients of PReLU
-    with such channels or with a slope that is no vector.
+    with such channels if they are last, or with a slope that is no vector.
     """
-    odd = node.inputs[1].ndim > 1 if node.kind == "PReLUBackward" else node.attrs["data_format"] == "NCX"
-    return odd or fills_no_vectors(node)
+    first = node.attrs["data_format"] == "NCX"
+    if node.kind == "PReLUBackward":
+        return node.inputs[1].ndim > 1 or (not first and fills_no_vectors(node))
+    return first or fills_no_vectors(node)
 
 
 def _chain(program: Program, label: str, source: View, target: View, *ops: Op) -> View:

@@ -68,7 +68,8 @@ struct Take : Kernel {
                              const int64_t outer = task / p.rows, first = task - outer * p.rows;
                              const int64_t count = std::min({end - task, p.rows - first, kBlock});
                              const int64_t* rows = common.empty() ? found : common.data() + first;
-                             for (int64_t i = 0; i < count && common.empty(); ++i) found[i] = row_of(places + (task + i) * depth);
+                             for (int64_t i = 0; i < count && common.empty(); ++i)
+                                 found[i] = row_of(places + (task + i) * depth);
                              move(operands[0] + outer * each * bytes, rows, operands[2] + task * bytes, count);
                              task += count;
                          }
@@ -86,7 +87,8 @@ struct Take : Kernel {
 
     static inline __attribute__((always_inline)) void move_of(size_t size, const char* from, const int64_t* found,
                                                               char* to, int64_t count) {
-        for (int64_t i = 0; i < count; ++i, to += size) std::memcpy(to, from + static_cast<size_t>(found[i]) * size, size);
+        for (int64_t i = 0; i < count; ++i, to += size)
+            std::memcpy(to, from + static_cast<size_t>(found[i]) * size, size);
     }
 
     template <class Index>

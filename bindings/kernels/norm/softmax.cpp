@@ -104,8 +104,8 @@ struct SoftmaxKernel : Kernel {
         const int threads = threads_for(tasks, bytes);
         const Scratch scratch(nothing, each, threads);
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
-            SoftmaxBlock block{src_cell, dst_cell, nullptr, nullptr, length,
-                               src_step, dst_step, columns, src_column, dst_column, log, powers.in(scratch.of(rank))};
+            SoftmaxBlock block{src_cell, dst_cell, nullptr,    nullptr,    length, src_step,
+                               dst_step, columns,  src_column, dst_column, log,    powers.in(scratch.of(rank))};
             for (int64_t task = begin; task < end; ++task) {
                 int64_t place = parts == 1 ? task : task / parts;
                 const int64_t first = (task - place * parts) * kColumns;

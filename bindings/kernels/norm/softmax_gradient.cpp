@@ -30,7 +30,8 @@ struct SoftmaxGradientKernel : Kernel {
         : p(problem), cell(float_cell(p.dtype)), item(item_size(p.dtype)) {
         name = kName;
         arity = 3;
-        for (const int64_t size : {p.outer, p.length, p.inner}) check_number(kName, "the shape", size, 0, kMostElements);
+        for (const int64_t size : {p.outer, p.length, p.inner})
+            check_number(kName, "the shape", size, 0, kMostElements);
         bytes = static_cast<double>(checked_product(kName, {p.outer, p.length, p.inner, 3, item}));
         strips = ceil_div(p.inner, kColumns);
     }

@@ -39,8 +39,9 @@ struct MixAxisKernel : Kernel {
         const auto count = static_cast<int64_t>(sources.size());
         for (const int64_t number : {outer, size, inner}) check_number(kName, "the shape", number, 0, kMostElements);
         if (starts.empty() || starts.front() != 0 || starts.back() != count || weights.size() != sources.size()) {
-            fail(ErrorKind::invalid_argument, "mix_axis: starts from 0 to the number of sources, and a weight for each "
-                                              "source, are needed");
+            fail(ErrorKind::invalid_argument,
+                 "mix_axis: starts from 0 to the number of sources, and a weight for each "
+                 "source, are needed");
         }
         for (const int64_t source : sources) check_number(kName, "sources", source, 0, size - 1);
         for (int64_t r = 0; r < results; ++r) {

@@ -252,7 +252,8 @@ struct MaxPoolGradientKernel : Kernel {
         const Scratch scratch(shared, each, threads);
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             int64_t* const taps = tap_part.in(scratch.of(rank));
-            for (int64_t task = begin; task < end; ++task) run_task(operands, task / strips, task % strips * strip, taps);
+            for (int64_t task = begin; task < end; ++task)
+                run_task(operands, task / strips, task % strips * strip, taps);
         });
     }
 
@@ -302,7 +303,8 @@ struct MaxPoolGradientKernel : Kernel {
         for (int64_t d = 0; d < axes[0].taps[z]; ++d) {
             for (int64_t h = 0; h < axes[1].taps[y]; ++h) {
                 for (int64_t w = 0; w < axes[2].taps[x]; ++w) {
-                    const int64_t place[kWindowAxes] = {d * axes[0].dilation, h * axes[1].dilation, w * axes[2].dilation};
+                    const int64_t place[kWindowAxes] = {d * axes[0].dilation, h * axes[1].dilation,
+                                                        w * axes[2].dilation};
                     *in_src++ = offset(src, place);
                     *in_dst++ = offset(dst, place);
                 }
@@ -314,10 +316,11 @@ struct MaxPoolGradientKernel : Kernel {
 std::shared_ptr<Kernel> make_max_pool_gradient(int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial,
                                                const Dims& kernel, const Dims& strides, const Dims& pads_begin,
                                                const Dims& pads_end, const Dims& dilations, int dtype,
-                                               const Dims& src_strides, const Dims& diff_strides, const Dims& to_strides) {
+                                               const Dims& src_strides, const Dims& diff_strides,
+                                               const Dims& to_strides) {
     return std::make_shared<MaxPoolGradientKernel>(
-        PoolProblem{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations, dtype, src_strides,
-                    diff_strides, false, false},
+        PoolProblem{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations, dtype,
+                    src_strides, diff_strides, false, false},
         to_strides);
 }
 

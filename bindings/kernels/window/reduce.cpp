@@ -83,9 +83,9 @@ struct ReduceKernel : Kernel {
     ScratchArray<float> result_part, sum_part;
     ScratchArray<const char*> row_part;
 
-    explicit ReduceKernel(const ReduceProblem& p) 
-        : cell(float_cell(p.src_dtype)), result_cell(float_cell(p.dst_dtype)), item(item_size(p.src_dtype)), fold(p.fold),
-          root(p.root) {
+    explicit ReduceKernel(const ReduceProblem& p)
+        : cell(float_cell(p.src_dtype)), result_cell(float_cell(p.dst_dtype)), item(item_size(p.src_dtype)),
+          fold(p.fold), root(p.root) {
         name = kName;
         arity = 2;
         const size_t rank = p.shape.size();
@@ -279,7 +279,8 @@ std::shared_ptr<Kernel> make_reduce(const std::string& kind, const Dims& shape, 
 }  // namespace
 
 const Declaration kReduce{
-    "reduce(kind, shape, reduced, src_dtype, src_strides, dst_dtype, dst_strides)", make_reduce, "src (shape), dst (shape)",
+    "reduce(kind, shape, reduced, src_dtype, src_strides, dst_dtype, dst_strides)", make_reduce,
+    "src (shape), dst (shape)",
     "sum, mean, max, min, prod, l1 (sum of magnitudes) or l2 (root of the sum of squares) over the axes that are "
     "`reduced`, none of size 0. The strides of dst on these do not count. Results are f32 or of src's type."};
 

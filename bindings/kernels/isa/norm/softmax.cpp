@@ -20,7 +20,8 @@ DGO_INLINE void softmax_row(const SoftmaxBlock& block) {
     auto* to = reinterpret_cast<typename D::T*>(block.dst);
     const int64_t length = block.length, whole = length / kLanes * kLanes, rest = length - whole;
     const int64_t together = length / (kSide * kLanes) * (kSide * kLanes);
-    const Lanes last = rest > 0 ? lanes_before(load_lanes<C>(from + whole, rest), rest, lanes_of(-__builtin_inff())) : Lanes{};
+    const Lanes last =
+        rest > 0 ? lanes_before(load_lanes<C>(from + whole, rest), rest, lanes_of(-__builtin_inff())) : Lanes{};
     Lanes top[kSide], sum[kSide] = {};
 #pragma GCC unroll 4
     for (int k = 0; k < kSide; ++k) top[k] = lanes_of(-__builtin_inff());

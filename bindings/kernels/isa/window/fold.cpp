@@ -172,7 +172,8 @@ struct Folds {
             Lanes v[kLanes];
             for (int64_t i = 0; i < vectors; ++i) {
                 if (shared) {
-                    v[i] = taken<F, kLanes>(lanes_of(kFirst<F>), some_lanes(at + i * kLanes, rows * count - i * kLanes));
+                    v[i] =
+                        taken<F, kLanes>(lanes_of(kFirst<F>), some_lanes(at + i * kLanes, rows * count - i * kLanes));
                 } else {
                     v[i] = i < rows ? fold_lanes(at + i * pitch, count) : lanes_of(kFirst<F>);
                 }

@@ -45,7 +45,8 @@ DGO_INLINE void peak_at(const PeakRun& run, const typename C::T* src, const type
         float* const at = to + run.to_taps[t];
 #pragma GCC unroll 4
         for (int k = 0; k < kVectors; ++k) {
-            store_some(at + k * kLanes, load_some(at + k * kLanes, count) + (place[k] == t ? share[k] : Lanes{}), count);
+            store_some(at + k * kLanes, load_some(at + k * kLanes, count) + (place[k] == t ? share[k] : Lanes{}),
+                       count);
         }
     }
 }
