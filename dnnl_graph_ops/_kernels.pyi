@@ -410,6 +410,40 @@ def isa() -> str:
 def isa_reason() -> str:
     """Why that is not a wider one, or ''."""
 
+def max_pool_gradient(
+    n: int,
+    c: int,
+    src_spatial: Sequence[int],
+    dst_spatial: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads_begin: Sequence[int],
+    pads_end: Sequence[int],
+    dilations: Sequence[int],
+    dtype: int,
+    src_strides: Sequence[int],
+    diff_strides: Sequence[int],
+    to_strides: Sequence[int],
+) -> Kernel:
+    """run(src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_src f32 (n, c, src_spatial)): the gradient
+    of the largest element of each window, which goes to the first of the largest. Strides: n, c, spatial;
+    channels lie side by side.
+    """
+
+def mix_axis(
+    outer: int,
+    size: int,
+    inner: int,
+    dtype: int,
+    starts: Sequence[int],
+    sources: Sequence[int],
+    weights: Sequence[float],
+) -> Kernel:
+    """run(src (outer, size, inner), dst f32 (outer, results, inner)): Weighted sums along an axis: result r, of
+    one less than there are starts, is the sum of weights[i] times the element sources[i], for i from starts[r]
+    up to starts[r + 1].
+    """
+
 def narrow_backward_weights(
     problem: FilterProblem,
     src_dtype: int,
@@ -548,12 +582,14 @@ def reduce(
     kind: str,
     shape: Sequence[int],
     reduced: Sequence[bool],
-    dtype: int,
+    src_dtype: int,
     src_strides: Sequence[int],
+    dst_dtype: int,
     dst_strides: Sequence[int],
 ) -> Kernel:
-    """run(src (shape), dst (shape)): sum, mean, max or min over the axes that are `reduced`, none of size 0. The
-    strides of dst on these do not count.
+    """run(src (shape), dst (shape)): sum, mean, max, min, prod, l1 (sum of magnitudes) or l2 (root of the sum of
+    squares) over the axes that are `reduced`, none of size 0. The strides of dst on these do not count. Results
+    are f32 or of src's type.
     """
 
 def resample(
@@ -664,6 +700,11 @@ def softmax(
 ) -> Kernel:
     """run(src (shape), dst (shape)): softmax over an axis, or its logarithm. In both src and dst the elements of
     the axis are neighbours, or those of another axis.
+    """
+
+def softmax_gradient(outer: int, length: int, inner: int, dtype: int, logarithm: bool = False) -> Kernel:
+    """run(diff_dst (outer, length, inner), dst (outer, length, inner), diff_src (outer, length, inner)): the
+    gradient of a softmax over the middle axis, or of its logarithm, from the results dst; all in a row.
     """
 
 def stem_gradient(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..algorithms.lower import Decision
@@ -11,7 +11,7 @@ from ..lowering import elementwise_group, plain, select, take
 from ..lowering.env import Env
 from ..lowering.program import Program, View
 from ..schema import kinds
-from . import movement, norm, window
+from . import composed, gradients, movement, norm, window
 from .backend import Backend, Built, FusionGroup, Kind, Target
 
 Views = Sequence[View]
@@ -30,10 +30,24 @@ class Kernel(NamedTuple):
     preferred: Callable[[Node], bool] | None = None
 
 
+Build = Callable[[Program, Node, Views, Views], None]
+
+
+def _each(
+    builders: Mapping[str, Build], serves: Callable[[Node], bool], preferred: Callable[[Node], bool]
+) -> dict[str, Kernel]:
+    return {kind: Kernel(build, serves, preferred) for kind, build in builders.items()}
+
+
 KERNELS: dict[str, Kernel] = {
     "Add": Kernel(plain.whole, plain.is_whole, plain.is_whole),
     "Subtract": Kernel(plain.whole, plain.is_whole, plain.is_whole),
+    "AvgPoolBackward": Kernel(gradients.average_pool, gradients.averages, gradients.averages_faster),
+    "InterpolateBackward": Kernel(gradients.resample, gradients.resamples, gradients.resamples),
+    **_each(norm.SOFTMAX_GRADIENTS, norm.is_float, norm.is_float),
+    "MaxPoolBackward": Kernel(gradients.max_pool, window.is_float, gradients.largest_faster),
     **dict.fromkeys(kinds("pools"), Kernel(window.pool, window.is_float, window.pools_faster)),
+    **_each(composed.BUILDERS, composed.serves, composed.slow_in_library),
     **dict.fromkeys(norm.OWN_NORMS, Kernel(norm.build, norm.serves, norm.serves)),
     "Gather": Kernel(take.gather),
     "GreaterEqual": Kernel(plain.compare),

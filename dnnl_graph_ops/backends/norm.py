@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 from .. import dtypes
@@ -35,13 +36,16 @@ def serves(node: Node) -> bool:
 
 
 def _over_last(node: Node) -> bool:
-    """Whether an RMSNorm is along the last axis alone, with a gamma of that axis only; True for all other kinds."""
+    """Whether the gamma of an RMSNorm has the sizes of the axes of the norm, behind ones; True for all other kinds."""
     if node.kind != "RMSNorm":
         return True
     src, *gamma = node.inputs
-    sizes = [size for value in gamma for size in value.shape[:-1]]
-    whole = all(value.shape[-1:] == src.shape[-1:] for value in gamma)
-    return node.attrs["begin_norm_axis"] % src.ndim == src.ndim - 1 and whole and all(size == 1 for size in sizes)
+    axes = src.shape[node.attrs["begin_norm_axis"] % src.ndim :]
+    several = len(axes) > 1
+    return all(
+        value.shape[-len(axes) :] == axes and set(value.shape[: -len(axes)]) <= {1} and not (several and None in axes)
+        for value in gamma
+    )
 
 
 def build(
@@ -116,16 +120,40 @@ def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, ep
         program.copy(result, dst, f"dst of {node.kind}")
 
 
+def is_float(node: Node) -> bool:
+    return all(value.dtype in elementwise_group.FLOATS for value in (*node.inputs, *node.outputs))
+
+
+def _softmax_gradient(
+    program: Program, node: Node, inputs: Sequence[View], outputs: Sequence[View], logarithm: bool = False
+) -> None:
+    """Appends the gradient of a softmax or its logarithm, on row-major copies where tensors lie otherwise."""
+    (target,) = outputs
+    dtype = target.dtype if target.dtype == inputs[0].dtype else "f32"
+
+    def taken(view: View) -> bool:
+        return view.row_major and view.dtype == dtype
+
+    order, axis = range(target.ndim), node.attrs["axis"] % target.ndim
+    reads = [view if taken(view) else program.copied(view, dtype, order, f"of {node.kind}") for view in inputs]
+    result = target if taken(target) else program.scratch(target.shape, dtype)
+    sizes = prod(target.shape[:axis]), target.shape[axis], prod(target.shape[axis + 1 :])
+    kernel = kernels.softmax_gradient(*sizes, dtypes.CODES[dtype], logarithm)
+    program.kernel(kernel, reads, [result], node.kind)
+    if result is not target:
+        program.copy(result, target, f"diff_src of {node.kind}")
+
+
 def _rms_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, epilogue: Epilogue) -> None:
     src, *gamma = inputs
-    width = dst.shape[-1]
-    read, written = _as_rows(src), _as_rows(dst)
+    width = prod(dst.shape[node.attrs["begin_norm_axis"] % dst.ndim :])
+    read, written = _as_rows(src, width), _as_rows(dst, width)
     if read is None:
-        read = _as_rows(program.copied(src, src.dtype, range(src.ndim), f"src of {node.kind}"))
+        read = _as_rows(program.copied(src, src.dtype, range(src.ndim), f"src of {node.kind}"), width)
     result = dst if written is not None else program.scratch(dst.shape, dst.dtype)
-    written = written or _as_rows(result)
+    written = written or _as_rows(result, width)
     assert read is not None and written is not None
-    scale = [program.in_a_row(program.converted(view.reshaped((width,)) or view, "f32")) for view in gamma]
+    scale = [_vector(program, view, width) for view in gamma]
     codes, pitches = dtypes.CODES, [view.strides[0] if view.shape[0] > 1 else width for view in (read, written)]
     args = (
         read.shape[0], width, codes[src.dtype], pitches[0], codes[dst.dtype], pitches[1], node.attrs["epsilon"],
@@ -136,9 +164,16 @@ def _rms_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, e
         program.copy(result, dst, f"dst of {node.kind}")
 
 
-def _as_rows(view: View) -> View | None:
-    """Returns a view as (rows, last axis) with contiguous rows; None where its strides do not allow that."""
-    rows = view.reshaped((prod(view.shape[:-1]), view.shape[-1]))
+def _vector(program: Program, view: View, width: int) -> View:
+    """Returns a gamma of one axis or several as contiguous f32 numbers; appends a copy where it is stored otherwise."""
+    flat = view.reshaped((width,)) or program.copied(view, "f32", range(view.ndim), "gamma").reshaped((width,))
+    assert flat is not None
+    return program.in_a_row(program.converted(flat, "f32"))
+
+
+def _as_rows(view: View, width: int) -> View | None:
+    """Returns a view as (rows, width) with contiguous rows; None where its strides do not allow that."""
+    rows = view.reshaped((view.size // max(width, 1), width))
     return rows if rows is not None and (rows.strides[1] == 1 or rows.shape[1] == 1) else None
 
 
@@ -147,6 +182,11 @@ def _neighbours(src: View, dst: View) -> bool:
     strides = zip(src.strides, dst.strides, dst.shape, strict=True)
     return dst.size <= 1 or any(a == b == 1 and size > 1 for a, b, size in strides)
 
+
+SOFTMAX_GRADIENTS: dict[str, Callable[[Program, Node, Sequence[View], Sequence[View]], None]] = {
+    "LogSoftmaxBackward": partial(_softmax_gradient, logarithm=True),
+    "SoftMaxBackward": _softmax_gradient,
+}
 
 OWN_NORMS: dict[str, Builder] = {
     "GroupNorm": _group_norm,

@@ -24,6 +24,8 @@ Ints = tuple[int, ...]
 Views = Sequence[View]
 # up to so many taps of a window the library's kernels, which stay in registers, are faster
 _FEW_TAPS = 9
+# channels by which the library's vector code takes images of last channels
+VECTOR = 16
 # from so many channels on own linear interpolation is as fast as the library's also where channels are last
 _MANY_CHANNELS = 8
 
@@ -32,20 +34,35 @@ def is_float(node: Node) -> bool:
     return node.inputs[0].dtype in FLOATS
 
 
+def fills_no_vectors(node: Node) -> bool:
+    """Whether the channels of a node's first input are known and not a multiple of what the library takes at once."""
+    channels = channels_of(node.inputs[0].shape, node.attrs["data_format"])
+    return channels is not None and channels % VECTOR != 0
+
+
+def signal_of_first_channels(node: Node) -> bool:
+    """Whether the first input is (N, C, L), which the library's pooling in f32 and f16 treats number by number."""
+    return node.attrs["data_format"] == "NCX" and node.inputs[0].ndim == 3
+
+
 def pools_faster(node: Node) -> bool:
     """Whether the package's kernel goes before the library's for a pooling, as it is faster or keeps NaN.
 
     It does for MaxPool, where the library's kernel loses NaN; for dilated windows, for which the library has reference
-    kernels only; for windows of many taps, as overlapping windows share partial results; and for images of one channel
-    if the windows leave their last axes as they are: such axes run as channels.
+    kernels only; for windows of many taps, as overlapping windows share partial results; for signals with channels
+    first; and for images of one channel if the windows leave their last axes as they are: such axes run as channels.
     """
     attrs = node.attrs
     maker = node.inputs[0].node
     if node.kind == "MaxPool" and (maker is None or maker.kind != "Dequantize"):
         return True
-    if prod(attrs["kernel"]) > _FEW_TAPS or max(attrs.get("dilations") or (1,)) > 1:
+    if has_many_taps(node) or max(attrs.get("dilations") or (1,)) > 1 or signal_of_first_channels(node):
         return True
     return channels_of(node.inputs[0].shape, attrs["data_format"]) == 1 and _untouched(node) > 0
+
+
+def has_many_taps(node: Node) -> bool:
+    return prod(node.attrs["kernel"]) > _FEW_TAPS
 
 
 def _untouched(node: Node) -> int:
@@ -67,11 +84,14 @@ def resamples_faster(node: Node) -> bool:
     """Whether the package's kernel goes before the library's for an Interpolate.
 
     It does for all but floats, which the library does not take, and in linear modes for three spatial axes, with eight
-    sources a result, or for many channels, which the library fetches one by one unless they are last.
+    sources a result, or for many channels, which the library fetches one by one unless they are last. To the nearest
+    it does for last channels that fill no vectors: of some sizes the library has only a reference kernel.
     """
     shape = node.inputs[0].shape
     slow = len(shape) > 4 or (channels_of(shape, node.attrs["data_format"]) or 0) >= _MANY_CHANNELS
-    return not is_float(node) or (node.attrs["mode"] != "nearest" and slow)
+    if node.attrs["mode"] == "nearest":
+        slow = node.attrs["data_format"] == "NXC" and fills_no_vectors(node)
+    return not is_float(node) or slow
 
 
 def _on_channels_last(
@@ -177,9 +197,12 @@ def resample(program: Program, node: Node, sources: Views, targets: Views) -> No
 
 
 REDUCTIONS = {
+    "ReduceL1": partial(kernels.reduce, "l1"),
+    "ReduceL2": partial(kernels.reduce, "l2"),
     "ReduceMax": partial(kernels.reduce, "max"),
     "ReduceMean": partial(kernels.reduce, "mean"),
     "ReduceMin": partial(kernels.reduce, "min"),
+    "ReduceProd": partial(kernels.reduce, "prod"),
     "ReduceSum": partial(kernels.reduce, "sum"),
 }
 
@@ -200,6 +223,11 @@ def reduce(program: Program, node: Node, sources: Views, targets: Views) -> None
     if not node.attrs["keep_dims"]:
         for axis in sorted(axes):
             target = target.insert(axis)
-    reduced = [axis in axes for axis in range(source.ndim)]
-    kernel = REDUCTIONS[node.kind](source.shape, reduced, *_strides(source, target))
-    program.kernel(kernel, [source], [target], node.kind)
+    fold(program, node.kind, source, target)
+
+
+def fold(program: Program, kind: str, source: View, target: View) -> None:
+    """Appends a reduction over the axes on which `target`, in f32 or the dtype of `source`, has one element."""
+    reduced, codes = [size == 1 for size in target.shape], dtypes.CODES
+    layouts = codes[source.dtype], source.strides, codes[target.dtype], target.strides
+    program.kernel(REDUCTIONS[kind](source.shape, reduced, *layouts), [source], [target], kind)

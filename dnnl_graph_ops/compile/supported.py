@@ -130,7 +130,7 @@ def _dtypes(kind: str, dtype: str) -> tuple[list[str], list[str]]:
 # the bundled library, and the newest release that was tried
 VERSIONS: tuple[Version, ...] = ((3, 2), (3, 13))
 
-# what is left to the library's reference kernels; explain() flags it where it happens
+# what the library leaves to reference kernels; explain() flags it where it happens
 REFERENCE = {kind: schema.REFERENCE[op.reference] for kind, op in schema.OPS.items() if op.reference}
 
 
@@ -177,12 +177,12 @@ def markdown(only_missing: bool = False, versions: Sequence[Version] = VERSIONS)
 
 
 def reference_kernels() -> Iterator[str]:
-    """Yields two tables in Markdown: ops that the library's reference kernels compute, and ops computed in f32 instead.
+    """Yields two tables in Markdown: ops for which the library has reference kernels, and ops computed in f32 instead.
 
-    The latter would run by reference kernels in bf16 or f16.
+    The former run by own code, but with tune="off"; the latter would run by reference kernels in bf16 or f16.
     """
     yield ""
-    yield "| op by a reference kernel, which is slow | when |"
+    yield '| op by a reference kernel, which is slow, with tune="off" | when |'
     yield "|---|---|"
     for kind, when in sorted(REFERENCE.items()):
         yield f"| {kind} | {when} |"

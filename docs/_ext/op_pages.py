@@ -74,7 +74,7 @@ def _standing(kind: str) -> Iterator[str]:
         yield f"Where it is not the library: {row.reason}."
         yield ""
     if kind in REFERENCE:
-        yield f"The library leaves it to a reference kernel, which is slow: {REFERENCE[kind]}."
+        yield f'With `tune="off"` the library leaves it to a reference kernel, which is slow: {REFERENCE[kind]}.'
         yield ""
     dtypes = sorted({entry.dtype for entry in cpu.REFERENCE if kind in entry.ops})
     if dtypes:

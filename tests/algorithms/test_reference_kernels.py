@@ -20,7 +20,7 @@ from dnnl_graph_ops.backends.table import build
 from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem as Layer
 from dnnl_graph_ops.compile.plan import assemble
-from dnnl_graph_ops.compile.supported import REFERENCE, markdown
+from dnnl_graph_ops.compile.supported import markdown
 from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
 from dnnl_graph_ops.lowering.problem import DGRAD, WGRAD
 from dnnl_graph_ops.lowering.program import Buffer, NativeStep, Place, Program, View
@@ -163,7 +163,7 @@ def test_a_target_knows_the_op():
 
 @pytest.mark.parametrize("kind", ["ReduceL1", "SoftMax", "MatMul"])
 def test_explain_flags_what_remains(kind):
-    """ReduceL1 has no other kernel in oneDNN 3.2 on any x64 CPU, MatMul has one on all."""
+    """With tuning off: ReduceL1 has no other kernel in oneDNN 3.2 on any x64 CPU, MatMul has one on all."""
     graph = dgo.Graph()
     x = graph.input("x", (4, 8))
     made = {
@@ -171,7 +171,7 @@ def test_explain_flags_what_remains(kind):
         "SoftMax": lambda: dgo.ops.softmax(x, axis=1),
         "MatMul": lambda: dgo.ops.matmul(x, graph.constant(np.ones((8, 8), np.float32))),
     }[kind]()
-    explanation = graph.compile(made).explain()
+    explanation = graph.compile(made, tune="off").explain()
     (part,) = explanation.partitions
     assert part.reference == any(step.reference for step in part.steps) == (kind == "ReduceL1")
     assert ("(reference kernel)" in str(explanation)) == part.reference
@@ -179,7 +179,7 @@ def test_explain_flags_what_remains(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_status_lists_what_explain_flags(kind, seed):
+def test_explain_flags_nothing(kind, seed):
     for number in range(3):
         case = GENERATORS[kind](Random(f"{seed} {kind} reference {number}"))
         print(f"reproduce: --seed {seed}, case {number}\n{case}")
@@ -191,7 +191,7 @@ def test_status_lists_what_explain_flags(kind, seed):
         except dgo.UnsupportedError:
             continue
         told = net.explain()
-        assert kind in REFERENCE or not any(step.reference for step in told.steps), str(told)
+        assert not any(step.reference for step in told.steps), str(told)
 
 
 def test_status_prints_both_lists():

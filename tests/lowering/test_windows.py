@@ -6,8 +6,8 @@ from reference import windows as truth
 from reference.data import integers, strided, unwritten
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops import ops
-from dnnl_graph_ops.backends import builtin
+from dnnl_graph_ops import dtypes, ops, schema
+from dnnl_graph_ops.backends import builtin, window
 
 pytestmark = pytest.mark.isa
 
@@ -93,19 +93,25 @@ def test_last_axes_of_one_channel_stand_for_channels(kernel, average, gap):
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("size", [2, 3, 16, 17])
-@pytest.mark.parametrize("kind", ["sum", "mean", "max", "min"])
+@pytest.mark.parametrize("size", [2, 3, 4, 16, 17, 200])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kind", window.REDUCTIONS)
 @pytest.mark.parametrize("keep", [False, True])
-def test_few_neighbours_are_reduced(size, kind, keep):
+def test_few_neighbours_are_reduced(size, kind, keep, dtype):
     rng = np.random.default_rng(size)
-    x = rng.integers(-9, 9, (4, 70, size)).astype(np.float32)
+    x = rng.integers(-2, 3, (4, 70, size)).astype(dtypes.numpy_dtype(dtype))
     x[rng.random(x.shape) < 0.05] = np.nan
+    expected = truth.reduce(kind, x.astype(np.float64), axes=[2], keep_dims=keep)
     graph = dgo.Graph()
-    y = getattr(ops, f"reduce_{kind}")(graph.input("x", x.shape), axes=[2], keep_dims=keep)
+    y = builder_of(kind)(graph.input("x", x.shape, dtype), axes=[2], keep_dims=keep)
+    unit = {"f32": 1e-6, "bf16": 2.0**-8, "f16": 2.0**-10}[dtype]
     # whole, and every second row
     for one in (x, np.repeat(x, 2, 1)[:, ::2]):
-        made = graph.compile(y)(one)
-        np.testing.assert_allclose(made, getattr(np, kind)(x, axis=2, keepdims=keep), rtol=1e-6)
+        np.testing.assert_allclose(graph.compile(y)(one).astype(np.float64), expected, rtol=unit, atol=unit)
+
+
+def builder_of(kind):
+    return getattr(ops, schema.OPS[kind].builder)
 
 
 @OWN_CODE
@@ -150,7 +156,7 @@ def test_resampling(mode, coordinates, data_format, dtype, rng, seed):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("kind", ["ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"])
+@pytest.mark.parametrize("kind", window.REDUCTIONS)
 def test_reductions(kind, dtype, rng, seed):
     for case in range(40):
         rank = int(rng.integers(1, 6))
@@ -158,16 +164,15 @@ def test_reductions(kind, dtype, rng, seed):
         axes = tuple(map(int, rng.permutation(rank)[: rng.integers(1, rank + 1)]))
         keep = bool(rng.integers(2))
         print(f"reproduce: --seed {seed}, case {case}: {shape} over {axes}")
-        x = integers(rng, shape, dtype, 3)
-        builder = getattr(ops, f"reduce_{kind.removeprefix('Reduce').lower()}")
+        x = integers(rng, shape, dtype, 1 if kind == "ReduceProd" else 3)
         graph = dgo.Graph()
-        y = builder(graph.input("x", shape, dtype), axes=axes, keep_dims=keep)
+        y = builder_of(kind)(graph.input("x", shape, dtype), axes=axes, keep_dims=keep)
         out = strided(unwritten(y.shape, dtype), rng.permutation(y.ndim), int(rng.integers(3))) if y.ndim else None
         given = strided(x, rng.permutation(rank), int(rng.integers(3)))
         found = graph.compile(y)(given) if out is None else graph.compile(y)(given, out=out)
         expected = truth.reduce(kind, x.astype(np.float64), axes=axes, keep_dims=keep)
         assert found.shape == expected.shape
-        near(found.astype(np.float64), expected, dtype, exact=kind != "ReduceMean")
+        near(found.astype(np.float64), expected, dtype, exact=kind not in ("ReduceMean", "ReduceL2"))
 
 
 @pytest.mark.sweep(1)
@@ -181,16 +186,18 @@ def test_large_reductions_by_several_threads(shape, last, threads, rng):
     made = {
         "mean": ops.reduce_mean(graph.input("x", shape), axes=list(axes), keep_dims=True),
         "max": ops.reduce_max(graph.input("y", shape), axes=[0, *axes]),
+        "norm": ops.reduce_l2(graph.input("z", shape), axes=list(axes)),
     }
     before = dgo.get_num_threads()
     dgo.set_num_threads(threads)
     try:
         order = (0, *axes, 1) if last else range(len(shape))
-        found = graph.compile(made).run({"x": strided(x, order), "y": strided(x, order)})
+        found = graph.compile(made).run({"x": strided(x, order), "y": strided(x, order), "z": strided(x, order)})
     finally:
         dgo.set_num_threads(before)
     np.testing.assert_allclose(found["mean"], x.astype(np.float64).mean(tuple(axes), keepdims=True), atol=1e-6)
     np.testing.assert_array_equal(found["max"], x.max((0, *axes)))
+    np.testing.assert_allclose(found["norm"], np.sqrt(np.square(x, dtype=np.float64).sum(tuple(axes))), rtol=1e-6)
 
 
 @OWN_CODE
@@ -253,10 +260,12 @@ def test_results_beyond_the_caches_may_lie_anywhere(rng):
 def test_nothing_reduced_over_no_elements():
     graph = dgo.Graph()
     x = graph.input("x", (2, 0, 3))
-    made = {name: getattr(ops, f"reduce_{name}")(x, axes=[1]) for name in ("sum", "max", "min", "mean")}
-    found = graph.compile(made).run({"x": np.empty((2, 0, 3), np.float32)})
-    for name, value in (("sum", 0), ("max", -np.inf), ("min", np.inf), ("mean", np.nan)):
-        np.testing.assert_array_equal(found[name], np.full((2, 3), value, np.float32))
+    found = graph.compile({kind: builder_of(kind)(x, axes=[1]) for kind in window.REDUCTIONS}).run(
+        {"x": np.empty((2, 0, 3), np.float32)}
+    )
+    values = {"ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceMean": np.nan, "ReduceProd": 1}
+    for kind, result in found.items():
+        np.testing.assert_array_equal(result, np.full((2, 3), values.get(kind, 0), np.float32))
 
 
 def test_where_own_code_goes_first():

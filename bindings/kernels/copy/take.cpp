@@ -1,4 +1,5 @@
 // Rows of a tensor by their places.
+#include <algorithm>
 #include <cstring>
 
 #include "common/error.hpp"
@@ -19,6 +20,7 @@ struct TakeProblem {
 };
 
 constexpr const char* kName = "take";
+constexpr int64_t kBlock = 256;  // rows that are looked up before they are moved
 
 struct Take : Kernel {
     TakeProblem p;
@@ -53,21 +55,40 @@ struct Take : Kernel {
     template <class Index>
     void run_with(char* const* operands) const {
         const auto* const places = reinterpret_cast<const Index*>(operands[1]);
+        // places that all of outer share are looked up once
+        std::vector<int64_t> common;
+        if (!p.batched && p.outer > 1 && bytes > 0) {
+            for (int64_t i = 0; i < p.rows; ++i) common.push_back(row_of(places + i * depth));
+        }
         const int64_t tasks = bytes == 0 ? 0 : p.outer * p.rows;
         parallel_for(tasks, 2.0 * static_cast<double>(tasks) * static_cast<double>(bytes),
                      [&](int64_t begin, int64_t end) {
-                         for (int64_t task = begin; task < end; ++task) {
-                             const int64_t outer = task / p.rows;
-                             const Index* const place = places + (p.batched ? task : task % p.rows) * depth;
-                             const char* const from = operands[0] + (outer * each + row_of(place)) * bytes;
-                             char* const to = operands[2] + task * bytes;
-                             // of a size that the compiler knows it is one move
-                             if (bytes == 4)
-                                 std::memcpy(to, from, 4);
-                             else
-                                 std::memcpy(to, from, static_cast<size_t>(bytes));
+                         int64_t found[kBlock];
+                         for (int64_t task = begin; task < end;) {
+                             const int64_t outer = task / p.rows, first = task - outer * p.rows;
+                             const int64_t count = std::min({end - task, p.rows - first, kBlock});
+                             const int64_t* rows = common.empty() ? found : common.data() + first;
+                             for (int64_t i = 0; i < count && common.empty(); ++i)
+                                 found[i] = row_of(places + (task + i) * depth);
+                             move(operands[0] + outer * each * bytes, rows, operands[2] + task * bytes, count);
+                             task += count;
                          }
                      });
+    }
+
+    void move(const char* from, const int64_t* found, char* to, int64_t count) const {
+        // of a size that the compiler knows each row is one move
+        if (bytes == 1) return move_of(1, from, found, to, count);
+        if (bytes == 2) return move_of(2, from, found, to, count);
+        if (bytes == 4) return move_of(4, from, found, to, count);
+        if (bytes == 8) return move_of(8, from, found, to, count);
+        move_of(static_cast<size_t>(bytes), from, found, to, count);
+    }
+
+    static inline __attribute__((always_inline)) void move_of(size_t size, const char* from, const int64_t* found,
+                                                              char* to, int64_t count) {
+        for (int64_t i = 0; i < count; ++i, to += size)
+            std::memcpy(to, from + static_cast<size_t>(found[i]) * size, size);
     }
 
     template <class Index>

@@ -25,7 +25,8 @@ struct SoftmaxKernel : Kernel {
 
     Cell src_cell, dst_cell;
     int64_t src_item, dst_item, length, src_step, dst_step;
-    int64_t columns = 0;  // neighbours across which the axis runs; 0: it is one of neighbours itself
+    int64_t columns = 0;  // across which the axis runs; 0: it is one of neighbours itself
+    int64_t src_column = 1, dst_column = 1;
     bool log;
     std::vector<Axis> outer;
     int64_t parts = 1, tasks;  // parts: blocks of the columns
@@ -56,6 +57,13 @@ struct SoftmaxKernel : Kernel {
         } else if (length > 1 && (src_step != 1 || dst_step != 1)) {
             fail(ErrorKind::invalid_argument,
                  std::string(kName) + ": no axis has neighbours in both src and dst; copy one of them");
+        } else if (length < kVector && !outer.empty()) {
+            // rows shorter than a vector: many of them at once
+            columns = outer.back().size;
+            src_column = outer.back().src;
+            dst_column = outer.back().dst;
+            parts = ceil_div(columns, kColumns);
+            outer.pop_back();
         }
         tasks = length == 0 ? 0 : parts;
         for (const Axis& one : outer) tasks *= one.size;
@@ -63,7 +71,7 @@ struct SoftmaxKernel : Kernel {
                 static_cast<double>(length * std::max<int64_t>(columns, 1)) *
                 (static_cast<double>(src_item + dst_item) + kExponential);
         // the last vector along neighbours is written as a whole
-        powers = each.add<float>(columns == 0 ? length + kVector : checked_product(kName, {length, kColumns}));
+        powers = each.add<float>(columns == 0 ? length + kVector : checked_product(kName, {2, length, kColumns}));
     }
 
     // Axes that lie behind each other as one are one.
@@ -96,12 +104,12 @@ struct SoftmaxKernel : Kernel {
         const int threads = threads_for(tasks, bytes);
         const Scratch scratch(nothing, each, threads);
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
-            SoftmaxBlock block{src_cell, dst_cell, nullptr, nullptr, length,
-                               src_step, dst_step, columns, log,     powers.in(scratch.of(rank))};
+            SoftmaxBlock block{src_cell, dst_cell, nullptr,    nullptr,    length, src_step,
+                               dst_step, columns,  src_column, dst_column, log,    powers.in(scratch.of(rank))};
             for (int64_t task = begin; task < end; ++task) {
                 int64_t place = parts == 1 ? task : task / parts;
                 const int64_t first = (task - place * parts) * kColumns;
-                int64_t src = first, dst = first;
+                int64_t src = first * src_column, dst = first * dst_column;
                 for (size_t a = outer.size(); a-- > 0;) {
                     const int64_t left = a == 0 ? 0 : place / outer[a].size, at = place - left * outer[a].size;
                     src += at * outer[a].src;

@@ -43,8 +43,19 @@ struct SoftmaxBlock {
     const char* src;
     char* dst;
     int64_t length, src_step, dst_step, columns;
+    int64_t src_column, dst_column;  // from column to column
     bool log;
-    float* scratch;  // `length` floats for each column
+    float* scratch;  // `length` floats for each column, twice where a column's step is not 1
+};
+
+// The gradient over an axis of `length` elements, `step` elements apart, for `columns` neighbours. A step of 1: along
+// neighbours, for `rows` of them behind each other.
+struct SoftmaxGradientBlock {
+    Cell cell;
+    const char *diff, *dst;
+    char* to;
+    int64_t length, step, columns, rows;
+    bool log;
 };
 
 // to[i, j] = from[i, j] * scale[j] / sqrt(mean of from[i, :]^2 + epsilon); scale null: ones.
@@ -67,6 +78,7 @@ struct NormCode {
     // Floats that post-ops of rows of this width are applied in.
     int64_t (*scratch)(int64_t width);
     void (*softmax)(const SoftmaxBlock& block);
+    void (*softmax_gradient)(const SoftmaxGradientBlock& block);
     void (*root_mean_square)(const RootMeanSquare& block);
 };
 

@@ -4,6 +4,7 @@
 
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
+#include "kernels/division.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
@@ -217,7 +218,120 @@ struct PoolKernel : Kernel {
     }
 };
 
+// The gradient of the largest elements of windows. Each thread has images and strips of channels of its own, as windows
+// overlap.
+struct MaxPoolGradientKernel : Kernel {
+    int64_t n, c, item;
+    Cell cell;
+    WindowSide src, diff, dst;
+    std::vector<PoolAxis> axes;
+    int64_t size[kWindowAxes], out[kWindowAxes], strip, strips;
+    double work;
+    ScratchLayout shared, each;
+    ScratchArray<int64_t> tap_part;
+
+    MaxPoolGradientKernel(const PoolProblem& p, const Dims& to_strides)
+        : n(p.n), c(p.c), item(item_size(p.dtype)), cell(float_cell(p.dtype)),
+          src(window_side(kName, "src", p.n, p.c, p.src_spatial, p.src_strides)),
+          diff(window_side(kName, "diff_dst", p.n, p.c, p.dst_spatial, p.dst_strides)),
+          dst(window_side(kName, "diff_src", p.n, p.c, p.src_spatial, to_strides)), axes(axes_of(p)),
+          strip(std::min(c, kLeastStrip)), strips(ceil_div(c, std::max<int64_t>(strip, 1))) {
+        name = "max_pool_gradient";
+        arity = 3;
+        three_axes(p.src_spatial, int64_t{1}, size);
+        three_axes(p.dst_spatial, int64_t{1}, out);
+        const int64_t taps = checked_product(kName, {axes[0].most, axes[1].most, axes[2].most});
+        const int64_t results = checked_product(kName, {n, c, PoolKernel::product_of(p.dst_spatial)});
+        work = static_cast<double>(results) * static_cast<double>(item) * 3 * static_cast<double>(taps);
+        tap_part = each.add<int64_t>(checked_product(kName, {taps, 2}));
+    }
+
+    void run(char* const* operands) const override {
+        const int64_t tasks = n * strips;
+        const int threads = threads_for(tasks, work);
+        const Scratch scratch(shared, each, threads);
+        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+            int64_t* const taps = tap_part.in(scratch.of(rank));
+            for (int64_t task = begin; task < end; ++task)
+                run_task(operands, task / strips, task % strips * strip, taps);
+        });
+    }
+
+    void run_task(char* const* operands, int64_t image, int64_t channel, int64_t* taps) const {
+        PeakRun run{};
+        run.cell = cell;
+        run.channels = std::min(strip, c - channel);
+        run.src_taps = taps;
+        const char* const from = operands[0] + (image * src.batch + channel) * item;
+        float* const to = reinterpret_cast<float*>(operands[2]) + image * dst.batch + channel;
+        for (int64_t z = 0; z < size[0]; ++z) {
+            for (int64_t y = 0; y < size[1]; ++y) {
+                for (int64_t x = 0; x < size[2]; ++x) {
+                    std::fill_n(to + z * dst.axis[0] + y * dst.axis[1] + x * dst.axis[2], run.channels, 0.0f);
+                }
+            }
+        }
+        for (int64_t z = 0; z < out[0]; ++z) {
+            for (int64_t y = 0; y < out[1]; ++y) {
+                for (int64_t x = 0; x < out[2]; x += run.outputs) {
+                    const bool whole = x >= axes[2].whole[0] && x < axes[2].whole[1];
+                    run.outputs = whole ? axes[2].whole[1] - x : 1;
+                    run.taps = axes[0].taps[z] * axes[1].taps[y] * axes[2].taps[x];
+                    if (run.taps == 0) continue;
+                    list_taps(z, y, x, taps, taps + run.taps);
+                    run.to_taps = taps + run.taps;
+                    const int64_t place[kWindowAxes] = {axes[0].first[z], axes[1].first[y], axes[2].first[x]};
+                    run.src = from + offset(src, place) * item;
+                    run.to = to + offset(dst, place);
+                    const int64_t result[kWindowAxes] = {z, y, x};
+                    run.diff = operands[1] + (image * diff.batch + channel + offset(diff, result)) * item;
+                    run.src_step = axes[2].stride * src.axis[2];
+                    run.to_step = axes[2].stride * dst.axis[2];
+                    run.diff_step = diff.axis[2];
+                    vector_code().window.peak(run);
+                }
+            }
+        }
+    }
+
+    static int64_t offset(const WindowSide& side, const int64_t (&place)[kWindowAxes]) {
+        return place[0] * side.axis[0] + place[1] * side.axis[1] + place[2] * side.axis[2];
+    }
+
+    // The offsets of the taps of a window from the first one, in src and in dst.
+    void list_taps(int64_t z, int64_t y, int64_t x, int64_t* in_src, int64_t* in_dst) const {
+        for (int64_t d = 0; d < axes[0].taps[z]; ++d) {
+            for (int64_t h = 0; h < axes[1].taps[y]; ++h) {
+                for (int64_t w = 0; w < axes[2].taps[x]; ++w) {
+                    const int64_t place[kWindowAxes] = {d * axes[0].dilation, h * axes[1].dilation,
+                                                        w * axes[2].dilation};
+                    *in_src++ = offset(src, place);
+                    *in_dst++ = offset(dst, place);
+                }
+            }
+        }
+    }
+};
+
+std::shared_ptr<Kernel> make_max_pool_gradient(int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial,
+                                               const Dims& kernel, const Dims& strides, const Dims& pads_begin,
+                                               const Dims& pads_end, const Dims& dilations, int dtype,
+                                               const Dims& src_strides, const Dims& diff_strides,
+                                               const Dims& to_strides) {
+    return std::make_shared<MaxPoolGradientKernel>(
+        PoolProblem{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations, dtype,
+                    src_strides, diff_strides, false, false},
+        to_strides);
+}
+
 }  // namespace
+
+const Declaration kMaxPoolGradient{
+    "max_pool_gradient(n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations, dtype, "
+    "src_strides, diff_strides, to_strides)",
+    make_max_pool_gradient, "src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_src f32 (n, c, src_spatial)",
+    "the gradient of the largest element of each window, which goes to the first of the largest. Strides: n, c, "
+    "spatial; channels lie side by side."};
 
 const Declaration kPool{
     "pool(n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations, dtype, src_strides, "

@@ -1,5 +1,6 @@
-// Sums, means and extremes over any axes.
+// Sums, means, norms, products and extremes over any axes.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -11,8 +12,7 @@
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
-#include "kernels/window/axis.hpp"
-#include "kernels/window/folded.hpp"
+#include "kernels/window/vtable.hpp"
 
 namespace dgo {
 namespace {
@@ -21,16 +21,16 @@ namespace {
 struct ReduceProblem {
     Dims shape;
     std::vector<bool> reduced;
-    int dtype;
-    Dims src_strides, dst_strides;
+    int src_dtype;
+    Dims src_strides;
+    int dst_dtype;
+    Dims dst_strides;
     Fold fold;
-    bool mean;
+    bool mean, root;
 };
 
 constexpr const char* kName = "reduce";
 constexpr int64_t kStrip = 128;  // channels of a task
-// neighbours of a result up to which a call of vector code for each takes more than adding them up one by one
-constexpr int64_t kFewNeighbours = 16;
 
 struct Axis {
     int64_t size, stride;
@@ -65,10 +65,11 @@ std::vector<int64_t> offsets_of(const std::vector<Axis>& axes) {
 }
 
 struct ReduceKernel : Kernel {
-    Cell cell;
+    Cell cell, result_cell;
     int64_t item;
     Fold fold;
     float divisor;
+    bool root;
     bool along = false;          // the numbers of a sum are neighbours, else sums of neighbours are made at once
     int64_t channels = 1;        // results that are neighbours in the source
     std::vector<Axis> outer;     // of such runs
@@ -82,12 +83,17 @@ struct ReduceKernel : Kernel {
     ScratchArray<float> result_part, sum_part;
     ScratchArray<const char*> row_part;
 
-    explicit ReduceKernel(const ReduceProblem& p) : cell(float_cell(p.dtype)), item(item_size(p.dtype)), fold(p.fold) {
+    explicit ReduceKernel(const ReduceProblem& p)
+        : cell(float_cell(p.src_dtype)), result_cell(float_cell(p.dst_dtype)), item(item_size(p.src_dtype)),
+          fold(p.fold), root(p.root) {
         name = kName;
         arity = 2;
         const size_t rank = p.shape.size();
         if (p.src_strides.size() != rank || p.dst_strides.size() != rank || p.reduced.size() != rank) {
             fail(ErrorKind::invalid_argument, "reduce: a stride on both sides is needed for each axis");
+        }
+        if (result_cell != cell && result_cell != Cell::f32) {
+            fail(ErrorKind::invalid_argument, "reduce: the results are f32, or of the type of src");
         }
         for (size_t i = 0; i < rank; ++i) {
             check_number(kName, "shape", p.shape[i], 1, kMostElements);
@@ -134,12 +140,12 @@ struct ReduceKernel : Kernel {
         bool dense = true;
         for (int64_t i = static_cast<int64_t>(sizes.size()) - 1, step = 1; i >= 0; step *= sizes[i--])
             dense = dense && to[i] == step;
-        if (!dense || (along && cell != Cell::f32)) {
+        if (!dense || (along && result_cell != Cell::f32)) {
             Dims from(sizes.size());
             int64_t step = 1;
             for (size_t i = sizes.size(); i-- > 0; step *= sizes[i]) from[i] = step;
             if (sizes.empty()) sizes = from = to = {1};
-            store.emplace(sizes, kF32, from, p.dtype, to);
+            store.emplace(sizes, kF32, from, p.dst_dtype, to);
             result_part = shared.add<float>(results);
         }
         strip = std::min<int64_t>(channels, kStrip);
@@ -163,30 +169,38 @@ struct ReduceKernel : Kernel {
         const Scratch scratch(shared, each, threads);
         float* const made = store ? result_part.in(scratch.shared()) : nullptr;
         char* const to = store ? reinterpret_cast<char*>(made) : operands[1];
-        const Cell cell_to = store ? Cell::f32 : cell;
+        const Cell cell_to = store ? Cell::f32 : result_cell;
         float* const sums = parts > 1 ? sum_part.in(scratch.shared()) : nullptr;
-        if (has_few_neighbours()) {
-            const float* const from = reinterpret_cast<const float*>(operands[0]);
+        if (along && rows.size() == 1 && parts == 1) {
             parallel_parts(threads, runs, [&](int64_t begin, int64_t end, int) {
-                fold_few_neighbours(from, reinterpret_cast<float*>(to), begin, end);
+                fold_rows(operands[0], reinterpret_cast<float*>(to), begin, end);
             });
             if (store) store->run(reinterpret_cast<const char*>(made), operands[1]);
             return;
         }
+        // runs behind each other on the finest axis around are the outputs of one call, unless they are cut
+        const Axis inner = outer.empty() ? Axis{1, 0} : outer.back();
+        const bool joined = !along && strips == 1 && parts == 1;
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             const char** const at = row_part.in(scratch.of(rank));
-            for (int64_t task = begin; task < end; ++task) {
+            int64_t count = 1;
+            for (int64_t task = begin; task < end; task += count) {
                 const int64_t part = task % parts, first = task / parts % strips * strip, index = task / parts / strips;
                 FoldRun run = run_of(operands[0] + (offset_of(index) + first) * item, at, part);
                 run.channels = std::min(strip, channels - first);
+                if (joined) count = std::min(end - task, inner.size - task % inner.size);
+                run.outputs = count;
+                run.advance = inner.stride;
+                run.dst_step = channels;
                 const int64_t result = index * channels + first;
                 if (sums) {
                     run.to = Cell::f32;
                     run.dst = reinterpret_cast<char*>(sums + part * results + result);
                     run.divisor = 1.0f;
+                    run.root = false;
                 } else {
                     run.to = cell_to;
-                    run.dst = to + result * (store ? int64_t{sizeof(float)} : item);
+                    run.dst = to + result * (cell_to == Cell::f32 ? int64_t{sizeof(float)} : item);
                 }
                 run_one(run);
             }
@@ -194,39 +208,25 @@ struct ReduceKernel : Kernel {
         if (sums) {
             const char* from = reinterpret_cast<const char*>(sums);
             vector_code().window.fold(
-                {fold, Cell::f32, cell_to, results, 1, &from, 1, parts, results, 0, to, 0, divisor});
+                {joining(fold), Cell::f32, cell_to, results, 1, &from, 1, parts, results, 0, to, 0, divisor, root});
         }
         if (store) store->run(reinterpret_cast<const char*>(made), operands[1]);
     }
 
-    bool has_few_neighbours() const {
-        return along && cell == Cell::f32 && rows.size() == 1 && taps.size <= kFewNeighbours && parts == 1;
-    }
-
     // Results [begin, end), run by run of the finest axis around.
-    void fold_few_neighbours(const float* from, float* to, int64_t begin, int64_t end) const {
+    void fold_rows(const char* from, float* to, int64_t begin, int64_t end) const {
         const Axis inner = outer.empty() ? Axis{1, 0} : outer.back();
         while (begin < end) {
-            const int64_t last = std::min(end, begin + inner.size - begin % inner.size);
-            const float* at = from + offset_of(begin);
-            if (fold == Fold::sum) {
-                fold_runs<Fold::sum>(at, inner.stride, to + begin, last - begin);
-            } else if (fold == Fold::max) {
-                fold_runs<Fold::max>(at, inner.stride, to + begin, last - begin);
-            } else {
-                fold_runs<Fold::min>(at, inner.stride, to + begin, last - begin);
-            }
-            begin = last;
+            const int64_t count = std::min(end - begin, inner.size - begin % inner.size);
+            vector_code().window.fold_rows({fold, cell, from + offset_of(begin) * item, taps.size, count, inner.stride,
+                                            to + begin, divisor, root});
+            begin += count;
         }
     }
 
-    template <Fold kFold>
-    void fold_runs(const float* at, int64_t stride, float* to, int64_t count) const {
-        for (int64_t i = 0; i < count; ++i, at += stride) {
-            float all = at[0];
-            for (int64_t t = 1; t < taps.size; ++t) all = folded<kFold>(all, at[t]);
-            to[i] = kFold == Fold::sum ? all / divisor : all;
-        }
+    float finished(float value) const {
+        const float all = fold == Fold::sum ? value / divisor : value;
+        return root ? std::sqrt(all) : all;
     }
 
     int64_t offset_of(int64_t index) const {
@@ -243,26 +243,20 @@ struct ReduceKernel : Kernel {
         FoldRun run{};
         run.fold = fold;
         run.from = cell;
-        run.outputs = 1;
         run.rows = at;
         run.row_count = static_cast<int64_t>(rows.size());
         run.taps = end - begin;
         run.tap_step = taps.stride;
         run.divisor = divisor;
+        run.root = root;
         return run;
     }
 
     void run_one(FoldRun run) const {
         if (!along) return vector_code().window.fold(run);
         // in f32, as results of this kind are
-        float* const to = reinterpret_cast<float*>(run.dst);
-        float all = vector_code().window.fold_row(fold, cell, run.rows[0], run.taps);
-        for (int64_t i = 1; i < run.row_count; ++i) {
-            const float next = vector_code().window.fold_row(fold, cell, run.rows[i], run.taps);
-            const float both[2] = {all, next};
-            all = vector_code().window.fold_row(fold, Cell::f32, reinterpret_cast<const char*>(both), 2);
-        }
-        *to = all / run.divisor;
+        const float all = vector_code().window.fold_row(fold, cell, run.rows, run.row_count, run.taps);
+        *reinterpret_cast<float*>(run.dst) = parts > 1 ? all : finished(all);
     }
 };
 
@@ -270,20 +264,24 @@ Fold fold_of(const std::string& name) {
     if (name == "sum" || name == "mean") return Fold::sum;
     if (name == "max") return Fold::max;
     if (name == "min") return Fold::min;
-    fail(ErrorKind::invalid_argument, "reduce: '" + name + "' is none of sum, mean, max and min");
+    if (name == "prod") return Fold::product;
+    if (name == "l1") return Fold::magnitudes;
+    if (name == "l2") return Fold::squares;
+    fail(ErrorKind::invalid_argument, "reduce: '" + name + "' is none of sum, mean, max, min, prod, l1 and l2");
 }
 
 std::shared_ptr<Kernel> make_reduce(const std::string& kind, const Dims& shape, const std::vector<bool>& reduced,
-                                    int dtype, const Dims& src_strides, const Dims& dst_strides) {
-    return std::make_shared<ReduceKernel>(
-        ReduceProblem{shape, reduced, dtype, src_strides, dst_strides, fold_of(kind), kind == "mean"});
+                                    int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides) {
+    return std::make_shared<ReduceKernel>(ReduceProblem{shape, reduced, src_dtype, src_strides, dst_dtype, dst_strides,
+                                                        fold_of(kind), kind == "mean", kind == "l2"});
 }
 
 }  // namespace
 
 const Declaration kReduce{
-    "reduce(kind, shape, reduced, dtype, src_strides, dst_strides)", make_reduce, "src (shape), dst (shape)",
-    "sum, mean, max or min over the axes that are `reduced`, none of size 0. The strides of dst on these do not "
-    "count."};
+    "reduce(kind, shape, reduced, src_dtype, src_strides, dst_dtype, dst_strides)", make_reduce,
+    "src (shape), dst (shape)",
+    "sum, mean, max, min, prod, l1 (sum of magnitudes) or l2 (root of the sum of squares) over the axes that are "
+    "`reduced`, none of size 0. The strides of dst on these do not count. Results are f32 or of src's type."};
 
 }  // namespace dgo

@@ -19,6 +19,19 @@ struct FoldRun {
     char* dst;
     int64_t dst_step;
     float divisor;  // of sums
+    bool root;      // the results are square roots of sums
+};
+
+// Each row of `count` neighbours becomes one number, divided or under a root as in FoldRun; `pitch` elements from one row
+// to the next.
+struct RowFold {
+    Fold fold;
+    Cell from;
+    const char* src;
+    int64_t count, rows, pitch;
+    float* dst;
+    float divisor;
+    bool root;
 };
 
 // The sum over the rows of weight * row, in f32: `outputs` times all channels.
@@ -30,6 +43,19 @@ struct MixRun {
     int64_t row_count, step;
     float* dst;
     int64_t dst_step;
+};
+
+// For each of `outputs` windows the first largest tap, or the last NaN: the element of `to` at its place grows by the
+// element of diff. Steps count elements.
+struct PeakRun {
+    Cell cell;
+    int64_t channels, outputs;
+    const char* src;
+    const char* diff;
+    float* to;
+    const int64_t *src_taps, *to_taps;  // offsets of the taps
+    int64_t taps;
+    int64_t src_step, diff_step, to_step;  // from output to output
 };
 
 // One place between two sources, by elements from the first one of a row. Where `part` is 0, `right` is not read.
@@ -58,8 +84,11 @@ struct MoveRun {
 
 struct WindowCode {
     void (*fold)(const FoldRun& run);
-    float (*fold_row)(Fold fold, Cell from, const char* src, int64_t count);  // neighbouring numbers
+    // All numbers of rows of `count` neighbours.
+    float (*fold_row)(Fold fold, Cell from, const char* const* rows, int64_t row_count, int64_t count);
+    void (*fold_rows)(const RowFold& rows);
     void (*mix)(const MixRun& run);
+    void (*peak)(const PeakRun& run);
     void (*linear)(const LinearRun& run);
     void (*move)(const MoveRun& run);
 };

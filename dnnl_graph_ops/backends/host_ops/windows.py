@@ -44,6 +44,15 @@ class _Axis(NamedTuple):
         begin, end = (0, window.size) if exclude_pad else (-window.begin, window.size + max(window.end, 0))
         return np.maximum(np.minimum(low + window.reach, end) - np.maximum(low, begin), 0)
 
+    def shares(self, exclude_pad: bool) -> tuple[Array, Array, Array]:
+        """Returns sources, the positions that read them, and the parts of the positions' averages that they are."""
+        first = np.arange(self.positions) * self.window.stride - self.window.begin
+        low, high = (np.clip(place, 0, self.window.size) for place in (first, first + self.window.reach))
+        positions = np.repeat(np.arange(self.positions), high - low)
+        before = np.cumsum(high - low) - high
+        parts = 1 / np.maximum(self.counts(exclude_pad), 1)
+        return np.arange(positions.size) - before[positions], positions, parts[positions]
+
     def spread(self, shares: Array, axis: int) -> Array:
         shares = np.moveaxis(shares, axis, 0)
         result = np.zeros((self.window.size, *shares.shape[1:]))
@@ -52,17 +61,18 @@ class _Axis(NamedTuple):
         return np.moveaxis(result, 0, axis)
 
 
-def _pool(attrs: Attrs, src: Shape, dst: Shape) -> tuple[list[_Axis], Array]:
-    """Returns the windows of each spatial axis, and the averages' divisors in a shape that broadcasts over dst."""
+def pool_axes(attrs: Attrs, src: Shape, dst: Shape) -> list[_Axis]:
+    """Returns the windows of an AvgPool along each spatial axis."""
     spatial = spatial_sizes(attrs, src)
     windows = resolve("AvgPool", attrs, spatial, attrs["kernel"], crops=True)
-    axes = [_Axis(w, count) for w, count in zip(windows, spatial_sizes(attrs, dst), strict=True) if w is not None]
-    counts = np.maximum(reduce(np.multiply.outer, [axis.counts(attrs["exclude_pad"]) for axis in axes]), 1)
-    return axes, counts[..., None] if attrs["data_format"] == "NXC" else counts
+    return [_Axis(w, count) for w, count in zip(windows, spatial_sizes(attrs, dst), strict=True) if w is not None]
 
 
 def _avg_pool_backward(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -> Rule:
-    axes, counts = _pool(attrs, shape, shapes[0])
+    axes = pool_axes(attrs, shape, shapes[0])
+    # of each result, in a shape that broadcasts over dst
+    counts = np.maximum(reduce(np.multiply.outer, [axis.counts(attrs["exclude_pad"]) for axis in axes]), 1)
+    counts = counts[..., None] if attrs["data_format"] == "NXC" else counts
 
     def rule(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
         share = inputs[0] / counts
@@ -81,7 +91,7 @@ class _Tap(NamedTuple):
     weights: Array | None
 
 
-def _taps(source: int, target: int, attrs: Attrs) -> list[_Tap]:
+def taps_of(source: int, target: int, attrs: Attrs) -> list[_Tap]:
     """Returns the taps of resampling one axis from `source` to `target` elements: one if nearest, else up to two.
 
     Pairs with a weight of 0 are left out, as 0 times Inf is NaN.
@@ -124,7 +134,7 @@ def _scatter(array: Array, taps: Sequence[_Tap], axis: int, size: int) -> Array:
 def _interpolate_backward(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -> Rule:
     sources = spatial_sizes(attrs, shape)
     sizes = zip(sources, spatial_sizes(attrs, shapes[1]), strict=True)
-    axes = [_taps(source, target, attrs) for source, target in sizes]
+    axes = [taps_of(source, target, attrs) for source, target in sizes]
 
     def rule(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
         array = inputs[1]

@@ -177,6 +177,7 @@ void affine(const NormAffine& block) {
 
 }  // namespace
 
-const NormCode kNormCode = {sums, add_totals, add_squares, affine, norm_scratch, softmax, root_mean_square};
+const NormCode kNormCode = {sums,         add_totals, add_squares,      affine,
+                            norm_scratch, softmax,    softmax_gradient, root_mean_square};
 
 }  // namespace dgo::DGO_ISA

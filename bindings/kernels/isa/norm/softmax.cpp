@@ -12,13 +12,6 @@ DGO_INLINE float largest_across(Lanes v) {
     return across(v, [](auto a, auto b) __attribute__((always_inline)) { return a > b ? a : b; });
 }
 
-// The first `count` lanes of v, -Inf behind, whose power is nothing.
-DGO_INLINE Lanes lanes_before(Lanes v, int64_t count) {
-    Integers number;
-    for (int i = 0; i < kLanes; ++i) number[i] = i;
-    return number < static_cast<int32_t>(count) ? v : lanes_of(-__builtin_inff());
-}
-
 // Along neighbours. The largest is that of the numbers: a NaN reaches every result by the sum of powers.
 template <class C, class D>
 DGO_INLINE void softmax_row(const SoftmaxBlock& block) {
@@ -27,7 +20,8 @@ DGO_INLINE void softmax_row(const SoftmaxBlock& block) {
     auto* to = reinterpret_cast<typename D::T*>(block.dst);
     const int64_t length = block.length, whole = length / kLanes * kLanes, rest = length - whole;
     const int64_t together = length / (kSide * kLanes) * (kSide * kLanes);
-    const Lanes last = rest > 0 ? lanes_before(load_lanes<C>(from + whole, rest), rest) : Lanes{};
+    const Lanes last =
+        rest > 0 ? lanes_before(load_lanes<C>(from + whole, rest), rest, lanes_of(-__builtin_inff())) : Lanes{};
     Lanes top[kSide], sum[kSide] = {};
 #pragma GCC unroll 4
     for (int k = 0; k < kSide; ++k) top[k] = lanes_of(-__builtin_inff());
@@ -96,9 +90,35 @@ DGO_INLINE void softmax_columns(const SoftmaxBlock& block, int64_t column, int64
     }
 }
 
+// Of columns that are not neighbours, on copies whose columns are.
+template <class C, class D>
+DGO_INLINE void softmax_turned(const SoftmaxBlock& block) {
+    float* const tile = block.scratch + block.length * kLanes;
+    SoftmaxBlock part = block;
+    part.src = part.dst = reinterpret_cast<char*>(tile);
+    part.src_step = part.dst_step = kLanes;
+    for (int64_t j = 0; j < block.columns; j += kLanes) {
+        const int64_t count = smaller(block.columns - j, kLanes);
+        const auto* from = reinterpret_cast<const typename C::T*>(block.src) + j * block.src_column;
+        auto* to = reinterpret_cast<typename D::T*>(block.dst) + j * block.dst_column;
+        for (int64_t c = 0; c < count; ++c) {
+            for (int64_t i = 0; i < block.length; ++i) {
+                tile[i * kLanes + c] = C::get(from + c * block.src_column + i * block.src_step);
+            }
+        }
+        softmax_columns<F32, F32, 1>(part, 0, count);
+        for (int64_t c = 0; c < count; ++c) {
+            for (int64_t i = 0; i < block.length; ++i) {
+                D::put(to + c * block.dst_column + i * block.dst_step, tile[i * kLanes + c]);
+            }
+        }
+    }
+}
+
 template <class C, class D>
 DGO_INLINE void run(const SoftmaxBlock& block) {
     if (block.columns == 0) return softmax_row<C, D>(block);
+    if (block.src_column != 1 || block.dst_column != 1) return softmax_turned<C, D>(block);
     int64_t j = 0;
     for (; j + kTogether * kLanes <= block.columns; j += kTogether * kLanes) {
         softmax_columns<C, D, kTogether>(block, j, kLanes);

@@ -1,4 +1,4 @@
-// Softmax of a block, for the table of the same instruction set.
+// Softmax of a block and its gradient, for the table of the same instruction set.
 #pragma once
 
 #include "kernels/isa/integer.hpp"
@@ -7,5 +7,6 @@
 namespace dgo::DGO_ISA {
 
 void softmax(const SoftmaxBlock& block);
+void softmax_gradient(const SoftmaxGradientBlock& block);
 
 }  // namespace dgo::DGO_ISA

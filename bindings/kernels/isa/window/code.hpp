@@ -10,6 +10,7 @@
 namespace dgo::DGO_ISA {
 
 void mix(const MixRun& run);
+void peak(const PeakRun& run);
 void linear(const LinearRun& run);
 void move(const MoveRun& run);
 

@@ -1,4 +1,5 @@
 // Taps folded in registers.
+#include "kernels/isa/norm/cells_of_rows.hpp"
 #include "kernels/isa/table.hpp"
 #include "kernels/isa/window/code.hpp"
 #include "kernels/isa/window/lane.hpp"
@@ -22,7 +23,7 @@ struct FoldPixel {
         const int64_t step = run.tap_step;
         for (int64_t left = run.taps; left > 0; --left, at += step) {
 #pragma GCC unroll 4
-            for (int v = 0; v < V; ++v) sum[v] = folded<F, L>(sum[v], load_lanes<In, L, K>(at + v * L));
+            for (int v = 0; v < V; ++v) sum[v] = taken<F, L>(sum[v], load_lanes<In, L, K>(at + v * L));
         }
     }
 
@@ -42,16 +43,16 @@ struct FoldPixel {
                 for (int i = 0; i < P; ++i) {
 #pragma GCC unroll 4
                     for (int v = 0; v < V; ++v) {
-                        part[i][v] = folded<F, L>(part[i][v], load_lanes<In, L, K>(at + i * step + v * L));
+                        part[i][v] = taken<F, L>(part[i][v], load_lanes<In, L, K>(at + i * step + v * L));
                     }
                 }
             }
             for (; t < taps; ++t, at += step) {
 #pragma GCC unroll 4
-                for (int v = 0; v < V; ++v) part[0][v] = folded<F, L>(part[0][v], load_lanes<In, L, K>(at + v * L));
+                for (int v = 0; v < V; ++v) part[0][v] = taken<F, L>(part[0][v], load_lanes<In, L, K>(at + v * L));
             }
 #pragma GCC unroll 8
-            for (int i = 0; i < P * V; ++i) sum[i % V] = folded<F, L>(sum[i % V], part[i / V][i % V]);
+            for (int i = 0; i < P * V; ++i) sum[i % V] = folded<joining(F), L>(sum[i % V], part[i / V][i % V]);
         }
     }
 
@@ -80,6 +81,12 @@ struct FoldPixel {
 #pragma GCC unroll 4
             for (int v = 0; v < V; ++v) sum[v] = exact ? sum[v] * factor : sum[v] / run.divisor;
         }
+        if constexpr (F == Fold::sum || F == Fold::squares) {
+            if (run.root) {
+#pragma GCC unroll 4
+                for (int v = 0; v < V; ++v) sum[v] = square_root<L>(sum[v]);
+            }
+        }
         // chosen at run time: the taps' code is the same for all types of results
         if (run.to == Cell::f32) return put<F32, L, V, K>(sum, c);
         if constexpr (!kSame<In, F16>) {
@@ -105,36 +112,78 @@ struct FoldPixels {
 
 template <Fold F, class In>
 struct Folds {
+    static constexpr Fold J = joining(F);
+
     static void fold(const FoldRun& run) { by_width(run.channels, FoldPixels<F, In>{run}); }
 
-    // Neighbouring numbers.
-    static float fold_row(const char* src, int64_t count) {
+    // `count` neighbours, as a vector of results for parts of them.
+    static DGO_INLINE Lanes fold_lanes(const typename In::T* at, int64_t count) {
         constexpr int L = kLanes, P = 8;
-        const auto* at = reinterpret_cast<const typename In::T*>(src);
-        float result = kFirst<F>;
-        for (int64_t left = count; left > 0; left -= kChunk * L) {
-            const int64_t n = smaller(left, kChunk * L);
-            Floats<L> part[P];
+        Lanes all = lanes_of(kFirst<F>), rest = all;
+        while (count >= P * L) {
+            Lanes part[P];
 #pragma GCC unroll 8
-            for (int i = 0; i < P; ++i) part[i] = Floats<L>{} + kFirst<F>;
-            int64_t t = 0;
-            for (; t + P * L <= n; t += P * L) {
+            for (int i = 0; i < P; ++i) part[i] = lanes_of(kFirst<F>);
+            const int64_t steps = smaller(count / (P * L), kChunk / P);
+            for (int64_t t = 0; t < steps; ++t, at += P * L) {
 #pragma GCC unroll 8
-                for (int i = 0; i < P; ++i) part[i] = folded<F, L>(part[i], load_lanes<In, L>(at + t + i * L));
+                for (int i = 0; i < P; ++i) part[i] = taken<F, L>(part[i], load_lanes<In, L>(at + i * L));
             }
-            for (; t + L <= n; t += L) part[0] = folded<F, L>(part[0], load_lanes<In, L>(at + t));
 #pragma GCC unroll 8
-            for (int i = 1; i < P; ++i) part[0] = folded<F, L>(part[0], part[i]);
-            float all = kFirst<F>;  // vectors of one lane are kept in memory
-            if (n >= L) {
-#pragma GCC unroll 16
-                for (int i = 0; i < L; ++i) all = folded<F>(all, part[0][i]);
-            }
-            for (; t < n; ++t) all = folded<F>(all, In::get(at + t));
-            result = folded<F>(result, all);
-            at += n;
+            for (int i = 0; i < P; ++i) all = folded<J, L>(all, part[i]);
+            count -= steps * P * L;
         }
-        return result;
+        for (; count >= L; count -= L, at += L) rest = taken<F, L>(rest, load_lanes<In, L>(at));
+        if (count > 0) rest = taken<F, L>(rest, some_lanes(at, count));
+        return folded<J, L>(all, rest);
+    }
+
+    // Of `count` numbers, which may be none or more than a vector has; such as change nothing behind them.
+    static DGO_INLINE Lanes some_lanes(const typename In::T* at, int64_t count) {
+        if (count >= kLanes) return load_lanes<In, kLanes>(at);
+        const Lanes none = lanes_of(kFirst<F>);
+        return count <= 0 ? none : lanes_before(load_lanes<In>(at, count), count, none);
+    }
+
+    static float fold_row(const char* const* rows, int64_t row_count, int64_t count) {
+        Lanes all = lanes_of(kFirst<F>);
+        for (int64_t r = 0; r < row_count; ++r) {
+            all = folded<J, kLanes>(all, fold_lanes(reinterpret_cast<const typename In::T*>(rows[r]), count));
+        }
+        for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) all = neighbours_folded(all, all);
+        return all[0];
+    }
+
+    // Each lane of even number with the next: those of a, then those of b.
+    static DGO_INLINE Lanes neighbours_folded(Lanes a, Lanes b) {
+        Integers even;
+        for (int i = 0; i < kLanes; ++i) even[i] = 2 * i;
+        return folded<J, kLanes>(__builtin_shuffle(a, b, even), __builtin_shuffle(a, b, even + 1));
+    }
+
+    // As many rows at once as a vector has lanes. Rows of 2, 4, ... numbers behind each other share vectors.
+    static void fold_rows(const RowFold& run) {
+        const int64_t count = run.count, pitch = run.pitch;
+        const bool shared = pitch == count && count < kLanes && (count & (count - 1)) == 0;
+        const int64_t vectors = shared ? count : kLanes;
+        const auto* at = reinterpret_cast<const typename In::T*>(run.src);
+        float* dst = run.dst;
+        for (int64_t rows = run.rows; rows > 0; rows -= kLanes, at += kLanes * pitch, dst += kLanes) {
+            Lanes v[kLanes];
+            for (int64_t i = 0; i < vectors; ++i) {
+                if (shared) {
+                    v[i] =
+                        taken<F, kLanes>(lanes_of(kFirst<F>), some_lanes(at + i * kLanes, rows * count - i * kLanes));
+                } else {
+                    v[i] = i < rows ? fold_lanes(at + i * pitch, count) : lanes_of(kFirst<F>);
+                }
+            }
+            for (int64_t n = vectors / 2; n > 0; n /= 2) {
+                for (int64_t i = 0; i < n; ++i) v[i] = neighbours_folded(v[2 * i], v[2 * i + 1]);
+            }
+            if constexpr (F == Fold::sum) v[0] /= run.divisor;
+            store_some(dst, run.root ? root(v[0]) : v[0], rows);
+        }
     }
 };
 
@@ -147,20 +196,30 @@ DGO_INLINE auto with_cell(Cell from, const Code& code) {
 
 template <class Code>
 DGO_INLINE auto with_folds(Fold fold, Cell from, const Code& code) {
-    if (fold == Fold::sum) return with_cell<Fold::sum>(from, code);
-    return fold == Fold::max ? with_cell<Fold::max>(from, code) : with_cell<Fold::min>(from, code);
+    switch (fold) {
+        case Fold::sum: return with_cell<Fold::sum>(from, code);
+        case Fold::max: return with_cell<Fold::max>(from, code);
+        case Fold::min: return with_cell<Fold::min>(from, code);
+        case Fold::product: return with_cell<Fold::product>(from, code);
+        case Fold::magnitudes: return with_cell<Fold::magnitudes>(from, code);
+        default: return with_cell<Fold::squares>(from, code);
+    }
 }
 
 void fold(const FoldRun& run) {
     with_folds(run.fold, run.from, [&](auto folds) { folds.fold(run); });
 }
 
-float fold_row(Fold fold, Cell from, const char* src, int64_t count) {
-    return with_folds(fold, from, [&](auto folds) { return folds.fold_row(src, count); });
+float fold_row(Fold fold, Cell from, const char* const* rows, int64_t row_count, int64_t count) {
+    return with_folds(fold, from, [&](auto folds) { return folds.fold_row(rows, row_count, count); });
+}
+
+void fold_rows(const RowFold& rows) {
+    with_folds(rows.fold, rows.from, [&](auto folds) { folds.fold_rows(rows); });
 }
 
 }  // namespace
 
-const WindowCode kWindowCode = {fold, fold_row, mix, linear, move};
+const WindowCode kWindowCode = {fold, fold_row, fold_rows, mix, peak, linear, move};
 
 }  // namespace dgo::DGO_ISA

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/isa/cells.hpp"
+#include "kernels/isa/tail/functions.hpp"
 #include "kernels/window/vtable.hpp"
 
 namespace dgo::DGO_ISA {
@@ -37,6 +38,8 @@ template <Fold F>
 DGO_INLINE float folded(float a, float v) {
     if constexpr (F == Fold::sum) {
         return a + v;
+    } else if constexpr (F == Fold::product) {
+        return a * v;
     } else {
         // a branch would be mispredicted
         const __m128 x = _mm_set_ss(a), y = _mm_set_ss(v);
@@ -51,6 +54,8 @@ DGO_INLINE Floats<L> folded(Floats<L> a, Floats<L> v) {
     constexpr bool kMax = F == Fold::max;
     if constexpr (F == Fold::sum) {
         return a + v;
+    } else if constexpr (F == Fold::product) {
+        return a * v;
 #if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
     } else if constexpr (L == 16) {
         const __m512 x = bits<__m512>(a), y = bits<__m512>(v);
@@ -68,10 +73,27 @@ DGO_INLINE Floats<L> folded(Floats<L> a, Floats<L> v) {
     }
 }
 
+// A number of the source after others.
+template <Fold F, int L>
+DGO_INLINE Floats<L> taken(Floats<L> a, Floats<L> v) {
+    if constexpr (F == Fold::squares) v *= v;
+    if constexpr (F == Fold::magnitudes) v = bits<Floats<L>>(bits<typename Vec<L>::u32>(v) & 0x7fffffffu);
+    return folded<joining(F), L>(a, v);
+}
+
+template <int L>
+DGO_INLINE Floats<L> square_root(Floats<L> v) {
+    if constexpr (L == kLanes) return root(v);
+    if constexpr (L == 8) return bits<Floats<L>>(_mm256_sqrt_ps(bits<__m256>(v)));
+    if constexpr (L == 4) return bits<Floats<L>>(_mm_sqrt_ps(bits<__m128>(v)));
+    if constexpr (L == 1) return Floats<L>{_mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(v[0])))};
+}
+
 template <Fold F>
-constexpr float kFirst = F == Fold::sum   ? 0.0f
-                         : F == Fold::max ? -__builtin_inff()
-                                          : __builtin_inff();
+constexpr float kFirst = F == Fold::max       ? -__builtin_inff()
+                         : F == Fold::min     ? __builtin_inff()
+                         : F == Fold::product ? 1.0f
+                                              : 0.0f;
 
 // Calls piece.at<L, V, K>(c) for V vectors of channels from c on, until all are treated; K < L: of a vector's lanes so
 // many are all. The last may begin within what is before it: what is computed twice is the same twice.
