@@ -43,8 +43,8 @@ MOST_OF_A_FAMILY: Final = 3
 MOST_GMAC: Final = 5.0
 MOST_PARAMETERS: Final = 100e6
 LEAST_EXTENT: Final = 32
-SECONDS: Final = 180
-ROUNDS_SECONDS: Final = 20.0
+SECONDS: Final = 300
+ROUNDS_SECONDS: Final = 6.0
 # of dnnl_graph_ops.bench.zoo, by the names that the packages have for them
 ZOO: Final = re.compile(
     r"resnet18|mobilenet_?v3_large|convnext_tiny|deeplabv3_|DeepLabV3$|Encodec|AutoencoderKL$|DynUNet|Generator$|^UNet$"
@@ -380,7 +380,7 @@ def _case(row: Mapping[str, Any], folder: Path) -> Case:
     torch.manual_seed(SEED)
     module, inputs = BUILDERS[row["package"]](row["name"], row["shrink"])
     named = _named(module, inputs)
-    flat, given = Flat(seeded(module), list(named)), tuple(named.values())
+    flat, given = Flat(seeded(module), list(named)).eval(), tuple(named.values())
     with torch.inference_mode():
         torch.manual_seed(SEED)
         outputs = list(flat(*given))
@@ -511,7 +511,9 @@ def one(row: Mapping[str, Any], folder: Path, options: argparse.Namespace) -> di
         return result
     times = rounds(prepared)
     result["ms"] = {name: round(1e3 * statistics.median(some), 3) for name, some in times.items()}
-    result["ratios"] = {name: [round(b / a, 3) for a, b in zip(times["ours"], some)] for name, some in times.items()}
+    result["ratios"] = {
+        name: [round(b / a, 3) for a, b in zip(times["ours"], some, strict=True)] for name, some in times.items()
+    }
     del result["ratios"]["ours"]
     return result
 
@@ -525,7 +527,7 @@ def rounds(prepared: Mapping[str, Run]) -> dict[str, list[float]]:
         counts[name] = max(1, int(0.03 / max(time.process_time() - begin, 1e-6)))
     times: dict[str, list[float]] = {name: [] for name in prepared}
     end = time.monotonic() + ROUNDS_SECONDS
-    while len(times["ours"]) < 7 or (time.monotonic() < end and len(times["ours"]) < 25):
+    while len(times["ours"]) < 6 or (time.monotonic() < end and len(times["ours"]) < 25):
         for name, run in prepared.items():
             run()  # its caches were another's
             begin = time.process_time()
@@ -552,7 +554,7 @@ def measure(options: argparse.Namespace) -> None:
             failed = f"ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}"
         except subprocess.TimeoutExpired:
             lines, failed = [], f"took more than {options.seconds} s"
-        result = json.loads(lines[-1]) if lines else {**dict(zip(("package", "name"), key)), "failed": failed}
+        result = json.loads(lines[-1]) if lines else {"package": key[0], "name": key[1], "failed": failed}
         known[key] = result
         every = [known[key] for key in ((row["package"], row["name"]) for row in rows) if key in known]
         head = {"cpu": options.cpu, "threads": 1, "dtype": "f32", "date": time.strftime("%Y-%m-%d"), "method": METHOD}
@@ -562,7 +564,7 @@ def measure(options: argparse.Namespace) -> None:
         print(f"{row['name']}: {best(result)}", flush=True)
 
 
-METHOD: Final = "process seconds, one thread, 7 to 25 rounds in which all take turns; ratios of a round: theirs by ours"
+METHOD: Final = "process seconds, one thread, 6 to 25 rounds in which all take turns; ratios of a round: theirs by ours"
 
 
 def best(result: Mapping[str, Any]) -> tuple[float, str]:
