@@ -50,7 +50,7 @@ ZOO: Final = re.compile(
     r"resnet18|mobilenet_?v3_large|convnext_tiny|deeplabv3_|DeepLabV3$|Encodec|AutoencoderKL$|DynUNet|Generator$|^UNet$"
 )
 DRAWN: Final = Path(__file__).with_name("packages.json")
-TIMES: Final = Path(__file__).parent / "times"
+TIMES: Final = Path(__file__).parent / "times" / "packages"
 RIVALS: Final = ("onnxruntime", "openvino", "torch", "torch channels last")
 
 Run = Callable[[], Any]
@@ -415,9 +415,9 @@ def runs(case: Case, inductor: bool) -> Iterator[tuple[str, Callable[[], tuple[R
 
     def ours() -> tuple[Run, Callable[[], Any]]:
         net = dgo.from_onnx(str(case.path)).compile()
-        taken = {key: feeds[key] for key in feeds if key in net.input_names}
-        first = net.run(taken)
-        return lambda: net.run(taken, out=first), lambda: first.values()
+        taken = [feeds[name] for name in net.input_names]
+        made = net(*taken)
+        return lambda: net(*taken, out=made), lambda: made if isinstance(made, tuple) else [made]
 
     yield "ours", ours
 
@@ -576,12 +576,36 @@ def best(result: Mapping[str, Any]) -> tuple[float, str]:
     return round(medians[name], 3), name
 
 
+def table(options: argparse.Namespace) -> None:
+    """Prints a row for each model, the least ratio first, and geometric means by package."""
+    every = json.loads(options.times.read_text())["rows"]
+    timed = sorted((row for row in every if "ms" in row), key=lambda row: best(row)[0])
+    means: dict[str, list[float]] = {}
+    print("| model | package | GMAC | ms | best rival | which | within | OpenVINO at its default | PyTorch |")
+    print("|---|---|---:|---:|---:|---|---|---:|---:|")
+    for row in timed:
+        ratio, name = best(row)
+        means.setdefault(row["package"], []).append(ratio)
+        low, _, high = np.percentile(row["ratios"][name], (10, 50, 90))
+        others = [statistics.median(row["ratios"].get(each, [float("nan")])) for each in ("openvino default", "torch")]
+        cells = [row["name"], row["package"], row["gmac"], f"{row['ms']['ours']:.2f}", f"{ratio:.2f}", name]
+        cells += [f"{low:.2f} to {high:.2f}", *(f"{other:.2f}" for other in others)]
+        print(f"| {' | '.join(map(str, cells))} |")
+    for row in every:
+        if "ms" not in row:
+            print(f"| {row['name']} | {row['package']} | | {best(row)[1][:160]} | | | | | |")
+    for package, ratios in {**means, "all": [best(row)[0] for row in timed]}.items():
+        print(f"{package}: {statistics.geometric_mean(ratios):.2f} of {len(ratios)}")
+    errors = [row["errors"]["ours"] for row in timed if "ours" in row["errors"]]
+    print(f"results differ from PyTorch's by {max(errors):.1e} of the largest at most")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("draw", "measure", "one", "table"))
     parser.add_argument("names", nargs="*")
     parser.add_argument("--folder", type=Path, default=Path("packages_onnx"), help="where the exported files are kept")
-    parser.add_argument("--times", type=Path, default=TIMES / "zen5_packages_f32.json")
+    parser.add_argument("--times", type=Path, default=TIMES / "zen5_f32.json")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="at most, for a model")
     parser.add_argument("--inductor", action="store_true")
     parser.add_argument("--cpu", default="")
@@ -594,6 +618,8 @@ def main() -> None:
         draw()
     elif options.what == "measure":
         measure(options)
+    elif options.what == "table":
+        table(options)
     elif options.what == "one":
         print(json.dumps(one(json.loads(options.names[0]), options.folder, options)))
 
