@@ -392,19 +392,25 @@ def _case(row: Mapping[str, Any], folder: Path) -> Case:
 
 
 def _exported(module: nn.Module, given: tuple[Tensor, ...], path: Path) -> str:
+    """Writes a file by the first exporter whose file ONNX Runtime takes."""
+    import onnxruntime
+
     names = [f"x{number}" for number in range(len(given))]
-    try:
-        with torch.inference_mode():
-            torch.onnx.export(module, given, str(path), dynamo=False, opset_version=17, input_names=names)
-        return "by tracing"
-    except Exception as error:
-        first = f"{type(error).__name__}: {error}".splitlines()[0]
-    try:
-        torch.onnx.export(module, given, str(path), dynamo=True, external_data=False, input_names=names, verbose=False)
-    except Exception as error:
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise RuntimeError(f"no export: {first[:200]}; {said[:200]}") from error
-    return "by torch.export"
+    said = []
+    options: dict[str, dict[str, Any]] = {
+        "by tracing": {"dynamo": False, "opset_version": 17},
+        "by torch.export": {"dynamo": True, "external_data": False, "verbose": False},
+    }
+    for exporter, more in options.items():
+        try:
+            with torch.inference_mode(not more["dynamo"]):
+                torch.onnx.export(module, given, str(path), input_names=names, **more)
+            onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        except Exception as error:
+            said.append(f"{exporter}: {type(error).__name__}: {error}".splitlines()[0][:200])
+        else:
+            return exporter
+    raise RuntimeError(f"no export: {'; '.join(said)}")
 
 
 def runs(case: Case, inductor: bool) -> Iterator[tuple[str, Callable[[], tuple[Run, Callable[[], Any]]]]]:
