@@ -43,7 +43,8 @@ FOLD_BRANCHES = Rewrite(
         "scale and shift are finite",
     ),
 )
-_CONVOLUTION, _NORM = "Convolution", "BatchNormInference"
+_CONVOLUTION = "Convolution"
+_NORM = "BatchNormInference"
 
 
 def run(graph: GraphView, env: Env, selected: Collection[str]) -> bool:
