@@ -158,7 +158,8 @@ class Algorithm:
             counts = cost.rest(counts, problem, self.plain_dtype(problem, env))
         by = cost.BY_OWN_CODE
         if finishes and self.op:
-            by = cost.BY_CONVOLUTIONS if self.convolves else cost.BY_PRODUCTS
+            # with AVX-512 the library's products apply functions as its convolutions do
+            by = cost.BY_CONVOLUTIONS if self.convolves or env.lanes > 8 else cost.BY_PRODUCTS
         prices = self.prices or fits.find(env.isa, env.release, env.compute_dtype(problem.dtype))[self.key]
         return factor * cost.estimate(counts, prices, env.threads) + cost.functions(problem, env, by)
 

@@ -151,7 +151,15 @@ class Net(NetBase, Generic[Result]):
             raise TypeError(f"{self!r}.run: needs a mapping of names to arrays, got {type(inputs).__name__}")
         if out is not None and not isinstance(out, Mapping):
             raise TypeError(f"{self!r}.run: 'out' must be a mapping of names to arrays, got {type(out).__name__}")
-        results = self._call(self._by_name((), dict(inputs)), self._outs(out))
+        given, outs = self._by_name((), dict(inputs)), self._outs(out)
+        results: Any
+        if out is not None and ("out" in self.input_names or any(item is None for item in outs)):
+            results = self._call(given, outs)
+        else:
+            # the native fast path, to which a single result is no tuple
+            single = len(outs) == 1
+            results = self(*given) if out is None else self(*given, out=outs[0] if single else tuple(outs))
+            results = (results,) if single else results
         return dict(zip(self.outputs, results, strict=True))
 
     def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:

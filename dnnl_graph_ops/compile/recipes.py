@@ -18,6 +18,7 @@ from .. import dtypes
 from ..errors import InvalidArgumentError
 from ..graph.constants import Constant
 from ..passes.fold_affine import scaled
+from ..passes.fold_branches import joined, with_diagonal
 from ..passes.mixed_precision import PRECISIONS, converted
 from ..passes.taps import channels_constant, summed_constant
 from . import packed
@@ -135,6 +136,14 @@ class _Reader:
                 return summed_constant(constant, axes, matrices)
             case ("channels", int(axis), tuple(ranges)) if _are_channels(constant.shape, axis, ranges):
                 return channels_constant(constant, axis, ranges)
+            case ("joined", Constant() as other, tuple(places)) if _are_places(constant.shape, other.shape, places):
+                if constant.dtype == other.dtype == np.float32:
+                    return joined(constant, other, places)
+            case ("diagonal", bytes(data), (int(i), int(o)), tuple(places)) if len(data) % 8 == 0 and data:
+                scale = np.frombuffer(data, np.float64)
+                ones = tuple(len(scale) if axis == o else 1 for axis in range(len(constant.shape)))
+                if {i, o} < set(range(len(ones))) and _are_places(constant.shape, ones, places):
+                    return with_diagonal(constant, scale, (i, o), places)
             case ("converted", str(dtype)) if dtype in PRECISIONS and constant.dtype == np.float32:
                 return converted(constant, dtype)
         raise self.wrong(item)
@@ -164,3 +173,15 @@ def _are_channels(shape: Sequence[int], axis: int, ranges: tuple[Any, ...]) -> b
             case _:
                 return False
     return True
+
+
+def _are_places(shape: Sequence[int], other: Sequence[int], places: tuple[Any, ...]) -> bool:
+    """Whether weights of the shape `other` lie at these places, pairs of the first and the step, of an array."""
+
+    def fits(size: int, count: int, pair: Any) -> bool:
+        match pair:
+            case (int(begin), int(step)):
+                return begin >= 0 and step > 0 and begin + (count - 1) * step < size
+        return False
+
+    return len(shape) == len(other) == len(places) and all(map(fits, shape, other, places))

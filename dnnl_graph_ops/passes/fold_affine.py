@@ -52,7 +52,7 @@ def run(graph: GraphView) -> None:
         head = next((maker for maker in makers if maker is not None and maker in graph and maker.kind in _HEADS), None)
         if head is None or not _absorbs(node, head, graph):
             continue
-        affine = _affine(FOLD_AFFINE, node, head.outputs[0], head.attrs["data_format"])
+        affine = affine_of(FOLD_AFFINE, node, head.outputs[0], head.attrs["data_format"])
         if affine is None:
             continue
         FOLD_AFFINE.fired(node)
@@ -97,7 +97,7 @@ def decompose_batch_norm(graph: GraphView) -> None:
         if node.outputs[0].dtype != "f32":
             DECOMPOSE_BATCH_NORM.declined(node, "all tensors are in f32")
             continue
-        affine = _affine(DECOMPOSE_BATCH_NORM, node, node.inputs[0], node.attrs["data_format"])
+        affine = affine_of(DECOMPOSE_BATCH_NORM, node, node.inputs[0], node.attrs["data_format"])
         if affine is None:
             continue
         DECOMPOSE_BATCH_NORM.fired(node)
@@ -110,7 +110,7 @@ def decompose_batch_norm(graph: GraphView) -> None:
         graph.replace(node, twin(node, "Add", (*product.outputs, shift), attrs))
 
 
-def _affine(rewrite: Rewrite, node: Node, result: Value, data_format: str) -> Affine | None:
+def affine_of(rewrite: Rewrite, node: Node, result: Value, data_format: str) -> Affine | None:
     """Returns the scale and shift that a node applies to channels of `result`; None if they are not finite constants.
 
     `result`: the operand of the node that is scaled and shifted. With None the unmet condition is reported.

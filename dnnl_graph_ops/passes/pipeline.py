@@ -15,6 +15,7 @@ from ..ir import GraphView
 from ..lowering.env import Env
 from . import (
     fold_affine,
+    fold_branches,
     fold_constants,
     fold_padding,
     fold_pooling,
@@ -120,6 +121,12 @@ def _mixed_precision(s: Setting) -> None:
         s.wide = mixed_precision.obeying(s.graph.nodes(), s.env)
 
 
+def _branches(s: Setting) -> None:
+    if fold_branches.run(s.graph, s.env, s.selected):
+        # what scales or shifts their sums
+        fold_affine.run(s.graph)
+
+
 def _pass(name: str, run: Callable[[Setting], None], on_device: bool = True) -> Stage[Setting]:
     """Returns a pass over a graph; `on_device`: whether it also runs for tensors in a device's memory."""
     return Stage(name, run, lambda s: s.graph.listing(), lambda s: on_device or s.env.engine.on_host)
@@ -129,6 +136,7 @@ PASSES: tuple[Stage[Setting], ...] = (
     _pass("fold_constants", lambda s: fold_constants.run(s.graph, s.prepare), on_device=False),
     _pass("fold_padding", lambda s: fold_padding.run(s.graph)),
     _pass("fold_affine", lambda s: fold_affine.run(s.graph)),
+    _pass("fold_branches", _branches, on_device=False),
     _pass("fuse_patterns", lambda s: fuse_patterns.run(s.graph)),
     _pass("decompose_batch_norm", lambda s: fold_affine.decompose_batch_norm(s.graph), on_device=False),
     _pass("fold_upsampling", lambda s: fold_upsampling.run(s.graph, _asked(s)), on_device=False),

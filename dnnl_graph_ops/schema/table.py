@@ -14,7 +14,7 @@ are summed in f32, or "all" of it, which then follows its operands. Others need 
 operands are misread by oneDNN 3.2, with AVX2 and AVX-512.
 "reference": a word of the table "reference": the uses that oneDNN 3.2 computes by a slow reference kernel, by its log.
 "nanoseconds": of an element of a function behind a layer, for vectors of 8 floats: by own code, by the library's
-convolutions, and by its products of matrices.
+convolutions, and by its products of matrices without AVX-512, with which these are as its convolutions.
 "empty": a reduction's result over no elements.
 "pytorch": the order of weights of PyTorch and ONNX, with data in NCX.
 "own": an op that this package has and the library does not; it has no value there, its attributes no code.

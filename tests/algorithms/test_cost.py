@@ -56,6 +56,16 @@ def test_recorded_layers_correct_all_but_functions(monkeypatch: pytest.MonkeyPat
     assert both - alone == pytest.approx(cost.functions(behind, env, cost.BY_CONVOLUTIONS))
 
 
+@pytest.mark.parametrize(("isa", "by"), [("avx512_core_bf16", cost.BY_CONVOLUTIONS), ("avx2", cost.BY_PRODUCTS)])
+def test_functions_behind_products_are_dear_without_avx512(isa: str, by: int) -> None:
+    env = Elsewhere(dgo.engine("cpu"), 1, name=isa)
+    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == ("columns", FPROP))
+    layer = described(Problem("1x1", 1, 64, 256, (50,), (1,), (1,), (0,), (0,)), FPROP, "NXC", True)
+    behind = layer.with_views(epilogue=(EpilogueOp("GELU", {"mode": "gelu_erf"}, (0,)),))
+    price = form.seconds(behind, env) - form.seconds(layer, env)
+    assert price == pytest.approx(cost.functions(behind, env, by))
+
+
 CHANNELS_FIRST = {
     # the library puts windows in channels last itself; one product needs none
     "1x1": ((160, 160), 56, 12, 1, WGRAD, "columns of images", "phases"),

@@ -69,7 +69,7 @@ def net_of(w: Array, bias: Array, **options: Any) -> dgo.Net:
 def test_it_is_right(registered: None, seed: int, algorithm: str) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
-    w, bias, x = integers(rng, (8, 4, 1, 1)), integers(rng, (8,)), integers(rng, (2, 6, 6, 4))
+    w, bias, x = integers(rng, (8, 16, 1, 1)), integers(rng, (8,)), integers(rng, (2, 6, 6, 16))
     net = net_of(w, bias, algorithm=algorithm)
     (part,) = net.explain().partitions
     assert part.formulation == "einsum"
@@ -81,7 +81,7 @@ def test_it_is_right(registered: None, seed: int, algorithm: str) -> None:
 def test_it_is_chosen_explained_and_saved(registered: None, seed: int, tmp_path: Path) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
-    w, bias, x = integers(rng, (8, 4, 1, 1)), integers(rng, (8,)), integers(rng, (2, 6, 6, 4))
+    w, bias, x = integers(rng, (8, 16, 1, 1)), integers(rng, (8,)), integers(rng, (2, 6, 6, 16))
     net = net_of(w, bias)
     want = net(x)
     net.save(tmp_path / "a.net")
@@ -100,7 +100,7 @@ def test_it_is_chosen_explained_and_saved(registered: None, seed: int, tmp_path:
 def test_it_is_listed_and_selected(registered: None, seed: int, tmp_path: Path) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
-    w, bias = integers(rng, (8, 4, 1, 1)), integers(rng, (8,))
+    w, bias = integers(rng, (8, 16, 1, 1)), integers(rng, (8,))
     (op,) = net_of(w, bias).explain().partitions
     info = net_of(w, bias).algorithms(op.ops[0])[0]
     assert (info.name, info.error, info.deterministic) == ("einsum", frozenset(), True)
@@ -115,13 +115,13 @@ def test_it_is_listed_and_selected(registered: None, seed: int, tmp_path: Path) 
 def test_nets_of_open_sizes_rank_it_from_then_on(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
-    w, x = integers(rng, (8, 4, 1, 1)), integers(rng, (2, 6, 6, 4))
+    w, x = integers(rng, (8, 16, 1, 1)), integers(rng, (2, 6, 6, 16))
     before = table.ALGORITHMS
     chosen = []
     for algorithms in (before, (*before, EINSUM), before):
         monkeypatch.setattr(table, "ALGORITHMS", algorithms)
         graph = dgo.Graph()
-        given = graph.input("x", (None, None, None, 4))
+        given = graph.input("x", (None, None, None, 16))
         net = graph.compile(ops.convolution(given, w, data_format="NXC", weights_format="OIX"))
         net(x)
         chosen.append(net.explain().partitions[0].formulation)

@@ -221,8 +221,22 @@ def scaled(rng):
     return graph.compile(ops.relu(y))
 
 
-def test_scaled_weights_are_found_as_well(path, rng, monkeypatch):
-    net = scaled(rng)
+def branched(rng):
+    """A layer whose constant weights take over the branches beside it."""
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 48, None))
+    z = x
+    for taps in (5, 1):
+        weights = graph.constant(rng.integers(-2, 3, (48, 48, taps)).astype(np.float32))
+        pads = {"pads_begin": taps // 2, "pads_end": taps // 2}
+        y, z = z, ops.convolution(x, weights, **pads, data_format="NCX", weights_format="OIX")
+    numbers = (rng.integers(1, 4, 48).astype(np.float32) for _ in range(4))
+    return graph.compile(ops.relu(ops.batch_norm_inference(x, *numbers, epsilon=0.0, data_format="NCX") + z + y))
+
+
+@pytest.mark.parametrize("made", [scaled, branched])
+def test_changed_weights_are_found_as_well(path, rng, monkeypatch, made):
+    net = made(rng)
     given = random_arrays(rng, net.inputs, size=300)
     wanted = net(*given)
     net.save(path)

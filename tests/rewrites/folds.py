@@ -6,6 +6,7 @@ from dnnl_graph_ops import ops
 
 from .draw import Again, Draw, Window, channels_of, convolution
 from .harness import proves
+from .upsampling import condition
 
 
 @proves("fold_padding")
@@ -149,6 +150,70 @@ def affine(d: Draw, unmet: str | None) -> None:
         else:
             pair = [y, _factors(d, y.shape, axis, unmet)]
             y = (ops.add if kind == "Add" else ops.multiply)(*(pair if d.chance() else pair[::-1]))
+    d.leave(y)
+
+
+@proves("fold_branches")
+def branches(d: Draw, unmet: str | None) -> None:
+    rank, data_format, order = d.whole(1, 3), d.pick("NCX", "NXC"), d.pick("OIX", "XIO")
+    with_norm = d.chance(0.4) or unmet in ("the op's other operands are constant", "scale and shift are finite")
+    dtype = "f32"
+    if unmet == "all tensors are in f32":
+        dtype, with_norm = "bf16", False
+    outer = Window(d, rank, data_format)
+    inner = Window(d, rank, data_format, strides=list(outer.strides))
+    if with_norm:
+        outer.strides = [1] * rank
+    for axis in range(rank):
+        k, step = outer.kernel[axis], d.pick(1, 1, 2)
+        taps = 1 if with_norm else d.whole(1, (k - 1) // step + 1)
+        first = d.whole(0, k - 1 - (taps - 1) * step)
+        before = outer.dilations[axis] * first if k > 1 else 0
+        inner.kernel[axis] = taps
+        inner.dilations[axis] = outer.dilations[axis] * step if taps > 1 and k > 1 else d.pick(1, 2)
+        outer.pads_begin[axis] = before + (0 if with_norm else d.whole(0, 1))
+        inner.pads_begin[axis] = outer.pads_begin[axis] - before
+        # so that both have as many results
+        after = outer.reach[axis] - before - inner.reach[axis]
+        inner.pads_end[axis] = 0 if with_norm else d.whole(0, 1)
+        outer.pads_end[axis] = inner.pads_end[axis] + after
+    channels = d.size()
+    groups = d.pick(1, channels)
+    outputs = channels if with_norm or groups > 1 else d.size()
+    other_groups = groups
+    if unmet == "formats, groups and strides are the same, and the taps of one branch lie among the other's":
+        if d.chance() and groups > 1 and not with_norm:
+            other_groups = 1
+        else:
+            axis = d.whole(0, rank - 1)
+            if with_norm:
+                outer.pads_begin[axis] += outer.reach[axis] + 1
+                outer.pads_end[axis] -= outer.reach[axis] + 1
+            else:
+                inner.pads_begin[axis] += 1
+                inner.pads_end[axis] -= 1
+            if min(outer.pads_end + inner.pads_end) < 0:
+                raise Again
+    x = d.images(rank, data_format, dtype, channels)
+    x = d.before(x) if dtype == "f32" else x
+
+    def branch(source, window: Window, groups: int):
+        window.fits(source.shape)
+        shape = (outputs, channels // groups, *window.kernel)
+        moved = shape if order == "OIX" else (*window.kernel, channels // groups, outputs)
+        make = d.input if unmet == "the convolutions' weights and biases are constant" and d.chance(0.6) else d.constant
+        operands = [make(moved, dtype=dtype), *([d.constant((outputs,))] if d.chance() and dtype == "f32" else [])]
+        return ops.convolution(source, *operands, **window.keywords, groups=groups, weights_format=order)
+
+    condition(d, unmet)
+    second = d.images(rank, data_format, dtype, channels) if unmet == "both branches read one source" else x
+    if second.shape != x.shape:
+        raise Again
+    y = d.between(branch(x, outer, groups), unmet)
+    z = _batch_norm(d, second, data_format, unmet) if with_norm else branch(second, inner, other_groups)
+    y = y + z if d.chance() else z + y
+    if not unmet and not with_norm and d.chance(0.3):
+        y = y + branch(x, inner, groups)
     d.leave(y)
 
 

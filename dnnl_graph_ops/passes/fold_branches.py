@@ -1,0 +1,200 @@
+"""Folds a sum of convolutions of one source, or of a convolution and a batch norm of its source, into one convolution.
+
+Networks trained with several branches a layer (RepVGG, MobileOne, PP-LCNetV3) have such sums where nobody has merged
+them: 3x3, 1x1 and the batch norm of the source together are a 3x3 convolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from ..graph import Node
+from ..graph.constants import Constant
+from ..ir import GraphView, constant_like, conv_twin, like
+from ..lowering.env import Env
+from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
+from ..shapes import Attributes
+from ..shapes.attributes import Geometry
+from ..shapes.common import channel_axes
+from . import layers
+from .fold_affine import Array, affine_of
+
+# for each axis of weights, where taps of other weights lie on it: the first, and the distance of each to the next
+Places = tuple[tuple[int, int], ...]
+
+CONSTANT = "the convolutions' weights and biases are constant"
+F32 = "all tensors are in f32"
+ONE_SOURCE = "both branches read one source"
+TAPS = "formats, groups and strides are the same, and the taps of one branch lie among the other's"
+FOLD_BRANCHES = Rewrite(
+    "fold_branches",
+    "a sum of two Convolutions of one source, or of one and a batch norm of its source, is one Convolution",
+    (
+        CONSTANT,
+        layers.NOT_DIRECT,
+        layers.NOT_SELECTED,
+        F32,
+        *ALONE,
+        ONE_SOURCE,
+        TAPS,
+        "the op's other operands are constant",
+        "scale and shift are finite",
+    ),
+)
+_CONVOLUTION = "Convolution"
+_NORM = "BatchNormInference"
+
+
+def run(graph: GraphView, env: Env, selected: Collection[str]) -> bool:
+    """Folds the branches of each sum; returns whether there are any."""
+    any_fold = False
+    for node in graph:
+        makers = [value.node for value in node.inputs if node.kind == "Add"]
+        branches = [maker for maker in makers if maker is not None and maker in graph]
+        kinds = sorted(branch.kind for branch in branches)
+        if kinds not in ([_CONVOLUTION, _CONVOLUTION], [_NORM, _CONVOLUTION]) or branches[0] is branches[-1]:
+            continue
+        if unmet := _unmet(node, branches, graph, env, selected):
+            FOLD_BRANCHES.declined(node, unmet)
+            continue
+        if (folded := _folded(node, *branches)) is None:
+            continue
+        FOLD_BRANCHES.fired(node)
+        folded.absorbed = (*(each for branch in branches for each in branch.absorbed), *branches, node)
+        graph.replace(node, folded)
+        graph.remove(*branches)
+        any_fold = True
+    return any_fold
+
+
+def _unmet(node: Node, branches: Sequence[Node], graph: GraphView, env: Env, selected: Collection[str]) -> str:
+    """Returns a condition on the ops of a sum that does not hold; "" if all hold."""
+    convolutions = [branch for branch in branches if branch.kind == _CONVOLUTION]
+    results = [branch.outputs[0] for branch in branches]
+    if not all(value.is_constant for head in convolutions for value in head.inputs[1:]):
+        return CONSTANT
+    if unmet := next(filter(None, (layers.unmet_of(head, env, selected) for head in convolutions)), ""):
+        return unmet
+    if any(value.dtype != "f32" for value in results):
+        return F32
+    if any(graph.reads(result) > 1 for result in results):
+        return READ_ONCE
+    if any(result in graph.returned for result in results):
+        return NOT_RETURNED
+    first, second = branches
+    if first.inputs[0] is not second.inputs[0]:
+        return ONE_SOURCE
+    same = first.attrs["data_format"] == second.attrs["data_format"]
+    return "" if same and results[0].shape == results[1].shape else TAPS
+
+
+def _folded(node: Node, first: Node, second: Node) -> Node | None:
+    """Returns the convolution that a sum is; None if the taps or constants allow none, which is reported."""
+    if _NORM in (first.kind, second.kind):
+        head, norm = (second, first) if first.kind == _NORM else (first, second)
+        return _with_norm(node, head, norm)
+    for head, other in ((first, second), (second, first)):
+        places = _places(head, other)
+        if places is not None:
+            weights = joined(_held(head), _held(other), places)
+            return _with(head, weights, _bias(head) + _bias(other))
+    return FOLD_BRANCHES.declined(node, TAPS)
+
+
+def _with_norm(node: Node, head: Node, norm: Node) -> Node | None:
+    affine = affine_of(FOLD_BRANCHES, norm, norm.inputs[0], head.attrs["data_format"])
+    if affine is None:
+        return None
+    scale, shift = affine
+    places = _places(head, None)
+    if places is None:
+        return FOLD_BRANCHES.declined(node, TAPS)
+    assert isinstance(head.attrs, Attributes)
+    weights = with_diagonal(_held(head), scale, channel_axes(head.attrs.weights_format, len(places)), places)
+    return _with(head, weights, _bias(head) + shift)
+
+
+def _with(head: Node, held: Constant, bias: Array) -> Node:
+    src, weights, *rest = head.inputs
+    sums = like(weights)
+    sums._held = held
+    return conv_twin(head, (src, sums, constant_like(rest[0] if rest else weights, bias)))
+
+
+def _held(head: Node) -> Constant:
+    held = head.inputs[1]._held
+    assert held is not None
+    return held
+
+
+def _bias(head: Node) -> Array:
+    if len(head.inputs) > 2:
+        return np.asarray(head.inputs[2].constant, np.float64)
+    assert isinstance(head.attrs, Attributes)
+    return np.zeros(int(head.attrs.known.weights.out_channels or 0))
+
+
+def _places(head: Node, other: Node | None) -> Places | None:
+    """Returns where the taps of `other` lie among those of `head`, by axes of the weights; None: not all do.
+
+    `other`: None for a batch norm, which has one tap, stride 1 and no padding.
+    """
+    assert isinstance(head.attrs, Attributes)
+    outer = head.attrs.known.geometry
+    ones, zeros = (1,) * outer.rank, (0,) * outer.rank
+    kernel, strides, pads, dilations = ones, ones, zeros, ones
+    if other is not None:
+        assert isinstance(other.attrs, Attributes)
+        if head.attrs.groups != other.attrs.groups or head.attrs.weights_format != other.attrs.weights_format:
+            return None
+        inner = other.attrs.known.geometry
+        kernel, strides, pads, dilations = _kernel(inner), inner.strides, inner.pads_begin, inner.dilations
+    if outer.strides != strides:
+        return None
+    spatial = []
+    for axis, taps in enumerate(_kernel(outer)):
+        begin, unit = outer.pads_begin[axis] - pads[axis], outer.dilations[axis] if taps > 1 else 1
+        step = dilations[axis] if kernel[axis] > 1 else unit
+        if begin % unit or step % unit or begin < 0 or begin + (kernel[axis] - 1) * step > (taps - 1) * unit:
+            return None
+        spatial.append((begin // unit, step // unit))
+    channels = ((0, 1), (0, 1))
+    first = head.attrs.weights_format.endswith("X")
+    return (*channels, *spatial) if first else (*spatial, *channels)
+
+
+def _kernel(geometry: Geometry) -> tuple[int, ...]:
+    return tuple(int(size or 0) for size in geometry.kernel)
+
+
+def joined(weights: Constant, other: Constant, places: Places) -> Constant:
+    """Returns weights plus other weights on some of their taps as a constant, computed when its elements are needed."""
+
+    def sums(array: Array) -> Array:
+        total = array.copy()
+        ends = (begin + (n - 1) * step + 1 for (begin, step), n in zip(places, other.shape, strict=True))
+        total[tuple(slice(begin, end, step) for (begin, step), end in zip(places, ends, strict=True))] += other.array
+        other.let_go()
+        return total
+
+    return weights.derived(("joined", other, places), sums, weights.shape)
+
+
+def with_diagonal(weights: Constant, scale: Array, axes: tuple[int, int], places: Places) -> Constant:
+    """Returns weights plus `scale` on the tap from each channel to itself, computed when its elements are needed.
+
+    `axes`: those of input and output channels. `places`: of the tap on the others.
+    """
+    i, o = axes
+
+    def sums(array: Array) -> Array:
+        total = array.copy()
+        channels = np.arange(len(scale))
+        at: list[Array | int] = [begin for begin, _ in places]
+        at[i], at[o] = channels % array.shape[i], channels
+        total[tuple(at)] += scale
+        return total
+
+    return weights.derived(("diagonal", scale.tobytes(), axes, places), sums, weights.shape)
