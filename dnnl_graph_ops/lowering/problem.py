@@ -123,10 +123,11 @@ def without_last_axes(problem: ConvProblem) -> ConvProblem:
     def cut(view: View) -> View:
         return view.without_last(g.rank - rank) if view.ndim > 1 else view
 
-    return replace(
-        problem,
+    return problem.with_views(
         geometry=replace(g, **changed),
-        **{name: cut(getattr(problem, name)) for name in ("y", "w", "x")},
+        y=cut(problem.y),
+        w=cut(problem.w),
+        x=cut(problem.x),
         epilogue=map_views(problem.epilogue, cut),
     )
 

@@ -6,14 +6,13 @@ them: 3x3, 1x1 and the batch norm of the source together are a 3x3 convolution.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..graph import Node
 from ..graph.constants import Constant
 from ..ir import GraphView, constant_like, conv_twin, like
-from ..lowering.env import Env
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes
 from ..shapes.attributes import Geometry
@@ -47,7 +46,7 @@ _CONVOLUTION = "Convolution"
 _NORM = "BatchNormInference"
 
 
-def run(graph: GraphView, env: Env, selected: Collection[str]) -> bool:
+def run(graph: GraphView, asked: layers.Asked) -> bool:
     """Folds the branches of each sum; returns whether there are any."""
     any_fold = False
     for node in graph:
@@ -56,7 +55,7 @@ def run(graph: GraphView, env: Env, selected: Collection[str]) -> bool:
         kinds = sorted(branch.kind for branch in branches)
         if kinds not in ([_CONVOLUTION, _CONVOLUTION], [_NORM, _CONVOLUTION]) or branches[0] is branches[-1]:
             continue
-        if unmet := _unmet(node, branches, graph, env, selected):
+        if unmet := _unmet(node, branches, graph, asked):
             FOLD_BRANCHES.declined(node, unmet)
             continue
         if (folded := _folded(node, *branches)) is None:
@@ -69,13 +68,13 @@ def run(graph: GraphView, env: Env, selected: Collection[str]) -> bool:
     return any_fold
 
 
-def _unmet(node: Node, branches: Sequence[Node], graph: GraphView, env: Env, selected: Collection[str]) -> str:
+def _unmet(node: Node, branches: Sequence[Node], graph: GraphView, asked: layers.Asked) -> str:
     """Returns a condition on the ops of a sum that does not hold; "" if all hold."""
     convolutions = [branch for branch in branches if branch.kind == _CONVOLUTION]
     results = [branch.outputs[0] for branch in branches]
     if not all(value.is_constant for head in convolutions for value in head.inputs[1:]):
         return CONSTANT
-    if unmet := next(filter(None, (layers.unmet_of(head, env, selected) for head in convolutions)), ""):
+    if unmet := next(filter(None, (layers.unmet_of(head, asked) for head in convolutions)), ""):
         return unmet
     if any(value.dtype != "f32" for value in results):
         return F32

@@ -122,7 +122,7 @@ def _mixed_precision(s: Setting) -> None:
 
 
 def _branches(s: Setting) -> None:
-    if fold_branches.run(s.graph, s.env, s.selected):
+    if fold_branches.run(s.graph, _asked(s)):
         # what scales or shifts their sums
         fold_affine.run(s.graph)
 
