@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Generic
 
+import numpy as np
+
 from .. import dtypes
 from .._core import Executor, NetBase, PlanCache
 from ..backends import onednn
@@ -41,7 +43,6 @@ from .specialise import Ints, Layout, Options, PartitionInfo, Specialised, known
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    import numpy as np
     from typing_extensions import TypeVar
 
     from .objects import GraphObjects
@@ -153,7 +154,7 @@ class Net(NetBase, Generic[Result]):
             raise TypeError(f"{self!r}.run: 'out' must be a mapping of names to arrays, got {type(out).__name__}")
         given, outs = self._by_name((), dict(inputs)), self._outs(out)
         results: Any
-        if out is not None and ("out" in self.input_names or any(item is None for item in outs)):
+        if out is not None and ("out" in self.input_names or not all(type(item) is np.ndarray for item in outs)):
             results = self._call(given, outs)
         else:
             # the native fast path, to which a single result is no tuple

@@ -40,6 +40,7 @@ FOLD_BRANCHES = Rewrite(
         TAPS,
         "the op's other operands are constant",
         "scale and shift are finite",
+        layers.FINITE,
     ),
 )
 _CONVOLUTION = "Convolution"
@@ -61,7 +62,9 @@ def run(graph: GraphView, asked: layers.Asked) -> bool:
         if (folded := _folded(node, *branches)) is None:
             continue
         FOLD_BRANCHES.fired(node)
-        folded.absorbed = (*(each for branch in branches for each in branch.absorbed), *branches, node)
+        others = (branch for branch in branches if branch.name != folded.name)
+        folded.absorbed = (*(each for branch in branches for each in branch.absorbed), *others, node)
+        folded.folded = True
         graph.replace(node, folded)
         graph.remove(*branches)
         any_fold = True
@@ -97,8 +100,10 @@ def _folded(node: Node, first: Node, second: Node) -> Node | None:
     for head, other in ((first, second), (second, first)):
         places = _places(head, other)
         if places is not None:
-            weights = joined(_held(head), _held(other), places)
-            return _with(head, weights, _bias(head) + _bias(other))
+            held, added, bias = _held(head), _held(other), _bias(head) + _bias(other)
+            if not _are_finite(bias, held.array, added.array):
+                return FOLD_BRANCHES.declined(node, layers.FINITE)
+            return _with(head, joined(held, added, places), bias)
     return FOLD_BRANCHES.declined(node, TAPS)
 
 
@@ -111,8 +116,16 @@ def _with_norm(node: Node, head: Node, norm: Node) -> Node | None:
     if places is None:
         return FOLD_BRANCHES.declined(node, TAPS)
     assert isinstance(head.attrs, Attributes)
-    weights = with_diagonal(_held(head), scale, channel_axes(head.attrs.weights_format, len(places)), places)
-    return _with(head, weights, _bias(head) + shift)
+    held, bias = _held(head), _bias(head) + shift
+    if not _are_finite(bias, held.array, scale):
+        return FOLD_BRANCHES.declined(node, layers.FINITE)
+    return _with(head, with_diagonal(held, scale, channel_axes(head.attrs.weights_format, len(places)), places), bias)
+
+
+def _are_finite(bias: Array, *summed: Array) -> bool:
+    """Whether f32 holds a bias, and sums of an element of each of some weights."""
+    largest = (sum(float(np.abs(array).max(initial=0)) for array in arrays) for arrays in ((bias,), summed))
+    return all(value <= np.finfo(np.float32).max for value in largest)
 
 
 def _with(head: Node, held: Constant, bias: Array) -> Node:

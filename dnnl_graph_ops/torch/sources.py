@@ -48,7 +48,7 @@ def fold(convolution: fx.Node, axes: int) -> bool:
     parts = [_source_of(value, inner, layer) for value in values]
     if all(max(part.scales) == 1 for _, part in parts) or _is_written([source for source, _ in parts], convolution):
         return False
-    convolution.target = _called([part for _, part in parts])
+    convolution.target = _called([part for _, part in parts], _format(convolution))
     convolution.args = (arguments["weight"], arguments.get("bias"), *(source for source, _ in parts))
     convolution.kwargs = {}
     for node in near:
@@ -57,25 +57,33 @@ def fold(convolution: fx.Node, axes: int) -> bool:
     return True
 
 
-def _called(layers: Sequence[Layer]) -> Callable[..., Tensor]:
+def _called(layers: Sequence[Layer], memory_format: torch.memory_format) -> Callable[..., Tensor]:
     def upsampled_convolution(weight: Tensor, bias: Tensor | None, *sources: Tensor) -> Tensor:
-        return upsampled.joined(sources, weight, bias, layers)
+        return upsampled.joined(sources, weight, bias, layers).contiguous(memory_format=memory_format)
 
     return upsampled_convolution
 
 
+def _format(convolution: fx.Node) -> torch.memory_format:
+    """Returns the format of a result, which ops behind it may count on."""
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}
+    formats = (last.get(example.ndim) for example in _examples([convolution]) if not example.is_contiguous())
+    return next(filter(None, formats), torch.contiguous_format)
+
+
 def _is_written(sources: Sequence[fx.Node], after: fx.Node) -> bool:
-    """Whether ops after one write to what lies in the memory of one of the sources."""
+    """Whether ops after one, or whoever is handed them, may write to what lies in the memory of one of the sources."""
     kept, node = set(map(_memory, _examples(sources))), after.next
     while node.op != "output":
         name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
         # relu_, setitem, iadd, relu(x, inplace=True) or relu(x, True), add(x, y, out=z)
         in_place = name.endswith("_") or name in _IN_PLACE or any(arg is True for arg in node.args)
         in_place = in_place or node.kwargs.get("inplace") or "out" in node.kwargs
+        in_place = in_place or getattr(getattr(node.target, "_schema", None), "is_mutable", False)
         if in_place and not kept.isdisjoint(map(_memory, _examples(node.all_input_nodes))):
             return True
         node = node.next
-    return False
+    return not kept.isdisjoint(map(_memory, _examples(node.all_input_nodes)))
 
 
 def _spec_of(arguments: Mapping[str, Any], axes: int) -> Spec | None:

@@ -66,7 +66,7 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, layer: Layer) ->
     # (O, I / groups, ...) of a convolution is (I, O / groups, ...) of a transposed one
     apart = summed.reshape(groups, outputs // groups, inputs, *fold.kernel).transpose(1, 2)
     apart = apart.reshape(groups * inputs, outputs // groups, *fold.kernel)
-    return ops.call("", fold.spec, _extended(x, fold.edges), apart, bias)
+    return ops.call("", fold.spec, _around(x, fold.edges, "replicate"), apart, bias)
 
 
 def joined(sources: Sequence[Tensor], weight: Tensor, bias: Tensor | None, parts: Sequence[Layer]) -> Tensor:
@@ -78,16 +78,24 @@ def joined(sources: Sequence[Tensor], weight: Tensor, bias: Tensor | None, parts
         return convolution(sources[0], weight, bias, parts[0])
     # sums of narrow results would round once more
     wide = weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
-    groups: dict[tuple[Layer, int], list[int]] = {}
-    for i, (x, part) in enumerate(zip(sources, parts, strict=True)):
-        shape = (weight.shape[0], x.shape[1], *weight.shape[2:])
-        folds = wide and fold_of(part, x.shape, shape, added=True) is not None
-        groups.setdefault((part, i) if folds else (Layer.plain(part.padded), -1), []).append(i)
-    weights = weight.split([x.shape[1] for x in sources], 1) if len(groups) > 1 else ()
+    shapes = [(weight.shape[0], x.shape[1], *weight.shape[2:]) for x in sources]
+    each = list(zip(sources, parts, shapes, strict=True))
+    folds = [wide and fold_of(part, x.shape, shape, added=True) is not None for x, part, shape in each]
+    terms: list[tuple[Layer, list[int]]] = [(part, [i]) for i, part in enumerate(parts) if folds[i]]
+    if rest := [i for i, fold in enumerate(folds) if not fold]:
+        alike = len({parts[i].zeros for i in rest}) == 1
+        terms.append((Layer.plain(parts[rest[0]].padded if alike else parts[rest[0]].spec), rest))
+    weights = weight.split([x.shape[1] for x in sources], 1) if len(terms) > 1 else ()
     result: Tensor | None = None
-    for (layer, alone), group in groups.items():
-        x = sources[alone] if alone >= 0 else _cat([_enlarged(sources[i], parts[i]) for i in group])
-        term = convolution(x, _cat([weights[i] for i in group]) if len(groups) > 1 else weight, bias, layer)
+    for layer, group in terms:
+        if group is rest:
+            read = [_enlarged(sources[i], parts[i]) for i in rest]
+            x = _cat(
+                read if alike else [_around(x, parts[i].zeros, "constant") for x, i in zip(read, rest, strict=True)]
+            )
+        else:
+            x = sources[group[0]]
+        term = convolution(x, _cat([weights[i] for i in group]) if len(terms) > 1 else weight, bias, layer)
         result, bias = term if result is None else result.add_(term), None
     assert result is not None
     return result
@@ -101,13 +109,11 @@ def _enlarged(x: Tensor, layer: Layer) -> Tensor:
     """Returns what the convolution of a layer reads, without zeros around it."""
     if max(layer.scales) > 1:
         x = functional.interpolate(x, scale_factor=[float(scale) for scale in layer.scales])
-    return _extended(x, layer.edges)
+    return _around(x, layer.edges, "replicate")
 
 
-def _extended(x: Tensor, edges: Ints) -> Tensor:
-    if not any(edges):
-        return x
-    return functional.pad(x, [n for edge in reversed(edges) for n in (edge, edge)], mode="replicate")
+def _around(x: Tensor, amounts: Ints, mode: str) -> Tensor:
+    return functional.pad(x, [n for n in reversed(amounts) for _ in range(2)], mode) if any(amounts) else x
 
 
 def fold_of(layer: Layer, x: Sequence[int], weight: Sequence[int], *, added: bool = False) -> _Fold | None:

@@ -158,6 +158,11 @@ def test_errors_of_what_became_of_an_op_are_told() -> None:
     scaled = ops.multiply(ops.convolution(x, integers(rng, (3, 3, 16, 16)), name="op"), np.full(16, 2, np.float32))
     infos = graph.compile(scaled).algorithms("op")
     assert infos and all("folded" in info.error for info in infos)
+    branches = (ops.convolution(x, integers(rng, (k, k, 16, 16)), pads_begin=k // 2, pads_end=k // 2) for k in (3, 1))
+    (net,) = (graph.compile(first + second) for first, second in [branches])
+    (group,) = net.explain().groups
+    assert sorted(group.ops) == ["add_0", "convolution_0", "convolution_1"]
+    assert all("folded" in info.error for info in net.algorithms("convolution_0"))
     loose = dgo.Graph(fpmath_mode="bf16")
     y = ops.convolution(loose.input("x", (1, 8, 8, 16)), integers(rng, (3, 3, 16, 16)), name="op")
     narrow = {info.name for info in loose.compile(y).algorithms("op") if "narrow" in info.error}

@@ -146,3 +146,5 @@ def test_later_calls_of_run_are_native(monkeypatch, results):
         for i, (name, result) in enumerate(made.items()):
             assert name == f"y{i}" and (out is None or result is out[name])
             np.testing.assert_array_equal(result, np.maximum(array, 0) + i)
+    with pytest.raises(TypeError, match="y0"):
+        net.run(given, out={**(net.run(given)), "y0": [np.zeros((2, 3), np.float32)]})

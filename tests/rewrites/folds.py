@@ -3,6 +3,7 @@
 import numpy as np
 
 from dnnl_graph_ops import ops
+from dnnl_graph_ops.passes import layers
 
 from .draw import Again, Draw, Window, channels_of, convolution
 from .harness import proves
@@ -162,6 +163,10 @@ def branches(d: Draw, unmet: str | None) -> None:
         dtype, with_norm = "bf16", False
     outer = Window(d, rank, data_format)
     inner = Window(d, rank, data_format, strides=list(outer.strides))
+    huge = unmet == layers.FINITE
+    if huge:
+        # no sum of taps or products but those of the branches may overflow
+        outer.kernel, d.tolerance, with_norm = [1] * rank, 1e-6, False
     if with_norm:
         outer.strides = [1] * rank
     for axis in range(rank):
@@ -195,6 +200,8 @@ def branches(d: Draw, unmet: str | None) -> None:
             if min(outer.pads_end + inner.pads_end) < 0:
                 raise Again
     x = d.images(rank, data_format, dtype, channels)
+    if huge:
+        d.arrays[x] = np.zeros_like(d.arrays[x])
     x = d.before(x) if dtype == "f32" else x
 
     def branch(source, window: Window, groups: int):
@@ -202,7 +209,8 @@ def branches(d: Draw, unmet: str | None) -> None:
         shape = (outputs, channels // groups, *window.kernel)
         moved = shape if order == "OIX" else (*window.kernel, channels // groups, outputs)
         make = d.input if unmet == "the convolutions' weights and biases are constant" and d.chance(0.6) else d.constant
-        operands = [make(moved, dtype=dtype), *([d.constant((outputs,))] if d.chance() and dtype == "f32" else [])]
+        weights = d.number(2.5e38, shape=moved) if huge else make(moved, dtype=dtype)
+        operands = [weights, *([d.constant((outputs,))] if d.chance() and dtype == "f32" else [])]
         return ops.convolution(source, *operands, **window.keywords, groups=groups, weights_format=order)
 
     condition(d, unmet)
