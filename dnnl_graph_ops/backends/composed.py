@@ -132,9 +132,8 @@ def _prelu_gradient(program: Program, node: Node, inputs: Views, outputs: Views)
     (src, slope, diff), (to_src, to_slope), label = inputs, outputs, node.kind
     vectors = _Channels(program, node, src)
     slope, to_slope = map(vectors.of, (slope, to_slope))
-    positive, smallest = program.scratch(src.shape, "boolean"), float(np.nextafter(np.float32(0), np.float32(1)))
-    operands = [program.converted(src, "f32"), vectors.number(smallest)]
-    plain.append(program, "greater_equal", operands, positive, label)
+    positive = program.scratch(src.shape, "boolean")
+    plain.append(program, "greater", [program.converted(src, "f32"), vectors.number(0.0)], positive, label)
     scaled = _chain(program, label, diff, program.like(diff, diff.dtype), ("Multiply", 0, slope))
     select.append(program, [positive, diff, scaled], to_src, label)
     share = _chain(program, label, src, program.like(src, "f32"), ("Multiply", 0, diff))

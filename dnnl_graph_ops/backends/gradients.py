@@ -15,7 +15,7 @@ from .._core import kernels
 from ..graph import Node
 from ..lowering.problem import data_view
 from ..lowering.program import Program, View
-from ..shapes.common import per_axis
+from ..shapes.common import per_axis, spatial_of
 from ..shapes.windows import resolve
 from ..strides import channels_last
 from .host_ops.common import Array
@@ -23,6 +23,9 @@ from .host_ops.windows import pool_axes, taps_of
 from .window import fills_no_vectors, has_many_taps, is_float, signal_of_first_channels
 
 Views = Sequence[View]
+
+# elements of windows along all axes that are listed
+_MOST_SHARES = 1 << 18
 
 
 def averages_faster(node: Node) -> bool:
@@ -44,8 +47,14 @@ def largest_faster(node: Node) -> bool:
 
 
 def averages(node: Node) -> bool:
-    """Whether own code computes an AvgPoolBackward: of floats, with the shape of its result as an attribute."""
-    return is_float(node) and len(node.inputs) == 1
+    """Whether own code computes an AvgPoolBackward: of floats, with the shape of its result as an attribute.
+
+    It lists which window has which element, along each axis, and leaves windows of very many to the library.
+    """
+    if not is_float(node) or len(node.inputs) > 1:
+        return False
+    windows = spatial_of(node.inputs[0].shape, node.attrs["data_format"])
+    return sum((n or 0) * k for n, k in zip(windows, node.attrs["kernel"], strict=True)) <= _MOST_SHARES
 
 
 def resamples(node: Node) -> bool:

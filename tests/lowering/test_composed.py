@@ -4,11 +4,13 @@ from random import Random
 
 import numpy as np
 import pytest
+from children import child
 from reference.data import integers, strided, unwritten
 from reference.ops import Slot, evaluate
 from shapes.generate import GENERATORS
 
-from dnnl_graph_ops.backends import builtin, composed, norm
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.backends import builtin, composed, gradients, norm
 from lowering.test_routes import values_of
 
 pytestmark = pytest.mark.isa
@@ -65,3 +67,42 @@ def test_against_numpy(kind, dtype, rng, seed, monkeypatch):
             np.testing.assert_allclose(found.astype(np.float64), wide, rtol=0, atol=limit)
     # vectors of batch norms are never f16
     assert ran > 5 or (dtype == "f16" and kind.startswith("BatchNorm"))
+
+
+def test_sums_of_many_short_rows_are_rounded_in_parts():
+    """One sum after the other is off by 2e-3."""
+    x = np.full((200_000, 3, 2), 0.1, np.float32)
+    graph = dgo.Graph()
+    given = graph.input("x", x.shape)
+    means = (dgo.ops.reduce_mean(given, axes=axes) for axes in ([0, 2], [0]))
+    for mean in graph.compile(tuple(means))(x):
+        np.testing.assert_allclose(mean, 0.1, rtol=1e-4)
+
+
+def test_averages_of_very_long_windows_are_shared_out_without_lists():
+    graph, length, window = dgo.Graph(), 32_000, 320
+    diff = graph.input("diff", (1, length - window + 1, 16))
+    attrs = {"strides": [1], "pads_begin": [0], "pads_end": [0], "exclude_pad": False}
+    shared = dgo.ops.avg_pool_backward(diff, kernel=[window], src_shape=[1, length, 16], **attrs)
+    assert not gradients.averages(shared.node)
+    result = graph.compile(shared)(np.full(diff.shape, window, np.float32))
+    edge = np.minimum(np.arange(1, length + 1), window)
+    np.testing.assert_allclose(result[0, :, 3], np.minimum(edge, edge[::-1]), rtol=1e-5)
+
+
+@pytest.mark.child
+@pytest.mark.parametrize("channels", [3, 16])
+def test_slopes_belong_to_zero_where_denormals_are_zeros(channels):
+    program = f"""
+import numpy as np, torch
+import dnnl_graph_ops as dgo
+
+assert torch.set_flush_denormal(True)
+graph, shape = dgo.Graph(), (1, 4, 4, {channels})
+operands = graph.input("x", shape), graph.input("slope", ({channels},)), graph.input("diff", shape)
+net = graph.compile(dgo.ops.prelu_backward(*operands))
+diff, _ = net(np.zeros(shape, "f"), np.full({channels}, 0.5, "f"), np.ones(shape, "f"))
+assert (diff == 0.5).all(), diff.max()
+"""
+    done = child("-c", program)
+    assert done.returncode == 0, done.stderr

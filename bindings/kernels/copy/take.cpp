@@ -20,6 +20,7 @@ struct TakeProblem {
 };
 
 constexpr const char* kName = "take";
+constexpr int64_t kMostCommon = 1 << 16;
 constexpr int64_t kBlock = 256;  // rows that are looked up before they are moved
 
 struct Take : Kernel {
@@ -55,9 +56,10 @@ struct Take : Kernel {
     template <class Index>
     void run_with(char* const* operands) const {
         const auto* const places = reinterpret_cast<const Index*>(operands[1]);
-        // places that all of outer share are looked up once
+        // places that all of outer share are looked up once, unless they are so many that one thread would take long
         std::vector<int64_t> common;
-        if (!p.batched && p.outer > 1 && bytes > 0) {
+        if (!p.batched && p.outer > 1 && bytes > 0 && p.rows <= kMostCommon) {
+            common.reserve(static_cast<size_t>(p.rows));
             for (int64_t i = 0; i < p.rows; ++i) common.push_back(row_of(places + i * depth));
         }
         const int64_t tasks = bytes == 0 ? 0 : p.outer * p.rows;

@@ -73,7 +73,16 @@ struct FoldPixel {
         const int64_t count = run.row_count;
         const auto start = [&](int64_t r) { return reinterpret_cast<const typename In::T*>(rows[r]) + offset; };
         if (run.taps < kManyTaps) {
-            for (int64_t r = 0; r < count; ++r) few<L, V, K>(sum, start(r));
+            const int64_t together = kChunk / larger(run.taps, 1);
+            for (int64_t r = 0; r < count && count <= together; ++r) few<L, V, K>(sum, start(r));
+            for (int64_t r = 0; r < count && count > together; r += together) {
+                Floats<L> part[V];
+#pragma GCC unroll 4
+                for (int v = 0; v < V; ++v) part[v] = Floats<L>{} + kFirst<F>;
+                for (int64_t i = r; i < smaller(r + together, count); ++i) few<L, V, K>(part, start(i));
+#pragma GCC unroll 4
+                for (int v = 0; v < V; ++v) sum[v] = folded<joining(F), L>(sum[v], part[v]);
+            }
         } else {
             for (int64_t r = 0; r < count; ++r) many<L, V, K>(sum, start(r));
         }
@@ -147,8 +156,12 @@ struct Folds {
 
     static float fold_row(const char* const* rows, int64_t row_count, int64_t count) {
         Lanes all = lanes_of(kFirst<F>);
-        for (int64_t r = 0; r < row_count; ++r) {
-            all = folded<J, kLanes>(all, fold_lanes(reinterpret_cast<const typename In::T*>(rows[r]), count));
+        for (int64_t first = 0; first < row_count; first += kChunk) {
+            Lanes part = lanes_of(kFirst<F>);
+            for (int64_t r = first; r < smaller(first + kChunk, row_count); ++r) {
+                part = folded<J, kLanes>(part, fold_lanes(reinterpret_cast<const typename In::T*>(rows[r]), count));
+            }
+            all = folded<J, kLanes>(all, part);
         }
         for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) all = neighbours_folded(all, all);
         return all[0];
