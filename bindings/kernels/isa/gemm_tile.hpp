@@ -6,6 +6,7 @@
 namespace dgo::DGO_ISA {
 
 constexpr int kTileRows = kLanes == 16 ? 12 : 6;
+constexpr int kFewRows = kTileRows / 3;  // tiles of one, two and three times as many leave few rows computed in vain
 constexpr int kTileVectors = 2;
 constexpr int kPanel = kTileVectors * kLanes;
 // Steps of the inner dimension without a branch: a core whose other thread is busy has few slots to spare.
@@ -111,13 +112,12 @@ __attribute__((noinline)) void tile_product(const float* const* rows, int64_t ru
     }
 }
 
-// Of a tile of the fewest rows, a third of all or two or all, that has so many; those beyond are computed in vain.
+// Of the smallest tile that has so many rows; those beyond are computed in vain.
 template <int kVectors>
 auto tile_of(int64_t rows) {
-    constexpr int kThird = kTileRows / 3;
-    return rows > 2 * kThird ? &tile_product<kVectors, kTileRows>
-           : rows > kThird   ? &tile_product<kVectors, 2 * kThird>
-                             : &tile_product<kVectors, kThird>;
+    return rows > 2 * kFewRows ? &tile_product<kVectors, 3 * kFewRows>
+           : rows > kFewRows   ? &tile_product<kVectors, 2 * kFewRows>
+                               : &tile_product<kVectors, kFewRows>;
 }
 // The same of a panel of which so many columns are left.
 inline auto tile_of(int64_t rows, int64_t columns) {

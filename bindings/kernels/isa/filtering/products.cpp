@@ -26,9 +26,7 @@ void transform_block(const ProductParams& params, const TargetGroup& group, int6
     });
 }
 
-constexpr int kFewRows = kTileRows / 3;
-
-// `count` rows as register tiles of 3, 2 and 1 times kFewRows, so that few rows are computed in vain.
+// `count` rows as register tiles of 3, 2 and 1 times kFewRows.
 struct RowTiles {
     int64_t whole, two_thirds, third;
 

@@ -72,10 +72,13 @@ struct FoldPixel {
         const char* const* const rows = run.rows;
         const int64_t count = run.row_count;
         const auto start = [&](int64_t r) { return reinterpret_cast<const typename In::T*>(rows[r]) + offset; };
-        if (run.taps < kManyTaps) {
-            const int64_t together = kChunk / larger(run.taps, 1);
-            for (int64_t r = 0; r < count && count <= together; ++r) few<L, V, K>(sum, start(r));
-            for (int64_t r = 0; r < count && count > together; r += together) {
+        const int64_t together = kChunk / larger(run.taps, 1);
+        if (run.taps >= kManyTaps) {
+            for (int64_t r = 0; r < count; ++r) many<L, V, K>(sum, start(r));
+        } else if (count <= together) {
+            for (int64_t r = 0; r < count; ++r) few<L, V, K>(sum, start(r));
+        } else {
+            for (int64_t r = 0; r < count; r += together) {
                 Floats<L> part[V];
 #pragma GCC unroll 4
                 for (int v = 0; v < V; ++v) part[v] = Floats<L>{} + kFirst<F>;
@@ -83,8 +86,6 @@ struct FoldPixel {
 #pragma GCC unroll 4
                 for (int v = 0; v < V; ++v) sum[v] = folded<joining(F), L>(sum[v], part[v]);
             }
-        } else {
-            for (int64_t r = 0; r < count; ++r) many<L, V, K>(sum, start(r));
         }
         if constexpr (F == Fold::sum) {
 #pragma GCC unroll 4
