@@ -174,14 +174,14 @@ def _monai(name: str, shrink: int) -> Built:
     from monai.networks import nets
 
     size = 64 // shrink
-    known = {**_OF_MONAI, "img_size": (size,) * 3, "input_size": (size,) * 3}
+    values = {**_OF_MONAI, "img_size": (size,) * 3, "input_size": (size,) * 3}
     every = inspect.signature(getattr(nets, name)).parameters
     needed = [p for p in every.values() if p.default is p.empty]
     named = [p.name for p in needed if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-    if missing := [name for name in named if name not in known]:
+    if missing := [name for name in named if name not in values]:
         raise Unfit(f"no general value for {', '.join(missing)}")
     random_weights = {"pretrained": False} if "pretrained" in every else {}
-    module = getattr(nets, name)(**{name: known[name] for name in named}, **random_weights)
+    module = getattr(nets, name)(**{name: values[name] for name in named}, **random_weights)
     return Built(module, {"x": _image(size, 1, 3)})
 
 
@@ -215,8 +215,8 @@ def _diffusers_names() -> Iterator[tuple[str, str]]:
     import diffusers
 
     for name in sorted(dir(diffusers.models)):
-        found = getattr(diffusers.models, name)
-        if isinstance(found, type) and issubclass(found, diffusers.ModelMixin):
+        member = getattr(diffusers.models, name)
+        if isinstance(member, type) and issubclass(member, diffusers.ModelMixin):
             yield name, f"{name} of diffusers"
 
 
@@ -227,9 +227,8 @@ def _diffusers(name: str, shrink: int) -> Built:
     if not any(isinstance(part, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) for part in module.modules()):
         raise Unfit("no convolution")
     config = module.config
-    given = inspect.signature(module.forward).parameters.values()
     inputs: Inputs = {}
-    for each in given:
+    for each in inspect.signature(module.forward).parameters.values():
         if each.name in ("sample", "x"):
             axes = 3 if any(isinstance(part, nn.Conv3d) for part in module.modules()) else 2
             own = config.get("sample_size") or 64
@@ -315,12 +314,12 @@ def draw() -> None:
             if ZOO.search(name) or families.get(family, 0) == MOST_OF_A_FAMILY:
                 continue
             try:
-                found = fitting(package, name)
+                fit = fitting(package, name)
             except Unfit as error:
                 passed.append({"package": package, "name": name, "reason": str(error)})
                 continue
             families[family] = families.get(family, 0) + 1
-            drawn.append({"package": package, "name": name, "family": family, **found})
+            drawn.append({"package": package, "name": name, "family": family, **fit})
             wanted -= 1
             print(drawn[-1], flush=True)
     versions = {package: importlib.metadata.version(package) for package in COUNTS}
@@ -422,8 +421,8 @@ def runs(case: Case, inductor: bool) -> Iterator[tuple[str, Callable[[], tuple[R
     def ours() -> tuple[Run, Callable[[], Any]]:
         net = dgo.from_onnx(str(case.path)).compile()
         taken = [feeds[name] for name in net.input_names]
-        made = net(*taken)
-        return lambda: net(*taken, out=made), lambda: made if isinstance(made, tuple) else [made]
+        outputs = net(*taken)
+        return lambda: net(*taken, out=outputs), lambda: outputs if isinstance(outputs, tuple) else [outputs]
 
     yield "ours", ours
 
@@ -504,9 +503,9 @@ def one(row: Mapping[str, Any], folder: Path, options: argparse.Namespace) -> di
             begin = time.perf_counter()
             run, read = prepare()
             run()
-            made = [np.asarray(x, np.float64) for x in read()]
-            if len(made) == len(wanted):
-                pairs = zip(made, wanted, strict=True)
+            arrays = [np.asarray(x, np.float64) for x in read()]
+            if len(arrays) == len(wanted):
+                pairs = zip(arrays, wanted, strict=True)
                 errors[name] = max(float(np.abs(a - b.reshape(a.shape)).max(initial=0)) / scale for a, b in pairs)
             prepared[name] = run
             print(f"{name} {time.perf_counter() - begin:.1f} s", file=sys.stderr)
@@ -547,10 +546,10 @@ def measure(options: argparse.Namespace) -> None:
     """Each model in a process of its own; the file of results is written after each."""
     rows = json.loads(DRAWN.read_text())["models"]
     results = json.loads(options.times.read_text())["rows"] if options.times.exists() else []
-    known = {(row["package"], row["name"]): row for row in results}
+    by_model = {(row["package"], row["name"]): row for row in results}
     for row in rows:
         key = row["package"], row["name"]
-        if (options.names and row["name"] not in options.names) or (key in known and not options.names):
+        if (options.names and row["name"] not in options.names) or (key in by_model and not options.names):
             continue
         command = [sys.executable, __file__, "one", json.dumps(row), "--folder", str(options.folder)]
         command += ["--inductor"] if options.inductor else []
@@ -561,8 +560,8 @@ def measure(options: argparse.Namespace) -> None:
         except subprocess.TimeoutExpired:
             lines, failed = [], f"took more than {options.seconds} s"
         result = json.loads(lines[-1]) if lines else {"package": key[0], "name": key[1], "failed": failed}
-        known[key] = result
-        every = [known[key] for key in ((row["package"], row["name"]) for row in rows) if key in known]
+        by_model[key] = result
+        every = [by_model[key] for key in ((row["package"], row["name"]) for row in rows) if key in by_model]
         head = {"cpu": options.cpu, "threads": 1, "dtype": "f32", "date": time.strftime("%Y-%m-%d"), "method": METHOD}
         lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
         lines.append(' "rows": [\n' + ",\n".join(f"  {json.dumps(each)}" for each in every) + "\n ]")

@@ -20,6 +20,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,25 +62,20 @@ def problem_of(row: Mapping[str, Any], op: str) -> Problem:
 
 def read(files: Sequence[Path], op: str) -> Iterator[tuple[Problem, int]]:
     """Yields each problem, its batch halved, and its count; prints those that are left out."""
-    counts: dict[Problem, int] = defaultdict(int)
+    # the same layer of several batches, now halved, by all but its name
+    counts: dict[Problem, tuple[str, int]] = {}
     for file in files:
         for row in json.loads(file.read_text(encoding="utf-8")):
             problem = problem_of(row, op)
-            limited = problem.limited(GMACS)
-            if limited is None:
-                one = problem.limited(MOST)
-                limited = one and Problem.from_dict({**one.as_dict(), "batch": 1})
+            limited = problem.limited(GMACS) or replace(problem, batch=1).limited(MOST)
             if limited is None:
                 print(f"left out: {problem.name}, {problem.macs / problem.batch / 1e9:.1f} GMAC an image")
-            else:
-                counts[limited] += row.get("count", 1)
-    named: dict[Any, tuple[Problem, int]] = {}
-    for problem, count in counts.items():
-        # the same layer of several batches, now halved
-        key = json.dumps({**problem.as_dict(), "name": ""})
-        first, so_far = named.get(key, (problem, 0))
-        named[key] = first, so_far + count
-    yield from named.values()
+                continue
+            layer = replace(limited, name="")
+            name, count = counts.get(layer, (problem.name, 0))
+            counts[layer] = name, count + row.get("count", 1)
+    for layer, (name, count) in counts.items():
+        yield replace(layer, name=name), count
 
 
 def timed(run: Any, number: int) -> float:

@@ -203,15 +203,12 @@ def questions(
     first, step = map(int, part.split("/"))
     listed = [layer for op in ops.split(",") for layer in real_layers(op)]
     for layer in (more or listed)[first::step]:
+        op = {} if layer.op == _TRANSPOSED else {"op": layer.op}
+        problem = {"problem": {key: value for key, value in layer.as_dict().items() if value}} if more else {}
         for layout in layouts.split(","):
             for direction, constant in ASKED[layer.op]:
-                one = {"layer": layer.name, "direction": direction, "layout": layout, "constant": constant}
-                op = {} if layer.op == _TRANSPOSED else {"op": layer.op}
-                yield {
-                    **op,
-                    **one,
-                    **({"problem": {key: value for key, value in layer.as_dict().items() if value}} if more else {}),
-                }
+                question = {"layer": layer.name, "direction": direction, "layout": layout, "constant": constant}
+                yield {**op, **question, **problem}
 
 
 def _layers() -> dict[tuple[str, str], Problem]:
