@@ -15,6 +15,7 @@ from . import composed, gradients, movement, norm, window
 from .backend import Backend, Built, FusionGroup, Kind, Target
 
 Views = Sequence[View]
+Build = Callable[[Program, Node, Views, Views], None]
 
 
 class Kernel(NamedTuple):
@@ -25,12 +26,9 @@ class Kernel(NamedTuple):
     kernel too; None: never.
     """
 
-    build: Callable[[Program, Node, Views, Views], None]
+    build: Build
     serves: Callable[[Node], bool] = lambda node: True
     preferred: Callable[[Node], bool] | None = None
-
-
-Build = Callable[[Program, Node, Views, Views], None]
 
 
 def _each(
@@ -44,7 +42,7 @@ KERNELS: dict[str, Kernel] = {
     "Subtract": Kernel(plain.whole, plain.is_whole, plain.is_whole),
     "AvgPoolBackward": Kernel(gradients.average_pool, gradients.averages, gradients.averages_faster),
     "InterpolateBackward": Kernel(gradients.resample, gradients.resamples, gradients.resamples),
-    **_each(norm.SOFTMAX_GRADIENTS, norm.is_float, norm.is_float),
+    **_each(norm.SOFTMAX_GRADIENTS, norm.all_floats, norm.all_floats),
     "MaxPoolBackward": Kernel(gradients.max_pool, window.is_float, gradients.largest_faster),
     **dict.fromkeys(kinds("pools"), Kernel(window.pool, window.is_float, window.pools_faster)),
     **_each(composed.BUILDERS, composed.serves, composed.slow_in_library),

@@ -12,7 +12,8 @@ from ..lowering import elementwise_group, plain, select
 from ..lowering.epilogue import EpilogueOp
 from ..lowering.program import Program, View
 from .host_ops.common import channel_axis
-from .window import FLOATS, fills_no_vectors, fold
+from .norm import all_floats
+from .window import fills_no_vectors, fold
 
 Views = Sequence[View]
 # kind and operands of an element-wise op: views, or numbers of results, 0 for the source
@@ -21,8 +22,7 @@ Op = tuple[str, View | int, View | int] | tuple[str, int]
 
 def serves(node: Node) -> bool:
     """Whether own code computes a node: of floats, and not without elements."""
-    floats = all(value.dtype in FLOATS for value in (*node.inputs, *node.outputs))
-    return floats and 0 not in node.inputs[0].shape
+    return all_floats(node) and 0 not in node.inputs[0].shape
 
 
 def slow_in_library(node: Node) -> bool:
@@ -143,8 +143,7 @@ def _prelu_gradient(program: Program, node: Node, inputs: Views, outputs: Views)
     program.copy(total, to_slope)
 
 
-Builder = Callable[[Program, Node, Views, Views], None]
-BUILDERS: dict[str, Builder] = {
+BUILDERS: dict[str, Callable[[Program, Node, Views, Views], None]] = {
     "BatchNormForwardTraining": _batch_norm_training,
     "BatchNormInference": _batch_norm_inference,
     "BatchNormTrainingBackward": _batch_norm_gradient,

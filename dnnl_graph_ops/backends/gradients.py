@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import dtypes
 from .._core import kernels
+from ..algorithms.views import FROM_CHANNELS_LAST, TO_CHANNELS_LAST, as_channels_last
 from ..graph import Node
 from ..lowering.problem import data_view
 from ..lowering.program import Program, View
@@ -64,24 +65,21 @@ def resamples(node: Node) -> bool:
 
 def max_pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
     """Appends the gradient of the largest elements of windows."""
-    attrs, order = node.attrs, channels_last(sources[0].ndim)
+    attrs = node.attrs
     src, diff, target = (data_view(view, attrs["data_format"]) for view in (*sources, targets[0]))
     windows = [window for window in resolve(node.kind, attrs, src.shape[2:], attrs["kernel"], crops=True) if window]
     strides, begins, ends = zip(*((window.stride, window.begin, window.end) for window in windows), strict=True)
     dilations = per_axis(node.kind, attrs, "dilations", len(windows), 1, 1)
-    src, diff = (
-        view if view.strides[1] == 1 else program.copied(view, view.dtype, order, "to channels last")
-        for view in (src, diff)
-    )
+    src, diff = (as_channels_last(program, view) for view in (src, diff))
     direct = target.dtype == "f32" and target.strides[1] == 1
-    result = target if direct else program.scratch(target.shape, "f32", order)
+    result = target if direct else program.scratch(target.shape, "f32", channels_last(target.ndim))
     kernel = kernels.max_pool_gradient(
         src.shape[0], src.shape[1], src.shape[2:], diff.shape[2:], attrs["kernel"], strides, begins, ends, dilations,
         dtypes.CODES[src.dtype], src.strides, diff.strides, result.strides,
     )  # fmt: skip
     program.kernel(kernel, [src, diff], [result], node.kind)
     if not direct:
-        program.copy(result, target, "from channels last")
+        program.copy(result, target, FROM_CHANNELS_LAST)
 
 
 def average_pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
@@ -111,7 +109,7 @@ def _along_axes(
     order = channels_last(source.ndim)
     step = source.permute(order)
     if not step.row_major:
-        step = program.copied(source, source.dtype, order, "to channels last").permute(order)
+        step = program.copied(source, source.dtype, order, TO_CHANNELS_LAST).permute(order)
     last = target.permute(order)
     for axis, (size, (targets, sources, weights)) in enumerate(zip(target.shape[2:], axes, strict=True), start=1):
         shape = (*step.shape[:axis], size, *step.shape[axis + 1 :])
@@ -126,4 +124,4 @@ def _along_axes(
         program.kernel(kernel, [step], [result], node.kind)
         step = result
     if step is not last:
-        program.copy(step, last, "from channels last")
+        program.copy(step, last, FROM_CHANNELS_LAST)

@@ -120,7 +120,7 @@ def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, ep
         program.copy(result, dst, f"dst of {node.kind}")
 
 
-def is_float(node: Node) -> bool:
+def all_floats(node: Node) -> bool:
     return all(value.dtype in elementwise_group.FLOATS for value in (*node.inputs, *node.outputs))
 
 

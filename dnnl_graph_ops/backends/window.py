@@ -11,15 +11,15 @@ from typing import Any
 
 from .. import dtypes
 from .._core import kernels
+from ..algorithms.views import FROM_CHANNELS_LAST, as_channels_last, result_view
 from ..graph import Node
+from ..lowering.elementwise_group import FLOATS
 from ..lowering.problem import data_view
 from ..lowering.program import Program, View
 from ..schema import OPS
 from ..shapes.common import channels_of, per_axis, spatial_of
 from ..shapes.windows import resolve
-from ..strides import channels_last
 
-FLOATS = frozenset({"f32", "bf16", "f16"})
 Ints = tuple[int, ...]
 Views = Sequence[View]
 # up to so many taps of a window the library's kernels, which stay in registers, are faster
@@ -101,17 +101,10 @@ def _on_channels_last(
 
     A source or target with other strides is replaced by a copy in channels-last order.
     """
-    order = channels_last(source.ndim)
-    if not _side_by_side(source):
-        source = program.copied(source, source.dtype, order, "to channels last")
-    written = target if _side_by_side(target) else program.scratch(target.shape, target.dtype, order)
+    source, written = as_channels_last(program, source), result_view(program, target)
     program.kernel(make(source, written), [source], [written], node.kind)
     if written is not target:
-        program.copy(written, target, "from channels last")
-
-
-def _side_by_side(view: View) -> bool:
-    return view.shape[1] == 1 or view.strides[1] == 1
+        program.copy(written, target, FROM_CHANNELS_LAST)
 
 
 def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:

@@ -20,24 +20,28 @@ Array = np.ndarray[Any, Any]
 Affine = tuple[Array, Array]
 
 _HEADS = kinds("convolves")
+F32 = "all tensors are in f32"
+OPERANDS = "the op's other operands are constant"
+FINITE = "scale and shift are finite"
+_BY_CHANNEL = "the constants have one value per channel"
 FOLD_AFFINE = Rewrite(
     "fold_affine",
     "an op that scales or shifts the channels of a Convolution or ConvTranspose is part of its weights and bias",
     (
         "the convolution's weights and bias are constant",
-        "all tensors are in f32",
+        F32,
         *ALONE,
         "both ops have one data format",
         "the result has the operand's shape",
-        "the op's other operands are constant",
-        "the constants have one value per channel",
-        "scale and shift are finite",
+        OPERANDS,
+        _BY_CHANNEL,
+        FINITE,
     ),
 )
 DECOMPOSE_BATCH_NORM = Rewrite(
     "decompose_batch_norm",
     "a BatchNormInference runs as a Multiply and an Add",
-    ("all tensors are in f32", "the op's other operands are constant", "scale and shift are finite"),
+    (F32, OPERANDS, FINITE),
 )
 
 
@@ -75,7 +79,7 @@ def _absorbs(node: Node, head: Node, graph: GraphView) -> bool:
     if not all(value.is_constant for value in head.inputs[1:]):
         unmet = "the convolution's weights and bias are constant"
     elif result.dtype != "f32":
-        unmet = "all tensors are in f32"
+        unmet = F32
     elif graph.reads(result) > 1:
         unmet = READ_ONCE
     elif result in graph.returned:
@@ -95,7 +99,7 @@ def decompose_batch_norm(graph: GraphView) -> None:
         if node.kind != "BatchNormInference":
             continue
         if node.outputs[0].dtype != "f32":
-            DECOMPOSE_BATCH_NORM.declined(node, "all tensors are in f32")
+            DECOMPOSE_BATCH_NORM.declined(node, F32)
             continue
         affine = affine_of(DECOMPOSE_BATCH_NORM, node, node.inputs[0], node.attrs["data_format"])
         if affine is None:
@@ -121,17 +125,17 @@ def affine_of(rewrite: Rewrite, node: Node, result: Value, data_format: str) -> 
         if value is result:
             continue
         if value.constant is None:
-            return rewrite.declined(node, "the op's other operands are constant")
+            return rewrite.declined(node, OPERANDS)
         # ops with a data_format read vectors of channels, whose axis is as in the format; others broadcast operands
         vector = _by_channel(value.constant, result, axis, "data_format" in node.attrs)
         if vector is None:
-            return rewrite.declined(node, "the constants have one value per channel")
+            return rewrite.declined(node, _BY_CHANNEL)
         vectors.append(vector)
     channels = int(result.shape[axis] or 0)
     with np.errstate(invalid="ignore", over="ignore"):
         scale, shift = READERS[node.kind](node, *(np.broadcast_to(vector, (channels,)) for vector in vectors))
     if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
-        return rewrite.declined(node, "scale and shift are finite")
+        return rewrite.declined(node, FINITE)
     return scale, shift
 
 
@@ -169,15 +173,35 @@ READERS: dict[str, Callable[..., Affine]] = {
 
 def _with(head: Node, scale: Array, shift: Array) -> Node:
     """Returns the convolution with weights and bias changed so that its result is scaled and shifted."""
-    src, weights, *rest = head.inputs
-    assert weights._held is not None and isinstance(head.attrs, Attributes)
-    bias = np.zeros(len(scale)) if not rest else np.asarray(rest[0].constant, np.float64)
+    assert isinstance(head.attrs, Attributes)
+    held = held_of(head)
     if (scale != 1).any():
-        held = scaled(weights._held, _along_weights(head.attrs, weights, scale))
+        held = scaled(held, _along_weights(head.attrs, head.inputs[1], scale))
+    return with_constants(head, held, bias_of(head) * scale + shift)
+
+
+def held_of(head: Node) -> Constant:
+    """Returns the weights of a convolution, which are constant."""
+    held = head.inputs[1]._held
+    assert held is not None
+    return held
+
+
+def bias_of(head: Node) -> Array:
+    """Returns the bias of a convolution, which is constant, in float64; zeros if it has none."""
+    if len(head.inputs) > 2:
+        return np.asarray(head.inputs[2].constant, np.float64)
+    result = head.outputs[0]
+    return np.zeros(int(result.shape[channel_axis(result.ndim, head.attrs["data_format"])] or 0))
+
+
+def with_constants(head: Node, held: Constant, bias: Array) -> Node:
+    """Returns a twin of a convolution with other weights and another bias."""
+    src, weights, *rest = head.inputs
+    if held is not weights._held:
         weights = like(weights)
         weights._held = held
-    inputs = (src, weights, constant_like(rest[0] if rest else weights, bias * scale + shift))
-    return conv_twin(head, inputs)
+    return conv_twin(head, (src, weights, constant_like(rest[0] if rest else weights, bias)))
 
 
 def scaled(weights: Constant, factors: Array) -> Constant:

@@ -12,19 +12,18 @@ import numpy as np
 
 from ..graph import Node
 from ..graph.constants import Constant
-from ..ir import GraphView, constant_like, conv_twin, like
+from ..ir import GraphView
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes
 from ..shapes.attributes import Geometry
 from ..shapes.common import channel_axes
 from . import layers
-from .fold_affine import Array, affine_of
+from .fold_affine import F32, FINITE, OPERANDS, Array, affine_of, bias_of, held_of, with_constants
 
 # for each axis of weights, where taps of other weights lie on it: the first, and the distance of each to the next
 Places = tuple[tuple[int, int], ...]
 
 CONSTANT = "the convolutions' weights and biases are constant"
-F32 = "all tensors are in f32"
 ONE_SOURCE = "both branches read one source"
 TAPS = "formats, groups and strides are the same, and the taps of one branch lie among the other's"
 FOLD_BRANCHES = Rewrite(
@@ -38,8 +37,8 @@ FOLD_BRANCHES = Rewrite(
         *ALONE,
         ONE_SOURCE,
         TAPS,
-        "the op's other operands are constant",
-        "scale and shift are finite",
+        OPERANDS,
+        FINITE,
         layers.FINITE,
     ),
 )
@@ -100,10 +99,10 @@ def _folded(node: Node, first: Node, second: Node) -> Node | None:
     for head, other in ((first, second), (second, first)):
         places = _places(head, other)
         if places is not None:
-            held, added, bias = _held(head), _held(other), _bias(head) + _bias(other)
+            held, added, bias = held_of(head), held_of(other), bias_of(head) + bias_of(other)
             if not _are_finite(bias, held.array, added.array):
                 return FOLD_BRANCHES.declined(node, layers.FINITE)
-            return _with(head, joined(held, added, places), bias)
+            return with_constants(head, joined(held, added, places), bias)
     return FOLD_BRANCHES.declined(node, TAPS)
 
 
@@ -116,36 +115,18 @@ def _with_norm(node: Node, head: Node, norm: Node) -> Node | None:
     if places is None:
         return FOLD_BRANCHES.declined(node, TAPS)
     assert isinstance(head.attrs, Attributes)
-    held, bias = _held(head), _bias(head) + shift
+    held, bias = held_of(head), bias_of(head) + shift
     if not _are_finite(bias, held.array, scale):
         return FOLD_BRANCHES.declined(node, layers.FINITE)
-    return _with(head, with_diagonal(held, scale, channel_axes(head.attrs.weights_format, len(places)), places), bias)
+    return with_constants(
+        head, with_diagonal(held, scale, channel_axes(head.attrs.weights_format, len(places)), places), bias
+    )
 
 
 def _are_finite(bias: Array, *summed: Array) -> bool:
     """Whether f32 holds a bias, and sums of an element of each of some weights."""
     largest = (sum(float(np.abs(array).max(initial=0)) for array in arrays) for arrays in ((bias,), summed))
     return all(value <= np.finfo(np.float32).max for value in largest)
-
-
-def _with(head: Node, held: Constant, bias: Array) -> Node:
-    src, weights, *rest = head.inputs
-    sums = like(weights)
-    sums._held = held
-    return conv_twin(head, (src, sums, constant_like(rest[0] if rest else weights, bias)))
-
-
-def _held(head: Node) -> Constant:
-    held = head.inputs[1]._held
-    assert held is not None
-    return held
-
-
-def _bias(head: Node) -> Array:
-    if len(head.inputs) > 2:
-        return np.asarray(head.inputs[2].constant, np.float64)
-    assert isinstance(head.attrs, Attributes)
-    return np.zeros(int(head.attrs.known.weights.out_channels or 0))
 
 
 def _places(head: Node, other: Node | None) -> Places | None:
