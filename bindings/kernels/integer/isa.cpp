@@ -37,19 +37,18 @@ std::string nothing() { return ""; }
 
 std::string short_quads_refusal() {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avxvnni") ? "" : "this CPU lacks AVX-VNNI";
+    return trapped() || __builtin_cpu_supports("avxvnni") ? "" : "this CPU lacks AVX-VNNI";
 }
 
 std::string quads_refusal() {
     __builtin_cpu_init();
-    const bool has = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
-                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    const bool has = avx512_is_whole() && (trapped() || __builtin_cpu_supports("avx512vnni"));
     return has ? "" : "this CPU lacks AVX512-VNNI";
 }
 
 std::string tiles_of_integers_refusal() {
     const std::string lacking = quads_refusal();
-    if (!lacking.empty()) return lacking;
+    if (!lacking.empty() || trapped()) return lacking;
     return __builtin_cpu_supports("amx-int8") ? tiles_refusal() : "this CPU lacks AMX-INT8";
 }
 

@@ -41,14 +41,13 @@ std::string permission_refusal() {
 // Empty: the set runs here. These ask whether the operating system saves the registers, too.
 std::string pairs_refusal() {
     __builtin_cpu_init();
-    const bool has = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
-                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    const bool has = avx512_is_whole() && (trapped() || __builtin_cpu_supports("avx512bf16"));
     return has ? "" : "this CPU lacks AVX512-BF16";
 }
 
 std::string amx_refusal() {
     const std::string lacking = pairs_refusal();
-    if (!lacking.empty()) return lacking;
+    if (!lacking.empty() || trapped()) return lacking;
     return __builtin_cpu_supports("amx-bf16") ? tiles_refusal() : "this CPU lacks AMX-BF16";
 }
 
@@ -105,6 +104,19 @@ const Choice& choice() {
 }
 
 }  // namespace
+
+bool trapped() {
+#ifdef DGO_TEST_SETS
+    return !variable("DNNL_GRAPH_OPS_TRAPPED").empty();
+#else
+    return false;
+#endif
+}
+
+bool avx512_is_whole() {
+    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
 
 const std::string& tiles_refusal() {
     static const std::string refusal = [] {

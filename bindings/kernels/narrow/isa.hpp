@@ -16,6 +16,10 @@ struct IsaLimit {
 IsaLimit isa_limit();
 // Empty: the CPU and the operating system let this process, all of its threads included, use tiles.
 const std::string& tiles_refusal();
+// Builds with test sets: the process runs what this CPU lacks of AMX, AVX512-BF16 and VNNI by a handler of signals.
+bool trapped();
+// What sets with registers of 512 bits need beside their own instructions.
+bool avx512_is_whole();
 // Empty: this build has the emulated sets.
 std::string test_sets_refusal();
 // An environment variable, or empty.
