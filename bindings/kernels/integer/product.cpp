@@ -206,7 +206,7 @@ private:
 };
 
 IntegerLayout layout_of(int64_t channels, int dtype, const std::string& isa) {
-    const IntegerCode& code = integer_code_of(isa);
+    const IntegerCode& code = integer_sets().of(isa);
     const int64_t step = kPositionBytes / code.item, pitch = ceil_div(channels, step) * step;
     return {code.item, pitch, code.item == 1 && integer_cell("src", dtype) == Cell::u8 && pitch == channels};
 }
@@ -217,21 +217,21 @@ std::tuple<int64_t, int64_t, bool> layout_parts(int64_t channels, int src_dtype,
 }
 
 int64_t packed_size(const FilterProblem& problem, const std::string& direction, const std::string& isa) {
-    const IntegerCode& code = integer_code_of(isa);
+    const IntegerCode& code = integer_sets().of(isa);
     const Arrangement of(problem, filter_direction(direction), panels(code));
     return weights_bytes(of, problem, code) + of.packed_size(problem) / panel_depth(of, code) * 4;  // a total of each
 }
 
 Bytes packing(const FilterProblem& problem, const std::string& direction, const std::string& isa) {
-    const IntegerCode& code = integer_code_of(isa);
+    const IntegerCode& code = integer_sets().of(isa);
     return {code.isa + Arrangement(problem, filter_direction(direction), panels(code)).packing(problem)};
 }
 
-bool pack_subtracts(const std::string& isa) { return integer_code_of(isa).item == 2; }
+bool pack_subtracts(const std::string& isa) { return integer_sets().of(isa).item == 2; }
 
 std::unique_ptr<Kernel> make_rows(const Dims& sizes, const Dims& strides, int64_t channels, int dtype, int zero,
                                   int threads, const std::string& isa) {
-    const IntegerCode& code = integer_code_of(isa);
+    const IntegerCode& code = integer_sets().of(isa);
     if (sizes.size() != strides.size() || sizes.size() > 4) {
         fail(ErrorKind::invalid_argument, "integer_rows: sizes and strides of at most 4 axes are needed");
     }
@@ -258,7 +258,7 @@ std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& dir
                                   int64_t channels, bool has_points, int threads, const std::string& isa) {
     const FilterWeights weights = filter_weights(p, dtype, strides);
     const FilterDirection to = filter_direction(direction);
-    return std::make_unique<IntegerPack>(p, to, weights, channels, has_points, threads, integer_code_of(isa));
+    return std::make_unique<IntegerPack>(p, to, weights, channels, has_points, threads, integer_sets().of(isa));
 }
 
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction,
@@ -271,12 +271,12 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::s
     const Joined joined(p, as_floats(sides.src), as_floats(sides.dst));
     const IntegerQuantization how{src_dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, has_points};
     return std::make_unique<IntegerProduct>(joined, to, how, dst_dtype, bias_dtype, position, threads, tail,
-                                            integer_code_of(isa));
+                                            integer_sets().of(isa));
 }
 
 std::pair<std::string, std::string> isa_and_reason() {
-    const IntegerCode* code = integer_code();
-    return {code == nullptr ? "" : code->isa, integer_reason()};
+    const IntegerCode* code = integer_sets().code;
+    return {code == nullptr ? "" : code->isa, integer_sets().reason};
 }
 
 }  // namespace

@@ -266,7 +266,7 @@ std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& problem, int s
     const Joined joined(problem, src, diff_dst);
     const Turned turned(joined.problem, joined.src, joined.dst, diff_weights);
     return std::make_unique<NarrowGradient>(turned.problem, turned.src, turned.diff, turned.weights, threads,
-                                            narrow_code_of(isa));
+                                            narrow_sets().of(isa));
 }
 
 }  // namespace

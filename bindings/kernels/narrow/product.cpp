@@ -132,7 +132,7 @@ Bytes packing(const FilterProblem& problem, const std::string& direction) {
 std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides,
                                   int threads, const std::string& isa) {
     const FilterWeights weights = filter_weights(p, dtype, strides);
-    return std::make_unique<NarrowPack>(p, filter_direction(direction), weights, threads, narrow_code_of(isa));
+    return std::make_unique<NarrowPack>(p, filter_direction(direction), weights, threads, narrow_sets().of(isa));
 }
 
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction, int src_dtype,
@@ -141,12 +141,12 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::s
     const FilterDirection to = filter_direction(direction);
     const FilterSides sides(p, to, src_dtype, src_strides, dst_dtype, dst_strides);
     return std::make_unique<NarrowProduct>(Joined(p, sides.src, sides.dst), to, bias_dtype, threads, tail,
-                                           narrow_code_of(isa));
+                                           narrow_sets().of(isa));
 }
 
 std::pair<std::string, std::string> isa_and_reason() {
-    const NarrowCode* code = narrow_code();
-    return {code == nullptr ? "" : code->isa, narrow_reason()};
+    const NarrowCode* code = narrow_sets().code;
+    return {code == nullptr ? "" : code->isa, narrow_sets().reason};
 }
 
 }  // namespace
