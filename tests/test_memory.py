@@ -223,3 +223,34 @@ def test_the_librarys_code_is_resident_where_it_runs():
     done = child("-c", LIBRARY_CODE)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 0.1
+
+
+COLLECTIONS = """
+import gc
+
+import numpy as np
+import dnnl_graph_ops as dgo
+
+full = []
+gc.callbacks.append(lambda phase, info: full.append(phase) if phase == "start" and info["generation"] == 2 else None)
+
+def grown(graph):
+    for _ in range(20):
+        graph.constant(np.zeros(1 << 20, np.float32))
+    return graph
+
+gc.collect()
+full.clear()
+graph = grown(dgo.Graph())
+print(len(full))
+other = dgo.Graph()
+del graph
+other.constant(np.zeros(4, np.float32))
+print(len(full))
+"""
+
+
+def test_a_growing_graph_is_not_searched_for_garbage_a_dropped_one_is():
+    done = child("-c", COLLECTIONS, seconds=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["0", "1"]

@@ -8,7 +8,7 @@ already.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from math import prod
 from operator import itemgetter
@@ -43,19 +43,37 @@ _rankings: dict[Hashable, Ranked] = {}
 
 def ranked(problem: ConvProblem, env: Env) -> Ranked:
     """Returns the usable algorithms with their estimated seconds, the best first."""
+    key = _described(problem), env, table.ALGORITHMS
     if not env.varies:
-        ranking = candidates(problem, env)
-        if _is_long_and_narrow(problem):
-            charged = [(a, seconds + _compiling(a, problem, env) / _RUNS_OF_ONE) for a, seconds in ranking]
-            ranking = sorted(charged, key=itemgetter(1))
-        return _without_compiling(ranking, problem, env)
-    ranking = _ranking(problem, env, (_described(problem), env, table.ALGORITHMS), *_stand_in(problem))
+        views = (problem.y, problem.x, *post.views(problem.epilogue))
+        layouts = tuple((view.shape, view.strides, view.offset) for view in views)
+        return list(_kept((key, problem.geometry, layouts), lambda: _of_fixed_sizes(problem, env)))
+    ranking = _ranking(problem, env, key, *_stand_in(problem))
     # an algorithm that applies to the sizes of the grid may not apply to the problem's own
     if env.algorithm == "direct":
         # the caller gets all, to drop those that spread Inf or NaN
         return [item for item in ranking if item[0].applies(problem, env)] or candidates(problem, env)
     first = next((i for i, (algorithm, _) in enumerate(ranking) if algorithm.applies(problem, env)), None)
     return ranking[first:] if first is not None else candidates(problem, env)
+
+
+def _of_fixed_sizes(problem: ConvProblem, env: Env) -> Ranked:
+    ranking = candidates(problem, env)
+    if _is_long_and_narrow(problem):
+        charged = [(a, seconds + _compiling(a, problem, env) / _RUNS_OF_ONE) for a, seconds in ranking]
+        ranking = sorted(charged, key=itemgetter(1))
+    return _without_compiling(ranking, problem, env)
+
+
+def _kept(key: Hashable, rank: Callable[[], Ranked]) -> Ranked:
+    """Returns the ranking of a key, from the cache after the first time."""
+    ranking = _rankings.get(key)
+    if ranking is None:
+        ranking = rank()
+        if len(_rankings) >= _MOST:
+            _rankings.clear()
+        _rankings[key] = ranking
+    return ranking
 
 
 def scale(problem: ConvProblem, env: Env) -> float:
@@ -105,17 +123,16 @@ def _ranking(problem: ConvProblem, env: Env, key: Hashable, batch: int, sizes: I
 
     The best algorithm for large sizes comes first if its estimate is at most `_NEAR` times the best.
     """
-    ranking = _rankings.get((key, batch, sizes))
-    if ranking is None:
+
+    def rank() -> Ranked:
         ranking = _estimated(_resized(problem, batch, sizes), env)
         if (batch, sizes) != _large(sizes):
             first = _ranking(problem, env, key, *_large(sizes))[0][0]
             if any(algorithm is first and estimate <= _NEAR * ranking[0][1] for algorithm, estimate in ranking):
                 ranking.sort(key=lambda item: item[0] is not first)
-        if len(_rankings) >= _MOST:
-            _rankings.clear()
-        _rankings[key, batch, sizes] = ranking
-    return ranking
+        return ranking
+
+    return _kept((key, batch, sizes), rank)
 
 
 def _estimated(problem: ConvProblem, env: Env) -> Ranked:

@@ -122,6 +122,9 @@ def check(steps: Sequence[Use], outputs: Sequence[View]) -> None:
                 'whole; this is a fault of dnnl_graph_ops: please report the graph, and compile it with tune="off" '
                 "meanwhile"
             )
+        # later views are compared with this one in place of those that it holds
+        for inner in [one for one in views if covers(one, [axes])]:
+            del views[inner]
         views[axes] = view
 
     for step in steps:

@@ -327,7 +327,7 @@ class Graph:
         dtype = dtypes.canonical(data.dtype, where)
         data.flags.writeable = False
         if not in_file(data):
-            reclaim.account(data)
+            reclaim.account(data, self)
         unique = self._claim(_name(name, where), where) if name is not None else self._fresh("constant")
         return self._hold(Constant(data), dtype, unique)
 

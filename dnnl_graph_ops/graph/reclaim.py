@@ -24,24 +24,37 @@ SLACK_BYTES = 8 << 20
 
 class _Counted(weakref.ref["np.ndarray[Any, Any]"]):
     nbytes = 0
+    turn = -1
 
 
 _lock = threading.RLock()
 renew_after_fork(sys.modules[__name__], "_lock")
 _live = 0
 _limit = SLACK_BYTES
+# the graph that got the newest constant, how often that was another one, and the bytes of its constants since
+_growing: weakref.ref[Any] | None = None
+_turn = 0
+_growth = 0
 _counted: dict[int, _Counted] = {}
 # Counted when the next constant is: finalizers run no Python code, in which a Ctrl-C would be lost.
 _gone: deque[_Counted] = deque()
 _note = noting_freed(_gone.append)
 
 
-def account(array: np.ndarray[Any, Any]) -> None:
-    """Count a graph's constant while it lives; collect dropped graphs once the counted bytes have doubled."""
-    global _limit
+def account(array: np.ndarray[Any, Any], graph: object = None) -> None:
+    """Count a constant while it lives; collect dropped graphs once the counted bytes have doubled.
+
+    The constants that `graph` is getting do not count meanwhile: their graph is not dropped.
+    """
+    global _growing, _growth, _limit, _turn
     reference = _Counted(array, _note)
     reference.nbytes = array.nbytes
     with _lock:
+        if graph is not None:
+            if _growing is None or _growing() is not graph:
+                _growing, _turn, _growth = weakref.ref(graph), _turn + 1, 0
+            reference.turn = _turn
+            _growth += array.nbytes
         _counted[id(reference)] = reference
         due = _count(array.nbytes) > _limit
     if due:
@@ -52,10 +65,11 @@ def account(array: np.ndarray[Any, Any]) -> None:
 
 
 def _count(more: int) -> int:
-    """Bytes that live, with so many more."""
-    global _live
+    """Bytes that live, with so many more, but for those of the growing graph."""
+    global _growth, _live
     _live += more
     while _gone:
-        gone = _gone.popleft()
-        _live -= _counted.pop(id(gone)).nbytes
-    return _live
+        reference = _counted.pop(id(_gone.popleft()))
+        _live -= reference.nbytes
+        _growth -= reference.nbytes if reference.turn == _turn else 0
+    return _live - _growth
