@@ -114,7 +114,7 @@ def check(steps: Sequence[Use], outputs: Sequence[View]) -> None:
         if view.buffer.place not in _PLACES or not view.size:
             return
         views, axes = written.setdefault(view.buffer, {}), axes_of(view)
-        if axes in views:
+        if axes in views or any(is_dense(one) and one.size == one.buffer.elements for one in views.values()):
             return
         if not _written(views, view, axes):
             raise Error(
@@ -138,8 +138,6 @@ def check(steps: Sequence[Use], outputs: Sequence[View]) -> None:
 
 def _written(views: dict[Axes, View], view: View, axes: Axes) -> bool:
     """Whether the views together hold all elements of `view`; where regions cannot tell, whether they have enough."""
-    if any(is_dense(one) and one.size == one.buffer.elements for one in views.values()):
-        return True
     wide = [(stride, n) for stride, n in zip(view.strides, view.shape, strict=True) if n > 1 and stride]
     told = covers(axes, list(views), [stride for stride, _ in wide])
     return sum(one.size for one in views.values()) >= prod(n for _, n in wide) if told is None else told

@@ -44,7 +44,8 @@ _note = noting_freed(_gone.append)
 def account(array: np.ndarray[Any, Any], graph: object = None) -> None:
     """Count a constant while it lives; collect dropped graphs once the counted bytes have doubled.
 
-    The constants that `graph` is getting do not count meanwhile: their graph is not dropped.
+    `graph`: the graph that gets the constant; the constants that it is getting do not count meanwhile, as it is not
+    dropped. None: elements that are read again, for a short time.
     """
     global _growing, _growth, _limit, _turn
     reference = _Counted(array, _note)
@@ -56,7 +57,7 @@ def account(array: np.ndarray[Any, Any], graph: object = None) -> None:
             reference.turn = _turn
             _growth += array.nbytes
         _counted[id(reference)] = reference
-        due = _count(array.nbytes) > _limit
+        due = _count(array.nbytes) > _limit and graph is not None
     if due:
         gc.collect()
         with _lock:

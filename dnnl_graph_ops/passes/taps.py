@@ -246,7 +246,10 @@ def _add(
 
 
 def _multiplied(array: Array, axes: Sequence[int], matrices: Sequence[Matrix]) -> Array:
-    wide = array.astype(np.float64)
-    for axis, matrix in zip(axes, matrices, strict=True):
-        wide = np.moveaxis(np.tensordot(np.asarray(matrix, np.float64), wide, (1, axis)), 0, axis)
-    return np.ascontiguousarray(wide.astype(array.dtype))
+    """Multiplies by the product of the matrices, of all axes at once: these are few elements of many rows."""
+    last = range(-len(axes), 0)
+    moved = np.moveaxis(array, axes, last)
+    flat = moved.reshape(-1, prod(moved.shape[moved.ndim - len(axes) :])).astype(np.float64)
+    sums = (flat @ whole(matrices).T.astype(np.float64)).astype(array.dtype)
+    shape = *moved.shape[: moved.ndim - len(axes)], *map(len, matrices)
+    return np.ascontiguousarray(np.moveaxis(sums.reshape(shape), last, axes))
