@@ -8,7 +8,7 @@ band. Layers are fused only where the estimate is below that of the layers one b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import gcd
@@ -121,15 +121,22 @@ def tile_rows(program: Program, layers: Sequence[Layer], env: Env) -> None:
     """Replaces the steps of consecutive layers by one step that computes bands of rows, where this saves time."""
     if not env.prefers_builtin:
         return
+    # steps that pack weights, by what the packed weights depend on; the first of equal ones
+    packing: Packing = {
+        (step.recipe, step.reads): step
+        for step in reversed(program.steps)
+        if isinstance(step, KernelStep) and step.recipe is not None and step.reads and step.condition is None
+    }
     for run in _runs(program, layers):
         chains = _chains(run, env)
         if not chains:
             TILE_ROWS.declined(run[-1].algorithm.name, "the estimate says that it is faster")
         for chain in chains:
-            tiles = _RowTiles(program, chain, env)
+            tiles = _RowTiles(program, chain, env, packing)
             if tiles.complete:
                 TILE_ROWS.fired(chain[-1].algorithm.name)
                 tiles.replace_steps()
+                packing = tiles.packing
 
 
 def _chains(run: Sequence[Layer], env: Env) -> list[Sequence[Layer]]:
@@ -252,6 +259,7 @@ def _row_bytes(view: View) -> int:
 _SCRATCH, _RESULT = -1, -2
 # a call of a kernel: the kernel's number in `_RowTiles.kernels`, and the number and byte offset of each operand
 _Placed = tuple[int, list[tuple[int, int]]]
+Packing = dict[tuple[Hashable, tuple[View, ...]], KernelStep]
 
 
 class _Operand(NamedTuple):
@@ -281,7 +289,7 @@ class _Call(NamedTuple):
 class _RowTiles:
     """Makes the kernels of a chain of layers, and the tasks that call them: lists of calls, each run by one thread."""
 
-    def __init__(self, program: Program, chain: Sequence[Layer], env: Env) -> None:
+    def __init__(self, program: Program, chain: Sequence[Layer], env: Env, packing: Packing) -> None:
         self.program, self.chain = program, chain
         self.env = replace(env, threads=1)
         self.threads = env.threads
@@ -290,6 +298,7 @@ class _RowTiles:
         self.reads: list[View] = []
         self.parts: dict[tuple[int, int, int, int], list[_Call]] = {}
         self.copies: dict[int, int] = {}
+        self.packing = dict(packing)
         # results of steps in front of the bands: by buffer, the program's own buffer that already has the same data
         self.same: dict[Buffer, Buffer] = {}
         self.room = 0  # bytes of scratch inside a layer, besides results between layers
@@ -453,13 +462,15 @@ class _RowTiles:
 
         If the program has an equal step already, its results are used instead.
         """
-        for other in (*self.program.steps, *self.fixed):
-            alike = isinstance(other, KernelStep) and step.recipe is not None and other.recipe == step.recipe
-            if alike and other.reads == step.reads and other.condition is None:
-                for mine, theirs in zip(step.writes, other.writes, strict=True):
-                    self.same[mine.buffer] = theirs.buffer
-                return
-        self.fixed.append(replace(step, group=self.chain[-1].group))
+        key = step.recipe, step.reads
+        other = self.packing.get(key) if step.recipe is not None else None
+        if other is None:
+            self.fixed.append(replace(step, group=self.chain[-1].group))
+            if step.recipe is not None:
+                self.packing[key] = step
+            return
+        for mine, theirs in zip(step.writes, other.writes, strict=True):
+            self.same[mine.buffer] = theirs.buffer
 
     def _placed(self, call: _Call, i: int, image: int, rows: range, held: Sequence[range]) -> _Placed:
         """Returns a call for these rows of the i-th layer's target."""
@@ -523,9 +534,10 @@ class _RowTiles:
                 of_rows.append(at)
         # steps stay whose results, the last layer's apart, other steps read: a channels-last copy, for example
         result, read, gone = self.chain[-1].target.buffer, set[Buffer](), list[int]()
-        for at, step in reversed(list(enumerate(self.program.steps))):
+        for at in range(len(self.program.steps) - 1, of_rows[0] - 1, -1):
+            step = self.program.steps[at]
             if at in of_rows and not any(v.buffer in read and v.buffer is not result for v in step.writes):
                 gone.append(at)
             else:
-                read.update(view.buffer for view in step.reads)
+                read.update([view.buffer for view in step.reads])
         return gone[::-1]

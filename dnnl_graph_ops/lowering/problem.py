@@ -103,8 +103,8 @@ class ConvProblem:
         return self.geometry.macs
 
     def with_views(self, **views: Any) -> ConvProblem:
-        """Returns the problem with other views or post-ops in the named fields."""
-        return replace(self, **views)
+        """Returns the problem with other views or post-ops in the named fields; itself where they are the same."""
+        return self if all(getattr(self, name) is view for name, view in views.items()) else replace(self, **views)
 
 
 def without_last_axes(problem: ConvProblem) -> ConvProblem:
