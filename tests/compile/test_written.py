@@ -164,3 +164,23 @@ def drawn(rng, view):
             count = int(rng.integers(1, (size - 1 - first) // step + 2))
             view = view.narrow(axis, first, count, step)
     return view
+
+
+@pytest.mark.parametrize("missing", [None, 0, 3, 5])
+def test_parts_that_are_read_together_before_the_rest_is_written(missing):
+    # as dense blocks do, which append to what they read
+    x, y = ends()
+    program = Program()
+    between = program.scratch(SHAPE, "f32")
+    for i in range(SHAPE[1]):
+        if i != missing:
+            program.copy(x.narrow(1, i, 1), between.narrow(1, i, 1))
+        if missing is None or i < missing:
+            program.copy(between.narrow(1, 0, i + 1), y.narrow(1, 0, i + 1))
+            program.copy(between.narrow(1, i, 1), y.narrow(1, i, 1))
+    program.copy(between, y, "last")
+    if missing is None:
+        assembled(program, x, y)
+    else:
+        with pytest.raises(dgo.Error, match="last reads f32 2x6x4 that no step"):
+            assembled(program, x, y)

@@ -1,0 +1,44 @@
+"""Rankings from the cache are those that the layer itself would get."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.algorithms import choice
+
+# layers of which each two differ in a single property somewhere
+SIZES = [(1, 16, 8, 8), (2, 16, 40, 40)]
+
+
+def layer(shape, data_format, operand, varies):
+    graph = dgo.Graph()
+    n, c, h, w = shape
+    order = (n, c, h, w) if data_format == "NCX" else (n, h, w, c)
+    x = graph.input("x", (None, *order[1:]) if varies else order)
+    weights = graph.constant(np.ones((c, c, 3, 3), np.float32))
+    y = dgo.ops.convolution(x, weights, padding=1, data_format=data_format, weights_format="OIX")
+    if operand:
+        y = y + graph.input("z", order)
+    net = graph.compile(dgo.ops.relu(y))
+    if varies:
+        net(*(np.ones([size or n for size in value.shape], np.float32) for value in net.inputs))
+
+
+@pytest.mark.parametrize("varies", [False, True])
+def test_kept_rankings_are_the_layers_own(varies, monkeypatch):
+    kept, keys = choice._kept, []
+
+    def compared(key, rank):
+        ranking = list(kept(key, rank))
+        keys.append(key)
+        assert ranking == rank()
+        return ranking
+
+    monkeypatch.setattr(choice, "_rankings", {})
+    monkeypatch.setattr(choice, "_kept", compared)
+    for _ in range(2):
+        for shape, data_format, operand in product(SIZES, ("NCX", "NXC"), (False, True)):
+            layer(shape, data_format, operand, varies)
+    assert len(set(keys)) < len(keys)
