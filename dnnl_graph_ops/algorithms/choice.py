@@ -13,9 +13,10 @@ from dataclasses import replace
 from math import prod
 from operator import itemgetter
 
+from .. import dtypes
 from ..lowering import epilogue as post
 from ..lowering.env import Env
-from ..lowering.problem import ConvProblem
+from ..lowering.problem import WGRAD, ConvProblem
 from ..lowering.program import Buffer, Ints, View, dense_in, is_dense, order_of
 from . import table
 from .algorithm import Algorithm
@@ -36,6 +37,8 @@ _ALIKE = 1.02
 _COMPILING, _COMPILING_POSITION, _RUNS = 8e-3, 3.7e-6, 8
 # at least so many positions and at most so many channels: nets of fixed sizes count compiling too, over more runs
 _LONG, _NARROW, _RUNS_OF_ONE = 8192, 64, 100
+# packed weights that take so many bytes more than the weights must save this share of the time of the best without
+_GROWN, _SAVED = 12 << 20, 0.2
 _MOST = 4096  # rankings in the cache
 
 _rankings: dict[Hashable, Ranked] = {}
@@ -62,7 +65,7 @@ def _of_fixed_sizes(problem: ConvProblem, env: Env) -> Ranked:
     if _is_long_and_narrow(problem):
         charged = [(a, seconds + _compiling(a, problem, env) / _RUNS_OF_ONE) for a, seconds in ranking]
         ranking = sorted(charged, key=itemgetter(1))
-    return _without_compiling(ranking, problem, env)
+    return _small(_without_compiling(ranking, problem, env), problem, env)
 
 
 def _kept(key: Hashable, rank: Callable[[], Ranked]) -> Ranked:
@@ -154,6 +157,20 @@ def _without_compiling(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranke
     """Puts the first algorithm that compiles no op of the library in front if it is within `_ALIKE` of the best."""
     alike = (item for item in ranking if item[1] <= _ALIKE * ranking[0][1])
     first = next((item for item in alike if not _compiling(item[0], problem, env)), ranking[0])
+    return sorted(ranking, key=lambda item: item is not first)
+
+
+def _small(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
+    """Puts the first algorithm whose weights grow by at most `_GROWN` in front, unless the best saves `_SAVED`."""
+    weights = problem.w.size
+    if problem.direction == WGRAD or not problem.w.is_constant or weights * dtypes.itemsize("f32") < _GROWN:
+        return ranking
+
+    def grows(item: tuple[Algorithm, float]) -> bool:
+        return (item[0].counts(problem, env).weights - weights) * dtypes.itemsize("f32") > _GROWN
+
+    near = (item for item in ranking if item[1] * (1 - _SAVED) <= ranking[0][1])
+    first = next((item for item in near if not grows(item)), ranking[0])
     return sorted(ranking, key=lambda item: item is not first)
 
 

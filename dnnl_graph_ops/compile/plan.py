@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..runtime.engines import Engine
 from ..runtime.verbose import Record
 from ..strides import extent
 from . import listings
+from .baked import bake, nothing_of
 from .memory import Use, place
 from .native import Compiled, Partitioned, compile_partitions, partitioned, separated
 from .packed import aligned, fold_constants, parted
@@ -191,8 +192,10 @@ def executor_of(
     name: str = "",
 ) -> Any:
     """Returns an executor of the parts in order; `offsets`: byte offsets of the scratch buffers in its arena."""
+    baked: Collection[Buffer] = ()
     if any(isinstance(part, Compiled) for part in parts):
         follow.prepare(engine)
+        baked = bake(parts, engine)
     executor = Executor(engine._native, name)
     slots: dict[Buffer, int] = {}
     for view in inputs:
@@ -205,7 +208,8 @@ def executor_of(
     def ref(view: View) -> tuple[int, int]:
         buffer = view.buffer
         if buffer not in slots:
-            slots[buffer] = executor.add_constant(data_of(buffer), buffer.shared)
+            data = nothing_of(buffer) if buffer in baked else data_of(buffer)
+            slots[buffer] = executor.add_constant(data, buffer.shared or buffer in baked)
         return slots[buffer], view.byte_offset
 
     for part in parts:

@@ -32,8 +32,9 @@ class Spec(NamedTuple):
 
     @property
     def aten(self) -> tuple[Any, ...]:
-        """As `aten.convolution` takes them, behind the tensors."""
-        return self.stride, self.padding, self.dilation, self.transposed, self.output_padding, self.groups
+        """As `aten.convolution` takes them, behind the tensors; some models have NumPy's integers."""
+        stride, padding, dilation, beyond = (tuple(map(int, of)) for of in (*self[1:4], self.output_padding))
+        return stride, padding, dilation, self.transposed, beyond, int(self.groups)
 
     @property
     def attributes(self) -> dict[str, Any]:

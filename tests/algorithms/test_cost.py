@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.algorithms import table
+from dnnl_graph_ops.algorithms import choice, table
 from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.lowering import cost, nearest
@@ -133,3 +133,15 @@ def test_narrow_groups_are_gathered(channels: int, width: int, stride: int) -> N
     layer = Problem("groups", 1, channels, channels, *sizes, groups=channels // width)
     ranking = table.candidates(described(layer, FPROP, "NXC", True), env)
     assert ranking[0][0].name == "own groups"
+
+
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_packed_weights_grow_only_for_time(size: int) -> None:
+    """Filters of 5x5x5 taps take four times the memory of the weights, of which few products read each."""
+    layer = Problem("VNet", 1, 256, 256, (size,) * 3, (5,) * 3, (1,) * 3, (2,) * 3)
+    env = Env(dgo.engine("cpu"), 1)
+    problem = described(layer, FPROP, "NXC", constant=True)
+    ranking = choice.ranked(problem, env)
+    lean = [item for item in ranking if 4 * (item[0].counts(problem, env).weights - problem.w.size) <= choice._GROWN]
+    assert ranking[0] in lean or ranking[0][1] < lean[0][1] * (1 - choice._SAVED)
+    assert sorted(ranking[1:], key=lambda item: item[1]) == ranking[1:]

@@ -119,6 +119,40 @@ def test_arguments_of_a_file_that_are_none(kind, name):
         step([np.ones(2, np.float32)])
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 15, 7), (3, 15, 7)])
+def test_adaptive_windows_that_overlap(shape):
+    """One pooling, where windows have one length and distance; indices that nothing reads need no op."""
+
+    class Adaptive(nn.Module):
+        def forward(self, x):
+            functions = nn.functional.adaptive_max_pool2d, nn.functional.adaptive_avg_pool2d
+            return [function(x, sizes) for function in functions for sizes in ((2, 3), (15, 3), (1, 6))]
+
+    module, x = Adaptive(), torch.randint(-8, 9, shape).float()
+    graph = dgo.from_torch(program(module, x))
+    assert not any(node.kind == "Wildcard" for node in graph.nodes)
+    agree(graph.compile(), module, [x])
+
+
+def test_windows_of_several_lengths():
+    module = nn.AdaptiveAvgPool2d((4, 9))
+    x = torch.randint(-8, 9, (1, 2, 6, 5)).float()
+    agree(dgo.from_torch(program(module, x)).compile(), module, [x])
+
+
+def test_filled_like_data():
+    class Filled(nn.Module):
+        def forward(self, x):
+            return torch.where(x > 0, torch.full_like(x, 2.5), torch.zeros_like(x)), torch.ones_like(x)
+
+    module, x = Filled(), torch.randn(3, 4)
+    graph = dgo.from_torch(program(module, x))
+    agree(graph.compile(), module, [x])
+    assert "full_like" not in [node.name for node in graph.nodes]
+    open_sizes = program(module, x, dynamic_shapes=({0: Dim("n", min=2, max=64)},))
+    agree(dgo.from_torch(open_sizes).compile(), module, [torch.randn(5, 4)])
+
+
 def test_small_integers_are_exact():
     module = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.ConvTranspose2d(8, 4, 4, 2, 1), nn.MaxPool2d(2))
     for parameter in module.parameters():

@@ -4,6 +4,7 @@ import copy
 import pickle
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -100,6 +101,12 @@ def test_only_the_class_differs():
     assert ours.state_dict().keys() == theirs.state_dict().keys()
     ours.load_state_dict(theirs.state_dict())
     theirs.load_state_dict(ours.state_dict())
+
+
+def test_strides_of_numpy_are_ints():
+    layer = with_integers(nn.Conv2d(3, 4, 3, stride=tuple(np.array([2, 1]))))
+    x = integers(1, 3, 9, 8)
+    assert torch.equal(dgt.optimize(layer)(x), layer(x))
 
 
 def test_inplace_and_layers():

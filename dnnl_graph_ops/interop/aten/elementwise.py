@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import dtypes
 from ...errors import UnsupportedError
 from ...graph import Value
 from ..onnx.node import Measured
@@ -175,6 +176,13 @@ def lerp(call: Call, self: Any, end: Any, weight: float, **_: Any) -> Any:
     if weight < 0.5:
         return call.std("Add", self, call.std("Mul", apart, call.cast(float(weight), dtype)))
     return call.std("Sub", end, call.std("Mul", apart, call.cast(1.0 - weight, dtype)))
+
+
+@aten("full_like")
+def full_like(call: Call, fill_value: Any, **_: Any) -> Any:
+    if None in call.meta.shape:
+        raise call.needs_sizes(f"of shape {call.meta.shape}")
+    return np.full(call.meta.shape, fill_value, dtypes.numpy_dtype(call.meta.dtype))
 
 
 @aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -287,11 +288,21 @@ def adaptive_pool(call: Call, self: Any, output_size: Any, kind: str, whole: str
         return self
     if None in (*wanted, *given):
         raise call.needs_sizes(f"{given} to {wanted}")
-    if any(size % one for size, one in zip(given, wanted, strict=True)):
-        raise UnsupportedError(f"{call.where}: {given} to {wanted}")
-    kernel = [size // one for size, one in zip(given, wanted, strict=True)]
+    sizes: Any = zip(given, wanted, strict=True)
+    windows = [_windows(size, one) for size, one in sizes]
+    if None in windows:
+        raise UnsupportedError(f"{call.where}: windows of several sizes or distances, {given} to {wanted}")
+    kernel, strides = map(list, zip(*windows, strict=True))
     src, batched = _batched(call, self, axes)
-    return _as_given(call, call.std(kind, src, kernel_shape=kernel, strides=kernel), batched)
+    return _as_given(call, call.std(kind, src, kernel_shape=kernel, strides=strides), batched)
+
+
+def _windows(size: int, count: int) -> tuple[int, int] | None:
+    """The length and distance of so many windows that adaptive pooling has along an axis; None if these vary."""
+    starts = [i * size // count for i in range(count)]
+    lengths = {-(-(i + 1) * size // count) - start for i, start in enumerate(starts)}
+    steps = {after - before for before, after in pairwise(starts)} or {size}
+    return (lengths.pop(), steps.pop()) if len(lengths) == len(steps) == 1 and 0 not in steps else None
 
 
 @aten(*(f"upsample_nearest{i}d{one}" for i in (1, 2, 3) for one in ("", ".vec")), mode="nearest")

@@ -197,7 +197,7 @@ class Reader:
         """Names of the results up to the last that is read, none for those before it that are not."""
         if not isinstance(fx.meta["val"], tuple | list):
             return (fx.name,)
-        read = {user.args[1] for user in fx.users if user.target is operator.getitem}
+        read = {user.args[1] for user in fx.users if user.target is operator.getitem and user.users}
         return tuple(part(fx.name, i) if i in read else "" for i in range(max(read, default=-1) + 1))
 
 

@@ -1,0 +1,91 @@
+"""Lets weights go that the library alone reads, once it has packed them.
+
+oneDNN before 3.4 keeps its packed copy of constants for as long as the compiled partition lives, and reads only the
+copy from then on. Weights that it takes as they lie have no copy: its log tells, by a reorder that the first run alone
+has. Later releases drop copies when their store is full, and then read the constants once more.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from .._core import Executor
+from ..graph.constants import owner_of
+from ..graph.files import Piece
+from ..lowering.program import Buffer, HostStep, KernelStep, Place, data_of
+from ..runtime.engines import Engine
+from ..runtime.verbose import verbose
+from .memory import ALIGNMENT
+from .native import Compiled
+
+Array = np.ndarray[Any, Any]
+# of weights that are more than the step's activations: packing them takes longer than the run that does it
+_LEAST_BYTES = 4 << 20
+
+
+def bake(parts: Sequence[Compiled | KernelStep | HostStep], engine: Engine) -> set[Buffer]:
+    """Runs parts whose large weights can be read again; returns the buffers whose data the plan needs no more."""
+    if not engine.on_host or engine.runtime._library.has("dnnl_graph_set_constant_tensor_cache_capacity"):
+        return set()
+    readers = Counter(view.buffer for part in parts for view in part.reads)
+    done = set()
+    for part in parts:
+        if not isinstance(part, Compiled) or not part.baked:
+            continue
+        constants = {view.buffer for view in part.reads if view.is_constant}
+        large = {b for b in constants if b.nbytes >= _LEAST_BYTES and readers[b] == 1 and _is_freed(b)}
+        moved = sum(view.buffer.nbytes for view in (*part.reads, *part.writes) if not view.is_constant)
+        if sum(buffer.nbytes for buffer in large) > moved:
+            packed = _packed_by(part, engine)
+            for buffer in large:
+                # constants of one size must all have been packed
+                alike = sum(other.elements == buffer.elements for other in constants)
+                if packed[buffer.elements] >= alike:
+                    buffer.let_go()
+                    done.add(buffer)
+    return done
+
+
+def _is_freed(buffer: Buffer) -> bool:
+    """Whether letting a constant go gives memory back: not that of pages of a mapped file, or of another package."""
+    if buffer.held is None or buffer.shared:
+        return False
+    owner, _ = owner_of(data_of(buffer))
+    return owner is None or isinstance(owner, Piece)
+
+
+def _packed_by(part: Compiled, engine: Engine) -> Counter[int]:
+    """Runs a part twice; returns the elements of all that the library reorders in the first run only."""
+    executor = Executor(engine._native, "bake")
+    slots: dict[Buffer, int] = {}
+    end = 0
+    for buffer in dict.fromkeys(view.buffer for view in (*part.reads, *part.writes)):
+        if buffer.place is Place.CONSTANT:
+            slots[buffer] = executor.add_constant(data_of(buffer), True)
+        else:
+            slots[buffer] = executor.add_scratch(end, max(buffer.nbytes, 1))
+            end += -(-max(buffer.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+    ins, outs = ([(slots[v.buffer], v.byte_offset) for v in views] for views in (part.reads, part.writes))
+    executor.add_partition(part.partition, ins, outs, part.label)
+    executor.finalize(release_gil=True, threads=0)
+    runs: list[Counter[int]] = []
+    for _ in range(2):
+        with verbose() as log:
+            executor.run([], [])
+        here = threading.get_native_id()
+        reorders = (r.problem for r in log.executed() if r.thread == here and r.primitive == "reorder")
+        runs.append(Counter(prod(map(int, re.findall(r"\d+", problem))) for problem in reorders))
+    return runs[0] - runs[1]
+
+
+def nothing_of(buffer: Buffer) -> Array:
+    """Returns memory of the buffer's size of which nothing is ever touched, and so none is taken from the system."""
+    return np.empty(buffer.elements, dtypes.numpy_dtype(buffer.dtype))
