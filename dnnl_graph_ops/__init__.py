@@ -37,6 +37,7 @@ from .compile.explain import Explanation
 from .compile.saved import load
 from .compile.supported import Support, supported
 from .errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
+from .frontends import from_onnx, from_torch
 from .functional import (
     conv_transpose,
     conv_transpose_backprop_filters,
@@ -51,7 +52,6 @@ from .functional import (
     convolution_output_shape,
 )
 from .graph import AlgorithmInfo, Graph, Value
-from .interop import from_dlpack, from_onnx, from_torch, to_dlpack
 from .ops.annotations import unquote as _unquote
 from .runtime import (
     DeviceArray,
@@ -65,6 +65,7 @@ from .runtime import (
     runtimes,
     set_num_threads,
 )
+from .runtime.dlpack import from_dlpack, to_dlpack
 from .runtime.verbose import verbose
 from .schema.arguments import no_attribute as _no_attribute
 from .weights import convert_weights

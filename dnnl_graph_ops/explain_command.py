@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
             raise InvalidArgumentError(f"{options.svg}: the picture is SVG; end the name in .svg")
         check_writable(options.svg)
     if options.file.lower().endswith(".onnx"):
-        from .interop.onnx.importer import from_onnx, survey
+        from .frontends.onnx.importer import from_onnx, survey
 
         found = survey(options.file)
         print(found, end="\n" if found.problems else "\n\n")

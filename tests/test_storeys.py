@@ -32,10 +32,12 @@ STOREYS = (
     ("graph_api",),
     ("compile",),
     ("functional", "_functional", "caches", "weights"),
-    ("interop", "quantize", "nn", "selftest", "stubs"),
+    ("frontends", "quantize", "nn", "selftest", "stubs"),
     ("torch",),
     ("bench", "explain_command", "trial", "__main__"),
 )
+# rooms beside each other inside of a storey, and those of it that they share
+WINGS = {"frontends": ({"onnx", "torch_export"}, {"reading"})}
 # importer, imported: for types only, which nobody loads
 EXCEPTIONS = {
     ("graph.graph", "compile.net"): "what Graph.compile returns",
@@ -146,6 +148,20 @@ def test_every_module_has_a_storey():
 def test_no_arrow_leads_up():
     up = [a for a in all_arrows() if a.importer and a.imported and storey(a.importer) < storey(a.imported)]
     assert [str(arrow) for arrow in up if not listed(arrow)] == []
+
+
+def room(module: str) -> tuple[str, str]:
+    return (*module.split(".")[:2], "")[:2]
+
+
+@pytest.mark.parametrize("around", WINGS)
+def test_no_arrow_leads_from_wing_to_wing(around):
+    wings, shared = WINGS[around]
+    inner = [(room(a.importer), room(a.imported), a) for a in all_arrows()]
+    inside = [(one[1], other[1], arrow) for one, other, arrow in inner if one[0] == other[0] == around and one[1]]
+    assert {one for one, _, _ in inside} == wings | shared
+    allowed = {name: shared | {name, ""} if name in wings else {name, ""} for name in wings | shared}
+    assert [str(arrow) for one, other, arrow in inside if other not in allowed[one]] == []
 
 
 def test_nobody_imports_the_face_of_the_package():

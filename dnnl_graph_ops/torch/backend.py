@@ -26,14 +26,14 @@ from .._core import lent_array
 from ..compile.asked import checked_options
 from ..compile.net import Net
 from ..errors import Error, InvalidArgumentError, UnsupportedError
+from ..frontends.reading.budget import Budget
+from ..frontends.reading.node import Item
+from ..frontends.torch_export.build import parameter
+from ..frontends.torch_export.host import stated
+from ..frontends.torch_export.importer import appended, is_expressible, size_of
+from ..frontends.torch_export.planned import base_of, order_of, viewed
+from ..frontends.torch_export.program import dims_of, flat_outputs
 from ..graph import Graph
-from ..interop.aten.build import parameter
-from ..interop.aten.host import stated
-from ..interop.aten.importer import appended, is_expressible, size_of
-from ..interop.aten.planned import base_of, order_of, viewed
-from ..interop.aten.program import dims_of, flat_outputs
-from ..interop.onnx.budget import Budget
-from ..interop.onnx.node import Item
 from ..log import logger
 from ..ops import static_transpose
 from ..passes.mixed_precision import AUTO

@@ -12,7 +12,7 @@ from torch import nn
 
 from ..dtypes import usual
 from ..errors import InvalidArgumentError, warn
-from ..interop.aten.host import stated
+from ..frontends.torch_export.host import stated
 from ..progress import Progress, check, shown
 from ..schema.arguments import keywords_told
 from . import following, whole

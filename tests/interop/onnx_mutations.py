@@ -14,7 +14,7 @@ from onnx import AttributeProto, ModelProto, helper, numpy_helper
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
-from dnnl_graph_ops.interop.onnx.cut import SEQUENCE, UNKNOWN, CutNet
+from dnnl_graph_ops.frontends.onnx.cut import SEQUENCE, UNKNOWN, CutNet
 
 from .hostile_models import branches, call, function, limit_memory, model, whole
 

@@ -13,8 +13,8 @@ from torch.export import Dim, export  # noqa: E402
 import dnnl_graph_ops as dgo  # noqa: E402
 from dnnl_graph_ops.bench import zoo  # noqa: E402
 from dnnl_graph_ops.bench.zoo import export as zoo_export  # noqa: E402
+from dnnl_graph_ops.frontends.torch_export import host  # noqa: E402
 from dnnl_graph_ops.graph import hooks  # noqa: E402
-from dnnl_graph_ops.interop.aten import host  # noqa: E402
 from dnnl_graph_ops.shapes import Meta  # noqa: E402
 
 from . import user_models  # noqa: E402

@@ -9,8 +9,8 @@ pytest.importorskip("onnxruntime", reason="the reference")
 from onnx import helper  # noqa: E402
 
 import dnnl_graph_ops as dgo  # noqa: E402
-from dnnl_graph_ops.interop.onnx.fold import _FOLDS  # noqa: E402
-from dnnl_graph_ops.interop.onnx.node import OnnxNode  # noqa: E402
+from dnnl_graph_ops.frontends.reading.fold import _FOLDS  # noqa: E402
+from dnnl_graph_ops.frontends.reading.node import OnnxNode  # noqa: E402
 
 from .hostile_models import model, whole  # noqa: E402
 from .models import reference  # noqa: E402

@@ -199,8 +199,8 @@ def test_a_failing_step_is_an_error_of_the_package():
 @pytest.mark.parametrize("begun", [False, True])
 def test_recurrent_layers_are_kernels(op, way, begun, rng):
     """As NumPy has them in 64 bits."""
-    from dnnl_graph_ops.interop.onnx.node import OnnxNode
-    from dnnl_graph_ops.interop.onnx.numpy_steps import COMPUTES
+    from dnnl_graph_ops.frontends.reading.node import OnnxNode
+    from dnnl_graph_ops.frontends.reading.numpy_steps import COMPUTES
 
     gates, states = {"LSTM": (4, 2), "GRU": (3, 1), "RNN": (1, 1)}[op]
     directions, steps, batch, width, size = 1 + (way == "bidirectional"), 5, 3, 7, 19

@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 pytest.importorskip("onnxruntime", reason="the reference")
 
-from dnnl_graph_ops.interop.onnx.numpy_steps import COMPUTES
-from dnnl_graph_ops.interop.onnx.table import RULES
+from dnnl_graph_ops.frontends.reading.numpy_steps import COMPUTES
+from dnnl_graph_ops.frontends.reading.table import RULES
 
 from .one_node import agree, node
 from .random_layers import ROWS

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.interop.aten.table import RULES
+from dnnl_graph_ops.frontends.torch_export.table import RULES
 
 from .drawing import ROWS
 from .program_ways import tensor_of

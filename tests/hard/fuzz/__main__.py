@@ -83,7 +83,7 @@ def guided(target: Target, seconds: int, into: Path) -> int:
     with atheris.instrument_imports(include=["dnnl_graph_ops"]):
         import dnnl_graph_ops
         import dnnl_graph_ops.compile
-        import dnnl_graph_ops.interop.onnx  # noqa: F401
+        import dnnl_graph_ops.frontends.onnx  # noqa: F401
 
         one = target.judge
         one(b"")

@@ -11,10 +11,10 @@ from onnx import AttributeProto, helper, numpy_helper
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
-from dnnl_graph_ops.interop.onnx.cut import UNKNOWN, CutNet
-from dnnl_graph_ops.interop.onnx.fold import FOLDED
-from dnnl_graph_ops.interop.onnx.numpy_steps import COMPUTES
-from dnnl_graph_ops.interop.onnx.table import RULES
+from dnnl_graph_ops.frontends.onnx.cut import UNKNOWN, CutNet
+from dnnl_graph_ops.frontends.reading.fold import FOLDED
+from dnnl_graph_ops.frontends.reading.numpy_steps import COMPUTES
+from dnnl_graph_ops.frontends.reading.table import RULES
 
 from ..choices import EDGES
 from ..mutators import changed_bytes

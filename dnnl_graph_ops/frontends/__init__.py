@@ -1,0 +1,71 @@
+"""Models of others as graphs: ONNX and torch.export."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..graph import hooks
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+    from ..runtime.engines import Engine
+
+__all__ = ["from_onnx", "from_torch"]
+
+
+def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
+    """An ONNX model as a graph; needs the extra `onnx`.
+
+    Args:
+        model_or_path: a path, the bytes of a file, or a ModelProto.
+        engine: where it will run; None: the default CPU engine.
+
+    Returns:
+        A Graph with the model's inputs and outputs, in NCX; `dnnl_graph_ops.frontends.onnx.from_onnx` says what is
+        mapped.
+
+    Raises:
+        UnsupportedError: operators that nothing here computes, all in one message. InvalidArgumentError: a damaged
+        model. RuntimeUnavailableError: onnx is not installed. TypeError: another kind of source.
+    """
+    from .onnx import from_onnx as read
+
+    return read(model_or_path, engine)
+
+
+def from_torch(exported_program: Any, engine: Engine | None = None) -> Graph:
+    """An `ExportedProgram` of `torch.export` as a graph; needs the extra `torch`.
+
+    Args:
+        exported_program: what `torch.export.export(model.eval(), arguments)` gives.
+        engine: where it will run; None: the default CPU engine.
+
+    Returns:
+        A Graph with the program's tensors as inputs and outputs;
+        `dnnl_graph_ops.frontends.torch_export.from_torch` says what is mapped.
+
+    Raises:
+        UnsupportedError: what no graph can do, all in one message. TypeError: no ExportedProgram.
+        RuntimeUnavailableError: torch is not installed.
+    """
+    from .torch_export import from_torch as read
+
+    return read(exported_program, engine)
+
+
+def _rebuilt(*args: Any) -> Any:
+    from .reading.deferred import rebuilt
+
+    return rebuilt(*args)
+
+
+def _built(graph: Graph, node: Any, *rest: Any) -> Any:
+    if node.domain == "torch":
+        from .torch_export.build import built
+    else:
+        from .onnx.build import built
+    return built(graph, node, *rest)
+
+
+hooks.provide("late", _rebuilt)
+hooks.provide("built", _built)

@@ -1,0 +1,57 @@
+"""One node of an ONNX model in a graph: by its rule, else when sizes are known, else on the host."""
+
+from __future__ import annotations
+
+from ...errors import UnsupportedError
+from ...graph import Graph
+from ..reading import operators  # noqa: F401  (fill the table)
+from ..reading.budget import Budget
+from ..reading.deferred import Scratch, deferred, ruled, step_of, undoing
+from ..reading.faults import NeedsSizes
+from ..reading.node import Item, OnnxNode
+from ..reading.step import Step
+from ..reading.table import RULES
+from . import reference
+
+
+def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
+    """The results of a node: computed if they are known now, else of ops of the graph.
+
+    Raises:
+        UnsupportedError: it cannot be expressed.
+    """
+    undo = undoing(graph, known)
+    try:
+        return ruled(graph, node, known, budget)
+    except UnsupportedError as error:
+        if budget.exceeded:
+            raise
+        undo()
+        entry = RULES.get(node.op_type) if not node.domain else None
+        step = step_of(graph, node, known, budget)
+        if isinstance(error, NeedsSizes) and entry is not None and entry.late is not None:
+            metas = entry.late(step)
+            return deferred(graph, node, metas if isinstance(metas, list) else [metas], known, budget)
+        return _by_reference(graph, step, str(error))
+
+
+def _by_reference(graph: Graph, step: Step, why: str) -> tuple[Item, ...]:
+    """The results of a node that the table does not express."""
+    node, known, budget = step.node, step.known, step.budget
+    try:
+        one = reference.found(node, known)
+        results = reference.folded(node, known, budget, one)
+        if results is not None:
+            return results
+        if isinstance(graph, Scratch):
+            return reference.appended(graph, step, one)
+        metas = one.metas
+        if not one.is_known and not reference.is_open(node, known):
+            raise UnsupportedError(f"{node.where}: the shape of its result depends on data")
+    except UnsupportedError as error:
+        if budget.exceeded:
+            raise
+        said = str(error)
+        more = said if said.startswith(why) else f"{why}; {said.removeprefix(node.where + ': ')}"
+        raise UnsupportedError(more) from None
+    return deferred(graph, node, metas, known, budget, one.reference.by)

@@ -1,0 +1,236 @@
+"""If, Loop, Scan and SequenceMap: their subgraphs are models of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...compile.specialise import Options
+from ...errors import Error, InvalidArgumentError
+from ...runtime.memory_limit import process_limit
+from ..reading.node import Array, Info, OnnxNode
+from ..reading.types import TYPES
+from .submodel import SubModel
+from .turns import counters
+
+# turns of one Loop
+_MOST_TURNS = 1 << 22
+
+
+class Call(NamedTuple):
+    """A node at a call: a subgraph by its name takes its own inputs, and what it reads of the tensors around it."""
+
+    node: OnnxNode
+    bodies: Mapping[str, SubModel]
+    tensors: Mapping[str, Any]
+    inputs: Sequence[Any]
+    options: Options
+
+    def body(self, name: str, own: Sequence[Any]) -> list[Any]:
+        return self.turn(name, len(own))(own)
+
+    def turn(self, name: str, count: int) -> Callable[[Sequence[Any]], list[Any]]:
+        """A subgraph as a function of its `count` own inputs."""
+        body, wanted = self.bodies[name], len(self.node.bodies[name].inputs)
+        if count != wanted:
+            raise InvalidArgumentError(f"{self.node.where}: {name} takes {wanted} inputs, not {count}")
+        around = [self.tensors[item] for item in body.inputs[count:]]
+        return lambda own: body([*own, *around], self.options)
+
+
+class Control(NamedTuple):
+    """How an operator with subgraphs runs, and what is known of its results beforehand."""
+
+    bodies: tuple[str, ...]
+    compute: Callable[[Call], Sequence[Any]]
+    results: Callable[[OnnxNode], list[Info]]
+
+    def run(self, *call: Any) -> Sequence[Any]:
+        return self.compute(Call(*call))
+
+
+def _branch(call: Call) -> Sequence[Any]:
+    (condition,) = call.inputs
+    return call.body("then_branch" if bool(np.reshape(condition, -1)[0]) else "else_branch", ())
+
+
+def _branch_results(node: OnnxNode) -> list[Info]:
+    pairs = zip(*(body.infos for body in node.bodies.values()), strict=False)
+    return _as_many(node, [_common(one, other) for one, other in pairs])
+
+
+def _common(one: Info, other: Info) -> Info:
+    if one == other:
+        return one
+    if one.code != other.code or not one.is_tensor:
+        return Info()
+    if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
+        return Info(one.code)
+    return Info(one.code, tuple(a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)))
+
+
+def _as_many(node: OnnxNode, infos: Sequence[Info]) -> list[Info]:
+    return [*infos, *[Info()] * len(node.outputs)][: len(node.outputs)]
+
+
+class Rows:
+    """Results of turns, which become one array with a new axis."""
+
+    def __init__(self, node: OnnxNode) -> None:
+        self.node, self.items, self.nbytes = node, list[Array](), 0
+        self.most = process_limit() // 2
+
+    def append(self, item: Any) -> None:
+        array = np.asarray(item)
+        self.nbytes += array.nbytes
+        if self.nbytes > self.most:
+            raise Error(f"{self.node.where}: gathers more than half of the memory that this process may have")
+        self.items.append(array)
+
+    def stacked(self, info: Info, axis: int = 0, backwards: bool = False) -> Array:
+        if not self.items:
+            kind = TYPES.get(info.code or 0, np.dtype(np.float32))
+            return np.zeros((0, *(dim or 0 for dim in info.shape or ())), kind)
+        return np.stack(self.items[::-1] if backwards else self.items, axis)
+
+
+def _loop(call: Call) -> Sequence[Any]:
+    """A trip count and a condition, either of which may be left out; carried values, then rows of the others."""
+    most, condition, *carried = call.inputs
+    body = call.node.bodies["body"]
+    infos, count_turns = body.infos, counters(body)
+    turns = None if most is None else int(np.reshape(most, -1)[0])
+    goes = True if condition is None else bool(np.reshape(condition, -1)[0])
+    count = len(carried)
+    rows = [Rows(call.node) for _ in infos[1 + count :]]
+    run, turn = call.turn("body", 2 + count), 0
+    while goes and (turns is None or turn < turns):
+        if turn == _MOST_TURNS:
+            raise Error(f"{call.node.where}: goes on after {_MOST_TURNS} turns")
+        flag, *results = run([*count_turns(turn), *carried])
+        goes = bool(flag.item(0))
+        carried = results[:count]
+        for row, item in zip(rows, results[count:], strict=True):
+            row.append(item)
+        turn += 1
+    return [*carried, *(row.stacked(info) for row, info in zip(rows, infos[1 + count :], strict=True))]
+
+
+def _with_axis(info: Info) -> Info:
+    return Info() if info.shape is None or not info.is_tensor else Info(info.code, (None, *info.shape))
+
+
+def _loop_results(node: OnnxNode) -> list[Info]:
+    _, *infos = node.bodies["body"].infos or (Info(),)
+    count = len(node.inputs) - 2
+    # sizes of carried values may change from turn to turn
+    carried = [info if info.shape is None else info._replace(shape=(None,) * len(info.shape)) for info in infos[:count]]
+    return _as_many(node, [*carried, *map(_with_axis, infos[count:])])
+
+
+def _scan(call: Call) -> Sequence[Any]:
+    node, inputs = call.node, list(call.inputs)
+    if node.opset >= 9:
+        return _scanned(call, inputs, node.attrs.get("scan_input_axes"), node.attrs.get("scan_output_axes"))
+    # opset 8: lengths, and everything once for each element of a batch
+    lengths, *inputs = inputs
+    done = []
+    for number in range(len(inputs[0])):
+        each = [item[number] for item in inputs]
+        if lengths is not None:
+            count = node.attrs["num_scan_inputs"]
+            each[-count:] = [item[: lengths[number]] for item in each[-count:]]
+        done.append(_scanned(call, each))
+    return [np.stack(items) for items in zip(*done, strict=True)]
+
+
+def _scanned(
+    call: Call, inputs: Sequence[Any], in_axes: Sequence[int] | None = None, out_axes: Sequence[int] | None = None
+) -> list[Any]:
+    node, infos = call.node, call.node.bodies["body"].infos
+    count = node.attrs["num_scan_inputs"]
+    states, scanned = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
+    rows = [Rows(node) for _ in infos[len(states) :]]
+    ins = in_axes or [0] * count
+    outs = out_axes or [0] * len(rows)
+    older = node.attrs.get("directions")
+    in_back = node.attrs.get("scan_input_directions") or older or [0] * count
+    out_back = node.attrs.get("scan_output_directions") or [0] * len(rows)
+    turned = [
+        np.moveaxis(item, axis, 0)[:: -1 if back else 1] for item, axis, back in zip(scanned, ins, in_back, strict=True)
+    ]
+    run = call.turn("body", len(states) + len(turned))
+    for each in zip(*turned, strict=True):
+        results = run([*states, *map(np.asarray, each)])
+        states = results[: len(states)]
+        for row, item in zip(rows, results[len(states) :], strict=True):
+            row.append(item)
+    ends = zip(rows, infos[len(states) :], outs, out_back, strict=True)
+    return [*states, *(row.stacked(info, axis, bool(back)) for row, info, axis, back in ends)]
+
+
+def _scan_results(node: OnnxNode) -> list[Info]:
+    infos = node.bodies["body"].infos
+    if node.opset < 9:
+        return _as_many(node, ())
+    count = len(node.inputs) - int(node.attrs.get("num_scan_inputs") or 0)
+    rows = [
+        Info() if info.shape is None else Info(info.code, (None,) * (len(info.shape) + 1)) for info in infos[count:]
+    ]
+    return _as_many(node, [*infos[:count], *rows])
+
+
+def _mapped(call: Call) -> Sequence[Any]:
+    """A sequence, and sequences that go with it or tensors for all of its elements."""
+    first, *more = call.inputs
+    turns = [
+        call.body("body", [item, *(other[i] if isinstance(other, list) else other for other in more)])
+        for i, item in enumerate(first)
+    ]
+    return [list(items) for items in zip(*turns, strict=True)] or [[] for _ in call.node.outputs]
+
+
+def _flexible(call: Call) -> Sequence[Any]:
+    """Attention whose scores and shares subgraphs change, in 32 bits or more."""
+    q, k, v = call.inputs
+    code = call.node.attrs.get("softmax_precision")
+    kind = TYPES[code] if code else np.dtype(np.float64 if q.dtype == np.float64 else np.float32)
+    queries, keys, values = (item.astype(kind) for item in (q, k, v))
+    times, rest = divmod(q.shape[1], k.shape[1])
+    if rest:
+        raise InvalidArgumentError(f"{call.node.where}: {q.shape[1]} heads of queries for {k.shape[1]} of keys")
+    keys, values = (np.repeat(item, times, 1) for item in (keys, values))
+    scale = call.node.attrs.get("scale")
+    scores = queries @ keys.swapaxes(2, 3) * kind.type(q.shape[3] ** -0.5 if scale is None else scale)
+    scores = _changed(call, "score_mod", scores)
+    most = scores.max(-1, keepdims=True)
+    shares = np.exp(scores - np.where(np.isfinite(most), most, 0))
+    total = shares.sum(-1, keepdims=True)
+    shares = _changed(call, "prob_mod", shares / np.where(total == 0, 1, total))
+    return [(shares @ values).astype(q.dtype)]
+
+
+def _changed(call: Call, name: str, array: Array) -> Array:
+    if name not in call.bodies:
+        return array
+    (found,) = call.body(name, [array])
+    if found.shape != array.shape:
+        raise InvalidArgumentError(f"{call.node.where}: {name} gives shape {found.shape}, not {array.shape}")
+    return np.asarray(found)
+
+
+_CONTROL = {
+    ("", "If"): Control(("then_branch", "else_branch"), _branch, _branch_results),
+    ("", "Loop"): Control(("body",), _loop, _loop_results),
+    ("", "Scan"): Control(("body",), _scan, _scan_results),
+    ("", "SequenceMap"): Control(("body",), _mapped, lambda node: _as_many(node, ())),
+    # its subgraphs may be left out
+    ("ai.onnx.preview", "FlexAttention"): Control((), _flexible, lambda node: _as_many(node, ())),
+}
+
+
+def control(node: OnnxNode) -> Control | None:
+    """How a node with subgraphs runs; None: it has none, or no such operator."""
+    return _CONTROL.get((node.domain, node.op_type))

@@ -1,0 +1,177 @@
+"""Nodes that run between graphs, on arrays of any type: where shapes depend on data, and what no graph has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...compile.specialise import Options
+from ...errors import Error, ShapeError, UnsupportedError
+from ...once import once
+from ..reading.node import Array, Info, OnnxNode
+from ..reading.numpy_steps import COMPUTES, bound
+from ..reading.types import TYPES, type_name
+from . import reference
+from .control import control
+from .model import onnx_package
+from .submodel import SubModel
+
+_CODES = {kind: code for code, kind in TYPES.items()}
+# floats of fewer than 16 bits and integers of fewer than 8: what NumPy does with them is not what ONNX says
+_NARROW = frozenset((17, 18, 19, 20, 21, 22, 23, 24, 25, 26))
+
+
+def info_of(value: Any) -> Info:
+    """What there is to say of a value at a call."""
+    if isinstance(value, np.ndarray):
+        return Info(_CODES.get(value.dtype), value.shape)
+    kind = onnx_package().TypeProto()
+    if isinstance(value, list):
+        first = info_of(value[0]) if value else Info()
+        if not first.is_tensor:
+            return Info(0)
+        kind.sequence_type.elem_type.tensor_type.elem_type = first.code
+    return Info(0, None, kind.SerializeToString() if isinstance(value, list) else b"")
+
+
+def check(node: OnnxNode) -> list[str]:
+    """What of a node nothing here runs, whatever its inputs are."""
+    if (flow := control(node)) is not None:
+        if missing := [name for name in flow.bodies if name not in node.bodies]:
+            return [f"{node.where}: attribute {missing[0]!r} is missing, or not of its type"]
+        return [problem for body in node.bodies.values() for one in body.nodes for problem in check(one)]
+    try:
+        reference.check(node)
+    except UnsupportedError as error:
+        return [str(error)]
+    return []
+
+
+def results_of(node: OnnxNode, infos: Mapping[str, Info], arrays: Mapping[str, Array]) -> list[Info]:
+    """What its results are, as far as its inputs tell.
+
+    Raises:
+        UnsupportedError: inputs that the operator does not take.
+    """
+    if (flow := control(node)) is not None:
+        return flow.results(node)
+    reference.check_types(node, {index: infos[name].code or None for index, name in enumerate(node.inputs) if name})
+    given = [infos[name] for name in node.inputs if name]
+    if any(item.code is None or (not item.is_tensor and not item.kind) for item in given):
+        return [Info()] * len(node.outputs)
+    results = reference.inferred(node, infos, arrays)
+    if node.op_type == "NonZero" and not node.domain and infos[node.inputs[0]].shape == ():
+        # a number counts as one element of one axis, as ONNX Runtime has it; onnx infers that of no axis
+        results = [results[0]._replace(shape=(1, None))]
+    return results
+
+
+@dataclass(frozen=True, eq=False)
+class HostNode:
+    """A node as a function of tensors; `arrays` are those of its inputs that are known."""
+
+    node: OnnxNode
+    arrays: Mapping[str, Array]
+    results: tuple[Info, ...]
+    bodies: Mapping[str, SubModel]
+    # what its results are of inputs of such types, where only a call tells these
+    _types: dict[tuple[int | None, ...], list[Info]] = field(default_factory=dict)
+
+    @once
+    def reads(self) -> tuple[str, ...]:
+        """Tensors that a call gives it."""
+        return tuple(dict.fromkeys(name for name in self.node.reads if name not in self.arrays))
+
+    @property
+    def compute(self) -> Callable[[OnnxNode, Sequence[Any]], Any] | None:
+        """NumPy's, where that has the operator."""
+        found = COMPUTES.get(self.node.op_type) if not self.node.domain else None
+        return None if any(info.code in _NARROW for info in self.results) else found
+
+    @once
+    def _model(self) -> bytes:
+        return reference.alone(self.node)
+
+    def check(self) -> None:
+        """Refuse what would run by the reference implementation, which lacks it.
+
+        Raises:
+            UnsupportedError: it does.
+        """
+        if control(self.node) is None and self.compute is None:
+            reference.check_runs(self.node.where, self._model)
+
+    @property
+    def by(self) -> str:
+        if self.bodies:
+            return "a graph for each subgraph"
+        return "NumPy" if self.compute is not None or control(self.node) is not None else "onnx.reference"
+
+    def __call__(self, values: Mapping[str, Any], options: Options) -> list[Any]:
+        """Its results.
+
+        Raises:
+            Error: whatever computes it fails, or gives something else than onnx inferred.
+        """
+        node = self.node
+        tensors = {**self.arrays, **{name: values[name] for name in self.reads}}
+        inputs = [tensors[name] if name else None for name in node.inputs]
+        try:
+            with np.errstate(all="ignore"):
+                found = self._run(tensors, inputs, options)
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            raise Error(f"{node.where}: {self.by}: {type(error).__name__}: {error}") from None
+        if len(found) < len(node.outputs):
+            raise Error(f"{node.where}: {self.by} gives {len(found)} results, not {len(node.outputs)}")
+        return [self._checked(item, info) for item, info in zip(found, self._results_of(tensors), strict=False)]
+
+    def _results_of(self, tensors: Mapping[str, Any]) -> Sequence[Info]:
+        """What its results are: where types are not known before the call, as these inputs tell."""
+        if control(self.node) is not None or all(info.code is not None for info in self.results):
+            return self.results
+        infos = {name: info_of(tensors[name]) for name in self.node.reads}
+        key = tuple(info.code for info in infos.values())
+        if key not in self._types:
+            try:
+                found = results_of(self.node, infos, self.arrays)
+            except UnsupportedError:
+                found = list(self.results)
+            # sizes may change from call to call
+            self._types[key] = [info._replace(shape=None) for info in found]
+        return self._types[key]
+
+    def _run(self, tensors: Mapping[str, Any], inputs: Sequence[Any], options: Options) -> Sequence[Any]:
+        node = self.node
+        if (flow := control(node)) is not None:
+            return flow.run(node, self.bodies, tensors, inputs, options)
+        bound(node, inputs)
+        compute = self.compute
+        if compute is None or any(
+            isinstance(item, np.ndarray) and _CODES.get(item.dtype) in _NARROW for item in inputs
+        ):
+            return reference.evaluate(self._model, inputs)
+        results = compute(node, inputs)
+        return results if isinstance(results, tuple) else (results,)
+
+    def _checked(self, item: Any, info: Info) -> Any:
+        if item is None or isinstance(item, list):
+            return item
+        array = np.asarray(item)
+        if not info.is_tensor:
+            return array
+        if info.shape is not None and len(info.shape) != array.ndim:
+            raise ShapeError(f"{self.node.where}: {self.by} gives shape {array.shape}, not {info.shape}")
+        return array.astype(TYPES[info.code], copy=False) if info.code in TYPES else array
+
+
+def label_of(info: Info, where: str) -> str:
+    """The name of its type, as nets and graphs state it."""
+    if info.code not in TYPES:
+        raise UnsupportedError(f"{where}: element type {type_name(info.code)}")
+    return dtypes.label(TYPES[info.code])

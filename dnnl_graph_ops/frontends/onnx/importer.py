@@ -1,0 +1,434 @@
+"""Build graphs from an ONNX model, node by node; all that cannot be expressed is said at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...errors import Error, InvalidArgumentError, UnsupportedError
+from ...graph import Graph, Value
+from ...runtime.engines import Engine
+from ..reading.budget import Budget
+from ..reading.deferred import constant_of
+from ..reading.faults import FAULTS, fault, refusal
+from ..reading.fold import FOLDED
+from ..reading.node import Array, Body, Info, Item, Measured, OnnxNode
+from ..reading.types import CODES, DTYPES, TYPES
+from . import hosts
+from .build import built
+from .control import control
+from .cut import SEQUENCE, UNKNOWN, CutGraph, Part
+from .functions import fresh_names, names_of, spliced
+from .hosts import HostNode
+from .invariants import without_invariants
+from .lists import Listed, stand_in, written
+from .model import Input, Model, read
+from .submodel import SubModel
+from .survey import Fate, Survey, fate_of
+from .turns import turns_of, unrolled
+
+
+def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
+    """An ONNX model as a graph: `from_onnx("m.onnx").compile()(x)`.
+
+    Args:
+        model_or_path: a path, the file's content as bytes, or an `onnx.ModelProto`.
+        engine: where it will run; None: the default CPU engine.
+
+    Returns:
+        A Graph whose inputs are those without initializer, in their order, and whose `outputs` are those
+        of the model. A symbolic dim is known at the call only, and so is what a model computes of it; nodes that depend
+        on that are built at the first call of each shape. Data stays channels-first. Of a model from a path, a net
+        without such dims keeps only what it has made of large initializers; the file stays open, and they are read
+        again when they are wanted (by another `compile`, for other strides, by `pickle`): an error if it was written to
+        meanwhile. Deleting it, or renaming another to its name, changes nothing.
+
+        Where a shape depends on data (NonZero, a Reshape to computed sizes), a type is not the package's (float64,
+        strings) or a node has subgraphs (If, Loop, Scan), the model is cut: its net runs such nodes on arrays, and a
+        graph of its own before and behind them. `Net.explain` says which they are.
+
+    Raises:
+        RuntimeUnavailableError: the package `onnx` is missing, which the extra `onnx` installs.
+        UnsupportedError: lists every node and attribute value that not even onnx's reference implementation has, what
+            lies behind them left out; or the model computes more constants as it is read than 256 MiB and four times
+            what it stores, or fills more than 1 GiB with single numbers.
+        InvalidArgumentError: no ONNX model, cycles, functions that call themselves, missing tensors, wrong types.
+        ShapeError: impossible shapes.
+
+    Source: the ONNX operator specifications, from opset 7 on.
+    """
+    model = read(model_or_path)
+    if not model.outputs:
+        raise InvalidArgumentError("from_onnx: the model declares no outputs")
+    graph = _built(model, engine, Budget(model.nbytes))
+    graph._keeps_inputs = True
+    return graph
+
+
+def survey(model_or_path: Any) -> Survey:
+    """What would run each node of an ONNX model, also of one that `from_onnx` refuses, and all that is missing.
+
+    Args:
+        model_or_path: as of `from_onnx`.
+
+    Raises:
+        RuntimeUnavailableError, InvalidArgumentError, ShapeError: as by `from_onnx`.
+    """
+    model = read(model_or_path)
+    builder = _builder(model, None, Budget(model.nbytes))
+    return Survey(tuple(builder.fates), tuple(dict.fromkeys(builder.problems)))
+
+
+def _built(model: Model, engine: Engine | None, budget: Budget) -> Graph:
+    return _builder(model, engine, budget).graph()
+
+
+def _builder(model: Model, engine: Engine | None, budget: Budget) -> _Builder:
+    builder = _Builder(model, engine, budget)
+    for node in model.nodes:
+        builder.add(node)
+    return builder
+
+
+def _of_submodel(model: SubModel, infos: Sequence[Info]) -> Graph:
+    """What a call makes of a part of a model, whose inputs are such."""
+    inputs = tuple(map(Input, model.inputs, infos))
+    whole = Model(model.where, 0, inputs, model.arrays, tuple(model.nodes), model.outputs, ())
+    return _built(whole, model.engine, Budget(0, model.budget))
+
+
+class _Builder:
+    """The parts of a model so far.
+
+    Time goes by halves: the nodes before part k run at 2k - 1, its graph at 2k; a node is put as early as its inputs
+    are there.
+    """
+
+    def __init__(self, model: Model, engine: Engine | None, budget: Budget) -> None:
+        self.model, self.engine, self.budget = model, engine, budget
+        self.problems = list(model.problems)
+        self.parts: list[Part] = []
+        # what each part's graph is built of, by name
+        self.known: list[dict[str, Item]] = []
+        self.arrays: dict[str, Array] = dict(model.arrays)
+        # of all other tensors: when they are there, and what they are
+        self.times: dict[str, int] = {}
+        self.items: dict[str, Value | Measured | Info] = {}
+        self.inputs: list[Value] = []
+        self.rest: list[OnnxNode] = []
+        self.is_cut = False
+        # sequences that no node has made yet
+        self.lists: dict[str, Listed] = {}
+        self._renames: Callable[[str], str] | None = None
+        # of each node, in the order of the model, its operator and what becomes of it
+        self.fates: list[tuple[str, Fate]] = []
+        self._part(0)
+        for item in model.inputs:
+            self._input(item)
+
+    def _part(self, number: int) -> Part:
+        while len(self.parts) <= number:
+            self.parts.append(Part(Graph(self.engine, name=self.model.name.replace("\0", "?"))))
+            self.known.append({})
+        return self.parts[number]
+
+    def _input(self, item: Input) -> None:
+        part = self.parts[0]
+        self.times[item.name] = -1
+        if item.dtype is not None:
+            value = part.graph.input(item.name, item.info.shape or (), item.dtype)
+            self.known[0][item.name] = self.items[item.name] = value
+            part.feeds[value] = item.name
+        else:
+            self.items[item.name], self.is_cut = item.info, True
+            label = hosts.label_of(item.info, f"ONNX input {item.name[:80]!r}") if item.info.is_tensor else SEQUENCE
+            shape = UNKNOWN if item.info.shape is None else item.info.shape
+            value = Value(part.graph, -1 - len(self.inputs), shape, label, item.name)
+        self.inputs.append(value)
+
+    # -- nodes ------------------------------------------------------------------------------------------------
+
+    def add(self, node: OnnxNode) -> None:
+        """Build one node; what is unsupported about it is noted, and its results stay unknown."""
+        if not all(name in self.arrays or name in self.times or name in self.lists for name in node.reads):
+            if node.domain or node.op_type not in FOLDED:
+                # behind a node that cannot be expressed: only what is wrong with this one too
+                problems = hosts.check(node)
+                self.problems += problems
+                self._note(node, Fate.NOTHING if problems else Fate.BEHIND)
+            else:
+                self._note(node, Fate.BEHIND)
+            return
+        try:
+            self._add(node)
+        except UnsupportedError as error:
+            self.problems += str(error).split("\n  ")
+            self._note(node, Fate.NOTHING)
+        except Error:
+            raise
+        except FAULTS as error:
+            raise fault(node, error) from None
+
+    def _note(self, node: OnnxNode, fate: Fate) -> None:
+        self.fates.append((f"{node.domain}.{node.op_type}" if node.domain else node.op_type, fate))
+
+    def _add(self, node: OnnxNode) -> None:
+        if self._stood_in(node):
+            return None
+        if node.op_type == "Squeeze" and any(
+            self.arrays[name].size == 0 for name in node.inputs[1:] if name in self.arrays
+        ):
+            # all axes of 1, as ONNX Runtime has it; onnx infers that there are none
+            node = replace(node, inputs=node.inputs[:1])
+        for name in node.reads:
+            self._write(name)
+        infos = [self.items[name] for name in node.reads if name not in self.arrays]
+        vague = [item for item in infos if isinstance(item, Info)]
+        # what is in the rest has no time
+        if any(self.times.get(name) == _LAST for name in node.reads):
+            return self._put_off(node)
+        if not node.bodies and control(node) is None and all(item.code in DTYPES for item in vague):
+            if any(item.shape is None for item in vague):
+                return self._put_off(node)
+            try:
+                return self._build(node)
+            except UnsupportedError as error:
+                if self.budget.exceeded:
+                    raise
+                return self._run_on_arrays(node, str(error))
+        return self._run_on_arrays(node, "")
+
+    def _time(self, node: OnnxNode) -> int:
+        return max((self.times[name] for name in node.reads if name not in self.arrays), default=-1)
+
+    def _build(self, node: OnnxNode) -> None:
+        number = (self._time(node) + 1) // 2
+        part, known = self._part(number), self.known[number]
+        for name in node.reads:
+            self._bring(name, number)
+        count = len(part.graph.nodes)
+        found = built(part.graph, node, known, self.budget)
+        if any(node.outputs[len(found) :]):
+            raise InvalidArgumentError(f"{node.where}: names {len(node.outputs)} outputs, but gives {len(found)}")
+        self._note(node, fate_of(part.graph.nodes[count:], found))
+        for name, item in zip(node.outputs, found, strict=False):
+            if not name:
+                continue
+            if isinstance(item, np.ndarray):
+                self.arrays[name] = item
+            else:
+                known[name] = self.items[name] = item
+                self.times[name] = 2 * number
+
+    def _bring(self, name: str, number: int) -> None:
+        """Make a tensor known to a part's graph."""
+        part, known, stack = self.parts[number], self.known[number], [name]
+        while stack:
+            name = stack[-1]
+            if name not in known:
+                item = self.arrays[name] if name in self.arrays else self.items[name]
+                if isinstance(item, Measured) and (more := [n for n in item.node.inputs if n and n not in known]):
+                    stack += more
+                    continue
+                if isinstance(item, Value | Info):
+                    known[name] = self._imported(part, name, item)
+                else:
+                    known[name] = item
+            stack.pop()
+
+    def _imported(self, part: Part, name: str, item: Value | Info) -> Value:
+        """What is made before a part as an input of its graph."""
+        shape, dtype = (item.shape, item.dtype) if isinstance(item, Value) else (item.shape, DTYPES[item.code or 0])
+        label = name.replace("\0", "?") or "?"
+        try:
+            value = part.graph.input(label, shape or (), dtype)
+        except InvalidArgumentError:
+            value = part.graph.input(f"{label} ({len(part.feeds)})", shape or (), dtype)
+        part.feeds[value] = name
+        self._want(name)
+        return value
+
+    def _want(self, name: str) -> None:
+        """Let the graph that makes a tensor give it."""
+        time = self.times.get(name, -1)
+        if time < 0 or time % 2 or time == _LAST:
+            return
+        part, known, item = self.parts[time // 2], self.known[time // 2], self.items[name]
+        if isinstance(item, Measured):
+            key = f"\0{name}"
+            if key not in known:
+                known[key] = constant_of(part.graph, item, known, self.budget)
+            item = known[key]  # type: ignore[assignment]
+        assert isinstance(item, Value)
+        part.gives[name] = item
+
+    def _info(self, name: str) -> Info:
+        if name in self.arrays:
+            return hosts.info_of(self.arrays[name])
+        item = self.items[name]
+        if isinstance(item, Value):
+            return Info(CODES.get(item.dtype), item.shape)
+        return hosts.info_of(np.empty(0, item.dtype))._replace(shape=item.shape) if isinstance(item, Measured) else item
+
+    def _run_on_arrays(self, node: OnnxNode, why: str) -> None:
+        """Put a node between two graphs."""
+        problems = hosts.check(node)
+        infos = {name: self._info(name) for name in node.reads}
+        arrays = {name: self.arrays[name] for name in node.reads if name in self.arrays}
+        try:
+            if problems:
+                raise UnsupportedError("\n  ".join(problems))
+            results = hosts.results_of(node, infos, arrays)
+        except UnsupportedError as error:
+            raise UnsupportedError(why or str(error)) from None
+        for name in node.reads:
+            if name not in arrays:
+                self._want(name)
+        number = (self._time(node) + 2) // 2
+        bodies = {name: self._model(body, f"{node.where}, {name}") for name, body in node.bodies.items()}
+        host = HostNode(node, arrays, tuple(results), bodies)
+        host.check()
+        self._note(node, Fate(host.by))
+        self._part(number).before.append(host)
+        self.is_cut = True
+        for name, info in zip(node.outputs, results, strict=False):
+            if name:
+                self.times[name], self.items[name] = 2 * number - 1, info
+
+    def _model(self, body: Body, where: str) -> SubModel:
+        arrays = {**{name: self.arrays[name] for name in body.free if name in self.arrays}, **body.arrays}
+        inputs = (*body.inputs, *(name for name in body.free if name not in self.arrays))
+        return self._submodel(where, body.nodes, arrays, inputs, body.outputs)
+
+    def _submodel(
+        self, where: str, nodes: Sequence[OnnxNode], arrays: Mapping[str, Array], inputs: Iterable[str], outputs: Any
+    ) -> SubModel:
+        return SubModel(
+            where, tuple(nodes), arrays, tuple(inputs), tuple(outputs), _of_submodel, hosts.info_of,
+            self.budget.total, self.engine,
+        )  # fmt: skip
+
+    def _stood_in(self, node: OnnxNode) -> bool:
+        """Put other nodes in the place of one: of the branch, the turns or the sequence that are known by now."""
+        if node.domain:
+            return False
+        if node.op_type == "If":
+            found = self._chosen(node)
+        elif node.op_type in ("Loop", "Scan"):
+            found = self._turned(node)
+        elif (stand := stand_in(node, self.lists, self.arrays, self._fresh)) is not None:
+            self.lists |= stand.lists
+            found = [*stand.nodes], dict(stand.arrays)
+        else:
+            return False
+        if found is None:
+            return False
+        self.arrays |= found[1]
+        for one in found[0]:
+            self.add(one)
+        return True
+
+    def _turned(self, node: OnnxNode) -> tuple[list[OnnxNode], dict[str, Array]] | None:
+        """A Loop or Scan with fewer states, or the nodes of its turns where their number is known."""
+        smaller = without_invariants(node, self._fresh)
+        if smaller is not None:
+            return smaller, {}
+        turns = turns_of(node, self.arrays) if node.op_type == "Loop" else None
+        return None if turns is None else unrolled(node, turns, spliced, self._fresh)
+
+    def _chosen(self, node: OnnxNode) -> tuple[list[OnnxNode], dict[str, Array]] | None:
+        """The branch of an If where the condition is known."""
+        condition = self.arrays.get(node.inputs[0]) if node.inputs else None
+        body = node.bodies.get("then_branch" if condition is not None and condition.any() else "else_branch")
+        if condition is None or condition.size != 1 or body is None:
+            return None
+        return spliced(body, node, (), node.outputs, self._fresh)
+
+    def _fresh(self, name: str) -> str:
+        """A name that no tensor has."""
+        if self._renames is None:
+            self._renames = fresh_names((*self.times, *self.arrays, *self.lists, *names_of(self.model.nodes)))
+        return self._renames(name)
+
+    def _write(self, name: str) -> None:
+        """Let a node make a sequence that something reads as a whole."""
+        listed = self.lists.pop(name, None)
+        if listed is not None:
+            for one in listed.names:
+                self._write(one)
+            node = written(name, listed)
+            if any(self.times.get(one) == _LAST for one in node.reads):
+                self._put_off(node)
+            else:
+                self._run_on_arrays(node, "")
+
+    def _put_off(self, node: OnnxNode) -> None:
+        """Leave a node to the call."""
+        self.problems += hosts.check(node)
+        self._note(node, Fate.LATER)
+        self.is_cut = True
+        self.rest.append(node)
+        for name in filter(None, node.outputs):
+            self.times[name], self.items[name] = _LAST, Info()
+
+    # -- the whole --------------------------------------------------------------------------------------------
+
+    def graph(self) -> Graph:
+        """The graph, or where the model is cut, the graphs."""
+        for name in self.model.outputs:
+            self._write(name)
+        known = [self.arrays[name].dtype for name in self.model.outputs if name in self.arrays]
+        self.is_cut |= any(dtypes.label(dtype) not in dtypes.CODES for dtype in known)
+        if not self.problems and not self.is_cut:
+            whole = self.parts[0].graph
+            whole.outputs = {name: self._output(name) for name in self.model.outputs}
+            return whole
+        if self.problems:
+            raise UnsupportedError(refusal("from_onnx", self.problems))
+        rest = self._rest()
+        stored = {name: self.arrays[name] for name in self.model.outputs if name in self.arrays}
+        for name in self.model.outputs:
+            if name not in stored:
+                self._want(name)
+        name = self.model.name.replace("\0", "?")
+        whole = CutGraph(self.engine, name, self.parts, stored, rest)
+        whole.inputs = self.inputs
+        whole.outputs = {name: self._stated(name) for name in self.model.outputs}
+        return whole
+
+    def _rest(self) -> SubModel | None:
+        made = {name for node in self.rest for name in node.outputs}
+        outputs = dict.fromkeys(name for name in self.model.outputs if name in made)
+        if not outputs:
+            return None
+        reads = dict.fromkeys(name for node in self.rest for name in node.reads if name not in made)
+        arrays = {name: self.arrays[name] for name in reads if name in self.arrays}
+        inputs = [name for name in reads if name not in arrays]
+        for name in inputs:
+            self._want(name)
+        return self._submodel(self.model.name, self.rest, arrays, inputs, outputs)
+
+    def _output(self, name: str) -> Value:
+        graph, known = self.parts[0].graph, self.known[0]
+        item = self.arrays[name] if name in self.arrays else known[name]
+        if isinstance(item, Measured):
+            return constant_of(graph, item, known, self.budget)
+        if isinstance(item, Value):
+            return item
+        self.budget.spend(item.nbytes, f"ONNX output {name[:80]!r}")
+        return graph.constant(item)
+
+    def _stated(self, name: str) -> Value:
+        """An output as the graph names it."""
+        info = self._info(name)
+        label = dtypes.label(TYPES[info.code]) if info.code in TYPES else SEQUENCE
+        shape = UNKNOWN if info.shape is None else info.shape
+        return Value(self.parts[0].graph, -1, shape, label, name)
+
+
+# when what is built at the call is there
+_LAST = 1 << 60

@@ -1,0 +1,422 @@
+"""An ONNX model as checked data: bounded sizes, its initializers as arrays, nodes in topological order."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ...errors import InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError, extra
+from ...graph.constants import from_piece
+from ...graph.files import ModelFile
+from ...graph.json_format import MAX_OPS
+from ...graph.order import topological
+from ..reading.faults import check_size
+from ..reading.node import Array, Body, Info, OnnxNode, Reference, Sparse, flat
+from ..reading.types import DTYPES, type_name
+from .functions import Function, inlined
+from .q_operators import in_pairs
+from .wire import Stretch, without_large
+
+Dims = tuple[int | None, ...]
+
+# a protobuf message cannot be longer
+MAX_BYTES = 1 << 31
+_BFLOAT16 = 16
+_MOST_DEPTH = 40
+# what lies in a file as NumPy has it
+_PLAIN: dict[int, Any] = {1: np.float32, 10: np.float16, _BFLOAT16: ml_dtypes.bfloat16}
+# ONNX Runtime's, of 16 bits too and with scales in f16, as ONNX has them since opset 21
+_SINCE_OPSET_21 = frozenset({("com.microsoft", "QuantizeLinear"), ("com.microsoft", "DequantizeLinear")})
+# UNDEFINED
+_NO_TYPE = 0
+
+
+@dataclass(frozen=True)
+class Input:
+    """A graph input that no initializer fills."""
+
+    name: str
+    info: Info
+
+    @property
+    def dtype(self) -> str | None:
+        """The package's name of its type, where it has one and the number of axes is known."""
+        return None if self.info.shape is None else DTYPES.get(self.info.code or 0)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is read of a model: `nbytes` of arrays; `problems` lists what cannot be expressed here."""
+
+    name: str
+    nbytes: int
+    inputs: tuple[Input, ...]
+    arrays: Mapping[str, Array]
+    nodes: tuple[OnnxNode, ...]
+    outputs: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def onnx_package() -> Any:
+    """The package `onnx`.
+
+    Raises:
+        RuntimeUnavailableError: it is not installed.
+    """
+    try:
+        import onnx
+        import onnx.numpy_helper
+    except ImportError as error:
+        raise RuntimeUnavailableError(
+            f"from_onnx needs the package onnx ({error}); install it: {extra('onnx')}"
+        ) from error
+    return onnx
+
+
+def read(source: Any) -> Model:
+    """A model from a path, bytes, or a ModelProto.
+
+    Raises:
+        TypeError: anything else. FileNotFoundError: a path without a file.
+        InvalidArgumentError: no ONNX model, or one that contradicts itself; ShapeError: impossible shapes.
+    """
+    onnx = onnx_package()
+    proto, folder, filed = _proto(onnx, source)
+    if not proto.HasField("graph"):
+        raise InvalidArgumentError("from_onnx: the model has no graph; is the file an ONNX model?")
+    graph = proto.graph
+    _check_graphs((graph, *proto.functions))
+    problems: list[str] = []
+    stored = _arrays(onnx, graph.initializer, folder, filed, problems)
+    arrays = {name: array for name, array in stored.items() if array is not None}
+    sparse = _sparse_constants(onnx, graph.sparse_initializer, folder)
+    defaults = {*stored, *(node.outputs[0] for node in sparse)}
+    inputs = tuple(_inputs(graph.input, defaults, problems))
+    opsets = _opsets(proto.opset_import)
+    if not opsets:
+        raise InvalidArgumentError("from_onnx: the model imports no version of any operators (opset_import)")
+    # of a model that has none of them
+    opsets.setdefault("", int(onnx.defs.onnx_opset_version()))
+    nodes = [*sparse, *_nodes(onnx, graph.node, opsets, folder)]
+    declared = dict.fromkeys(_text(item.name) for item in graph.input)
+    given = (*stored, *(name for name in declared if name not in defaults))
+    outputs = tuple(_text(item.name) for item in graph.output)
+    functions = [_function(onnx, function, opsets, folder) for function in proto.functions]
+    written = [*flat(nodes), *(node for function in functions for node in flat(function.nodes))]
+    nbytes = _nbytes(arrays.values()) + sum(_nbytes(node.attrs.values()) for node in written)
+    nbytes += sum(_nbytes(body.arrays.values()) for node in written for body in node.bodies.values())
+    if functions:
+        nodes = inlined(nodes, functions, (*given, *outputs))
+        _check_count(sum(1 for _ in flat(nodes)))
+    nodes, more = in_pairs(nodes, arrays, opsets[""], (*given, *outputs))
+    arrays |= more
+    return Model(
+        _text(graph.name) or "onnx",
+        nbytes,
+        inputs,
+        arrays,
+        _ordered(nodes, (*given, *more), outputs),
+        outputs,
+        tuple(problems),
+    )
+
+
+@dataclass(frozen=True)
+class _Filed:
+    """The initializers, by number, that the proto does not have."""
+
+    file: ModelFile
+    large: Mapping[int, Stretch]
+
+    def array(self, index: int, tensor: Any) -> Array | None:
+        """The elements of one of them; None after the proto has got them, where they are not as NumPy has them."""
+        piece = self.file.piece(*self.large[index])
+        kind, shape = _PLAIN.get(tensor.data_type), tuple(tensor.dims)
+        if kind and not tensor.data_location and math.prod(shape) * np.dtype(kind).itemsize == len(piece):
+            return from_piece(piece, kind, shape)
+        tensor.raw_data = piece[:]
+        return None
+
+
+def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None, _Filed | None]:
+    if isinstance(source, onnx.ModelProto):
+        return source, None, None
+    if not isinstance(source, str | bytes | os.PathLike):
+        raise TypeError(f"from_onnx: needs a path, bytes or an onnx.ModelProto, got {type(source).__name__}")
+    folder = filed = None
+    named = "the text" if isinstance(source, bytes) else str(source)
+    if not isinstance(source, bytes):
+        path = Path(source)
+        file = ModelFile(path, MAX_BYTES, "from_onnx")
+        folder = path.resolve().parent
+        try:
+            source, large = without_large(file)
+            filed = _Filed(file, large)
+        except ValueError:
+            # protobuf says what is wrong with it
+            source = file.piece(0, file.size)[:] if file.size else b""
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(source)
+    except MemoryError:
+        raise
+    except Exception as error:  # protobuf's DecodeError has another name in each of its implementations
+        raise InvalidArgumentError(
+            f"from_onnx: {named} is not an ONNX model: {error}; see what onnx.checker.check_model says of it"
+        ) from None
+    return proto, folder, filed
+
+
+def _nbytes(items: Iterable[Any]) -> int:
+    return sum(item.nbytes for item in items if isinstance(item, np.ndarray))
+
+
+def _check_graphs(graphs: Sequence[Any]) -> None:
+    """Refuse more nodes than a graph may have, and subgraphs that are too deep to be read by recursion."""
+    count, stack = len(graphs) - 1, [(graph, 0) for graph in graphs]
+    while stack:
+        graph, depth = stack.pop()
+        count += len(graph.node)
+        _check_count(count)
+        if depth > _MOST_DEPTH:
+            raise InvalidArgumentError(f"from_onnx: subgraphs in subgraphs, more than {_MOST_DEPTH} deep")
+        inner = (attr.g for node in graph.node for attr in node.attribute if attr.HasField("g"))
+        stack += [(one, depth + 1) for one in inner]
+
+
+def _check_count(nodes: int) -> None:
+    if nodes > MAX_OPS:
+        raise InvalidArgumentError(f"from_onnx: {nodes} nodes, more than {MAX_OPS}")
+
+
+def _text(name: str | bytes) -> str:
+    """A string that is not UTF-8 arrives as bytes."""
+    return name if isinstance(name, str) else name.decode("utf-8", "replace")
+
+
+def _domain(name: str | bytes) -> str:
+    """The standard operators have two names."""
+    text = _text(name)
+    return "" if text == "ai.onnx" else text
+
+
+def _opsets(imports: Iterable[Any]) -> dict[str, int]:
+    """The versions of operators by domain; the first one said counts."""
+    found: dict[str, int] = {}
+    for item in imports:
+        found.setdefault(_domain(item.domain), int(item.version))
+    return found
+
+
+def _arrays(
+    onnx: Any, tensors: Iterable[Any], folder: Path | None, filed: _Filed | None, problems: list[str]
+) -> dict[str, Array | None]:
+    """The initializers by name; None for one that cannot be expressed."""
+    arrays: dict[str, Array | None] = {}
+    for index, tensor in enumerate(tensors):
+        name = _text(tensor.name)
+        where = f"ONNX initializer {name[:80]!r}"
+        if name in arrays:
+            raise InvalidArgumentError(f"{where}: the name is used twice")
+        try:
+            check_size(tensor.dims, 1, where)
+            known = filed.array(index, tensor) if filed is not None and index in filed.large else None
+            arrays[name] = array_of(onnx, tensor, folder, where) if known is None else known
+        except UnsupportedError as error:
+            problems.append(str(error))
+            arrays[name] = None
+    return arrays
+
+
+def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
+    """The elements of a TensorProto."""
+    check_size(tensor.dims, 1, where)
+    if tensor.data_type == _NO_TYPE or tensor.data_type not in onnx.TensorProto.DataType.values():
+        raise UnsupportedError(f"{where}: element type {type_name(tensor.data_type)}")
+    external = tensor.data_location == onnx.TensorProto.EXTERNAL
+    if external and folder is None:
+        raise InvalidArgumentError(f"{where}: its data is in another file; pass the model's path, not its content")
+    try:
+        array = np.asarray(onnx.numpy_helper.to_array(tensor, str(folder) if external else ""))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}") from None
+    if array.shape != tuple(tensor.dims):
+        raise ShapeError(f"{where}: has {array.shape} elements, but dims {tuple(tensor.dims)}")
+    return array.astype(ml_dtypes.bfloat16) if tensor.data_type == _BFLOAT16 else array
+
+
+def _sparse_constants(onnx: Any, tensors: Iterable[Any], folder: Path | None) -> list[OnnxNode]:
+    """Sparse initializers as nodes that give them: what they fill counts as what a node computes."""
+    names = [_text(tensor.values.name) for tensor in tensors]
+    return [
+        OnnxNode(name, "Constant", "", "", 13, (), (name,), {"sparse_value": _sparse(onnx, tensor, folder, where)})
+        for name, tensor in zip(names, tensors, strict=True)
+        for where in [f"ONNX sparse initializer {name[:80]!r}"]
+    ]
+
+
+def _sparse(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Sparse:
+    dims = tuple(tensor.dims)
+    check_size(dims, 1, where)
+    values, indices = (array_of(onnx, item, folder, where) for item in (tensor.values, tensor.indices))
+    forms = values.shape, (values.size, len(dims))
+    if values.ndim != 1 or indices.dtype.kind not in "iu" or indices.shape not in forms:
+        places = f"{indices.dtype} indices of shape {indices.shape}"
+        raise ShapeError(f"{where}: values of shape {values.shape} at {places} of a tensor of {dims}")
+    return Sparse(values, indices, dims)
+
+
+def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) -> Iterator[Input]:
+    seen = set(stored)
+    for info in infos:
+        name = _text(info.name)
+        if name in stored:
+            continue
+        where = f"ONNX input {name[:80]!r}"
+        if name in seen:
+            raise InvalidArgumentError(f"{where}: the name is used twice")
+        seen.add(name)
+        try:
+            yield Input(name, info_of(info, where))
+        except UnsupportedError as error:
+            problems.append(str(error))
+
+
+def info_of(info: Any, where: str) -> Info:
+    """What a ValueInfoProto says.
+
+    Raises:
+        UnsupportedError: neither a tensor of numbers or strings, nor a sequence or an optional.
+    """
+    kind = info.type.WhichOneof("value")
+    if kind in ("sequence_type", "optional_type"):
+        return Info(0, None, info.type.SerializeToString())
+    if kind != "tensor_type":
+        raise UnsupportedError(f"{where}: a {(kind or 'value without type').replace('_type', '')}, not a tensor")
+    tensor = info.type.tensor_type
+    if tensor.elem_type == _NO_TYPE or tensor.elem_type not in onnx_package().TensorProto.DataType.values():
+        raise UnsupportedError(f"{where}: element type {type_name(tensor.elem_type)}")
+    if not tensor.HasField("shape"):
+        return Info(tensor.elem_type)
+    # exporters write -1 for a size that a call tells
+    dims = tuple(
+        int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0 else None
+        for dim in tensor.shape.dim
+    )
+    check_size(dims, 1, where)
+    return Info(tensor.elem_type, dims)
+
+
+def _nodes(onnx: Any, nodes: Iterable[Any], opsets: Mapping[str, int], folder: Path | None) -> list[OnnxNode]:
+    return [_node(onnx, node, i, opsets, folder) for i, node in enumerate(nodes)]
+
+
+def _node(onnx: Any, node: Any, index: int, opsets: Mapping[str, int], folder: Path | None) -> OnnxNode:
+    kind, domain = _text(node.op_type), _domain(node.domain)
+    inputs, outputs = tuple(map(_text, node.input)), tuple(map(_text, node.output))
+    name = _text(node.name) or next(filter(None, outputs), f"{kind}_{index}")
+    opset = opsets.get(domain, opsets[""])
+    if (domain, kind) in _SINCE_OPSET_21:
+        domain, opset = "", 21
+    read = OnnxNode(name, kind, domain, _text(node.overload), opset, inputs, outputs, {})
+    attrs = {_text(attr.name): _attribute(onnx, attr, opsets, folder, read.where) for attr in node.attribute}
+    return replace(read, attrs=attrs)
+
+
+def _function(onnx: Any, function: Any, opsets: Mapping[str, int], folder: Path | None) -> Function:
+    """A FunctionProto; what it imports no version of is that of the model."""
+    identity = _domain(function.domain), _text(function.name), _text(function.overload)
+    inputs, outputs = tuple(map(_text, function.input)), tuple(map(_text, function.output))
+    read = Function(identity, inputs, outputs, {}, ())
+    own = {**opsets, **_opsets(function.opset_import)}
+    return replace(
+        read,
+        defaults={
+            _text(attr.name): _attribute(onnx, attr, own, folder, read.where) for attr in function.attribute_proto
+        },
+        nodes=tuple(_nodes(onnx, function.node, own, folder)),
+    )
+
+
+def _body(onnx: Any, graph: Any, opsets: Mapping[str, int], folder: Path | None, where: str) -> Body | None:
+    """A subgraph; None if something in it cannot be expressed."""
+    problems: list[str] = []
+    stored = _arrays(onnx, graph.initializer, folder, None, problems)
+    nodes = [*_sparse_constants(onnx, graph.sparse_initializer, folder), *_nodes(onnx, graph.node, opsets, folder)]
+    inputs, outputs = (tuple(_text(item.name) for item in some) for some in (graph.input, graph.output))
+    if problems:
+        return None
+    arrays = {name: array for name, array in stored.items() if array is not None and name not in inputs}
+    input_infos, infos = (tuple(_declared(item, where) for item in some) for some in (graph.input, graph.output))
+    read = Body(inputs, arrays, tuple(nodes), outputs, infos, input_infos)
+    return replace(read, nodes=_ordered(read.nodes, (*dict.fromkeys(inputs), *arrays, *read.free), ()))
+
+
+def _declared(item: Any, where: str) -> Info:
+    """What a subgraph says of an input or output; it need not."""
+    try:
+        return info_of(item, where)
+    except UnsupportedError:
+        return Info()
+
+
+def _attribute(onnx: Any, attr: Any, opsets: Mapping[str, int], folder: Path | None, where: str) -> Any:
+    kinds = onnx.AttributeProto
+    if attr.ref_attr_name:
+        return Reference(_text(attr.ref_attr_name))
+    if attr.type == kinds.TENSOR:
+        try:
+            return array_of(onnx, attr.t, folder, f"{where}: attribute {attr.name!r}")
+        except UnsupportedError:
+            return None
+    if attr.type == kinds.SPARSE_TENSOR:
+        return _sparse(onnx, attr.sparse_tensor, folder, f"{where}: attribute {attr.name!r}")
+    if attr.type == kinds.GRAPH:
+        return _body(onnx, attr.g, opsets, folder, where)
+    readers: dict[int, Callable[[], Any]] = {
+        kinds.INT: lambda: int(attr.i),
+        kinds.FLOAT: lambda: float(attr.f),
+        kinds.STRING: lambda: attr.s.decode("utf-8", "replace"),
+        kinds.INTS: lambda: list(attr.ints),
+        kinds.FLOATS: lambda: list(attr.floats),
+        kinds.STRINGS: lambda: [item.decode("utf-8", "replace") for item in attr.strings],
+    }
+    return readers[attr.type]() if attr.type in readers else None
+
+
+def _ordered(nodes: Sequence[OnnxNode], given: Iterable[str], outputs: Sequence[str]) -> tuple[OnnxNode, ...]:
+    """Topological order, by position where that is free.
+
+    Raises:
+        InvalidArgumentError: a name made twice, a tensor that nobody makes, a cycle.
+    """
+    maker: dict[str, int | None] = {}
+    for name in given:
+        if name in maker:
+            raise InvalidArgumentError(f"from_onnx: the input {name[:80]!r} is declared twice")
+        maker[name] = None
+    for i, node in enumerate(nodes):
+        for name in filter(None, node.outputs):
+            if name in maker:
+                raise InvalidArgumentError(f"{node.where}: the tensor {name[:80]!r} has been made before")
+            maker[name] = i
+    missing = [f"{n.where} reads {name[:80]!r}" for n in nodes for name in n.reads if name not in maker]
+    missing += [f"the output {name[:80]!r} is declared" for name in outputs if name not in maker]
+    if missing:
+        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+        raise InvalidArgumentError(f"from_onnx: nothing makes these tensors: {'; '.join(missing[:10])}{more}")
+    needs: list[set[int]] = [{m for name in n.reads if (m := maker.get(name)) is not None} for n in nodes]
+    order, circle = topological(needs)
+    if circle:
+        stuck = circle[0]
+        raise InvalidArgumentError(f"{nodes[stuck].where}: the graph has a cycle through or before this node")
+    return tuple(nodes[i] for i in order)

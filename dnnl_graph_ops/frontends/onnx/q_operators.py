@@ -1,0 +1,180 @@
+"""Operators on quantized tensors, as ONNX Runtime's QOperator form has them, written apart: floats between a
+DequantizeLinear of every operand and a QuantizeLinear of the result, which convolutions of integers are made of.
+
+Source: the ONNX operators QLinearConv and QLinearMatMul, and ONNX Runtime's contributed operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..reading.node import Array, OnnxNode
+from .functions import fresh_names, names_of
+
+_CONTRIBUTED = "com.microsoft"
+# of QuantizeLinear and DequantizeLinear with scales for each channel, whatever the model's other operators are
+_BY_CHANNEL = 13
+
+
+class _Form(NamedTuple):
+    """Where an operator has its tensors: each operand's data, with scale and zero point behind it.
+
+    Attributes:
+        op_type: of floats.
+        operands: the first inputs of the operands; the rest of all inputs is operands where there are none.
+        result: the input that is the scale of the result; the zero point is behind it.
+        bias: the input with s32, whose scale is the product of the operands'.
+        attrs: that the float operator has too.
+        refused: attributes that must have this value, as it is without them.
+    """
+
+    op_type: str
+    operands: tuple[int, ...]
+    result: int
+    bias: int | None = None
+    attrs: tuple[str, ...] = ()
+    refused: Mapping[str, Any] = {}
+
+
+_CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+_POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
+_FORMS: dict[tuple[str, str], _Form] = {
+    ("", "QLinearConv"): _Form("Conv", (0, 3), 6, 8, _CONV),
+    ("", "QLinearMatMul"): _Form("MatMul", (0, 3), 6),
+    (_CONTRIBUTED, "QGemm"): _Form("Gemm", (0, 3), 7, 6, ("transA", "transB"), {"alpha": 1.0}),
+    (_CONTRIBUTED, "QLinearAdd"): _Form("Add", (0, 3), 6),
+    (_CONTRIBUTED, "QLinearMul"): _Form("Mul", (0, 3), 6),
+    (_CONTRIBUTED, "QLinearConcat"): _Form("Concat", (), 0, None, ("axis",)),
+    (_CONTRIBUTED, "QLinearAveragePool"): _Form("AveragePool", (0,), 3, None, _POOL, {"channels_last": 0}),
+    (_CONTRIBUTED, "QLinearGlobalAveragePool"): _Form("GlobalAveragePool", (0,), 3, None, (), {"channels_last": 0}),
+    (_CONTRIBUTED, "QLinearLeakyRelu"): _Form("LeakyRelu", (0,), 3, None, ("alpha",)),
+    (_CONTRIBUTED, "QLinearSigmoid"): _Form("Sigmoid", (0,), 3),
+    (_CONTRIBUTED, "QLinearSoftmax"): _Form("Softmax", (0,), 3, None, ("axis",)),
+}
+
+# operators that only choose or move numbers: the result has the scale of the data
+_MOVING = frozenset({"Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+
+
+def in_pairs(
+    nodes: Sequence[OnnxNode], arrays: Mapping[str, Array], opset: int, taken: Iterable[str]
+) -> tuple[list[OnnxNode], dict[str, Array]]:
+    """The nodes with those of known scales written apart, and arrays that these read besides; `taken`: other names."""
+    if not any((node.domain, node.op_type) in (*_FORMS, _DYNAMIC_LSTM) for node in nodes):
+        return list(nodes), {}
+    fresh = fresh_names((*taken, *names_of(nodes)))
+    found: list[OnnxNode] = []
+    more: dict[str, Array] = {}
+    # scale and zero point of tensors that were quantized by one scale: those of an axis do not fit moved axes
+    known: dict[str, tuple[str, ...]] = {}
+    for node in nodes:
+        form = _FORMS.get((node.domain, node.op_type))
+        if form is not None:
+            made = _apart(node, form, arrays, opset, fresh)
+        else:
+            is_lstm = (node.domain, node.op_type) == _DYNAMIC_LSTM
+            made = _lstm(node, arrays, opset, fresh) if is_lstm else None
+        if made is not None:
+            found += made[0]
+            more |= made[1]
+        elif not node.domain and node.op_type in _MOVING and node.inputs[0] in known and len(node.outputs) == 1:
+            found += _moved(node, known[node.inputs[0]], fresh)
+        else:
+            found.append(node)
+        last = found[-1]
+        if last.op_type == "QuantizeLinear" and not last.domain and _is_single(arrays, last.inputs[1]):
+            known[last.outputs[0]] = last.inputs[1:]
+    return found, more
+
+
+def _is_single(arrays: Mapping[str, Array], name: str) -> bool:
+    return name in arrays and arrays[name].size == 1
+
+
+def _moved(node: OnnxNode, parameters: tuple[str, ...], fresh: Callable[[str], str]) -> list[OnnxNode]:
+    """A node on the floats that integers stand for."""
+    src, dst = fresh(node.inputs[0]), fresh(node.outputs[0])
+    pair = replace(node, opset=max(node.opset, _BY_CHANNEL), attrs={})
+    before = replace(pair, op_type="DequantizeLinear", inputs=(node.inputs[0], *parameters), outputs=(src,))
+    after = replace(pair, op_type="QuantizeLinear", inputs=(dst, *parameters), outputs=node.outputs)
+    return [before, replace(node, inputs=(src, *node.inputs[1:]), outputs=(dst,)), after]
+
+
+def _apart(
+    node: OnnxNode, form: _Form, arrays: Mapping[str, Array], opset: int, fresh: Callable[[str], str]
+) -> tuple[list[OnnxNode], dict[str, Array]] | None:
+    given = [node.inputs[i] if i < len(node.inputs) else "" for i in range(max(len(node.inputs), 9))]
+    operands = form.operands or tuple(range(form.result + 2, len(node.inputs), 3))
+    scales = [given[at + 1] for at in operands]
+    # QGemm gives floats without a scale
+    ends = [given[form.result]] if given[form.result] or form.op_type != "Gemm" else []
+    if any(name not in arrays for name in (*scales, *ends)) or not operands:
+        return None
+    if any(node.attrs.get(name, value) != value for name, value in form.refused.items()):
+        return None
+
+    def twin(op_type: str, inputs: Iterable[str], output: str, attrs: Mapping[str, Any]) -> OnnxNode:
+        kept = list(inputs)
+        while kept and not kept[-1]:
+            kept.pop()
+        is_float = op_type == form.op_type
+        name = node.name if is_float else f"{node.name}/{op_type}"
+        # QLinearSoftmax says which Softmax it is
+        version = node.attrs.get("opset", opset) if is_float else max(opset, _BY_CHANNEL)
+        return OnnxNode(name, op_type, "", "", version, tuple(kept), (output,), attrs, node.source)
+
+    made: list[OnnxNode] = []
+    floats = []
+    for place, at in enumerate(operands):
+        floats.append(fresh(given[at]))
+        axis = _axis(node, form, place, arrays, given[at])
+        made.append(twin("DequantizeLinear", given[at : at + 3], floats[-1], {"axis": axis}))
+    more: dict[str, Array] = {}
+    if form.bias is not None and given[form.bias]:
+        bias = arrays.get(given[form.bias])
+        if bias is None or any(arrays[name].ndim > 1 for name in scales):
+            return None
+        floats.append(fresh(given[form.bias]))
+        first, second = (arrays[name].astype(np.float64) for name in scales)
+        more[floats[-1]] = (bias.astype(np.float64) * (first * second)).astype(np.float32)
+    result = fresh(node.outputs[0]) if ends else node.outputs[0]
+    made.append(twin(form.op_type, floats, result, {k: node.attrs[k] for k in form.attrs if k in node.attrs}))
+    if ends:
+        made.append(twin("QuantizeLinear", (result, *ends, given[form.result + 1]), node.outputs[0], {}))
+    return made, more
+
+
+# x, W (directions, inputs, gates), R (directions, hidden, gates), B, lengths, h, c and P; then scale and zero point of
+# W and of R, (directions,) or (directions, gates)
+_DYNAMIC_LSTM = (_CONTRIBUTED, "DynamicQuantizeLSTM")
+
+
+def _lstm(
+    node: OnnxNode, arrays: Mapping[str, Array], opset: int, fresh: Callable[[str], str]
+) -> tuple[list[OnnxNode], dict[str, Array]] | None:
+    """An LSTM of the weights that 8 bits stand for; its data and states, which ONNX Runtime rounds too, stay floats."""
+    given = (*node.inputs, *[""] * 12)[:12]
+    known = [arrays.get(name) for name in (given[1], *given[8:10], given[2], *given[10:])]
+    read = [one for one in known if one is not None]
+    if len(read) < len(known) or any(one.ndim not in (1, 2, 3) for one in read):
+        return None
+    weights = {fresh(given[1]): _floats(*read[:3]), fresh(given[2]): _floats(*read[3:])}
+    inputs = (given[0], *weights, *given[3:8])
+    return [OnnxNode(node.name, "LSTM", "", "", opset, inputs, node.outputs, node.attrs, node.source)], weights
+
+
+def _floats(weights: Array, scale: Array, zero: Array) -> Array:
+    """Weights (directions, inputs, gates) of 8 bits as LSTM has them, (directions, gates, inputs)."""
+    scale, zero = (one.astype(np.float32).reshape(len(weights), 1, -1) for one in (scale, zero))
+    return np.ascontiguousarray(((weights - zero) * scale).swapaxes(1, 2))
+
+
+def _axis(node: OnnxNode, form: _Form, place: int, arrays: Mapping[str, Array], name: str) -> int:
+    """The axis of an operand that has a scale for each channel: the out channels of weights."""
+    if form.op_type == "Conv" or place == 0 or name not in arrays:
+        return 0
+    return 0 if node.attrs.get("transB", 0) else arrays[name].ndim - 1

@@ -1,0 +1,117 @@
+"""A part of a model that becomes graphs at a call, when the ranks of what it reads are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...compile.net import Net, made
+from ...compile.specialise import Options
+from ...graph import Graph
+from ...runtime.locks import Builds
+from ..reading.node import Array, Info, OnnxNode
+
+# graphs of a part, for tensors of other types or ranks
+_MOST = 8
+Variant = tuple[tuple[Info, ...], Options, Net]
+
+
+class _Last(NamedTuple):
+    """The types and shapes of the last call, its options, its net, and which of the tensors that takes."""
+
+    described: list[Any]
+    options: Options
+    net: Net
+    places: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class SubModel:
+    """Nodes as a function of tensors, by the names `inputs`; each set of ranks has a graph.
+
+    Sizes are taken for granted until they change; those that did are known at the call only.
+    """
+
+    where: str
+    nodes: Sequence[OnnxNode]
+    arrays: Mapping[str, Array]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    build: Callable[[SubModel, Sequence[Info]], Graph]
+    info_of: Callable[[Any], Info]
+    # what it may compute as it is built
+    budget: int
+    engine: Any = None
+    _variants: list[Variant] = field(default_factory=list)
+    _last: _Last | None = None
+    _builds: Builds = field(default_factory=Builds)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_variants", "_last", "_builds")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _variants=[], _last=None, _builds=Builds())
+
+    def __call__(self, values: Sequence[Any], options: Options) -> list[Any]:
+        # turns of a loop are alike: they look for no net
+        described, last = [_described(value) for value in values], self._last
+        if last is None or None in described or last.described != described or last.options is not options:
+            last = self._last = self._looked_up(values, options, described)
+        results = last.net(*[plain(values[i]) for i in last.places])
+        return list(results) if isinstance(results, tuple) else [results]
+
+    def _looked_up(self, values: Sequence[Any], options: Options, described: list[Any]) -> _Last:
+        given = [self.info_of(value) for value in values]
+        net = self._builds.once(lambda: self._find(given, options), lambda: self._made(given, options))
+        return _Last(described, options, net, tuple(self.inputs.index(name) for name in net.input_names))
+
+    @property
+    def nets(self) -> list[Net]:
+        return [net for _, _, net in list(self._variants)]
+
+    def _find(self, given: Sequence[Info], options: Options) -> Net | None:
+        for infos, chosen, net in list(self._variants):
+            if chosen == options and all(map(_fits, given, infos)):
+                return net
+        return None
+
+    def _made(self, given: Sequence[Info], options: Options) -> Net:
+        near = next((one for one in self._variants if one[1] == options and all(map(_alike, given, one[0]))), None)
+        infos = tuple(given) if near is None else tuple(map(_common, given, near[0]))
+        net = made(self.build(self, infos), None, options)
+        kept = [one for one in self._variants if one is not near]
+        self._variants = [*kept[-_MOST + 1 :], (infos, options, net)]
+        return net
+
+
+def plain(array: Any) -> Any:
+    """As a graph takes it; an array of one element or none is in order whatever its strides are."""
+    if not isinstance(array, np.ndarray) or (array.flags.carray and min(array.strides, default=0) >= 0):
+        return array
+    return array.copy(order="C")
+
+
+def _described(value: Any) -> tuple[Any, tuple[int, ...]] | None:
+    """The type and shape of an array; of a sequence nothing."""
+    return (value.dtype, value.shape) if isinstance(value, np.ndarray) else None
+
+
+def _alike(one: Info, other: Info) -> bool:
+    """Whether they differ in sizes only."""
+    return (one.code, one.kind, one.shape is None) == (other.code, other.kind, other.shape is None) and len(
+        one.shape or ()
+    ) == len(other.shape or ())
+
+
+def _fits(given: Info, stated: Info) -> bool:
+    sizes = zip(given.shape or (), stated.shape or (), strict=False)
+    return _alike(given, stated) and all(want in (None, got) for got, want in sizes)
+
+
+def _common(one: Info, other: Info) -> Info:
+    if one.shape is None or other.shape is None:
+        return one
+    return one._replace(shape=tuple(a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)))

@@ -1,0 +1,67 @@
+"""What becomes of each node of a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from ...graph import Node
+from ..reading.deferred import Late
+from ..reading.node import Item, Measured
+
+
+class Fate(Enum):
+    """What runs a node."""
+
+    GRAPH = "ops of a graph"
+    KNOWN = "known when the model is read"
+    SIZES = "built of sizes, at the first call of each shape"
+    LATER = "built at a call, which tells the ranks"
+    BODIES = "a graph for each subgraph"
+    NUMPY = "NumPy"
+    REFERENCE = "onnx.reference"
+    BEHIND = "unknown, behind what is missing"
+    NOTHING = "nothing"
+
+
+# what to say of them beside their names
+_REMARKS = {Fate.NUMPY: ", on the host", Fate.REFERENCE: ", on the host: slow"}
+
+
+def fate_of(nodes: Sequence[Node], found: Sequence[Item]) -> Fate:
+    """Of a node of the model that became these nodes of a graph, and these results."""
+    late = [node.late for node in nodes if isinstance(node.late, Late)]
+    for one in late:
+        if one.by:
+            return Fate(one.by)
+    if late or any(isinstance(item, Measured) for item in found):
+        return Fate.SIZES
+    return Fate.KNOWN if all(isinstance(item, np.ndarray) for item in found) else Fate.GRAPH
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What would run each node of a model, by operator, and what is missing. `str()` is a table."""
+
+    nodes: tuple[tuple[str, Fate], ...]
+    problems: tuple[str, ...]
+
+    def __str__(self) -> str:
+        counts = Counter(fate for _, fate in self.nodes)
+        lines = [f"ONNX model of {len(self.nodes)} nodes"]
+        width = max((len(_title(fate)) for fate in counts), default=0)
+        for fate in filter(counts.get, Fate):
+            kinds = Counter(kind for kind, one in self.nodes if one is fate)
+            listed = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+            lines.append(f"  {_title(fate):{width}} {counts[fate]:6}  {listed}")
+        if self.problems:
+            lines += ["missing:", *(f"  {problem}" for problem in self.problems)]
+        return "\n".join(lines)
+
+
+def _title(fate: Fate) -> str:
+    return fate.value + _REMARKS.get(fate, "")

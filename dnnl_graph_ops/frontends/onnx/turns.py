@@ -1,0 +1,146 @@
+"""Loops whose turns are known as the model is read: the nodes of all of them, one turn after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ...errors import Error
+from ..reading.budget import Budget
+from ..reading.fold import fold
+from ..reading.node import Array, Body, Info, Item, OnnxNode, flat
+from ..reading.numpy_steps import COMPUTES
+
+# nodes that take the place of one Loop
+_MOST_NODES = 1 << 14
+# numbers of which conditions are made
+_FEW = 1 << 12
+_MOST_TURNS = 1 << 10
+
+Fresh = Callable[[str], str]
+
+
+def counters(body: Body) -> Callable[[int], tuple[Array, Array]]:
+    """The number of a turn, and that it is gone on, of the ranks that the body declares: 0, or 1 in older files."""
+    infos = (*body.input_infos, Info(), Info())
+    number, condition = (len(info.shape or ()) for info in infos[:2])
+    goes = np.array(True, ndmin=condition)
+    return lambda turn: (np.array(turn, np.int64, ndmin=number), goes)
+
+
+def turns_of(node: OnnxNode, arrays: Mapping[str, Array]) -> int | None:
+    """How many turns a Loop takes; None where a call tells, or where they are too many nodes."""
+    body, given = node.bodies.get("body"), (*node.inputs, "", "")[:2]
+    if body is None or len(body.inputs) != max(len(node.inputs), 2) or len(body.outputs) < len(body.inputs) - 1:
+        return None
+    if any(name and (name not in arrays or arrays[name].size != 1) for name in given):
+        return None
+    most = int(arrays[given[0]].reshape(())) if given[0] else None
+    goes = bool(arrays[given[1]].reshape(())) if given[1] else True
+    limit = min(_MOST_TURNS, _MOST_NODES // max(len(list(flat(body.nodes))), 1))
+    known: dict[str, Item] = {name: arrays[name] for name in body.free if name in arrays}
+    known |= body.arrays
+    carried = {
+        inner: arrays[name] for inner, name in zip(body.inputs[2:], node.inputs[2:], strict=True) if name in arrays
+    }
+    needed, count = _needed(body), counters(body)
+    for turn in range(limit + 1):
+        if not goes or turn == most:
+            return turn
+        own = dict(zip(body.inputs, count(turn), strict=False))
+        found = _evaluated(needed, {**known, **carried, **own})
+        flag = found.get(body.outputs[0])
+        if not isinstance(flag, np.ndarray) or flag.size != 1:
+            return None
+        goes = bool(flag.reshape(()))
+        pairs = zip(body.inputs[2:], body.outputs[1:], strict=False)
+        carried = {inner: item for inner, name in pairs if isinstance(item := found.get(name), np.ndarray)}
+    return None
+
+
+def _needed(body: Body) -> list[OnnxNode]:
+    """The nodes that the condition depends on, in this turn or a later one."""
+    wanted = {body.outputs[0]}
+    before = dict(zip(body.inputs[2:], body.outputs[1:], strict=False))
+    while True:
+        count = len(wanted)
+        for node in reversed(body.nodes):
+            if not wanted.isdisjoint(node.outputs):
+                wanted.update(node.reads)
+        wanted.update(before[name] for name in before.keys() & wanted)
+        if len(wanted) == count:
+            return [node for node in body.nodes if not wanted.isdisjoint(node.outputs)]
+
+
+def _evaluated(nodes: Sequence[OnnxNode], known: dict[str, Item]) -> dict[str, Item]:
+    """What is known of their results."""
+    budget = Budget(0)
+    for node in nodes:
+        if node.bodies or not all(name in known for name in node.reads):
+            continue
+        try:
+            found = fold(node, known, budget) or _computed(node, known)
+        except (Error, ValueError, LookupError, ArithmeticError, TypeError):
+            continue
+        known.update(zip(node.outputs, found or (), strict=False))
+    return known
+
+
+def _computed(node: OnnxNode, known: Mapping[str, Item]) -> tuple[Array, ...]:
+    """What NumPy makes of few numbers."""
+    inputs = [known[name] if name else None for name in node.inputs]
+    function = COMPUTES.get(node.op_type) if not node.domain else None
+    if function is None or any(not isinstance(one, np.ndarray) or one.size > _FEW for one in inputs if one is not None):
+        return ()
+    found = function(node, inputs)
+    return found if isinstance(found, tuple) else (np.asarray(found),)
+
+
+def unrolled(
+    node: OnnxNode, turns: int, spliced: Callable[..., tuple[list[OnnxNode], dict[str, Array]]], fresh: Fresh
+) -> tuple[list[OnnxNode], dict[str, Array]] | None:
+    """The nodes of so many turns, and their arrays; None where results have no rows."""
+    body = node.bodies["body"]
+    carried, count = list(node.inputs[2:]), len(body.inputs) - 2
+    rows: list[list[str]] = [[] for _ in body.outputs[1 + count :]]
+    count_turns = counters(body)
+    if any(node.outputs[count:]) and not turns:
+        return None
+    nodes: list[OnnxNode] = []
+    arrays: dict[str, Array] = {}
+    for turn in range(turns):
+        own = fresh("turn"), fresh("goes")
+        arrays |= dict(zip(own, count_turns(turn), strict=True))
+        made = [fresh(name) for name in body.outputs[1:]]
+        some, more = spliced(body, node, (*own, *carried), ("", *made), fresh)
+        nodes += some
+        arrays |= more
+        carried = made[:count]
+        for row, name in zip(rows, made[count:], strict=True):
+            row.append(name)
+    for name, result in zip(carried, node.outputs, strict=False):
+        nodes += [_op(node, "Identity", (name,), (result,))] if result else []
+    for row, result in zip(rows, node.outputs[count:], strict=False):
+        if result:
+            nodes += stacked(node, row, result, 0, arrays, fresh)
+    return nodes, arrays
+
+
+def stacked(
+    node: OnnxNode, names: Sequence[str], result: str, axis: int, arrays: dict[str, Array], fresh: Fresh
+) -> list[OnnxNode]:
+    """Tensors as parts of one, on a new axis."""
+    parts, nodes = [fresh(name) for name in names], list[OnnxNode]()
+    if node.opset >= 13:
+        axes = fresh("axes")
+        arrays[axes] = np.asarray([axis], np.int64)
+        nodes = [_op(node, "Unsqueeze", (name, axes), (part,)) for name, part in zip(names, parts, strict=True)]
+    else:
+        nodes = [_op(node, "Unsqueeze", (name,), (part,), axes=[axis]) for name, part in zip(names, parts, strict=True)]
+    return [*nodes, _op(node, "Concat", tuple(parts), (result,), axis=axis)]
+
+
+def _op(node: OnnxNode, kind: str, inputs: tuple[str, ...], outputs: tuple[str, ...], **attrs: object) -> OnnxNode:
+    return replace(node, op_type=kind, domain="", overload="", inputs=inputs, outputs=outputs, attrs=attrs)

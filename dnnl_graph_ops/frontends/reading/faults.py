@@ -1,0 +1,44 @@
+"""What a model is refused for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ...graph.json_format import MAX_NDIM, MAX_TENSOR_BYTES
+from .node import OnnxNode
+
+REMEDY = "there are no ops on it; export the model in float32"
+_SHOWN = 50
+# what the numbers of a model may lead to
+FAULTS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
+
+
+class NeedsSizes(UnsupportedError):
+    """A node can be built when the sizes are known."""
+
+
+def fault(node: OnnxNode, error: Exception) -> InvalidArgumentError:
+    """One of them as the package's error."""
+    return InvalidArgumentError(f"{node.where}: {type(error).__name__}: {error}")
+
+
+def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
+    """Refuse shapes that only a broken or hostile model has."""
+    if len(shape) > MAX_NDIM:
+        raise ShapeError(f"{where}: {len(shape)} axes, but at most {MAX_NDIM} are possible")
+    if any(dim is not None and dim < 0 for dim in shape):
+        raise ShapeError(f"{where}: shape {tuple(shape)} has a negative size")
+    if math.prod(dim for dim in shape if dim) * itemsize > MAX_TENSOR_BYTES:
+        raise ShapeError(f"{where}: shape {tuple(shape)} is more than {MAX_TENSOR_BYTES} bytes")
+
+
+def refusal(where: str, problems: Sequence[str]) -> str:
+    """All that cannot be expressed, in one message."""
+    unique = list(dict.fromkeys(problems))
+    lines = [f"{where}: {len(unique)} parts of the model cannot be expressed:"]
+    lines += [f"  {problem}" for problem in unique[:_SHOWN]]
+    if len(unique) > _SHOWN:
+        lines.append(f"  and {len(unique) - _SHOWN} more")
+    return "\n".join(lines)

@@ -1,0 +1,165 @@
+"""Parts of tensors, more of them and other orders, where sizes or types are not a graph's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import ShapeError
+from ..node import Array, OnnxNode
+from ..types import TYPES
+from .common import Compute, among, axis_of, item, number, part, places
+
+_PAD = {"constant": "constant", "edge": "edge", "reflect": "reflect", "wrap": "wrap"}
+
+
+def sides_of(where: str, size: int, before: int, after: int) -> tuple[int, int]:
+    """Numbers of elements to add at both sides of an axis, below zero to cut off, no more than there are.
+
+    Raises:
+        ShapeError: more would be cut off than there are and the other side gets.
+    """
+    left = size + before + after
+    if left < 0:
+        raise ShapeError(f"{where}: pads of {before} and {after} for {size} elements")
+    return (-size, left) if min(before, after) < -size else (before, after)
+
+
+def _padded(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """Attributes until opset 10, inputs since; a negative number of elements is cut off."""
+    data, given, value, axes = inputs[0], item(inputs, 1), item(inputs, 2), item(inputs, 3)
+    pads = (node.attrs.get("pads") or node.attrs.get("paddings") or []) if given is None else given.reshape(-1).tolist()
+    rows = list(range(data.ndim)) if axes is None else places(node, axes.reshape(-1), data.ndim).tolist()
+    if len(pads) != 2 * len(rows) or len(set(rows)) < len(rows):
+        raise ShapeError(f"{node.where}: {len(pads)} pads for the axes {rows} of {data.shape}")
+    sides = [(0, 0)] * data.ndim
+    for axis, before, after in zip(rows, pads, pads[len(rows) :], strict=False):
+        sides[axis] = sides_of(node.where, data.shape[axis], before, after)
+    cut = tuple(slice(max(-a, 0), max(size + min(b, 0), 0)) for size, (a, b) in zip(data.shape, sides, strict=True))
+    more = [(max(a, 0), max(b, 0)) for a, b in sides]
+    mode = _PAD[among(node, "mode", "constant", tuple(_PAD))]
+    if mode != "constant":
+        return np.pad(data[cut], more, mode)  # type: ignore[call-overload]
+    filling = node.attrs.get("value", 0.0) if value is None else value.reshape(-1)[0]
+    return np.pad(data[cut], more, constant_values=filling)
+
+
+def _split(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
+    data, count = inputs[0], len(node.outputs)
+    axis, sizes = axis_of(node, data.ndim, 0), item(inputs, 1)
+    size = data.shape[axis]
+    given = node.attrs.get("split") if sizes is None else sizes.reshape(-1).tolist()
+    if given is None:
+        each = -(-size // max(int(node.attrs.get("num_outputs", count)), 1))
+        given = [min(each, max(size - i * each, 0)) for i in range(count)]
+    if len(given) != count or sum(given) != size or min(given, default=0) < 0:
+        raise ShapeError(f"{node.where}: {count} parts of the sizes {given[:8]} of axis {axis} of {data.shape}")
+    return tuple(np.split(data, np.cumsum(given)[:-1], axis))
+
+
+def _einsum(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    return np.asarray(np.einsum(node.attrs["equation"], *inputs, optimize=True))
+
+
+def _cropped(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """To a shape, around the middle: cut where an axis is longer, filled with zeros where it is shorter."""
+    data, shape = inputs
+    axes = places(node, np.asarray(node.attrs.get("axes", range(data.ndim))), data.ndim).tolist()
+    if shape.size != len(axes) or (shape.size and shape.min() < 0):
+        raise ShapeError(f"{node.where}: shape {shape.tolist()[:8]} for the axes {axes}")
+    for axis, wanted in zip(axes, shape.tolist(), strict=True):
+        more = wanted - data.shape[axis]
+        if more < 0:
+            first = -more // 2
+            data = data[part(data.ndim, axis, slice(first, first + wanted))]
+        else:
+            sides = [(0, 0)] * data.ndim
+            sides[axis] = (more // 2, more - more // 2)
+            data = np.pad(data, sides)
+    return np.asarray(data)
+
+
+def _bits(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    (data,), kind = inputs, TYPES[node.attrs["to"]]
+    if kind.itemsize != data.dtype.itemsize:
+        raise ShapeError(f"{node.where}: {data.dtype} to {kind}, which has other bits")
+    return np.ascontiguousarray(data).view(kind).reshape(data.shape)
+
+
+def _identity(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    (data,) = inputs
+    kind = node.attrs.get("dtype")
+    rows, columns = data.shape
+    return np.eye(rows, columns, int(node.attrs.get("k", 0)), data.dtype if kind is None else TYPES[kind])
+
+
+def _reversed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, lengths = inputs
+    time, batch = int(node.attrs.get("time_axis", 0)), int(node.attrs.get("batch_axis", 1))
+    if {time, batch} != {0, 1} or lengths.shape != (data.shape[batch],):
+        raise ShapeError(f"{node.where}: time axis {time}, batch axis {batch}, lengths of shape {lengths.shape}")
+    lengths = places(node, lengths, data.shape[time] + 1, back=False)
+    rows = np.swapaxes(data, 0, batch).copy()
+    for row, length in zip(rows, lengths.tolist(), strict=True):
+        row[:length] = row[:length][::-1].copy()
+    return np.swapaxes(rows, 0, batch)
+
+
+def _into_depth(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    (data,), block = inputs, int(node.attrs["blocksize"])
+    n, c, h, w = data.shape
+    parts = data.reshape(n, c, h // block, block, w // block, block)
+    crd = among(node, "mode", "DCR", ("DCR", "CRD")) == "CRD"
+    order = (0, 1, 3, 5, 2, 4) if crd else (0, 3, 5, 1, 2, 4)
+    return np.asarray(parts.transpose(order).reshape(n, c * block * block, h // block, w // block))
+
+
+def _has(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    return np.asarray(item(inputs, 0) is not None)
+
+
+def _only(node: OnnxNode, inputs: Sequence[Any]) -> Any:
+    found = item(inputs, 0)
+    if found is None:
+        raise ShapeError(f"{node.where}: an optional without an element")
+    # lists are sequences, of several results tuples
+    return (found,)
+
+
+def _determinant(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    return np.asarray(np.linalg.det(inputs[0].astype(np.float64)))
+
+
+def _product(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, axis = inputs[0], int(number(inputs[1]))
+    back = bool(node.attrs.get("reverse", 0))
+    data = np.flip(data, axis) if back else data
+    if node.attrs.get("exclusive", 0):
+        axis %= data.ndim
+        sides = [(0, 0)] * data.ndim
+        sides[axis] = (1, 0)
+        kept = data[part(data.ndim, axis, slice(0, max(data.shape[axis] - 1, 0)))]
+        data = np.pad(kept, sides, constant_values=1) if data.shape[axis] else data
+    kind = np.float64 if data.dtype.kind not in "iu" else data.dtype
+    total = np.cumprod(data, axis, dtype=kind)
+    return np.flip(total, axis) if back else total
+
+
+COMPUTES: dict[str, Compute] = {
+    "BitCast": _bits,
+    "CenterCropPad": _cropped,
+    "CumProd": _product,
+    "Det": _determinant,
+    "Einsum": _einsum,
+    "EyeLike": _identity,
+    # the element itself stands for an optional that has one; onnx's reference implementation makes it a list
+    "Optional": lambda node, inputs: (item(inputs, 0),),
+    "OptionalGetElement": _only,
+    "OptionalHasElement": _has,
+    "Pad": _padded,
+    "ReverseSequence": _reversed,
+    "SpaceToDepth": _into_depth,
+    "Split": _split,
+}

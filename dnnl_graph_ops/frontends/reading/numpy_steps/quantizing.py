@@ -1,0 +1,112 @@
+"""Quantized tensors whose scales, zero points or types no graph takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import ShapeError
+from ..node import Array, OnnxNode
+from ..types import TYPES
+from .common import Compute, axis_of, item
+from .pooling import convolved
+
+
+def _spread(node: OnnxNode, array: Array, data: Array) -> Array:
+    """Scales or zero points over the data: one, one for each place on an axis, or one for each block of it."""
+    if array.size == 1:
+        return array.reshape(())
+    axis, block = axis_of(node, data.ndim, 1), int(node.attrs.get("block_size", 0))
+    if block:
+        wide = np.repeat(array, block, axis)
+        return np.take(wide, range(data.shape[axis]), axis)
+    if array.shape != (data.shape[axis],):
+        raise ShapeError(f"{node.where}: scales or zero points of shape {array.shape} for axis {axis} of {data.shape}")
+    return array.reshape(-1, *(1,) * (data.ndim - 1 - axis))
+
+
+def rounded(values: Array, zero: Array, kind: np.dtype[Any]) -> Array:
+    """To integers of a type, as near as that has them, ties to even."""
+    limits = np.iinfo(kind)
+    return np.clip(np.rint(values) + zero, limits.min, limits.max).astype(kind)
+
+
+def _quantized(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, scale, zero = inputs[0], inputs[1], item(inputs, 2)
+    code = node.attrs.get("output_dtype", 0)
+    kind = zero.dtype if zero is not None else TYPES[code or 2]
+    shift = np.zeros((), np.int64) if zero is None else _spread(node, zero, data).astype(np.int64)
+    # in 32 bits, where it decides what a tie is
+    return rounded(data.astype(np.float32) / _spread(node, scale, data).astype(np.float32), shift, kind)
+
+
+def _dequantized(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, scale, zero = inputs[0].astype(np.float64), inputs[1], item(inputs, 2)
+    shift = 0 if zero is None else _spread(node, zero, data).astype(np.float64)
+    return ((data - shift) * _spread(node, scale, data).astype(np.float64)).astype(scale.dtype)
+
+
+def _ranged(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, Array, Array]:
+    """To bytes over the range of the data and zero; with scale and zero point."""
+    (data,) = inputs
+    low, high = (float(best(data, initial=0)) for best in (np.min, np.max))
+    scale = np.float32((high - low) / 255)
+    zero = rounded(np.asarray(-low / scale if scale else 0.0), np.asarray(0), np.dtype(np.uint8))
+    return (
+        rounded(data / scale if scale else data * 0, zero.astype(np.int64), np.dtype(np.uint8)),
+        np.asarray(scale),
+        zero,
+    )
+
+
+def _shift(zero: Array | None, sides: tuple[int, ...]) -> Array:
+    """A zero point beside other axes: one, or one for each row or channel."""
+    if zero is None or zero.size == 1:
+        return np.zeros((), np.int64) if zero is None else zero.astype(np.int64).reshape(())
+    return zero.astype(np.int64).reshape(-1, *sides) if zero.ndim == 1 else zero.astype(np.int64)
+
+
+def _product(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    a, b = (one.astype(np.float64) for one in inputs[:2])
+    return (a - _shift(item(inputs, 2), (1,))) @ (b - _shift(item(inputs, 3), ()))
+
+
+def _quantized_product(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = inputs
+    total = (a.astype(np.float64) - _shift(a_zero, (1,))) @ (b.astype(np.float64) - _shift(b_zero, ()))
+    left = a_scale.astype(np.float64)
+    left = left.reshape(-1, 1) if left.ndim == 1 and left.size > 1 else left
+    factor = left * b_scale.astype(np.float64) / scale.astype(np.float64)
+    return rounded(total * factor, _shift(zero, (1,)), zero.dtype)
+
+
+def _integers(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    x, w = (one.astype(np.float64) for one in inputs[:2])
+    sides = (1,) * (w.ndim - 1)
+    return convolved(node, x - _shift(item(inputs, 2), ()), w - _shift(item(inputs, 3), sides))
+
+
+def _quantized_convolution(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    x, x_scale, x_zero, w, w_scale, w_zero, scale, zero = inputs[:8]
+    bias, sides = item(inputs, 8), (1,) * (w.ndim - 1)
+    total = convolved(node, x - _shift(x_zero, ()), w - _shift(w_zero, sides))
+    sides = sides[1:]
+    total = total if bias is None else total + bias.astype(np.float64).reshape(-1, *sides)
+    each = w_scale.astype(np.float64)
+    factor = (
+        x_scale.astype(np.float64) * (each.reshape(-1, *sides) if each.size > 1 else each) / scale.astype(np.float64)
+    )
+    return rounded(total * factor, _shift(zero, ()), zero.dtype)
+
+
+COMPUTES: dict[str, Compute] = {
+    "ConvInteger": _integers,
+    "DequantizeLinear": _dequantized,
+    "DynamicQuantizeLinear": _ranged,
+    "MatMulInteger": _product,
+    "QLinearConv": _quantized_convolution,
+    "QLinearMatMul": _quantized_product,
+    "QuantizeLinear": _quantized,
+}

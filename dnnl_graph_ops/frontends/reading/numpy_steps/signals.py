@@ -1,0 +1,98 @@
+"""Fourier transforms, windows and mel filters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import ShapeError
+from ..node import Array, OnnxNode
+from ..types import TYPES
+from .common import Compute, item, number, wide
+
+
+def _complex(data: Array, where: str) -> Array:
+    """Of numbers whose last axis has the real part, and the other one or none."""
+    if data.shape[-1:] == (1,):
+        return wide(data)[..., 0]
+    if data.shape[-1:] != (2,):
+        raise ShapeError(f"{where}: data of shape {data.shape}, whose last axis has neither 1 nor 2 elements")
+    return np.asarray(wide(data)[..., 0] + 1j * wide(data)[..., 1])
+
+
+def _parts(data: Array) -> Array:
+    return np.stack((data.real, data.imag), -1)
+
+
+def _transformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, length, given = _complex(inputs[0], node.where), item(inputs, 1), item(inputs, 2)
+    axis = int(node.attrs.get("axis", 1) if node.opset < 20 else -2 if given is None else number(given))
+    rank = data.ndim + 1
+    if not -rank <= axis < rank or axis % rank == rank - 1:
+        raise ShapeError(f"{node.where}: axis {axis} of {rank}, the last of which has the parts of a number")
+    axis %= rank
+    half, back = (bool(node.attrs.get(name, 0)) for name in ("onesided", "inverse"))
+    size = 2 * (data.shape[axis] - 1) if half and back else data.shape[axis]
+    size = size if length is None else int(number(length))
+    if half and back:
+        return np.fft.irfft(data, size, axis)[..., None]
+    found = (np.fft.ifft if back else np.fft.fft)(data, size, axis)
+    return _parts(np.take(found, range(size // 2 + 1), axis) if half else found)
+
+
+def _frames(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """Of a signal (N, length, 1 or 2), or as PyTorch exports it (N, length), the transform of each frame.
+
+    The result is (N, frames, bins, 2).
+    """
+    signal, step = inputs[0], int(number(inputs[1]))
+    data = wide(signal) if signal.ndim == 2 else _complex(signal, node.where)
+    window, length = item(inputs, 2), item(inputs, 3)
+    size = int(number(length)) if length is not None else data.shape[1] if window is None else len(window)
+    if step < 1 or not 0 < size <= data.shape[1] or (window is not None and len(window) != size):
+        raise ShapeError(f"{node.where}: frames of {size} every {step} of a signal of {data.shape[1]}")
+    parts = np.lib.stride_tricks.sliding_window_view(data, size, 1)[:, ::step]
+    parts = parts if window is None else parts * wide(window)
+    half = bool(node.attrs.get("onesided", 1))
+    if half and np.iscomplexobj(data):
+        raise ShapeError(f"{node.where}: one side of the transform of complex numbers")
+    return _parts(np.fft.rfft(parts) if half else np.fft.fft(parts))
+
+
+def _window(shape: Callable[[Array], Array]) -> Compute:
+    """A function of the angle, over one period."""
+
+    def compute(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+        size = int(number(inputs[0]))
+        period = size if node.attrs.get("periodic", 1) else size - 1
+        angle = 2 * np.pi * np.arange(size) / max(period, 1)
+        return shape(angle).astype(TYPES[node.attrs.get("output_datatype", 1)])
+
+    return compute
+
+
+def _mel(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """Triangles between frequencies that are even on the mel scale: (bins, filters)."""
+    filters, size, rate, low, high = map(number, inputs)
+    scale = [2595 * np.log10(1 + edge / 700) for edge in (low, high)]
+    points = scale[0] + np.arange(filters + 2) * (scale[1] - scale[0]) / (filters + 2)
+    edges = ((size + 1) * 700 * (10 ** (points / 2595) - 1) // rate).astype(np.int64)
+    result, bins = np.zeros((size // 2 + 1, filters)), np.arange(size // 2 + 1)
+    for column, first, peak, last in zip(result.T, edges, edges[1:], edges[2:], strict=False):
+        # the peak belongs to what rises, also where nothing does
+        rising, falling = (bins >= first) & (bins <= peak), (bins >= peak) & (bins < last)
+        column[rising] = (bins[rising] - first) / (peak - first) if peak > first else 1
+        column[falling] = (last - bins[falling]) / max(last - peak, 1)
+    return result.astype(TYPES[node.attrs.get("output_datatype", 1)])
+
+
+COMPUTES: dict[str, Compute] = {
+    "BlackmanWindow": _window(lambda angle: 0.42 - 0.5 * np.cos(angle) + 0.08 * np.cos(2 * angle)),
+    "DFT": _transformed,
+    "HammingWindow": _window(lambda angle: 25 / 46 - 21 / 46 * np.cos(angle)),
+    "HannWindow": _window(lambda angle: 0.5 - 0.5 * np.cos(angle)),
+    "MelWeightMatrix": _mel,
+    "STFT": _frames,
+}

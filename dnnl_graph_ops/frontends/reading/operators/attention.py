@@ -1,0 +1,226 @@
+"""Attention and rotary embeddings: products of matrices, Softmax, and views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .... import dtypes
+from ....errors import ShapeError, UnsupportedError
+from ....graph import Value
+from ....shapes import Meta
+from ..faults import NeedsSizes
+from ..node import Array
+from ..numpy_steps.attention import visible
+from ..step import Step
+from ..table import first, integer, number, rule
+
+_FLOATS = frozenset({"f32", "bf16", "f16"})
+
+
+def _heads(step: Step, index: int, name: str) -> Value:
+    """(N, heads, length, size) of (N, length, heads * size)."""
+    value = step.value(index)
+    if value.ndim == 4:
+        return value
+    split = _split(step, value, name)
+    return step.op("StaticTranspose", split, order=[0, 2, 1, 3])
+
+
+def _split(step: Step, value: Value, name: str) -> Value:
+    heads, size = step.attr(name) or 0, value.shape[-1]
+    if value.ndim != 3 or heads < 1 or size is None or size % heads:
+        raise UnsupportedError(f"{step.where}: {heads} heads of {value.shape}")
+    return step.reshape(value, (*value.shape[:2], heads, size // heads))
+
+
+def _shapes(step: Step) -> list[Meta]:
+    """Of the results, as far as sizes are known."""
+    metas = [step.meta(i) for i in range(3)]
+    names = ("q_num_heads", "kv_num_heads", "kv_num_heads")
+    shapes = []
+    for meta, name in zip(metas, names, strict=True):
+        shape = meta.shape
+        if len(shape) == 3:
+            heads = step.attr(name) or 1
+            shape = (shape[0], heads, shape[1], None if shape[2] is None else shape[2] // heads)
+        shapes.append(shape)
+    (n, heads, length, _), keys, values = shapes
+    result: tuple[int | None, ...] = (n, heads, length, values[3])
+    if len(metas[0].shape) == 3:
+        result = (n, length, step.product((heads, values[3])))
+    total = keys[2]
+    if step.has(4):
+        past = step.meta(4).shape[2]
+        total = None if total is None or past is None else total + past
+    presents = [(*shape[:2], total, shape[3]) for shape in (keys, values)]
+    found = [result, *presents, (n, heads, length, total)]
+    return [Meta(shape, metas[0].dtype) for shape in found][: len(step.node.outputs)]
+
+
+@rule(
+    "Attention",
+    inputs=(3, 7),
+    outputs=4,
+    late=_shapes,
+    is_causal=integer(0, 0, 1),
+    kv_num_heads=integer(None),
+    left_window_size=integer(-1),
+    q_num_heads=integer(None),
+    qk_matmul_output_mode=integer(0, 0, 1, 2, 3),
+    right_window_size=integer(-1),
+    scale=number(None),
+    softcap=number(0.0),
+    softmax_precision=integer(None),
+)
+def attention(step: Step) -> tuple[Value, ...]:
+    q, k, v = (_heads(step, i, name) for i, name in enumerate(("q_num_heads", "kv_num_heads", "kv_num_heads")))
+    if len({q.dtype, k.dtype, v.dtype}) > 1 or q.dtype not in _FLOATS or q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
+        raise UnsupportedError(f"{step.where}: of {q.dtype} {q.shape}, {k.dtype} {k.shape} and {v.dtype} {v.shape}")
+    past = 0
+    if step.has(4):
+        past = step.value(4).shape[2]  # type: ignore[assignment]
+        k, v = (step.op("Concat", step.value(i), new, axis=2) for i, new in ((4, k), (5, v)))
+    mode = step.attr("qk_matmul_output_mode")
+    keys, values = (_shared(step, each, q) for each in (k, v))
+    scores = _scores(step, q, keys)
+    stages = [scores]
+    if cap := step.attr("softcap"):
+        bent = step.op("Tanh", step.op("Divide", scores, step.full(cap, scores)))
+        scores = step.op("Multiply", bent, step.full(cap, scores))
+    stages.append(scores)
+    scores, guarded = _masked(step, scores, k, past)
+    stages.append(scores)
+    shares = step.op("SoftMax", scores, axis=-1)
+    if guarded:
+        # what sees nothing gives zeros
+        zero = step.full(0.0, shares)
+        shares = step.op("Select", step.op("GreaterEqual", shares, zero), shares, zero)
+    stages.append(shares)
+    made = step.op("MatMul", shares, values)
+    src = step.value(0)
+    if src.ndim == 3:
+        made = step.op("StaticTranspose", made, order=[0, 2, 1, 3])
+        size = step.product((q.shape[1], v.shape[3]))
+        made = step.reshape(made, (*src.shape[:2], size))
+    return (made, k, v, stages[mode])[: len(step.node.outputs)]
+
+
+def _shared(step: Step, each: Value, q: Value) -> Value:
+    """Keys or values for all heads of queries, some of which have the same."""
+    (n, shared, length, depth), heads = each.shape, q.shape[1]
+    if heads is None or shared is None:
+        raise NeedsSizes(f"{step.where}: of {q.shape} and {each.shape}")
+    if heads == shared:
+        return each
+    if heads % shared:
+        raise ShapeError(f"{step.where}: {heads} heads of queries for {shared} of keys")
+    if n is None or length is None or depth is None:
+        raise NeedsSizes(f"{step.where}: of {q.shape} and {each.shape}")
+    one = step.reshape(each, (n, shared, 1, length, depth))
+    more = [0, 0, heads // shared - 1, 0, 0]
+    return step.reshape(step.op("Pad", one, pads_begin=[0] * 5, pads_end=more, mode="edge"), (n, heads, length, depth))
+
+
+def _scores(step: Step, q: Value, k: Value) -> Value:
+    """Scaled products (N, heads, length, keys)."""
+    depth, scale = q.shape[3], step.attr("scale")
+    if depth is None:
+        raise NeedsSizes(f"{step.where}: of {q.shape} and {k.shape}")
+    made = step.op("MatMul", q, k, transpose_b=True)
+    return step.op("Multiply", made, step.full(depth**-0.5 if scale is None else scale, made))
+
+
+def _masked(step: Step, scores: Value, k: Value, past: int | None) -> tuple[Value, bool]:
+    """The scores with minus infinity for what is hidden; whether a query may see nothing."""
+    length, total = scores.shape[2], k.shape[2]
+    window = step.attr("left_window_size"), step.attr("right_window_size")
+    bounded = bool(step.attr("is_causal")) or max(window) >= 0
+    valid = step.optional(6, "the numbers of keys")
+    if not bounded and valid is None and not step.has(3):
+        return scores, False
+    if length is None or total is None or past is None:
+        raise NeedsSizes(f"{step.where}: a mask for {scores.shape}")
+    more: Array = np.zeros((), np.float32)
+    if bounded or valid is not None:
+        batch = 1 if valid is None else valid.size
+        step.budget.spend(4 * batch * length * total, step.where)
+        offset = np.asarray(past) if valid is None else valid.reshape(-1) - length
+        seen = visible(length, total, offset, bool(step.attr("is_causal")), *window)
+        seen = seen if valid is None else seen[:, None] & (np.arange(total) < valid.reshape(-1, 1, 1, 1))
+        more = np.where(seen, 0.0, -np.inf)
+    mask = step.operand(3) if step.has(3) else None
+    if mask is not None and mask.shape[-1:] != (total,):
+        raise UnsupportedError(f"{step.where}: a mask of shape {mask.shape} for {total} keys")
+    changing = mask if isinstance(mask, Value) and not mask.is_constant else None
+    if mask is not None and changing is None:
+        array = step.array(3, "the mask")
+        more = more + (np.where(array, 0.0, -np.inf) if array.dtype.kind == "b" else array.astype(np.float64))
+    if more.any():
+        more = more.reshape((1,) * (4 - more.ndim) + more.shape)
+        scores = step.op("Add", scores, step.constant(more.astype(dtypes.numpy_dtype(scores.dtype))))
+    if changing is not None:
+        return _masked_by(step, scores, changing), True
+    return scores, bool(np.isneginf(more.max(-1)).any()) if more.ndim else False
+
+
+def _masked_by(step: Step, scores: Value, mask: Value) -> Value:
+    """The scores with a mask that a call gives."""
+    sizes = [dim for dim in mask.shape if dim is not None]
+    if len(sizes) < mask.ndim:
+        raise NeedsSizes(f"{step.where}: a mask of shape {mask.shape}")
+    if mask.dtype not in ("boolean", scores.dtype):
+        raise UnsupportedError(f"{step.where}: a mask of {mask.dtype} for {scores.dtype}")
+    if mask.dtype == "boolean":
+        return step.op("Select", mask, scores, step.full(-np.inf, scores))
+    return step.op("Add", scores, step.reshape(mask, [1] * (4 - mask.ndim) + sizes))
+
+
+@rule(
+    "RotaryEmbedding",
+    inputs=(3, 4),
+    late=first,
+    interleaved=integer(0, 0, 1),
+    num_heads=integer(0),
+    rotary_embedding_dim=integer(0),
+)
+def rotary_embedding(step: Step) -> Value:
+    """Pairs of elements turned by an angle of their place."""
+    src = step.value(0)
+    data = src if src.ndim == 4 else _split(step, src, "num_heads")
+    depth = data.shape[3]
+    if depth is None:
+        raise NeedsSizes(f"{step.where}: of {src.shape}")
+    turned = step.attr("rotary_embedding_dim") or depth
+    waves = []
+    for index in (1, 2):
+        wave: Any = step.value(index)
+        wave = step.op("Gather", wave, step.operand(3), axis=0) if step.has(3) else wave
+        if wave.ndim == 3 and wave.shape[2] is None:
+            raise NeedsSizes(f"{step.where}: by waves of {wave.shape}")
+        if wave.ndim != 3 or not 0 < turned <= depth or turned % 2 or wave.shape[2] != turned // 2:
+            raise ShapeError(f"{step.where}: {turned} of {depth} elements turned by waves of shape {wave.shape}")
+        # beside heads, which are the second axis of four and else the third
+        shape = (wave.shape[0], 1, *wave.shape[1:]) if src.ndim == 4 else (*wave.shape[:2], 1, wave.shape[2])
+        waves.append(step.reshape(wave, shape))
+    cos, sin = waves
+    if step.attr("interleaved"):
+        parts = [_part(step, data, start, turned, 2) for start in (0, 1)]
+    else:
+        parts = [_part(step, data, start, start + turned // 2, 1) for start in (0, turned // 2)]
+    one, other = parts
+    real = step.op("Subtract", step.op("Multiply", cos, one), step.op("Multiply", sin, other))
+    other = step.op("Add", step.op("Multiply", sin, one), step.op("Multiply", cos, other))
+    if step.attr("interleaved"):
+        pairs = [step.reshape(each, (*each.shape, 1)) for each in (real, other)]
+        made = step.reshape(step.op("Concat", *pairs, axis=4), (*data.shape[:3], turned))
+    else:
+        made = step.op("Concat", real, other, axis=3)
+    if turned < depth:
+        made = step.op("Concat", made, _part(step, data, turned, depth, 1), axis=3)
+    return step.reshape(made, src.shape)
+
+
+def _part(step: Step, value: Value, start: int, end: int, by: int) -> Value:
+    return step.op("Slice", value, starts=[start], ends=[end], axes=[3], steps=[by])

@@ -1,0 +1,203 @@
+"""One node while it is built: its operands as values or known arrays, its attributes, appending of ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes, schema
+from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ...graph import Graph, Value
+from ...graph.constants import Constant
+from ...graph.constants import Meta as ConstantMeta
+from ...ops.build import apply
+from ...ops.typed import resolve
+from ...shapes import Meta
+from .budget import Budget
+from .faults import REMEDY, NeedsSizes, check_size
+from .node import Array, Item, Measured, OnnxNode, Operand, is_fill
+
+Result = Operand | tuple[Operand, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node of the model and the graph that it goes into."""
+
+    graph: Graph
+    node: OnnxNode
+    defaults: Mapping[str, Any]
+    known: dict[str, Item]
+    budget: Budget
+    # what is computed of sizes, as a value
+    late: Callable[[Measured], Value]
+
+    @property
+    def where(self) -> str:
+        return self.node.where
+
+    @property
+    def count(self) -> int:
+        return len(self.node.inputs)
+
+    def attr(self, name: str) -> Any:
+        value = self.node.attrs.get(name)
+        return self.defaults[name] if value is None else value
+
+    def spend(self, array: Array, times: int = 1) -> None:
+        """Count an array that is read or kept as a whole: many nodes may share it."""
+        self.budget.spend(times * array.nbytes, self.where)
+
+    # -- operands --------------------------------------------------------------------------------------------
+
+    def has(self, index: int) -> bool:
+        return index < self.count and bool(self.node.inputs[index])
+
+    def operand(self, index: int) -> Operand:
+        """Input `index`: an array if it is known now."""
+        found = self.known[self.node.inputs[index]]
+        if isinstance(found, Measured):
+            raise NeedsSizes(f"{self.where}: numbers that depend on sizes")
+        return found
+
+    def meta(self, index: int) -> Meta:
+        """Of input `index`, whatever it is."""
+        found = self.known[self.node.inputs[index]]
+        return Meta(found.shape, dtypes.canonical(found.dtype))
+
+    def value(self, index: int) -> Value:
+        """Input `index` as a value of the graph; a known array becomes a constant, once."""
+        name = self.node.inputs[index]
+        found = self.known[name]
+        if isinstance(found, Value):
+            return found
+        key = f"\0{name}"
+        if key not in self.known:
+            self.known[key] = self.late(found) if isinstance(found, Measured) else self.constant(found, name)
+        return self.known[key]  # type: ignore[return-value]
+
+    def constant(self, array: Array, name: str | None = None) -> Value:
+        if array.dtype == np.float64:
+            raise UnsupportedError(f"{self.where}: float64 data; {REMEDY}")
+        if is_fill(array):
+            # of one number, and counted as it was filled
+            make = partial(np.full, array.shape, array.flat[0])
+            return self.graph._keep(Constant(None, make, ConstantMeta(array.shape, array.dtype)), name)
+        self.spend(array)
+        try:
+            return self.graph.constant(array, name)
+        except InvalidArgumentError:
+            # the name has been given to a step of another op
+            return self.graph.constant(array)
+
+    def array(self, index: int, what: str) -> Array:
+        """Input `index`, which must be known when the graph is built."""
+        found = self.operand(index)
+        if isinstance(found, Value):
+            found = found.constant  # type: ignore[assignment]
+        if found is None:
+            raise UnsupportedError(f"{self.where}: {what} must be an initializer or a constant, not computed")
+        self.spend(found)  # type: ignore[arg-type]
+        return found  # type: ignore[return-value]
+
+    def optional(self, index: int, what: str) -> Array | None:
+        return self.array(index, what) if self.has(index) else None
+
+    def integers(self, index: int, what: str) -> list[int]:
+        array = self.array(index, what)
+        if array.dtype.kind not in "iu" or array.size > 64:
+            raise InvalidArgumentError(
+                f"{self.where}: {what} must be a few integers, got {array.size} of {array.dtype}"
+            )
+        return [int(item) for item in array.reshape(-1)]
+
+    def partly(self, index: int, what: str) -> list[int | None]:
+        """Integers, None in place of those that depend on sizes."""
+        found = self.known[self.node.inputs[index]]
+        if not isinstance(found, Measured):
+            return list(self.integers(index, what))
+        if found.is_open or found.numbers.size > 64 or found.dtype.kind not in "iu":
+            raise UnsupportedError(f"{self.where}: {what} of which the number or the type is not known")
+        numbers, unknown = found.numbers.reshape(-1).tolist(), found.unknown.reshape(-1).tolist()
+        return [None if open_ else number for number, open_ in zip(numbers, unknown, strict=True)]
+
+    def scalar(self, index: int, what: str) -> float:
+        array = self.array(index, what)
+        if array.size != 1:
+            raise UnsupportedError(f"{self.where}: {what} of shape {array.shape}; only one number")
+        return float(array.reshape(()))
+
+    def axis(self, axis: int, rank: int) -> int:
+        if not -rank <= axis < rank:
+            raise ShapeError(f"{self.where}: axis {axis} is outside of a tensor with {rank} axes")
+        return axis % rank
+
+    # -- ops -------------------------------------------------------------------------------------------------
+
+    def op(self, kind: str, *operands: Operand, dtype: str | None = None, **attrs: Any) -> Value:
+        """Append an op; the first one of a node is named as the node's output."""
+        slots = schema.OPS[kind].inputs
+        for i, operand in enumerate(operands):
+            slot, given = slots[min(i, len(slots) - 1)], dtypes.canonical(operand.dtype)
+            if slot.dtypes and given not in slot.dtypes:
+                raise UnsupportedError(f"{self.where}: {slot.name} of {given}; {kind} takes {', '.join(slot.dtypes)}")
+            if not isinstance(operand, Value):
+                self.spend(operand)
+        outputs = apply(
+            kind,
+            operands,
+            {name: value for name, value in attrs.items() if value is not None},
+            graph=self.graph,
+            where=self.where,
+            default_name=self._name(),
+            dtype=dtype,
+            outputs=1 if len(schema.OPS[kind].outputs) > 1 else None,
+        )
+        return self._checked(outputs[0])
+
+    def conv_transpose(self, operands: Sequence[Value], attrs: Mapping[str, Any]) -> Value:
+        slots = [slot.name for slot in schema.OPS["ConvTranspose"].inputs][: len(operands)]
+        metas = [value._meta for value in operands]
+        checked, meta = resolve("ConvTranspose", metas, slots, attrs, {}, self.where)
+        added = self.graph._add_node(
+            "ConvTranspose", self.where, operands, checked, [meta], ["dst"], None, self._name()
+        )
+        return self._checked(added[0])
+
+    def _name(self) -> str:
+        return (self.node.outputs[0] if self.node.outputs else self.node.name).replace("\0", "?") or self.node.op_type
+
+    def _checked(self, value: Value) -> Value:
+        check_size(value.shape, dtypes.itemsize(value.dtype), self.where)
+        return value
+
+    def reshape(self, value: Value, dims: Sequence[int | None]) -> Value:
+        """The same elements with other sizes: an unknown one is that of the same axis, or alone; -1: what is left."""
+        if tuple(dims) == value.shape:
+            return value
+        if None in dims and any(dim == 0 and value.shape[axis : axis + 1] != (0,) for axis, dim in enumerate(dims)):
+            # which a reshape would take for the size of that axis
+            raise NeedsSizes(f"{self.where}: shape {value.shape} to {tuple(dims)}, of no elements")
+        shape = []
+        for axis, dim in enumerate(dims):
+            kept = dim is None and tuple(dims[: axis + 1]) == value.shape[: axis + 1]
+            shape.append(0 if kept else -1 if dim is None else dim)
+        if shape.count(-1) > 1:
+            raise NeedsSizes(f"{self.where}: shape {value.shape} to {tuple(dims)} with several unknown sizes")
+        return self.op("StaticReshape", value, shape=shape, special_zero=0 in shape and None in dims)
+
+    def widened(self, value: Value) -> Value:
+        """In 32 bits, where what is computed of it needs them."""
+        return value if value.dtype == "f32" else self.op("TypeCast", value, dtype="f32")
+
+    def product(self, dims: Sequence[int | None]) -> int | None:
+        return None if None in dims else math.prod(dims)  # type: ignore[arg-type]
+
+    def full(self, number: float, like: Value) -> Array:
+        """One number that broadcasts over `like`."""
+        return np.full((1,) * like.ndim, number).astype(dtypes.numpy_dtype(like.dtype))

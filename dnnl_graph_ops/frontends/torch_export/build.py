@@ -1,0 +1,108 @@
+"""One op of PyTorch in a graph: by its rule, else when sizes are known, else by PyTorch itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import Error, UnsupportedError
+from ...graph import Graph, Value
+from ...graph.constants import Constant, Meta
+from ...runtime.dlpack import from_dlpack
+from ..reading import operators  # noqa: F401  (fill the table of standard ones)
+from ..reading.budget import Budget
+from ..reading.deferred import Scratch, constant_of, deferred, undoing
+from ..reading.faults import FAULTS
+from ..reading.node import Array, Item, OnnxNode
+from . import elementwise, host, layers  # noqa: F401  (fill the table)
+from .call import Call
+from .movement import TURNS
+from .sizes import SIZES, number
+from .table import RULES
+
+# constants up to so many bytes are copied, and rules look at them
+_FEW_BYTES = 1 << 14
+
+
+def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
+    """The results of an op up to the last that is read: computed if they are known now, else of ops of the graph.
+
+    Raises:
+        UnsupportedError: it cannot be expressed, not even by PyTorch.
+    """
+    return _built(graph, node, known, budget)[: len(node.outputs)]
+
+
+def _built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
+    call = Call(graph, node, {}, known, budget, lambda item: constant_of(graph, item, known, budget))
+    if node.op_type.startswith(SIZES):
+        return (number(call),)
+    undo = undoing(graph, known)
+    try:
+        with np.errstate(all="ignore"):
+            return _ruled(call)
+    except FAULTS as error:
+        why: Exception = error
+    except Error as error:
+        why = error
+    if budget.exceeded:
+        raise why
+    undo()
+    call = Call(graph, node, {}, known, budget, lambda item: constant_of(graph, item, known, budget))
+    try:
+        host.overload(node.op_type, node.where, call.stated)
+        if isinstance(graph, Scratch):
+            return host.appended(call)
+        return deferred(graph, node, call.metas()[: len(node.outputs)], known, budget)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{error}" + (f"; {why}" if node.op_type in RULES else "")) from None
+
+
+def _ruled(call: Call) -> tuple[Item, ...]:
+    """By its rule.
+
+    Raises:
+        UnsupportedError: it has none, or that does not express this one.
+    """
+    items = [call.known[name] for name in call.node.inputs]
+    turns = call.node.op_type in TURNS and isinstance(items[0], Value) and items[0].ndim == 2
+    if all(map(_is_known, items)) and not turns:
+        return tuple(constant(call.graph, array) for array in host.computed(call, call.series()))
+    rule = None if call.is_series else RULES.get(call.node.op_type)
+    arguments = call.arguments(rule is not None and rule.is_open)
+    if rule is None:
+        raise UnsupportedError(f"{call.where}: no rule for it")
+    made = rule.build(call, **arguments, **rule.more)
+    results = made if isinstance(made, tuple) else (made,)
+    if not call.fits(results):
+        raise UnsupportedError(f"{call.where}: its rule gives {results}, where {call.results} was announced")
+    return results
+
+
+def _is_known(item: Item) -> bool:
+    return item.is_constant if isinstance(item, Value) else isinstance(item, np.ndarray)
+
+
+def constant(graph: Graph, array: Array, name: str | None = None) -> Array | Value:
+    """What is known, as an array if it is small, else as a constant over the same memory."""
+    if array.ndim <= 1 or array.nbytes <= _FEW_BYTES or not host.is_own(array):
+        return np.array(array)
+    return graph._keep(held(array), name)
+
+
+def held(array: Array) -> Constant:
+    """Elements that are brought in order only when they are needed."""
+
+    def make() -> Array:
+        ordered = np.ascontiguousarray(array)
+        ordered = ordered.view()
+        ordered.flags.writeable = False
+        return ordered
+
+    return Constant(None, make, Meta(array.shape, array.dtype))
+
+
+def parameter(graph: Graph, tensor: Any, name: str | None = None) -> Array | Value:
+    """A tensor of the model."""
+    return constant(graph, from_dlpack(tensor.detach()), name)

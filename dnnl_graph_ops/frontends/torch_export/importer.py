@@ -1,0 +1,227 @@
+"""`from_torch`: an exported program as a graph."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...errors import Error, UnsupportedError
+from ...graph import Graph, Value
+from ...runtime.engines import Engine
+from ..reading.budget import Budget
+from ..reading.deferred import constant_of
+from ..reading.faults import refusal
+from ..reading.node import Item, Measured
+from . import host
+from .build import built, parameter
+from .host import pytorch, stated
+from .program import Behind, Reader, dims_of, is_size, of_size, out_of_place, read
+from .table import RULES
+
+
+def from_torch(program: Any, engine: Engine | None = None) -> Graph:
+    """An `ExportedProgram` of `torch.export.export` as a graph: `from_torch(program).compile()(x)`.
+
+    Args:
+        program: what `torch.export.export(model.eval(), args)` gives, for inference.
+        engine: where it will run; None: the default CPU engine.
+
+    Returns:
+        A Graph whose inputs are the program's tensors in the order in which its call takes them, nested ones one after
+        the other, and whose `outputs` are those of the program in that order, both by PyTorch's names for them. Dims
+        that were exported as dynamic are known at the call only. Parameters are not copied: they must not change while
+        the graph is compiled. What no op expresses PyTorch computes, as a step on the host.
+
+    Raises:
+        TypeError: no ExportedProgram. RuntimeUnavailableError: torch is missing.
+        UnsupportedError: lists all that cannot be expressed: buffers or inputs that are written to, results that are no
+            tensors, types that the package does not have, control flow, random numbers.
+    """
+    torch = pytorch("from_torch")
+    if not isinstance(program, torch.export.ExportedProgram):
+        raise TypeError(
+            f"from_torch: needs an ExportedProgram, got {type(program).__name__}; make one of a module by "
+            "torch.export.export(module.eval(), example_arguments)"
+        )
+    program = _decomposed(program)
+    signature, kinds = program.graph_signature, torch.export.graph_signature
+    problems = _written(signature)
+    graph = Graph(engine, name=type(program).__name__)
+    fxs = {fx.name: fx for fx in program.graph.nodes}
+    known: dict[str, Item] = {}
+    stored = {**program.state_dict, **program.constants}
+    size = sum(one.nbytes for one in stored.values() if isinstance(one, torch.Tensor))
+    for spec in signature.input_specs:
+        name = spec.arg.name
+        if spec.kind is kinds.InputKind.TOKEN:
+            continue
+        if spec.target is not None:
+            if name in fxs and fxs[name].users:
+                known[name] = parameter(graph, stored[spec.target], spec.target)
+        elif not isinstance(fxs[name].meta.get("val"), torch.Tensor):
+            if fxs[name].users:
+                problems.append(f"input {name!r}: no tensor")
+        else:
+            value = fxs[name].meta["val"]
+            try:
+                known[name] = graph.input(name, dims_of(value.shape), stated(value.dtype))
+            except Error as error:
+                problems.append(f"input {name!r}: {error}")
+    # what checks its arguments and no more has a token for its result
+    given = [spec.arg for spec in signature.output_specs if spec.kind is not kinds.OutputKind.TOKEN]
+    results = [(argument, fxs.get(getattr(argument, "name", ""))) for argument in given]
+    outputs = [fx for argument, fx in results if fx is not None]
+    for argument, fx in results:
+        if fx is None and getattr(argument, "value", 0) is not None:
+            problems.append(f"an output that is no tensor: {argument}")
+    appended(graph, outputs, known, Budget(size), problems, out_of_place(list(program.graph.nodes)))
+    if problems:
+        raise UnsupportedError(refusal("from_torch", problems))
+    graph._keeps_inputs = True
+    return graph
+
+
+def appended(
+    graph: Graph,
+    outputs: list[Any],
+    known: dict[str, Item],
+    budget: Budget,
+    problems: list[str],
+    instead: Mapping[Any, Any] | None = None,
+) -> None:
+    """Build what the outputs depend on; what cannot be is added to `problems`.
+
+    `instead`: ops to take in place of some nodes' own.
+    """
+    reader = Reader({fx: fx.name for fx in read(outputs) if fx.op == "placeholder"}, instead or {})
+    for fx in read(outputs):
+        if fx.op == "placeholder":
+            continue
+        try:
+            node = reader.node(fx)
+            if node is None or not all(name in known for name in node.inputs):
+                # behind what cannot be expressed
+                continue
+            made = built(graph, node, known, budget)
+        except Behind:
+            continue
+        except UnsupportedError as error:
+            problems.append(str(error))
+            continue
+        known.update((name, item) for name, item in zip(node.outputs, made, strict=False) if name)
+    if problems:
+        return
+    for fx in outputs:
+        item = known.get(reader.names.get(fx, ""))
+        if item is None or (isinstance(item, np.ndarray) and not host.is_own(item)):
+            problems.append(f"output {fx.name!r}: {fx.meta['val'].dtype}, which no op here takes")
+            continue
+        if isinstance(item, Measured):
+            item = constant_of(graph, item, known, budget)
+        elif not isinstance(item, Value):
+            item = graph.constant(item)
+        name, count = fx.name, 1
+        while name in graph.outputs:
+            name, count = f"{fx.name}_{count}", count + 1
+        graph.outputs[name] = item
+
+
+def is_expressible(fx: Any) -> bool:
+    """Whether a node of PyTorch's graphs, whose arguments are, has a place in a graph of ours."""
+    if fx.target is operator.getitem:
+        return is_expressible(fx.args[0])
+    if is_size(fx):
+        return True
+    if not hasattr(fx.target, "_schema"):
+        return False
+    own = [one for node in (fx, *fx.all_input_nodes) for one in _tensors(node.meta.get("val"))]
+    if not all(stated(one.dtype) in dtypes.CODES for one in own):
+        return False
+    try:
+        given = zip(fx.target._schema.arguments, fx.args, strict=False)
+        host.overload(str(fx.target), "", {argument.name: value for argument, value in given})
+    except UnsupportedError:
+        return False
+    return True
+
+
+def _tensors(value: Any) -> list[Any]:
+    import torch
+
+    return [one for one in (value if isinstance(value, tuple | list) else [value]) if isinstance(one, torch.Tensor)]
+
+
+def size_of(graph: Graph, fx: Any, given: Sequence[Any], known: dict[str, Item], budget: Budget) -> Item | None:
+    """A number that PyTorch takes for the size of an input, as that; None: it is that of none."""
+    number = str(fx.meta["val"])
+    for other in given:
+        shape = getattr(other.meta["val"], "shape", ())
+        axis = next((i for i, dim in enumerate(shape) if not isinstance(dim, int) and str(dim) == number), None)
+        if axis is not None:
+            node = of_size(fx.name, other.name, axis)
+            return built(graph, node, known, budget)[0]
+    return None
+
+
+def _written(signature: Any) -> list[str]:
+    """What the program changes besides giving its results."""
+    found = [f"buffer {name!r} is written to; export the model after model.eval()"
+             for name in signature.buffers_to_mutate.values()]  # fmt: skip
+    found += [f"input {name!r} is written to" for name in signature.user_inputs_to_mutate.values()]
+    return found + [f"parameter {name!r} is written to"
+                    for name in getattr(signature, "parameters_to_mutate", {}).values()]  # fmt: skip
+
+
+# what PyTorch computes in one piece better than in the many that it would be taken apart into
+_WHOLE = ("aten.lstm.", "aten.gru.", "aten.rnn_tanh.", "aten.rnn_relu.", "aten.upsample_bicubic2d.")
+
+
+def _decomposed(program: Any) -> Any:
+    """The program in ops that have rules, as far as PyTorch can take others apart."""
+    import torch
+
+    called = [fx for fx in program.graph.nodes if fx.op == "call_function"]
+    orders = any(isinstance(fx.target, torch._ops.HigherOrderOperator) for fx in called)
+    instead = out_of_place(list(program.graph.nodes))
+    targets = {instead.get(fx, fx.target) for fx in called if not is_size(fx)}
+    lacking = {one for one in targets if hasattr(one, "_schema") and not _is_ruled(one)}
+    if not orders and not lacking:
+        return program
+    lacking -= {one for one in _constant(program) if hasattr(one, "_schema") and not one._schema.is_mutable}
+    table = torch.export.default_decompositions()
+    if not orders and not any(one._schema.is_mutable or one in table for one in lacking):
+        return program
+    for one in list(table):
+        if _is_ruled(one):
+            del table[one]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            return program.run_decompositions(table)
+        except Exception as error:
+            if orders or any(one._schema.is_mutable for one in lacking):
+                text = " ".join(str(error).split())[:300]
+                raise UnsupportedError(f"from_torch: PyTorch cannot take it apart: {text}") from error
+            return program
+
+
+def _is_ruled(op: Any) -> bool:
+    return str(op) in RULES or str(op).startswith(_WHOLE)
+
+
+def _constant(program: Any) -> set[Any]:
+    """Ops that are only called with what is known beforehand."""
+    given = {spec.arg.name for spec in program.graph_signature.input_specs if spec.target is None}
+    constants: dict[Any, bool] = {}
+    open_ = set()
+    for fx in program.graph.nodes:
+        known = fx.name not in given if fx.op == "placeholder" else all(constants[one] for one in fx.all_input_nodes)
+        constants[fx] = known
+        if fx.op == "call_function" and not known:
+            open_.add(fx.target)
+    return {fx.target for fx in program.graph.nodes if fx.op == "call_function"} - open_
