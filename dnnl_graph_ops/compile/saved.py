@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._core import kernels
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError, warn
-from ..graph import Graph
+from ..graph import Graph, hooks
 from ..passes.mixed_precision import AUTO
 from ..runtime import cpu
 from ..runtime.engines import Engine, default_engine, engine
@@ -39,32 +39,36 @@ _FULL = dict.fromkeys(
 
 def save(net: Net, path: str | os.PathLike[str]) -> None:
     """Implements `Net.save`."""
-    from ..graph.array_file import write
     from ..ops.records import described
 
-    options = net._named_options()
     nodes, constants = net._parts
     held = [value._held for value in constants if value._held is not None]
     if held and not net.plan_count() and not net._holds:
         warn(f"Net.save: {net!r} was never called, so its file holds nothing that is packed; call it once before")
     packed = list(recipes.of_arrays([*net._constants_read(), *net._holds], held))
     record, more = described(net.graph, net.inputs, constants, nodes, net.outputs)
+    arrays = chain((constant.array for constant in held), more, (array for _, array in packed))
+    written(net, path, {"graph": record, "packed": [recipe for recipe, _ in packed]}, arrays)
+    for constant in held:
+        constant.let_go()
+
+
+def written(net: Net, path: Any, body: Mapping[str, Any], arrays: Iterable[Any]) -> None:
+    """Writes a net's file: `body` and what its plans depend on as the header, and the arrays."""
+    from ..graph.array_file import write
+
     header = {
         "made_by": made_by(net.engine),
         "engine": _arguments(net.engine) if net.graph.engine is not None else None,
-        "options": vars(options),
-        "graph": record,
-        "packed": [recipe for recipe, _ in packed],
+        "options": vars(net._named_options()),
+        **body,
     }
-    arrays = chain((constant.array for constant in held), more, (array for _, array in packed))
     try:
         write(_path(path, "Net.save"), header, arrays)
     except OSError as error:
         # the error of the file that it is written to first names that
         remedy = _FULL.get(error.errno or 0, "give a file in a folder that is there and can be written")
         raise OSError(error.errno, f"Net.save: {error.strerror}; {remedy}", os.fspath(path)) from None
-    for constant in held:
-        constant.let_go()
 
 
 def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: bool = False) -> Net:
@@ -107,9 +111,13 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
     chosen = _engine(header.get("engine"), where) if engine is None else engine
     others = _differences(field(header, "made_by", dict, where), chosen or default_engine())
     try:
-        graph, outputs = rebuilt(header.get("graph"), file, chosen, where)
-        graph._keeps_inputs = True
-        packed = [] if others else _packed(graph, field(header, "packed", list, where), file, where)
+        packed: list[Any] = []
+        if "model" in header:
+            graph, outputs = hooks.call("model", header["model"], file.array, chosen, where), None
+        else:
+            graph, outputs = rebuilt(header.get("graph"), file, chosen, where)
+            graph._keeps_inputs = True
+            packed = [] if others else _packed(graph, field(header, "packed", list, where), file, where)
         net = made(graph, outputs, _options(options, graph.engine or default_engine(), where))
     except Error as error:
         if not others:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from colorsys import hls_to_rgb
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 from ..graph import Graph, Node, Value
@@ -48,6 +49,7 @@ def of_graph(graph: Graph) -> Picture:
     return _picture(graph.name, graph.nodes, graph.inputs, outputs, {}, ())
 
 
+@singledispatch
 def of_net(net: Any) -> Picture:
     """The ops of a net, those that run together numbered alike."""
     latest = net._latest()

@@ -67,5 +67,12 @@ def _built(graph: Graph, node: Any, *rest: Any) -> Any:
     return built(graph, node, *rest)
 
 
+def _model(*args: Any) -> Any:
+    from .onnx.importer import graph_of_record
+
+    return graph_of_record(*args)
+
+
+hooks.provide("model", _model)
 hooks.provide("late", _rebuilt)
 hooks.provide("built", _built)

@@ -127,8 +127,6 @@ def test_calls_of_every_kind():
         net(data.astype(np.float64))
     with pytest.raises(dgo.ShapeError):
         net(data.T)
-    with pytest.raises(dgo.UnsupportedError, match="no single graph"):
-        net.save("x.dgo")
 
 
 def test_explain_says_what_runs_where():
@@ -284,6 +282,76 @@ def test_scans_and_sequences():
     sums = np.cumsum(x(), 0)
     np.testing.assert_allclose(last, sums[-1], rtol=1e-5)
     np.testing.assert_allclose(y, -sums.T.reshape(-1, 1), rtol=1e-5)
+
+
+def strings():
+    """Numbers of two words, one of them in the model, and of a sparse tensor."""
+    encode = node("LabelEncoder", ["s"], ["i"], domain="ai.onnx.ml", keys_strings=["a", "b"], values_floats=[1.5, 2.5])
+    values, indices = (numpy_helper.from_array(a, n) for a, n in ((np.float32([3]), "v"), (np.int64([2]), "i")))
+    sparse = helper.make_sparse_tensor(values, indices, [3])
+    nodes = [
+        node("Concat", ["s", "more"], ["all"], axis=0),
+        encode,
+        node("Constant", [], ["zeros"], sparse_value=sparse),
+        node("Add", ["i", "zeros"], ["y"]),
+    ]
+    nodes[1].input[0] = "all"
+    versions = [helper.make_opsetid("ai.onnx.ml", 2)]
+    return model(nodes, [info("s", STRING, (2,))], [info("y")], {"more": np.array(["b"], object)}, imports=versions)
+
+
+def doubled():
+    """A product in 64 bits, of weights that lie beside a net's record."""
+    weights = np.random.default_rng(3).normal(size=(4, 300))
+    nodes = [node("MatMul", ["d", "w"], ["q"]), node("Cast", ["q"], ["y"], to=FLOAT)]
+    return model(nodes, [info("d", DOUBLE, (3, 4))], [info("y"), info("q", DOUBLE)], {"w": weights})
+
+
+KEPT = {
+    "shapes": (selected, lambda: [x()]),
+    "open": (lambda: selected(("n", 4)), lambda: [x((5, 4))]),
+    "branches": (lambda: branching(None), lambda: [x(), np.array(True)]),
+    "loops": (lambda: looped(None), lambda: [x(), x(seed=7), np.array(3)]),
+    "strings": (strings, lambda: [np.array(["b", "a"])]),
+    "64 bits": (doubled, lambda: [x().astype(np.float64)]),
+}
+
+
+@pytest.mark.parametrize("called", [False, True])
+@pytest.mark.parametrize("kind", KEPT)
+def test_nets_are_saved_pickled_and_drawn(kind, called, tmp_path):
+    """As any net, before a call and behind it."""
+    made, given = KEPT[kind]
+    net = dgo.from_onnx(made()).compile()
+    expected = net.run(dict(zip(net.input_names, given(), strict=True)))
+    net = net if called else dgo.from_onnx(made()).compile()
+    net.save(tmp_path / "net")
+    for again in (dgo.load(tmp_path / "net"), pickle.loads(pickle.dumps(net))):
+        found = again.run(dict(zip(again.input_names, given(), strict=True)))
+        for name, array in expected.items():
+            assert found[name].dtype == array.dtype
+            np.testing.assert_array_equal(found[name], array)
+        assert again.output_names == net.output_names
+        assert again.profile(*given(), repeat=1) and again.explain().steps
+        again.save(tmp_path / "again")
+        assert (tmp_path / "again").read_bytes() == (tmp_path / "net").read_bytes()
+    assert net.to_svg(tmp_path / "net.svg") == (tmp_path / "net.svg").read_text()
+    text = net.to_dot()
+    assert all(f'"{name}"' in text for name in (*net.input_names, *net.output_names))
+
+
+def test_a_picture_joins_graphs_and_nodes_between_them():
+    text = dgo.from_onnx(selected()).compile().to_dot()
+    number = {
+        line.split('label="')[1].split("\\n")[0].split('"')[0]: line.split()[0]
+        for line in text.splitlines()
+        if "label" in line
+    }
+    assert "3 NonZero (NumPy)" in number
+    lines = {tuple(line.strip(" ;").split(" -> ")) for line in text.splitlines() if "->" in line}
+    assert (number["2 ReLU"], number["3 NonZero (NumPy)"]) in lines
+    assert {target for source, target in lines if source == number["3 NonZero (NumPy)"]} >= {number["4 Wildcard"]}
+    assert {number[name] for name in ("y", "t", "sum")} <= {target for _, target in lines}
 
 
 def test_random_numbers_are_drawn_at_each_call():

@@ -7,10 +7,10 @@ it has inputs of unknown sizes, so that it is planned for each shape as every su
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from ...compile.net import Net, made
 from ...compile.pickled import MadeBy, made_here
 from ...compile.plan import Plan
 from ...compile.profile import Profile
+from ...compile.saved import written
 from ...compile.specialise import Options, PartitionInfo, Specialised
+from ...drawing.picture import Box, Picture, of_net, short
 from ...errors import UnsupportedError
 from ...graph import AlgorithmInfo, Graph, Value
 from ...progress import listener, telling
@@ -30,6 +32,7 @@ from ...runtime import arrays
 from ...runtime.engines import Engine, default_engine
 from ..reading.node import Array
 from .hosts import HostNode
+from .model import Model
 from .submodel import SubModel, plain
 
 
@@ -44,21 +47,37 @@ class Part:
     gives: dict[str, Value] = field(default_factory=dict)
 
 
+class MadeOf(NamedTuple):
+    """A function that builds a graph, and its arguments."""
+
+    build: Callable[[Model, Engine | None, int], Graph]
+    model: Model
+    engine: Engine | None
+    budget: int
+
+
 class CutGraph(Graph):
-    """The parts of a model in their order, and the rest that a call builds; `stored` are outputs that are known."""
+    """The parts of a model in their order, and the rest that a call builds; `stored` are outputs that are known.
+
+    It is pickled and saved as the model.
+    """
 
     def __init__(
         self,
-        engine: Engine | None,
+        made_of: MadeOf,
         name: str,
         parts: Sequence[Part],
         stored: Mapping[str, Array],
         rest: SubModel | None,
     ) -> None:
-        super().__init__(engine, name=name)
+        super().__init__(made_of.engine, name=name)
+        self._made_of = made_of
         self._parts, self._stored, self._rest = tuple(parts), dict(stored), rest
         self.nodes = [node for part in parts for node in part.graph.nodes]
         self.constants = [value for part in parts for value in part.graph.constants]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._made_of.build, self._made_of[1:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +92,8 @@ class _Stage:
 
 class CutNet(Net):
     """The net of such a model: its graphs' nets, and what is between them."""
+
+    graph: CutGraph
 
     def __init__(self, graph: CutGraph, options: Options) -> None:
         self.inputs = tuple(graph.inputs)
@@ -208,15 +229,16 @@ class CutNet(Net):
         return [array for net in self._nets for array in net._constants_read()]
 
     def save(self, path: Any) -> None:
-        raise UnsupportedError(f"Net.save: {self!r} is no single graph, and runs nodes of ONNX; keep the ONNX file")
+        """Write the model; `dgo.load` plans its graphs again, for which it needs the package onnx."""
+        arrays: list[Array] = []
+
+        def keep(array: Array) -> int:
+            arrays.append(array)
+            return len(arrays) - 1
+
+        written(self, path, {"model": self.graph._made_of.model.record(keep)}, arrays)
 
     # -- looking inside ---------------------------------------------------------------------------------------
-
-    def to_dot(self) -> str:
-        raise UnsupportedError(f"Net.to_dot: {self!r} is no single graph; explain() says what runs where")
-
-    def to_svg(self, path: Any = None) -> str:
-        raise UnsupportedError(f"Net.to_svg: {self!r} is no single graph; explain() says what runs where")
 
     def benchmark(self, *args: Any, repeat: int = 100, **kwargs: Any) -> Benchmark:
         """Time whole calls."""
@@ -348,6 +370,64 @@ def _explained(stage: _Stage, rewrites: bool, passes: bool) -> Iterator[Explanat
     for net in _nets_of(stage):
         if isinstance(net, CutNet) or net._latest() is not None:
             yield net.explain(rewrites=rewrites, passes=passes)
+
+
+@of_net.register
+def _drawn(net: CutNet) -> Picture:
+    """The pictures of its graphs and the nodes between them in one, joined by the names of tensors."""
+    boxes, edges, legend = list[Box](), dict[tuple[int, int], None](), list[str]()
+    maker: dict[str, int] = {}
+
+    def ends(names: Iterable[str], role: str) -> None:
+        for name in names:
+            if role == "output" and name in maker:
+                edges[maker[name], len(boxes)] = None
+            else:
+                maker[name] = len(boxes)
+            boxes.append(Box(short(name), (), name, role))
+
+    ends(net.input_names, "input")
+    for stage in net._stages:
+        if isinstance(stage.does, Net):
+            _joined(of_net(stage.does), stage, boxes, edges, legend, maker)
+            continue
+        legend.append(f"{len(legend) + 1}: {_title(stage)}")
+        edges.update(((maker[name], len(boxes)), None) for name in stage.reads if name in maker)
+        maker.update((name, len(boxes)) for name in stage.gives if name)
+        boxes.append(Box(_title(stage), tuple(short(name) for name in stage.gives if name), "", "op", len(legend)))
+    ends(net.outputs, "output")
+    return Picture(net.graph.name, tuple(boxes), tuple(edges), tuple(legend))
+
+
+def _joined(
+    picture: Picture,
+    stage: _Stage,
+    boxes: list[Box],
+    edges: dict[tuple[int, int], None],
+    legend: list[str],
+    maker: dict[str, int],
+) -> None:
+    """Append the picture of one graph, whose inputs and outputs are tensors that others give and read."""
+    first = len(legend)
+    place: dict[int, int] = {}
+    reads, gives = iter(stage.reads), iter(stage.gives)
+    results: dict[int, str] = {}
+    for i, box in enumerate(picture.boxes):
+        if box.role == "op":
+            place[i] = len(boxes)
+            boxes.append(replace(box, part=box.part and box.part + first))
+        elif box.role == "output":
+            results[i] = next(gives)
+        elif (name := next(reads)) in maker:
+            place[i] = maker[name]
+    for source, target in picture.edges:
+        if source in place and target in place:
+            edges[place[source], place[target]] = None
+        elif source in place:
+            maker[results[target]] = place[source]
+    for line in picture.legend:
+        number, _, text = line.partition(": ")
+        legend.append(f"{int(number) + first}: {text}")
 
 
 @made.register

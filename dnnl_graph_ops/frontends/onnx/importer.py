@@ -17,16 +17,17 @@ from ..reading.deferred import constant_of
 from ..reading.faults import FAULTS, fault, refusal
 from ..reading.fold import FOLDED
 from ..reading.node import Array, Body, Info, Item, Measured, OnnxNode
+from ..reading.records import Kept
 from ..reading.types import CODES, DTYPES, TYPES
 from . import hosts
 from .build import built
 from .control import control
-from .cut import SEQUENCE, UNKNOWN, CutGraph, Part
+from .cut import SEQUENCE, UNKNOWN, CutGraph, MadeOf, Part
 from .functions import fresh_names, names_of, spliced
 from .hosts import HostNode
 from .invariants import without_invariants
 from .lists import Listed, stand_in, written
-from .model import Input, Model, read
+from .model import Input, Model, of_record, read
 from .submodel import SubModel
 from .survey import Fate, Survey, fate_of
 from .turns import turns_of, unrolled
@@ -64,9 +65,20 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
     model = read(model_or_path)
     if not model.outputs:
         raise InvalidArgumentError("from_onnx: the model declares no outputs")
-    graph = _built(model, engine, Budget(model.nbytes))
+    return graph_of(model, engine, Budget(model.nbytes).total)
+
+
+def graph_of(model: Model, engine: Engine | None, budget: int) -> Graph:
+    """A model as a graph, which keeps all of its inputs; `budget`: bytes that it may compute as it is built."""
+    graph = _built(model, engine, Budget(0, budget))
     graph._keeps_inputs = True
     return graph
+
+
+def graph_of_record(record: Any, kept: Kept, engine: Engine | None, where: str) -> Graph:
+    """The graph of a model in the file of a net."""
+    model = of_record(record, kept, where)
+    return graph_of(model, engine, Budget(model.nbytes).total)
 
 
 def survey(model_or_path: Any) -> Survey:
@@ -395,7 +407,8 @@ class _Builder:
             if name not in stored:
                 self._want(name)
         name = self.model.name.replace("\0", "?")
-        whole = CutGraph(self.engine, name, self.parts, stored, rest)
+        made_of = MadeOf(graph_of, self.model, self.engine, self.budget.total)
+        whole = CutGraph(made_of, name, self.parts, stored, rest)
         whole.inputs = self.inputs
         whole.outputs = {name: self._stated(name) for name in self.model.outputs}
         return whole

@@ -12,13 +12,16 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ...errors import InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError, extra
+from ...errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError, extra
+from ...graph.array_file import field
 from ...graph.constants import from_piece
 from ...graph.files import ModelFile
 from ...graph.json_format import MAX_OPS
 from ...graph.order import topological
+from ..reading import records
 from ..reading.faults import check_size
 from ..reading.node import Array, Body, Info, OnnxNode, Reference, Sparse, flat
+from ..reading.records import Keep, Kept
 from ..reading.types import DTYPES, type_name
 from .functions import Function, inlined
 from .q_operators import in_pairs
@@ -62,6 +65,17 @@ class Model:
     nodes: tuple[OnnxNode, ...]
     outputs: tuple[str, ...]
     problems: tuple[str, ...]
+
+    def record(self, keep: Keep) -> dict[str, Any]:
+        """What `of_record` makes it of again."""
+        return {
+            "name": self.name,
+            "inputs": [item.name for item in self.inputs],
+            "infos": [records.of_info(item.info) for item in self.inputs],
+            "arrays": records.of_items(self.arrays, keep),
+            "nodes": records.of_nodes(self.nodes, keep),
+            "outputs": self.outputs,
+        }
 
 
 def onnx_package() -> Any:
@@ -109,9 +123,7 @@ def read(source: Any) -> Model:
     given = (*stored, *(name for name in declared if name not in defaults))
     outputs = tuple(_text(item.name) for item in graph.output)
     functions = [_function(onnx, function, opsets, folder) for function in proto.functions]
-    written = [*flat(nodes), *(node for function in functions for node in flat(function.nodes))]
-    nbytes = _nbytes(arrays.values()) + sum(_nbytes(node.attrs.values()) for node in written)
-    nbytes += sum(_nbytes(body.arrays.values()) for node in written for body in node.bodies.values())
+    nbytes = _stored(arrays, [*nodes, *(node for function in functions for node in function.nodes)])
     if functions:
         nodes = inlined(nodes, functions, (*given, *outputs))
         _check_count(sum(1 for _ in flat(nodes)))
@@ -172,6 +184,50 @@ def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None, _Filed | None]:
             f"from_onnx: {named} is not an ONNX model: {error}; see what onnx.checker.check_model says of it"
         ) from None
     return proto, folder, filed
+
+
+def of_record(record: Any, kept: Kept, where: str) -> Model:
+    """The model of a record, checked as one from a file of its own.
+
+    Raises:
+        InvalidArgumentError: another record, or what `read` refuses.
+    """
+    try:
+        nodes = records.nodes_of(field(record, "nodes", list, where), kept, where)
+        _check_count(sum(1 for _ in flat(nodes)))
+        arrays, outputs = (
+            records.arrays_of(record.get("arrays"), kept, where),
+            records.names_of(record, "outputs", where),
+        )
+        names = records.names_of(record, "inputs", where)
+        infos = [records.info_of(item, where) for item in field(record, "infos", list, where)]
+        inputs = tuple(Input(name, info) for name, info in zip(names, infos, strict=True))
+        bodies = [body for node in flat(nodes) for body in node.bodies.values()]
+        for info in (*infos, *(info for body in bodies for info in (*body.infos, *body.input_infos))):
+            onnx_package().TypeProto().ParseFromString(info.kind)
+        if not all(
+            isinstance(array, np.ndarray)
+            for one in (arrays, *(body.arrays for body in bodies))
+            for array in one.values()
+        ):
+            raise InvalidArgumentError(f"{where}: needs arrays")
+        for body in bodies:
+            _ordered(body.nodes, (*dict.fromkeys(body.inputs), *body.arrays, *body.free), ())
+        ordered = _ordered(nodes, (*arrays, *names), outputs)
+        name = field(record, "name", str, where)
+    except (Error, MemoryError):
+        raise
+    except Exception as error:  # protobuf's DecodeError has another name in each of its implementations
+        raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}") from None
+    return Model(name, _stored(arrays, nodes), inputs, arrays, ordered, outputs, ())
+
+
+def _stored(arrays: Mapping[str, Array], nodes: Iterable[OnnxNode]) -> int:
+    """Bytes of arrays, of those in nodes and in their subgraphs too."""
+    written = list(flat(nodes))
+    parts = [arrays, *(node.attrs for node in written)]
+    parts += [body.arrays for node in written for body in node.bodies.values()]
+    return sum(_nbytes(part.values()) for part in parts)
 
 
 def _nbytes(items: Iterable[Any]) -> int:

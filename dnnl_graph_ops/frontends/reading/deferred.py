@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,24 +11,19 @@ import numpy as np
 from ... import dtypes
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value, hooks
-from ...graph.array_file import field, sizes
+from ...graph.array_file import field
 from ...shapes import Meta
+from . import records
 from .budget import Budget
 from .faults import FAULTS, REMEDY, fault
 from .fold import fold
 from .node import Array, Item, Measured, OnnxNode
 from .step import Step
 from .table import RULES, check
-from .types import NUMPY
 
 # nodes that compute the sizes of one, and what each counts in the budget of a model
 _MOST_NODES = 1000
 _NODE_BYTES = 1 << 10
-# of an array in a record; larger ones lie beside it
-_FEW_BYTES = 1 << 12
-
-Keep = Callable[[Array], int]
-Kept = Callable[[int, str, tuple[int, ...]], Array]
 
 
 def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
@@ -158,65 +152,26 @@ class Late:
             known.update((name, item) for name, item in zip(node.outputs, found, strict=False) if name)
         return [item if isinstance(item, Value) else graph.constant(item) for item in found]
 
-    def record(self, keep: Keep) -> dict[str, Any]:
+    def record(self, keep: records.Keep) -> dict[str, Any]:
         return {
-            "nodes": [{**vars(node), "attrs": _plain(node.attrs, keep)} for node in self.nodes],
+            "nodes": records.of_nodes(self.nodes, keep),
             "names": self.names,
-            "arrays": _plain(self.arrays, keep),
+            "arrays": records.of_items(self.arrays, keep),
         }
 
 
-def _plain(items: Mapping[str, Any], keep: Keep) -> dict[str, Any]:
-    """Arrays as their dtype, shape and bytes, or where they are large, as the number under which they are kept."""
-    return {name: _of_array(item, keep) if isinstance(item, np.ndarray) else item for name, item in items.items()}
-
-
-def _of_array(array: Array, keep: Keep) -> dict[str, Any]:
-    if array.nbytes > _FEW_BYTES:
-        return {"dtype": dtypes.canonical(array.dtype, "Net.save"), "shape": array.shape, "number": keep(array)}
-    return {"dtype": array.dtype.name, "shape": array.shape, "bytes": array.tobytes().hex()}
-
-
-def _arrays(items: Any, kept: Kept, where: str) -> dict[str, Any]:
-    """What `_plain` was made of."""
-    if not isinstance(items, dict):
-        raise InvalidArgumentError(f"{where}: needs attributes or arrays by name")
-    return {name: _array(item, kept, where) if isinstance(item, dict) else item for name, item in items.items()}
-
-
-def _array(item: Any, kept: Kept, where: str) -> Array:
-    dtype, shape = field(item, "dtype", str, where), sizes(field(item, "shape", list, where), where)
-    if "number" in item:
-        return kept(field(item, "number", int, where), dtype, shape)
-    kind = {np.dtype(kind).name: np.dtype(kind) for kind in NUMPY.values()}.get(dtype)
-    data = bytes.fromhex(field(item, "bytes", str, where))
-    if kind is None or len(data) != math.prod(shape) * kind.itemsize:
-        raise InvalidArgumentError(f"{where}: no array of dtype {dtype[:60]!r} and shape {str(shape)[:60]}")
-    if kind.kind == "b" and max(data, default=0) > 1:
-        raise InvalidArgumentError(f"{where}: has booleans that are neither true nor false")
-    return np.frombuffer(data, kind).reshape(shape)
-
-
-def rebuilt(record: Any, kept: Kept, where: str) -> Late:
+def rebuilt(record: Any, kept: records.Kept, where: str) -> Late:
     """What `Late.record` was made of; `kept` gives what is numbered, by its dtype and shape.
 
     Raises:
         InvalidArgumentError: another record.
     """
     try:
-        nodes = []
-        for item in field(record, "nodes", list, where):
-            texts = [field(item, name, str, where) for name in ("name", "op_type")]
-            lists = [field(item, name, list, where) for name in ("inputs", "outputs")]
-            if not all(isinstance(name, str) for names in lists for name in names):
-                raise InvalidArgumentError(f"{where}: names of tensors must be strings")
-            opset, attrs = field(item, "opset", int, where), _arrays(item.get("attrs"), kept, where)
-            domain = field(item, "domain", str, where)
-            nodes.append(OnnxNode(texts[0], texts[1], domain, "", opset, tuple(lists[0]), tuple(lists[1]), attrs))
-        names, arrays = field(record, "names", list, where), _arrays(record.get("arrays"), kept, where)
+        nodes = records.nodes_of(field(record, "nodes", list, where), kept, where)
+        names, arrays = field(record, "names", list, where), records.arrays_of(record.get("arrays"), kept, where)
         if not 0 < len(nodes) <= _MOST_NODES or not all(isinstance(name, str) for name in names):
             raise InvalidArgumentError(f"{where}: {len(nodes)} nodes that depend on sizes")
-        return Late(tuple(nodes), tuple(names), arrays, Budget(0).total)
+        return Late(nodes, tuple(names), arrays, Budget(0).total)
     except FAULTS as error:
         raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}") from None
 
