@@ -19,7 +19,7 @@ from ...shapes import Meta
 from ..reading.budget import Budget
 from ..reading.faults import REMEDY, check_size
 from ..reading.node import Array, Info, Item, Measured, OnnxNode, Sparse
-from ..reading.numpy_steps import COMPUTES, KEEPING, NATIVE, RESHAPING, Described, Own, bound, needed
+from ..reading.numpy_steps import COMPUTES, KEEPING, NATIVE, RESHAPING, Compute, Described, Own, bound, needed
 from ..reading.step import Step
 from ..reading.types import CODES, DTYPES, NUMPY, type_name
 from .model import onnx_package
@@ -134,8 +134,11 @@ class Reference:
     title: str
     model: bytes
     results: tuple[Wanted, ...]
+    node: OnnxNode
+    # those of the node of what a call gives
+    inputs: Callable[[Sequence[Array]], list[Any]]
     # of NumPy, where that does it
-    compute: Callable[[Sequence[Array]], Any] | None
+    compute: Compute | None
     own: Own | None = None
 
     @property
@@ -171,9 +174,11 @@ class Reference:
             return [array.astype(NUMPY[one.code], copy=False) for array, one in zip(found, self.results, strict=True)]
 
     def _run(self, arrays: Sequence[Array]) -> Sequence[Any]:
+        inputs = self.inputs(arrays)
+        bound(self.node, inputs)
         if self.compute is None:
             return _evaluator_of(self.model).run(None, {f"x{i}": np.array(array) for i, array in enumerate(arrays)})
-        results = self.compute(arrays)
+        results = self.compute(self.node, inputs)
         return results if isinstance(results, tuple) else (results,)
 
 
@@ -249,6 +254,8 @@ def found(node: OnnxNode, known: Mapping[str, Item]) -> Found:
         node.op_type,
         model.SerializeToString(),
         wanted,
+        node,
+        _inputs_of(node, given, known),
         _by_numpy(node, given, known, wanted),
         _by_kernel(node, given, known),
     )
@@ -419,31 +426,37 @@ def _schema(node: OnnxNode) -> Any:
     return schema
 
 
+def _inputs_of(
+    node: OnnxNode, given: Sequence[str], known: Mapping[str, Item]
+) -> Callable[[Sequence[Array]], list[Any]]:
+    """The node's inputs, None for those left out, of the operands that a call gives."""
+    parts = [known[name] if name and name not in given else None for name in node.inputs]
+    places = [(index, given.index(name)) for index, name in enumerate(node.inputs) if name in given]
+
+    def inputs(arrays: Sequence[Array]) -> list[Any]:
+        found: list[Any] = parts.copy()
+        for index, number in places:
+            found[index] = arrays[number]
+        return found
+
+    return inputs
+
+
 def _by_numpy(
     node: OnnxNode, given: Sequence[str], known: Mapping[str, Item], wanted: Sequence[Wanted]
-) -> Callable[[Sequence[Array]], Any] | None:
-    """The node by NumPy, as a function of these operands; None: it is not among what that does."""
+) -> Compute | None:
+    """The node by NumPy; None: it is not among what that does."""
     function = COMPUTES.get(node.op_type) if not node.domain else None
     # what saturates has more rules than NumPy's conversion
     if function is None or any(code in _FLOAT8 for code, _ in wanted):
         return None
     if node.op_type in KEEPING:
         fixed = [index for index, name in enumerate(node.inputs) if name and isinstance(known[name], np.ndarray)]
-        function = KEEPING[node.op_type](fixed)
+        return KEEPING[node.op_type](fixed)
     if node.op_type in RESHAPING and given == [node.inputs[0]] and None not in wanted[0].shape:
         shape = wanted[0].shape
-        return lambda arrays: arrays[0].reshape(shape)
-    parts = [known[name] if name and name not in given else None for name in node.inputs]
-    places = [(index, given.index(name)) for index, name in enumerate(node.inputs) if name in given]
-
-    def compute(arrays: Sequence[Array]) -> Any:
-        inputs: list[Any] = parts.copy()
-        for index, number in places:
-            inputs[index] = arrays[number]
-        bound(node, inputs)
-        return function(node, inputs)
-
-    return compute
+        return lambda node, inputs: inputs[0].reshape(shape)
+    return function
 
 
 def _by_kernel(node: OnnxNode, given: Sequence[str], known: Mapping[str, Item]) -> Own | None:

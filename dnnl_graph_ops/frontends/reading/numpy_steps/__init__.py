@@ -4,7 +4,6 @@ from . import (
     activations,
     attention,
     kernels,
-    losses,
     moving,
     normalizing,
     placing,
@@ -23,7 +22,7 @@ from .plain import RESHAPING
 from .sizes import bound, needed
 
 _PARTS = (
-    plain, activations, attention, losses, moving, normalizing, pooling, quantizing, recurrent, resizing, sampling,
+    plain, activations, attention, moving, normalizing, pooling, quantizing, recurrent, resizing, sampling,
     scattering, sequences, signals,
 )  # fmt: skip
 COMPUTES: dict[str, Compute] = {name: function for part in _PARTS for name, function in part.COMPUTES.items()}

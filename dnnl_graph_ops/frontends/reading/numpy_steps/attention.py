@@ -1,4 +1,4 @@
-"""Attention in what no graph takes, and its linear forms."""
+"""Attention in what no graph takes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from .activations import sigmoid
-from .common import Compute, among, item, part, wide
+from .common import Compute, item, part, wide
 
 
 def _heads(node: OnnxNode, data: Array, name: str) -> Array:
@@ -92,53 +91,6 @@ def _attention(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     return (result, keys, values, shown)[: len(node.outputs)]
 
 
-_RULES = ("linear", "gated", "delta", "gated_delta")
-
-
-def _linear(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
-    """A state (N, heads, keys, values) that each step fades, corrects and adds to."""
-    rule = among(node, "update_rule", "gated_delta", _RULES)
-    gates, decay, beta = int(node.attrs.get("kv_num_heads") or 0), item(inputs, 4), item(inputs, 5)
-    if ("gated" in rule and decay is None) or ("delta" in rule and beta is None):
-        raise ShapeError(f"{node.where}: {rule} needs decay or beta, which are missing")
-    queries = wide(_heads(node, inputs[0], "q_num_heads"))
-    keys, values = (wide(_heads(node, one, "kv_num_heads")) for one in inputs[1:3])
-    past, size = item(inputs, 3), keys.shape[3]
-    state = np.zeros((*keys.shape[:2], size, values.shape[3])) if past is None else wide(past)
-    fade = None if "gated" not in rule else np.exp(wide(_heads(node, decay, "kv_num_heads")))
-    share = None
-    if "delta" in rule:
-        share = np.broadcast_to(wide(beta), (*beta.shape[:2], gates)).swapaxes(1, 2)[..., None]
-    rows = np.empty((*queries.shape[:3], values.shape[3]))
-    scale = node.attrs.get("scale", 0.0) or queries.shape[3] ** -0.5
-    for t in range(queries.shape[2]):
-        key, value = keys[:, :, t], values[:, :, t]
-        if fade is not None:
-            state = state * fade[:, :, t, :, None]
-        if share is not None:
-            value = share[:, :, t] * (value - (key[:, :, None] @ state)[:, :, 0])
-        state = state + key[..., None] * value[:, :, None]
-        (seen,) = _shared(node, queries, state)
-        rows[:, :, t] = (queries[:, :, t, None] @ seen)[:, :, 0] * scale
-    return (rows.swapaxes(1, 2).reshape(*inputs[0].shape[:2], -1), state)[: len(node.outputs)]
-
-
-def _causal(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
-    """Each channel by its own kernel over what came before; the last elements are the state."""
-    data, kernel, bias, past = wide(inputs[0]), wide(inputs[1])[:, 0], item(inputs, 2), item(inputs, 3)
-    before, length = kernel.shape[1] - 1, data.shape[2]
-    start = np.zeros((*data.shape[:2], before)) if past is None else wide(past)
-    if start.shape != (*data.shape[:2], before):
-        raise ShapeError(f"{node.where}: a state of shape {start.shape} for data of {data.shape}")
-    whole = np.concatenate((start, data), 2)
-    total = np.zeros(data.shape) if bias is None else np.broadcast_to(wide(bias)[:, None], data.shape)
-    for i, tap in enumerate(kernel.T):
-        total = total + whole[:, :, i : i + length] * tap[:, None]
-    if among(node, "activation", "none", ("none", "silu", "swish")) != "none":
-        total = total * sigmoid(total)
-    return (total, whole[:, :, length:])[: len(node.outputs)]
-
-
 def _turned(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """Pairs of elements turned by an angle of their place."""
     given, (cos, sin), where = inputs[0], map(wide, inputs[1:3]), item(inputs, 3)
@@ -158,7 +110,5 @@ def _turned(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 COMPUTES: dict[str, Compute] = {
     "Attention": _attention,
-    "CausalConvWithState": _causal,
-    "LinearAttention": _linear,
     "RotaryEmbedding": _turned,
 }

@@ -9,8 +9,7 @@ import numpy as np
 
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from ..types import TYPES
-from .common import Compute, among, axis_of, item, number, part, places
+from .common import Compute, among, axis_of, item, places
 
 _PAD = {"constant": "constant", "edge": "edge", "reflect": "reflect", "wrap": "wrap"}
 
@@ -63,38 +62,6 @@ def _einsum(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(np.einsum(node.attrs["equation"], *inputs, optimize=True))
 
 
-def _cropped(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """To a shape, around the middle: cut where an axis is longer, filled with zeros where it is shorter."""
-    data, shape = inputs
-    axes = places(node, np.asarray(node.attrs.get("axes", range(data.ndim))), data.ndim).tolist()
-    if shape.size != len(axes) or (shape.size and shape.min() < 0):
-        raise ShapeError(f"{node.where}: shape {shape.tolist()[:8]} for the axes {axes}")
-    for axis, wanted in zip(axes, shape.tolist(), strict=True):
-        more = wanted - data.shape[axis]
-        if more < 0:
-            first = -more // 2
-            data = data[part(data.ndim, axis, slice(first, first + wanted))]
-        else:
-            sides = [(0, 0)] * data.ndim
-            sides[axis] = (more // 2, more - more // 2)
-            data = np.pad(data, sides)
-    return np.asarray(data)
-
-
-def _bits(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    (data,), kind = inputs, TYPES[node.attrs["to"]]
-    if kind.itemsize != data.dtype.itemsize:
-        raise ShapeError(f"{node.where}: {data.dtype} to {kind}, which has other bits")
-    return np.ascontiguousarray(data).view(kind).reshape(data.shape)
-
-
-def _identity(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    (data,) = inputs
-    kind = node.attrs.get("dtype")
-    rows, columns = data.shape
-    return np.eye(rows, columns, int(node.attrs.get("k", 0)), data.dtype if kind is None else TYPES[kind])
-
-
 def _reversed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, lengths = inputs
     time, batch = int(node.attrs.get("time_axis", 0)), int(node.attrs.get("batch_axis", 1))
@@ -132,28 +99,9 @@ def _determinant(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(np.linalg.det(inputs[0].astype(np.float64)))
 
 
-def _product(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    data, axis = inputs[0], int(number(inputs[1]))
-    back = bool(node.attrs.get("reverse", 0))
-    data = np.flip(data, axis) if back else data
-    if node.attrs.get("exclusive", 0):
-        axis %= data.ndim
-        sides = [(0, 0)] * data.ndim
-        sides[axis] = (1, 0)
-        kept = data[part(data.ndim, axis, slice(0, max(data.shape[axis] - 1, 0)))]
-        data = np.pad(kept, sides, constant_values=1) if data.shape[axis] else data
-    kind = np.float64 if data.dtype.kind not in "iu" else data.dtype
-    total = np.cumprod(data, axis, dtype=kind)
-    return np.flip(total, axis) if back else total
-
-
 COMPUTES: dict[str, Compute] = {
-    "BitCast": _bits,
-    "CenterCropPad": _cropped,
-    "CumProd": _product,
     "Det": _determinant,
     "Einsum": _einsum,
-    "EyeLike": _identity,
     # the element itself stands for an optional that has one; onnx's reference implementation makes it a list
     "Optional": lambda node, inputs: (item(inputs, 0),),
     "OptionalGetElement": _only,

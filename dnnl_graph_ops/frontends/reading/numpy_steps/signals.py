@@ -1,15 +1,14 @@
-"""Fourier transforms, windows and mel filters."""
+"""Fourier transforms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from ..types import TYPES
 from .common import Compute, item, number, wide
 
 
@@ -61,38 +60,7 @@ def _frames(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return _parts(np.fft.rfft(parts) if half else np.fft.fft(parts))
 
 
-def _window(shape: Callable[[Array], Array]) -> Compute:
-    """A function of the angle, over one period."""
-
-    def compute(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-        size = int(number(inputs[0]))
-        period = size if node.attrs.get("periodic", 1) else size - 1
-        angle = 2 * np.pi * np.arange(size) / max(period, 1)
-        return shape(angle).astype(TYPES[node.attrs.get("output_datatype", 1)])
-
-    return compute
-
-
-def _mel(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Triangles between frequencies that are even on the mel scale: (bins, filters)."""
-    filters, size, rate, low, high = map(number, inputs)
-    scale = [2595 * np.log10(1 + edge / 700) for edge in (low, high)]
-    points = scale[0] + np.arange(filters + 2) * (scale[1] - scale[0]) / (filters + 2)
-    edges = ((size + 1) * 700 * (10 ** (points / 2595) - 1) // rate).astype(np.int64)
-    result, bins = np.zeros((size // 2 + 1, filters)), np.arange(size // 2 + 1)
-    for column, first, peak, last in zip(result.T, edges, edges[1:], edges[2:], strict=False):
-        # the peak belongs to what rises, also where nothing does
-        rising, falling = (bins >= first) & (bins <= peak), (bins >= peak) & (bins < last)
-        column[rising] = (bins[rising] - first) / (peak - first) if peak > first else 1
-        column[falling] = (last - bins[falling]) / max(last - peak, 1)
-    return result.astype(TYPES[node.attrs.get("output_datatype", 1)])
-
-
 COMPUTES: dict[str, Compute] = {
-    "BlackmanWindow": _window(lambda angle: 0.42 - 0.5 * np.cos(angle) + 0.08 * np.cos(2 * angle)),
     "DFT": _transformed,
-    "HammingWindow": _window(lambda angle: 25 / 46 - 21 / 46 * np.cos(angle)),
-    "HannWindow": _window(lambda angle: 0.5 - 0.5 * np.cos(angle)),
-    "MelWeightMatrix": _mel,
     "STFT": _frames,
 }
