@@ -27,7 +27,7 @@ BY_REFERENCE = {
     # what models do not have
     "AffineGrid", "BitCast", "BlackmanWindow", "CausalConvWithState", "CenterCropPad", "CumProd", "EyeLike",
     "HammingWindow", "HannWindow", "LinearAttention", "LpPool", "MaxUnpool", "MelWeightMatrix",
-    "NegativeLogLikelihoodLoss", "ReduceLogSumExp", "Shrink", "SoftmaxCrossEntropyLoss", "SwiGLU",
+    "NegativeLogLikelihoodLoss", "Shrink", "SoftmaxCrossEntropyLoss", "SwiGLU",
     "Swish",
     # to and from floats of 8 bits, and types of fewer
     "Cast", "CastLike", "DequantizeLinear", "QuantizeLinear",

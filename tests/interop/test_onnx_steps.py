@@ -138,6 +138,8 @@ CASES = {
     "losses": ("SoftmaxCrossEntropyLoss", [f32(3, 5, 2), ints(5, 3, 2), np.abs(f32(5))], 2, 13, {"ignore_index": 2}),
     "likelihood": ("NegativeLogLikelihoodLoss", [f32(3, 5), ints(5, 3)], 1, 13, {"reduction": "sum"}),
     "neighbours": ("LRN", [f32(2, 7, 3, 2)], 1, 13, {"size": 5, "alpha": 0.5}),
+    "layers in 64 bits": ("LayerNormalization", [f32(3, 4).astype(np.float64), f32(4).astype(np.float64)], 1, 17, {}),
+    "sum of one exponential": ("ReduceLogSumExp", [np.array(4.0)], 1, 18, {}),
     "celu": ("Celu", [f32(3, 4) * 3], 1, 12, {"alpha": 0.4}),
     "middle": ("CenterCropPad", [f32(5, 4, 3), i64(2, 7)], 1, 18, {"axes": [0, 2]}),
     "determinants": ("Det", [f32(2, 3, 3)], 1, 11, {}),

@@ -309,15 +309,19 @@ def _tiled_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
     return inputs[0].nbytes * math.prod(counts)
 
 
-def _divide(node: OnnxNode, inputs: Sequence[Array]) -> Array:
+def divided(_: OnnxNode, inputs: Sequence[Array]) -> Array:
+    """Integers towards zero."""
     a, b = inputs
     if a.dtype.kind not in "iu":
         return np.asarray(a / b)
-    if not np.all(b):
-        raise ShapeError(f"{node.where}: division of sizes by zero")
-    # towards zero
     quotient = np.abs(a) // np.abs(b)
     return np.asarray(np.where((a < 0) != (b < 0), -quotient, quotient), a.dtype)
+
+
+def _divide(node: OnnxNode, inputs: Sequence[Array]) -> Array:
+    if inputs[0].dtype.kind in "iu" and not np.all(inputs[1]):
+        raise ShapeError(f"{node.where}: division of sizes by zero")
+    return divided(node, inputs)
 
 
 def _divided_size(node: OnnxNode, inputs: Sequence[Array]) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from .common import Compute, wide
+from .common import Compute, axis_of, item, wide
 
 
 def _epsilon(node: OnnxNode) -> float:
@@ -20,6 +20,20 @@ def _moments(data: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array,
     """The mean, and one by the deviation, with the axes kept."""
     mean = data.mean(axes, keepdims=True)
     return mean, 1 / np.sqrt(np.square(data - mean).mean(axes, keepdims=True) + epsilon)
+
+
+def _by_layer(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
+    data, scale, shift = wide(inputs[0]), wide(inputs[1]), item(inputs, 2)
+    axes = tuple(range(axis_of(node, data.ndim, -1), data.ndim))
+    mean, inverse = _moments(data, axes, _epsilon(node))
+    found = (data - mean) * inverse * scale
+    return (found if shift is None else found + wide(shift), mean, inverse)[: len(node.outputs)]
+
+
+def _by_square(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, scale = map(wide, inputs)
+    axes = tuple(range(axis_of(node, data.ndim, -1), data.ndim))
+    return np.asarray(data / np.sqrt(np.square(data).mean(axes, keepdims=True) + _epsilon(node)) * scale)
 
 
 def _per_channel(array: Array, rank: int) -> Array:
@@ -77,5 +91,7 @@ COMPUTES: dict[str, Compute] = {
     "BatchNormalization": _by_batch,
     "GroupNormalization": _grouped,
     "InstanceNormalization": _grouped,
+    "LayerNormalization": _by_layer,
     "LRN": _local,
+    "RMSNormalization": _by_square,
 }

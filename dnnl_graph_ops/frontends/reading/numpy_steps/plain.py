@@ -11,7 +11,7 @@ import numpy as np
 
 from ...._core import kernels
 from ....errors import ShapeError
-from ..fold import computed
+from ..fold import computed, divided
 from ..node import Array, OnnxNode
 from .common import Compute, Described, FindOwn, Own, axis_of, one_kernel, places
 
@@ -152,19 +152,6 @@ def _own_first_largest(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
     return one_kernel(kernels.top(*_around(data.shape, axis), 1, has_values=False), node.op_type)
 
 
-def _divided(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    a, b = inputs
-    if a.dtype.kind not in "iu":
-        return np.asarray(a / b)
-    # towards zero
-    quotient = np.abs(a) // np.abs(b)
-    return np.asarray(np.where((a < 0) != (b < 0), -quotient, quotient), a.dtype)
-
-
-def _remainder(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    return np.asarray((np.fmod if node.attrs.get("fmod", 0) else np.mod)(*inputs))
-
-
 def _infinite(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     (data,) = inputs
     wanted = np.zeros(data.shape, bool)
@@ -249,6 +236,15 @@ def _extreme(best: Any, least: Any) -> Callable[..., Array]:
     return function
 
 
+def _log_sum(data: Array, axes: tuple[int, ...], keep: bool) -> Array:
+    """Of exponentials, without overflow."""
+    wide = data.astype(np.float64)
+    most = wide.max(axes, keepdims=True, initial=-np.inf)
+    base = np.where(np.isfinite(most), most, 0)
+    total = np.log(np.exp(wide - base).sum(axes, keepdims=True)) + base
+    return np.asarray(total if keep else np.squeeze(total, axes))
+
+
 def _shifted(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     a, b = inputs
     shift = np.left_shift if node.attrs["direction"] == "LEFT" else np.right_shift
@@ -277,6 +273,7 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "L1": lambda data, axes, keep: np.abs(data).sum(axes, keepdims=keep),
     "L2": lambda data, axes, keep: np.sqrt(np.square(data.astype(np.float64)).sum(axes, keepdims=keep)),
     "LogSum": lambda data, axes, keep: np.log(data.sum(axes, keepdims=keep)),
+    "LogSumExp": _log_sum,
     "Max": _extreme(np.max, -np.inf),
     "Min": _extreme(np.min, np.inf),
     "Mean": lambda data, axes, keep: data.mean(axes, keepdims=keep),
@@ -314,14 +311,13 @@ COMPUTES: dict[str, Compute] = {
     **{f"Reduce{name}": _reduced(function) for name, function in _REDUCTIONS.items()},
     **dict.fromkeys(
         (
-            "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Equal", "Expand", "Floor", "Gather", "Greater",
-            "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mul", "Neg", "Not", "Or", "Range",
-            "Reshape", "Slice", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where",
+            "Abs", "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Equal", "Expand", "Floor", "Gather",
+            "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not",
+            "Or", "Range", "Reshape", "Slice", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where",
         ),
         computed,
     ),
     **{f"A{name}": _plain(getattr(np, f"arc{name}")) for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
-    "Abs": _plain(np.abs),
     "ArgMax": _argument(np.argmax),
     "ArgMin": _argument(np.argmin),
     "BitwiseAnd": _plain(np.bitwise_and),
@@ -334,13 +330,12 @@ COMPUTES: dict[str, Compute] = {
     "Compress": _compressed,
     "Cosh": _plain(np.cosh),
     "CumSum": _summed,
-    "Div": _divided,
+    "Div": divided,
     "Flatten": _flattened,
     "GatherElements": _at_places,
     "IsInf": _infinite,
     "IsNaN": _plain(np.isnan),
     "LpNormalization": _normalised,
-    "Mod": _remainder,
     "NonZero": _plain(lambda data: np.stack(np.nonzero(np.atleast_1d(data)))),
     "Pow": _plain(np.power),
     "Shape": _sizes,
