@@ -25,7 +25,7 @@ BY_REFERENCE = {
     "Adagrad", "Adam", "ArrayFeatureExtractor", "Bernoulli", "Binarizer", "Dropout", "FlexAttention",
     "ImageDecoder", "Momentum", "RandomUniformLike", "StringNormalizer", "TfIdfVectorizer", "TreeEnsemble",
     # what models do not have
-    "AffineGrid", "BitCast", "BlackmanWindow", "CausalConvWithState", "CenterCropPad", "CumProd", "EyeLike",
+    "BitCast", "BlackmanWindow", "CausalConvWithState", "CenterCropPad", "CumProd", "EyeLike",
     "HammingWindow", "HannWindow", "LinearAttention", "LpPool", "MaxUnpool", "MelWeightMatrix",
     "NegativeLogLikelihoodLoss", "Shrink", "SoftmaxCrossEntropyLoss", "SwiGLU",
     "Swish",

@@ -89,6 +89,7 @@ CASES = {
     },
     "sample space": ("GridSample", [f32(1, 2, 4, 5, 6), f32(1, 3, 2, 4, 3)], 1, 20, {}),
     "affine": ("AffineGrid", [f32(2, 2, 3), i64(2, 3, 4, 5)], 1, 20, {}),
+    "affine in 64 bits": ("AffineGrid", [f32(2, 2, 3).astype(np.float64), i64(2, 3, 4, 5)], 1, 20, {}),
     "affine space": ("AffineGrid", [f32(1, 3, 4), i64(1, 2, 3, 4, 5)], 1, 20, {"align_corners": 1}),
     "roi": ("RoiAlign", [f32(2, 3, 9, 8), f32(4, 4) * 9, ints(2, 4)], 1, 16,
             {"output_height": 3, "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.7}),

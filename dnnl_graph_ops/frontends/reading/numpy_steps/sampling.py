@@ -104,6 +104,20 @@ def _inside(tap: Array, weight: Array, size: int, edge: tuple[float, float], pad
     return np.clip(tap, 0, size - 1).astype(np.int64), weight
 
 
+def _grid(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """The places of an affine transformation, theta (N, 2, 3) or (N, 3, 4)."""
+    theta, size = inputs
+    sizes = size.reshape(-1).tolist()[2:]
+    if theta.shape[1:] != (len(sizes), len(sizes) + 1):
+        raise ShapeError(f"{node.where}: theta of shape {theta.shape} for {len(sizes)} axes of space")
+    align = bool(node.attrs.get("align_corners", 0))
+    lines = [
+        np.linspace(-1, 1, n) if align else (2 * np.arange(n) + 1) / n - 1 for n in sizes
+    ]  # corners at -1 and 1, or the middles of the elements between
+    places = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(sizes)], -1)
+    return np.einsum("...j,nij->n...i", places, wide(theta))
+
+
 def _aligned(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """Each region (x1, y1, x2, y2) of an image in parts of one size, each the mean or the largest of points in it."""
     data, regions, batch = wide(inputs[0]), wide(inputs[1]), inputs[2]
@@ -237,6 +251,7 @@ def _own_sample(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
 
 NATIVE: dict[str, FindOwn] = {"GridSample": _own_sample}
 COMPUTES: dict[str, Compute] = {
+    "AffineGrid": _grid,
     "DeformConv": _deformed,
     "GridSample": _sampled,
     "NonMaxSuppression": _suppressed,
