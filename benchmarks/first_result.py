@@ -25,7 +25,7 @@ Make = Callable[[], Callable[[Mapping[str, Any]], object]]
 
 def ours(path: str) -> Make:
     import dnnl_graph_ops as dgo
-    from dnnl_graph_ops.interop import onnx as reader  # noqa: F401 (an import, which does not count)
+    from dnnl_graph_ops.frontends import onnx as reader  # noqa: F401 (an import, which does not count)
 
     dgo.set_num_threads(1)
     dgo.engine()
