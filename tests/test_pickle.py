@@ -107,7 +107,7 @@ def test_the_layout_is_counted():
     graph = dgo.Graph()
     lying = [vars(graph), Value.__slots__, Node.__slots__, Attributes.__slots__, Options.__dataclass_fields__]
     assert (pickled.LAYOUT, *(" ".join(sorted(names)) for names in lying)) == (
-        13,
+        14,
         "_counts _keeps_inputs _names _next_id _promised _source constants engine fpmath_mode inputs name nodes "
         "outputs",
         "__weakref__ _held _id dtype graph name node shape strides",

@@ -12,7 +12,18 @@ from ..shapes.attributes import Geometry, Ints
 from .elementwise_group import channel_axis
 from .env import Env
 from .epilogue import Epilogue, EpilogueOp
-from .problem import DGRAD, FPROP, RESULT, WGRAD, ConvProblem, Sizes, data_view, weights_view, without_last_axes
+from .problem import (
+    DGRAD,
+    FPROP,
+    RESULT,
+    WGRAD,
+    ConvProblem,
+    Sizes,
+    data_view,
+    weights_view,
+    without_idle_taps,
+    without_last_axes,
+)
 from .program import NativeOp, View
 
 
@@ -64,7 +75,7 @@ def make_problem(
         tensors.get("bias"),
         epilogue,
     )
-    return without_last_axes(problem)
+    return without_last_axes(without_idle_taps(problem))
 
 
 def multiplications(kind: str, attrs: Mapping[str, Any], inputs: Sequence[tuple[int | None, ...]], where: str) -> int:

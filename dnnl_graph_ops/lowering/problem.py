@@ -132,6 +132,42 @@ def without_last_axes(problem: ConvProblem) -> ConvProblem:
     )
 
 
+def without_idle_taps(problem: ConvProblem) -> ConvProblem:
+    """Returns the problem without first and last taps that meet nothing but padding, such as 8 of 3x3 on images of 1x1.
+
+    In wgrad such taps have a result, a gradient of zero, and stay.
+    """
+    if problem.direction == WGRAD or not problem.macs:
+        return problem
+    g, w = problem.geometry, problem.w
+    kernel, pads_begin, pads_end = list(g.kernel), list(g.pads_begin), list(g.pads_end)
+    for axis, step in enumerate(g.dilations):
+        # pads stay at least 0
+        while kernel[axis] > 1 and pads_begin[axis] >= step and not _is_used(g, axis, -pads_begin[axis]):
+            kernel[axis] -= 1
+            pads_begin[axis] -= step
+            w = w.narrow(3 + axis, 1, kernel[axis])
+        while (
+            kernel[axis] > 1
+            and pads_end[axis] >= step
+            and not _is_used(g, axis, (kernel[axis] - 1) * step - pads_begin[axis])
+        ):
+            kernel[axis] -= 1
+            pads_end[axis] -= step
+            w = w.narrow(3 + axis, 0, kernel[axis])
+    if w is problem.w:
+        return problem
+    g = replace(g, kernel=tuple(kernel), pads_begin=tuple(pads_begin), pads_end=tuple(pads_end))
+    return problem.with_views(geometry=g, w=w)
+
+
+def _is_used(g: Sizes, axis: int, first: int) -> bool:
+    """Whether a tap meets any position of x along an axis; `first`: where it lies for the first position of y."""
+    stride = g.strides[axis]
+    skipped = max(-(first // stride), 0)
+    return skipped < g.y[axis] and first + skipped * stride < g.x[axis]
+
+
 def data_view(view: View, data_format: str) -> View:
     """Returns a view of an activation with the axes (N, C, spatial...)."""
     if data_format == "NCX":

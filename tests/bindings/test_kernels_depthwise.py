@@ -164,7 +164,13 @@ def test_random_layers(seed, rank, dtype, block):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(
     ("channels", "size", "kernel", "stride", "pad"),
-    [(64, (24, 40), 4, 2, 1), (21, (9, 33), 16, 8, 4), (3, (40, 100), 4, 2, 1), (17, (20, 70), 3, 1, 1)],
+    [
+        (64, (24, 40), 4, 2, 1),
+        (21, (9, 33), 16, 8, 4),
+        (3, (40, 100), 4, 2, 1),
+        (17, (20, 70), 3, 1, 1),
+        (147, (28, 28), 3, 1, 1),  # sums in many parts, each of all channels
+    ],
 )
 def test_layers_of_real_networks(seed, layout, dtype, channels, size, kernel, stride, pad):
     rng = np.random.default_rng(seed)

@@ -121,7 +121,7 @@ def definition(arrays, attrs):
 
 def like(array, view):
     """An array of the op as a problem's view has its axes."""
-    flat = np.ascontiguousarray(array, np.float32).reshape(-1)
+    flat = np.ascontiguousarray(array, np.float32).reshape(-1)[view.offset :]
     return np.lib.stride_tricks.as_strided(flat, view.shape, [4 * stride for stride in view.strides])
 
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kSectionCells = 2048;  // of a row, between additions to the sums in memory
 constexpr int64_t kMostParts = 16;
-constexpr int64_t kSlice = 128;  // channels of a task: with few parts, there are as many threads as slices
+constexpr int64_t kSlice = 128;  // channels of a task at least, where parts are too few for many threads
 constexpr int64_t kLeastOfPart = 128;  // positions: fewer cost less than adding up another part's sums
 constexpr int64_t kTogether = 128;     // positions between additions to the sums in memory, in whole rows
 constexpr int64_t kMostSums = 1024 * 1024;  // floats, of all parts
@@ -31,9 +31,10 @@ struct GradientKernel : Kernel {
     BlockMover load_src_block, load_diff_block;
     PackedWeights packed;
     std::vector<PhaseTaps> phases;
+    int64_t units, sums_per_part, parts;
     ChannelTasks channel_tasks;
     StridedCopy weights_copy;
-    int64_t units, parts, sums_per_part, rows_together;
+    int64_t rows_together;
     double work;  // as of threads_for
     // of a run: the sums of all parts, and what each thread works in
     ScratchLayout shared, each;
@@ -49,18 +50,23 @@ struct GradientKernel : Kernel {
           taps(product(p.kernel)), path(choose_path(p)), sections(cut_into_sections(axes.inner, outputs_of_section())),
           widest(sections, axes.inner), load_src(cell, src.inner, 1), load_diff(cell, diff.inner, axes.inner.advance),
           load_src_block(cell, src), load_diff_block(cell, diff), packed(p, path),
-          phases(taps_of_phases(p, axes.inner, path, packed)), channel_tasks(p, path, phases, widest.sources, kSlice),
+          phases(taps_of_phases(p, axes.inner, path, packed)),
+          units(p.n * src.rows() * static_cast<int64_t>(sections.size())),
+          sums_per_part(path == Path::space ? taps * p.c : packed.floats), parts(number_of_parts()),
+          // whole rows are read in order: slices of wide ones leave most of each page to a later task
+          channel_tasks(p, path, phases, widest.sources, std::max(kSlice, ceil_div(p.c, kMostParts / parts))),
           weights_copy(packed.shape, kF32, packed.strides, p.dtype, p.weights_strides) {
         name = "depthwise_backward_weights";
         arity = 3;
-        units = p.n * src.rows() * static_cast<int64_t>(sections.size());
-        sums_per_part = path == Path::space ? taps * p.c : packed.floats;
-        parts = std::max<int64_t>(1, std::min({units, kMostParts, kMostSums / std::max<int64_t>(sums_per_part, 1),
-                                               p.n * product(p.src_spatial) / kLeastOfPart}));
         rows_together =
             path == Path::channels ? std::max<int64_t>(kTogether / std::max<int64_t>(widest.outputs, 1), 1) : 1;
         work = work_of(p);
         lay_out_scratch();
+    }
+
+    int64_t number_of_parts() const {
+        return std::max<int64_t>(1, std::min({units, kMostParts, kMostSums / std::max<int64_t>(sums_per_part, 1),
+                                              p.n * product(p.src_spatial) / kLeastOfPart}));
     }
 
     int64_t outputs_of_section() const {
