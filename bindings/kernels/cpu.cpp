@@ -52,8 +52,9 @@ std::string wide_refusal(bool has, const char* what) {
 }
 
 std::string tiled_refusal(const std::string& beside, bool has, const char* what) {
-    if (!beside.empty() || trapped()) return beside;
-    return has ? tiles_refusal() : lacking(what);
+    if (!beside.empty()) return beside;
+    if (has) return tiles_refusal();
+    return trapped() ? "" : lacking(what);
 }
 
 std::string upper(std::string name) {

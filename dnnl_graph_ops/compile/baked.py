@@ -23,6 +23,7 @@ from ..graph.files import Piece
 from ..lowering.program import Buffer, HostStep, KernelStep, Place, data_of
 from ..runtime.engines import Engine
 from ..runtime.verbose import verbose
+from ..strides import extent
 from .memory import ALIGNMENT
 from .native import Compiled
 
@@ -45,10 +46,10 @@ def bake(parts: Sequence[Compiled | KernelStep | HostStep], engine: Engine) -> s
         moved = sum(view.buffer.nbytes for view in (*part.reads, *part.writes) if not view.is_constant)
         if sum(buffer.nbytes for buffer in large) > moved:
             packed = _packed_by(part, engine)
+            sizes = Counter(buffer.elements for buffer in constants)
             for buffer in large:
-                # constants of one size must all have been packed
-                alike = sum(other.elements == buffer.elements for other in constants)
-                if packed[buffer.elements] >= alike:
+                # the log tells constants apart by their sizes alone
+                if buffer.elements in packed and sizes[buffer.elements] == 1:
                     buffer.let_go()
                     done.add(buffer)
     return done
@@ -67,12 +68,17 @@ def _packed_by(part: Compiled, engine: Engine) -> Counter[int]:
     executor = Executor(engine._native, "bake")
     slots: dict[Buffer, int] = {}
     end = 0
-    for buffer in dict.fromkeys(view.buffer for view in (*part.reads, *part.writes)):
+    # arguments may lie with gaps
+    ends: dict[Buffer, int] = {}
+    for view in (*part.reads, *part.writes):
+        spanned = view.byte_offset + extent(view.shape, view.strides) * dtypes.itemsize(view.dtype)
+        ends[view.buffer] = max(ends.get(view.buffer, 1), view.buffer.nbytes, spanned)
+    for buffer, nbytes in ends.items():
         if buffer.place is Place.CONSTANT:
             slots[buffer] = executor.add_constant(data_of(buffer), True)
         else:
-            slots[buffer] = executor.add_scratch(end, max(buffer.nbytes, 1))
-            end += -(-max(buffer.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+            slots[buffer] = executor.add_scratch(end, nbytes)
+            end += -(-nbytes // ALIGNMENT) * ALIGNMENT
     ins, outs = ([(slots[v.buffer], v.byte_offset) for v in views] for views in (part.reads, part.writes))
     executor.add_partition(part.partition, ins, outs, part.label)
     executor.finalize(release_gil=True, threads=0)

@@ -58,11 +58,13 @@ def assemble(
     threads: int | None = None,
     name: str = "",
     literal: bool = False,
+    bakes: bool = False,
 ) -> Plan:
     """Compiles the steps of `program` into an executor whose inputs and outputs are the given views.
 
     `literal`: runs the library's ops on their views without copies wherever the library can. Otherwise, copies are
-    added where they save time, and partitions that a reference kernel would run are compiled in parts.
+    added where they save time, and partitions that a reference kernel would run are compiled in parts. `bakes`: lets
+    large weights go that the library has packed, which other plans would have to read again.
 
     Raises:
         Error: the steps leave elements of an output, or of a view that a step reads, unwritten.
@@ -74,7 +76,7 @@ def assemble(
         count = 1
     with pool.using(count):
         a = run(STAGES, _Assembly(program, outputs, engine, fpmath_mode, literal or not engine.on_host))
-        executor = executor_of(a.parts, inputs, outputs, a.offsets, engine, name)
+        executor = executor_of(a.parts, inputs, outputs, a.offsets, engine, name, bakes)
     # on a device, copies take long even if the computation is short
     executor.finalize(release_gil=seconds > GIL_SECONDS or engine._native.on_device, threads=count)
     return Plan(executor, tuple(a.parts), a.scratch_bytes)
@@ -190,12 +192,13 @@ def executor_of(
     offsets: Mapping[Buffer, int],
     engine: Engine,
     name: str = "",
+    bakes: bool = False,
 ) -> Any:
     """Returns an executor of the parts in order; `offsets`: byte offsets of the scratch buffers in its arena."""
     baked: Collection[Buffer] = ()
     if any(isinstance(part, Compiled) for part in parts):
         follow.prepare(engine)
-        baked = bake(parts, engine)
+        baked = bake(parts, engine) if bakes else ()
     executor = Executor(engine._native, name)
     slots: dict[Buffer, int] = {}
     for view in inputs:

@@ -253,6 +253,7 @@ def specialise(
         threads=env.threads,
         name=name,
         literal=env.tune == "off",
+        bakes=not env.varies,
     )
     for value in (*constants, *c.views):
         # from here on, plans need only the weights that were packed from the constant

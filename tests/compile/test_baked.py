@@ -54,6 +54,10 @@ def test_weights_are_let_go_once_the_library_has_packed_them(path, rng, monkeypa
     with ThreadPoolExecutor(2) as threads:
         for result in threads.map(net, [x] * 4):
             np.testing.assert_array_equal(result, plain(x))
+    room = np.full([2 * n for n in x.shape], np.nan, np.float32)
+    strided = room[tuple(slice(n) for n in x.shape)]
+    strided[...] = x
+    np.testing.assert_array_equal(net(strided), plain(x))
     net.profile(x)
     net.explain()
     net.save(tmp_path / "net.dgo")
