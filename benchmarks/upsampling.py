@@ -141,7 +141,7 @@ def training(case: Case) -> dict[str, Run]:
     weight, bias = module.weight, module.bias
     for x in operand:
         x.requires_grad_()
-    spec = Spec(False, (1,) * axes, (case.kernel // 2,) * axes, (1,) * axes, (0,) * axes, 1)
+    spec = Spec((1,) * axes, (case.kernel // 2,) * axes, (1,) * axes, False, (0,) * axes, 1)
     plain = upsampled.Layer.plain(spec)
     parts = [plain._replace(scales=(case.scale,) * axes), *[plain] * (len(operand) - 1)]
 

@@ -44,7 +44,7 @@ from .choice import near, tried
 from .compute import follow_threads, forked
 from .modules import tell_of_steps
 from .packed import marks_of
-from .spec import Spec, each
+from .spec import Spec, each, ordinary
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -147,7 +147,7 @@ def _ordinary(theirs: Run, axes: int) -> Run:
         if isinstance(padding, str) or input.ndim != axes + 2:
             return theirs(input, weight, bias, stride, padding, dilation, groups)
         stride, padding, dilation = (each(one, axes) for one in (stride, padding, dilation))
-        return ops.call("", Spec(False, stride, padding, dilation, (0,) * axes, groups), input, weight, bias)
+        return ops.call("", ordinary(stride, padding, dilation, groups), input, weight, bias)
 
     return convolution
 
@@ -166,7 +166,7 @@ def _transposed(theirs: Run, axes: int) -> Run:
         if input.ndim != axes + 2:
             return theirs(input, weight, bias, stride, padding, output_padding, groups, dilation)
         stride, padding, dilation, beyond = (each(one, axes) for one in (stride, padding, dilation, output_padding))
-        return ops.call("", Spec(True, stride, padding, dilation, beyond, groups), input, weight, bias)
+        return ops.call("", Spec(stride, padding, dilation, True, beyond, groups), input, weight, bias)
 
     return conv_transpose
 

@@ -1,11 +1,14 @@
-"""The three directions of a convolution on tensors in CPU memory, each by whoever is faster."""
+"""The three directions of a convolution on tensors in CPU memory, each by whoever is faster.
+
+A direction takes two tensors and what comes third, as the ops do: (x, w, bias), (dy, w, size of x), (x, dy, size of w).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable
-from functools import lru_cache, partial
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,7 +19,7 @@ from ..compile.net import Net
 from ..errors import Error
 from ..runtime import threads as pool
 from . import choice
-from .choice import UNKNOWN, Case, Result, Verdict, near, verdict
+from .choice import UNKNOWN, Case, Verdict, near, verdict
 from .spec import (
     BACKWARD_DATA,
     BACKWARD_WEIGHTS,
@@ -33,17 +36,13 @@ from .spec import (
 )
 
 Optional: TypeAlias = "Tensor | None"
-Shapes: TypeAlias = tuple[Ints, Ints, Ints]  # of x and of w, and the strides of w
 
 # what the convolution families take
 DTYPES = frozenset({torch.float32, torch.bfloat16, torch.float16})
-_MOST_JOBS = 2048
-# how the functions are called, and what they call the shape of the result
-_FUNCTIONS = {
-    FORWARD: ("", ""),
-    BACKWARD_DATA: ("_backward_data", "src_shape"),
-    BACKWARD_WEIGHTS: ("_backward_weights", "weights_shape"),
-}
+MOST_CALLS = 2048
+_UNSOUND = "the sizes do not fit"
+# the arguments of our functions for the shape of a gradient
+_SIZES = {BACKWARD_DATA: "src_shape", BACKWARD_WEIGHTS: "weights_shape"}
 
 _forked = False
 
@@ -72,271 +71,128 @@ def follow_threads() -> int:
     return n
 
 
-class Job(NamedTuple):
-    """Shapes, strides and dtypes of a call that came before: what to make for the result, and who computes."""
+class Call:
+    """One direction of a convolution on tensors of certain layouts, by so many threads.
 
-    shape: Ints  # empty: nothing that we could compute
-    strides: Ints
-    verdict: Verdict
-    case: Case | None = None
+    Attributes:
+        shape, strides: of the result; () where our engine computes nothing.
+        last: whether a gradient lies in channels last.
+        case: all calls that have the same verdict; None: nothing is to be measured.
+    """
 
-
-def _run(job: Job, ours: Callable[[], Result], theirs: Callable[[], Result]) -> Result:
-    """The result of a job by whom its verdict names; by PyTorch in a child that may not compute."""
-    return theirs() if _forked else choice.run(job.case, job.verdict, ours, theirs)
-
-
-class Layer:
-    """Everything that can be computed of a convolution with certain arguments."""
-
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self.aten = spec.aten
-        self._jobs: dict[Hashable, Job] = {}
-        self._names = {direction: spec.kind + suffix for direction, (suffix, _) in _FUNCTIONS.items()}
-        attributes = spec.attributes
-        self._forward, self._backward_data, self._backward_weights = (
-            partial(getattr(functional, name), **attributes) for name in self._names.values()
-        )
-
-    def again(self, direction: str, job: Job, tensors: tuple[Optional, ...], net: Net | None = None) -> TensorCall:
-        """What makes such a call once more, as long as its plan is there."""
-        assert tensors[0] is not None
-        make = partial(torch.empty_strided, job.shape, job.strides, dtype=tensors[0].dtype)
-        if net is not None:
-            return TensorCall(net._plans, None, (), tensors[:1], make)
-        name, shape = self._names[direction], _FUNCTIONS[direction][1]
-        given = {**self.spec.attributes, **({shape: job.shape} if shape else {})}
-        return TensorCall(functional.cache, name, functional.plan_attributes(name, given), tensors, make)
-
-    # -- forward ------------------------------------------------------------------------------------------------
-
-    def forward(self, x: Tensor, w: Tensor, b: Optional, net: Net | None = None) -> Tensor:
-        """`net`: has these weights and this bias packed."""
-        return self.run(self.forward_job(x, w, b, net), x, w, b, net)
-
-    def run(self, job: Job, x: Tensor, w: Tensor, b: Optional, net: Net | None = None) -> Tensor:
-        return _run(job, lambda: self._our_forward(job, x, w, b, net), lambda: self.their_forward(x, w, b))
-
-    def forward_job(self, x: Tensor, w: Tensor, b: Optional, net: Net | None) -> Job:
-        threads = follow_threads()
-        key = (
-            FORWARD, threads, net is None, x.shape, x.stride(), x.dtype, w.shape, w.stride(), w.dtype,
-            None if b is None else (b.shape, b.stride(), b.dtype),
-        )  # fmt: skip
-        return self._weighed(
-            key,
-            lambda: self._new_forward(x, w, b, net, threads),
-            lambda job: self._our_forward(job, x, w, b, net),
-            lambda: self.their_forward(x, w, b),
-        )
-
-    def their_forward(self, x: Tensor, w: Tensor, b: Optional) -> Tensor:
-        return torch.convolution(x, w, b, *self.aten)
-
-    def _our_forward(self, job: Job, x: Tensor, w: Tensor, b: Optional, net: Net | None) -> Tensor:
-        out = torch.empty_strided(job.shape, job.strides, dtype=x.dtype)
-        if net is not None:
-            net(lent_array(x), out=lent_array(out))
-        else:
-            self._forward(lent_array(x), lent_array(w), None if b is None else lent_array(b), out=lent_array(out))
-        return out
-
-    def _new_forward(self, x: Tensor, w: Tensor, b: Optional, net: Net | None, threads: int) -> Job:
-        tensors = (x, w) if b is None else (x, w, b)
-        if (why := refusal(*tensors)) or not is_sound(self.spec, x.shape, w.shape, None if b is None else b.shape):
-            return Job((), (), Verdict(False, why=why or "the sizes do not fit"))
-        shape = result_shape(self.spec, x.shape, w.shape)
-        case = self.case((FORWARD, net is None, b is None, threads), w.shape, x)
-        return Job(shape, strides_of(shape, result_last(self.spec, x, w, b)), UNKNOWN, case)
-
-    # -- gradients ----------------------------------------------------------------------------------------------
-
-    def backward_data(self, dy: Tensor, w: Tensor, src_shape: Ints, last: bool) -> Tensor:
-        """The gradient of x, in channels last or first."""
-        job = self.data_job(dy, w, src_shape, last)
-
-        def theirs() -> Tensor:
-            return laid(self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False), last)[0], last)
-
-        return _run(job, lambda: self._our_data(job, dy, w), theirs)
-
-    def _our_data(self, job: Job, dy: Tensor, w: Tensor) -> Tensor:
-        out = torch.empty_strided(job.shape, job.strides, dtype=dy.dtype)
-        self._backward_data(lent_array(dy), lent_array(w), src_shape=job.shape, out=lent_array(out))
-        return out
-
-    def data_job(self, dy: Tensor, w: Tensor, src_shape: Ints, last: bool) -> Job:
-        threads = follow_threads()
-        key = BACKWARD_DATA, threads, dy.shape, dy.stride(), dy.dtype, w.shape, w.stride(), w.dtype, src_shape, last
-        return self._weighed(
-            key,
-            lambda: self._new_data(dy, w, src_shape, last, threads),
-            lambda job: self._our_data(job, dy, w),
-            lambda: self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False), last),
-        )
-
-    def _new_data(self, dy: Tensor, w: Tensor, src_shape: Ints, last: bool, threads: int) -> Job:
-        if job := self._refused((dy, w), src_shape, w.shape, dy.shape):
-            return job
-        # plain tuples, as plans are looked up by
-        case = self.case((BACKWARD_DATA, last, threads), w.shape, dy)
-        return Job(tuple(src_shape), strides_of(src_shape, last), UNKNOWN, case)
-
-    def backward_weights(
-        self, x: Tensor, dy: Tensor, weights_shape: Ints, last: bool, bias: bool = False
-    ) -> tuple[Tensor, Optional]:
-        """The gradients of w, in channels last or first, and of the bias if wanted."""
-        job = self.weights_job(x, dy, weights_shape, last, bias)
-
-        def theirs() -> tuple[Tensor, Optional]:
-            _, dw, db = self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias), last)
-            return laid(dw, last), db
-
-        return _run(job, lambda: self._our_weights(job, x, dy, bias), theirs)
-
-    def _our_weights(self, job: Job, x: Tensor, dy: Tensor, bias: bool) -> tuple[Tensor, Optional]:
-        out = torch.empty_strided(job.shape, job.strides, dtype=dy.dtype)
-        self._backward_weights(lent_array(x), lent_array(dy), job.shape, out=lent_array(out))
-        return out, bias_gradient(dy) if bias else None
-
-    def weights_job(self, x: Tensor, dy: Tensor, weights_shape: Ints, last: bool, bias: bool) -> Job:
-        threads = follow_threads()
-        key = (
-            BACKWARD_WEIGHTS, threads, bias, x.shape, x.stride(), x.dtype, dy.shape, dy.stride(), dy.dtype,
-            weights_shape, last,
-        )  # fmt: skip
-        return self._weighed(
-            key,
-            lambda: self._new_weights(x, dy, weights_shape, last, bias, threads),
-            lambda job: self._our_weights(job, x, dy, bias),
-            lambda: self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias), last),
-        )
-
-    def _new_weights(self, x: Tensor, dy: Tensor, weights_shape: Ints, last: bool, bias: bool, threads: int) -> Job:
-        if job := self._refused((x, dy), x.shape, weights_shape, dy.shape):
-            return job
-        case = self.case((BACKWARD_WEIGHTS, bias, last, threads), weights_shape, x, dy)
-        return Job(tuple(weights_shape), strides_of(weights_shape, last), UNKNOWN, case)
-
-    def their_gradients(
-        self,
-        dy: Tensor,
-        x: Optional,
-        w: Optional,
-        src_shape: Ints,
-        weights_shape: Ints,
-        wanted: tuple[bool, bool, bool],
-        last: bool,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """PyTorch's own, in channels last or first.
-
-        What is not needed for the wanted ones may be None, and stands for memory nobody reads.
-        """
-        given = [
-            torch.empty_strided(shape, strides_of(shape, last), dtype=dy.dtype) if tensor is None else tensor
-            for tensor, shape in ((x, src_shape), (w, weights_shape))
-        ]
-        channels = [dy.shape[1]] if wanted[2] else None
-        return torch.ops.aten.convolution_backward(dy, *given, channels, *self.aten, list(wanted))
-
-    def gradients(
-        self, x: Optional, w: Optional, dy: Tensor, shapes: Shapes, last: bool, wanted: tuple[bool, ...]
-    ) -> Gradients:
-        """How those of x, w and the bias are computed that are wanted, by whoever is faster.
-
-        x is needed for the gradient of w, w for that of x. They lie in channels `last` where the result does.
-        """
-        src, shape, _ = shapes
-        data = weigh = None
-        if wanted[0]:
-            assert w is not None
-            data = self.data_job(dy, w, src, last)
-        if wanted[1]:
-            assert x is not None
-            weigh = self.weights_job(x, dy, shape, last, wanted[2])
-        return Gradients(self, shapes, last, wanted, data, weigh)
-
-    # -- who computes -------------------------------------------------------------------------------------------
-
-    def _refused(self, tensors: tuple[Tensor, ...], src: Ints, weights: Ints, dst: Ints) -> Job | None:
-        check_gradient(self.spec, src, weights, dst)
-        why = refusal(*tensors)
-        if not why and not (is_sound(self.spec, src, weights, None) and result_shape(self.spec, src, weights) == dst):
-            why = "the sizes do not fit"
-        return Job((), (), Verdict(False, why=why)) if why else None
-
-    def case(self, kind: tuple[Hashable, ...], weights: Ints, *tensors: Tensor) -> Case:
-        """What times depend on: calls with extents near these have the same verdict."""
-        channels = [(t.shape[1], is_last(t)) for t in tensors]
-        extents = [near(extent) for t in tensors for extent in (t.shape[0], *t.shape[2:])]
-        return Case((*kind, self.spec, tensors[0].dtype, weights, *channels), tuple(extents))
-
-    def _weighed(
-        self, key: Hashable, new: Callable[[], Job], ours: Callable[[Job], object], theirs: Callable[[], object]
-    ) -> Job:
-        """The job of a key with its verdict, which may be an estimate that is asked for again."""
-        kept = self._jobs.get(key)
-        if kept is not None and kept.verdict.is_settled:
-            return kept
-        job = new() if kept is None else kept
-        if job.case is not None and not job.verdict.is_settled:
-            # what is being found out is nobody's history
-            with torch.no_grad():
-                job = job._replace(verdict=verdict(job.case, partial(ours, job), theirs))
-        if len(self._jobs) >= _MOST_JOBS:
-            self._jobs.clear()
-        self._jobs[key] = job
-        return job
-
-
-class Gradients:
-    """Those of one kind of call."""
+    __slots__ = ("_again", "_attributes", "case", "direction", "last", "shape", "spec", "strides", "verdict")
 
     def __init__(
-        self,
-        layer: Layer,
-        shapes: Shapes,
-        last: bool,
-        wanted: tuple[bool, ...],
-        data: Job | None,
-        weigh: Job | None,
+        self, spec: Spec, direction: str, last: bool, shape: Ints, verdict: Verdict, case: Case | None
     ) -> None:
-        self._layer, self._shapes, self._last, self._wanted = layer, shapes, last, wanted
-        self._data, self._weigh = data, weigh
-        jobs = [job for job in (data, weigh) if job is not None]
-        self.theirs = not any(job.verdict.ours for job in jobs)
-        self.is_settled = all(job.verdict.is_settled for job in jobs)
-        self._again: dict[str, TensorCall] = {}
+        self.spec, self.direction, self.last = spec, direction, last
+        self.shape, self.strides = shape, strides_of(shape, last) if shape else ()
+        self.verdict, self.case = verdict, case
+        self._attributes = spec.attributes if direction == FORWARD else {**spec.attributes, _SIZES[direction]: shape}
+        self._again: TensorCall | None = None
 
-    def __call__(self, x: Optional, w: Optional, dy: Tensor) -> tuple[Optional, Optional, Optional]:
-        """At one go where PyTorch computes all."""
-        src, shape, _ = self._shapes
-        if self.theirs and self._data and self._weigh:
-            both = self._layer.their_gradients(dy, x, w, src, shape, (True, True, self._wanted[2]), self._last)
-            return both[0], both[1], both[2] if self._wanted[2] else None
-        dx = dw = db = None
-        if self._data is not None and w is not None:
-            dx = self._repeated(BACKWARD_DATA, dy, w)
-            if dx is None:
-                dx = self._layer.backward_data(dy, w, src, self._last)
-                self._keep(BACKWARD_DATA, self._data, dy, w)
-        if self._weigh is not None and x is not None:
-            dw = self._repeated(BACKWARD_WEIGHTS, x, dy)
-            if dw is None:
-                dw, db = self._layer.backward_weights(x, dy, shape, self._last, self._wanted[2])
-                self._keep(BACKWARD_WEIGHTS, self._weigh, x, dy)
-        if self._wanted[2] and db is None:
-            db = bias_gradient(dy)
-        return dx, dw, db
+    @property
+    def is_left(self) -> bool:
+        """Whether PyTorch computes such calls from here on."""
+        return self.verdict.is_settled and not self.verdict.ours
 
-    def _repeated(self, direction: str, a: Tensor, b: Tensor) -> Optional:
-        again = self._again.get(direction)
-        return None if again is None or _forked else again(a, b)
+    def again(self, *tensors: Optional, net: Net | None = None) -> TensorCall:
+        """Returns what makes such a call by our engine once more, as long as its plan is there.
 
-    def _keep(self, direction: str, job: Job, a: Tensor, b: Tensor) -> None:
-        if job.verdict.ours and job.verdict.is_settled and direction not in self._again:
-            self._again[direction] = self._layer.again(direction, job, (a, b))
+        `net`: has the weights and the bias packed.
+        """
+        assert tensors[0] is not None
+        make = partial(torch.empty_strided, self.shape, self.strides, dtype=tensors[0].dtype)
+        if net is not None:
+            return TensorCall(net._plans, None, (), tensors[:1], make)
+        name = self.spec.kind + self.direction
+        return TensorCall(functional.cache, name, functional.plan_attributes(name, self._attributes), tensors, make)
+
+    def run(self, a: Tensor, b: Tensor, third: Any, net: Net | None = None) -> Tensor:
+        """Returns the result, by whom the verdict names; by PyTorch in a child that may not compute."""
+        ours, theirs = self._both(a, b, third, net)
+        return theirs() if _forked else choice.run(self.case, self.verdict, ours, theirs)
+
+    def weigh(self, a: Tensor, b: Tensor, third: Any, net: Net | None) -> None:
+        """Asks who computes; an estimate is asked for again."""
+        if self.case is not None and not self.verdict.is_settled:
+            # what is being found out is nobody's history
+            with torch.no_grad():
+                self.verdict = verdict(self.case, *self._both(a, b, third, net))
+
+    def _both(self, *call: Any) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+        return lambda: self._ours(*call), lambda: self._theirs(*call[:3])
+
+    def _ours(self, a: Tensor, b: Tensor, third: Any, net: Net | None) -> Tensor:
+        tensors = (a, b, third) if self.direction == FORWARD else (a, b)
+        again: Optional = None if self._again is None or net is not None else self._again(*tensors)
+        if again is not None:
+            return again
+        out = torch.empty_strided(self.shape, self.strides, dtype=a.dtype)
+        if net is not None:
+            net(lent_array(a), out=lent_array(out))
+            return out
+        arrays = [lent_array(t) for t in tensors if t is not None]
+        getattr(functional, self.spec.kind + self.direction)(*arrays, **self._attributes, out=lent_array(out))
+        self._again = self._again or self.again(*tensors)
+        return out
+
+    def _theirs(self, a: Tensor, b: Tensor, third: Any) -> Tensor:
+        if self.direction == FORWARD:
+            return their_forward(self.spec, a, b, third)
+        if self.direction == BACKWARD_DATA:
+            return their_gradients(self.spec, None, b, a, third, b.shape, self.last, (True, False, False))[0]
+        return their_gradients(self.spec, a, None, b, a.shape, third, self.last, (False, True, False))[1]
+
+
+calls: dict[Hashable, Call] = {}
+
+
+def call_of(
+    spec: Spec, direction: str, a: Tensor, b: Tensor, third: Any, last: bool = False, net: Net | None = None
+) -> Call:
+    """Returns what is known of such calls; a gradient is to lie in channels last or first."""
+    threads = follow_threads()
+    like = (third.shape, third.stride(), third.dtype) if isinstance(third, Tensor) else third
+    key = (
+        spec, direction, threads, net is None, last, like,
+        type(a), a.shape, a.stride(), a.dtype, type(b), b.shape, b.stride(), b.dtype,
+    )  # fmt: skip
+    call = calls.get(key)
+    if call is None:
+        call = _new(spec, direction, (threads, net is None, last, third is None), a, b, third, last)
+        if len(calls) >= MOST_CALLS:
+            calls.clear()
+        calls[key] = call
+    call.weigh(a, b, third, net)
+    return call
+
+
+def _new(spec: Spec, direction: str, kind: tuple[Hashable, ...], a: Tensor, b: Tensor, third: Any, last: bool) -> Call:
+    if direction == FORWARD:
+        src, weights, bias = a.shape, b.shape, None if third is None else third.shape
+        why = refusal(a, b) if third is None else refusal(a, b, third)
+        why = why or ("" if is_sound(spec, src, weights, bias) else _UNSOUND)
+        last, shape = (False, ()) if why else (result_last(spec, a, b, third), result_shape(spec, src, weights))
+    else:
+        back = direction == BACKWARD_DATA
+        src, weights, dst = (third, b.shape, a.shape) if back else (a.shape, third, b.shape)
+        check_gradient(spec, src, weights, dst)
+        fits = is_sound(spec, src, weights, None) and result_shape(spec, src, weights) == dst
+        why = refusal(a, b) or ("" if fits else _UNSOUND)
+        # a plain tuple, as plans are looked up by
+        shape = tuple(third)
+    if why:
+        return Call(spec, direction, last, (), Verdict(False, why=why), None)
+    measured = (a, b) if direction == BACKWARD_WEIGHTS else (a,)
+    return Call(spec, direction, last, shape, UNKNOWN, case_of((direction, *kind), spec, weights, *measured))
+
+
+def case_of(kind: tuple[Hashable, ...], spec: Spec, weights: Ints, *tensors: Tensor) -> Case:
+    """Returns what times depend on: calls with extents near these have the same verdict."""
+    channels = [(t.shape[1], is_last(t)) for t in tensors]
+    extents = [near(extent) for t in tensors for extent in (t.shape[0], *t.shape[2:])]
+    return Case((*kind, spec, tensors[0].dtype, weights, *channels), tuple(extents))
 
 
 def refusal(*tensors: Tensor) -> str:
@@ -346,16 +202,54 @@ def refusal(*tensors: Tensor) -> str:
             return f"a tensor of layout {t.layout} on {t.device}"
         if t.dtype not in DTYPES or t.dtype is not tensors[0].dtype:
             return f"dtype {t.dtype}"
-        # jobs are told apart by strides: imaginary parts, which may be negated in passing, lie two by two
+        # calls are told apart by strides: imaginary parts, which may be negated in passing, lie two by two
         if t.is_neg() or t.is_quantized or (t.ndim and 1 not in t.stride()):
             return "a tensor whose memory holds other numbers"
     return ""
+
+
+def their_forward(spec: Spec, x: Tensor, w: Tensor, b: Optional) -> Tensor:
+    return torch.convolution(x, w, b, *spec.aten)
+
+
+def their_gradients(
+    spec: Spec, x: Optional, w: Optional, dy: Tensor, src: Ints, weights: Ints, last: bool, wanted: Sequence[bool]
+) -> list[Any]:
+    """PyTorch's own, in channels last or first.
+
+    What is not needed for the wanted ones may be None, and stands for memory nobody reads.
+    """
+    given = [
+        torch.empty_strided(shape, strides_of(shape, last), dtype=dy.dtype) if tensor is None else tensor
+        for tensor, shape in ((x, src), (w, weights))
+    ]
+    channels = [dy.shape[1]] if wanted[2] else None
+    *both, db = torch.ops.aten.convolution_backward(dy, *given, channels, *spec.aten, list(wanted))
+    return [*(laid(t, last) if is_one else None for t, is_one in zip(both, wanted, strict=False)), db]
 
 
 def bias_gradient(dy: Tensor) -> Tensor:
     return dy.sum([0, *range(2, dy.ndim)])
 
 
-@lru_cache(1024)
-def layer_of(spec: Spec) -> Layer:
-    return Layer(spec)
+def gradients(
+    spec: Spec, x: Any, w: Any, dy: Tensor, src: Ints, weights: Ints, last: bool, wanted: Sequence[bool]
+) -> tuple[list[Any], list[Call]]:
+    """Returns those of x, w and the bias that are wanted, each by whoever is faster, and the calls that they were.
+
+    x is needed for the gradient of w, w for that of x. They lie in channels `last` where the result does. What PyTorch
+    computes it computes at one go.
+    """
+    data = call_of(spec, BACKWARD_DATA, dy, w, src, last) if wanted[0] else None
+    weigh = call_of(spec, BACKWARD_WEIGHTS, x, dy, weights, last) if wanted[1] else None
+    left = [call is not None and call.is_left for call in (data, weigh)]
+    found: list[Any] = [None, None, None]
+    if True in left:
+        found = their_gradients(spec, x, w, dy, src, weights, last, (*left, left[1] and wanted[2]))
+    if data is not None and not left[0]:
+        found[0] = data.run(dy, w, src)
+    if weigh is not None and not left[1]:
+        found[1] = weigh.run(x, dy, weights)
+    if wanted[2] and not left[1]:
+        found[2] = bias_gradient(dy)
+    return found, [call for call in (data, weigh) if call is not None]

@@ -14,7 +14,7 @@ from torch._C import _is_any_autocast_enabled
 from . import modules, upsampled
 from .modules import PLAIN, is_ours, state_of
 from .routes import is_watched
-from .spec import Spec
+from .spec import ordinary
 from .upsampled import Layer
 
 _CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
@@ -85,7 +85,7 @@ def _layer_of(first: nn.Module, second: Any) -> Layer | None:
     scales = upsampled.whole_scales(first.scale_factor, axes)
     if not plain or not scales:
         return None
-    spec = Spec(False, second.stride, second.padding, second.dilation, (0,) * axes, second.groups)
+    spec = ordinary(second.stride, second.padding, second.dilation, second.groups)
     return Layer.plain(spec)._replace(scales=scales)
 
 

@@ -24,10 +24,10 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from .._core import TensorMarks
 from ..runtime import threads as pool
 from . import ops
-from .compute import DTYPES, Layer, forked, layer_of, refusal
+from .compute import DTYPES, call_of, forked, refusal, their_forward
 from .packed import Packed, marks_of
-from .routes import Needs, Route, is_saving_watched, is_watched, needs_of, record, shapes_of
-from .spec import Ints, Spec
+from .routes import Needs, Route, is_saving_watched, is_watched, needs_of, record
+from .spec import FORWARD, Ints, Spec
 
 PLAIN = frozenset({Tensor, nn.Parameter})
 # hooks that compute the weights before each call, of parameters and buffers alone
@@ -49,14 +49,14 @@ class State:
         "dtype",
         "given",
         "last",
-        "layer",
         "packed",
         "replaced",
         "routes",
         "sources",
+        "spec",
     )
 
-    layer: Layer
+    spec: Spec
 
     def __init__(self, dtype: torch.dtype | None = None) -> None:
         self.dtype = dtype
@@ -101,7 +101,7 @@ class State:
         if seen is None or refusal(weight, *([] if bias is None else [bias])):
             return None
         self.routes = {}
-        self.packed, self.last = Packed(self.layer.spec, seen, weight, bias, dtype), None
+        self.packed, self.last = Packed(self.spec, seen, weight, bias, dtype), None
         self.sources = frozenset(map(id, sources))
         _packing.add(self)
         return self.packed
@@ -196,7 +196,7 @@ class _Convolution(nn.modules.conv._ConvNd):
 
     def _follow(self, route: Route, x: Tensor, w: Tensor, b: Tensor | None, needs: Needs) -> Tensor | None:
         if route.theirs and not is_watched():
-            return route.layer.their_forward(x, w, b)
+            return their_forward(route.call.spec, x, w, b)
         if is_watched() or _watcher is not None or type(w) not in PLAIN or pool.get_num_threads() != get_num_threads():
             return None
         if route.net is not None:
@@ -223,7 +223,7 @@ class _Convolution(nn.modules.conv._ConvNd):
                 return None
             out = self._compute(x.unsqueeze(0), padding, output_padding)
             return None if out is None else out.squeeze(0)
-        arguments = self.transposed, self.stride, padding, self.dilation, output_padding, self.groups
+        arguments = self.stride, padding, self.dilation, self.transposed, output_padding, self.groups
         if torch.compiler.is_compiling():
             w, b = self.weight, self.bias
             return ops.call("", Spec(*arguments), x, w, b) if _is_traceable(x, w, b) else None
@@ -231,7 +231,7 @@ class _Convolution(nn.modules.conv._ConvNd):
         if state.arguments != arguments:
             state.forget()
             state.arguments = arguments
-            state.layer = layer_of(Spec(*arguments))
+            state.spec = Spec(*arguments)
         cast = torch.is_autocast_enabled("cpu")
         dtype = torch.get_autocast_dtype("cpu") if cast else state.dtype
         packed = None if self.training or forked() else self._packed(state, dtype, x)
@@ -243,25 +243,25 @@ class _Convolution(nn.modules.conv._ConvNd):
                 w, b = self.weight, self.bias
         if not _is_direct(x, w, b):
             # autocast and all else are the op's own business
-            return ops.call("", state.layer.spec, x, w, b) if _is_traceable(x, w, b) else None
+            return ops.call("", state.spec, x, w, b) if _is_traceable(x, w, b) else None
         if not (x.is_cpu and w.is_cpu):
             return None
         given = x.dtype
         if dtype is not None and not (given is w.dtype is dtype) and given in DTYPES and w.dtype in DTYPES:
             x, w, b = x.to(dtype), w.to(dtype), None if b is None else b.to(dtype)
-        net = packed.net(x) if packed is not None and packed.weight.dtype is x.dtype else None
+        net = packed.net if packed is not None and packed.weight.dtype is x.dtype else None
         if _watcher is not None:
-            _watcher(self, (state.layer, x, w, b, net))
-        job = state.layer.forward_job(x, w, b, net)
-        if not job.shape:
+            _watcher(self, (state.spec, x, w, b, net))
+        call = call_of(state.spec, FORWARD, x, w, b, net=net)
+        if not call.shape:
             return None
-        settled = job.verdict.is_settled
-        if net is not None and packed is not None and settled and not job.verdict.ours:
-            packed.leave(x)
-        route = Route(state.layer, job, net if job.verdict.ours else None, shapes_of(x, w))
-        out = record(x, w, b, route) if needs_of(x, w, b) else route.run(x, w, b)
+        if net is not None and call.is_left and not any(route.net for route in state.routes.values()):
+            # no memory for what nobody calls
+            net.clear_plans()
+        route = Route(call, net if call.verdict.ours else None, x, w)
+        out = record(x, w, b, route) if needs_of(x, w, b) else call.run(x, w, b, route.net)
         usual = usual and x.dtype is given and (self.training or net is not None)
-        if usual and settled and not (_is_any_autocast_enabled() or is_saving_watched()):
+        if usual and call.verdict.is_settled and not (_is_any_autocast_enabled() or is_saving_watched()):
             self._keep(state, route, x)
         return out if cast or out.dtype is given else out.to(given)
 

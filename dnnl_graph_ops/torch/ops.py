@@ -16,8 +16,8 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch._prims_common import suggest_memory_format
 from torch.autograd import forward_ad
 
-from .compute import bias_gradient, layer_of
-from .spec import Spec, check_gradient, gradient_last, laid, make_spec
+from .compute import bias_gradient, call_of
+from .spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Spec, check_gradient, gradient_last, laid, make_spec
 
 NAMESPACE = "dnnl_graph_ops"
 _ARGUMENTS = "SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt[] output_padding, SymInt groups"
@@ -33,7 +33,7 @@ library = torch.library.Library(NAMESPACE, "DEF")
 
 def call(direction: str, spec: Spec, a: Tensor, b: Tensor, last: Any) -> Tensor:
     """One of the six on two tensors and what comes third; `direction`: a key of the schemas."""
-    _, stride, padding, dilation, output_padding, groups = spec
+    stride, padding, dilation, _, output_padding, groups = spec
     op = getattr(getattr(torch.ops, NAMESPACE), spec.kind + direction).default
     return op(a, b, last, stride, padding, dilation, output_padding, groups)
 
@@ -44,15 +44,17 @@ def call(direction: str, spec: Spec, a: Tensor, b: Tensor, last: Any) -> Tensor:
 def _forward(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
     if x.is_complex() or (b is not None and b.dtype is not x.dtype):
         return _elsewhere(spec, x, w, b)
-    return layer_of(spec).forward(x, w, b)
+    return call_of(spec, FORWARD, x, w, b).run(x, w, b)
 
 
 def _data(spec: Spec, dy: Tensor, w: Tensor, size: Sequence[int]) -> Tensor:
-    return layer_of(spec).backward_data(dy, w, tuple(size), gradient_last(dy, w))
+    size = tuple(size)
+    return call_of(spec, BACKWARD_DATA, dy, w, size, gradient_last(dy, w)).run(dy, w, size)
 
 
 def _weights(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[int]) -> Tensor:
-    return layer_of(spec).backward_weights(x, dy, tuple(size), gradient_last(x, dy))[0]
+    size = tuple(size)
+    return call_of(spec, BACKWARD_WEIGHTS, x, dy, size, gradient_last(x, dy)).run(x, dy, size)
 
 
 def _elsewhere(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
@@ -66,7 +68,7 @@ def _elsewhere(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
     axes = len(spec.stride)
     if not x.is_complex() or x.ndim != axes + 2 or axes not in (1, 2, 3):
         return torch.ops.aten.convolution(x, w, b, *spec.aten)
-    _, stride, padding, dilation, output_padding, groups = spec
+    stride, padding, dilation, _, output_padding, groups = spec
     if spec.transposed:
         return getattr(torch, f"conv_transpose{axes}d")(x, w, b, stride, padding, output_padding, groups, dilation)
     return getattr(torch, f"conv{axes}d")(x, w, b, stride, padding, dilation, groups)

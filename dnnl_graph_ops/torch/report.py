@@ -13,6 +13,7 @@ from torch import nn
 from ..compile.tables import table
 from ..errors import InvalidArgumentError
 from .choice import Verdict, measuring
+from .compute import call_of
 from .modules import is_convolution, is_ours, watch
 from .optimize import run_once
 from .spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
@@ -151,7 +152,7 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
                 LayerTime(
                     found[module],
                     f"{type(module).__name__}({module.extra_repr()})",
-                    direction,
+                    direction.strip("_") or "forward",
                     tuple(shape),
                     count,
                     "dnnl_graph_ops" if verdict.ours else _PYTORCH,
@@ -172,14 +173,12 @@ def _passing(seen: dict[tuple[Any, ...], list[Any]], module: nn.Module, argument
 def _verdicts(call: Any, training: bool) -> list[tuple[str, Verdict]]:
     if call is None:
         return [(FORWARD, Verdict(False, why="not optimized"))]
-    layer, x, w, b, net = call
-    if not training:
-        return [(FORWARD, layer.forward_job(x, w, b, net).verdict)]
-    with torch.no_grad():
-        dy = torch.randn_like(y) if (y := layer.forward(x, w, b, net)).is_floating_point() else y
-        last = is_last(y)
-        return [
-            (FORWARD, layer.forward_job(x, w, b, net).verdict),
-            (BACKWARD_DATA, layer.data_job(dy, w, x.shape, last).verdict),
-            (BACKWARD_WEIGHTS, layer.weights_job(x, dy, w.shape, last, b is not None).verdict),
-        ]
+    spec, x, w, b, net = call
+    forward = call_of(spec, FORWARD, x, w, b, net=net)
+    calls = [forward]
+    if training:
+        with torch.no_grad():
+            dy = torch.randn_like(y) if (y := forward.run(x, w, b, net)).is_floating_point() else y
+            calls.append(call_of(spec, BACKWARD_DATA, dy, w, x.shape, is_last(y)))
+            calls.append(call_of(spec, BACKWARD_WEIGHTS, x, dy, w.shape, is_last(y)))
+    return [(call.direction, call.verdict) for call in calls]

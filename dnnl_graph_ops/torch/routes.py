@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -22,15 +22,15 @@ from .._core import TensorCall
 from ..compile.net import Net
 from . import compute, ops
 from .choice import expect, verdict
-from .compute import Gradients, Job, Layer, Optional, Shapes
-from .spec import FORWARD, channels_last
+from .compute import Call, Optional, call_of, case_of, their_forward
+from .spec import FORWARD, Ints, channels_last
 
 # below so many seconds of PyTorch's it matters what a call costs besides the arithmetic
 _SHORT = 0.5e-3
 # more than our way to a kernel costs beyond PyTorch's
 _WAY = 20e-6
-_MOST = 64
 Needs: TypeAlias = tuple[bool, ...]
+Shapes: TypeAlias = tuple[Ints, Ints, Ints]  # of x and of w, and the strides of w
 
 
 def is_watched() -> bool:
@@ -68,56 +68,51 @@ def needs_of(x: Tensor, w: Tensor, b: Optional) -> Needs:
     return needs if True in needs else ()
 
 
-def shapes_of(x: Tensor, w: Tensor) -> Shapes:
+def _shapes_of(x: Tensor, w: Tensor) -> Shapes:
     return x.shape, w.shape, w.stride()
 
 
 class Route:
-    """Where calls with tensors like these go, forwards and back."""
+    """Where calls with tensors like these go, forwards and back.
 
-    __slots__ = ("_again", "_gradients", "is_weighed", "job", "last", "layer", "net", "shapes", "theirs")
+    Attributes:
+        theirs: all of it, gradients too, is best left to PyTorch.
+        is_back: who computes the gradients is settled.
+    """
 
-    def __init__(self, layer: Layer, job: Job, net: Net | None, shapes: Shapes) -> None:
-        self.layer, self.job, self.net, self.shapes = layer, job, net, shapes
-        self.last = channels_last(job.shape, job.strides)
-        # all of it, gradients too, is best left to PyTorch
-        self.theirs = False
-        self.is_weighed = False
+    __slots__ = ("_again", "call", "is_back", "is_weighed", "last", "net", "shapes", "theirs")
+
+    def __init__(self, call: Call, net: Net | None, x: Tensor, w: Tensor) -> None:
+        self.call, self.net, self.shapes = call, net, _shapes_of(x, w)
+        self.last = channels_last(call.shape, call.strides)
+        self.theirs = self.is_back = self.is_weighed = False
         self._again: TensorCall | None = None
-        self._gradients: dict[Hashable, Gradients] = {}
 
-    def run(self, x: Tensor, w: Tensor, b: Optional) -> Tensor:
-        return self.layer.run(self.job, x, w, b, self.net)
-
-    def run_again(self, x: Tensor, w: Tensor, b: Optional) -> Tensor | None:
+    def run_again(self, x: Tensor, w: Tensor, b: Optional) -> Optional:
         """None: these are other tensors, or there is no plan any more."""
         again = self._again
         if again is None or compute.forked():
             return None
-        result: Tensor | None = again(x) if self.net is not None else again(x, w, b)
+        result: Optional = again(x) if self.net is not None else again(x, w, b)
         return result
 
     def prepare(self, x: Tensor, w: Tensor, b: Optional) -> None:
         """For calls to come; there was one."""
-        if self.job.verdict.ours:
-            self._again = self.layer.again(FORWARD, self.job, (x, w, b), self.net)
+        if self.call.verdict.ours:
+            self._again = self.call.again(x, w, b, net=self.net)
 
-    def gradients(self, x: Optional, w: Optional, dy: Tensor, needs: tuple[bool, ...]) -> tuple[Optional, ...]:
-        key = dy.shape, dy.stride(), dy.dtype, needs, torch.get_num_threads()
-        found = self._gradients.get(key)
-        if found is None:
-            found = self.layer.gradients(x, w, dy, self.shapes, self.last, needs)
-            if found.is_settled:
-                if len(self._gradients) >= _MOST:
-                    self._gradients.clear()
-                self._gradients[key] = found
-                self.theirs = found.theirs and not self.job.verdict.ours
-        return found(x, w, dy)
+    def gradients(self, x: Any, w: Any, dy: Tensor, needs: Needs) -> list[Optional]:
+        src, weights, _ = self.shapes
+        found, calls = compute.gradients(self.call.spec, x, w, dy, src, weights, self.last, needs)
+        if all(call.verdict.is_settled for call in calls):
+            self.is_back = True
+            self.theirs = not any(call.verdict.ours for call in (self.call, *calls))
+        return found
 
     def weigh(self, run: Callable[..., object], x: Tensor, w: Tensor, b: Optional, needs: Needs) -> None:
         """Leave it to PyTorch where our way there costs more than it gains; where gradients are needed, with these."""
-        ours, mine, seconds, _ = self.job.verdict
-        if needs and not self._gradients:
+        ours, mine, seconds, _ = self.call.verdict
+        if needs and not self.is_back:
             return
         self.is_weighed = True
         if not needs and not ours:
@@ -125,14 +120,15 @@ class Route:
         elif mine is None or seconds is None or seconds > _SHORT or (not needs and seconds - mine > _WAY):
             return
         else:
-            case = self.layer.case(("call", needs, self.net is None, torch.get_num_threads()), w.shape, x)
+            spec = self.call.spec
+            case = case_of(("call", needs, self.net is None, torch.get_num_threads()), spec, w.shape, x)
             expect(case, seconds * (4 if needs else 1))
             our_call: Callable[[], object] = partial(run, x, w, b)
-            their_call: Callable[[], object] = partial(self.layer.their_forward, x, w, b)
+            their_call: Callable[[], object] = partial(their_forward, spec, x, w, b)
             if needs:
                 given = _alone(x), _alone(w), _alone(b)
                 our_call = _step(lambda *tensors: record(*tensors, self), given)
-                their_call = _step(self.layer.their_forward, given)
+                their_call = _step(partial(their_forward, spec), given)
             found = verdict(case, our_call, their_call)
             self.theirs, self.is_weighed = not found.ours, found.is_settled
 
@@ -170,11 +166,10 @@ class Recorded(torch.autograd.Function):
             ctx.save_for_backward(x if needs_w else None, w if needs_x else None)
         out = route.run_again(x, w, b)
         if out is None:
-            layer, shapes = route.layer, shapes_of(x, w)
-            job = layer.forward_job(x, w, b, route.net)
-            if shapes != route.shapes:
-                route = Route(layer, job, route.net, shapes)
-            out = layer.run(job, x, w, b, route.net)
+            call = call_of(route.call.spec, FORWARD, x, w, b, net=route.net)
+            if _shapes_of(x, w) != route.shapes:
+                route = Route(call, route.net, x, w)
+            out = call.run(x, w, b, route.net)
         ctx.route = route
         return out
 
@@ -185,7 +180,7 @@ class Recorded(torch.autograd.Function):
         if not is_transformed(dy):
             return *route.gradients(x, w, dy, needs), None
         src, weights, _ = route.shapes
-        return *ops.forward_gradients(route.layer.spec, x, w, dy, src, weights, route.last, needs), None
+        return *ops.forward_gradients(route.call.spec, x, w, dy, src, weights, route.last, needs), None
 
 
 # Function's own looks for transforms, which nothing here runs under

@@ -13,7 +13,7 @@ from torch import Tensor, fx
 from torch.nn import functional
 
 from . import upsampled
-from .spec import Ints, Spec, each
+from .spec import Ints, Spec, each, ordinary
 from .upsampled import Layer
 
 Nodes: TypeAlias = Collection[fx.Node]
@@ -95,7 +95,7 @@ def _spec_of(arguments: Mapping[str, Any], axes: int) -> Spec | None:
     plain = all(type(n) is int for n in (*stride, *padding, *dilation, groups))
     if not plain or len(_shape(arguments["input"])) != axes + 2:
         return None
-    return Spec(False, stride, padding, dilation, (0,) * axes, groups)
+    return ordinary(stride, padding, dilation, groups)
 
 
 def _joined(value: fx.Node, inner: Nodes, layer: Layer) -> tuple[Sequence[fx.Node], Layer]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -12,16 +11,17 @@ from ..strides import dense_strides
 
 Ints = tuple[int, ...]
 
-FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS = "forward", "backward_data", "backward_weights"
+# behind the kind, the names of ops and functions
+FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS = "", "_backward_data", "_backward_weights"
 
 
 class Spec(NamedTuple):
-    """The arguments of `aten.convolution` besides the tensors; one int for each spatial axis."""
+    """The arguments of `aten.convolution` behind the tensors, in its order; one int for each spatial axis."""
 
-    transposed: bool
     stride: Ints
     padding: Ints
     dilation: Ints
+    transposed: bool
     output_padding: Ints
     groups: int
 
@@ -33,7 +33,7 @@ class Spec(NamedTuple):
     @property
     def aten(self) -> tuple[Any, ...]:
         """As `aten.convolution` takes them, behind the tensors; some models have NumPy's integers."""
-        stride, padding, dilation, beyond = (tuple(map(int, of)) for of in (*self[1:4], self.output_padding))
+        stride, padding, dilation, beyond = (tuple(map(int, of)) for of in (*self[:3], self.output_padding))
         return stride, padding, dilation, self.transposed, beyond, int(self.groups)
 
     @property
@@ -55,6 +55,10 @@ class Spec(NamedTuple):
         return self._replace(groups=self.groups * groups)
 
 
+def ordinary(stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Spec:
+    return Spec(stride, padding, dilation, False, (0,) * len(stride), groups)
+
+
 def each(given: Any, axes: int) -> Ints:
     """Returns an argument as one int for each spatial axis."""
     values = tuple(given) if isinstance(given, list | tuple) else (given,)
@@ -62,19 +66,13 @@ def each(given: Any, axes: int) -> Ints:
 
 
 def make_spec(
-    transposed: bool,
-    axes: int,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    output_padding: Sequence[int],
-    groups: int,
+    transposed: bool, axes: int, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: int
 ) -> Spec:
     """`aten.convolution` lets one int stand for all axes, and ignores a sound output_padding unless transposed."""
     beyond = each(output_padding, axes)
     if not transposed and len(beyond) == axes and all(p >= 0 for p in beyond):
         beyond = (0,) * axes
-    return Spec(transposed, each(stride, axes), each(padding, axes), each(dilation, axes), beyond, groups)
+    return Spec(each(stride, axes), each(padding, axes), each(dilation, axes), transposed, beyond, groups)
 
 
 def result_shape(spec: Spec, src: Sequence[Any], weights: Sequence[Any]) -> tuple[Any, ...]:
@@ -92,43 +90,30 @@ def result_shape(spec: Spec, src: Sequence[Any], weights: Sequence[Any]) -> tupl
 
 def check_gradient(spec: Spec, src: Sequence[Any], weights: Sequence[Any], dst: Sequence[Any]) -> None:
     """Raise what PyTorch raises of its convolutions where such sizes belong to none; they may be symbolic."""
+
+    def check(is_so: Any, text: str) -> None:
+        torch._check(is_so, lambda: f"{spec.kind}'s gradients: {text}")
+
     axes = len(spec.stride)
-    op = f"{spec.kind}'s gradients"
-    torch._check(
+    check(
         1 <= axes <= 3 and {len(src), len(weights), len(dst)} == {axes + 2},
-        lambda: (
-            f"{op}: {len(src)} axes of the input, {len(weights)} of the weights and {len(dst)} of grad_output "
-            f"are not {axes + 2}, which stride has by its length"
-        ),
+        f"{len(src)} axes of the input, {len(weights)} of the weights and {len(dst)} of grad_output are not "
+        f"{axes + 2}, which stride has by its length",
     )
-    for name, values, least in (
-        ("stride", spec.stride, 1),
-        ("padding", spec.padding, 0),
-        ("dilation", spec.dilation, 1),
-        ("output_padding", spec.output_padding, 0),
-        ("groups", (spec.groups,) * axes, 1),
-    ):
-        torch._check(
-            len(values) == axes and all(v >= least for v in values),
-            lambda name=name, values=values, least=least: (
-                f"{op}: {name} {values} is not {axes} values of at least {least}"
-            ),
-        )
+    for name, least in (("stride", 1), ("padding", 0), ("dilation", 1), ("output_padding", 0), ("groups", 1)):
+        values = (spec.groups,) * axes if name == "groups" else getattr(spec, name)
+        sound = len(values) == axes and all(v >= least for v in values)
+        check(sound, f"{name} {values} is not {axes} values of at least {least}")
     rows, columns, groups = *weights[:2], spec.groups
-    torch._check(
+    check(
         src[1] == (rows if spec.transposed else columns * groups) and rows % groups == 0,
-        lambda: f"{op}: weights of {rows} x {columns} channels in {groups} groups do not go with {src[1]} of the input",
+        f"weights of {rows} x {columns} channels in {groups} groups do not go with {src[1]} of the input",
     )
     # without channels there is no result, whatever the weights have
     made = (*dst[:2], *src[2:]) if src[1] == 0 else result_shape(spec, src, weights)
     for axis, (given, wanted) in enumerate(zip(dst, made, strict=True)):
-        torch._check(
-            given == wanted,
-            lambda axis=axis, given=given, wanted=wanted: (
-                f"{op}: grad_output has {given} along axis {axis}; an input of {tuple(src)} and weights of "
-                f"{tuple(weights)} make {wanted}"
-            ),
-        )
+        text = f"an input of {tuple(src)} and weights of {tuple(weights)} make {wanted}"
+        check(given == wanted, f"grad_output has {given} along axis {axis}; {text}")
 
 
 def is_sound(spec: Spec, src: Ints, weights: Ints, bias: Ints | None) -> bool:
@@ -149,7 +134,6 @@ def is_sound(spec: Spec, src: Ints, weights: Ints, bias: Ints | None) -> bool:
     return min(made) > 0 and bias in (None, made[1:2])
 
 
-@lru_cache(4096)
 def channels_last(shape: Ints, strides: Ints) -> bool:
     """Whether PyTorch takes a tensor for one in channels last; rows as images of one row.
 
@@ -168,7 +152,6 @@ def channels_last(shape: Ints, strides: Ints) -> bool:
     return True
 
 
-@lru_cache(4096)
 def strides_of(shape: Ints, last: bool) -> Ints:
     """Of a dense tensor, channels last or first."""
     if not last:
@@ -179,8 +162,7 @@ def strides_of(shape: Ints, last: bool) -> Ints:
 
 def result_last(spec: Spec, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> bool:
     """Whether what `aten.convolution` makes of these is in channels last; it depends on who computes there."""
-    names = "stride", "padding", "dilation", "transposed", "output_padding", "groups"
-    backend = torch._C._select_conv_backend(x, w, bias=b, **dict(zip(names, spec.aten, strict=True)))
+    backend = torch._C._select_conv_backend(x, w, bias=b, **dict(zip(Spec._fields, spec.aten, strict=True)))
     if x.ndim == 3:
         # rows are images of one row there, and made dense first where they are not
         x, w = (x if x.is_contiguous() else x.new_empty(x.shape)).unsqueeze(2), w.unsqueeze(2)

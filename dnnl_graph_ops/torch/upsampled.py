@@ -168,4 +168,4 @@ def _fold(spec: Spec, scales: Ints, edges: Ints, kernel: Ints) -> _Fold | None:
         return None
     stride, begin, dilation = zip(*((w.stride, w.begin, w.dilation) for w in folded), strict=True)
     matrix = torch.from_numpy(taps.whole([window.matrix for window in folded]).T.astype(np.float32))
-    return _Fold(Spec(True, stride, begin, dilation, (0,) * len(stride), spec.groups), extended, matrix, new)
+    return _Fold(Spec(stride, begin, dilation, True, (0,) * len(stride), spec.groups), extended, matrix, new)

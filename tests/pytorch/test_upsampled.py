@@ -50,7 +50,7 @@ def drawn(rng, axes, groups):
     kernel, dilation = (tuple(int(n) for n in rng.integers(1, most, axes)) for most in (5, 4))
     padding = tuple(int(rng.integers(0, (k - 1) * d + 1)) for k, d in zip(kernel, dilation, strict=True))
     stride = tuple(int(n) for n in rng.choice([1, 1, 1, 2], axes))
-    spec = Spec(False, stride, padding, dilation, (0,) * axes, groups)
+    spec = Spec(stride, padding, dilation, False, (0,) * axes, groups)
     edges, zeros = (tuple(int(n) for n in rng.choice([0, 0, 1, 2], axes)) for _ in range(2))
     return upsampled.Layer(spec, scales, edges, zeros), kernel
 
@@ -63,7 +63,7 @@ def test_gradients_are_pytorchs(number, seed, unpriced):
     x = whole(rng, 2, 2 * groups, *rng.integers(3, 6, axes))
     weight, bias = whole(rng, 3 * groups, 2, *kernel), whole(rng, 3 * groups)
     larger = around(x, layer)
-    _, stride, padding, dilation, _, _ = layer.spec
+    stride, padding, dilation, *_ = layer.spec
     if any(n + 2 * p <= (k - 1) * d for n, p, k, d in zip(larger.shape[2:], padding, kernel, dilation, strict=True)):
         pytest.skip("no window fits")
     wanted = CONVOLUTIONS[axes](larger, weight, bias, stride, padding, dilation, groups)
@@ -90,7 +90,7 @@ def test_gradients_of_joined_channels_are_pytorchs(number, seed, unpriced):
         sources.append(whole(rng, 2, int(rng.integers(1, 4)), *spatial))
     joined = torch.cat([around(*pair) for pair in zip(sources, layers, strict=True)], 1)
     weight, bias = whole(rng, 3, joined.shape[1], *kernel), whole(rng, 3) if rng.random() < 0.5 else None
-    _, stride, padding, dilation, _, _ = layer.spec
+    stride, padding, dilation, *_ = layer.spec
     wanted = CONVOLUTIONS[axes](joined, weight, bias, stride, padding, dilation)
     result = upsampled.joined(sources, weight, bias, layers)
     assert_gradients_are(result, wanted, [*sources, weight, *([] if bias is None else [bias])], rng)
@@ -442,7 +442,7 @@ def test_results_lie_in_memory_as_pytorchs(formats, unpriced):
 
 def test_parts_that_are_read_as_they_are_are_one_convolution():
     """bf16 sums of two convolutions would round once more: 256 - 1."""
-    spec = Spec(False, (1, 1), (0, 0), (1, 1), (0, 0), 1)
+    spec = Spec((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
     plain = upsampled.Layer.plain(spec)
     parts = [plain._replace(scales=(2, 2), zeros=(1, 1)), plain]
     x, y = (torch.ones(1, 1, n, n, dtype=torch.bfloat16) for n in (4, 10))

@@ -342,8 +342,8 @@ def test_a_class_of_a_user_is_not_kept_alive():
 
 
 def test_what_pytorch_computes_is_not_packed(layer, monkeypatch):
-    # jobs that others left, and that nobody is to find
-    monkeypatch.setattr(modules, "layer_of", compute.Layer)
+    # what others left, and nobody is to find
+    monkeypatch.setattr(compute, "calls", {})
     monkeypatch.setattr(compute, "verdict", lambda *_: Verdict(False, 2.0, 1.0))
     x = image(layer)
     for grad in (True, False):
@@ -351,7 +351,7 @@ def test_what_pytorch_computes_is_not_packed(layer, monkeypatch):
             for _ in range(3):
                 assert torch.equal(layer(x), plain(layer, x))
     state = state_of(layer)
-    assert not state.packed._nets
+    assert not state.packed.net.plan_count()
     assert all(route.net is None for route in state.routes.values())
 
 
@@ -438,7 +438,7 @@ def test_rounds_of_optimize_run_drop(kind, full):
 
 
 def test_many_shapes_are_bounded():
-    """Nets, plans and jobs of a layer in eval mode that sees hundreds of lengths."""
+    """Routes and calls of a layer in eval mode that sees hundreds of lengths."""
     ours = dgt.optimize(with_integers(nn.Conv1d(8, 8, 5, padding=2))).eval()
     theirs = nn.Conv1d(8, 8, 5, padding=2).eval()
     theirs.load_state_dict(ours.state_dict())
@@ -446,8 +446,6 @@ def test_many_shapes_are_bounded():
         for length in range(20, 320):
             x = integers(1, 8, length)
             assert torch.equal(ours(x), theirs(x))
-    packed = state_of(ours).packed
-    assert len(packed._nets) <= 4
-    layer = state_of(ours).layer
-    assert len(layer._jobs) <= compute._MOST_JOBS
+    assert len(state_of(ours).routes) <= modules._MOST_ROUTES
+    assert len(compute.calls) <= compute.MOST_CALLS
     assert modules.state_of(ours) is state_of(ours)
