@@ -44,7 +44,7 @@ from .choice import near, tried
 from .compute import follow_threads, forked
 from .modules import tell_of_steps
 from .packed import marks_of
-from .spec import Spec, each, ordinary
+from .spec import FORWARD, make_spec
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -134,51 +134,25 @@ def copy(graph: fx.Graph) -> fx.Graph:
     return new
 
 
-def _ordinary(theirs: Run, axes: int) -> Run:
-    def convolution(
-        input: Tensor,
-        weight: Tensor,
-        bias: Any = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-    ) -> Tensor:
-        if isinstance(padding, str) or input.ndim != axes + 2:
-            return theirs(input, weight, bias, stride, padding, dilation, groups)
-        stride, padding, dilation = (each(one, axes) for one in (stride, padding, dilation))
-        return ops.call("", ordinary(stride, padding, dilation, groups), input, weight, bias)
+def _as_op(theirs: Run, axes: int, transposed: bool) -> Run:
+    """Returns what computes one of PyTorch's functions by our op."""
+    names = ("output_padding", "groups", "dilation") if transposed else ("dilation", "groups")
+
+    def convolution(input: Tensor, weight: Tensor, bias: Any = None, *arguments: Any, **named: Any) -> Tensor:
+        named.update(zip(("stride", "padding", *names), arguments, strict=False))
+        if isinstance(named.get("padding"), str) or input.ndim != axes + 2:
+            return theirs(input, weight, bias, **named)
+        given = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "groups": 1, **named}
+        return ops.call(FORWARD, make_spec(transposed, axes, **given), input, weight, bias)
 
     return convolution
 
 
-def _transposed(theirs: Run, axes: int) -> Run:
-    def conv_transpose(
-        input: Tensor,
-        weight: Tensor,
-        bias: Any = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        groups: int = 1,
-        dilation: Any = 1,
-    ) -> Tensor:
-        if input.ndim != axes + 2:
-            return theirs(input, weight, bias, stride, padding, output_padding, groups, dilation)
-        stride, padding, dilation, beyond = (each(one, axes) for one in (stride, padding, dilation, output_padding))
-        return ops.call("", Spec(stride, padding, dilation, True, beyond, groups), input, weight, bias)
-
-    return conv_transpose
-
-
 # ordinary convolutions of PyTorch's, and how many spatial axes each has
 _AXES: dict[Any, int] = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
+_TRANSPOSED = {torch.conv_transpose1d: 1, torch.conv_transpose2d: 2, torch.conv_transpose3d: 3}
 _CONVOLUTIONS: dict[Any, Run] = {
-    **{theirs: _ordinary(theirs, axes) for theirs, axes in _AXES.items()},
-    **{
-        theirs: _transposed(theirs, i)
-        for i, theirs in enumerate((torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d), 1)
-    },
+    theirs: _as_op(theirs, axes, theirs in _TRANSPOSED) for theirs, axes in (_AXES | _TRANSPOSED).items()
 }
 
 

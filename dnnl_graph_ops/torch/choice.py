@@ -22,6 +22,8 @@ from .budget import budget
 _LOGGER = logger(__name__)
 
 Result = TypeVar("Result")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 Ints = tuple[int, ...]
 
 # a trial ends when so many rounds took so long; where a second round does not come near the least, it goes on longer
@@ -65,6 +67,8 @@ class Verdict(NamedTuple):
 
 
 UNKNOWN = Verdict(True, why=ESTIMATED)
+# kinds of calls, sizes of a kind and sizes not yet measured that are remembered
+_MOST = 4096
 
 _measured: dict[Hashable, dict[Ints, Verdict]] = {}
 # of a call, until it is measured
@@ -109,7 +113,7 @@ def verdict(case: Case, ours: Callable[[], object], theirs: Callable[[], object]
 
     Where PyTorch was told to be deterministic nothing depends on times: what our engine can compute, it does.
     """
-    known = _measured.setdefault(case.kind, {})
+    known = _bounded(_measured).setdefault(case.kind, {})
     if case.extents in known:
         return known[case.extents]
     if torch.are_deterministic_algorithms_enabled():
@@ -135,7 +139,7 @@ def verdict(case: Case, ours: Callable[[], object], theirs: Callable[[], object]
 
 def expect(case: Case, seconds: float) -> None:
     """A call took so long: what a trial of the case will take follows from it."""
-    _least[case] = min(seconds, _least.get(case, seconds))
+    _bounded(_least)[case] = min(seconds, _least.get(case, seconds))
 
 
 def run(case: Case | None, by: Verdict, ours: Callable[[], Result], theirs: Callable[[], Result]) -> Result:
@@ -161,7 +165,14 @@ def run(case: Case | None, by: Verdict, ours: Callable[[], Result], theirs: Call
 def _settle(case: Case, found: Verdict) -> Verdict:
     _least.pop(case, None)
     _LOGGER.info("%s: %s", case, found)
-    return _measured.setdefault(case.kind, {}).setdefault(case.extents, found)
+    return _bounded(_measured.setdefault(case.kind, {})).setdefault(case.extents, found)
+
+
+def _bounded(remembered: dict[Key, Value]) -> dict[Key, Value]:
+    """Begins anew where so many are remembered."""
+    if len(remembered) >= _MOST:
+        remembered.clear()
+    return remembered
 
 
 def _apart(a: Ints, b: Ints) -> float:

@@ -110,8 +110,11 @@ class Call:
 
     def run(self, a: Tensor, b: Tensor, third: Any, net: Net | None = None) -> Tensor:
         """Returns the result, by whom the verdict names; by PyTorch in a child that may not compute."""
-        ours, theirs = self._both(a, b, third, net)
-        return theirs() if _forked else choice.run(self.case, self.verdict, ours, theirs)
+        if _forked:
+            return self._theirs(a, b, third)
+        if self._again is not None and net is None and self.verdict.ours and self.verdict.is_settled:
+            return self._ours(a, b, third, None)
+        return choice.run(self.case, self.verdict, *self._both(a, b, third, net))
 
     def weigh(self, a: Tensor, b: Tensor, third: Any, net: Net | None) -> None:
         """Asks who computes; an estimate is asked for again."""
@@ -233,23 +236,23 @@ def bias_gradient(dy: Tensor) -> Tensor:
 
 
 def gradients(
-    spec: Spec, x: Any, w: Any, dy: Tensor, src: Ints, weights: Ints, last: bool, wanted: Sequence[bool]
-) -> tuple[list[Any], list[Call]]:
-    """Returns those of x, w and the bias that are wanted, each by whoever is faster, and the calls that they were.
+    calls: tuple[Call | None, Call | None], x: Any, w: Any, dy: Tensor, shapes: Sequence[Ints], bias: bool
+) -> list[Any]:
+    """Returns the gradients of x and w by their calls, and of the bias; None: not wanted.
 
-    x is needed for the gradient of w, w for that of x. They lie in channels `last` where the result does. What PyTorch
-    computes it computes at one go.
+    x is needed for the gradient of w, w for that of x. What PyTorch computes it computes at one go.
     """
-    data = call_of(spec, BACKWARD_DATA, dy, w, src, last) if wanted[0] else None
-    weigh = call_of(spec, BACKWARD_WEIGHTS, x, dy, weights, last) if wanted[1] else None
-    left = [call is not None and call.is_left for call in (data, weigh)]
+    data, weigh = calls
+    left = [call is not None and call.is_left for call in calls]
     found: list[Any] = [None, None, None]
     if True in left:
-        found = their_gradients(spec, x, w, dy, src, weights, last, (*left, left[1] and wanted[2]))
+        one = data or weigh
+        assert one is not None
+        found = their_gradients(one.spec, x, w, dy, shapes[0], shapes[1], one.last, (*left, left[1] and bias))
     if data is not None and not left[0]:
-        found[0] = data.run(dy, w, src)
+        found[0] = data.run(dy, w, shapes[0])
     if weigh is not None and not left[1]:
-        found[1] = weigh.run(x, dy, weights)
-    if wanted[2] and not left[1]:
+        found[1] = weigh.run(x, dy, shapes[1])
+    if bias and not left[1]:
         found[2] = bias_gradient(dy)
-    return found, [call for call in (data, weigh) if call is not None]
+    return found

@@ -23,7 +23,7 @@ from ..compile.net import Net
 from . import compute, ops
 from .choice import expect, verdict
 from .compute import Call, Optional, call_of, case_of, their_forward
-from .spec import FORWARD, Ints, channels_last
+from .spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Ints, channels_last
 
 # below so many seconds of PyTorch's it matters what a call costs besides the arithmetic
 _SHORT = 0.5e-3
@@ -77,15 +77,16 @@ class Route:
 
     Attributes:
         theirs: all of it, gradients too, is best left to PyTorch.
-        is_back: who computes the gradients is settled.
+        back: what the last backward pass was like, and its calls, once it is settled who computes them.
     """
 
-    __slots__ = ("_again", "call", "is_back", "is_weighed", "last", "net", "shapes", "theirs")
+    __slots__ = ("_again", "back", "call", "is_weighed", "last", "net", "shapes", "theirs")
 
     def __init__(self, call: Call, net: Net | None, x: Tensor, w: Tensor) -> None:
         self.call, self.net, self.shapes = call, net, _shapes_of(x, w)
         self.last = channels_last(call.shape, call.strides)
-        self.theirs = self.is_back = self.is_weighed = False
+        self.theirs = self.is_weighed = False
+        self.back: tuple[Any, tuple[Call | None, Call | None]] | None = None
         self._again: TensorCall | None = None
 
     def run_again(self, x: Tensor, w: Tensor, b: Optional) -> Optional:
@@ -102,17 +103,22 @@ class Route:
             self._again = self.call.again(x, w, b, net=self.net)
 
     def gradients(self, x: Any, w: Any, dy: Tensor, needs: Needs) -> list[Optional]:
-        src, weights, _ = self.shapes
-        found, calls = compute.gradients(self.call.spec, x, w, dy, src, weights, self.last, needs)
-        if all(call.verdict.is_settled for call in calls):
-            self.is_back = True
+        key = needs, dy.shape, dy.stride(), dy.dtype, torch.get_num_threads()
+        if self.back is None or self.back[0] != key:
+            spec, (src, weights, _) = self.call.spec, self.shapes
+            data = call_of(spec, BACKWARD_DATA, dy, w, src, self.last) if needs[0] else None
+            weigh = call_of(spec, BACKWARD_WEIGHTS, x, dy, weights, self.last) if needs[1] else None
+            calls = [call for call in (data, weigh) if call is not None]
+            if not all(call.verdict.is_settled for call in calls):
+                return compute.gradients((data, weigh), x, w, dy, self.shapes, needs[2])
+            self.back = key, (data, weigh)
             self.theirs = not any(call.verdict.ours for call in (self.call, *calls))
-        return found
+        return compute.gradients(self.back[1], x, w, dy, self.shapes, needs[2])
 
     def weigh(self, run: Callable[..., object], x: Tensor, w: Tensor, b: Optional, needs: Needs) -> None:
         """Leave it to PyTorch where our way there costs more than it gains; where gradients are needed, with these."""
         ours, mine, seconds, _ = self.call.verdict
-        if needs and not self.is_back:
+        if needs and self.back is None:
             return
         self.is_weighed = True
         if not needs and not ours:

@@ -94,6 +94,17 @@ def test_sizes_within_a_factor_of_two_have_the_same_clear_verdict(clock, seconds
         assert choice.verdict(Case(KIND, (1, 128)), *both).why == MEASURED
 
 
+def test_verdicts_are_bounded(clock, monkeypatch):
+    monkeypatch.setattr(choice, "_MOST", 8)
+    both = clock.run("ours", 1e-3), clock.run("theirs", 1e-3)
+    for number in range(20):
+        with choice.measuring():
+            choice.verdict(Case(number, (1,)), *both)
+            choice.verdict(Case(KIND, (number,)), *both)
+        choice.expect(Case(KIND, (number,)), 1.0)
+    assert max(len(choice._measured), len(choice._least), *map(len, choice._measured.values())) <= 8
+
+
 def test_an_estimate_that_fails_leaves_the_call_to_pytorch():
     def refuses():
         raise dgo.UnsupportedError("not on this CPU")
