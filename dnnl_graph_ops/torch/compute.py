@@ -212,7 +212,7 @@ def refusal(*tensors: Tensor) -> str:
 
 
 def their_forward(spec: Spec, x: Tensor, w: Tensor, b: Optional) -> Tensor:
-    return torch.convolution(x, w, b, *spec.aten)
+    return torch.convolution(x, w, b, *spec)
 
 
 def their_gradients(
@@ -227,7 +227,7 @@ def their_gradients(
         for tensor, shape in ((x, src), (w, weights))
     ]
     channels = [dy.shape[1]] if wanted[2] else None
-    *both, db = torch.ops.aten.convolution_backward(dy, *given, channels, *spec.aten, list(wanted))
+    *both, db = torch.ops.aten.convolution_backward(dy, *given, channels, *spec, list(wanted))
     return [*(laid(t, last) if is_one else None for t, is_one in zip(both, wanted, strict=False)), db]
 
 

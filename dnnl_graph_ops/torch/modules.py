@@ -231,7 +231,7 @@ class _Convolution(nn.modules.conv._ConvNd):
         if state.arguments != arguments:
             state.forget()
             state.arguments = arguments
-            state.spec = Spec(*arguments)
+            state.spec = Spec(*arguments).plain
         cast = torch.is_autocast_enabled("cpu")
         dtype = torch.get_autocast_dtype("cpu") if cast else state.dtype
         packed = None if self.training or forked() else self._packed(state, dtype, x)

@@ -67,7 +67,7 @@ def _elsewhere(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
     )
     axes = len(spec.stride)
     if not x.is_complex() or x.ndim != axes + 2 or axes not in (1, 2, 3):
-        return torch.ops.aten.convolution(x, w, b, *spec.aten)
+        return torch.ops.aten.convolution(x, w, b, *spec)
     stride, padding, dilation, _, output_padding, groups = spec
     if spec.transposed:
         return getattr(torch, f"conv_transpose{axes}d")(x, w, b, stride, padding, output_padding, groups, dilation)
@@ -77,14 +77,14 @@ def _elsewhere(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
 def _data_elsewhere(spec: Spec, dy: Tensor, w: Tensor, size: Sequence[int]) -> Tensor:
     check_gradient(spec, size, w.shape, dy.shape)
     x = dy.new_empty(size)
-    dx = torch.ops.aten.convolution_backward(dy, x, w, None, *spec.aten, [True, False, False])[0]
+    dx = torch.ops.aten.convolution_backward(dy, x, w, None, *spec, [True, False, False])[0]
     return laid(dx, gradient_last(dy, w))
 
 
 def _weights_elsewhere(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[int]) -> Tensor:
     check_gradient(spec, x.shape, size, dy.shape)
     w = x.new_empty(size)
-    dw = torch.ops.aten.convolution_backward(dy, x, w, None, *spec.aten, [False, True, False])[1]
+    dw = torch.ops.aten.convolution_backward(dy, x, w, None, *spec, [False, True, False])[1]
     return laid(dw, gradient_last(x, dy))
 
 

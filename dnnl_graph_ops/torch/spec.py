@@ -31,10 +31,10 @@ class Spec(NamedTuple):
         return "conv_transpose" if self.transposed else "convolution"
 
     @property
-    def aten(self) -> tuple[Any, ...]:
-        """As `aten.convolution` takes them, behind the tensors; some models have NumPy's integers."""
+    def plain(self) -> Spec:
+        """The same in Python's ints: some models have NumPy's, which PyTorch's own functions refuse."""
         stride, padding, dilation, beyond = (tuple(map(int, of)) for of in (*self[:3], self.output_padding))
-        return stride, padding, dilation, self.transposed, beyond, int(self.groups)
+        return Spec(stride, padding, dilation, self.transposed, beyond, int(self.groups))
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def strides_of(shape: Ints, last: bool) -> Ints:
 
 def result_last(spec: Spec, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> bool:
     """Whether what `aten.convolution` makes of these is in channels last; it depends on who computes there."""
-    backend = torch._C._select_conv_backend(x, w, bias=b, **dict(zip(Spec._fields, spec.aten, strict=True)))
+    backend = torch._C._select_conv_backend(x, w, bias=b, **spec._asdict())
     if x.ndim == 3:
         # rows are images of one row there, and made dense first where they are not
         x, w = (x if x.is_contiguous() else x.new_empty(x.shape)).unsqueeze(2), w.unsqueeze(2)
