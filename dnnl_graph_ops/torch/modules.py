@@ -201,7 +201,8 @@ class _Convolution(nn.modules.conv._ConvNd):
             return None
         if route.net is not None:
             packed = self.__dict__[_STATE].packed
-            if packed is None or not packed.seen.fit((w,) if b is None else (w, b)):
+            # another thread may have packed changed weights since
+            if packed is None or packed.net is not route.net or not packed.seen.fit((w,) if b is None else (w, b)):
                 return None
             packed.reused = True
         if not route.is_weighed:
@@ -259,8 +260,12 @@ class _Convolution(nn.modules.conv._ConvNd):
             # no memory for what nobody calls
             net.clear_plans()
         route = Route(call, net if call.verdict.ours else None, x, w)
-        out = record(x, w, b, route) if needs_of(x, w, b) else call.run(x, w, b, route.net)
-        usual = usual and x.dtype is given and (self.training or net is not None)
+        needs = needs_of(x, w, b)
+        out = record(x, w, b, route) if needs else call.run(x, w, b, route.net)
+        # later calls have the packed net, or weights as they are
+        own = self._parameters.get("weight")
+        as_they_are = own is not None and own.dtype is w.dtype and (self.training or net is not None)
+        usual = usual and x.dtype is given and (as_they_are or (net is not None and not needs))
         if usual and call.verdict.is_settled and not (_is_any_autocast_enabled() or is_saving_watched()):
             self._keep(state, route, x)
         return out if cast or out.dtype is given else out.to(given)

@@ -279,3 +279,38 @@ def test_what_disturbs_some_rounds_decides_nothing(disturbed, monkeypatch):
     found = choice.tried(runs(0, 1e-3), runs(1, 0.9e-3))
     assert not found.ours
     assert found.our_seconds == pytest.approx(1e-3) and found.their_seconds == pytest.approx(0.9e-3)
+
+
+@pytest.mark.parametrize("training", (True, False))
+def test_inputs_of_the_narrow_dtype_beside_wide_parameters(either, training):
+    """Parameters that a call casts are cast by later ones, too."""
+    layer = with_integers(nn.Conv2d(4, 4, 3))
+    mine = dgt.optimize(layer, dtype=torch.bfloat16).train(training)
+    for _ in range(4):
+        x = input_of(layer).bfloat16().requires_grad_()
+        out = mine(x)
+        out.float().sum().backward()
+        assert out.dtype is x.grad.dtype is torch.bfloat16
+        assert torch.equal(out.detach().float(), layer(x.detach().float()).bfloat16().float())
+
+
+def test_a_call_that_ends_after_weights_were_packed_anew_leaves_no_route_behind(ours, monkeypatch):
+    """As of another thread's."""
+    layer = dgt.optimize(with_integers(nn.Conv2d(4, 4, 3)), inplace=True).eval()
+    x, other = input_of(layer), input_of(layer)[..., 1:]
+    keep = modules._Convolution._keep
+
+    def late(self, state, route, given):
+        monkeypatch.undo()
+        decided(monkeypatch, True)
+        self.weight.add_(1.0)
+        for _ in range(3):
+            self(x)
+        keep(self, state, route, given)
+
+    with torch.no_grad():
+        layer(x)
+        monkeypatch.setattr(modules._Convolution, "_keep", late)
+        layer(other)
+        for given in (x, other):
+            assert torch.equal(layer(given), torch.conv2d(given, layer.weight, layer.bias))

@@ -314,8 +314,9 @@ def divided(_: OnnxNode, inputs: Sequence[Array]) -> Array:
     a, b = inputs
     if a.dtype.kind not in "iu":
         return np.asarray(a / b)
-    quotient = np.abs(a) // np.abs(b)
-    return np.asarray(np.where((a < 0) != (b < 0), -quotient, quotient), a.dtype)
+    below = a // b
+    # the least integer has no absolute value
+    return np.asarray(below + ((below * b != a) & ((a < 0) != (b < 0))), a.dtype)
 
 
 def _divide(node: OnnxNode, inputs: Sequence[Array]) -> Array:

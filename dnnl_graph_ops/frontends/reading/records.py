@@ -16,7 +16,7 @@ from .node import Array, Body, Info, OnnxNode, Sparse
 from .types import TYPES
 
 # of an array in a record; larger ones lie beside it
-_FEW_BYTES = 1 << 12
+_FEW_BYTES = 1 << 8
 _MOST_DEPTH = 40
 _KINDS = {kind.name: kind for kind in TYPES.values()}
 

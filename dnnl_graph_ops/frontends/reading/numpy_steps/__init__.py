@@ -4,6 +4,7 @@ from . import (
     activations,
     attention,
     kernels,
+    losses,
     moving,
     normalizing,
     placing,
@@ -22,7 +23,7 @@ from .plain import RESHAPING
 from .sizes import bound, needed
 
 _PARTS = (
-    plain, activations, attention, moving, normalizing, pooling, quantizing, recurrent, resizing, sampling,
+    plain, activations, attention, losses, moving, normalizing, pooling, quantizing, recurrent, resizing, sampling,
     scattering, sequences, signals,
 )  # fmt: skip
 COMPUTES: dict[str, Compute] = {name: function for part in _PARTS for name, function in part.COMPUTES.items()}

@@ -11,7 +11,7 @@ import numpy as np
 
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from .common import Compute, among, wide
+from .common import Compute, among, item, wide
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,12 @@ def _averaged(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(view.sum(axes) / found.of(counted, 0.0).sum(axes))
 
 
+def _powered(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    power = node.attrs.get("p", 2)
+    _, view, axes = _over(node, [np.abs(wide(inputs[0])) ** power], 0.0)
+    return np.asarray(view.sum(axes) ** (1 / power))
+
+
 def _largest(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     """With the places of the largest, counted through all of the tensor."""
     (data,) = inputs
@@ -113,6 +119,30 @@ def _largest(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     at = np.broadcast_to(at.reshape(*at.shape[: axes[0]], math.prod(at.shape[axes[0] :])), flat.shape)
     lead = np.arange(math.prod(data.shape[:2])).reshape(*data.shape[:2], *(1,) * len(axes)) * space.size
     return values, np.take_along_axis(at, best, -1)[..., 0] + lead
+
+
+def _unpooled(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """Elements back at their places, counted through a tensor of the smallest size that they come from."""
+    data, at, wanted = inputs[0], inputs[1], item(inputs, 2)
+    kernel = node.attrs["kernel_shape"]
+    rank = len(kernel)
+    strides, pads = (
+        node.attrs.get(name) or default for name, default in (("strides", [1] * rank), ("pads", [0] * 2 * rank))
+    )
+    sizes = [
+        (size - 1) * stride - first - last + k
+        for size, k, stride, first, last in zip(data.shape[2:], kernel, strides, pads[:rank], pads[rank:], strict=True)
+    ]
+    shape = (*data.shape[:2], *sizes)
+    result = np.zeros(math.prod(shape), data.dtype)
+    if at.shape != data.shape or (at.size and not 0 <= at.min() <= at.max() < result.size):
+        raise ShapeError(f"{node.where}: places that are outside of {shape}")
+    result[at.reshape(-1)] = data.reshape(-1)
+    if wanted is None:
+        return result.reshape(shape)
+    larger = np.zeros(wanted.reshape(-1).tolist(), data.dtype)
+    larger[tuple(map(slice, shape))] = result.reshape(shape)
+    return larger
 
 
 def _columns(node: OnnxNode, inputs: Sequence[Any]) -> Array:
@@ -156,5 +186,7 @@ def convolved(node: OnnxNode, data: Array, kernel: Array) -> Array:
 COMPUTES: dict[str, Compute] = {
     "AveragePool": _averaged,
     "Col2Im": _columns,
+    "LpPool": _powered,
     "MaxPool": _largest,
+    "MaxUnpool": _unpooled,
 }
