@@ -38,7 +38,7 @@ _COMPILING, _COMPILING_POSITION, _RUNS = 8e-3, 3.7e-6, 8
 # at least so many positions and at most so many channels: nets of fixed sizes count compiling too, over more runs
 _LONG, _NARROW, _RUNS_OF_ONE = 8192, 64, 100
 # packed weights that take so many bytes more than the weights must save this share of the time of the best without
-_GROWN, _SAVED = 12 << 20, 0.2
+_GROWN, _SAVED = 64 << 20, 0.2
 _MOST = 4096  # rankings in the cache
 
 _rankings: dict[Hashable, Ranked] = {}
@@ -163,7 +163,7 @@ def _without_compiling(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranke
 def _small(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
     """Puts the first algorithm whose weights grow by at most `_GROWN` in front, unless the best saves `_SAVED`."""
     weights = problem.w.size
-    if problem.direction == WGRAD or not problem.w.is_constant or weights * dtypes.itemsize("f32") < _GROWN:
+    if problem.direction == WGRAD or not problem.w.is_constant or weights * dtypes.itemsize("f32") < _GROWN // 8:
         return ranking
 
     def grows(item: tuple[Algorithm, float]) -> bool:

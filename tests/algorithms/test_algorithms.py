@@ -118,7 +118,8 @@ def adorned(
         want = np.maximum(want, 0)
     if choice in (2, 3):
         scale = rng.integers(-3, 4, channels).astype(np.float32)
-        operand = constant(scale.reshape(1, channels, *(1,) * (want.ndim - 2)))
+        # axes that say nothing are cut from a problem
+        operand = constant(scale.reshape(1, channels, *(1,) * (len(described.result.shape) - 2)))
         described = described.with_views(
             epilogue=(*described.epilogue, EpilogueOp("Multiply", {}, (len(described.epilogue), operand)))
         )
