@@ -163,6 +163,7 @@ def _without_compiling(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranke
 def _small(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
     """Puts the first algorithm whose weights grow by at most `_GROWN` in front, unless the best saves `_SAVED`."""
     weights = problem.w.size
+    # none grows much more than eightfold
     if problem.direction == WGRAD or not problem.w.is_constant or weights * dtypes.itemsize("f32") < _GROWN // 8:
         return ranking
 

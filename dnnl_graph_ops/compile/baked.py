@@ -8,7 +8,6 @@ has. Later releases drop copies when their store is full, and then read the cons
 from __future__ import annotations
 
 import re
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from math import prod
@@ -17,14 +16,12 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from .._core import Executor
 from ..graph.constants import owner_of
 from ..graph.files import Piece
-from ..lowering.program import Buffer, HostStep, KernelStep, Place, data_of
+from ..lowering.program import Buffer, HostStep, KernelStep, data_of
 from ..runtime.engines import Engine
-from ..runtime.verbose import verbose
-from ..strides import extent
-from .memory import ALIGNMENT
+from ..runtime.verbose import Record
+from .logged import logged
 from .native import Compiled
 
 Array = np.ndarray[Any, Any]
@@ -32,7 +29,7 @@ Array = np.ndarray[Any, Any]
 _LEAST_BYTES = 4 << 20
 
 
-def bake(parts: Sequence[Compiled | KernelStep | HostStep], engine: Engine) -> set[Buffer]:
+def bake(parts: Sequence[Compiled | KernelStep | HostStep], engine: Engine, threads: int) -> set[Buffer]:
     """Runs parts whose large weights can be read again; returns the buffers whose data the plan needs no more."""
     if not engine.on_host or engine.runtime._library.has("dnnl_graph_set_constant_tensor_cache_capacity"):
         return set()
@@ -45,7 +42,7 @@ def bake(parts: Sequence[Compiled | KernelStep | HostStep], engine: Engine) -> s
         large = {b for b in constants if b.nbytes >= _LEAST_BYTES and readers[b] == 1 and _is_freed(b)}
         moved = sum(view.buffer.nbytes for view in (*part.reads, *part.writes) if not view.is_constant)
         if sum(buffer.nbytes for buffer in large) > moved:
-            packed = _packed_by(part, engine)
+            packed = _packed_by(part, engine, threads)
             sizes = Counter(buffer.elements for buffer in constants)
             for buffer in large:
                 # the log tells constants apart by their sizes alone
@@ -63,33 +60,15 @@ def _is_freed(buffer: Buffer) -> bool:
     return owner is None or isinstance(owner, Piece)
 
 
-def _packed_by(part: Compiled, engine: Engine) -> Counter[int]:
+def _packed_by(part: Compiled, engine: Engine, threads: int) -> set[int]:
     """Runs a part twice; returns the elements of all that the library reorders in the first run only."""
-    executor = Executor(engine._native, "bake")
-    slots: dict[Buffer, int] = {}
-    end = 0
-    # arguments may lie with gaps
-    ends: dict[Buffer, int] = {}
-    for view in (*part.reads, *part.writes):
-        spanned = view.byte_offset + extent(view.shape, view.strides) * dtypes.itemsize(view.dtype)
-        ends[view.buffer] = max(ends.get(view.buffer, 1), view.buffer.nbytes, spanned)
-    for buffer, nbytes in ends.items():
-        if buffer.place is Place.CONSTANT:
-            slots[buffer] = executor.add_constant(data_of(buffer), True)
-        else:
-            slots[buffer] = executor.add_scratch(end, nbytes)
-            end += -(-nbytes // ALIGNMENT) * ALIGNMENT
-    ins, outs = ([(slots[v.buffer], v.byte_offset) for v in views] for views in (part.reads, part.writes))
-    executor.add_partition(part.partition, ins, outs, part.label)
-    executor.finalize(release_gil=True, threads=0)
-    runs: list[Counter[int]] = []
-    for _ in range(2):
-        with verbose() as log:
-            executor.run([], [])
-        here = threading.get_native_id()
-        reorders = (r.problem for r in log.executed() if r.thread == here and r.primitive == "reorder")
-        runs.append(Counter(prod(map(int, re.findall(r"\d+", problem))) for problem in reorders))
-    return runs[0] - runs[1]
+    first, later = (Counter(map(_elements, run)) for run in logged(part, engine, threads))
+    return set(first - later)
+
+
+def _elements(record: Record) -> int:
+    """Returns how many elements a primitive reorders; 0 of any other."""
+    return prod(map(int, re.findall(r"\d+", record.problem))) if record.primitive == "reorder" else 0
 
 
 def nothing_of(buffer: Buffer) -> Array:

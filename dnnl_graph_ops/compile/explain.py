@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from operator import itemgetter
 from statistics import median
 from typing import Any
 
-from .. import dtypes
-from .._core import Executor, kernels
+from .._core import kernels
 from ..algorithms.lower import Decision
 from ..algorithms.table import remark
 from ..backends.backend import FusionGroup
 from ..errors import Error
 from ..lowering import fits
 from ..lowering.family import CONV_KINDS
-from ..lowering.program import HostStep, KernelStep, Place, View, data_of
+from ..lowering.program import HostStep, KernelStep, Place
 from ..lowering.rewrites import Report
 from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
-from ..runtime.verbose import Record, verbose
+from ..runtime.verbose import Record
 from .benchdnn import lines
+from .logged import logged
 from .native import Compiled, again
-from .plan import Plan, ones
+from .plan import Plan
 from .specialise import Options, Specialised
 from .steps import Described, described, groups_of, head, names_of
 from .tables import paragraph, table, with_short_names
@@ -344,34 +343,12 @@ def _step(plan: Plan, number: int, engine: Engine, step: Described) -> StepRepor
 def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...]:
     """Returns the log records of the primitives that a partition runs at every call.
 
-    A copy of the partition is compiled and run twice: at the first run the library also processes constants, and keeps
-    the results for later runs. The plan's own partition is not run here, so that it processes its constants itself.
+    A copy of the partition is compiled and run: the plan's own processes its constants itself.
     """
     with pool.using(threads):
         twin, *more = again(part, engine)
     if more:
         # compiled apart, these ops make several partitions, which would run other primitives
         return ()
-    executor = Executor(engine._native, "explain")
-    # a result that overwrites an operand needs no copy of the operand
-    shared = {view: executor.add_scratch(0, view.buffer.nbytes) for pair in part.in_place for view in pair}
-    arrays: tuple[list[Any], list[Any]] = ([], [])
-
-    def slot(view: View, side: int) -> tuple[int, int]:
-        if view in shared:
-            return shared[view], 0
-        if view.is_constant:
-            return executor.add_constant(data_of(view.buffer)), view.byte_offset
-        arrays[side].append(ones(view))
-        add = executor.add_output if side else executor.add_input
-        return add(dtypes.CODES[view.dtype], list(view.shape), list(view.strides)), 0
-
-    ins, outs = ([slot(view, side) for view in views] for side, views in enumerate((twin.reads, twin.writes)))
-    executor.add_partition(twin.partition, ins, outs, "explain")
-    executor.finalize(release_gil=True, threads=threads)
-    executor.run(*arrays)
-    with verbose() as log:
-        executor.run(*arrays)
-    # other threads may run primitives meanwhile, so the thread is compared; SYCL logs from a thread of its own
-    everyone = engine.kind != "cpu" or engine.runtime.cpu_runtime == "sycl"
-    return tuple(record for record in log.executed() if everyone or record.thread == threading.get_native_id())
+    _, later = logged(replace(twin, in_place=part.in_place), engine, threads)
+    return later

@@ -18,8 +18,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from .. import dtypes
-from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, array_of, data_of
+from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, View, array_of, data_of
 from ..lowering.rewrites import Rewrite
+from ..strides import extent
 from .memory import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
@@ -197,3 +198,10 @@ def aligned(elements: int, dtype: np.dtype[Any]) -> Array:
     room = np.empty(elements * dtype.itemsize + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
     return room[start : start + elements * dtype.itemsize].view(dtype)
+
+
+def ones(view: View) -> Array:
+    """Returns an array of ones with a view's shape and strides, aligned to 64 bytes as scratch is."""
+    flat = aligned(max(extent(view.shape, view.strides), 1), dtypes.numpy_dtype(view.dtype))
+    flat.fill(1)
+    return np.lib.stride_tricks.as_strided(flat, view.shape, [s * flat.itemsize for s in view.strides])

@@ -21,7 +21,8 @@ from ..lowering.program import Edge, NativeOp, Operand, Place, Program, argument
 from ..runtime import cpu
 from ..runtime.engines import Engine
 from ..strides import dense_strides
-from .plan import assemble, ones
+from .packed import ones
+from .plan import assemble
 
 # rows and columns of the matrices; a size of which each run takes longer than LONGEST is not taken
 SIDES, LONGEST = (192, 256, 384, 512, 768, 1024, 1536), 1e-3

@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from .. import dtypes
 from .._core import Executor, check_fork
 from ..errors import UnsupportedError
@@ -23,7 +21,7 @@ from . import listings
 from .baked import bake, nothing_of
 from .memory import Use, place
 from .native import Compiled, Partitioned, compile_partitions, partitioned, separated
-from .packed import aligned, fold_constants, parted
+from .packed import fold_constants, parted
 from .written import check
 
 # A shorter run keeps the GIL: it ends before another thread could use it (0.1 us to release and take it back).
@@ -76,7 +74,8 @@ def assemble(
         count = 1
     with pool.using(count):
         a = run(STAGES, _Assembly(program, outputs, engine, fpmath_mode, literal or not engine.on_host))
-        executor = executor_of(a.parts, inputs, outputs, a.offsets, engine, name, bakes)
+        baked = bake(a.parts, engine, count) if bakes and any(isinstance(part, Compiled) for part in a.parts) else ()
+        executor = executor_of(a.parts, inputs, outputs, a.offsets, engine, name, baked)
     # on a device, copies take long even if the computation is short
     executor.finalize(release_gil=seconds > GIL_SECONDS or engine._native.on_device, threads=count)
     return Plan(executor, tuple(a.parts), a.scratch_bytes)
@@ -192,13 +191,14 @@ def executor_of(
     offsets: Mapping[Buffer, int],
     engine: Engine,
     name: str = "",
-    bakes: bool = False,
+    baked: Collection[Buffer] = (),
 ) -> Any:
-    """Returns an executor of the parts in order; `offsets`: byte offsets of the scratch buffers in its arena."""
-    baked: Collection[Buffer] = ()
+    """Returns an executor of the parts in order.
+
+    `offsets`: byte offsets of the scratch buffers in its arena. `baked`: constants that are never read again.
+    """
     if any(isinstance(part, Compiled) for part in parts):
         follow.prepare(engine)
-        baked = bake(parts, engine) if bakes else ()
     executor = Executor(engine._native, name)
     slots: dict[Buffer, int] = {}
     for view in inputs:
@@ -235,10 +235,3 @@ def executor_of(
 def _nbytes(view: View) -> int:
     """Returns the bytes that a view spans from its first element to its last, gaps included."""
     return extent(view.shape, view.strides) * dtypes.itemsize(view.dtype)
-
-
-def ones(view: View) -> np.ndarray[Any, Any]:
-    """Returns an array of ones with a view's shape and strides, aligned to 64 bytes as scratch is."""
-    flat = aligned(max(extent(view.shape, view.strides), 1), dtypes.numpy_dtype(view.dtype))
-    flat.fill(1)
-    return np.lib.stride_tricks.as_strided(flat, view.shape, [s * flat.itemsize for s in view.strides])

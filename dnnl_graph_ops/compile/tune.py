@@ -30,7 +30,8 @@ from ..runtime import cache_files
 from ..runtime.info import cpu_model, version
 from ..strides import extent
 from .native import separated
-from .plan import assemble, bytes_of, ones
+from .packed import ones
+from .plan import assemble, bytes_of
 
 # the most seconds to measure one op, and all ops of a graph
 BUDGET, GRAPH_BUDGET = 2.0, 20.0

@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 import dnnl_graph_ops as dgo  # noqa: E402
 
+from . import one_node  # noqa: E402
 from .models import reference  # noqa: E402
 
 GENERATOR = np.random.default_rng(5)
@@ -283,33 +284,27 @@ def test_rms_normalization_of_the_last_axis_is_one_op(axis, kinds):
     np.testing.assert_allclose(found.compile()(x), expected, rtol=2e-6, atol=2e-6)
 
 
-def by_one_node(kind, inputs, opset=18, **attrs):
-    names = [f"x{i}" for i in range(len(inputs))]
-    infos = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-        for name, array in zip(names, inputs, strict=True)
-    ]
-    nodes = [helper.make_node(kind, names, ["y"], **attrs)]
-    graph = helper.make_graph(nodes, "one", infos, [onnx.ValueInfoProto(name="y")])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    return dgo.from_onnx(model).compile().run(dict(zip(names, inputs, strict=True)))["y"]
+def by_one_node(kind, *inputs, **attrs):
+    feeds = {f"x{i}": array for i, array in enumerate(inputs)}
+    (result,) = one_node.run(one_node.proto_of([one_node.node(kind, " ".join(feeds), **attrs)], feeds), feeds)
+    return result
 
 
 @pytest.mark.parametrize("dtype", (np.float32, np.float64))
 def test_windows_that_run_over_the_end_hold_what_is_there(dtype):
     x = np.arange(8, dtype=dtype).reshape(1, 1, 8)
-    y = by_one_node("LpPool", [x], kernel_shape=[3], strides=[2], ceil_mode=1, p=2)
+    y = by_one_node("LpPool", x, kernel_shape=[3], strides=[2], ceil_mode=1, p=2)
     np.testing.assert_allclose(y[0, 0], [5**0.5, 29**0.5, 77**0.5, 85**0.5], rtol=1e-6)
 
 
 def test_a_loss_of_large_scores_is_finite():
     scores, labels = np.float32([[200, 0], [0, 0]]), np.array([1, 0])
-    loss = by_one_node("SoftmaxCrossEntropyLoss", [scores, labels], reduction="none")
+    loss = by_one_node("SoftmaxCrossEntropyLoss", scores, labels, reduction="none")
     np.testing.assert_allclose(loss, [200, np.log(2)], rtol=1e-6)
     with pytest.raises(dgo.Error):
-        by_one_node("SoftmaxCrossEntropyLoss", [scores, np.array([-1, 0])])
+        by_one_node("SoftmaxCrossEntropyLoss", scores, np.array([-1, 0]))
 
 
 def test_the_least_integer_is_divided():
     a, b = np.int8([-128, -128, 127, -7, 7]), np.int8([3, -3, -3, 2, -2])
-    np.testing.assert_array_equal(by_one_node("Div", [a, b]), [-42, 42, -42, -3, -3])
+    np.testing.assert_array_equal(by_one_node("Div", a, b), [-42, 42, -42, -3, -3])
