@@ -97,8 +97,10 @@ def by_other_layers() -> Iterator[bool]:
         if name in ("avx512_f32", "avx512_bf16") and not kernels.narrow_isa()[0]:
             print(f"{name}: left out, as this CPU lacks the vectors of its forms")
             continue
-        samples, table = bench.gathered([read(part) for part in MADE_OF[name]]), nearest.read(*name.rsplit("_", 1))
-        for (direction, rows), limit in zip(table.items(), limits, strict=True):
+        samples = bench.gathered([read(part) for part in MADE_OF[name]])
+        tables = [(direction, nearest.read(*name.rsplit("_", 1), direction)) for direction in bench.DIRECTIONS]
+        found = [(direction, rows) for direction, rows in tables if rows is not None]
+        for (direction, rows), limit in zip(found, limits, strict=True):
             mine = [(sample, away) for sample, away in samples if sample.direction == direction]
             regressed = bench.regressed(mine)
             every = bench.losses([sample for sample, _ in mine], regressed.others)

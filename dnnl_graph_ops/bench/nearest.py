@@ -132,7 +132,7 @@ def content(recorded: Sequence[Recorded], directions: Sequence[str]) -> str:
 
 def _lines(rows: nearest.Rows) -> Iterator[str]:
     for row in np.hstack([rows.features, rows.weights]):
-        yield json.dumps([float(f"{value:.2f}") for value in row]).replace(".0,", ",").replace(" ", "")
+        yield '"' + " ".join(f"{value:.2f}".rstrip("0").rstrip(".") for value in row) + '"'
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -32,12 +32,12 @@ def test_a_written_table_is_read_and_corrects_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(nearest, "package_file", lambda key, dtype: table)
     nearest.read.cache_clear()
     try:
-        (direction,) = written = nearest.read("avx512_amx", "f16")
-        assert direction == fit.DGRAD and np.isfinite(written[direction].weights).all()
+        written = nearest.read("avx512_amx", "f16", fit.DGRAD)
+        assert np.isfinite(written.weights).all() and nearest.read("avx512_amx", "f16", fit.WGRAD) is None
         samples = fit.samples(fit.Recorded(recorded.head, rows))
         by_constants = bench.losses(samples)
         corrected = bench.losses(samples, [nearest.factors(sample.problem, sample.env) for sample in samples])
-        assert len(written[direction].features) == len(samples) == len(rows)
+        assert len(written.features) == len(samples) == len(rows)
         assert fit.mean(corrected) <= fit.mean(by_constants)
     finally:
         nearest.read.cache_clear()

@@ -41,9 +41,10 @@ def written(monkeypatch, tmp_path, rows):
 
 @pytest.mark.parametrize("key", sorted({row.fit for row in cpu.SETS}))
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
-def test_the_packages_files(key, dtype):
+@pytest.mark.parametrize("direction", [DGRAD, FPROP, WGRAD])
+def test_the_packages_files(key, dtype, direction):
     """Each belongs to constants, is whole and names forms that there are."""
-    for direction, rows in nearest.read(key, dtype).items():
+    if rows := nearest.read(key, dtype, direction):
         assert dtype in fits.package(key).constants
         assert set(rows.forms) <= {form.name for form in table.ALGORITHMS if form.direction == direction}
         assert rows.features.shape == (len(rows.features), len(nearest.SCALES))
@@ -54,7 +55,7 @@ def test_the_packages_files(key, dtype):
 def test_a_row_corrects_its_like_and_nothing_far(monkeypatch, tmp_path):
     problem = described(LAYER, DGRAD, "NXC", False)
     place = nearest.features(problem, env())
-    written(monkeypatch, tmp_path, {DGRAD: {"forms": ["phases"], "rows": [[*place, 0.5]]}})
+    written(monkeypatch, tmp_path, {DGRAD: {"forms": ["phases"], "rows": [" ".join(map(str, [*place, 0.5]))]}})
     assert nearest.factors(problem, env()) == pytest.approx({"phases": math.exp(0.5)})
     plain = {form.name: form.seconds(problem, env()) for form in table.usable(problem, env())}
     found = {form.name: seconds for form, seconds in table.candidates(problem, env())}
@@ -66,7 +67,7 @@ def test_a_row_corrects_its_like_and_nothing_far(monkeypatch, tmp_path):
 
 def test_constants_without_rows_are_not_corrected():
     problem = described(LAYER, DGRAD, "NXC", False)
-    assert nearest.read("avx2", "f32") == {}
+    assert nearest.read("avx2", "f32", DGRAD) is None
     assert nearest.factors(problem, env("avx2")) == {}
     assert nearest.factors(problem, env()) != {}
 
