@@ -1,4 +1,4 @@
-"""Errors of algorithms against the table of docs/errors.md: `python -m algorithms.test_errors` in tests/ prints it."""
+"""Errors of algorithms against the table of docs/accuracy.md: `python -m algorithms.test_errors` in tests/ prints it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .test_repeatable import Question, computed
 
 Array = np.ndarray[Any, Any]
 
-PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
+PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 FORMS = ("own direct", *(f"minimal filtering {results}" for results in filtering.TILES))
 DATA = {
     "normal": lambda rng, shape: rng.standard_normal(shape).astype(np.float32),

@@ -7,7 +7,7 @@ namespace {
 enum class Transform { window, filter, output };
 
 // The finite points of so many; the last one is infinity. Up to three of them differ by powers of two, so that every
-// coefficient is a dyadic fraction; of four and five those that round least, with few bits (docs/errors.md).
+// coefficient is a dyadic fraction; of four and five those that round least, with few bits (docs/accuracy.md).
 constexpr double kPoints[][5] = {
     {0, 1},
     {0, 1, -1},
