@@ -1,4 +1,4 @@
-"""Errors of algorithms against the table of docs/accuracy.md: `python -m algorithms.test_errors` in tests/ prints it."""
+"""Errors of algorithms against docs/accuracy.md; `python -m algorithms.test_errors` in tests/ prints its table."""
 
 from __future__ import annotations
 
