@@ -27,7 +27,6 @@ from ..compile.asked import checked_options
 from ..compile.net import Net
 from ..errors import Error, InvalidArgumentError, UnsupportedError
 from ..frontends.reading.budget import Budget
-from ..frontends.reading.node import Item
 from ..frontends.torch_export.build import parameter
 from ..frontends.torch_export.host import stated
 from ..frontends.torch_export.importer import appended, is_expressible, size_of
@@ -410,7 +409,7 @@ class _Entry:
         self, given: Sequence[fx.Node], static: frozenset[int], args: Sequence[Any], options: Mapping[str, Any]
     ) -> None:
         graph = Graph(name="torch.compile")
-        known: dict[str, Item] = {}
+        known: dict[str, Any] = {}
         places = {}
         for i, node in enumerate(given):
             value = node.meta["val"]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...errors import UnsupportedError
 from ...graph import Graph
-from ..reading import operators  # noqa: F401  (fill the table)
 from ..reading.budget import Budget
-from ..reading.deferred import Scratch, deferred, ruled, step_of, undoing
+from ..reading.build import ruled, step_of, undoing
+from ..reading.deferred import Scratch, deferred
 from ..reading.faults import NeedsSizes
-from ..reading.node import Item, OnnxNode
+from ..reading.node import OnnxNode, Operand, Tensor, tensor_of
 from ..reading.step import Step
 from ..reading.table import RULES
 from . import reference
 
 
-def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
+def built(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budget) -> tuple[Tensor, ...]:
     """The results of a node: computed if they are known now, else of ops of the graph.
 
     Raises:
@@ -31,11 +33,15 @@ def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) 
         step = step_of(graph, node, known, budget)
         if isinstance(error, NeedsSizes) and entry is not None and entry.late is not None:
             metas = entry.late(step)
-            return deferred(graph, node, metas if isinstance(metas, list) else [metas], known, budget)
-        return _by_reference(graph, step, str(error))
+            made: Sequence[Operand] = deferred(
+                graph, node, metas if isinstance(metas, list) else [metas], known, budget
+            )
+        else:
+            made = _by_reference(graph, step, str(error))
+        return tuple(map(tensor_of, made))
 
 
-def _by_reference(graph: Graph, step: Step, why: str) -> tuple[Item, ...]:
+def _by_reference(graph: Graph, step: Step, why: str) -> Sequence[Operand]:
     """The results of a node that the table does not express."""
     node, known, budget = step.node, step.known, step.budget
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ...compile.specialise import Options
 from ...errors import Error, InvalidArgumentError
 from ...runtime.memory_limit import process_limit
-from ..reading.node import Array, Info, OnnxNode
+from ..reading.node import Array, OnnxNode, Tensor
 from ..reading.types import TYPES
 from .submodel import SubModel
 from .turns import counters
@@ -45,7 +46,7 @@ class Control(NamedTuple):
 
     bodies: tuple[str, ...]
     compute: Callable[[Call], Sequence[Any]]
-    results: Callable[[OnnxNode], list[Info]]
+    results: Callable[[OnnxNode], list[Tensor]]
 
     def run(self, *call: Any) -> Sequence[Any]:
         return self.compute(Call(*call))
@@ -56,23 +57,13 @@ def _branch(call: Call) -> Sequence[Any]:
     return call.body("then_branch" if bool(np.reshape(condition, -1)[0]) else "else_branch", ())
 
 
-def _branch_results(node: OnnxNode) -> list[Info]:
+def _branch_results(node: OnnxNode) -> list[Tensor]:
     pairs = zip(*(body.infos for body in node.bodies.values()), strict=False)
-    return _as_many(node, [_common(one, other) for one, other in pairs])
+    return _as_many(node, [one.common(other) for one, other in pairs])
 
 
-def _common(one: Info, other: Info) -> Info:
-    if one == other:
-        return one
-    if one.code != other.code or not one.is_tensor:
-        return Info()
-    if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
-        return Info(one.code)
-    return Info(one.code, tuple(a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)))
-
-
-def _as_many(node: OnnxNode, infos: Sequence[Info]) -> list[Info]:
-    return [*infos, *[Info()] * len(node.outputs)][: len(node.outputs)]
+def _as_many(node: OnnxNode, infos: Sequence[Tensor]) -> list[Tensor]:
+    return [*infos, *[Tensor()] * len(node.outputs)][: len(node.outputs)]
 
 
 class Rows:
@@ -89,7 +80,7 @@ class Rows:
             raise Error(f"{self.node.where}: gathers more than half of the memory that this process may have")
         self.items.append(array)
 
-    def stacked(self, info: Info, axis: int = 0, backwards: bool = False) -> Array:
+    def stacked(self, info: Tensor, axis: int = 0, backwards: bool = False) -> Array:
         if not self.items:
             kind = TYPES.get(info.code or 0, np.dtype(np.float32))
             return np.zeros((0, *(dim or 0 for dim in info.shape or ())), kind)
@@ -118,15 +109,15 @@ def _loop(call: Call) -> Sequence[Any]:
     return [*carried, *(row.stacked(info) for row, info in zip(rows, infos[1 + count :], strict=True))]
 
 
-def _with_axis(info: Info) -> Info:
-    return Info() if info.shape is None or not info.is_tensor else Info(info.code, (None, *info.shape))
+def _with_axis(info: Tensor) -> Tensor:
+    return Tensor() if info.shape is None or not info.is_tensor else Tensor(info.code, (None, *info.shape))
 
 
-def _loop_results(node: OnnxNode) -> list[Info]:
-    _, *infos = node.bodies["body"].infos or (Info(),)
+def _loop_results(node: OnnxNode) -> list[Tensor]:
+    _, *infos = node.bodies["body"].infos or (Tensor(),)
     count = len(node.inputs) - 2
     # sizes of carried values may change from turn to turn
-    carried = [info if info.shape is None else info._replace(shape=(None,) * len(info.shape)) for info in infos[:count]]
+    carried = [info if info.shape is None else replace(info, shape=(None,) * len(info.shape)) for info in infos[:count]]
     return _as_many(node, [*carried, *map(_with_axis, infos[count:])])
 
 
@@ -171,13 +162,13 @@ def _scanned(
     return [*states, *(row.stacked(info, axis, bool(back)) for row, info, axis, back in ends)]
 
 
-def _scan_results(node: OnnxNode) -> list[Info]:
+def _scan_results(node: OnnxNode) -> list[Tensor]:
     infos = node.bodies["body"].infos
     if node.opset < 9:
         return _as_many(node, ())
     count = len(node.inputs) - int(node.attrs.get("num_scan_inputs") or 0)
     rows = [
-        Info() if info.shape is None else Info(info.code, (None,) * (len(info.shape) + 1)) for info in infos[count:]
+        Tensor() if info.shape is None else Tensor(info.code, (None,) * (len(info.shape) + 1)) for info in infos[count:]
     ]
     return _as_many(node, [*infos[:count], *rows])
 

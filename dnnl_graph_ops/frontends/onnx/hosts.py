@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,30 +12,29 @@ from ... import dtypes
 from ...compile.specialise import Options
 from ...errors import Error, ShapeError, UnsupportedError
 from ...once import once
-from ..reading.node import Array, Info, OnnxNode
+from ..reading.node import Array, OnnxNode, Tensor
 from ..reading.numpy_steps import COMPUTES, bound
-from ..reading.types import TYPES, type_name
+from ..reading.types import NUMBERS, TYPES, type_name
 from . import reference
 from .control import control
 from .model import onnx_package
 from .submodel import SubModel
 
-_CODES = {kind: code for code, kind in TYPES.items()}
 # floats of fewer than 16 bits and integers of fewer than 8: what NumPy does with them is not what ONNX says
 _NARROW = frozenset((17, 18, 19, 20, 21, 22, 23, 24, 25, 26))
 
 
-def info_of(value: Any) -> Info:
+def info_of(value: Any) -> Tensor:
     """What there is to say of a value at a call."""
     if isinstance(value, np.ndarray):
-        return Info(_CODES.get(value.dtype), value.shape)
+        return Tensor(NUMBERS.get(value.dtype), value.shape)
     kind = onnx_package().TypeProto()
     if isinstance(value, list):
-        first = info_of(value[0]) if value else Info()
+        first = info_of(value[0]) if value else Tensor()
         if not first.is_tensor:
-            return Info(0)
+            return Tensor(0)
         kind.sequence_type.elem_type.tensor_type.elem_type = first.code
-    return Info(0, None, kind.SerializeToString() if isinstance(value, list) else b"")
+    return Tensor(0, None, kind.SerializeToString() if isinstance(value, list) else b"")
 
 
 def check(node: OnnxNode) -> list[str]:
@@ -51,7 +50,7 @@ def check(node: OnnxNode) -> list[str]:
     return []
 
 
-def results_of(node: OnnxNode, infos: Mapping[str, Info], arrays: Mapping[str, Array]) -> list[Info]:
+def results_of(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, Array]) -> list[Tensor]:
     """What its results are, as far as its inputs tell.
 
     Raises:
@@ -62,11 +61,11 @@ def results_of(node: OnnxNode, infos: Mapping[str, Info], arrays: Mapping[str, A
     reference.check_types(node, {index: infos[name].code or None for index, name in enumerate(node.inputs) if name})
     given = [infos[name] for name in node.inputs if name]
     if any(item.code is None or (not item.is_tensor and not item.kind) for item in given):
-        return [Info()] * len(node.outputs)
+        return [Tensor()] * len(node.outputs)
     results = reference.inferred(node, infos, arrays)
     if node.op_type == "NonZero" and not node.domain and infos[node.inputs[0]].shape == ():
         # a number counts as one element of one axis, as ONNX Runtime has it; onnx infers that of no axis
-        results = [results[0]._replace(shape=(1, None))]
+        results = [replace(results[0], shape=(1, None))]
     return results
 
 
@@ -76,10 +75,10 @@ class HostNode:
 
     node: OnnxNode
     arrays: Mapping[str, Array]
-    results: tuple[Info, ...]
+    results: tuple[Tensor, ...]
     bodies: Mapping[str, SubModel]
     # what its results are of inputs of such types, where only a call tells these
-    _types: dict[tuple[int | None, ...], list[Info]] = field(default_factory=dict)
+    _types: dict[tuple[int | None, ...], list[Tensor]] = field(default_factory=dict)
 
     @once
     def reads(self) -> tuple[str, ...]:
@@ -131,7 +130,7 @@ class HostNode:
             raise Error(f"{node.where}: {self.by} gives {len(found)} results, not {len(node.outputs)}")
         return [self._checked(item, info) for item, info in zip(found, self._results_of(tensors), strict=False)]
 
-    def _results_of(self, tensors: Mapping[str, Any]) -> Sequence[Info]:
+    def _results_of(self, tensors: Mapping[str, Any]) -> Sequence[Tensor]:
         """What its results are: where types are not known before the call, as these inputs tell."""
         if control(self.node) is not None or all(info.code is not None for info in self.results):
             return self.results
@@ -143,7 +142,7 @@ class HostNode:
             except UnsupportedError:
                 found = list(self.results)
             # sizes may change from call to call
-            self._types[key] = [info._replace(shape=None) for info in found]
+            self._types[key] = [replace(info, shape=None) for info in found]
         return self._types[key]
 
     def _run(self, tensors: Mapping[str, Any], inputs: Sequence[Any], options: Options) -> Sequence[Any]:
@@ -153,13 +152,13 @@ class HostNode:
         bound(node, inputs)
         compute = self.compute
         if compute is None or any(
-            isinstance(item, np.ndarray) and _CODES.get(item.dtype) in _NARROW for item in inputs
+            isinstance(item, np.ndarray) and NUMBERS.get(item.dtype) in _NARROW for item in inputs
         ):
             return reference.evaluate(self._model, inputs)
         results = compute(node, inputs)
         return results if isinstance(results, tuple) else (results,)
 
-    def _checked(self, item: Any, info: Info) -> Any:
+    def _checked(self, item: Any, info: Tensor) -> Any:
         if item is None or isinstance(item, list):
             return item
         array = np.asarray(item)
@@ -170,7 +169,7 @@ class HostNode:
         return array.astype(TYPES[info.code], copy=False) if info.code in TYPES else array
 
 
-def label_of(info: Info, where: str) -> str:
+def label_of(info: Tensor, where: str) -> str:
     """The name of its type, as nets and graphs state it."""
     if info.code not in TYPES:
         raise UnsupportedError(f"{where}: element type {type_name(info.code)}")

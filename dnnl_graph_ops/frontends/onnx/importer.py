@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ... import dtypes
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
@@ -16,9 +14,9 @@ from ..reading.budget import Budget
 from ..reading.deferred import constant_of
 from ..reading.faults import FAULTS, fault, refusal
 from ..reading.fold import FOLDED
-from ..reading.node import Array, Body, Info, Item, Measured, OnnxNode
+from ..reading.node import Array, Body, OnnxNode, Tensor, tensor_of, tensors_of
 from ..reading.records import Kept
-from ..reading.types import CODES, DTYPES, TYPES
+from ..reading.types import DTYPES, TYPES
 from . import hosts
 from .build import built
 from .control import control
@@ -26,7 +24,7 @@ from .cut import SEQUENCE, UNKNOWN, CutGraph, MadeOf, Part
 from .functions import fresh_names, names_of, spliced
 from .hosts import HostNode
 from .invariants import without_invariants
-from .lists import Listed, stand_in, written
+from .lists import StandIn, stand_in, written
 from .model import Input, Model, of_record, read
 from .submodel import SubModel
 from .survey import Fate, Survey, fate_of
@@ -106,7 +104,7 @@ def _builder(model: Model, engine: Engine | None, budget: Budget) -> _Builder:
     return builder
 
 
-def _of_submodel(model: SubModel, infos: Sequence[Info]) -> Graph:
+def _of_submodel(model: SubModel, infos: Sequence[Tensor]) -> Graph:
     """What a call makes of a part of a model, whose inputs are such."""
     inputs = tuple(map(Input, model.inputs, infos))
     whole = Model(model.where, 0, inputs, model.arrays, tuple(model.nodes), model.outputs, ())
@@ -125,16 +123,13 @@ class _Builder:
         self.problems = list(model.problems)
         self.parts: list[Part] = []
         # what each part's graph is built of, by name
-        self.known: list[dict[str, Item]] = []
-        self.arrays: dict[str, Array] = dict(model.arrays)
-        # of all other tensors: when they are there, and what they are
+        self.known: list[dict[str, Tensor]] = []
+        self.tensors = tensors_of(model.arrays)
+        # when they are there, of those that are not known before
         self.times: dict[str, int] = {}
-        self.items: dict[str, Value | Measured | Info] = {}
         self.inputs: list[Value] = []
         self.rest: list[OnnxNode] = []
         self.is_cut = False
-        # sequences that no node has made yet
-        self.lists: dict[str, Listed] = {}
         self._renames: Callable[[str], str] | None = None
         # of each node, in the order of the model, its operator and what becomes of it
         self.fates: list[tuple[str, Fate]] = []
@@ -153,10 +148,10 @@ class _Builder:
         self.times[item.name] = -1
         if item.dtype is not None:
             value = part.graph.input(item.name, item.info.shape or (), item.dtype)
-            self.known[0][item.name] = self.items[item.name] = value
+            self.known[0][item.name] = self.tensors[item.name] = tensor_of(value)
             part.feeds[value] = item.name
         else:
-            self.items[item.name], self.is_cut = item.info, True
+            self.tensors[item.name], self.is_cut = item.info, True
             label = hosts.label_of(item.info, f"ONNX input {item.name[:80]!r}") if item.info.is_tensor else SEQUENCE
             shape = UNKNOWN if item.info.shape is None else item.info.shape
             value = Value(part.graph, -1 - len(self.inputs), shape, label, item.name)
@@ -166,7 +161,7 @@ class _Builder:
 
     def add(self, node: OnnxNode) -> None:
         """Build one node; what is unsupported about it is noted, and its results stay unknown."""
-        if not all(name in self.arrays or name in self.times or name in self.lists for name in node.reads):
+        if not all(name in self.tensors for name in node.reads):
             if node.domain or node.op_type not in FOLDED:
                 # behind a node that cannot be expressed: only what is wrong with this one too
                 problems = hosts.check(node)
@@ -191,15 +186,12 @@ class _Builder:
     def _add(self, node: OnnxNode) -> None:
         if self._stood_in(node):
             return None
-        if node.op_type == "Squeeze" and any(
-            self.arrays[name].size == 0 for name in node.inputs[1:] if name in self.arrays
-        ):
+        if node.op_type == "Squeeze" and any(not array.size for array in self._arrays(node.reads[1:]).values()):
             # all axes of 1, as ONNX Runtime has it; onnx infers that there are none
             node = replace(node, inputs=node.inputs[:1])
         for name in node.reads:
             self._write(name)
-        infos = [self.items[name] for name in node.reads if name not in self.arrays]
-        vague = [item for item in infos if isinstance(item, Info)]
+        vague = [self.tensors[name] for name in node.reads if self.tensors[name].is_stated]
         # what is in the rest has no time
         if any(self.times.get(name) == _LAST for name in node.reads):
             return self._put_off(node)
@@ -215,7 +207,7 @@ class _Builder:
         return self._run_on_arrays(node, "")
 
     def _time(self, node: OnnxNode) -> int:
-        return max((self.times[name] for name in node.reads if name not in self.arrays), default=-1)
+        return max((self.times.get(name, -1) for name in node.reads), default=-1)
 
     def _build(self, node: OnnxNode) -> None:
         number = (self._time(node) + 1) // 2
@@ -230,11 +222,9 @@ class _Builder:
         for name, item in zip(node.outputs, found, strict=False):
             if not name:
                 continue
-            if isinstance(item, np.ndarray):
-                self.arrays[name] = item
-            else:
-                known[name] = self.items[name] = item
-                self.times[name] = 2 * number
+            self.tensors[name] = item
+            if item.array is None:
+                known[name], self.times[name] = item, 2 * number
 
     def _bring(self, name: str, number: int) -> None:
         """Make a tensor known to a part's graph."""
@@ -242,55 +232,44 @@ class _Builder:
         while stack:
             name = stack[-1]
             if name not in known:
-                item = self.arrays[name] if name in self.arrays else self.items[name]
-                if isinstance(item, Measured) and (more := [n for n in item.node.inputs if n and n not in known]):
+                item = self.tensors[name]
+                sizes = item.node.inputs if item.node is not None else ()
+                if more := [one for one in sizes if one and one not in known]:
                     stack += more
                     continue
-                if isinstance(item, Value | Info):
-                    known[name] = self._imported(part, name, item)
-                else:
-                    known[name] = item
+                known[name] = self._imported(part, name, item) if item.numbers is None else item
             stack.pop()
 
-    def _imported(self, part: Part, name: str, item: Value | Info) -> Value:
+    def _imported(self, part: Part, name: str, item: Tensor) -> Tensor:
         """What is made before a part as an input of its graph."""
-        shape, dtype = (item.shape, item.dtype) if isinstance(item, Value) else (item.shape, DTYPES[item.code or 0])
         label = name.replace("\0", "?") or "?"
         try:
-            value = part.graph.input(label, shape or (), dtype)
+            value = part.graph.input(label, item.sizes, item.dtype)
         except InvalidArgumentError:
-            value = part.graph.input(f"{label} ({len(part.feeds)})", shape or (), dtype)
+            value = part.graph.input(f"{label} ({len(part.feeds)})", item.sizes, item.dtype)
         part.feeds[value] = name
         self._want(name)
-        return value
+        return tensor_of(value)
 
     def _want(self, name: str) -> None:
         """Let the graph that makes a tensor give it."""
         time = self.times.get(name, -1)
         if time < 0 or time % 2 or time == _LAST:
             return
-        part, known, item = self.parts[time // 2], self.known[time // 2], self.items[name]
-        if isinstance(item, Measured):
+        part, known, value = self.parts[time // 2], self.known[time // 2], self.tensors[name].value
+        if value is None:
             key = f"\0{name}"
             if key not in known:
-                known[key] = constant_of(part.graph, item, known, self.budget)
-            item = known[key]  # type: ignore[assignment]
-        assert isinstance(item, Value)
-        part.gives[name] = item
-
-    def _info(self, name: str) -> Info:
-        if name in self.arrays:
-            return hosts.info_of(self.arrays[name])
-        item = self.items[name]
-        if isinstance(item, Value):
-            return Info(CODES.get(item.dtype), item.shape)
-        return hosts.info_of(np.empty(0, item.dtype))._replace(shape=item.shape) if isinstance(item, Measured) else item
+                known[key] = tensor_of(constant_of(part.graph, self.tensors[name], known, self.budget))
+            value = known[key].value
+        assert value is not None
+        part.gives[name] = value
 
     def _run_on_arrays(self, node: OnnxNode, why: str) -> None:
         """Put a node between two graphs."""
         problems = hosts.check(node)
-        infos = {name: self._info(name) for name in node.reads}
-        arrays = {name: self.arrays[name] for name in node.reads if name in self.arrays}
+        infos = {name: self.tensors[name] for name in node.reads}
+        arrays = self._arrays(node.reads)
         try:
             if problems:
                 raise UnsupportedError("\n  ".join(problems))
@@ -309,12 +288,12 @@ class _Builder:
         self.is_cut = True
         for name, info in zip(node.outputs, results, strict=False):
             if name:
-                self.times[name], self.items[name] = 2 * number - 1, info
+                self.times[name], self.tensors[name] = 2 * number - 1, info
 
     def _model(self, body: Body, where: str) -> SubModel:
-        arrays = {**{name: self.arrays[name] for name in body.free if name in self.arrays}, **body.arrays}
-        inputs = (*body.inputs, *(name for name in body.free if name not in self.arrays))
-        return self._submodel(where, body.nodes, arrays, inputs, body.outputs)
+        around = self._arrays(body.free)
+        inputs = (*body.inputs, *(name for name in body.free if name not in around))
+        return self._submodel(where, body.nodes, {**around, **body.arrays}, inputs, body.outputs)
 
     def _submodel(
         self, where: str, nodes: Sequence[OnnxNode], arrays: Mapping[str, Array], inputs: Iterable[str], outputs: Any
@@ -332,51 +311,54 @@ class _Builder:
             found = self._chosen(node)
         elif node.op_type in ("Loop", "Scan"):
             found = self._turned(node)
-        elif (stand := stand_in(node, self.lists, self.arrays, self._fresh)) is not None:
-            self.lists |= stand.lists
-            found = [*stand.nodes], dict(stand.arrays)
         else:
-            return False
+            found = stand_in(node, self.tensors, self._fresh)
         if found is None:
             return False
-        self.arrays |= found[1]
+        self.tensors |= tensors_of(found[1])
         for one in found[0]:
             self.add(one)
         return True
 
-    def _turned(self, node: OnnxNode) -> tuple[list[OnnxNode], dict[str, Array]] | None:
+    def _turned(self, node: OnnxNode) -> StandIn | None:
         """A Loop or Scan with fewer states, or the nodes of its turns where their number is known."""
         smaller = without_invariants(node, self._fresh)
         if smaller is not None:
             return smaller, {}
-        turns = turns_of(node, self.arrays) if node.op_type == "Loop" else None
+        turns = turns_of(node, self._arrays(node.reads)) if node.op_type == "Loop" else None
         return None if turns is None else unrolled(node, turns, spliced, self._fresh)
 
-    def _chosen(self, node: OnnxNode) -> tuple[list[OnnxNode], dict[str, Array]] | None:
+    def _chosen(self, node: OnnxNode) -> StandIn | None:
         """The branch of an If where the condition is known."""
-        condition = self.arrays.get(node.inputs[0]) if node.inputs else None
+        condition = self.tensors.get((*node.inputs, "")[0], Tensor()).array
         body = node.bodies.get("then_branch" if condition is not None and condition.any() else "else_branch")
         if condition is None or condition.size != 1 or body is None:
             return None
         return spliced(body, node, (), node.outputs, self._fresh)
 
+    def _arrays(self, names: Iterable[str]) -> dict[str, Array]:
+        """Those of tensors that are known."""
+        arrays = {name: self.tensors[name].array for name in names}
+        return {name: array for name, array in arrays.items() if array is not None}
+
     def _fresh(self, name: str) -> str:
         """A name that no tensor has."""
         if self._renames is None:
-            self._renames = fresh_names((*self.times, *self.arrays, *self.lists, *names_of(self.model.nodes)))
+            self._renames = fresh_names((*self.tensors, *names_of(self.model.nodes)))
         return self._renames(name)
 
     def _write(self, name: str) -> None:
         """Let a node make a sequence that something reads as a whole."""
-        listed = self.lists.pop(name, None)
-        if listed is not None:
-            for one in listed.names:
-                self._write(one)
-            node = written(name, listed)
-            if any(self.times.get(one) == _LAST for one in node.reads):
-                self._put_off(node)
-            else:
-                self._run_on_arrays(node, "")
+        tensor = self.tensors[name]
+        if tensor.parts is None:
+            return
+        for part in tensor.parts:
+            self._write(part)
+        node = written(name, tensor)
+        if any(self.times.get(one) == _LAST for one in node.reads):
+            self._put_off(node)
+        else:
+            self._run_on_arrays(node, "")
 
     def _put_off(self, node: OnnxNode) -> None:
         """Leave a node to the call."""
@@ -385,16 +367,17 @@ class _Builder:
         self.is_cut = True
         self.rest.append(node)
         for name in filter(None, node.outputs):
-            self.times[name], self.items[name] = _LAST, Info()
+            self.times[name], self.tensors[name] = _LAST, Tensor()
 
     # -- the whole --------------------------------------------------------------------------------------------
 
     def graph(self) -> Graph:
         """The graph, or where the model is cut, the graphs."""
-        for name in self.model.outputs:
+        outputs = [name for name in self.model.outputs if name in self.tensors]
+        for name in outputs:
             self._write(name)
-        known = [self.arrays[name].dtype for name in self.model.outputs if name in self.arrays]
-        self.is_cut |= any(dtypes.label(dtype) not in dtypes.CODES for dtype in known)
+        stored = self._arrays(outputs)
+        self.is_cut |= any(dtypes.label(array.dtype) not in dtypes.CODES for array in stored.values())
         if not self.problems and not self.is_cut:
             whole = self.parts[0].graph
             whole.outputs = {name: self._output(name) for name in self.model.outputs}
@@ -402,7 +385,6 @@ class _Builder:
         if self.problems:
             raise UnsupportedError(refusal("from_onnx", self.problems))
         rest = self._rest()
-        stored = {name: self.arrays[name] for name in self.model.outputs if name in self.arrays}
         for name in self.model.outputs:
             if name not in stored:
                 self._want(name)
@@ -419,7 +401,7 @@ class _Builder:
         if not outputs:
             return None
         reads = dict.fromkeys(name for node in self.rest for name in node.reads if name not in made)
-        arrays = {name: self.arrays[name] for name in reads if name in self.arrays}
+        arrays = self._arrays(reads)
         inputs = [name for name in reads if name not in arrays]
         for name in inputs:
             self._want(name)
@@ -427,18 +409,18 @@ class _Builder:
 
     def _output(self, name: str) -> Value:
         graph, known = self.parts[0].graph, self.known[0]
-        item = self.arrays[name] if name in self.arrays else known[name]
-        if isinstance(item, Measured):
-            return constant_of(graph, item, known, self.budget)
-        if isinstance(item, Value):
-            return item
-        self.budget.spend(item.nbytes, f"ONNX output {name[:80]!r}")
-        return graph.constant(item)
+        tensor = self.tensors[name]
+        if tensor.value is not None:
+            return tensor.value
+        if tensor.array is None:
+            return constant_of(graph, tensor, known, self.budget)
+        self.budget.spend(tensor.array.nbytes, f"ONNX output {name[:80]!r}")
+        return graph.constant(tensor.array)
 
     def _stated(self, name: str) -> Value:
         """An output as the graph names it."""
-        info = self._info(name)
-        label = dtypes.label(TYPES[info.code]) if info.code in TYPES else SEQUENCE
+        info = self.tensors[name]
+        label = info.dtype if info.code in TYPES else SEQUENCE
         shape = UNKNOWN if info.shape is None else info.shape
         return Value(self.parts[0].graph, -1, shape, label, name)
 

@@ -4,114 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..reading.node import Array, OnnxNode
+from ..reading.node import OnnxNode, Tensor
 from .turns import Fresh, stacked
 
-
-class Listed(NamedTuple):
-    """The names of a sequence's tensors, and the node that an empty one came of."""
-
-    names: tuple[str, ...]
-    empty: OnnxNode | None = None
+# what stands in for a node: other nodes, and arrays or other tensors that are known
+StandIn = tuple[list[OnnxNode], dict[str, Any]]
+Tensors = Mapping[str, Tensor]
 
 
-class Stand(NamedTuple):
-    """What stands in for a node: other nodes, arrays, sequences."""
-
-    nodes: tuple[OnnxNode, ...] = ()
-    arrays: Mapping[str, Array] = {}
-    lists: Mapping[str, Listed] = {}
-
-
-class _Known(NamedTuple):
-    lists: Mapping[str, Listed]
-    arrays: Mapping[str, Array]
-    fresh: Fresh
-
-    def of(self, node: OnnxNode) -> Listed | None:
-        return self.lists.get(node.inputs[0]) if node.inputs else None
-
-    def place(self, node: OnnxNode, index: int, count: int, default: int) -> int | None:
-        """A position among so many, from the front; None where it is not known, or outside."""
-        if index >= len(node.inputs) or not node.inputs[index]:
-            return default
-        array = self.arrays.get(node.inputs[index])
-        at = int(array.reshape(-1)[0]) if array is not None and array.size == 1 else count
-        return at % count if count and -count <= at < count else None
-
-
-def stand_in(node: OnnxNode, lists: Mapping[str, Listed], arrays: Mapping[str, Array], fresh: Fresh) -> Stand | None:
+def stand_in(node: OnnxNode, tensors: Tensors, fresh: Fresh) -> StandIn | None:
     """None where the node must run."""
-    function = _NODES.get(node.op_type) if not node.domain else None
-    return function(node, _Known(lists, arrays, fresh)) if function is not None and len(node.outputs) == 1 else None
+    function = _NODES.get(node.op_type)
+    return function(node, tensors, fresh) if function is not None and len(node.outputs) == 1 else None
 
 
-def written(name: str, listed: Listed) -> OnnxNode:
+def written(name: str, sequence: Tensor) -> OnnxNode:
     """A node that makes the sequence."""
-    if listed.names or listed.empty is None:
-        return OnnxNode(name, "SequenceConstruct", "", "", 11, listed.names, (name,), {})
-    return replace(listed.empty, outputs=(name,))
+    if sequence.parts or sequence.node is None:
+        return OnnxNode(name, "SequenceConstruct", "", "", 11, sequence.parts or (), (name,), {})
+    return replace(sequence.node, outputs=(name,))
 
 
-def _empty(node: OnnxNode, known: _Known) -> Stand:
-    return Stand(lists={node.outputs[0]: Listed((), node)})
+def _sequence(node: OnnxNode, tensors: Tensors) -> Tensor:
+    """The sequence that a node reads, if it is one."""
+    return tensors.get((*node.inputs, "")[0], Tensor())
 
 
-def _constructed(node: OnnxNode, known: _Known) -> Stand:
-    return Stand(lists={node.outputs[0]: Listed(node.inputs)})
+def _place(node: OnnxNode, tensors: Tensors, index: int, count: int, default: int) -> int | None:
+    """A position among so many, from the front; None where it is not known, or outside."""
+    if index >= len(node.inputs) or not node.inputs[index]:
+        return default
+    array = tensors[node.inputs[index]].array
+    at = int(array.reshape(-1)[0]) if array is not None and array.size == 1 else count
+    return at if -count <= at < count else None
 
 
-def _same(node: OnnxNode, known: _Known) -> Stand | None:
-    found = known.of(node)
-    return None if found is None else Stand(lists={node.outputs[0]: found})
+def _gives(node: OnnxNode, parts: tuple[str, ...], empty: OnnxNode | None = None) -> StandIn:
+    return [], {node.outputs[0]: Tensor(parts=parts, node=empty)}
 
 
-def _inserted(node: OnnxNode, known: _Known) -> Stand | None:
-    found = known.of(node)
-    if found is None:
+def _same(node: OnnxNode, tensors: Tensors, _: Fresh) -> StandIn | None:
+    sequence = _sequence(node, tensors)
+    return None if sequence.parts is None else ([], {node.outputs[0]: sequence})
+
+
+def _inserted(node: OnnxNode, tensors: Tensors, _: Fresh) -> StandIn | None:
+    if (parts := _sequence(node, tensors).parts) is None:
         return None
-    count = len(found.names)
     # behind the last one is a place, too
-    at = known.place(node, 2, count + 1, count)
-    if at is None or (len(node.inputs) > 2 and node.inputs[2] and int(known.arrays[node.inputs[2]].reshape(-1)[0]) < 0):
+    at = _place(node, tensors, 2, len(parts) + 1, len(parts))
+    return None if at is None or at < 0 else _gives(node, (*parts[:at], node.inputs[1], *parts[at:]))
+
+
+def _element(node: OnnxNode, tensors: Tensors, _: Fresh) -> StandIn | None:
+    parts = _sequence(node, tensors).parts
+    at = None if parts is None else _place(node, tensors, 1, len(parts), 0)
+    if parts is None or at is None:
         return None
-    names = (*found.names[:at], node.inputs[1], *found.names[at:])
-    return Stand(lists={node.outputs[0]: Listed(names)})
+    return [replace(node, op_type="Identity", inputs=(parts[at],), attrs={})], {}
 
 
-def _element(node: OnnxNode, known: _Known) -> Stand | None:
-    found = known.of(node)
-    at = None if found is None else known.place(node, 1, len(found.names), 0)
-    if found is None or at is None:
-        return None
-    return Stand((replace(node, op_type="Identity", inputs=(found.names[at],), attrs={}),))
+def _length(node: OnnxNode, tensors: Tensors, _: Fresh) -> StandIn | None:
+    parts = _sequence(node, tensors).parts
+    return None if parts is None else ([], {node.outputs[0]: np.asarray(len(parts), np.int64)})
 
 
-def _length(node: OnnxNode, known: _Known) -> Stand | None:
-    found = known.of(node)
-    return None if found is None else Stand(arrays={node.outputs[0]: np.asarray(len(found.names), np.int64)})
-
-
-def _joined(node: OnnxNode, known: _Known) -> Stand | None:
-    found, axis = known.of(node), node.attrs.get("axis")
-    if found is None or not found.names or not isinstance(axis, int):
+def _joined(node: OnnxNode, tensors: Tensors, fresh: Fresh) -> StandIn | None:
+    parts, axis = _sequence(node, tensors).parts, node.attrs.get("axis")
+    if not parts or not isinstance(axis, int):
         return None
     if not node.attrs.get("new_axis", 0):
-        return Stand((replace(node, op_type="Concat", inputs=found.names, attrs={"axis": axis}),))
-    arrays: dict[str, Array] = {}
-    return Stand(tuple(stacked(node, found.names, node.outputs[0], axis, arrays, known.fresh)), arrays)
+        return [replace(node, op_type="Concat", inputs=parts, attrs={"axis": axis})], {}
+    arrays: dict[str, Any] = {}
+    return stacked(node, parts, node.outputs[0], axis, arrays, fresh), arrays
 
 
-_NODES: dict[str, Callable[[OnnxNode, _Known], Stand | None]] = {
+_NODES: dict[str, Callable[[OnnxNode, Tensors, Fresh], StandIn | None]] = {
     "ConcatFromSequence": _joined,
     "Identity": _same,
     "SequenceAt": _element,
-    "SequenceConstruct": _constructed,
-    "SequenceEmpty": _empty,
+    "SequenceConstruct": lambda node, *_: _gives(node, node.inputs),
+    "SequenceEmpty": lambda node, *_: _gives(node, (), node),
     "SequenceInsert": _inserted,
     "SequenceLength": _length,
 }

@@ -20,7 +20,7 @@ from ...graph.json_format import MAX_OPS
 from ...graph.order import topological
 from ..reading import records
 from ..reading.faults import check_size
-from ..reading.node import Array, Body, Info, OnnxNode, Reference, Sparse, flat
+from ..reading.node import Array, Body, OnnxNode, Reference, Sparse, Tensor, flat
 from ..reading.records import Keep, Kept
 from ..reading.types import DTYPES, type_name
 from .functions import Function, inlined
@@ -46,7 +46,7 @@ class Input:
     """A graph input that no initializer fills."""
 
     name: str
-    info: Info
+    info: Tensor
 
     @property
     def dtype(self) -> str | None:
@@ -347,7 +347,7 @@ def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) 
             problems.append(str(error))
 
 
-def info_of(info: Any, where: str) -> Info:
+def info_of(info: Any, where: str) -> Tensor:
     """What a ValueInfoProto says.
 
     Raises:
@@ -355,21 +355,21 @@ def info_of(info: Any, where: str) -> Info:
     """
     kind = info.type.WhichOneof("value")
     if kind in ("sequence_type", "optional_type"):
-        return Info(0, None, info.type.SerializeToString())
+        return Tensor(0, None, info.type.SerializeToString())
     if kind != "tensor_type":
         raise UnsupportedError(f"{where}: a {(kind or 'value without type').replace('_type', '')}, not a tensor")
     tensor = info.type.tensor_type
     if tensor.elem_type == _NO_TYPE or tensor.elem_type not in onnx_package().TensorProto.DataType.values():
         raise UnsupportedError(f"{where}: element type {type_name(tensor.elem_type)}")
     if not tensor.HasField("shape"):
-        return Info(tensor.elem_type)
+        return Tensor(tensor.elem_type)
     # exporters write -1 for a size that a call tells
     dims = tuple(
         int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0 else None
         for dim in tensor.shape.dim
     )
     check_size(dims, 1, where)
-    return Info(tensor.elem_type, dims)
+    return Tensor(tensor.elem_type, dims)
 
 
 def _nodes(onnx: Any, nodes: Iterable[Any], opsets: Mapping[str, int], folder: Path | None) -> list[OnnxNode]:
@@ -417,12 +417,12 @@ def _body(onnx: Any, graph: Any, opsets: Mapping[str, int], folder: Path | None,
     return replace(read, nodes=_ordered(read.nodes, (*dict.fromkeys(inputs), *arrays, *read.free), ()))
 
 
-def _declared(item: Any, where: str) -> Info:
+def _declared(item: Any, where: str) -> Tensor:
     """What a subgraph says of an input or output; it need not."""
     try:
         return info_of(item, where)
     except UnsupportedError:
-        return Info()
+        return Tensor()
 
 
 def _attribute(onnx: Any, attr: Any, opsets: Mapping[str, int], folder: Path | None, where: str) -> Any:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import dtypes
 from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
 from ...graph.json_format import MAX_NDIM
@@ -18,7 +17,7 @@ from ...schema.arguments import suggest
 from ...shapes import Meta
 from ..reading.budget import Budget
 from ..reading.faults import REMEDY, check_size
-from ..reading.node import Array, Info, Item, Measured, OnnxNode, Sparse
+from ..reading.node import Array, OnnxNode, Sparse, Tensor
 from ..reading.numpy_steps import COMPUTES, KEEPING, NATIVE, RESHAPING, Compute, Described, Own, bound, needed
 from ..reading.step import Step
 from ..reading.types import CODES, DTYPES, NUMPY, type_name
@@ -205,7 +204,7 @@ class Found(NamedTuple):
         return not any(None in shape for _, shape in self.reference.results)
 
 
-def found(node: OnnxNode, known: Mapping[str, Item]) -> Found:
+def found(node: OnnxNode, known: Mapping[str, Tensor]) -> Found:
     """The node for the reference implementation.
 
     Raises:
@@ -227,15 +226,15 @@ def found(node: OnnxNode, known: Mapping[str, Item]) -> Found:
             names.append("")
             continue
         item = known[name]
-        code = _code(node, item)
+        part, code = _part(item), _code(node, item)
         _check_type(schema, node, index, code, codes)
         earlier = node.inputs.index(name)
         names.append(f"x{len(operands)}" if earlier == index else names[earlier])
         if earlier < index:
             continue
-        if _is_part(item):
+        if part is not None:
             names[-1] = f"c{index}"
-            stored.append(onnx.numpy_helper.from_array(np.array(item), names[-1]))
+            stored.append(onnx.numpy_helper.from_array(np.array(part), names[-1]))
         else:
             inputs.append(onnx.helper.make_tensor_value_info(names[-1], code, item.shape))
             operands.append(index)
@@ -296,7 +295,7 @@ def evaluate(model: bytes, inputs: Sequence[Any]) -> list[Any]:
     return list(_evaluator_of(model).run(None, given))
 
 
-def inferred(node: OnnxNode, infos: Mapping[str, Info], arrays: Mapping[str, Array]) -> list[Info]:
+def inferred(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, Array]) -> list[Tensor]:
     """What onnx says of the results of a node, all of whose inputs have a type, and some are known.
 
     Raises:
@@ -306,7 +305,7 @@ def inferred(node: OnnxNode, infos: Mapping[str, Info], arrays: Mapping[str, Arr
     inputs, stored = [], []
     names = [name and f"x{i}" for i, name in enumerate(node.inputs)]
     for name, given in zip(names, node.inputs, strict=True):
-        if name and given in arrays and _is_part(arrays[given]) and arrays[given].dtype in _PARTS:
+        if name and given in arrays and arrays[given].nbytes <= _FEW_BYTES and arrays[given].dtype in _PARTS:
             stored.append(onnx.numpy_helper.from_array(np.array(arrays[given]), name))
         elif name:
             info = infos[given]
@@ -318,18 +317,18 @@ def inferred(node: OnnxNode, infos: Mapping[str, Info], arrays: Mapping[str, Arr
     return [_info(node, one.type) for one in _inferred_types(onnx, node, model)]
 
 
-def _info(node: OnnxNode, kind: Any) -> Info:
+def _info(node: OnnxNode, kind: Any) -> Tensor:
     which = kind.WhichOneof("value")
     if which != "tensor_type":
-        return Info() if which is None else Info(0, None, kind.SerializeToString())
+        return Tensor() if which is None else Tensor(0, None, kind.SerializeToString())
     tensor = kind.tensor_type
     if not tensor.elem_type:
-        return Info()
+        return Tensor()
     if not tensor.HasField("shape"):
-        return Info(tensor.elem_type)
+        return Tensor(tensor.elem_type)
     dims = tuple(int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" else None for dim in tensor.shape.dim)
     check_size(dims, 1, node.where)
-    return Info(tensor.elem_type, dims)
+    return Tensor(tensor.elem_type, dims)
 
 
 def check_types(node: OnnxNode, given: Mapping[int, int | None]) -> None:
@@ -344,20 +343,16 @@ def check_types(node: OnnxNode, given: Mapping[int, int | None]) -> None:
             _check_type(schema, node, index, code, codes)
 
 
-def _code(node: OnnxNode, item: Item) -> int:
+def _code(node: OnnxNode, item: Tensor) -> int:
     """onnx's number of a tensor's element type.
 
     Raises:
         UnsupportedError: an operand of a type that the package does not have; small known ones may have any.
     """
-    code = _PARTS.get(item.dtype) if _is_part(item) else CODES.get(dtypes.label(np.dtype(_numpy(item))))
+    code = CODES.get(item.dtype) if (part := _part(item)) is None else _PARTS.get(part.dtype)
     if code is None:
         raise UnsupportedError(f"{node.where}: {item.dtype} data; {REMEDY}")
     return code
-
-
-def _numpy(item: Item) -> Any:
-    return dtypes.numpy_dtype(item.dtype) if isinstance(item.dtype, str) else item.dtype
 
 
 def _check_type(schema: Any, node: OnnxNode, index: int, code: int, codes: dict[str, int]) -> None:
@@ -427,10 +422,10 @@ def _schema(node: OnnxNode) -> Any:
 
 
 def _inputs_of(
-    node: OnnxNode, given: Sequence[str], known: Mapping[str, Item]
+    node: OnnxNode, given: Sequence[str], known: Mapping[str, Tensor]
 ) -> Callable[[Sequence[Array]], list[Any]]:
     """The node's inputs, None for those left out, of the operands that a call gives."""
-    parts = [known[name] if name and name not in given else None for name in node.inputs]
+    parts = [known[name].array if name and name not in given else None for name in node.inputs]
     places = [(index, given.index(name)) for index, name in enumerate(node.inputs) if name in given]
 
     def inputs(arrays: Sequence[Array]) -> list[Any]:
@@ -443,7 +438,7 @@ def _inputs_of(
 
 
 def _by_numpy(
-    node: OnnxNode, given: Sequence[str], known: Mapping[str, Item], wanted: Sequence[Wanted]
+    node: OnnxNode, given: Sequence[str], known: Mapping[str, Tensor], wanted: Sequence[Wanted]
 ) -> Compute | None:
     """The node by NumPy; None: it is not among what that does."""
     function = COMPUTES.get(node.op_type) if not node.domain else None
@@ -451,7 +446,7 @@ def _by_numpy(
     if function is None or any(code in _FLOAT8 for code, _ in wanted):
         return None
     if node.op_type in KEEPING:
-        fixed = [index for index, name in enumerate(node.inputs) if name and isinstance(known[name], np.ndarray)]
+        fixed = [index for index, name in enumerate(node.inputs) if name and known[name].array is not None]
         return KEEPING[node.op_type](fixed)
     if node.op_type in RESHAPING and given == [node.inputs[0]] and None not in wanted[0].shape:
         shape = wanted[0].shape
@@ -459,7 +454,7 @@ def _by_numpy(
     return function
 
 
-def _by_kernel(node: OnnxNode, given: Sequence[str], known: Mapping[str, Item]) -> Own | None:
+def _by_kernel(node: OnnxNode, given: Sequence[str], known: Mapping[str, Tensor]) -> Own | None:
     """Own code for the node on these operands, or None."""
     find = NATIVE.get(node.op_type) if not node.domain else None
     if find is None:
@@ -467,20 +462,18 @@ def _by_kernel(node: OnnxNode, given: Sequence[str], known: Mapping[str, Item]) 
     inputs: list[Array | Described | None] = []
     for name in node.inputs:
         item = known[name] if name else None
-        if isinstance(item, Value):
-            shape = tuple(size for size in item.shape if size is not None)
-            if len(shape) < item.ndim:
-                return None
-            inputs.append(Described(item.dtype, shape, given.index(name)))
-        elif isinstance(item, Measured):
+        if item is None or item.array is not None:
+            inputs.append(None if item is None else item.array)
+            continue
+        shape = tuple(size for size in item.sizes if size is not None)
+        if item.value is None or len(shape) < len(item.sizes):
             return None
-        else:
-            inputs.append(item)
+        inputs.append(Described(item.dtype, shape, given.index(name)))
     return find(node, inputs)
 
 
-def _is_part(item: Item) -> bool:
-    return isinstance(item, np.ndarray) and item.nbytes <= _FEW_BYTES
+def _part(item: Tensor) -> Array | None:
+    return item.array if item.array is not None and item.array.nbytes <= _FEW_BYTES else None
 
 
 def _inferred_types(onnx: Any, node: OnnxNode, model: Any) -> Any:
@@ -518,27 +511,27 @@ def _inferred(onnx: Any, node: OnnxNode, model: Any) -> list[Wanted]:
     return results
 
 
-def folded(node: OnnxNode, known: Mapping[str, Item], budget: Budget, one: Found) -> tuple[Array, ...] | None:
+def folded(node: OnnxNode, known: Mapping[str, Tensor], budget: Budget, one: Found) -> tuple[Array, ...] | None:
     """Its results, where its operands are known now and these are small."""
-    given = [known[name] for name in node.inputs if name]
-    items = [item for item in given if isinstance(item, np.ndarray)]
-    if len(items) < len(given) or not one.is_known:
+    given = [known[name].array if name else None for name in node.inputs]
+    items = [item for item in given if item is not None]
+    if len(items) < sum(map(bool, node.inputs)) or not one.is_known:
         return None
     size = sum(wanted.nbytes for wanted in one.reference.results) + sum(item.nbytes for item in items)
-    size += needed(node, [known[name] if name else None for name in node.inputs])
+    size += needed(node, given)
     # a step of constants is computed as well, when the net is compiled
     budget.spend(size, node.where)
     if size > _MOST_BYTES:
         return None
     try:
-        return tuple(one.reference([known[node.inputs[i]] for i in one.operands]))  # type: ignore[misc]
+        return tuple(one.reference([given[i] for i in one.operands]))  # type: ignore[misc]
     except (UnsupportedError, MemoryError):
         raise
     except Error as error:
         raise UnsupportedError(str(error)) from None
 
 
-def depends_on_data(node: OnnxNode, known: Mapping[str, Item]) -> bool:
+def depends_on_data(node: OnnxNode, known: Mapping[str, Tensor]) -> bool:
     """Whether the shapes of its results are those of numbers that a graph computes."""
     slots = _BY_DATA.get(node.op_type, ()) if not node.domain else ()
     if slots and node.op_type in _UNTOLD:
@@ -546,16 +539,16 @@ def depends_on_data(node: OnnxNode, known: Mapping[str, Item]) -> bool:
     return any(
         i < len(node.inputs)
         and node.inputs[i]
-        and isinstance(known[node.inputs[i]], Value)
-        and not known[node.inputs[i]].is_constant  # type: ignore[union-attr]
+        and (value := known[node.inputs[i]].value) is not None
+        and not value.is_constant
         for i in slots
     )
 
 
-def is_open(node: OnnxNode, known: Mapping[str, Item]) -> bool:
+def is_open(node: OnnxNode, known: Mapping[str, Tensor]) -> bool:
     """Whether its results may depend on sizes that are known at the call only."""
     items = [known[name] for name in node.inputs if name]
-    return any(isinstance(item, Measured) or None in item.shape for item in items)
+    return any(item.unknown is not None or None in item.sizes for item in items)
 
 
 def appended(graph: Graph, step: Step, one: Found) -> tuple[Value, ...]:

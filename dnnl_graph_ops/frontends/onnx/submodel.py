@@ -12,11 +12,11 @@ from ...compile.net import Net, made
 from ...compile.specialise import Options
 from ...graph import Graph
 from ...runtime.locks import Builds
-from ..reading.node import Array, Info, OnnxNode
+from ..reading.node import Array, OnnxNode, Tensor
 
 # graphs of a part, for tensors of other types or ranks
 _MOST = 8
-Variant = tuple[tuple[Info, ...], Options, Net]
+Variant = tuple[tuple[Tensor, ...], Options, Net]
 
 
 class _Last(NamedTuple):
@@ -40,8 +40,8 @@ class SubModel:
     arrays: Mapping[str, Array]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    build: Callable[[SubModel, Sequence[Info]], Graph]
-    info_of: Callable[[Any], Info]
+    build: Callable[[SubModel, Sequence[Tensor]], Graph]
+    info_of: Callable[[Any], Tensor]
     # what it may compute as it is built
     budget: int
     engine: Any = None
@@ -72,15 +72,15 @@ class SubModel:
     def nets(self) -> list[Net]:
         return [net for _, _, net in list(self._variants)]
 
-    def _find(self, given: Sequence[Info], options: Options) -> Net | None:
+    def _find(self, given: Sequence[Tensor], options: Options) -> Net | None:
         for infos, chosen, net in list(self._variants):
             if chosen == options and all(map(_fits, given, infos)):
                 return net
         return None
 
-    def _made(self, given: Sequence[Info], options: Options) -> Net:
+    def _made(self, given: Sequence[Tensor], options: Options) -> Net:
         near = next((one for one in self._variants if one[1] == options and all(map(_alike, given, one[0]))), None)
-        infos = tuple(given) if near is None else tuple(map(_common, given, near[0]))
+        infos = tuple(given) if near is None else tuple(map(Tensor.common, given, near[0]))
         net = made(self.build(self, infos), None, options)
         kept = [one for one in self._variants if one is not near]
         self._variants = [*kept[-_MOST + 1 :], (infos, options, net)]
@@ -99,19 +99,13 @@ def _described(value: Any) -> tuple[Any, tuple[int, ...]] | None:
     return (value.dtype, value.shape) if isinstance(value, np.ndarray) else None
 
 
-def _alike(one: Info, other: Info) -> bool:
+def _alike(one: Tensor, other: Tensor) -> bool:
     """Whether they differ in sizes only."""
     return (one.code, one.kind, one.shape is None) == (other.code, other.kind, other.shape is None) and len(
         one.shape or ()
     ) == len(other.shape or ())
 
 
-def _fits(given: Info, stated: Info) -> bool:
+def _fits(given: Tensor, stated: Tensor) -> bool:
     sizes = zip(given.shape or (), stated.shape or (), strict=False)
     return _alike(given, stated) and all(want in (None, got) for got, want in sizes)
-
-
-def _common(one: Info, other: Info) -> Info:
-    if one.shape is None or other.shape is None:
-        return one
-    return one._replace(shape=tuple(a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)))

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-import numpy as np
-
 from ...graph import Node
 from ..reading.deferred import Late
-from ..reading.node import Item, Measured
+from ..reading.node import Tensor
 
 
 class Fate(Enum):
@@ -32,15 +30,15 @@ class Fate(Enum):
 _REMARKS = {Fate.NUMPY: ", on the host", Fate.REFERENCE: ", on the host: slow"}
 
 
-def fate_of(nodes: Sequence[Node], found: Sequence[Item]) -> Fate:
+def fate_of(nodes: Sequence[Node], found: Sequence[Tensor]) -> Fate:
     """Of a node of the model that became these nodes of a graph, and these results."""
     late = [node.late for node in nodes if isinstance(node.late, Late)]
     for one in late:
         if one.by:
             return Fate(one.by)
-    if late or any(isinstance(item, Measured) for item in found):
+    if late or any(item.unknown is not None for item in found):
         return Fate.SIZES
-    return Fate.KNOWN if all(isinstance(item, np.ndarray) for item in found) else Fate.GRAPH
+    return Fate.KNOWN if all(item.array is not None for item in found) else Fate.GRAPH
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import Error
 from ..reading.budget import Budget
 from ..reading.fold import fold
-from ..reading.node import Array, Body, Info, Item, OnnxNode, flat
+from ..reading.node import Array, Body, OnnxNode, Tensor, flat, tensor_of, tensors_of
 from ..reading.numpy_steps import COMPUTES
 
 # nodes that take the place of one Loop
@@ -24,7 +24,7 @@ Fresh = Callable[[str], str]
 
 def counters(body: Body) -> Callable[[int], tuple[Array, Array]]:
     """The number of a turn, and that it is gone on, of the ranks that the body declares: 0, or 1 in older files."""
-    infos = (*body.input_infos, Info(), Info())
+    infos = (*body.input_infos, Tensor(), Tensor())
     number, condition = (len(info.shape or ()) for info in infos[:2])
     goes = np.array(True, ndmin=condition)
     return lambda turn: (np.array(turn, np.int64, ndmin=number), goes)
@@ -40,8 +40,7 @@ def turns_of(node: OnnxNode, arrays: Mapping[str, Array]) -> int | None:
     most = int(arrays[given[0]].reshape(())) if given[0] else None
     goes = bool(arrays[given[1]].reshape(())) if given[1] else True
     limit = min(_MOST_TURNS, _MOST_NODES // max(len(list(flat(body.nodes))), 1))
-    known: dict[str, Item] = {name: arrays[name] for name in body.free if name in arrays}
-    known |= body.arrays
+    around = {name: arrays[name] for name in body.free if name in arrays}
     carried = {
         inner: arrays[name] for inner, name in zip(body.inputs[2:], node.inputs[2:], strict=True) if name in arrays
     }
@@ -50,13 +49,14 @@ def turns_of(node: OnnxNode, arrays: Mapping[str, Array]) -> int | None:
         if not goes or turn == most:
             return turn
         own = dict(zip(body.inputs, count(turn), strict=False))
-        found = _evaluated(needed, {**known, **carried, **own})
-        flag = found.get(body.outputs[0])
-        if not isinstance(flag, np.ndarray) or flag.size != 1:
+        known = _evaluated(needed, tensors_of({**around, **body.arrays, **carried, **own}))
+        results = {name: tensor.array for name, tensor in known.items() if tensor.array is not None}
+        flag = results.get(body.outputs[0])
+        if flag is None or flag.size != 1:
             return None
         goes = bool(flag.reshape(()))
         pairs = zip(body.inputs[2:], body.outputs[1:], strict=False)
-        carried = {inner: item for inner, name in pairs if isinstance(item := found.get(name), np.ndarray)}
+        carried = {inner: results[name] for inner, name in pairs if name in results}
     return None
 
 
@@ -74,28 +74,31 @@ def _needed(body: Body) -> list[OnnxNode]:
             return [node for node in body.nodes if not wanted.isdisjoint(node.outputs)]
 
 
-def _evaluated(nodes: Sequence[OnnxNode], known: dict[str, Item]) -> dict[str, Item]:
+def _evaluated(nodes: Sequence[OnnxNode], known: dict[str, Tensor]) -> dict[str, Tensor]:
     """What is known of their results."""
     budget = Budget(0)
     for node in nodes:
         if node.bodies or not all(name in known for name in node.reads):
             continue
         try:
-            found = fold(node, known, budget) or _computed(node, known)
+            folded = fold(node, known, budget)
+            results = _computed(node, known) if folded is None else (folded,)
         except (Error, ValueError, LookupError, ArithmeticError, TypeError):
             continue
-        known.update(zip(node.outputs, found or (), strict=False))
+        known.update(zip(node.outputs, results, strict=False))
     return known
 
 
-def _computed(node: OnnxNode, known: Mapping[str, Item]) -> tuple[Array, ...]:
+def _computed(node: OnnxNode, known: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
     """What NumPy makes of few numbers."""
-    inputs = [known[name] if name else None for name in node.inputs]
+    inputs = [known[name].array if name else None for name in node.inputs]
     function = COMPUTES.get(node.op_type) if not node.domain else None
-    if function is None or any(not isinstance(one, np.ndarray) or one.size > _FEW for one in inputs if one is not None):
+    if function is None or any(
+        name and (one is None or one.size > _FEW) for name, one in zip(node.inputs, inputs, strict=True)
+    ):
         return ()
     found = function(node, inputs)
-    return found if isinstance(found, tuple) else (np.asarray(found),)
+    return tuple(map(tensor_of, found if isinstance(found, tuple) else (np.asarray(found),)))
 
 
 def unrolled(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from ... import dtypes
 from ...errors import Error, InvalidArgumentError, UnsupportedError
@@ -16,79 +14,23 @@ from ...shapes import Meta
 from . import records
 from .budget import Budget
 from .faults import FAULTS, REMEDY, fault
-from .fold import fold
-from .node import Array, Item, Measured, OnnxNode
-from .step import Step
-from .table import RULES, check
+from .node import Array, OnnxNode, Tensor, tensors_of
 
 # nodes that compute the sizes of one, and what each counts in the budget of a model
 _MOST_NODES = 1000
 _NODE_BYTES = 1 << 10
 
 
-def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
-    """The results of a node: computed if they are known now, else of ops of the graph.
-
-    Raises:
-        UnsupportedError: it cannot be expressed.
-    """
-    made: tuple[Item, ...] = hooks.call("built", graph, node, known, budget)
-    return made
-
-
-def ruled(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
-    """The results of a standard node as its rule has them.
-
-    Raises:
-        UnsupportedError: there is none for it; what has been made until then is left behind.
-    """
-    # the numbers of a model may be anything; what is not finite shows in its results
-    with np.errstate(all="ignore"):
-        found: tuple[Item, ...] | None = fold(node, known, budget)
-        if found is not None:
-            return found
-        problems = check(node)
-        if problems:
-            raise UnsupportedError("\n  ".join(problems))
-        _check_types(node, known)
-        made = RULES[node.op_type].build(step_of(graph, node, known, budget))
-        return made if isinstance(made, tuple) else (made,)
-
-
-def step_of(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> Step:
-    entry = RULES.get(node.op_type) if not node.domain else None
-    defaults = entry.defaults if entry else {}
-    return Step(graph, node, defaults, known, budget, lambda item: constant_of(graph, item, known, budget))
-
-
-def undoing(graph: Graph, known: dict[str, Item]) -> Callable[[], None]:
-    """Takes back what is made from now on, which has no readers then."""
-    counts = len(graph.nodes), len(graph.constants), len(known)
-
-    def undo() -> None:
-        del graph.nodes[counts[0] :], graph.constants[counts[1] :]
-        while len(known) > counts[2]:
-            known.popitem()
-
-    return undo
-
-
-def _check_types(node: OnnxNode, known: Mapping[str, Item]) -> None:
-    """Refuse what is of a type that no op takes."""
-    for item in (known[name] for name in node.inputs if name):
-        if not isinstance(item, Value) and dtypes.label(np.dtype(item.dtype)) not in dtypes.CODES:
-            raise UnsupportedError(f"{node.where}: {item.dtype} data; {REMEDY}")
-
-
-def constant_of(graph: Graph, item: Measured, known: Mapping[str, Item], budget: Budget) -> Value:
+def constant_of(graph: Graph, tensor: Tensor, known: Mapping[str, Tensor], budget: Budget) -> Value:
     """What is computed of sizes, as a value that a call makes a constant of."""
-    if dtypes.label(item.dtype) not in dtypes.CODES:
-        raise UnsupportedError(f"{item.node.where}: {item.dtype} data; {REMEDY}")
-    return deferred(graph, item.node, [Meta(item.shape, dtypes.canonical(item.dtype))], known, budget)[0]
+    assert tensor.node is not None
+    if tensor.dtype not in dtypes.CODES:
+        raise UnsupportedError(f"{tensor.node.where}: {tensor.dtype} data; {REMEDY}")
+    return deferred(graph, tensor.node, [tensor.meta], known, budget)[0]
 
 
 def deferred(
-    graph: Graph, node: OnnxNode, metas: Sequence[Meta], known: Mapping[str, Item], budget: Budget, by: str = ""
+    graph: Graph, node: OnnxNode, metas: Sequence[Meta], known: Mapping[str, Tensor], budget: Budget, by: str = ""
 ) -> tuple[Value, ...]:
     """Outputs of these shapes that a call makes, of the node and those that compute sizes for it.
 
@@ -109,13 +51,13 @@ def deferred(
         seen.add(id(one))
         stack.append((one, True))
         for name in dict.fromkeys(filter(None, one.inputs)):
-            item = known[name]
-            if isinstance(item, Value):
-                values[name] = item
-            elif not isinstance(item, Measured):
-                arrays[name] = item
-            else:
-                stack.append((item.node, False))
+            tensor = known[name]
+            if tensor.value is not None:
+                values[name] = tensor.value
+            elif tensor.array is not None:
+                arrays[name] = tensor.array
+            elif tensor.node is not None:
+                stack.append((tensor.node, False))
         if len(seen) > _MOST_NODES:
             raise UnsupportedError(f"{node.where}: its sizes take more than {_MOST_NODES} nodes to compute")
     budget.spend(_NODE_BYTES * len(nodes), node.where)
@@ -140,17 +82,17 @@ class Late:
         if len(values) != len(self.names):
             raise InvalidArgumentError(f"{self.nodes[-1].where}: {len(values)} operands of {len(self.names)}")
         graph, budget = Scratch(), Budget(0, self.budget)
-        known: dict[str, Item] = {**self.arrays, **dict(zip(self.names, values, strict=True))}
-        found: tuple[Item, ...] = ()
+        known = tensors_of({**self.arrays, **dict(zip(self.names, values, strict=True))})
+        results: Sequence[Tensor] = ()
         for node in self.nodes:
             try:
-                found = built(graph, node, known, budget)
+                results = hooks.call("built", graph, node, known, budget)
             except Error:
                 raise
             except FAULTS as error:
                 raise fault(node, error) from None
-            known.update((name, item) for name, item in zip(node.outputs, found, strict=False) if name)
-        return [item if isinstance(item, Value) else graph.constant(item) for item in found]
+            known.update((name, item) for name, item in zip(node.outputs, results, strict=False) if name)
+        return [graph.constant(item.numbers) if item.value is None else item.value for item in results]
 
     def record(self, keep: records.Keep) -> dict[str, Any]:
         return {

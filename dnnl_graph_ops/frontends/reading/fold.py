@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
-from ...graph import Value
 from .budget import Budget
 from .faults import check_size
-from .node import Array, Item, Measured, OnnxNode, Sparse, is_fill
+from .node import Array, OnnxNode, Sparse, Tensor, is_fill, tensor_of
 from .table import RULES
 from .types import LARGEST, NUMPY, TYPES, type_name
 
@@ -24,8 +23,8 @@ _FEW = 64
 _MOST_BYTES = 1 << 16
 
 
-def fold(node: OnnxNode, known: Mapping[str, Item], budget: Budget) -> tuple[Array | Measured, ...] | None:
-    """The results of a node that are known now, else None; also None where they are large and an op computes them.
+def fold(node: OnnxNode, known: Mapping[str, Tensor], budget: Budget) -> Tensor | None:
+    """The result of a node that is known now, else None; also None where it is large and an op computes it.
 
     What is computed of sizes that only a call knows is known as far as these do not matter.
 
@@ -35,16 +34,16 @@ def fold(node: OnnxNode, known: Mapping[str, Item], budget: Budget) -> tuple[Arr
     if node.domain:
         return None
     if node.op_type == "Constant":
-        return (_constant(node, budget),)
+        return tensor_of(_constant(node, budget))
     operands = [known[name] if name else None for name in node.inputs]
     if node.op_type in _SIZES and len(operands) == 1:
-        return (_shape(node, operands[0]),)
-    if node.op_type not in _FOLDS or not operands or any(isinstance(item, Value) for item in operands):
+        return _shape(node, operands[0])
+    arrays: list[Any] = [item and item.numbers for item in operands]
+    if node.op_type not in _FOLDS or not operands or any(one is not None and one.numbers is None for one in operands):
         return None
-    if any(isinstance(item, Measured) for item in operands):
-        made = _measured(node, operands, budget)
-        return None if made is None else (made,)
-    entry, arrays = _FOLDS[node.op_type], list[Any](operands)
+    if any(item is not None and item.unknown is not None for item in operands):
+        return _measured(node, operands, arrays, budget)
+    entry = _FOLDS[node.op_type]
     size = entry.size(node, arrays)
     if node.op_type in RULES and node.op_type not in _LARGER and not any(map(is_fill, arrays)):
         if not budget.take(size):
@@ -55,7 +54,7 @@ def fold(node: OnnxNode, known: Mapping[str, Item], budget: Budget) -> tuple[Arr
         budget.spend(size, node.where)
     result = np.asarray(entry.compute(node, arrays))
     check_size(result.shape, result.itemsize, node.where)
-    return (result,)
+    return tensor_of(result)
 
 
 def computed(node: OnnxNode, inputs: Sequence[Array]) -> Any:
@@ -145,14 +144,23 @@ def _filled_in(node: OnnxNode, sparse: Sparse, budget: Budget) -> Array:
     return result
 
 
-def _shape(node: OnnxNode, operand: Item | None) -> Array | Measured:
-    shape = operand.shape if operand is not None else ()
+def _shape(node: OnnxNode, operand: Tensor | None) -> Tensor:
+    shape = operand.sizes if operand is not None else ()
     wanted = shape[node.attrs.get("start", 0) : node.attrs.get("end", len(shape))]
     unknown = np.asarray([dim is None for dim in wanted], bool)
     sizes = np.asarray([1 if dim is None else dim for dim in wanted], np.int64)
     if node.op_type == "Size":
         sizes, unknown = np.asarray(math.prod(sizes.tolist()), np.int64), np.asarray(unknown.any())
-    return Measured(node, sizes, unknown, False) if unknown.any() else sizes
+    return _partial(node, sizes, unknown, False)
+
+
+def _partial(node: OnnxNode, numbers: Array, unknown: Array, is_open: bool) -> Tensor:
+    """What a node computes of sizes; `is_open`: only the number of its axes is known, none of its elements."""
+    if not unknown.any() and not is_open:
+        return tensor_of(numbers)
+    ones = np.where(unknown, np.ones((), numbers.dtype), numbers)
+    shape = (None,) * numbers.ndim if is_open else numbers.shape
+    return replace(tensor_of(ones), shape=shape, unknown=unknown, node=node)
 
 
 # inputs that say how large a result is
@@ -168,17 +176,18 @@ _SIZING = {
 _MOVING = frozenset({"Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze"})
 
 
-def _measured(node: OnnxNode, operands: Sequence[Item | None], budget: Budget) -> Array | Measured | None:
+def _measured(
+    node: OnnxNode, operands: Sequence[Tensor | None], numbers: Sequence[Any], budget: Budget
+) -> Tensor | None:
     """A result of sizes: computed with ones in place of those that are not known, to see which numbers are.
 
     None where it is large and an op computes it.
     """
     entry = _FOLDS[node.op_type]
     open_ = any(
-        isinstance(item, Measured) and (item.is_open or i in _SIZING.get(node.op_type, ()))
+        item is not None and item.unknown is not None and (item.is_open or i in _SIZING.get(node.op_type, ()))
         for i, item in enumerate(operands)
     )
-    numbers: list[Any] = [item.numbers if isinstance(item, Measured) else item for item in operands]
     size = entry.size(node, numbers)
     if size > _MOST_BYTES:
         if node.op_type in RULES:
@@ -188,16 +197,14 @@ def _measured(node: OnnxNode, operands: Sequence[Item | None], budget: Budget) -
     try:
         result = np.asarray(entry.compute(node, numbers))
         hidden = [
-            item.unknown if isinstance(item, Measured) else np.zeros(np.shape(one), np.bool_)
+            np.zeros(np.shape(one), np.bool_) if item is None or item.unknown is None else item.unknown
             for item, one in zip(operands, numbers, strict=True)
         ]
         unknown = np.ones(result.shape, bool) if open_ else _unknown(node, entry, numbers, hidden)
     except (IndexError, ValueError):
         raise UnsupportedError(f"{node.where}: sizes of which not all are known") from None
     check_size(result.shape, result.itemsize, node.where)
-    if not unknown.any() and not open_:
-        return result
-    return Measured(node, np.where(unknown, np.ones((), result.dtype), result), unknown, open_)
+    return _partial(node, result, unknown, open_)
 
 
 def _unknown(node: OnnxNode, entry: _Fold, numbers: Sequence[Array], hidden: Sequence[Array]) -> Array:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from ... import dtypes
 from ...graph import Value
 from ...once import once
+from ...shapes import Meta
+from .types import CODES, NUMBERS, TYPES
 
 Array = np.ndarray[Any, Any]
-# a tensor: of the graph, or known as the model is read
+# an operand as rules have it: a value of the graph, or known as the model is read
 Operand = Value | Array
 
 
@@ -78,20 +81,89 @@ class OnnxNode:
         return tuple(filter(None, (*self.inputs, *(name for body in self.bodies.values() for name in body.free))))
 
 
-class Info(NamedTuple):
-    """What is known of a tensor before it is: its type by onnx's number, and its shape.
+@dataclass(frozen=True)
+class Tensor:
+    """What is known of a tensor as a model is read: its type, its shape, its contents. Types and shapes are compared.
 
-    No code: nothing is known; 0: it is none, but a sequence or an optional, and `kind` the TypeProto.
-    No shape: not even the number of its axes.
+    Attributes:
+        code: onnx's number of its type; None: it is not known; 0: it is no tensor, but a sequence or an optional.
+        shape: None: not even the number of its axes is known.
+        kind: the TypeProto of what is no tensor.
+        value: the value of the graph that it is.
+        numbers: its elements, ones in place of those that depend on sizes which a call tells.
+        unknown: where these are; None: there are none.
+        node: what computes elements of sizes, or an empty sequence.
+        parts: the names of a sequence's tensors.
     """
 
     code: int | None = None
     shape: tuple[int | None, ...] | None = None
     kind: bytes = b""
+    value: Value | None = field(default=None, compare=False)
+    numbers: Array | None = field(default=None, compare=False)
+    unknown: Array | None = field(default=None, compare=False)
+    node: OnnxNode | None = field(default=None, compare=False)
+    parts: tuple[str, ...] | None = field(default=None, compare=False)
 
     @property
     def is_tensor(self) -> bool:
         return bool(self.code)
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether nothing is known of its contents."""
+        return self.value is None and self.numbers is None and self.parts is None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the sizes of what depends on sizes do so, too."""
+        return self.unknown is not None and None in self.sizes
+
+    def common(self, other: Tensor) -> Tensor:
+        """What of it holds of another one as well."""
+        if self == other:
+            return self
+        if self.code != other.code or not self.is_tensor:
+            return Tensor()
+        if self.shape is None or other.shape is None or len(self.shape) != len(other.shape):
+            return Tensor(self.code)
+        return Tensor(self.code, tuple(a if a == b else None for a, b in zip(self.shape, other.shape, strict=True)))
+
+    @property
+    def sizes(self) -> tuple[int | None, ...]:
+        return self.shape or ()
+
+    @property
+    def array(self) -> Array | None:
+        """Its elements, where all are known."""
+        return self.numbers if self.unknown is None else None
+
+    @property
+    def operand(self) -> Any:
+        """It as rules have it: a value or an array; itself where elements depend on sizes."""
+        return next((one for one in (self.value, self.array) if one is not None), self)
+
+    @property
+    def dtype(self) -> str:
+        """The package's name of its type, or NumPy's."""
+        if self.value is not None:
+            return self.value.dtype
+        return dtypes.label(self.numbers.dtype if self.numbers is not None else TYPES[self.code or 0])
+
+    @property
+    def meta(self) -> Meta:
+        return Meta(self.sizes, dtypes.canonical(self.dtype))
+
+
+def tensor_of(item: Operand | Tensor) -> Tensor:
+    """A value of the graph or known elements as such a record."""
+    if isinstance(item, Value):
+        return Tensor(CODES.get(item.dtype), item.shape, value=item)
+    return Tensor(NUMBERS.get(item.dtype), item.shape, numbers=item) if isinstance(item, np.ndarray) else item
+
+
+def tensors_of(items: Mapping[str, Any]) -> dict[str, Tensor]:
+    return {name: tensor_of(item) for name, item in items.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +174,8 @@ class Body:
     arrays: Mapping[str, Array]
     nodes: tuple[OnnxNode, ...]
     outputs: tuple[str, ...]
-    infos: tuple[Info, ...]
-    input_infos: tuple[Info, ...]
+    infos: tuple[Tensor, ...]
+    input_infos: tuple[Tensor, ...]
 
     @once
     def local(self) -> frozenset[str]:
@@ -122,31 +194,3 @@ def flat(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
         yield node
         for body in node.bodies.values():
             yield from flat(body.nodes)
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """What a node computes of sizes that are known at the call only.
-
-    Attributes:
-        numbers: those that are known, and ones in place of the others.
-        unknown: where these are.
-        is_open: its own sizes are not known either, only the number of its axes.
-    """
-
-    node: OnnxNode
-    numbers: Array
-    unknown: Array
-    is_open: bool
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        return (None,) * self.numbers.ndim if self.is_open else self.numbers.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.numbers.dtype
-
-
-# a tensor: also what is computed of sizes
-Item = Operand | Measured

@@ -12,7 +12,7 @@ from ... import dtypes
 from ...errors import InvalidArgumentError
 from ...graph.array_file import field, sizes
 from .faults import check_size
-from .node import Array, Body, Info, OnnxNode, Sparse
+from .node import Array, Body, OnnxNode, Sparse, Tensor
 from .types import TYPES
 
 # of an array in a record; larger ones lie beside it
@@ -51,7 +51,7 @@ def _of_item(item: Any, keep: Keep) -> Any:
     return item
 
 
-def of_info(info: Info) -> list[Any]:
+def of_info(info: Tensor) -> list[Any]:
     return [info.code, info.shape, info.kind.hex()]
 
 
@@ -114,7 +114,7 @@ def _item_of(item: Any, kept: Kept, where: str, depth: int) -> Any:
     return Body(inputs, arrays_of(item.get("arrays"), kept, where), nodes, outputs, infos, input_infos)
 
 
-def info_of(item: Any, where: str) -> Info:
+def info_of(item: Any, where: str) -> Tensor:
     """What `of_info` gave."""
     if not isinstance(item, list) or len(item) != 3 or not (item[0] is None or item[0] == 0 or item[0] in TYPES):
         raise InvalidArgumentError(f"{where}: needs the type and shape of a tensor, got {str(item)[:60]!r}")
@@ -123,7 +123,7 @@ def info_of(item: Any, where: str) -> Info:
         known = iter(sizes([dim for dim in dims if dim is not None], where))
         dims = tuple(None if dim is None else next(known) for dim in dims)
         check_size(dims, 1, where)
-    return Info(code, dims, bytes.fromhex(kind))
+    return Tensor(code, dims, bytes.fromhex(kind))
 
 
 def _array_of(item: Any, kept: Kept, where: str) -> Array:

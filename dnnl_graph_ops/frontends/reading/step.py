@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,8 +19,9 @@ from ...ops.build import apply
 from ...ops.typed import resolve
 from ...shapes import Meta
 from .budget import Budget
+from .deferred import constant_of
 from .faults import REMEDY, NeedsSizes, check_size
-from .node import Array, Item, Measured, OnnxNode, Operand, is_fill
+from .node import Array, OnnxNode, Operand, Tensor, is_fill, tensor_of
 
 Result = Operand | tuple[Operand, ...]
 
@@ -32,10 +33,8 @@ class Step:
     graph: Graph
     node: OnnxNode
     defaults: Mapping[str, Any]
-    known: dict[str, Item]
+    known: dict[str, Tensor]
     budget: Budget
-    # what is computed of sizes, as a value
-    late: Callable[[Measured], Value]
 
     @property
     def where(self) -> str:
@@ -58,28 +57,35 @@ class Step:
     def has(self, index: int) -> bool:
         return index < self.count and bool(self.node.inputs[index])
 
+    def input(self, index: int) -> Tensor:
+        return self.known[self.node.inputs[index]]
+
     def operand(self, index: int) -> Operand:
         """Input `index`: an array if it is known now."""
-        found = self.known[self.node.inputs[index]]
-        if isinstance(found, Measured):
+        operand = self.input(index).operand
+        if isinstance(operand, Tensor):
             raise NeedsSizes(f"{self.where}: numbers that depend on sizes")
-        return found
+        return operand
 
     def meta(self, index: int) -> Meta:
         """Of input `index`, whatever it is."""
-        found = self.known[self.node.inputs[index]]
-        return Meta(found.shape, dtypes.canonical(found.dtype))
+        return self.input(index).meta
 
     def value(self, index: int) -> Value:
         """Input `index` as a value of the graph; a known array becomes a constant, once."""
         name = self.node.inputs[index]
-        found = self.known[name]
-        if isinstance(found, Value):
-            return found
-        key = f"\0{name}"
-        if key not in self.known:
-            self.known[key] = self.late(found) if isinstance(found, Measured) else self.constant(found, name)
-        return self.known[key]  # type: ignore[return-value]
+        tensor = self.known.get(f"\0{name}") or self.known[name]
+        if tensor.value is not None:
+            return tensor.value
+        value = self.as_value(tensor.operand, name)
+        self.known[f"\0{name}"] = tensor_of(value)
+        return value
+
+    def as_value(self, operand: Operand | Tensor, name: str | None = None) -> Value:
+        """An operand, or what depends on sizes, as a value of the graph."""
+        if isinstance(operand, Tensor):
+            return constant_of(self.graph, operand, self.known, self.budget)
+        return operand if isinstance(operand, Value) else self.constant(operand, name)
 
     def constant(self, array: Array, name: str | None = None) -> Value:
         if array.dtype == np.float64:
@@ -97,13 +103,12 @@ class Step:
 
     def array(self, index: int, what: str) -> Array:
         """Input `index`, which must be known when the graph is built."""
-        found = self.operand(index)
-        if isinstance(found, Value):
-            found = found.constant  # type: ignore[assignment]
-        if found is None:
+        operand = self.operand(index)
+        array = operand.constant if isinstance(operand, Value) else operand
+        if array is None:
             raise UnsupportedError(f"{self.where}: {what} must be an initializer or a constant, not computed")
-        self.spend(found)  # type: ignore[arg-type]
-        return found  # type: ignore[return-value]
+        self.spend(array)
+        return array
 
     def optional(self, index: int, what: str) -> Array | None:
         return self.array(index, what) if self.has(index) else None
@@ -118,13 +123,13 @@ class Step:
 
     def partly(self, index: int, what: str) -> list[int | None]:
         """Integers, None in place of those that depend on sizes."""
-        found = self.known[self.node.inputs[index]]
-        if not isinstance(found, Measured):
+        tensor = self.input(index)
+        numbers, unknown = tensor.numbers, tensor.unknown
+        if numbers is None or unknown is None:
             return list(self.integers(index, what))
-        if found.is_open or found.numbers.size > 64 or found.dtype.kind not in "iu":
+        if tensor.is_open or numbers.size > 64 or numbers.dtype.kind not in "iu":
             raise UnsupportedError(f"{self.where}: {what} of which the number or the type is not known")
-        numbers, unknown = found.numbers.reshape(-1).tolist(), found.unknown.reshape(-1).tolist()
-        return [None if open_ else number for number, open_ in zip(numbers, unknown, strict=True)]
+        return [None if open_ else int(number) for number, open_ in zip(numbers.flat, unknown.flat, strict=True)]
 
     def scalar(self, index: int, what: str) -> float:
         array = self.array(index, what)

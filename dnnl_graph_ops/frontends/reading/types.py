@@ -27,6 +27,7 @@ TYPES: dict[int, np.dtype[Any]] = {
         if hasattr(ml_dtypes, name)
     },
 }  # fmt: skip
+NUMBERS = {kind: code for code, kind in TYPES.items()}
 # the package's names, of those that it has
 DTYPES = {
     1: "f32", 2: "u8", 3: "s8", 6: "s32", 7: "s64", 9: "boolean", 10: "f16", 16: "bf16",

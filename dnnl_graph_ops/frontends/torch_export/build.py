@@ -10,11 +10,11 @@ from ...errors import Error, UnsupportedError
 from ...graph import Graph, Value
 from ...graph.constants import Constant, Meta
 from ...runtime.dlpack import from_dlpack
-from ..reading import operators  # noqa: F401  (fill the table of standard ones)
 from ..reading.budget import Budget
-from ..reading.deferred import Scratch, constant_of, deferred, undoing
+from ..reading.build import undoing
+from ..reading.deferred import Scratch, deferred
 from ..reading.faults import FAULTS
-from ..reading.node import Array, Item, OnnxNode
+from ..reading.node import Array, OnnxNode, Tensor, tensor_of
 from . import elementwise, host, layers  # noqa: F401  (fill the table)
 from .call import Call
 from .movement import TURNS
@@ -25,17 +25,17 @@ from .table import RULES
 _FEW_BYTES = 1 << 14
 
 
-def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
+def built(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budget) -> tuple[Tensor, ...]:
     """The results of an op up to the last that is read: computed if they are known now, else of ops of the graph.
 
     Raises:
         UnsupportedError: it cannot be expressed, not even by PyTorch.
     """
-    return _built(graph, node, known, budget)[: len(node.outputs)]
+    return tuple(map(tensor_of, _built(graph, node, known, budget)[: len(node.outputs)]))
 
 
-def _built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
-    call = Call(graph, node, {}, known, budget, lambda item: constant_of(graph, item, known, budget))
+def _built(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budget) -> tuple[Any, ...]:
+    call = Call(graph, node, {}, known, budget)
     if node.op_type.startswith(SIZES):
         return (number(call),)
     undo = undoing(graph, known)
@@ -49,7 +49,7 @@ def _built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget)
     if budget.exceeded:
         raise why
     undo()
-    call = Call(graph, node, {}, known, budget, lambda item: constant_of(graph, item, known, budget))
+    call = Call(graph, node, {}, known, budget)
     try:
         host.overload(node.op_type, node.where, call.stated)
         if isinstance(graph, Scratch):
@@ -59,14 +59,14 @@ def _built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget)
         raise UnsupportedError(f"{error}" + (f"; {why}" if node.op_type in RULES else "")) from None
 
 
-def _ruled(call: Call) -> tuple[Item, ...]:
+def _ruled(call: Call) -> tuple[Any, ...]:
     """By its rule.
 
     Raises:
         UnsupportedError: it has none, or that does not express this one.
     """
     items = [call.known[name] for name in call.node.inputs]
-    turns = call.node.op_type in TURNS and isinstance(items[0], Value) and items[0].ndim == 2
+    turns = call.node.op_type in TURNS and items[0].value is not None and items[0].value.ndim == 2
     if all(map(_is_known, items)) and not turns:
         return tuple(constant(call.graph, array) for array in host.computed(call, call.series()))
     rule = None if call.is_series else RULES.get(call.node.op_type)
@@ -80,8 +80,8 @@ def _ruled(call: Call) -> tuple[Item, ...]:
     return results
 
 
-def _is_known(item: Item) -> bool:
-    return item.is_constant if isinstance(item, Value) else isinstance(item, np.ndarray)
+def _is_known(tensor: Tensor) -> bool:
+    return tensor.array is not None if tensor.value is None else tensor.value.is_constant
 
 
 def constant(graph: Graph, array: Array, name: str | None = None) -> Array | Value:

@@ -14,9 +14,9 @@ from ...errors import InvalidArgumentError, UnsupportedError
 from ...graph import Value
 from ...graph.json_format import same_shape
 from ...shapes import Meta
-from ..reading.deferred import ruled
+from ..reading.build import ruled
 from ..reading.faults import NeedsSizes, check_size
-from ..reading.node import Array, Item, Measured, OnnxNode
+from ..reading.node import Array, OnnxNode, Tensor, tensor_of
 from ..reading.step import Step
 from ..reading.types import NUMPY
 from . import host
@@ -113,8 +113,9 @@ class Call(Step):
             ((kind, what),) = value.items()
             if kind == "in":
                 name = self.node.inputs[what]
-                self.names[id(self.known[name])] = name
-                return self.known[name]
+                operand = self.known[name].operand
+                self.names[id(operand)] = name
+                return operand
             if kind == "complex":
                 return complex(*what)
             if kind == "before":
@@ -125,14 +126,14 @@ class Call(Step):
 
         return {name: decoded(value) for name, value in arguments.items()}
 
-    def _size(self, item: Item, is_open: bool) -> Any:
-        if isinstance(item, Measured):
+    def _size(self, tensor: Tensor, is_open: bool) -> Any:
+        if tensor.unknown is not None:
             if not is_open:
                 raise NeedsSizes(f"{self.where}: numbers that depend on sizes")
             return None
-        if isinstance(item, Value):
+        if tensor.array is None:
             raise UnsupportedError(f"{self.where}: a number that depends on data")
-        return item.item()
+        return tensor.array.item()
 
     # -- what it is made of --------------------------------------------------------------------------------------
 
@@ -144,8 +145,9 @@ class Call(Step):
         node = OnnxNode(self.node.name, op_type, "", "", _OPSET, names, outputs, given, "torch")
         made = ruled(self.graph, node, self.known, self.budget)
         self.known.update(zip(outputs, made, strict=False))
-        self.names.update((id(item), name) for name, item in zip(outputs, made, strict=False))
-        return made[0] if count == 1 else made
+        operands = tuple(one.operand for one in made)
+        self.names.update((id(item), name) for name, item in zip(outputs, operands, strict=False))
+        return operands[0] if count == 1 else operands
 
     def _fresh(self, number: int = 0) -> str:
         return f"{self.node.name}/{len(self.known)}.{number}"
@@ -159,7 +161,7 @@ class Call(Step):
             operand = np.asarray(operand, np.float32)
         if id(operand) not in self.names:
             name = self.names[id(operand)] = self._fresh()
-            self.known[name] = operand
+            self.known[name] = tensor_of(operand)
         return self.names[id(operand)]
 
     def cast(self, item: Any, dtype: str) -> Any:
@@ -175,9 +177,7 @@ class Call(Step):
 
     def tensor(self, item: Any) -> Value:
         """An operand as a value of the graph."""
-        if isinstance(item, Value):
-            return item
-        return self.late(item) if isinstance(item, Measured) else self.constant(item)
+        return self.as_value(item)
 
     def known_array(self, item: Any) -> Array | None:
         """The elements of what is known as the graph is built."""
@@ -204,5 +204,5 @@ class Call(Step):
             dtypes.label(item.dtype if isinstance(item, np.ndarray) else dtypes.numpy_dtype(item.dtype)) == dtype
             and same_shape(item.shape, shape)
             for item, (dtype, shape) in zip(given, wanted, strict=True)
-            if not isinstance(item, Measured)
+            if not isinstance(item, Tensor)
         )

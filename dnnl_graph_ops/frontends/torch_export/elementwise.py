@@ -10,7 +10,7 @@ import numpy as np
 from ... import dtypes
 from ...errors import UnsupportedError
 from ...graph import Value
-from ..reading.node import Measured
+from ..reading.node import Tensor
 from .table import Call, aten
 
 _FLOATS = ("f32", "bf16", "f16")
@@ -221,7 +221,7 @@ def softmax(call: Call, self: Any, dim: int, kind: str, **_: Any) -> Any:
 )  # fmt: skip
 def same(call: Call, **given: Any) -> Any:
     """Perhaps in another dtype."""
-    item = next(value for value in given.values() if isinstance(value, Value | np.ndarray | Measured))
+    item = next(value for value in given.values() if isinstance(value, Value | np.ndarray | Tensor))
     dtype = call.meta.dtype
     if call.tensor(item).shape != call.meta.shape and None not in call.meta.shape:
         raise UnsupportedError(f"{call.where}: from {item.shape} to {call.meta.shape}")

@@ -7,16 +7,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ... import dtypes
 from ...errors import Error, UnsupportedError
-from ...graph import Graph, Value
+from ...graph import Graph
 from ...runtime.engines import Engine
 from ..reading.budget import Budget
 from ..reading.deferred import constant_of
 from ..reading.faults import refusal
-from ..reading.node import Item, Measured
+from ..reading.node import tensors_of
 from . import host
 from .build import built, parameter
 from .host import pytorch, stated
@@ -53,7 +51,7 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
     problems = _written(signature)
     graph = Graph(engine, name=type(program).__name__)
     fxs = {fx.name: fx for fx in program.graph.nodes}
-    known: dict[str, Item] = {}
+    known: dict[str, Any] = {}
     stored = {**program.state_dict, **program.constants}
     size = sum(one.nbytes for one in stored.values() if isinstance(one, torch.Tensor))
     for spec in signature.input_specs:
@@ -89,46 +87,48 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
 def appended(
     graph: Graph,
     outputs: list[Any],
-    known: dict[str, Item],
+    known: Mapping[str, Any],
     budget: Budget,
     problems: list[str],
     instead: Mapping[Any, Any] | None = None,
 ) -> None:
-    """Build what the outputs depend on; what cannot be is added to `problems`.
+    """Build what the outputs depend on, of values, arrays and records of them; what cannot be is added to `problems`.
 
     `instead`: ops to take in place of some nodes' own.
     """
+    tensors = tensors_of(known)
     reader = Reader({fx: fx.name for fx in read(outputs) if fx.op == "placeholder"}, instead or {})
     for fx in read(outputs):
         if fx.op == "placeholder":
             continue
         try:
             node = reader.node(fx)
-            if node is None or not all(name in known for name in node.inputs):
+            if node is None or not all(name in tensors for name in node.inputs):
                 # behind what cannot be expressed
                 continue
-            made = built(graph, node, known, budget)
+            made = built(graph, node, tensors, budget)
         except Behind:
             continue
         except UnsupportedError as error:
             problems.append(str(error))
             continue
-        known.update((name, item) for name, item in zip(node.outputs, made, strict=False) if name)
+        tensors.update((name, item) for name, item in zip(node.outputs, made, strict=False) if name)
     if problems:
         return
     for fx in outputs:
-        item = known.get(reader.names.get(fx, ""))
-        if item is None or (isinstance(item, np.ndarray) and not host.is_own(item)):
+        tensor = tensors.get(reader.names.get(fx, ""))
+        if tensor is None or tensor.dtype not in dtypes.CODES:
             problems.append(f"output {fx.name!r}: {fx.meta['val'].dtype}, which no op here takes")
             continue
-        if isinstance(item, Measured):
-            item = constant_of(graph, item, known, budget)
-        elif not isinstance(item, Value):
-            item = graph.constant(item)
+        value = tensor.value
+        if value is None and tensor.array is None:
+            value = constant_of(graph, tensor, tensors, budget)
+        elif value is None:
+            value = graph.constant(tensor.array)
         name, count = fx.name, 1
         while name in graph.outputs:
             name, count = f"{fx.name}_{count}", count + 1
-        graph.outputs[name] = item
+        graph.outputs[name] = value
 
 
 def is_expressible(fx: Any) -> bool:
@@ -156,7 +156,7 @@ def _tensors(value: Any) -> list[Any]:
     return [one for one in (value if isinstance(value, tuple | list) else [value]) if isinstance(one, torch.Tensor)]
 
 
-def size_of(graph: Graph, fx: Any, given: Sequence[Any], known: dict[str, Item], budget: Budget) -> Item | None:
+def size_of(graph: Graph, fx: Any, given: Sequence[Any], known: Mapping[str, Any], budget: Budget) -> Any:
     """A number that PyTorch takes for the size of an input, as that; None: it is that of none."""
     number = str(fx.meta["val"])
     for other in given:
@@ -164,7 +164,7 @@ def size_of(graph: Graph, fx: Any, given: Sequence[Any], known: dict[str, Item],
         axis = next((i for i, dim in enumerate(shape) if not isinstance(dim, int) and str(dim) == number), None)
         if axis is not None:
             node = of_size(fx.name, other.name, axis)
-            return built(graph, node, known, budget)[0]
+            return built(graph, node, tensors_of(known), budget)[0]
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import UnsupportedError
-from ..reading.node import Measured
+from ..reading.node import Tensor
 from .call import Call
 
 # what names of such ops begin with
@@ -83,4 +83,4 @@ def number(call: Call) -> Any:
         raise UnsupportedError(f"{call.where}: no op on sizes")
     made = NUMBERS[name](call, *call.arguments().values())
     # what it is made of has no names elsewhere
-    return replace(made, node=call.node) if isinstance(made, Measured) else made
+    return replace(made, node=call.node) if isinstance(made, Tensor) else made
