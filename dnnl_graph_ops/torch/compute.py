@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch._C import _get_deterministic_algorithms
 
 from .. import functional
 from .._core import TensorCall, check_fork, forked_with_one_thread, lent_array
@@ -156,9 +157,9 @@ def call_of(
 ) -> Call:
     """Returns what is known of such calls; a gradient is to lie in channels last or first."""
     threads = follow_threads()
-    like = (third.shape, third.stride(), third.dtype) if isinstance(third, Tensor) else third
+    like = (third.shape, third.stride(), third.dtype, third.device) if isinstance(third, Tensor) else third
     key = (
-        spec, direction, threads, net is None, last, like,
+        spec, direction, threads, _get_deterministic_algorithms(), net is None, last, like,
         type(a), a.shape, a.stride(), a.dtype, type(b), b.shape, b.stride(), b.dtype,
     )  # fmt: skip
     call = calls.get(key)

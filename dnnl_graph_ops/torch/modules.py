@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import torch
 from torch import Tensor, get_num_threads, is_grad_enabled, nn
-from torch._C import _is_any_autocast_enabled
+from torch._C import _get_deterministic_algorithms, _is_any_autocast_enabled
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize
@@ -338,7 +338,8 @@ def _key(x: Tensor, training: bool, needs: Needs) -> Hashable:
         strides = x.stride()
     except RuntimeError:  # sparse
         return None
-    return x.shape, strides, x.dtype, training, needs, get_num_threads(), _is_any_autocast_enabled()
+    modes = get_num_threads(), _is_any_autocast_enabled(), _get_deterministic_algorithms()
+    return x.shape, strides, x.dtype, training, needs, modes
 
 
 def _given(own: dict[str, Any]) -> tuple[Any, ...]:
