@@ -7,20 +7,21 @@ runs as it is, but for its convolutions, which become our ops.
 from __future__ import annotations
 
 import operator
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, fx
+from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._guards import TracingContext
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
-from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.fx.passes.operator_support import create_op_support
 
 from .._core import lent_array
 from ..compile.asked import checked_options
@@ -74,7 +75,7 @@ def dnnl_graph_ops(module: fx.GraphModule, inputs: Sequence[Any], **options: Any
     _check_options(**options)
     if torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in inputs):
         return recorded(module)
-    return _compiled(module, inputs, _Compiler(options))
+    return _compiled(module, inputs, _compiler(options))
 
 
 def compiled(module: fx.GraphModule, inputs: Sequence[Any], building: Callable[[], None]) -> Run:
@@ -86,7 +87,7 @@ def compiled(module: fx.GraphModule, inputs: Sequence[Any], building: Callable[[
     Raises:
         UnsupportedError: it draws some, which might come in another order than PyTorch's.
     """
-    return _compiled(module, inputs, _Compiler({}, building))
+    return _compiled(module, inputs, _compiler({}, building))
 
 
 def _compiled(module: fx.GraphModule, inputs: Sequence[Any], compiler: Any) -> Run:
@@ -115,8 +116,10 @@ def _check_options(
 
 def recorded(module: fx.GraphModule) -> Run:
     """A captured graph that gradients are recorded of: PyTorch's, with our ops for its convolutions."""
-    made = fx.GraphModule(module, copy(module.graph))
-    for node in made.graph.nodes:
+    graph = fx.Graph(tracer_cls=module.graph._tracer_cls)
+    graph.output(graph.graph_copy(module.graph, {}))
+    made = fx.GraphModule(module, graph)
+    for node in graph.nodes:
         if node.op != "call_function" or node.target not in _CONVOLUTIONS:
             continue
         if node.target not in _AXES or not sources.fold(node, _AXES[node.target]):
@@ -124,13 +127,6 @@ def recorded(module: fx.GraphModule) -> Run:
     made.recompile()
     run: Run = made.forward
     return run
-
-
-def copy(graph: fx.Graph) -> fx.Graph:
-    new = fx.Graph(tracer_cls=graph._tracer_cls)
-    output = new.graph_copy(graph, {})
-    new.output(output)
-    return new
 
 
 def _as_op(theirs: Run, axes: int, transposed: bool) -> Run:
@@ -156,10 +152,8 @@ _CONVOLUTIONS: dict[Any, Run] = {
 
 
 def _as_aten(transposed: bool) -> Run:
-    def convolution(
-        x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: int
-    ) -> Tensor:
-        return torch.ops.aten.convolution(x, w, b, stride, padding, dilation, transposed, output_padding, groups)
+    def convolution(x: Tensor, w: Tensor, b: Any, *arguments: Any) -> Tensor:
+        return torch.ops.aten.convolution(x, w, b, *arguments[:3], transposed, *arguments[3:])
 
     return convolution
 
@@ -170,98 +164,69 @@ _ORDINARY: Any = {
 }
 
 
-class _Compiler:
-    """Makes a function of a graph of ATen ops that writes to nothing.
+def _compiler(options: Mapping[str, Any], building: Callable[[], None] | None = None) -> Callable[..., Run]:
+    """Returns what makes a function of a graph of ATen ops that writes to nothing.
 
     building: called before a net is made, which runs however fast PyTorch is; None: who is faster runs.
     """
 
-    def __init__(self, options: Mapping[str, Any], building: Callable[[], None] | None = None) -> None:
-        self._options = options
-        self._building = building
-
-    def __call__(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Run:
-        if self._building and any(map(_is_random, module.graph.nodes)):
+    def compiler(module: fx.GraphModule, inputs: Sequence[Any]) -> Run:
+        if building and any(map(_is_random, module.graph.nodes)):
             raise UnsupportedError("random numbers are drawn")
         metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
         static = frozenset(getattr(metadata, "static_input_indices", None) or ())
         if not all(isinstance(one, Tensor | torch.SymInt | int) for one in inputs):
-            return _boxed(module.forward)
-        run = self._whole(module, static) or self._parted(module, static)
-        return _boxed(run)
+            return make_boxed_func(module.forward)
+        if all(_runs(node) for node in module.graph.nodes if node.op == "call_function"):
+            return make_boxed_func(Region(module, static, options, building))
+        return make_boxed_func(_parted(module, static, options, building))
 
-    def _whole(self, module: fx.GraphModule, static: frozenset[int]) -> Run | None:
-        """All of it as one net; None: there are ops that no net has."""
-        if not all(_Supported.runs(node) for node in module.graph.nodes if node.op == "call_function"):
-            return None
-        return Region(module, static, self._options, self._building)
-
-    def _parted(self, module: fx.GraphModule, static: frozenset[int]) -> Run:
-        """Parts as nets, as large as they can be; the rest runs in PyTorch."""
-        partitioner = CapabilityBasedPartitioner(module, _Supported(), allows_single_node_partition=False)
-        parted = partitioner.partition_and_fuse()
-        constant = {node for i, node in enumerate(_placeholders(parted)) if i in static}
-        for node in list(parted.graph.nodes):
-            if node.op == "call_module" and node.target.startswith("fused_"):
-                own = frozenset(i for i, one in enumerate(node.args) if one in constant)
-                region = Region(getattr(parted, node.target), own, self._options, self._building)
-                delattr(parted, node.target)
-                setattr(parted, node.target, _Part(region))
-        ops = (node.target for node in parted.graph.nodes if node.op == "call_function")
-        left = Counter(str(op) for op in ops if op is not operator.getitem)
-        _tell(_BETWEEN, left)
-        run: Run = parted.forward
-        return run
+    return compiler
 
 
-class _Part(torch.nn.Module):
+def _parted(module: fx.GraphModule, static: frozenset[int], *given: Any) -> Run:
+    """Parts as nets, as large as they can be; the rest runs in PyTorch."""
+    support = create_op_support(lambda _, node: node.op == "call_function" and _runs(node))
+    parted = CapabilityBasedPartitioner(module, support, allows_single_node_partition=False).partition_and_fuse()
+    constant = {node for i, node in enumerate(_placeholders(parted)) if i in static}
+    left: Counter[str] = Counter()
+    for node in parted.graph.nodes:
+        if node.op == "call_module" and node.target.startswith("fused_"):
+            own = frozenset(i for i, one in enumerate(node.args) if one in constant)
+            node.op, node.target = "call_function", _part(Region(getattr(parted, node.target), own, *given))
+        elif node.op == "call_function" and node.target is not operator.getitem:
+            left[str(node.target)] += 1
+    parted.delete_all_unused_submodules()
+    parted.recompile()
+    _tell(_BETWEEN, left)
+    run: Run = parted.forward
+    return run
+
+
+def _part(region: Region) -> Run:
     """A region as part of what PyTorch runs."""
 
-    def __init__(self, region: Region) -> None:
-        super().__init__()
-        self._region = (region,)
-
-    def forward(self, *args: Any) -> Any:
-        made = self._region[0](*args)
+    def part(*args: Any) -> Any:
+        made = region(*args)
         return made[0] if len(made) == 1 else made
 
+    return part
 
-class _Supported(OperatorSupportBase):
-    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
-        return node.op == "call_function" and self.runs(node)
 
-    @staticmethod
-    def runs(node: fx.Node) -> bool:
-        """Whether a net has such a node, over tensors in memory of the CPU whose sizes do not depend on data."""
-        tensors = list(_tensors(node.meta.get("val")))
-        tensors += [one for given in node.all_input_nodes for one in _tensors(given.meta.get("val"))]
-        return is_expressible(node) and all(one.device == _CPU and not free_unbacked_symbols(one) for one in tensors)
+def _runs(node: fx.Node) -> bool:
+    """Whether a net has such a node, over tensors in memory of the CPU whose sizes do not depend on data."""
+    values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
+    each = chain.from_iterable(value if isinstance(value, tuple | list) else (value,) for value in values)
+    tensors = [one for one in each if isinstance(one, Tensor)]
+    return is_expressible(node) and all(one.device == _CPU and not free_unbacked_symbols(one) for one in tensors)
 
 
 def _is_random(node: fx.Node) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    for one in value if isinstance(value, tuple | list) else (value,):
-        if isinstance(one, Tensor):
-            yield one
-
-
 def _placeholders(module: fx.GraphModule) -> list[fx.Node]:
     return [node for node in module.graph.nodes if node.op == "placeholder"]
-
-
-def _boxed(run: Run) -> Run:
-    """As PyTorch calls it: with a list, which may be emptied."""
-
-    def boxed(args: list[Any]) -> Any:
-        given = tuple(args)
-        args.clear()
-        return run(*given)
-
-    boxed._boxed_call = True  # type: ignore[attr-defined]
-    return boxed
 
 
 class Region:
@@ -452,6 +417,8 @@ class _Entry:
 
     def is_faster(self, args: Sequence[Any]) -> bool:
         """Whether the net is, found out at the first call with about such sizes; tiny graphs of many ops may not be."""
+        if torch.are_deterministic_algorithms_enabled():
+            return True
         key = tuple(near(args[i].shape[axis]) for i, axis in self._varying)
         found = self._faster.get(key)
         if found is None:
@@ -471,15 +438,7 @@ class _Entry:
             _tell(_INSIDE, ops)
 
     def _tried(self, args: Sequence[Any]) -> bool:
-        if torch.are_deterministic_algorithms_enabled():
-            return True
-        # this makes the plan
-        self.run(args)
-        both: list[Callable[[], object]] = [lambda: self.run(args), lambda: self._theirs(*args)]
-        ours, theirs = map(_seconds, both)
-        if min(ours, theirs) > _LONG:
-            return ours <= theirs
-        return tried(*both).ours
+        return tried(lambda: self.run(args), lambda: self._theirs(*args), once=_LONG).ours
 
     def fits(self, args: Sequence[Any]) -> bool:
         return not self._numbers or all(args[i] == number for i, number in self._numbers.items())
@@ -493,12 +452,6 @@ class _Entry:
 
 def _tell(how: str, ops: Counter[str]) -> None:
     _LOGGER.info("%s: %s", how, ", ".join(f"{count} {name}" for name, count in ops.items()))
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    run()
-    return time.perf_counter() - begin
 
 
 def _array(tensor: Tensor) -> Any:

@@ -6,11 +6,12 @@ stands for it. Where no size is measured our engine computes: it weighs the libr
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import torch
 
@@ -25,6 +26,7 @@ Result = TypeVar("Result")
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Ints = tuple[int, ...]
+Seconds: TypeAlias = tuple[float, float]  # on the wall, and of the process
 
 # a trial ends when so many rounds took so long; where a second round does not come near the least, it goes on longer
 _LEAST_ROUNDS, _MOST_ROUNDS, _SECONDS, _MOST_SECONDS, _NEAR = 3, 15, 0.02, 0.2, 1.2
@@ -113,15 +115,13 @@ def verdict(case: Case, ours: Callable[[], object], theirs: Callable[[], object]
 
     Where PyTorch was told to be deterministic nothing depends on times: what our engine can compute, it does.
     """
-    known = _bounded(_measured).setdefault(case.kind, {})
-    if case.extents in known:
-        return known[case.extents]
     if torch.are_deterministic_algorithms_enabled():
         try:
             ours()
         except Error as error:
             return Verdict(False, why=str(error))
         return Verdict(True, why="deterministic algorithms are asked for")
+    known = _bounded(_measured).setdefault(case.kind, {})
     if (found := standing(known, case.extents)) is not None:
         return found
     if not _at_once.get():
@@ -180,21 +180,21 @@ def _apart(a: Ints, b: Ints) -> float:
     return max((max(m, n) / max(min(m, n), 1) for m, n in zip(a, b, strict=True)), default=1.0)
 
 
-def tried(ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
-    """By some runs of both."""
+def tried(ours: Callable[[], object], theirs: Callable[[], object], once: float = math.inf) -> Verdict:
+    """By some runs of both; by PyTorch's first one and our second one where both take so many seconds."""
     try:
         ours()
     except Error as error:
         return Verdict(False, why=str(error))
-    theirs()
+    first = _timed(theirs)
+    if first[0] > once and (second := _timed(ours))[0] > once:
+        return compared(([second], [first]))
     # the least of each: whatever else runs on the machine may disturb some rounds, hardly all of one
-    times: tuple[list[tuple[float, float]], ...] = ([], [])
+    times: tuple[list[Seconds], ...] = ([], [])
     begin = time.perf_counter()
     for round_ in range(1, _MOST_ROUNDS + 1):
         for run, seconds in zip((ours, theirs), times, strict=True):
-            spent, start = time.process_time(), time.perf_counter()
-            run()
-            seconds.append((time.perf_counter() - start, time.process_time() - spent))
+            seconds.append(_timed(run))
         took = time.perf_counter() - begin
         if round_ >= _LEAST_ROUNDS:
             steady = all(map(_is_steady, times))
@@ -203,7 +203,13 @@ def tried(ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
     return compared(times)
 
 
-def compared(times: tuple[list[tuple[float, float]], ...]) -> Verdict:
+def _timed(run: Callable[[], object]) -> Seconds:
+    spent, start = time.process_time(), time.perf_counter()
+    run()
+    return time.perf_counter() - start, time.process_time() - spent
+
+
+def compared(times: tuple[list[Seconds], ...]) -> Verdict:
     """Of our engine's runs and PyTorch's, each by seconds on the wall and of the process."""
     walls = [min(wall for wall, _ in seconds) for seconds in times]
     alone = torch.get_num_threads() == 1 and min(walls) > _LONG
@@ -211,7 +217,7 @@ def compared(times: tuple[list[tuple[float, float]], ...]) -> Verdict:
     return Verdict(mine <= other, mine, other)
 
 
-def _is_steady(seconds: list[tuple[float, float]]) -> bool:
+def _is_steady(seconds: list[Seconds]) -> bool:
     least, second, *_ = sorted(wall for wall, _ in seconds)
     return second < _NEAR * least
 

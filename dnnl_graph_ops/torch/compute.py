@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch._C import _get_deterministic_algorithms
 
 from .. import functional
 from .._core import TensorCall, check_fork, forked_with_one_thread, lent_array
@@ -141,11 +142,7 @@ class Call:
         return out
 
     def _theirs(self, a: Tensor, b: Tensor, third: Any) -> Tensor:
-        if self.direction == FORWARD:
-            return their_forward(self.spec, a, b, third)
-        if self.direction == BACKWARD_DATA:
-            return their_gradients(self.spec, None, b, a, third, b.shape, self.last, (True, False, False))[0]
-        return their_gradients(self.spec, a, None, b, a.shape, third, self.last, (False, True, False))[1]
+        return theirs(self.spec, self.direction, a, b, third, self.last)
 
 
 calls: dict[Hashable, Call] = {}
@@ -156,9 +153,9 @@ def call_of(
 ) -> Call:
     """Returns what is known of such calls; a gradient is to lie in channels last or first."""
     threads = follow_threads()
-    like = (third.shape, third.stride(), third.dtype) if isinstance(third, Tensor) else third
+    like = (third.shape, third.stride(), third.dtype, third.device) if isinstance(third, Tensor) else third
     key = (
-        spec, direction, threads, net is None, last, like,
+        spec, direction, threads, _get_deterministic_algorithms(), net is None, last, like,
         type(a), a.shape, a.stride(), a.dtype, type(b), b.shape, b.stride(), b.dtype,
     )  # fmt: skip
     call = calls.get(key)
@@ -172,15 +169,15 @@ def call_of(
 
 
 def _new(spec: Spec, direction: str, kind: tuple[Hashable, ...], a: Tensor, b: Tensor, third: Any, last: bool) -> Call:
+    src: Ints
+    weights: Ints
     if direction == FORWARD:
         src, weights, bias = a.shape, b.shape, None if third is None else third.shape
         why = refusal(a, b) if third is None else refusal(a, b, third)
         why = why or ("" if is_sound(spec, src, weights, bias) else _UNSOUND)
         last, shape = (False, ()) if why else (result_last(spec, a, b, third), result_shape(spec, src, weights))
     else:
-        back = direction == BACKWARD_DATA
-        src, weights, dst = (third, b.shape, a.shape) if back else (a.shape, third, b.shape)
-        check_gradient(spec, src, weights, dst)
+        src, weights, dst = map(tuple, check_gradient(spec, direction, a.shape, b.shape, third))
         fits = is_sound(spec, src, weights, None) and result_shape(spec, src, weights) == dst
         why = refusal(a, b) or ("" if fits else _UNSOUND)
         # a plain tuple, as plans are looked up by
@@ -211,6 +208,15 @@ def refusal(*tensors: Tensor) -> str:
     return ""
 
 
+def theirs(spec: Spec, direction: str, a: Tensor, b: Tensor, third: Any, last: bool) -> Tensor:
+    """PyTorch's own result; a gradient in channels last or first."""
+    if direction == FORWARD:
+        return their_forward(spec, a, b, third)
+    if direction == BACKWARD_DATA:
+        return their_gradients(spec, None, b, a, third, b.shape, last, (True, False, False))[0]
+    return their_gradients(spec, a, None, b, a.shape, third, last, (False, True, False))[1]
+
+
 def their_forward(spec: Spec, x: Tensor, w: Tensor, b: Optional) -> Tensor:
     return torch.convolution(x, w, b, *spec)
 
@@ -223,7 +229,7 @@ def their_gradients(
     What is not needed for the wanted ones may be None, and stands for memory nobody reads.
     """
     given = [
-        torch.empty_strided(shape, strides_of(shape, last), dtype=dy.dtype) if tensor is None else tensor
+        dy.new_empty_strided(shape, strides_of(shape, last)) if tensor is None else tensor
         for tensor, shape in ((x, src), (w, weights))
     ]
     channels = [dy.shape[1]] if wanted[2] else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from types import FunctionType
 from typing import Any, Protocol, TypeAlias
@@ -12,7 +13,7 @@ from weakref import WeakSet
 
 import torch
 from torch import Tensor, get_num_threads, is_grad_enabled, nn
-from torch._C import _is_any_autocast_enabled
+from torch._C import _get_deterministic_algorithms, _is_any_autocast_enabled
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize
@@ -40,38 +41,25 @@ _ORIGINAL = "_dnnl_graph_ops_original"  # in the class, of which others are made
 _MOST_ROUTES = 256
 
 
+@dataclass(eq=False)
 class State:
     """What a module keeps for our engine. It is no part of the module's own state: copies and pickles begin anew."""
 
-    __slots__ = (
-        "__weakref__",
-        "arguments",
-        "dtype",
-        "given",
-        "last",
-        "packed",
-        "replaced",
-        "routes",
-        "sources",
-        "spec",
-    )
-
-    spec: Spec
-
-    def __init__(self, dtype: torch.dtype | None = None) -> None:
-        self.dtype = dtype
-        # of the layer, and the module's own that they follow from
-        self.arguments: tuple[Any, ...] = ()
-        self.given: tuple[Any, ...] = ()
-        self.packed: Packed | None = None
-        # weights that came without being packed, to see whether they stay
-        self.last: TensorMarks | None = None
-        # parameters were set since the last call
-        self.replaced = False
-        # of calls that came before, as long as the arguments and what is packed stay
-        self.routes: dict[Hashable, Route] = {}
-        # of what is packed
-        self.sources: frozenset[int] = frozenset()
+    # None: the parameters' own
+    dtype: torch.dtype | None = None
+    # of the layer, and the module's own that they follow from
+    spec: Spec = field(init=False)
+    arguments: tuple[Any, ...] = ()
+    given: tuple[Any, ...] = ()
+    packed: Packed | None = None
+    # weights that came without being packed, to see whether they stay
+    last: TensorMarks | None = None
+    # parameters were set since the last call
+    replaced: bool = False
+    # of calls that came before, as long as the arguments and what is packed stay
+    routes: dict[Hashable, Route] = field(default_factory=dict)
+    # of what is packed
+    sources: frozenset[int] = frozenset()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return State, (self.dtype,)
@@ -176,7 +164,18 @@ def is_told() -> bool:
     return _watcher is not None
 
 
-class _Convolution(nn.modules.conv._ConvNd):
+class _Ours:
+    """Of all subclasses: their pickles have the originals, as these are made in the course of `optimize`."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        given: Any = super().__reduce_ex__(max(protocol, 2))
+        original = type(self).__dict__.get(_ORIGINAL)
+        if original is None or given[0] is not copyreg.__newobj__:  # type: ignore[attr-defined]
+            return given
+        return _restored, (original, *given[1][1:]), *given[2:]
+
+
+class _Convolution(_Ours, nn.modules.conv._ConvNd):
     """What all have in common."""
 
     def _again(self, x: Tensor) -> Tensor | None:
@@ -285,13 +284,6 @@ class _Convolution(nn.modules.conv._ConvNd):
             state.forget(replaced=True)
         super().__setattr__(name, value)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        given: Any = super().__reduce_ex__(max(protocol, 2))
-        original = type(self).__dict__.get(_ORIGINAL)
-        if original is None or given[0] is not copyreg.__newobj__:  # type: ignore[attr-defined]
-            return given
-        return _restored, (original, *given[1][1:]), *given[2:]
-
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         # memory of what goes elsewhere
         state_of(self).forget()
@@ -338,7 +330,8 @@ def _key(x: Tensor, training: bool, needs: Needs) -> Hashable:
         strides = x.stride()
     except RuntimeError:  # sparse
         return None
-    return x.shape, strides, x.dtype, training, needs, get_num_threads(), _is_any_autocast_enabled()
+    modes = get_num_threads(), _is_any_autocast_enabled(), _get_deterministic_algorithms()
+    return x.shape, strides, x.dtype, training, needs, modes
 
 
 def _given(own: dict[str, Any]) -> tuple[Any, ...]:
@@ -396,59 +389,27 @@ class _Transposed(_Convolution, nn.modules.conv._ConvTransposeNd):
         return super().forward(input, output_size) if out is None else out
 
 
-class Conv1d(_Ordinary, nn.Conv1d):
-    """`torch.nn.Conv1d`, computed by whoever is faster."""
+def _class_of(original: type[Any], mixin: type[Any]) -> type[Any]:
+    """The subclass of a convolution's class, as others find it.
+
+    torch.fx takes only modules of torch.nn for one step; TorchScript compiles what a forward wraps.
+    """
+    own = mixin.forward
+    forward = FunctionType(own.__code__, own.__globals__, own.__name__, own.__defaults__, own.__closure__)
+    return _named_as(original, mixin, forward=update_wrapper(forward, original.forward))
 
 
-class Conv2d(_Ordinary, nn.Conv2d):
-    """`torch.nn.Conv2d`, computed by whoever is faster."""
+def _named_as(original: type[Any], mixin: type[Any], **own: Any) -> type[Any]:
+    names = {"__module__": original.__module__, "__doc__": original.__doc__, _ORIGINAL: original}
+    return type(original.__name__, (mixin, original), {**names, **own})
 
 
-class Conv3d(_Ordinary, nn.Conv3d):
-    """`torch.nn.Conv3d`, computed by whoever is faster."""
-
-
-class ConvTranspose1d(_Transposed, nn.ConvTranspose1d):
-    """`torch.nn.ConvTranspose1d`, computed by whoever is faster."""
-
-
-class ConvTranspose2d(_Transposed, nn.ConvTranspose2d):
-    """`torch.nn.ConvTranspose2d`, computed by whoever is faster."""
-
-
-class ConvTranspose3d(_Transposed, nn.ConvTranspose3d):
-    """`torch.nn.ConvTranspose3d`, computed by whoever is faster."""
-
-
-class LazyConv1d(nn.LazyConv1d):
-    cls_to_become = Conv1d
-
-
-class LazyConv2d(nn.LazyConv2d):
-    cls_to_become = Conv2d
-
-
-class LazyConv3d(nn.LazyConv3d):
-    cls_to_become = Conv3d
-
-
-class LazyConvTranspose1d(nn.LazyConvTranspose1d):
-    cls_to_become = ConvTranspose1d
-
-
-class LazyConvTranspose2d(nn.LazyConvTranspose2d):
-    cls_to_become = ConvTranspose2d
-
-
-class LazyConvTranspose3d(nn.LazyConvTranspose3d):
-    cls_to_become = ConvTranspose3d
-
-
-_MADE = (
-    Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
-    LazyConv1d, LazyConv2d, LazyConv3d, LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d,
-)  # fmt: skip
-_BY_ORIGINAL: dict[type, type] = {getattr(nn, made.__name__): made for made in _MADE}
+_BY_ORIGINAL: dict[type, type] = {}
+for _kind, _mixin in ("Conv", _Ordinary), ("ConvTranspose", _Transposed):
+    for _name in (f"{_kind}{_axes}d" for _axes in (1, 2, 3)):
+        _made = _BY_ORIGINAL[getattr(nn, _name)] = _class_of(getattr(nn, _name), _mixin)
+        _lazy = getattr(nn, f"Lazy{_name}")
+        _BY_ORIGINAL[_lazy] = _named_as(_lazy, _Ours, cls_to_become=_made)
 _METHODS = ("forward", "_conv_forward", "__call__")
 
 
@@ -458,14 +419,14 @@ def is_convolution(module: nn.Module) -> bool:
 
 
 def is_ours(module: nn.Module) -> bool:
-    return isinstance(module, (_Convolution, *_MADE))
+    return isinstance(module, _Ours)
 
 
 def optimized_class(given: type[Any]) -> type | None:
     """What a module of such a class becomes; None: no convolution of PyTorch's, or one with a way of its own."""
     if given in _BY_ORIGINAL:
         return _BY_ORIGINAL[given]
-    if issubclass(given, _Convolution):
+    if issubclass(given, _Ours):
         return None
     parent: Any = given.__bases__[0]
     if given.__name__ == f"Parametrized{parent.__name__}" and len(given.__bases__) == 1:
@@ -478,13 +439,8 @@ def optimized_class(given: type[Any]) -> type | None:
         return None
     if any(getattr(given, name, None) is not getattr(base, name, None) for name in _METHODS):
         return None
-    made: Any = _BY_ORIGINAL[base]
     known = next((c for c in type.__subclasses__(given) if c.__dict__.get(_ORIGINAL) is given), None)
-    return known or type(
-        given.__name__,
-        (made.__bases__[0], given),
-        {"__module__": given.__module__, "__doc__": given.__doc__, "forward": made.forward, _ORIGINAL: given},
-    )
+    return known or _class_of(given, _BY_ORIGINAL[base].__bases__[0])
 
 
 def _restored(given: type, *arguments: Any) -> nn.Module:
@@ -493,20 +449,3 @@ def _restored(given: type, *arguments: Any) -> nn.Module:
     assert made is not None
     module: nn.Module = made.__new__(made, *arguments)
     return module
-
-
-def _dressed(made: type[Any], original: type[Any]) -> None:
-    """A class as others find it.
-
-    torch.fx takes only modules of torch.nn for one step; TorchScript compiles what a forward wraps.
-    """
-    made.__module__ = original.__module__
-    own = made.forward
-    forward = FunctionType(own.__code__, own.__globals__, own.__name__, own.__defaults__, own.__closure__)
-    made.forward = update_wrapper(forward, original.forward)
-    setattr(made, _ORIGINAL, original)
-
-
-for _original, _made in _BY_ORIGINAL.items():
-    if not _original.__name__.startswith("Lazy"):
-        _dressed(_made, _original)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, is_grad_enabled, nn
 from torch._C import (
     _are_functorch_transforms_active,
+    _get_deterministic_algorithms,
     _get_tracing_state,
     _len_torch_dispatch_stack,
     _len_torch_function_stack,
@@ -103,7 +104,8 @@ class Route:
             self._again = self.call.again(x, w, b, net=self.net)
 
     def gradients(self, x: Any, w: Any, dy: Tensor, needs: Needs) -> list[Optional]:
-        key = needs, dy.shape, dy.stride(), dy.dtype, torch.get_num_threads()
+        modes = torch.get_num_threads(), _get_deterministic_algorithms()
+        key = needs, dy.shape, dy.stride(), dy.dtype, modes
         if self.back is None or self.back[0] != key:
             spec, (src, weights, _) = self.call.spec, self.shapes
             data = call_of(spec, BACKWARD_DATA, dy, w, src, self.last) if needs[0] else None

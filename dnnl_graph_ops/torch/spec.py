@@ -88,8 +88,14 @@ def result_shape(spec: Spec, src: Sequence[Any], weights: Sequence[Any]) -> tupl
     return (src[0], channels, *spatial)
 
 
-def check_gradient(spec: Spec, src: Sequence[Any], weights: Sequence[Any], dst: Sequence[Any]) -> None:
-    """Raise what PyTorch raises of its convolutions where such sizes belong to none; they may be symbolic."""
+def check_gradient(
+    spec: Spec, direction: str, a: Sequence[Any], b: Sequence[Any], size: Sequence[Any]
+) -> tuple[Sequence[Any], ...]:
+    """Returns the shapes of input, weights and result, of a gradient's operands and its own size; may be symbolic.
+
+    Raises what PyTorch raises of its convolutions where they belong to none.
+    """
+    src, weights, dst = (size, b, a) if direction == BACKWARD_DATA else (a, size, b)
 
     def check(is_so: Any, text: str) -> None:
         torch._check(is_so, lambda: f"{spec.kind}'s gradients: {text}")
@@ -114,6 +120,7 @@ def check_gradient(spec: Spec, src: Sequence[Any], weights: Sequence[Any], dst: 
     for axis, (given, wanted) in enumerate(zip(dst, made, strict=True)):
         text = f"an input of {tuple(src)} and weights of {tuple(weights)} make {wanted}"
         check(given == wanted, f"grad_output has {given} along axis {axis}; {text}")
+    return src, weights, dst
 
 
 def is_sound(spec: Spec, src: Ints, weights: Ints, bias: Ints | None) -> bool:

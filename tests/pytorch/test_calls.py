@@ -46,6 +46,25 @@ def seeded(request):
     compute.calls.clear()
 
 
+@pytest.mark.usefixtures("ours")
+@pytest.mark.parametrize("mode", ["forward", "backward", "eval", "autocast"])
+def test_a_bias_elsewhere_is_pytorchs_business(mode):
+    layers = [nn.Conv2d(3, 4, 3), dgt.optimize(nn.Conv2d(3, 4, 3))]
+    x, said = torch.randn(1, 3, 8, 8), []
+    for layer in layers:
+        layer.train(mode != "eval")(x).sum().backward()
+        layer.bias = nn.Parameter(layer.bias.detach().to("meta"))
+        try:
+            with torch.set_grad_enabled(mode != "eval"), torch.autocast("cpu", enabled=mode == "autocast"):
+                out = layer(x)
+            if mode == "backward":
+                out.sum().backward()
+            said.append((out.device, out.dtype, out.shape))
+        except RuntimeError as error:
+            said.append("device meta" in str(error))
+    assert said[0] == said[1]
+
+
 LAYERS = {
     "convolution": lambda: nn.Conv2d(3, 5, 3, padding=1),
     "conv_transpose": lambda: nn.ConvTranspose2d(3, 5, 4, 2, 1),

@@ -118,6 +118,21 @@ def test_an_estimate_that_fails_leaves_the_call_to_pytorch():
         choice.run(case, Verdict(True, 1.0, 2.0), refuses, refuses)
 
 
+@pytest.mark.parametrize("modes", [(False, True), (True, False)])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_mode_that_changes_changes_who_computes(monkeypatch, request, training, modes):
+    monkeypatch.setattr(choice, "tried", lambda ours, theirs: Verdict(False, 2.0, 1.0))
+    layer, x = dgt.optimize(nn.Conv2d(4, 4, 3)).train(training), torch.randn(1, 4, 16, 16, requires_grad=training)
+    request.addfinalizer(lambda: torch.use_deterministic_algorithms(False))
+    for deterministic in modes:
+        known = set(calls)
+        torch.use_deterministic_algorithms(deterministic)
+        with torch.set_grad_enabled(training), choice.measuring():
+            for _ in range(3):
+                layer(x).square().sum().backward() if training else layer(x)
+        assert [calls[key].verdict.ours for key in set(calls) - known] == (1 + 2 * training) * [deterministic]
+
+
 def directions():
     return {kind[0] for kind, known in choice._measured.items() if known}
 
