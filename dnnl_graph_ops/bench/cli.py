@@ -115,9 +115,8 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE|all",
         help="a whole model instead of layers, of the zoo (" + ", ".join(zoo.ENTRIES) + ") or of an ONNX file; may be "
         "repeated. Of the peers, torch and torch-compile run the zoo's modules; onnxruntime, openvino (in f32), "
-        "openvino-default (in its own precision) and mnn read the file; ncnn's Python package has no converter, jax, "
-        "litert and tensorflow none of ONNX. Every model gets new processes, so that compile time and peak memory are "
-        "those of a first use",
+        "openvino-default (in its own precision) and mnn read the file; ncnn's Python package has no "
+        "converter. Every model gets new processes, so that compile time and peak memory are those of a first use",
     )
     group.add_argument("--quick", action="store_true", help="a few small layers, few rounds, under three minutes")
     group.add_argument("--match", default="", metavar="REGEX", help="only layers whose name matches")
