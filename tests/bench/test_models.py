@@ -16,7 +16,6 @@ from dnnl_graph_ops.bench import cli, memory, models, timing
 from dnnl_graph_ops.bench.document import Document
 from dnnl_graph_ops.bench.peers import registry
 from dnnl_graph_ops.bench.problem import Problem
-from dnnl_graph_ops.bench.report import columns
 from dnnl_graph_ops.bench.report import models as report
 from dnnl_graph_ops.bench.rows import Entry, Ratio, Row
 from dnnl_graph_ops.errors import InvalidArgumentError
@@ -127,7 +126,7 @@ def _small(folder: Path, apart: bool) -> str:
     return str(export.path("fsrcnn", small=True))
 
 
-@pytest.mark.parametrize("output", ["plot", "html", "benchdnn", "cluster"])
+@pytest.mark.parametrize("output", ["plot", "html", "cluster"])
 def test_what_has_no_meaning_for_models_is_refused(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--model", "fsrcnn", f"--{output}", "x"]) == 2
     assert f"--{output} is for layers" in capsys.readouterr().err
@@ -169,7 +168,6 @@ def test_the_conclusion_counts_rivals_in_f32_only() -> None:
         assert "behind by more than the interval in 1: slow" in text
         assert "2.00 [1.90 2.10]" in text
     assert Document.from_dict(document.as_dict()).rows[0].model == rows[0].model
-    assert columns.as_benchdnn(document).count("\n") == 2
 
 
 def test_streams_run_side_by_side() -> None:
