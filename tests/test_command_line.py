@@ -40,7 +40,7 @@ def test_help_of_bench_lists_its_commands(capsys):
         main(["bench", "--help"], prog="dnnl-graph-ops")
     printed = capsys.readouterr().out
     assert "dnnl-graph-ops bench" in printed
-    assert all(name in printed for name in ("run", "compare", "merge", "report", "history", "list", "Exit status"))
+    assert all(name in printed for name in ("run", "compare", "merge", "report", "list", "Exit status"))
 
 
 def test_bench_without_a_command_measures(capsys):

@@ -48,7 +48,7 @@ def run(
     quick: bool = False,
     match: str = "",
     op: str | Sequence[str] = "conv_transpose",
-    journal: str | Path | None = None,
+    json: str | Path | None = None,
     resume: bool = False,
     progress: Any = None,
     **options: Any,
@@ -62,7 +62,8 @@ def run(
         match: regular expression; only problems whose name has it.
         op: "conv_transpose", "conv", or both in a list: whose suite, and whose descriptors and dicts where they do
             not say it themselves.
-        journal: file that keeps every finished row; with `resume` its rows are not measured again.
+        json: file that the result is written to, whenever a row is finished; with `resume` the rows that it has are
+            not measured again.
         progress: an object with the methods of `runner.Progress`; None: silent.
         options: fields of `Options`: directions, dtypes, layouts, peers, threads, tune, ...
 
@@ -76,7 +77,7 @@ def run(
     ops = (op,) if isinstance(op, str) else tuple(op)
     wanted = sources.Filters(match=match).apply(sources.find(problems, quick=quick, ops=ops))
     return runner.run_wanted(
-        wanted, settings.quick() if quick else settings, progress=progress, journal=journal, resume=resume
+        wanted, settings.quick() if quick else settings, progress=progress, path=json, resume=resume
     )
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ..errors import Error, InvalidArgumentError
-from . import history, zoo
+from . import zoo
 from .document import Document, check_writable, merge, write_text
 from .options import DTYPES, PRECISIONS, Options
 from .peers.task import POST_OPS
@@ -65,8 +64,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command", title="commands (run if none is given)")
     _add_run(commands.add_parser("run", help="measure (the default); run --help lists the choices"))
     one = commands.add_parser("compare", help="test two results for change; exit status 1 if something became slower")
-    one.add_argument("old", help="result file or baseline")
-    one.add_argument("new", help="result file or baseline")
+    one.add_argument("old", help="result file")
+    one.add_argument("new", help="result file")
     one.add_argument("--threshold", type=float, default=0.10, help="least change that counts (0.10)")
     one.add_argument("--alpha", type=float, default=0.01, help="level of the tests (0.01)")
     one.add_argument("--measure", default="auto", choices=("auto", "ratio", "time"))
@@ -79,9 +78,6 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     one.add_argument("results", nargs=1)
     _add_outputs(one)
     one.set_defaults(function=_merge)
-    one = commands.add_parser("history", help="show a file made by --history")
-    one.add_argument("file")
-    one.set_defaults(function=_history)
     one = commands.add_parser("list", help="show problems and peers without measuring")
     _add_problems(one)
     one.set_defaults(function=_list)
@@ -115,9 +111,8 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE|all",
         help="a whole model instead of layers, of the zoo (" + ", ".join(zoo.ENTRIES) + ") or of an ONNX file; may be "
         "repeated. Of the peers, torch and torch-compile run the zoo's modules; onnxruntime, openvino (in f32), "
-        "openvino-default (in its own precision) and mnn read the file; ncnn's Python package has no converter, jax, "
-        "litert and tensorflow none of ONNX. Every model gets new processes, so that compile time and peak memory are "
-        "those of a first use",
+        "openvino-default (in its own precision) and mnn read the file; ncnn's Python package has no "
+        "converter. Every model gets new processes, so that compile time and peak memory are those of a first use",
     )
     group.add_argument("--quick", action="store_true", help="a few small layers, few rounds, under three minutes")
     group.add_argument("--match", default="", metavar="REGEX", help="only layers whose name matches")
@@ -202,13 +197,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=int, default=0)
     _add_outputs(parser)
     group = parser.add_argument_group("long runs")
-    group.add_argument("--journal", metavar="FILE", help="keep finished rows here (default: beside --json)")
-    group.add_argument("--resume", action="store_true", help="go on with the journal of an interrupted run")
+    group.add_argument("--resume", action="store_true", help="go on with the --json of an interrupted run")
     group.add_argument("--shard", type=_shard, metavar="I/N", help="measure the I-th of N parts; see merge")
     group.add_argument("--cluster", metavar="ADDRESS", help="a Dask scheduler, or local[:N]")
-    group.add_argument("--history", metavar="FILE", help="append a line about this run")
-    group.add_argument("--save-baseline", metavar="NAME", help="keep the result for --baseline and compare")
-    group.add_argument("--baseline", metavar="NAME", help="compare with a baseline or result; exit status 1 if slower")
     parser.set_defaults(function=_run)
 
 
@@ -217,21 +208,20 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--json", metavar="FILE", help="everything, with a schema version")
     group.add_argument("--csv", metavar="FILE", help="a line per competitor")
     group.add_argument("--markdown", metavar="FILE")
-    group.add_argument("--benchdnn", metavar="FILE", help="the columns that benchdnn prints")
     group.add_argument("--plot", metavar="FILE", help="picture: png, svg or pdf")
     group.add_argument("--html", metavar="FILE", help="one file to share")
     group.add_argument("--quiet", action="store_true", help="no table and no progress")
 
 
 # what has no meaning for whole models
-_OF_LAYERS = ("suite", "cluster", "cold", "plot", "html", "benchdnn")
-_OUTPUTS = ("json", "csv", "markdown", "benchdnn", "plot", "html")
+_OF_LAYERS = ("suite", "cluster", "cold", "plot", "html")
+_OUTPUTS = ("json", "csv", "markdown", "plot", "html")
 
 
-def _check_outputs(parsed: argparse.Namespace, *others: str) -> None:
+def _check_outputs(parsed: argparse.Namespace) -> None:
     from .report import plot
 
-    for name in (*_OUTPUTS, *others):
+    for name in _OUTPUTS:
         if getattr(parsed, name):
             check_writable(getattr(parsed, name))
     if parsed.plot:
@@ -272,12 +262,10 @@ def _run(parsed: argparse.Namespace) -> int:
     from .report import progress
 
     _check_models(parsed)
-    _check_outputs(parsed, "history")
+    _check_outputs(parsed)
     wanted, options = _wanted(parsed), _options(parsed)
-    baseline = history.load(parsed.baseline) if parsed.baseline else None
-    journal = parsed.journal or (f"{parsed.json}.journal" if parsed.json else None)
-    if parsed.resume and not journal:
-        raise InvalidArgumentError("--resume needs --journal or --json, to know which run goes on")
+    if parsed.resume and not parsed.json:
+        raise InvalidArgumentError("--resume needs --json, to know which run goes on")
     shown = None if parsed.quiet else progress.Bar()
     if parsed.cluster:
         from .cluster import run_on_cluster
@@ -285,24 +273,13 @@ def _run(parsed: argparse.Namespace) -> int:
         document = run_on_cluster(wanted, options, parsed.cluster, progress=shown)
     else:
         document = runner.run_wanted(
-            wanted, options, progress=shown, journal=journal, resume=parsed.resume, shard=parsed.shard
+            wanted, options, progress=shown, path=parsed.json, resume=parsed.resume, shard=parsed.shard
         )
-    if document.complete and not parsed.journal and journal:
-        Path(journal).unlink(missing_ok=True)
     _write(document, parsed)
-    if parsed.history:
-        history.append(document, parsed.history)
-    if parsed.save_baseline:
-        print(
-            f"baseline {parsed.save_baseline}: {history.save_baseline(document, parsed.save_baseline)}",
-            file=sys.stderr,
-        )
     if not document.complete:
-        where = f"; go on with --resume (journal {journal})" if journal else "; with --json or --journal it could go on"
+        where = "; go on with --resume" if parsed.json else "; with --json it could go on"
         print(f"interrupted after {len(document.rows)} rows{where}", file=sys.stderr)
         return _INTERRUPTED
-    if baseline is not None:
-        return _compared(baseline, document)
     return 0 if any(row.status == "ok" for row in document.rows) else 3
 
 
@@ -323,7 +300,6 @@ def _write(document: Document, parsed: argparse.Namespace) -> None:
     texts = {
         "csv": columns.as_csv,
         "markdown": tables.markdown,
-        "benchdnn": columns.as_benchdnn,
         "html": html.page,
     }
     for name, render in texts.items():
@@ -334,27 +310,18 @@ def _write(document: Document, parsed: argparse.Namespace) -> None:
 
 
 def _compare(parsed: argparse.Namespace) -> int:
-    limits = {"threshold": parsed.threshold, "alpha": parsed.alpha, "measure": parsed.measure}
-    return _compared(history.load(parsed.old), history.load(parsed.new), **limits)
-
-
-def _compared(old: Document, new: Document, **limits: Any) -> int:
     from . import comparison
 
-    result = comparison.compare_documents(old, new, **limits)
+    limits = {"threshold": parsed.threshold, "alpha": parsed.alpha, "measure": parsed.measure}
+    result = comparison.compare_documents(Document.load(parsed.old), Document.load(parsed.new), **limits)
     print(comparison.text(result), end="")
     return result.exit_status
 
 
 def _merge(parsed: argparse.Namespace) -> int:
-    document = merge([history.load(path) for path in parsed.results])
+    document = merge([Document.load(path) for path in parsed.results])
     _check_outputs(parsed)
     _write(document, parsed)
-    return 0
-
-
-def _history(parsed: argparse.Namespace) -> int:
-    print(history.text(history.read(parsed.file)), end="")
     return 0
 
 

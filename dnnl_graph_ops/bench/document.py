@@ -14,7 +14,7 @@ from ..errors import InvalidArgumentError
 from .rows import Row
 
 SCHEMA: Final = "dnnl_graph_ops.bench"
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 
 @dataclass

@@ -167,13 +167,12 @@ def _fill_entry(entry: Entry, row: Row, race: rounds.Race) -> None:
     if not entry.rounds:
         entry.status, entry.reason = "failed", "no round was finished"
         return
-    summary = statistics.summarise(entry.rounds)
-    entry.median, entry.spread = summary.median, summary.spread
+    entry.median, entry.spread = float(np.median(entry.rounds)), statistics.spread(entry.rounds)
     entry.minimum = min(race.times(entry.label, "minimum"))
     if entry.native_rounds:
         entry.native = float(np.median(entry.native_rounds))
     if executions := race.executions(entry.label):
-        entry.p50, entry.p95, entry.p99 = map(float, np.percentile(executions, (50, 95, 99)))
+        entry.p50, entry.p90, entry.p99 = map(float, np.percentile(executions, (50, 90, 99)))
     if not row.model:
         entry.gflops = 2 * row.gmacs / entry.median
     modes = [r[entry.label].several_modes for r in race.rounds if entry.label in r]

@@ -21,7 +21,6 @@ _THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
 # who needs the real package
@@ -87,7 +86,7 @@ class WorkerProcess:
 
     def __init__(self, peer: Peer, threads: int, cpus: list[int], wait: str = "library") -> None:
         self.peer = peer
-        environment = {**os.environ, **peer.environment, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONUNBUFFERED": "1"}
+        environment = {**os.environ, **peer.environment, "PYTHONUNBUFFERED": "1"}
         environment |= dict.fromkeys(_THREAD_VARIABLES, str(threads))
         if wait == "passive":
             environment |= {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}

@@ -14,8 +14,9 @@ from . import contention, statistics, timing
 from .peers.registry import OWN
 
 # A burst is disturbed when its threads waited for a CPU for more than this share, a round when the hypervisor took
-# more than that. One time slice (4 ms) of one thread is 7 % of a short burst and does not move its median.
+# more than that. One time slice (4 ms) of one thread falls on one execution and does not move the median.
 _MOST_WAITING: Final = 0.15
+_SLICE: Final = 0.005
 _MOST_STEAL: Final = 0.06
 _ROUND: Final = 0.9
 # a competitor is not waited for when an execution takes both this long and so many times ours
@@ -191,7 +192,7 @@ def _burst(answer: dict[str, Any], threads: int) -> Burst:
         float(np.median(times)),
         min(times),
         float(np.median(native)) if native else None,
-        answer["waited"] > _MOST_WAITING * answer["wall"] * threads,
+        answer["waited"] > max(_MOST_WAITING * answer["wall"] * threads, _SLICE),
         statistics.several_modes(times),
         answer.get("peak"),
         answer.get("peak_busy", False),

@@ -52,7 +52,7 @@ class Entry:
         rounds: the median of its burst in every kept round; the same rounds for every entry of a row.
         native: the same without Python, where the competitor can tell (this package).
         error: largest deviation from the reference, relative to the largest expected value.
-        p50, p95, p99: percentiles of single executions.
+        p50, p90, p99: percentiles of single executions.
         throughput: executions of it a second, by several streams on one thread each.
         calls: of a model called with one size after another; `rounds` are its first calls of each then.
         before_bytes: what the process had after its imports.
@@ -80,7 +80,7 @@ class Entry:
     peak_share: float | None = None
     bandwidth_share: float | None = None
     p50: float | None = None
-    p95: float | None = None
+    p90: float | None = None
     p99: float | None = None
     throughput: float | None = None
     calls: Calls | None = None

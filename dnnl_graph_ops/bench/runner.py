@@ -1,4 +1,4 @@
-"""A whole run: problems to rows, with progress, a journal, a time budget, an orderly end when interrupted."""
+"""A whole run: problems to rows, with progress, rows kept in a file, a time budget, an orderly end when interrupted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ..errors import Error, InvalidArgumentError
 from . import machine, measure, pool, quantized, sequence
 from .cases import Case, Wanted, entrants, expand
 from .document import Document
-from .journal import Journal
 from .lineup import Lineup
 from .options import Options
 from .peers import registry
@@ -54,19 +53,19 @@ def run_wanted(
     options: Options,
     *,
     progress: Progress | None = None,
-    journal: str | Path | None = None,
+    path: str | Path | None = None,
     resume: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> Document:
     """Measures every case and returns the document. Ctrl-C and SIGTERM end it early, with the rows so far.
 
     Args:
-        journal: file that gets every row as it is finished.
-        resume: take rows that are in the journal instead of measuring them.
+        path: file that the document is written to whenever a row is finished.
+        resume: take rows that are in that file instead of measuring them.
         shard: (i, n): only every n-th case, beginning with the i-th, counted from 1.
 
     Raises:
-        InvalidArgumentError: unknown peers, a shard out of range, a journal of another run.
+        InvalidArgumentError: unknown peers, a shard out of range, a file of another run.
     """
     progress = progress or Progress()
     peers, notes = registry.select(options.peers)
@@ -96,22 +95,38 @@ def run_wanted(
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         command=" ".join(sys.argv),
     )
-    book = Journal(journal, {**options.as_dict(), "cpu": document.machines[0]["cpu"]}, resume) if journal else None
+    if resume and path is not None and Path(path).exists():
+        _resume(document, path)
     begin = time.monotonic()
     try:
         with _interruptible() as interrupted, Lineup(options, threads, cpus) as lineup:
-            _run(document, cases, peers, lineup, options, threads, progress, book, interrupted)
-            document.versions = dict(lineup.versions)
+            _run(document, cases, peers, lineup, options, threads, progress, path, interrupted)
+            document.versions |= lineup.versions
             document.complete = not interrupted.is_set()
     finally:
-        if book is not None:
-            book.close()
         progress.end()
     document.rows += [
         measure.failed_row(c, f"over max_gmacs {options.max_gmacs} even with batch 1", "skipped") for c in over
     ]
-    document.seconds = time.monotonic() - begin
+    document.seconds += time.monotonic() - begin
+    if path is not None:
+        document.save(path)
     return document
+
+
+def _resume(document: Document, path: str | Path) -> None:
+    """Takes over the rows of a run that was interrupted, and what stands beside them."""
+    before = Document.load(path)
+    old, new = ({**one.options, "cpu": [m.get("cpu") for m in one.machines]} for one in (before, document))
+    different = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    if different:
+        name = different[0]
+        raise InvalidArgumentError(
+            f"{path}: of a run with other settings ({name} was {old.get(name)!r}, now {new.get(name)!r}); resume with "
+            "the same options, or name another file"
+        )
+    document.rows = [row for row in before.rows if row.status != "skipped"]
+    document.peaks, document.versions, document.seconds = before.peaks, before.versions, before.seconds
 
 
 def _run(
@@ -122,12 +137,13 @@ def _run(
     options: Options,
     threads: int,
     progress: Progress,
-    book: Journal | None,
+    path: str | Path | None,
     interrupted: threading.Event,
 ) -> None:
     own = registry.peers()[registry.OPTIMIZED if options.optimized else registry.OWN]
-    known = book.rows if book is not None else {}
-    todo = [case for case in cases if case.key not in known]
+    keys = {case.key for case in cases}
+    rows = {row.key: row for row in document.rows if row.key in keys}
+    todo = [case for case in cases if case.key not in rows]
     progress.begin(len(cases), len(cases) - len(todo))
     if todo:
         progress.expect(expected_seconds(len(todo), options))
@@ -136,8 +152,8 @@ def _run(
     begin = time.monotonic()
     layers = [case for case in cases if not case.model]
     peaks = _peaks(document, own, layers, lineup, options, threads, progress) if todo and layers else {}
-    document.peaks = [peaks]
-    rows = {key: row for key, row in known.items() if key in {c.key for c in cases}}
+    if todo:
+        document.peaks = [peaks]
     for position, case in enumerate(todo):
         if interrupted.is_set():
             break
@@ -160,8 +176,9 @@ def _run(
             # cut short: not worth keeping, measured again by --resume
             break
         rows[case.key] = row
-        if book is not None:
-            book.add(row)
+        if path is not None:
+            document.rows, document.complete = list(rows.values()), False
+            document.save(path)
         progress.row(row)
     if todo and layers and not interrupted.is_set():
         # others may have used the machine the first time
@@ -169,7 +186,7 @@ def _run(
         document.peaks = [peaks]
     document.rows = [rows[case.key] for case in cases if case.key in rows]
     for row in document.rows:
-        measure.set_shares(row, peaks)
+        measure.set_shares(row, *document.peaks)
 
 
 def expected_seconds(rows: int, options: Options) -> float:

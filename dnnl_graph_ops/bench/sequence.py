@@ -125,8 +125,7 @@ def _fill(entry: Entry, visits: list[dict[str, Any]], resident: dict[str, Any], 
     excess = [first - EXCUSED * later for first, later in zip(firsts, laters, strict=True)]
     middle, high = map(float, np.percentile(excess, (50, 95)))
     entry.rounds, entry.first_s = firsts, firsts[0]
-    summary = statistics.summarise(firsts)
-    entry.median, entry.minimum, entry.spread = summary.median, summary.minimum, summary.spread
+    entry.median, entry.minimum, entry.spread = float(np.median(firsts)), min(firsts), statistics.spread(firsts)
     entry.calls = Calls(laters, float(np.median(laters)), middle, high, sum(firsts), int(resident["bytes"]), alone)
     entry.peak_bytes = int(resident["peak_bytes"])
     entry.memory_bytes = max(0, entry.peak_bytes - (entry.before_bytes or 0))

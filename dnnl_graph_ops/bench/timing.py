@@ -14,12 +14,15 @@ import numpy as np
 _SHORTEST_SAMPLE: Final = 20e-6
 _MOST_SAMPLES: Final = 2000
 _MOST_INNER: Final = 1000
+# a median needs no more: what is left of a round's time makes more rounds, which intervals are made of
+_ENOUGH_SAMPLES: Final = 25
+_ENOUGH_SECONDS: Final = 0.01
 # an execution of this many seconds is its own warm-up
 LONG: Final = 0.4
 
 
 def burst(run: Callable[[], object], seconds: float, long: float = LONG) -> list[float]:
-    """Executes for about `seconds`, at least once. Seconds per execution, one value a sample."""
+    """Executes for about `seconds` or until a median is known, at least once. Seconds per execution, one a sample."""
     clock = time.perf_counter
     started = clock()
     run()
@@ -29,7 +32,7 @@ def burst(run: Callable[[], object], seconds: float, long: float = LONG) -> list
     if once > long:
         return [once]
     times: list[float] = []
-    deadline = clock() + seconds
+    enough, deadline = (clock() + least for least in (min(seconds, _ENOUGH_SECONDS), seconds))
     while len(times) < _MOST_SAMPLES:
         begin = clock()
         if inner == 1:
@@ -39,7 +42,7 @@ def burst(run: Callable[[], object], seconds: float, long: float = LONG) -> list
                 run()
         end = clock()
         times.append((end - begin) / inner)
-        if end >= deadline:
+        if end >= deadline or (end >= enough and len(times) >= _ENOUGH_SAMPLES):
             break
     return times
 
@@ -89,4 +92,5 @@ def cold_burst(run: Callable[[], object], seconds: float, evict: Callable[[], ob
 
 def native_burst(native: Callable[[int], list[float]], seconds: float, once: float) -> list[float]:
     """As `burst` through the competitor's own loop."""
-    return native(max(1, min(_MOST_SAMPLES, int(seconds / max(once, 1e-7)))))
+    most, enough = (int(least / max(once, 1e-7)) for least in (seconds, _ENOUGH_SECONDS))
+    return native(max(1, min(_MOST_SAMPLES, most, max(enough, _ENOUGH_SAMPLES))))

@@ -21,7 +21,6 @@ COMMANDS = (
     ("bench", "compare"),
     ("bench", "merge"),
     ("bench", "report"),
-    ("bench", "history"),
     ("bench", "list"),
     ("cache",),
     ("fit",),

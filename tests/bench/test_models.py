@@ -16,7 +16,6 @@ from dnnl_graph_ops.bench import cli, memory, models, timing
 from dnnl_graph_ops.bench.document import Document
 from dnnl_graph_ops.bench.peers import registry
 from dnnl_graph_ops.bench.problem import Problem
-from dnnl_graph_ops.bench.report import columns
 from dnnl_graph_ops.bench.report import models as report
 from dnnl_graph_ops.bench.rows import Entry, Ratio, Row
 from dnnl_graph_ops.errors import InvalidArgumentError
@@ -101,10 +100,10 @@ def test_a_run_from_start_to_end_has_every_column(
     for label in ("dgo NCX", "onnxruntime NCX"):
         entry = entries[label]
         assert entry.status == "ok", entry.reason
-        for name in ("median", "p50", "p95", "p99", "memory_bytes", "peak_bytes", "compile_s", "error"):
+        for name in ("median", "p50", "p90", "p99", "memory_bytes", "peak_bytes", "compile_s", "error"):
             assert getattr(entry, name) is not None, (label, name)
         assert (entry.throughput is not None) is apart
-        assert entry.p50 <= entry.p95 <= entry.p99
+        assert entry.p50 <= entry.p90 <= entry.p99
         assert not apart or 0 < entry.memory_bytes < entry.peak_bytes
         assert entry.error < models.TOLERANCE
     assert "models of the zoo only" in entries["torch NCX"].reason
@@ -127,7 +126,7 @@ def _small(folder: Path, apart: bool) -> str:
     return str(export.path("fsrcnn", small=True))
 
 
-@pytest.mark.parametrize("output", ["plot", "html", "benchdnn", "cluster"])
+@pytest.mark.parametrize("output", ["plot", "html", "cluster"])
 def test_what_has_no_meaning_for_models_is_refused(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--model", "fsrcnn", f"--{output}", "x"]) == 2
     assert f"--{output} is for layers" in capsys.readouterr().err
@@ -169,7 +168,6 @@ def test_the_conclusion_counts_rivals_in_f32_only() -> None:
         assert "behind by more than the interval in 1: slow" in text
         assert "2.00 [1.90 2.10]" in text
     assert Document.from_dict(document.as_dict()).rows[0].model == rows[0].model
-    assert columns.as_benchdnn(document).count("\n") == 2
 
 
 def test_streams_run_side_by_side() -> None:

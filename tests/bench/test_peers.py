@@ -105,20 +105,20 @@ def test_int8_layers_are_numpy_s_qdq(name, tmp_path):
             worker.ask("prepare", task=Task(PROBLEMS[0], "fwd", "int8", peer.layouts[0], "variable", 1).as_dict())
 
 
-@pytest.mark.parametrize(("name", "layout"), [("ncnn", "packed"), ("mnn", "packed"), ("litert", "NXC")])
-def test_runtimes_for_inference_take_constant_weights_and_forward_only(name, layout, tmp_path):
+@pytest.mark.parametrize("name", ["ncnn", "mnn"])
+def test_runtimes_for_inference_take_constant_weights_and_forward_only(name, tmp_path):
     peer = registry.peers()[name]
-    assert (peer.directions, peer.dtypes, peer.layouts) == (("fwd",), ("f32",), (layout,))
+    assert (peer.directions, peer.dtypes, peer.layouts) == (("fwd",), ("f32",), ("packed",))
     reason = peer.missing()
     if reason:
         pytest.skip(reason)
     with pool.WorkerProcess(peer, 1, pool.cpu_list(1)) as worker:
         worker.ask("hello", timeout=180.0)
         with pytest.raises(UnsupportedError, match="constant ones only"):
-            worker.ask("prepare", task=Task(PROBLEMS[0], "fwd", "f32", layout, "variable", 1).as_dict())
+            worker.ask("prepare", task=Task(PROBLEMS[0], "fwd", "f32", "packed", "variable", 1).as_dict())
         for post in ("relu", "sigmoid", "tanh"):
             # one that nobody computes by minimal filtering: a sigmoid near 0 would show its error
-            task = Task(PROBLEMS[9], "fwd", "f32", layout, "constant", 1, (post,))
+            task = Task(PROBLEMS[9], "fwd", "f32", "packed", "constant", 1, (post,))
             worker.ask("prepare", timeout=60.0, task=task.as_dict())
             plain = reference.compute(task.problem, "fwd", task.operands())
             with np.errstate(over="ignore"):

@@ -68,8 +68,7 @@ def test_several_modes():
     assert not statistics.several_modes([1.0, 2.0])
 
 
-def test_geometric_mean_and_summary():
+def test_geometric_mean_and_spread():
     assert statistics.geometric_mean([1, 4]) == pytest.approx(2)
     assert math.isnan(statistics.geometric_mean([]))
-    summary = statistics.summarise([3.0, 1.0, 2.0])
-    assert (summary.median, summary.minimum, summary.count) == (2.0, 1.0, 3)
+    assert statistics.spread(range(1, 12)) == pytest.approx(8 / 6)

@@ -20,7 +20,6 @@ _OTHER_NAMES: Final = {
     "pytorch": TORCH,
     **dict.fromkeys(("ort", "onnx", "onnx-runtime"), "onnxruntime"),
     **dict.fromkeys(("inductor", "torch.compile"), "torch-compile"),
-    "tf": "tensorflow",
 }
 
 
@@ -145,7 +144,6 @@ _BUILT_IN: Final = (
         tolerance=0.2,
         models=f"{_HERE}.whole.open_vino_default",
     ),
-    Peer("jax", f"{_HERE}.jax_xla", ("jax",), directions=_ALL, dtypes=("f32", "bf16", "f16"), layouts=("NXC",)),
     Peer("ncnn", f"{_HERE}.tencent_ncnn", ("ncnn",), layouts=("packed",), tolerance=1e-4),
     Peer(
         "mnn",
@@ -156,8 +154,6 @@ _BUILT_IN: Final = (
         tolerance=5e-3,
         models=f"{_HERE}.whole.alibaba_mnn",
     ),
-    Peer("litert", f"{_HERE}.lite_rt", ("ai_edge_litert", "flatbuffers"), "ai-edge-litert", layouts=("NXC",)),
-    Peer("tensorflow", f"{_HERE}.tensor_flow", ("tensorflow",), directions=_ALL, layouts=("NXC",)),
 )
 
 

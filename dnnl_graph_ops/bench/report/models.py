@@ -130,7 +130,7 @@ def _milliseconds(entry: Entry) -> str:
 
 
 def _percentiles(entry: Entry) -> str:
-    found = (entry.p50, entry.p95, entry.p99)
+    found = (entry.p50, entry.p90, entry.p99)
     return "-" if None in found else "/".join(f"{1e3 * (value or 0.0):.2f}" for value in found)
 
 
@@ -153,7 +153,7 @@ def _throughput(entry: Entry) -> str:
 
 
 _MORE = (
-    ("milliseconds of single executions, 50th/95th/99th percentile", _percentiles),
+    ("milliseconds of single executions, 50th/90th/99th percentile", _percentiles),
     ("seconds of loading and compiling", _compile),
     ("MB at the peak of loading, compiling and running, beyond what the imports left (in all)", _memory),
     ("largest error, of the largest expected value", _error),

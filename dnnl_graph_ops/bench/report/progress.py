@@ -25,7 +25,7 @@ class Bar(Progress):
     def begin(self, total: int, done: int) -> None:
         self._total, self._done, self._begin = total, done, time.monotonic()
         if done:
-            self.note(f"{done} of {total} rows are in the journal already")
+            self.note(f"{done} of {total} rows are in the file already")
 
     def expect(self, seconds: float) -> None:
         self.note(f"{self._total - self._done} rows take about {_rounded(seconds)} at most")
