@@ -32,7 +32,7 @@ def ruled(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budget
         if problems:
             raise UnsupportedError("\n  ".join(problems))
         for tensor in (known[name] for name in node.inputs if name):
-            if tensor.dtype not in dtypes.CODES:
+            if tensor.value is None and tensor.dtype not in dtypes.CODES:
                 raise UnsupportedError(f"{node.where}: {tensor.dtype} data; {REMEDY}")
         made = RULES[node.op_type].build(step_of(graph, node, known, budget))
         return tuple(map(tensor_of, made if isinstance(made, tuple) else (made,)))

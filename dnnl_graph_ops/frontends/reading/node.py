@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,19 +71,19 @@ class OnnxNode:
         """What a function must be named for the node to be a call of it."""
         return self.domain, self.op_type, self.overload
 
-    @property
+    @once
     def bodies(self) -> dict[str, Body]:
         return {name: value for name, value in self.attrs.items() if isinstance(value, Body)}
 
-    @property
+    @once
     def reads(self) -> tuple[str, ...]:
         """Tensors that it needs, those of its subgraphs included."""
         return tuple(filter(None, (*self.inputs, *(name for body in self.bodies.values() for name in body.free))))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Tensor:
-    """What is known of a tensor as a model is read: its type, its shape, its contents. Types and shapes are compared.
+    """What is known of a tensor as a model is read: its type, its shape, its contents. It is not changed.
 
     Attributes:
         code: onnx's number of its type; None: it is not known; 0: it is no tensor, but a sequence or an optional.
@@ -99,11 +99,11 @@ class Tensor:
     code: int | None = None
     shape: tuple[int | None, ...] | None = None
     kind: bytes = b""
-    value: Value | None = field(default=None, compare=False)
-    numbers: Array | None = field(default=None, compare=False)
-    unknown: Array | None = field(default=None, compare=False)
-    node: OnnxNode | None = field(default=None, compare=False)
-    parts: tuple[str, ...] | None = field(default=None, compare=False)
+    value: Value | None = None
+    numbers: Array | None = None
+    unknown: Array | None = None
+    node: OnnxNode | None = None
+    parts: tuple[str, ...] | None = None
 
     @property
     def is_tensor(self) -> bool:
@@ -121,7 +121,7 @@ class Tensor:
 
     def common(self, other: Tensor) -> Tensor:
         """What of it holds of another one as well."""
-        if self == other:
+        if (self.code, self.shape, self.kind) == (other.code, other.shape, other.kind):
             return self
         if self.code != other.code or not self.is_tensor:
             return Tensor()
@@ -141,7 +141,9 @@ class Tensor:
     @property
     def operand(self) -> Any:
         """It as rules have it: a value or an array; itself where elements depend on sizes."""
-        return next((one for one in (self.value, self.array) if one is not None), self)
+        if self.value is not None:
+            return self.value
+        return self if self.array is None else self.array
 
     @property
     def dtype(self) -> str:

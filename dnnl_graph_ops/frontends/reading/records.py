@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .types import TYPES
 # of an array in a record; larger ones lie beside it
 _FEW_BYTES = 1 << 8
 _MOST_DEPTH = 40
+_FIELDS = [one.name for one in fields(OnnxNode)]
 _KINDS = {kind.name: kind for kind in TYPES.values()}
 
 # gives the number under which an array is kept; and back, by its dtype and shape
@@ -26,7 +28,7 @@ Kept = Callable[[int, str, tuple[int, ...]], Array]
 
 
 def of_nodes(nodes: Iterable[OnnxNode], keep: Keep) -> list[dict[str, Any]]:
-    return [{**vars(node), "attrs": of_items(node.attrs, keep)} for node in nodes]
+    return [{name: getattr(node, name) for name in _FIELDS} | {"attrs": of_items(node.attrs, keep)} for node in nodes]
 
 
 def of_items(items: Mapping[str, Any], keep: Keep) -> dict[str, Any]:
