@@ -121,6 +121,11 @@ class Step:
             )
         return [int(item) for item in array.reshape(-1)]
 
+    def listed(self, index: int, name: str) -> list[int] | None:
+        """Integers that are an input since some opset, and an attribute before."""
+        given: list[int] | None = self.integers(index, name) if self.has(index) else self.attr(name)
+        return given
+
     def partly(self, index: int, what: str) -> list[int | None]:
         """Integers, None in place of those that depend on sizes."""
         tensor = self.input(index)

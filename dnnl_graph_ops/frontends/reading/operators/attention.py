@@ -35,28 +35,24 @@ def _split(step: Step, value: Value, name: str) -> Value:
     return step.reshape(value, (*value.shape[:2], heads, size // heads))
 
 
+_HEADS = ("q_num_heads", "kv_num_heads", "kv_num_heads")
+
+
 def _shapes(step: Step) -> list[Meta]:
     """Of the results, as far as sizes are known."""
-    metas = [step.meta(i) for i in range(3)]
-    names = ("q_num_heads", "kv_num_heads", "kv_num_heads")
-    shapes = []
-    for meta, name in zip(metas, names, strict=True):
-        shape = meta.shape
+    shapes = [step.meta(i).shape for i in range(3)]
+    for i, (shape, name) in enumerate(zip(shapes, _HEADS, strict=True)):
         if len(shape) == 3:
             heads = step.attr(name) or 1
-            shape = (shape[0], heads, shape[1], None if shape[2] is None else shape[2] // heads)
-        shapes.append(shape)
+            shapes[i] = (shape[0], heads, shape[1], None if shape[2] is None else shape[2] // heads)
     (n, heads, length, _), keys, values = shapes
-    result: tuple[int | None, ...] = (n, heads, length, values[3])
-    if len(metas[0].shape) == 3:
-        result = (n, length, step.product((heads, values[3])))
-    total = keys[2]
-    if step.has(4):
-        past = step.meta(4).shape[2]
-        total = None if total is None or past is None else total + past
+    is_flat = len(step.meta(0).shape) == 3
+    result = (n, length, step.product((heads, values[3]))) if is_flat else (n, heads, length, values[3])
+    total, past = keys[2], step.meta(4).shape[2] if step.has(4) else 0
+    total = None if total is None or past is None else total + past
     presents = [(*shape[:2], total, shape[3]) for shape in (keys, values)]
-    found = [result, *presents, (n, heads, length, total)]
-    return [Meta(shape, metas[0].dtype) for shape in found][: len(step.node.outputs)]
+    every = [result, *presents, (n, heads, length, total)]
+    return [Meta(shape, step.meta(0).dtype) for shape in every][: len(step.node.outputs)]
 
 
 @rule(
@@ -75,7 +71,7 @@ def _shapes(step: Step) -> list[Meta]:
     softmax_precision=integer(None),
 )
 def attention(step: Step) -> tuple[Value, ...]:
-    q, k, v = (_heads(step, i, name) for i, name in enumerate(("q_num_heads", "kv_num_heads", "kv_num_heads")))
+    q, k, v = (_heads(step, i, name) for i, name in enumerate(_HEADS))
     if len({q.dtype, k.dtype, v.dtype}) > 1 or q.dtype not in _FLOATS or q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
         raise UnsupportedError(f"{step.where}: of {q.dtype} {q.shape}, {k.dtype} {k.shape} and {v.dtype} {v.shape}")
     past = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,19 +25,16 @@ _WINDOW: dict[str, Any] = {
 }
 
 
-def _per_axis(step: Step, name: str, rank: int, default: int) -> list[int]:
-    values = step.attr(name) or [default] * rank
-    if len(values) != rank:
-        raise ShapeError(f"{step.where}: {name}={values[:8]} has {len(values)} values for {rank} spatial axes")
+def _per_axis(step: Step, name: str, rank: int, default: int, each: int = 1) -> list[int]:
+    values = step.attr(name) or [default] * rank * each
+    if len(values) != rank * each:
+        wanted = f"{rank} spatial axes need {rank * each}"
+        raise ShapeError(f"{step.where}: {name}={values[:8]} has {len(values)} values, {wanted}")
     return list(values)
 
 
 def _pads(step: Step, rank: int) -> tuple[list[int], list[int]]:
-    values = step.attr("pads") or [0] * 2 * rank
-    if len(values) != 2 * rank:
-        raise ShapeError(
-            f"{step.where}: pads={values[:8]} has {len(values)} values, {rank} spatial axes need {2 * rank}"
-        )
+    values = _per_axis(step, "pads", rank, 0, 2)
     if min(values, default=0) < 0:
         raise UnsupportedError(f"{step.where}: negative pads {values}")
     return values[:rank], values[rank:]
@@ -74,12 +71,17 @@ def _window(step: Step, rank: int) -> dict[str, Any]:
 _FILTERED = range(8, 4097)
 
 
-def _convolved(step: Step) -> Meta:
-    src = step.meta(0)
-    return Meta((src.shape[0], step.meta(1).shape[0], *(None,) * (len(src.shape) - 2)), src.dtype)
+def _open(channels: Callable[[Step], int | None]) -> Callable[[Step], Meta]:
+    """Images of so many channels, whose sizes a call tells."""
+
+    def late(step: Step) -> Meta:
+        src = step.meta(0)
+        return Meta((src.shape[0], channels(step), *(None,) * (len(src.shape) - 2)), src.dtype)
+
+    return late
 
 
-@rule("Conv", inputs=(2, 3), late=_convolved, group=integer(1), **_WINDOW)
+@rule("Conv", inputs=(2, 3), late=_open(lambda step: step.meta(1).shape[0]), group=integer(1), **_WINDOW)
 def conv(step: Step) -> Value:
     operands: list[Operand] = [step.value(i) for i in range(3) if step.has(i)]
     src, weights = step.value(0), step.value(1)
@@ -104,16 +106,10 @@ def conv(step: Step) -> Value:
     return made if operands[0] is src else step.reshape(made, (images, 1, *made.shape[2:]))
 
 
-def _transposed(step: Step) -> Meta:
-    src, weights = step.meta(0), step.meta(1)
-    channels = None if weights.shape[1] is None else weights.shape[1] * step.attr("group")
-    return Meta((src.shape[0], channels, *(None,) * (len(src.shape) - 2)), src.dtype)
-
-
 @rule(
     "ConvTranspose",
     inputs=(2, 3),
-    late=_transposed,
+    late=_open(lambda step: step.product((step.meta(1).shape[1], step.attr("group")))),
     group=integer(1),
     output_padding=ints(),
     output_shape=ints(),
@@ -205,10 +201,7 @@ def gemm(step: Step) -> Value:
         if value.ndim != 2:
             raise ShapeError(f"{step.where}: an operand of shape {value.shape}; both must be matrices")
     alpha, beta = step.attr("alpha"), step.attr("beta")
-    flags: dict[str, Any] = {
-        "transpose_a": bool(step.attr("transA")),
-        "transpose_b": bool(step.attr("transB")),
-    }
+    flags: dict[str, Any] = {f"transpose_{one.lower()}": bool(step.attr(f"trans{one}")) for one in "AB"}
     bias = step.value(2) if step.has(2) else None
     columns = (b.shape[0 if flags["transpose_b"] else 1],)
     if bias is not None and alpha == beta == 1.0 and bias.shape == columns and bias.constant is not None:
@@ -221,17 +214,12 @@ def gemm(step: Step) -> Value:
     return result if bias is None else step.op("Add", result, bias)
 
 
-def _kernel(step: Step, src: Value) -> tuple[int, list[int]]:
-    rank, kernel = _spatial_rank(step, src), step.attr("kernel_shape")
-    if not kernel or len(kernel) != rank:
-        raise ShapeError(f"{step.where}: kernel_shape={kernel} for {rank} spatial axes")
-    return rank, kernel
-
-
 def _pool(step: Step, kind: str, **more: Any) -> Value:
     """ONNX drops a last window that starts in the padding at the end, the library does not."""
     src = step.value(0)
-    rank, kernel = _kernel(step, src)
+    rank, kernel = _spatial_rank(step, src), step.attr("kernel_shape")
+    if not kernel or len(kernel) != rank:
+        raise ShapeError(f"{step.where}: kernel_shape={kernel} for {rank} spatial axes")
     attrs, rounding = _window(step, rank), "ceil" if step.attr("ceil_mode") else "floor"
     if rounding == "ceil":
         dropped = _last_dropped(step, src.shape[2:], kernel, attrs, more.get("dilations", [1] * rank))
@@ -262,9 +250,7 @@ def _last_dropped(
     return ends if dropped else []
 
 
-def _pooled(step: Step) -> Meta:
-    src = step.meta(0)
-    return Meta((*src.shape[:2], *(None,) * (len(src.shape) - 2)), src.dtype)
+_pooled = _open(lambda step: step.meta(0).shape[1])
 
 
 @rule("MaxPool", late=_pooled, ceil_mode=integer(0, 0, 1), storage_order=integer(0), **_WINDOW)

@@ -28,13 +28,15 @@ _SAME: dict[str, tuple[str, dict[str, Any]]] = {
     "HardSigmoid": ("HardSigmoid", {"alpha": number(0.2), "beta": number(0.5)}),
     "LeakyRelu": ("LeakyReLU", {"alpha": number(0.01)}),
     "Relu": ("ReLU", {}),
+    "Softplus": ("SoftPlus", {}),
 }
+_FIXED: dict[str, dict[str, Any]] = {"SoftPlus": {"beta": 1.0}}
 
 
 def _same(step: Step) -> Value:
     kind, attrs = _SAME[step.node.op_type]
     given: dict[str, Any] = {name: float(step.attr(name)) for name in attrs}
-    return step.op(kind, step.value(0), **given)
+    return step.op(kind, step.value(0), **given, **_FIXED.get(kind, {}))
 
 
 for _op_type, (_, _attrs) in _SAME.items():
@@ -64,11 +66,6 @@ def gelu(step: Step) -> Value:
     return step.op("GELU", step.value(0), mode=mode)
 
 
-@rule("Softplus")
-def softplus(step: Step) -> Value:
-    return step.op("SoftPlus", step.value(0), beta=1.0)
-
-
 @rule("Softsign")
 def softsign(step: Step) -> Value:
     src = step.value(0)
@@ -78,15 +75,12 @@ def softsign(step: Step) -> Value:
 
 @rule("Clip", inputs=(1, 3), min=number(None), max=number(None))
 def clip(step: Step) -> Value:
-    limits = [-_F32_MAX, _F32_MAX]
-    for i, name in enumerate(("min", "max")):
-        given = step.scalar(i + 1, name) if step.has(i + 1) else step.attr(name)
-        if given is not None:
-            limits[i] = min(max(float(given), -_F32_MAX), _F32_MAX)
-    if limits[0] > limits[1]:
-        # ONNX: min(max, max(x, min)), which is max
-        limits[0] = limits[1]
-    return step.op("Clamp", step.value(0), min=limits[0], max=limits[1])
+    limits = []
+    for i, (name, without) in enumerate((("min", -_F32_MAX), ("max", _F32_MAX)), 1):
+        given = step.scalar(i, name) if step.has(i) else step.attr(name)
+        limits.append(without if given is None else min(max(float(given), -_F32_MAX), _F32_MAX))
+    # ONNX: min(max, max(x, min)), which is max where the least is above it
+    return step.op("Clamp", step.value(0), min=min(limits), max=limits[1])
 
 
 @rule("PRelu", inputs=2)
@@ -106,15 +100,7 @@ def prelu(step: Step) -> Value:
     return step.op("Add", step.op("ReLU", src), below)
 
 
-_BINARY = {
-    "Add": "Add",
-    "Div": "Divide",
-    "Max": "Maximum",
-    "Min": "Minimum",
-    "Mul": "Multiply",
-    "Sub": "Subtract",
-    "Sum": "Add",
-}
+_BINARY = {"Add": "Add", "Div": "Divide", "Max": "Maximum", "Min": "Minimum", "Mul": "Multiply", "Sub": "Subtract"}
 
 
 def _aligned(operand: Operand, other: Operand) -> Operand:
@@ -138,11 +124,10 @@ def _shared(step: Step, operand: Operand, other: Operand) -> Operand:
 
 
 def _joined(step: Step) -> Meta:
-    first = step.meta(0)
-    shape = first.shape
+    shape = step.meta(0).shape
     for i in range(1, step.count):
         shape = broadcast(step.where, "one operand", shape, "another", step.meta(i).shape)
-    return Meta(shape, first.dtype)
+    return Meta(shape, step.meta(step.count - 1).dtype)
 
 
 @rule("Add", "Sub", "Mul", "Div", inputs=2, late=_joined)
@@ -198,22 +183,13 @@ def negative(step: Step) -> Value:
 @rule("Pow", inputs=2)
 def power(step: Step) -> Operand:
     src, exponent = step.value(0), step.scalar(1, "the exponent")
-    kinds = {2.0: "Square", 0.5: "Sqrt", -1.0: "Reciprocal"}
     if exponent == 1.0:
         return src
-    if exponent in kinds:
-        return step.op(kinds[exponent], src)
-    return step.op("Pow", src, beta=exponent)
+    kind = {2.0: "Square", 0.5: "Sqrt", -1.0: "Reciprocal"}.get(exponent)
+    return step.op("Pow", src, beta=exponent) if kind is None else step.op(kind, src)
 
 
-def _selected(step: Step) -> Meta:
-    shape = step.meta(0).shape
-    for i in (1, 2):
-        shape = broadcast(step.where, "one operand", shape, "another", step.meta(i).shape)
-    return Meta(shape, step.meta(1).dtype)
-
-
-@rule("Where", inputs=3, late=_selected)
+@rule("Where", inputs=3, late=_joined)
 def where(step: Step) -> Value:
     cond, *sources = (step.value(i) for i in range(3))
     if None in cond.shape or (None in (*sources[0].shape, *sources[1].shape) and cond.shape.count(1) < cond.ndim):

@@ -65,12 +65,8 @@ def flatten(step: Step) -> Value:
     return step.reshape(src, [src.shape[0], *dims[1:]] if src.ndim > 1 and axis in (1, 1 - src.ndim) else dims)
 
 
-def _axes(step: Step) -> list[int] | None:
-    return step.integers(1, "axes") if step.has(1) else step.attr("axes")
-
-
 def _squeezed(step: Step) -> Meta:
-    src, given = step.meta(0), _axes(step)
+    src, given = step.meta(0), step.listed(1, "axes")
     if not given:
         if None in src.shape:
             raise UnsupportedError(f"{step.where}: without axes, of a tensor with unknown dims {src.shape}")
@@ -85,7 +81,7 @@ def _squeezed(step: Step) -> Meta:
 
 @rule("Squeeze", inputs=(1, 2), axes=ints(), late=_squeezed)
 def squeeze(step: Step) -> Value:
-    src, given = step.value(0), _axes(step) or ()
+    src, given = step.value(0), step.listed(1, "axes") or ()
     if any(src.shape[step.axis(axis, src.ndim)] is None for axis in given):
         # which of the other unknown sizes are those of the axes behind is not told by a reshape
         raise NeedsSizes(f"{step.where}: an axis of unknown size, of {src.shape}")
@@ -93,7 +89,7 @@ def squeeze(step: Step) -> Value:
 
 
 def _unsqueezed(step: Step) -> Meta:
-    src, given = step.meta(0), _axes(step) or []
+    src, given = step.meta(0), step.listed(1, "axes") or []
     rank = len(src.shape) + len(given)
     if rank > MAX_NDIM:
         raise ShapeError(f"{step.where}: {rank} axes")
@@ -187,7 +183,7 @@ def _reduced(step: Step, kind: str, value: Value, axes: Sequence[int], keep: boo
 
 @rule(*_REDUCE, inputs=(1, 2), **_REDUCED)
 def reduce(step: Step) -> Value:
-    value, axes = step.value(0), _axes(step)
+    value, axes = step.value(0), step.listed(1, "axes")
     first, kind, last = _REDUCE[step.node.op_type]
     if first:
         value = step.op(first, value)
@@ -202,7 +198,7 @@ def reduce(step: Step) -> Value:
 @rule("ReduceLogSumExp", inputs=(1, 2), **_REDUCED)
 def reduce_log_sum_exp(step: Step) -> Operand:
     """The largest value is taken out of the sum, which could overflow; where it is infinite, the largest finite one."""
-    src, given = step.value(0), _axes(step)
+    src, given = step.value(0), step.listed(1, "axes")
     if not given and step.attr("noop_with_empty_axes"):
         return src
     axes = _all_axes(step, given, src)

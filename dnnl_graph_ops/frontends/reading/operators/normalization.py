@@ -24,7 +24,13 @@ def _statistics(step: Step, index: int) -> Operand:
     operand = step.operand(index)
     if isinstance(operand, Value) or operand.dtype != np.float16:
         return step.value(index)
-    return operand.astype(np.float32)
+    return _in_32_bits(step, operand)
+
+
+def _in_32_bits(step: Step, operand: Operand) -> Operand:
+    if isinstance(operand, Value):
+        return step.widened(operand) if operand.dtype == "f16" else operand
+    return operand.astype(np.float32) if operand.dtype == np.float16 else operand
 
 
 @rule(
@@ -147,14 +153,12 @@ def _affine(step: Step, index: int, shape: tuple[int | None, ...]) -> Operand:
     if isinstance(found, Value) and not found.is_constant:
         if found.shape != tuple(shape):
             raise UnsupportedError(f"{step.where}: scale or shift of shape {found.shape} for {shape}")
-        value = step.reshape(found, (step.product(shape),))
-        return step.widened(value) if value.dtype == "f16" else value
+        return _in_32_bits(step, step.reshape(found, (step.product(shape),)))
     array = step.array(index, "scale and shift")
     wide = np.broadcast_to(array, shape) if array.ndim <= len(shape) else array  # type: ignore[arg-type]
     if wide.shape != tuple(shape):
         raise ShapeError(f"{step.where}: scale or shift of shape {array.shape} for {shape}")
-    flat = np.ascontiguousarray(wide).reshape(-1)
-    return flat.astype(np.float32) if flat.dtype == np.float16 else flat
+    return _in_32_bits(step, np.ascontiguousarray(wide).reshape(-1))
 
 
 def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
@@ -168,19 +172,19 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
     if count < 1 or channels % count:
         raise ShapeError(f"{step.where}: {channels} channels in {count} groups")
     affine: list[Operand] = []
+    each: Operand
     for index in (1, 2):
         found, wanted = step.operand(index), count if per_group else channels
         if isinstance(found, Value) and None in found.shape:
             raise NeedsSizes(f"{step.where}: scale or shift of shape {found.shape}")
         if isinstance(found, Value) and not found.is_constant and found.shape == (wanted,):
-            value = step.op("Gather", found, np.arange(channels) * count // channels, axis=0) if per_group else found
-            affine.append(step.widened(value) if value.dtype == "f16" else value)
-            continue
-        array = step.array(index, "scale and shift").reshape(-1)
-        if array.size != wanted:
-            raise ShapeError(f"{step.where}: scale or shift has {array.size} elements, needed are {wanted}")
-        each = np.repeat(array, channels // count) if per_group else array
-        affine.append(each.astype(np.float32) if each.dtype == np.float16 else each)
+            each = step.op("Gather", found, np.arange(channels) * count // channels, axis=0) if per_group else found
+        else:
+            array = step.array(index, "scale and shift").reshape(-1)
+            if array.size != wanted:
+                raise ShapeError(f"{step.where}: scale or shift has {array.size} elements, needed are {wanted}")
+            each = np.repeat(array, channels // count) if per_group else array
+        affine.append(_in_32_bits(step, each))
     if src.ndim > _MOST_AXES and None in src.shape[2:]:
         raise NeedsSizes(f"{step.where}: space of more than three axes, {src.shape}")
     flat = src if src.ndim <= _MOST_AXES else step.reshape(src, (*src.shape[:2], step.product(src.shape[2:])))

@@ -29,7 +29,7 @@ _BOUNDS = ("starts", "ends", "axes", "steps")
 def _taken(step: Step) -> Meta:
     src = step.meta(0)
     starts, ends, axes, steps = (
-        step.partly(i + 1, name) if step.has(i + 1) else step.attr(name) or [] for i, name in enumerate(_BOUNDS)
+        step.partly(i, name) if step.has(i) else step.attr(name) or [] for i, name in enumerate(_BOUNDS, 1)
     )
     axes, steps = axes or [*range(len(starts))], steps or [1] * len(starts)
     if len({len(starts), len(ends), len(axes), len(steps)}) > 1 or None in axes:
@@ -47,9 +47,7 @@ def _taken(step: Step) -> Meta:
 def part(step: Step) -> Operand:
     """Attributes until opset 9, inputs since."""
     src = step.value(0)
-    starts, ends, axes, steps = (
-        step.integers(i + 1, name) if step.has(i + 1) else step.attr(name) for i, name in enumerate(_BOUNDS)
-    )
+    starts, ends, axes, steps = (step.listed(i, name) for i, name in enumerate(_BOUNDS, 1))
     if starts is None or ends is None:
         raise ShapeError(f"{step.where}: starts or ends are missing")
     return _sliced(step, src, starts, ends, axes, steps)
@@ -90,7 +88,7 @@ def _parted(step: Step) -> list[Meta]:
 def split(step: Step) -> Result:
     src, count = step.value(0), len(step.node.outputs)
     axis = step.axis(step.attr("axis"), src.ndim)
-    sizes, size = step.integers(1, "the sizes") if step.has(1) else step.attr("split"), src.shape[axis]
+    sizes, size = step.listed(1, "split"), src.shape[axis]
     if sizes is None:
         if size is None:
             raise NeedsSizes(f"{step.where}: equal parts of an unknown size, {src.shape}")
@@ -153,7 +151,7 @@ def _far(step: Step, src: Value, pads: list[list[int]]) -> Value:
 def pad(step: Step) -> Value:
     """Attributes until opset 10, inputs since; a negative number of elements is cut off."""
     src = step.value(0)
-    pads = step.integers(1, "pads") if step.has(1) else step.attr("pads") or step.attr("paddings")
+    pads = step.attr("paddings") if (given := step.listed(1, "pads")) is None else given
     value = step.scalar(2, "the value") if step.has(2) else float(step.attr("value"))
     axes = [step.axis(axis, src.ndim) for axis in (step.integers(3, "axes") if step.has(3) else range(src.ndim))]
     if pads is None or len(pads) != 2 * len(axes) or len(set(axes)) < len(axes):
@@ -203,7 +201,7 @@ def gather(step: Step) -> Value:
         step.spend(indices)
         made = _parts(step, src, axis, (indices % size).reshape(-1))
         if made is not None:
-            return step.reshape(made, (*src.shape[:axis], *indices.shape, *src.shape[axis + 1 :]))
+            return step.reshape(made, _gathered(step).shape)
     return step.op("Gather", src, indices, axis=axis)
 
 

@@ -13,7 +13,7 @@ from ....graph.json_format import MAX_LIST
 from ..node import Array, Operand
 from ..step import Step
 from ..table import integer, rule
-from ..types import CODES, DTYPES, NUMPY, type_name
+from ..types import DTYPES, type_name
 
 _ATTRS: dict[str, Any] = {
     "axis": integer(1),
@@ -59,18 +59,12 @@ def _attributes(scales: Array, points: Array | None, axis: int) -> dict[str, Any
 def quantize(step: Step) -> Value:
     src = step.value(0)
     scales, points, axis = _parameters(step, src.shape)
-    code = step.attr("output_dtype") or (CODES["u8"] if points is None else None)
-    dtype = (
-        DTYPES.get(code)
-        if code
-        else next(
-            (DTYPES[c] for c, t in NUMPY.items() if points is not None and t == points.dtype.type and c in DTYPES),
-            None,
-        )
-    )
+    code = step.attr("output_dtype")
+    dtype = DTYPES.get(code) if code else "u8" if points is None else dtypes.label(points.dtype)
     if dtype not in _QUANTIZED:
-        wanted = type_name(code) if code or points is None else points.dtype
-        raise UnsupportedError(f"{step.where}: to {wanted}, only {' and '.join(_QUANTIZED)}")
+        raise UnsupportedError(
+            f"{step.where}: to {type_name(code) if code else dtype}, only {' and '.join(_QUANTIZED)}"
+        )
     return step.op("Quantize", src, dtype=dtype, **_attributes(scales, points, axis))
 
 
