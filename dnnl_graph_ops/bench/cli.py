@@ -91,8 +91,8 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
         dest="ops",
         type=_commas,
         default=OPS[:1],
-        help=f"of {','.join(OPS)} (conv_transpose): whose real_layers, and whose problems a file or descriptor has "
-        "that does not say it",
+        help=f"of {','.join(OPS)} (conv_transpose): whose real_layers; a file or descriptor that does not say it is "
+        "of the first",
     )
     group.add_argument(
         "--suite",
@@ -174,9 +174,6 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "first one's gradients checked",
     )  # fmt: skip
     group.add_argument("--fixed", action="store_true", help="with --sizes: also a net of ours for each size alone")
-    group.add_argument(
-        "--streams", type=int, default=0, metavar="N", help="also the throughput of models: N at once, a thread each"
-    )
     group.add_argument(
         "--wait", default=default.wait, choices=("library", "passive"),
         help="how OpenMP threads wait: as the libraries do, or passively, for machines that are in use",

@@ -1,11 +1,8 @@
-"""Graphs in benchdnn's JSON format as problems: a lone layer for everybody, any other for this package."""
+"""Graphs in benchdnn's JSON format as problems: those of one layer."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,17 +28,17 @@ def is_graph(record: Any) -> bool:
 
 
 def wanted(record: Mapping[str, Any], path: Path) -> Wanted:
-    """The layer of a one-op graph of these kinds, which peers can run too; otherwise the graph as it is.
+    """The layer of a graph of one op.
 
     Raises:
-        InvalidArgumentError: an entry is malformed.
+        InvalidArgumentError: an entry is malformed, or there are other ops.
     """
     try:
         ops = record["graph"]
         kinds = [op["kind"] for op in ops]
         if len(ops) == 1 and kinds[0] in _KINDS:
             return _layer(ops[0], path.stem)
-        return _opaque(record, path.stem)
+        raise InvalidArgumentError(f"{path}: ops {kinds}, not one convolution; time such graphs by net.benchmark")
     except (KeyError, IndexError, TypeError, ValueError) as error:
         if isinstance(error, InvalidArgumentError):
             raise
@@ -95,16 +92,3 @@ def _auto_pad(mode: str, overhang: list[int]) -> tuple[list[int], list[int]]:
     total = [0 if mode == "VALID" else max(0, size) for size in overhang]
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
     return (large, small) if mode == "SAME_LOWER" else (small, large)
-
-
-def _opaque(record: Mapping[str, Any], name: str) -> Wanted:
-    """A problem that only carries the graph; its sizes are those of its first layer, if any."""
-    for op in record["graph"]:
-        if op["kind"] in _KINDS:
-            inner = _layer(op, name)
-            break
-    else:
-        tensors = [t for op in record["graph"] for t in op["inputs"]]
-        count = max(math.prod(t["shape"]) for t in tensors)
-        inner = Wanted(Problem(name, 1, 1, 1, (max(1, count),), (1,)), ("fwd",), ("f32",))
-    return replace(inner, directions=("fwd",), dtypes=("f32",), graph=json.dumps(record))

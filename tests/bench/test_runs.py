@@ -278,14 +278,14 @@ def test_the_command_line_measures_both_ops(fakes, tmp_path, capsys):
     document = Document.load(path)
     assert [(row.name, row.op, row.direction, row.status) for row in document] == [
         (name, op, direction, "ok")
-        for name, op in (("x", "conv_transpose"), ("x", "conv"), ("y", "conv"))
+        for name, op in (("x", "conv_transpose"), ("y", "conv"))
         for direction in ("fwd", "bwd_d", "bwd_w")
     ]
     assert all(entry.error == 0 for row in document for entry in row.entries)
-    assert document[3].descriptor == "--conv mb1_ic4iw8_oc4ow6_kw3pw0"
+    assert document[3].descriptor.startswith("--conv mb1_ic8")
     said = capsys.readouterr()
     assert "geometric means by class" in said.out
-    assert "x conv bwd_w f32" in said.err
+    assert "y conv bwd_w f32" in said.err
     assert cli.main(["compare", str(path), str(path)]) == 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 
 import dnnl_graph_ops as dgo
 
-from ...dtypes import numpy_dtype
 from .. import data, quantized
 from .task import ModelTask, Prepared, Task
 
@@ -38,8 +36,7 @@ def prepare(task: Task) -> Prepared:
     dgo.set_num_threads(task.threads)
     runtime = task.options.get("runtime")
     engine = dgo.engine(task.options.get("engine", "cpu"), runtime=runtime)
-    build = _whole_graph if task.graph else _layer
-    graph, outputs, inputs = build(task, engine)
+    graph, outputs, inputs = _layer(task, engine)
     net = graph.compile(
         outputs,
         tune=task.options.get("tune", "heuristic"),
@@ -57,8 +54,6 @@ def prepare(task: Task) -> Prepared:
             buffer.fill(np.nan if buffer.dtype.kind not in "iub" else 0)
 
     def result() -> np.ndarray:
-        if task.graph:
-            return np.concatenate([np.ravel(b).astype(np.float32) for b in buffers])
         array = buffers[0].astype(np.float32)
         if task.direction != "bwd_w":
             array = data.from_layout(array, task.layout)
@@ -172,18 +167,6 @@ def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
         for name in task.post_ops:
             value = getattr(ops, name)(value)
     return graph, value, arrays
-
-
-def _whole_graph(task: Task, engine: Any) -> tuple[Any, None, list[np.ndarray]]:
-    """A graph in benchdnn's JSON format on small random integers."""
-    graph = dgo.Graph.from_json(json.loads(task.graph), engine)
-    rng = np.random.default_rng(task.seed)
-    arrays = []
-    for value in graph.inputs:
-        shape = tuple(size or 1 for size in value.shape)
-        draw = rng.integers(0 if value.dtype in ("u8", "boolean") else -4, 2, shape)
-        arrays.append(draw.astype(numpy_dtype(value.dtype)))
-    return graph, None, arrays
 
 
 def detail(net: Any) -> str:

@@ -1,4 +1,4 @@
-"""Tables of whole models: times against every rival, percentiles, what compiling takes, throughput."""
+"""Tables of whole models: times against every rival, percentiles, what compiling takes, memory."""
 
 from __future__ import annotations
 
@@ -148,14 +148,9 @@ def _error(entry: Entry) -> str:
     return "-" if entry.error is None else f"{entry.error:.0e}"
 
 
-def _throughput(entry: Entry) -> str:
-    return "-" if entry.throughput is None else f"{entry.throughput:.1f}"
-
-
 _MORE = (
     ("milliseconds of single executions, 50th/90th/99th percentile", _percentiles),
     ("seconds of loading and compiling", _compile),
     ("MB at the peak of loading, compiling and running, beyond what the imports left (in all)", _memory),
     ("largest error, of the largest expected value", _error),
-    ("executions a second, several at once on one thread each", _throughput),
 )
