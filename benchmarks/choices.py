@@ -1,7 +1,7 @@
 """Checks what choices of algorithms cost by recorded times; to be run after a fit, and where forms count otherwise.
 
 Each file of times/ says on which CPU, with which library, and how far layers were halved; a row holds the least seconds
-of every form of one layer, which ran in turn. `bench.fit --save` writes such files, `bench.nearest` regresses them.
+of every form of one layer, which ran in turn. `bench.fit --save` writes such files, `nearest.py` regresses them.
 
 Exits with 1 where a mean or a single loss is above its limit, or where the package's rows are not those of these files.
 `--rows FOLDER`: also older files of rows alone, of a Xeon with AMX.
@@ -15,11 +15,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import nearest as bench
 import numpy as np
 
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.bench import fit
-from dnnl_graph_ops.bench import nearest as bench
 from dnnl_graph_ops.lowering import fits, nearest
 from dnnl_graph_ops.lowering.problem import DGRAD, FPROP, WGRAD
 
@@ -112,7 +112,7 @@ def by_other_layers() -> Iterator[bool]:
                 and np.allclose(rows.weights, regressed.rows.weights, rtol=0, atol=0.05)
             )
             if not current:
-                print(f"{name}, {direction}: forms count otherwise; make the table again by bench.nearest")
+                print(f"{name}, {direction}: forms count otherwise; make the table again by nearest.py")
             yield current
 
 
