@@ -177,8 +177,5 @@ def _variants(own: Peer, layouts: Sequence[str], options: Options) -> list[Entra
             variant: dict[str, Any] = dict(zip(spaces, values, strict=True))
             named = [str(v) for k, v in variant.items() if len(spaces[k]) > 1]
             variant |= {"engine": options.engine, "fpmath_mode": options.fpmath_mode}
-            if options.delay:
-                variant["delay"] = options.delay
-                named.append(f"delayed {options.delay:.0%}")
             found.append(Entrant(own, layout, variant, " ".join([OWN, layout, *named])))
     return found

@@ -99,8 +99,8 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="real_layers (default), a layer's name, a file (list of problems in JSON, benchdnn graph JSON "
-        "or batch file) or a benchdnn descriptor such as mb1ic64ih32oc64oh64kh4sh2ph1 or, quoted, "
+        help="real_layers (default), a layer's name, a file (list of problems in JSON, batch file of "
+        "benchdnn) or a benchdnn descriptor such as mb1ic64ih32oc64oh64kh4sh2ph1 or, quoted, "
         "'--conv mb1ic64ih32oc64kh3ph1'; may be repeated",
     )
     group.add_argument(
@@ -179,9 +179,6 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="how OpenMP threads wait: as the libraries do, or passively, for machines that are in use",
     )  # fmt: skip
     group.add_argument("--cold", action="store_true", help="empty the caches before every execution")
-    group.add_argument(
-        "--delay", type=float, default=0.0, help="slow this package down by this share, to try compare (0.2)"
-    )
     group.add_argument("--interval", type=float, default=None, help="width of the ratios' 95 %% intervals (0.06)")
     group.add_argument("--min-rounds", type=int, default=None)
     group.add_argument("--max-rounds", type=int, default=None)

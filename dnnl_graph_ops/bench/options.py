@@ -41,7 +41,6 @@ class Options:
         budget: the whole run's time; problems get fewer rounds as it runs out, and those left when it has
             are skipped. 0: none.
         cold: empty the caches before every execution.
-        delay: makes this package slower by this share, to see that a comparison notices.
         wait: "library" or "passive", how threads wait inside a parallel region.
         threads: 0 means one for each core.
         sizes: what whole models are called with one after another (`sizes.parse`); empty: each has its own size.
@@ -75,7 +74,6 @@ class Options:
     burst: float = 0.06
     budget: float = 0.0
     cold: bool = False
-    delay: float = 0.0
     max_gmacs: float | None = None
     seed: int = 0
 
@@ -120,7 +118,7 @@ class Options:
             self,
             interval=0.1,
             min_rounds=6,
-            max_rounds=9,
+            max_rounds=15,
             case_seconds=4.0,
             burst=0.03,
             budget=self.budget or 140.0,
@@ -170,7 +168,7 @@ def _understood(word: Any, name: str, allowed: tuple[str, ...]) -> Any:
 # what has no meaning for which
 _APART: Final = {
     "train": ("sizes",),
-    "optimized": ("tune", "algorithm", "runtimes", "engine", "fpmath_mode", "delay", "fixed", "precisions"),
+    "optimized": ("tune", "algorithm", "runtimes", "engine", "fpmath_mode", "fixed", "precisions"),
 }
 # six rounds are the fewest whose median has a 95 % interval
 _LEAST: Final = {
@@ -180,5 +178,4 @@ _LEAST: Final = {
     "case_seconds": 0.1,
     "burst": 0.0005,
     "budget": 0,
-    "delay": 0,
 }

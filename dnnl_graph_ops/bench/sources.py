@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidArgumentError
-from . import batchfile, graphfile, suite
+from . import batchfile, suite
 from .cases import Wanted
 from .descriptor import looks_like_descriptor, parse
 from .document import read_json
@@ -78,7 +78,7 @@ def find(what: Any, *, quick: bool = False, ops: Sequence[str] = OPS[:1]) -> lis
 
     Each of `ops` has its own suite; descriptors, dicts and files that do not say their op are of the first.
 
-    Files: a list of problems in JSON, a graph of one op in benchdnn's JSON format, a batch file.
+    Files: a list of problems in JSON, a batch file of benchdnn.
 
     Raises:
         InvalidArgumentError: it is none of these, or an op is not known; the message says what was tried.
@@ -128,12 +128,10 @@ def _from_file(path: Path, op: str) -> list[Wanted]:
     if path.suffix != ".json":
         return list(dict.fromkeys(batchfile.read(path, op)))
     records = read_json(path)
-    if graphfile.is_graph(records):
-        return [graphfile.wanted(records, path)]
     if isinstance(records, dict) and isinstance(records.get("problems"), list):
         records = records["problems"]
     if not isinstance(records, list):
-        raise InvalidArgumentError(f"{path}: neither a list of problems nor a graph of benchdnn's JSON format")
+        raise InvalidArgumentError(f"{path}: no list of problems")
     return [_from_record(record, f"{path}, entry {i}", op) for i, record in enumerate(records)]
 
 

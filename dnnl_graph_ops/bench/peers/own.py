@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,25 +35,18 @@ def prepare(task: Task) -> Prepared:
     dgo.set_num_threads(task.threads)
     runtime = task.options.get("runtime")
     engine = dgo.engine(task.options.get("engine", "cpu"), runtime=runtime)
-    graph, outputs, inputs = _layer(task, engine)
+    graph, output, inputs = _layer(task, engine)
     net = graph.compile(
-        outputs,
+        output,
         tune=task.options.get("tune", "heuristic"),
         algorithm=task.options.get("algorithm", "auto"),
         policy=task.options.get("policy", "fusion"),
         **precision(task, inputs),
     )
-    arguments = list(inputs)
-    first = net(*arguments)
-    buffers = first if isinstance(first, tuple) else (first,)
-    out: Any = buffers if isinstance(first, tuple) else first
-
-    def poison() -> None:
-        for buffer in buffers:
-            buffer.fill(np.nan if buffer.dtype.kind not in "iub" else 0)
+    out: Any = net(*inputs)
 
     def result() -> np.ndarray:
-        array = buffers[0].astype(np.float32)
+        array: np.ndarray = out.astype(np.float32)
         if task.direction != "bwd_w":
             array = data.from_layout(array, task.layout)
         return array if rounding is None else rounding.rounded(array)
@@ -63,21 +55,14 @@ def prepare(task: Task) -> Prepared:
     rounding = layer if task.options.get("precision") == "f32" else None
 
     def native(count: int) -> list[float]:
-        return [float(t) for t in net.benchmark(*arguments, repeat=count).times]
+        return [float(t) for t in net.benchmark(*inputs, repeat=count).times]
 
-    run: Callable[[], object]
-    if len(arguments) == 1:
-        only = arguments[0]
+    return Prepared(lambda: net(*inputs, out=out), result, detail(net), lambda: poison(out), native)
 
-        def run() -> object:
-            return net(only, out=out)
-    else:
 
-        def run() -> object:
-            return net(*arguments, out=out)
-
-    delay = task.options.get("delay", 0.0)
-    return Prepared(_slower(run, delay) if delay else run, result, detail(net), poison, native)
+def poison(buffer: np.ndarray) -> None:
+    """Overwrites a result: an execution that writes nothing shows then."""
+    buffer.fill(np.nan if buffer.dtype.kind not in "iub" else 0)
 
 
 def precision(task: Task | ModelTask, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
@@ -85,20 +70,6 @@ def precision(task: Task | ModelTask, inputs: Sequence[np.ndarray]) -> dict[str,
     name = task.options.get("precision")
     samples = {"samples": [tuple(inputs)]} if name == "auto" else {}
     return {"precision": name, **samples} if name not in (None, "f32") else {}
-
-
-def _slower(run: Callable[[], object], share: float) -> Callable[[], object]:
-    clock = time.perf_counter
-
-    def delayed() -> None:
-        begin = clock()
-        run()
-        end = clock()
-        until = end + share * (end - begin)
-        while clock() < until:
-            pass
-
-    return delayed
 
 
 def _quantized(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:

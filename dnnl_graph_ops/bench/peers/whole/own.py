@@ -10,7 +10,7 @@ import numpy as np
 
 import dnnl_graph_ops as dgo
 
-from ..own import detail, precision, versions
+from ..own import detail, poison, precision, versions
 from ..task import Loaded, ModelTask, Prepared, flattened
 
 __all__ = ["load", "prepare", "versions"]
@@ -25,12 +25,13 @@ def prepare(task: ModelTask) -> Prepared:
     compiled = time.perf_counter() - begin
     out = net(*inputs)
     buffers = out if isinstance(out, tuple) else (out,)
-
-    def poison() -> None:
-        for buffer in buffers:
-            buffer.fill(np.nan if buffer.dtype.kind not in "iub" else 0)
-
-    return Prepared(lambda: net(*inputs, out=out), lambda: flattened(buffers), detail(net), poison, compile_s=compiled)
+    return Prepared(
+        lambda: net(*inputs, out=out),
+        lambda: flattened(buffers),
+        detail(net),
+        lambda: [*map(poison, buffers)],
+        compile_s=compiled,
+    )
 
 
 def load(task: ModelTask) -> Loaded:
