@@ -284,16 +284,15 @@ def _check_models(parsed: argparse.Namespace) -> None:
 
 
 def _write(document: Document, parsed: argparse.Namespace) -> None:
-    from .report import columns, html, models, plot, sizes, table
+    from .report import columns, html, plot, table
 
-    tables = sizes if document.options.get("sizes") else models if models.of_models(document) else table
     if not parsed.quiet:
-        print(tables.text(document), end="")
+        print(table.text(document), end="")
     if parsed.json:
         document.save(parsed.json)
     texts = {
         "csv": columns.as_csv,
-        "markdown": tables.markdown,
+        "markdown": table.markdown,
         "html": html.page,
     }
     for name, render in texts.items():

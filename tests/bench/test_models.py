@@ -15,6 +15,7 @@ from dnnl_graph_ops.bench.document import Document
 from dnnl_graph_ops.bench.peers import registry
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.bench.report import models as report
+from dnnl_graph_ops.bench.report import table
 from dnnl_graph_ops.bench.rows import Entry, Ratio, Row
 from dnnl_graph_ops.errors import InvalidArgumentError
 
@@ -158,7 +159,7 @@ def test_the_conclusion_counts_rivals_in_f32_only() -> None:
     assert (found.count, found.ahead, found.behind) == (3, 1, ("slow",))
     assert found.lowest[0].name == "slow"
     assert [report.ahead(each) for each in rows] == [1.0, 0.0, 0.0, None]
-    for text in (report.text(document), report.markdown(document)):
+    for text in (table.text(document), table.markdown(document)):
         assert "not run here: refused (no op for Det)" in text
         assert "behind by more than the interval in 1: slow" in text
         assert "2.00 [1.90 2.10]" in text
