@@ -1,10 +1,9 @@
 """Checks what choices of algorithms cost by recorded times; to be run after a fit, and where forms count otherwise.
 
 Each file of times/ says on which CPU, with which library, and how far layers were halved; a row holds the least seconds
-of every form of one layer, which ran in turn. `bench.fit --save` writes such files, `bench.nearest` regresses them.
+of every form of one layer, which ran in turn. `bench.fit --save` writes such files, `nearest.py` regresses them.
 
 Exits with 1 where a mean or a single loss is above its limit, or where the package's rows are not those of these files.
-`--rows FOLDER`: also older files of rows alone, of a Xeon with AMX.
 """
 
 from __future__ import annotations
@@ -15,17 +14,16 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import nearest as bench
 import numpy as np
 
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.bench import fit
-from dnnl_graph_ops.bench import nearest as bench
 from dnnl_graph_ops.lowering import fits, nearest
 from dnnl_graph_ops.lowering.problem import DGRAD, FPROP, WGRAD
 
 TIMES = Path(__file__).with_name("times")
 DIRECTIONS = (DGRAD, FPROP, WGRAD)
-XEON = "avx512_core_amx_fp16"
 # what choosing may cost in the mean, and once: forward, backward data, backward weights
 LIMITS = {
     "zen5_f32": ((1.02, 2), (1.02, 2), (1.02, 2)),
@@ -55,8 +53,6 @@ LIMITS_BY_OTHERS = {
     "avx512_amx_bf16": (1.09,),
     "avx512_amx_f16": (1.02, 1.09),
 }
-# by dtype: how far the layers of older files were halved, and what choosing may cost in the mean
-OLDER, LIMIT_OF_OLDER = {"f32": 0.3, "bf16": 0.3, "f16": 0.15}, 1.10
 
 
 def read(name: str) -> fit.Recorded:
@@ -112,31 +108,16 @@ def by_other_layers() -> Iterator[bool]:
                 and np.allclose(rows.weights, regressed.rows.weights, rtol=0, atol=0.05)
             )
             if not current:
-                print(f"{name}, {direction}: forms count otherwise; make the table again by bench.nearest")
+                print(f"{name}, {direction}: forms count otherwise; make the table again by nearest.py")
             yield current
-
-
-def before_strips(sample: fit.Sample) -> fit.Sample:
-    """A row measured when no direct sums ran in strips, which fetch no runs: without the times of those that do now."""
-    gone = "own direct" if sample.direction != WGRAD else ""
-    return sample._replace(forms=tuple(f for f in sample.forms if f.name != gone or f.counts.runs > 0))
-
-
-def by_older_rows(folder: Path) -> Iterator[bool]:
-    """A dtype and an op that the library leaves to its reference kernels cost hundreds of times the best form."""
-    for dtype, gmacs in OLDER.items():
-        recorded = fit.read(folder / f"xeon_amx_{dtype}.json", {"isa": XEON, "max_gmacs": gmacs})
-        for direction, found in losses(recorded, before_strips).items():
-            yield judged(f"older rows, {dtype}, {direction}", found, LIMIT_OF_OLDER)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=Path, metavar="FOLDER", help="of older files")
-    options = parser.parse_args()
+    parser.parse_args()
     # the package's constants, not those that were fitted to this machine
     fits.user_file = lambda key: Path(os.devnull) / key
-    verdicts = [*by_estimates(), *by_other_layers(), *(by_older_rows(options.rows) if options.rows else ())]
+    verdicts = [*by_estimates(), *by_other_layers()]
     print(f"{verdicts.count(False)} of {len(verdicts)} failed")
     return int(not all(verdicts))
 

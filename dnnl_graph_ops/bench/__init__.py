@@ -60,8 +60,8 @@ def run(
             list of these.
         quick: a few small layers and few rounds, within three minutes on two cores.
         match: regular expression; only problems whose name has it.
-        op: "conv_transpose", "conv", or both in a list: whose suite, and whose descriptors and dicts where they do
-            not say it themselves.
+        op: "conv_transpose", "conv", or both in a list: whose suite; descriptors and dicts that do not say
+            it are of the first.
         json: file that the result is written to, whenever a row is finished; with `resume` the rows that it has are
             not measured again.
         progress: an object with the methods of `runner.Progress`; None: silent.

@@ -10,63 +10,41 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import InvalidArgumentError
-from .descriptor import DRIVERS, looks_like_descriptor, parse
-from .problem import OPS, Problem
+from .cases import Wanted
+from .descriptor import DRIVERS, parse
+from .problem import OPS
 
 _DIRECTIONS: Final = {
-    "FWD_B": ("fwd", True),
-    "FWD_D": ("fwd", False),
-    "FWD_I": ("fwd", False),
-    "BWD_D": ("bwd_d", False),
-    "BWD_W": ("bwd_w", False),
-    "BWD_WB": ("bwd_w", False),
-}
-_TAGS: Final = {
-    "axb": "NXC",
-    "acb": "NXC",
-    "acdb": "NXC",
-    "acdeb": "NXC",
-    "abx": "NCX",
-    "abc": "NCX",
-    "abcd": "NCX",
+    **dict.fromkeys(("FWD_B", "FWD_D", "FWD_I"), "fwd"),
+    "BWD_D": "bwd_d",
+    **dict.fromkeys(("BWD_W", "BWD_WB"), "bwd_w"),
 }
 _MAX_DEPTH: Final = 16
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One problem of a batch file with the settings in force there (empty: the command line's)."""
-
-    problem: Problem
-    directions: tuple[str, ...] = ()
-    dtypes: tuple[str, ...] = ()
-    layouts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class _State:
+    op: str
     directions: tuple[str, ...] = ()
     bias: bool = False
     dtypes: tuple[str, ...] = ()
-    layouts: tuple[str, ...] = ()
     batch: int = 0
     match: str = ""
-    op: str = OPS[0]
 
 
-def read(path: str | Path, op: str = OPS[0]) -> list[Entry]:
+def read(path: str | Path, op: str = OPS[0]) -> list[Wanted]:
     """Every problem of a batch file, in order. Options that say nothing about sizes are skipped.
 
-    Read and used: `--reset`, `--dir`, `--dt` (source type), `--stag`/`--dtag`, `--mb`, `--match`, `--batch`,
-    and the drivers `--conv` and `--deconv`; before one of them problems are those of `op`.
+    Read and used: `--reset`, `--dir`, `--dt` (source type), `--mb`, `--match`, `--batch`, and the drivers `--conv` and
+    `--deconv`; before one of them problems are those of `op`.
 
     Raises:
         InvalidArgumentError: a file that cannot be read or a malformed line; the message gives file and line.
     """
-    return list(_read(Path(path), _State(op=op), 0))
+    return list(_read(Path(path), _State(op), 0))
 
 
-def _read(path: Path, state: _State, depth: int) -> Iterator[Entry]:
+def _read(path: Path, state: _State, depth: int) -> Iterator[Wanted]:
     if depth > _MAX_DEPTH:
         raise InvalidArgumentError(
             f"batch file {path}: --batch nests deeper than {_MAX_DEPTH}; does it include itself?"
@@ -80,18 +58,16 @@ def _read(path: Path, state: _State, depth: int) -> Iterator[Entry]:
     for number, line in enumerate(joined.splitlines(), start=1):
         try:
             # quotes stay: a descriptor's name may hold blanks and '#'
-            words = shlex.split(re.sub(r"(^|\s)#.*", "", line), posix=False)
-            for word in words:
+            for word in shlex.split(re.sub(r"(^|\s)#.*", "", line), posix=False):
                 if word.startswith("--batch="):
                     yield from _read(path.parent / word.split("=", 1)[1], state, depth + 1)
                 elif word.startswith("-"):
                     state = _option(word, state)
-                else:
-                    entry = _problem(word, state)
-                    if entry is not None:
-                        yield entry
+                elif re.search(state.match, word):
+                    problem = parse(word.strip("'"), batch=state.batch, op=state.op)
+                    yield Wanted(replace(problem, bias=state.bias), state.directions, state.dtypes)
         except (InvalidArgumentError, ValueError, re.error) as error:
-            if isinstance(error, InvalidArgumentError) and str(error).startswith("batch file"):
+            if str(error).startswith("batch file"):
                 raise
             raise InvalidArgumentError(f"batch file {path}, line {number}: {error}") from None
 
@@ -100,7 +76,7 @@ def _option(word: str, state: _State) -> _State:
     key, _, value = word.lstrip("-").partition("=")
     match key:
         case "reset":
-            return _State(op=state.op)
+            return _State(state.op)
         case "conv" | "deconv":
             return replace(state, op=DRIVERS[word])
         case "dir":
@@ -108,13 +84,10 @@ def _option(word: str, state: _State) -> _State:
             unknown = [n for n in names if n not in _DIRECTIONS]
             if unknown:
                 raise InvalidArgumentError(f"--dir={value}: unknown {unknown}; known: {sorted(_DIRECTIONS)}")
-            directions = tuple(dict.fromkeys(_DIRECTIONS[n][0] for n in names))
-            return replace(state, directions=directions, bias=any(_DIRECTIONS[n][1] for n in names))
+            directions = tuple(dict.fromkeys(_DIRECTIONS[n] for n in names))
+            return replace(state, directions=directions, bias="FWD_B" in names)
         case "dt" | "cfg":
             return replace(state, dtypes=tuple(dict.fromkeys(v.split(":")[0] for v in value.split(","))))
-        case "stag" | "dtag":
-            layouts = tuple(dict.fromkeys(_TAGS[v] for v in value.split(",") if v in _TAGS))
-            return replace(state, layouts=layouts)
         case "mb":
             return replace(state, batch=int(value))
         case "match":
@@ -122,13 +95,3 @@ def _option(word: str, state: _State) -> _State:
             return replace(state, match=value.strip("\"'"))
         case _:
             return state
-
-
-def _problem(word: str, state: _State) -> Entry | None:
-    word = word.strip("'") if word.startswith("'") else word
-    if not looks_like_descriptor(word):
-        parse(word, op=state.op)
-    if state.match and not re.search(state.match, word):
-        return None
-    problem = parse(word, batch=state.batch, op=state.op)
-    return Entry(replace(problem, bias=state.bias), state.directions, state.dtypes, state.layouts)

@@ -30,7 +30,6 @@ class Case:
     dtype: str
     weights: str
     post_ops: tuple[str, ...] = ()
-    graph: str = ""
     source_batch: int = 0
     model: str = ""
     real: bool = False
@@ -73,11 +72,9 @@ class Entrant:
         """Whom a report counts it among."""
         return self.role or self.peer.name
 
-    def task(self, case: Case, options: Options, threads: int, streams: int = 1) -> Task | ModelTask:
+    def task(self, case: Case, options: Options, threads: int) -> Task | ModelTask:
         if case.model:
-            return ModelTask(
-                **json.loads(case.model), layout=self.layout, threads=threads, options=self.options, streams=streams
-            )
+            return ModelTask(**json.loads(case.model), layout=self.layout, threads=threads, options=self.options)
         return Task(
             case.problem,
             case.direction,
@@ -88,7 +85,6 @@ class Entrant:
             case.post_ops,
             self.options,
             options.seed,
-            case.graph,
             case.real,
         )
 
@@ -100,7 +96,6 @@ class Wanted:
     problem: Problem
     directions: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
-    graph: str = ""
     model: str = ""
 
 
@@ -120,10 +115,9 @@ def expand(wanted: Iterable[Wanted], options: Options) -> tuple[list[Case], list
                 dtype,
                 options.weights if direction == "fwd" else "variable",
                 options.post_ops if direction == "fwd" else (),
-                item.graph,
                 item.problem.batch,
                 item.model,
-                real=bool(options.precisions) and dtype == "f32" and not item.model and not item.graph,
+                real=bool(options.precisions) and dtype == "f32" and not item.model,
             )
             (over if limited is None else cases).setdefault(case.key, case)
     return list(cases.values()), list(over.values())
@@ -153,9 +147,7 @@ def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> 
     """Who runs a case: every variant of this package, and the peers that know the direction and type."""
     if case.model:
         return _of_model(own, peers, options)
-    found = _variants(own, ("NXC",) if case.graph else options.layouts, options)
-    if case.graph:
-        return found
+    found = _variants(own, options.layouts, options)
     found += [one for each in found for one in _precise(each, case.dtype, options)]
     for peer in peers:
         if case.direction in peer.directions and case.dtype in peer.dtypes:
@@ -185,8 +177,5 @@ def _variants(own: Peer, layouts: Sequence[str], options: Options) -> list[Entra
             variant: dict[str, Any] = dict(zip(spaces, values, strict=True))
             named = [str(v) for k, v in variant.items() if len(spaces[k]) > 1]
             variant |= {"engine": options.engine, "fpmath_mode": options.fpmath_mode}
-            if options.delay:
-                variant["delay"] = options.delay
-                named.append(f"delayed {options.delay:.0%}")
             found.append(Entrant(own, layout, variant, " ".join([OWN, layout, *named])))
     return found

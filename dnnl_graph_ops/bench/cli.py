@@ -91,16 +91,16 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
         dest="ops",
         type=_commas,
         default=OPS[:1],
-        help=f"of {','.join(OPS)} (conv_transpose): whose real_layers, and whose problems a file or descriptor has "
-        "that does not say it",
+        help=f"of {','.join(OPS)} (conv_transpose): whose real_layers; a file or descriptor that does not say it is "
+        "of the first",
     )
     group.add_argument(
         "--suite",
         action="append",
         default=[],
         metavar="WHAT",
-        help="real_layers (default), a layer's name, a file (list of problems in JSON, benchdnn graph JSON "
-        "or batch file) or a benchdnn descriptor such as mb1ic64ih32oc64oh64kh4sh2ph1 or, quoted, "
+        help="real_layers (default), a layer's name, a file (list of problems in JSON, batch file of "
+        "benchdnn) or a benchdnn descriptor such as mb1ic64ih32oc64oh64kh4sh2ph1 or, quoted, "
         "'--conv mb1ic64ih32oc64kh3ph1'; may be repeated",
     )
     group.add_argument(
@@ -175,16 +175,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument("--fixed", action="store_true", help="with --sizes: also a net of ours for each size alone")
     group.add_argument(
-        "--streams", type=int, default=0, metavar="N", help="also the throughput of models: N at once, a thread each"
-    )
-    group.add_argument(
         "--wait", default=default.wait, choices=("library", "passive"),
         help="how OpenMP threads wait: as the libraries do, or passively, for machines that are in use",
     )  # fmt: skip
     group.add_argument("--cold", action="store_true", help="empty the caches before every execution")
-    group.add_argument(
-        "--delay", type=float, default=0.0, help="slow this package down by this share, to try compare (0.2)"
-    )
     group.add_argument("--interval", type=float, default=None, help="width of the ratios' 95 %% intervals (0.06)")
     group.add_argument("--min-rounds", type=int, default=None)
     group.add_argument("--max-rounds", type=int, default=None)
@@ -290,16 +284,15 @@ def _check_models(parsed: argparse.Namespace) -> None:
 
 
 def _write(document: Document, parsed: argparse.Namespace) -> None:
-    from .report import columns, html, models, plot, sizes, table
+    from .report import columns, html, plot, table
 
-    tables = sizes if document.options.get("sizes") else models if models.of_models(document) else table
     if not parsed.quiet:
-        print(tables.text(document), end="")
+        print(table.text(document), end="")
     if parsed.json:
         document.save(parsed.json)
     texts = {
         "csv": columns.as_csv,
-        "markdown": tables.markdown,
+        "markdown": table.markdown,
         "html": html.page,
     }
     for name, render in texts.items():

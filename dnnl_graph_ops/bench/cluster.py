@@ -101,8 +101,6 @@ def _pack(item: Wanted) -> dict[str, Any]:
 
 def _shard(records: list[dict[str, Any]], options: dict[str, Any], index: int, count: int) -> dict[str, Any]:
     """Runs on a worker. Plain data in and out, so that versions of Python may differ."""
-    wanted = [
-        Wanted(Problem.from_dict(r["problem"]), tuple(r["directions"]), tuple(r["dtypes"]), r["graph"]) for r in records
-    ]
+    wanted = [Wanted(Problem.from_dict(r["problem"]), tuple(r["directions"]), tuple(r["dtypes"])) for r in records]
     document = runner.run_wanted(wanted, Options.from_dict(options), shard=(index, count))
     return document.as_dict()

@@ -264,12 +264,9 @@ def resumed(path: Path, head: dict[str, Any]) -> Recorded:
 # -- files --------------------------------------------------------------------------------------------------------
 
 
-def read(path: Path, older: Mapping[str, Any] | None = None) -> Recorded:
-    """A file of times. `older`: the head of files that were rows alone, whose dtype is in the rows."""
+def read(path: Path) -> Recorded:
+    """A file of times."""
     content = json.loads(path.read_text("utf-8"))
-    if isinstance(content, list):
-        rows = [{**row, "seconds": {form["name"]: form["seconds"] for form in row["forms"]}} for row in content]
-        return Recorded({**(older or {}), "dtype": rows[0].get("dtype", "f32"), "threads": rows[0]["threads"]}, rows)
     return Recorded({name: value for name, value in content.items() if name != "rows"}, content["rows"])
 
 
@@ -519,7 +516,6 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the measurements as JSON")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="measure what FILE lacks, and save it there")
     parser.add_argument("--load", type=Path, nargs="+", metavar="FILE", help="fit to measurements saved before")
-    parser.add_argument("--isa", help="of the machine of older files, which do not say it")
     parser.add_argument("--write", type=Path, nargs="?", const=Path(), metavar="FILE", help="write the constants")
     options = parser.parse_args(arguments)
     for path in (options.save, options.resume, options.write):
@@ -527,8 +523,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
             check_writable(path)
     env, head = here(options.dtype, options.max_gmacs)
     if options.load:
-        older = {**head, "cpu": "unknown", "date": "unknown", "isa": options.isa or env.isa}
-        recorded = [read(path, older) for path in options.load]
+        recorded = [read(path) for path in options.load]
     else:
         save = options.save or options.resume
         resume = options.resume is not None and options.resume.exists()

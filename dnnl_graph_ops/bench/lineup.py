@@ -64,11 +64,11 @@ class Lineup:
                 del self._workers[entrant.label]
         return {e.label: self._workers[e.label] for e in entrants if e.label in self._workers}
 
-    def prepare(self, case: Case, entrants: list[Entrant], streams: int = 1) -> list[Entry]:
+    def prepare(self, case: Case, entrants: list[Entrant]) -> list[Entry]:
         """Gives every entrant the case. An entry that cannot take it, or not in time, says why."""
         entries: list[Entry] = []
         once: dict[str, float] = {}
-        for entry, answer in self._given("prepare", case, entrants, streams):
+        for entry, answer in self._given("prepare", case, entrants):
             entries.append(entry)
             if answer is not None:
                 entry.compile_s, entry.first_s = answer["compile_s"], answer["first_s"]
@@ -87,9 +87,7 @@ class Lineup:
                 entry.compile_s, entry.before_bytes = answer["load_s"], answer["before_bytes"]
         return entries
 
-    def _given(
-        self, do: str, case: Case, entrants: list[Entrant], streams: int = 1
-    ) -> Iterator[tuple[Entry, dict[str, Any] | None]]:
+    def _given(self, do: str, case: Case, entrants: list[Entrant]) -> Iterator[tuple[Entry, dict[str, Any] | None]]:
         """An entry for each, and what it answered; one after another, as they would distort each other's times."""
         workers = self.workers(entrants)
         patience = max(self._patience, _LEAST_PREPARE_MODEL) if case.model else self._patience
@@ -97,7 +95,7 @@ class Lineup:
             entry = Entry(entrant.label, entrant.side, entrant.layout, "ok", options=dict(entrant.options))
             answer = None
             if entrant.label in workers:
-                task = entrant.task(case, self._options, self._threads, streams).as_dict()
+                task = entrant.task(case, self._options, self._threads).as_dict()
                 answer = _attempt(entry, partial(workers[entrant.label].ask, do, timeout=patience, task=task))
             else:
                 entry.status, entry.reason = "failed", self._broken.get(entrant.label, "did not start")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Error
-from . import contention, data, machine, models, quantized, reference, rounds, statistics, streams, timing
+from . import contention, data, machine, models, quantized, reference, rounds, statistics, timing
 from .cases import Case, Entrant
 from .descriptor import format_descriptor
 from .lineup import Lineup
@@ -101,7 +101,6 @@ def measure(
     if case.model:
         # the next one's memory is counted from a new process
         lineup.close()
-        streams.fill(row, case, entrants, options)
     else:
         lineup.release()
     return row
@@ -120,8 +119,6 @@ def _memory_shortage(case: Case, competitors: int) -> str:
 def _expected(case: Case, options: Options) -> np.ndarray | None:
     if case.model:
         return models.Model.of(case.model).expected()
-    if case.graph:
-        return None
     operands = data.operands(case.problem, case.direction, options.seed, case.dtype, case.real)
     layer = quantized.layer(case.problem, case.post_ops) if case.dtype == quantized.DTYPE else None
     if layer is not None:

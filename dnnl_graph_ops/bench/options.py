@@ -41,10 +41,8 @@ class Options:
         budget: the whole run's time; problems get fewer rounds as it runs out, and those left when it has
             are skipped. 0: none.
         cold: empty the caches before every execution.
-        delay: makes this package slower by this share, to see that a comparison notices.
         wait: "library" or "passive", how threads wait inside a parallel region.
         threads: 0 means one for each core.
-        streams: how many run a whole model side by side for its throughput, on one thread each. 0: not measured.
         sizes: what whole models are called with one after another (`sizes.parse`); empty: each has its own size.
         fixed: beside nets for any sizes also one for each size alone.
         optimized: whole models of the zoo as PyTorch's modules, ours by `dgt.optimize`, instead of nets of their files.
@@ -63,7 +61,6 @@ class Options:
     engine: str = "cpu"
     fpmath_mode: str = "strict"
     threads: int = 0
-    streams: int = 0
     sizes: str = ""
     fixed: bool = False
     optimized: bool = False
@@ -77,7 +74,6 @@ class Options:
     burst: float = 0.06
     budget: float = 0.0
     cold: bool = False
-    delay: float = 0.0
     max_gmacs: float | None = None
     seed: int = 0
 
@@ -105,8 +101,6 @@ class Options:
             )
         if self.sizes:
             parse_sizes(self.sizes)
-            if self.streams:
-                raise InvalidArgumentError("streams: the throughput of one size only; leave them out, or sizes")
         elif self.fixed:
             raise InvalidArgumentError("fixed: a net for each of which sizes? give sizes too")
         if self.train:
@@ -124,7 +118,7 @@ class Options:
             self,
             interval=0.1,
             min_rounds=6,
-            max_rounds=9,
+            max_rounds=15,
             case_seconds=4.0,
             burst=0.03,
             budget=self.budget or 140.0,
@@ -173,17 +167,15 @@ def _understood(word: Any, name: str, allowed: tuple[str, ...]) -> Any:
 
 # what has no meaning for which
 _APART: Final = {
-    "train": ("sizes", "streams"),
-    "optimized": ("tune", "algorithm", "runtimes", "engine", "fpmath_mode", "delay", "fixed", "precisions"),
+    "train": ("sizes",),
+    "optimized": ("tune", "algorithm", "runtimes", "engine", "fpmath_mode", "fixed", "precisions"),
 }
 # six rounds are the fewest whose median has a 95 % interval
 _LEAST: Final = {
     "threads": 0,
-    "streams": 0,
     "interval": 0.001,
     "min_rounds": 1,
     "case_seconds": 0.1,
     "burst": 0.0005,
     "budget": 0,
-    "delay": 0,
 }

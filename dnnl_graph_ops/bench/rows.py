@@ -53,7 +53,6 @@ class Entry:
         native: the same without Python, where the competitor can tell (this package).
         error: largest deviation from the reference, relative to the largest expected value.
         p50, p90, p99: percentiles of single executions.
-        throughput: executions of it a second, by several streams on one thread each.
         calls: of a model called with one size after another; `rounds` are its first calls of each then.
         before_bytes: what the process had after its imports.
         memory_bytes, peak_bytes: what loading, compiling and running it twice added at most to what the process had
@@ -82,7 +81,6 @@ class Entry:
     p50: float | None = None
     p90: float | None = None
     p99: float | None = None
-    throughput: float | None = None
     calls: Calls | None = None
     before_bytes: int | None = None
     memory_bytes: int | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidArgumentError
-from . import batchfile, graphfile, suite
+from . import batchfile, suite
 from .cases import Wanted
 from .descriptor import looks_like_descriptor, parse
 from .document import read_json
@@ -77,9 +76,9 @@ class Filters:
 def find(what: Any, *, quick: bool = False, ops: Sequence[str] = OPS[:1]) -> list[Wanted]:
     """Problems from a suite's name, a file, a descriptor, a `Problem`, a dict, or a list of these.
 
-    Each of `ops` has its own suite; descriptors, dicts and files that do not say their op are read once for each.
+    Each of `ops` has its own suite; descriptors, dicts and files that do not say their op are of the first.
 
-    Files: a list of problems in JSON or JSON lines, a graph in benchdnn's JSON format, a batch file.
+    Files: a list of problems in JSON, a batch file of benchdnn.
 
     Raises:
         InvalidArgumentError: it is none of these, or an op is not known; the message says what was tried.
@@ -90,9 +89,9 @@ def find(what: Any, *, quick: bool = False, ops: Sequence[str] = OPS[:1]) -> lis
     if isinstance(what, Problem):
         return [Wanted(what)]
     if isinstance(what, Mapping):
-        return _from_record(what, "problem", ops)
+        return [_from_record(what, "problem", ops[0])]
     if isinstance(what, Path):
-        return _from_file(what, ops)
+        return _from_file(what, ops[0])
     if isinstance(what, str):
         return _from_text(what, quick, ops)
     if isinstance(what, Iterable):
@@ -110,14 +109,14 @@ def _from_text(text: str, quick: bool, ops: Sequence[str]) -> list[Wanted]:
     if path.suffix.lower() == ".onnx":
         raise InvalidArgumentError(f"suite {text!r}: a model is no list of layers; measure it with --model {text}")
     if path.is_file():
-        return _from_file(path, ops)
+        return _from_file(path, ops[0])
     if looks_like_descriptor(text):
-        return _from_descriptor(text, ops)
+        return [Wanted(parse(text, op=ops[0]))]
     by_name = suite.by_name()
     if text in by_name:
         return [Wanted(by_name[text])]
     if re.search(r"[a-z]+\d", text) and re.match(r"_?(g|mb|ic|oc)\d", text):
-        return _from_descriptor(text, ops)
+        return [Wanted(parse(text, op=ops[0]))]
     near = difflib.get_close_matches(text, [suite.NAME, *by_name], n=3, cutoff=0.5)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     raise InvalidArgumentError(
@@ -125,62 +124,30 @@ def _from_text(text: str, quick: bool, ops: Sequence[str]) -> list[Wanted]:
     )
 
 
-def _from_descriptor(text: str, ops: Sequence[str], name: str | None = None) -> list[Wanted]:
-    # one that names its driver is the same problem for every op
-    return list(dict.fromkeys(Wanted(parse(text, name=name, op=op)) for op in ops))
-
-
-def _from_file(path: Path, ops: Sequence[str]) -> list[Wanted]:
-    if path.suffix == ".jsonl":
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            records: Any = [json.loads(line) for line in lines if line.strip()]
-        except (OSError, ValueError) as error:
-            raise InvalidArgumentError(f"{path}: cannot be read as JSON lines ({error})") from None
-    elif path.suffix == ".json":
-        records = read_json(path)
-    else:
-        entries = dict.fromkeys(entry for op in ops for entry in batchfile.read(path, op))
-        return [Wanted(e.problem, e.directions, e.dtypes) for e in entries]
-    if graphfile.is_graph(records):
-        return [graphfile.wanted(records, path)]
+def _from_file(path: Path, op: str) -> list[Wanted]:
+    if path.suffix != ".json":
+        return list(dict.fromkeys(batchfile.read(path, op)))
+    records = read_json(path)
     if isinstance(records, dict) and isinstance(records.get("problems"), list):
         records = records["problems"]
     if not isinstance(records, list):
-        raise InvalidArgumentError(f"{path}: neither a list of problems nor a graph of benchdnn's JSON format")
-    return [item for i, record in enumerate(records) for item in _from_record(record, f"{path}, entry {i}", ops)]
+        raise InvalidArgumentError(f"{path}: no list of problems")
+    return [_from_record(record, f"{path}, entry {i}", op) for i, record in enumerate(records)]
 
 
-# short names that lists of layers commonly use, beside the fields of Problem
-_SHORT = {
-    "id": "name",
-    "N": "batch",
-    "IC": "in_channels",
-    "OC": "out_channels",
-    "K": "kernel",
-    "S": "strides",
-    "P": "pads_begin",
-    "P_end": "pads_end",
-    "OP": "output_padding",
-    "D": "dilations",
-}
-_DERIVED = {"out", "gmacs", "note"}
-
-
-def _from_record(record: Any, where: str, ops: Sequence[str]) -> list[Wanted]:
+def _from_record(record: Any, where: str, op: str) -> Wanted:
     if isinstance(record, str):
-        return _from_descriptor(record, ops)
+        return Wanted(parse(record, op=op))
     if not isinstance(record, Mapping):
         raise InvalidArgumentError(f"{where}: expected an object or a descriptor, got {type(record).__name__}")
     if "desc" in record:
-        return _from_descriptor(str(record["desc"]), ops, record.get("name") or str(record["desc"]))
-    values: dict[str, Any] = {_SHORT.get(str(k), str(k)): v for k, v in record.items() if k not in _DERIVED}
+        return Wanted(parse(str(record["desc"]), name=record.get("name"), op=op))
+    values = dict(record)
     directions = tuple(values.pop("directions", ()))
     dtypes = tuple(values.pop("dtypes", ()))
     if any(d not in DIRECTIONS for d in directions):
         raise InvalidArgumentError(f"{where}: directions {list(directions)}; known: {', '.join(DIRECTIONS)}")
     try:
-        ops = [values.pop("op")] if "op" in values else ops
-        return [Wanted(Problem.from_dict({**values, "op": op}), directions, dtypes) for op in ops]
+        return Wanted(Problem.from_dict({"op": op, **values}), directions, dtypes)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{where}: {error}") from None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -45,23 +44,6 @@ def burst(run: Callable[[], object], seconds: float, long: float = LONG) -> list
         if end >= deadline or (end >= enough and len(times) >= _ENOUGH_SAMPLES):
             break
     return times
-
-
-def throughput(streams: Sequence[Callable[[], object]], seconds: float) -> float:
-    """Executions a second of streams that run side by side for about `seconds`, a thread each."""
-    together = threading.Barrier(len(streams))
-
-    def work(run: Callable[[], object]) -> float:
-        run()
-        together.wait()
-        count, begin = 0, time.perf_counter()
-        while (spent := time.perf_counter() - begin) < seconds:
-            run()
-            count += 1
-        return count / spent
-
-    with ThreadPoolExecutor(len(streams)) as pool:
-        return sum(pool.map(work, streams))
 
 
 class Evictor:

@@ -163,13 +163,6 @@ class Worker:
         most = memory.peak()
         return {"bytes": memory.resident(), "peak_bytes": most}
 
-    def throughput(self, seconds: float) -> dict[str, Any]:
-        """Executions a second of all streams together."""
-        streams = self._held().streams
-        if not streams:
-            raise UnsupportedError("runs no streams side by side")
-        return {"rate": timing.throughput(streams, seconds)}
-
     def peaks(self, **arguments: Any) -> dict[str, Any]:
         return peaks.measure(**arguments)
 
@@ -184,7 +177,7 @@ class Worker:
         return self._prepared
 
 
-_ONE_SIZE = ("prepare", "check", "store", "burst", "throughput")
+_ONE_SIZE = ("prepare", "check", "store", "burst")
 _COMMANDS = ("hello", *_ONE_SIZE, "load", "visit", "resident", "peaks", "release")
 
 

@@ -1,9 +1,11 @@
 """Every op, in every dtype and layout, runs by own code or by vector code of the library, but for exceptions."""
 
 import pytest
+from scripts import script
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.bench import op_rates
+
+op_rates = script("op_rates")
 
 # kinds, or a kind and a label, that NumPy or a reference kernel of the library computes, and why
 EXCEPTIONS = {

@@ -170,7 +170,7 @@ def test_batch_file(tmp_path):
     assert [e.problem.name for e in entries] == ["one", "two#2", "one"]
     assert [e.problem.batch for e in entries] == [16, 16, 2]
     first, last = entries[0], entries[-1]
-    assert (first.directions, first.dtypes, first.layouts) == (("fwd", "bwd_d"), ("bf16", "f32"), ("NXC",))
+    assert (first.directions, first.dtypes) == (("fwd", "bwd_d"), ("bf16", "f32"))
     assert first.problem.bias
     assert (last.directions, last.dtypes, last.problem.bias) == ((), (), False)
 

@@ -114,28 +114,6 @@ def test_another_machines_file_is_not_gone_on_with(tmp_path):
         fit.main(["--resume", str(times)])
 
 
-def test_rows_of_older_files_are_read_by_their_names(tmp_path):
-    """They were rows alone, with counts that may be of other kernels."""
-    times, older = tmp_path / "times.json", tmp_path / "older.json"
-    fit.main(["--save", str(times)])
-    recorded = fit.read(times)
-    rows = [
-        {
-            **{name: row[name] for name in ("layer", "direction", "layout", "constant")},
-            "threads": 2,
-            "forms": [
-                {"name": name, "family": "?", "counts": [1] * 7, "rate": 1.0, "seconds": seconds}
-                for name, seconds in row["seconds"].items()
-            ],
-        }
-        for row in recorded.rows
-    ]
-    older.write_text(json.dumps(rows), "utf-8")
-    head = {name: recorded.head[name] for name in ("isa", "max_gmacs")}
-    found = fit.samples(fit.read(older, head))
-    assert [s.forms for s in found] == [s.forms for s in fit.samples(recorded)] or recorded.head["threads"] != 2
-
-
 def test_what_is_written_is_picked_up(tmp_path):
     times = tmp_path / "times.json"
     fit.main(["--save", str(times), "--write"])

@@ -1,22 +1,21 @@
-"""Whole models: where they come from, a run from start to end, its tables, memory and throughput."""
+"""Whole models: where they come from, a run from start to end, its tables and memory."""
 
 from __future__ import annotations
 
 import csv
 import io
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dnnl_graph_ops.bench import cli, memory, models, timing
+from dnnl_graph_ops.bench import cli, memory, models
 from dnnl_graph_ops.bench.document import Document
 from dnnl_graph_ops.bench.peers import registry
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.bench.report import models as report
+from dnnl_graph_ops.bench.report import table
 from dnnl_graph_ops.bench.rows import Entry, Ratio, Row
 from dnnl_graph_ops.errors import InvalidArgumentError
 
@@ -87,9 +86,8 @@ def test_a_run_from_start_to_end_has_every_column(
     refused = str(saved_of_a_domain_not_known(tmp_path / "refused.onnx"))
     small = _small(tmp_path, apart)
     options = ["--quick", "--peers", "onnxruntime,torch", "--threads", "1"]
-    # streams are timed for seconds
     few = ["--min-rounds", "2", "--max-rounds", "2", "--burst", "0.002"]
-    options += ["--streams", "2", "--case-seconds", "2"] if apart else few
+    options += ["--case-seconds", "2"] if apart else few
     status = cli.main(["--model", small, "--model", refused, *options, *words])
     assert status == 0
     document = Document.load(files["json"])
@@ -102,7 +100,6 @@ def test_a_run_from_start_to_end_has_every_column(
         assert entry.status == "ok", entry.reason
         for name in ("median", "p50", "p90", "p99", "memory_bytes", "peak_bytes", "compile_s", "error"):
             assert getattr(entry, name) is not None, (label, name)
-        assert (entry.throughput is not None) is apart
         assert entry.p50 <= entry.p90 <= entry.p99
         assert not apart or 0 < entry.memory_bytes < entry.peak_bytes
         assert entry.error < models.TOLERANCE
@@ -113,9 +110,8 @@ def test_a_run_from_start_to_end_has_every_column(
     out = capsys.readouterr().out
     assert "fastest of onnxruntime / ours: geometric mean" in out
     assert "not run here: refused (" in out
-    assert ("Executions a second" in Path(files["markdown"]).read_text()) is apart
     lines = list(csv.DictReader(io.StringIO(Path(files["csv"]).read_text())))
-    assert all(lines[0][name] for name in ("p50", "p99", "peak_bytes", *(("throughput",) if apart else ())))
+    assert all(lines[0][name] for name in ("p50", "p99", "peak_bytes"))
 
 
 def _small(folder: Path, apart: bool) -> str:
@@ -163,29 +159,11 @@ def test_the_conclusion_counts_rivals_in_f32_only() -> None:
     assert (found.count, found.ahead, found.behind) == (3, 1, ("slow",))
     assert found.lowest[0].name == "slow"
     assert [report.ahead(each) for each in rows] == [1.0, 0.0, 0.0, None]
-    for text in (report.text(document), report.markdown(document)):
+    for text in (table.text(document), table.markdown(document)):
         assert "not run here: refused (no op for Det)" in text
         assert "behind by more than the interval in 1: slow" in text
         assert "2.00 [1.90 2.10]" in text
     assert Document.from_dict(document.as_dict()).rows[0].model == rows[0].model
-
-
-def test_streams_run_side_by_side() -> None:
-    together = threading.Barrier(2, timeout=20)
-    calls = [0, 0]
-
-    def stream(place: int) -> Any:
-        def run() -> None:
-            calls[place] += 1
-            if calls[place] == 1:
-                together.wait()
-            time.sleep(0.001)
-
-        return run
-
-    rate = timing.throughput([stream(0), stream(1)], 0.05)
-    assert rate > 0
-    assert min(calls) > 1
 
 
 def test_the_peak_of_memory_counts_from_a_look_on() -> None:

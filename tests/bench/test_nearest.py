@@ -1,17 +1,17 @@
 """The command that makes the package's tables of recorded layers, and the recorded times that it reads."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts import FOLDER, script
 
 from dnnl_graph_ops.algorithms.table import ALGORITHMS
 from dnnl_graph_ops.bench import fit
-from dnnl_graph_ops.bench import nearest as bench
 from dnnl_graph_ops.lowering import nearest
 
-TIMES = Path(__file__).resolve().parents[2] / "benchmarks" / "times"
+bench = script("nearest")
+TIMES = FOLDER / "times"
 FORMS = {(form.direction, form.name) for form in ALGORITHMS}
 
 

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from dnnl_graph_ops.bench import contention, rounds
+from dnnl_graph_ops.bench import contention, measure, rounds, timing
+from dnnl_graph_ops.bench.cases import Case
+from dnnl_graph_ops.bench.rows import Entry
 from dnnl_graph_ops.errors import Error
+
+from . import synthetic
 
 
 class Racer:
@@ -108,6 +112,38 @@ def test_where_every_round_is_disturbed_they_are_kept():
     race, _ = run([], {"dgo": lambda t: 1.0, "torch": lambda t: 2.0}, dgo=lambda turn: True)
     assert race.dropped == 20
     assert len(race.rounds) == 20
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "noise", "flags"),
+    [
+        (lambda turn: False, 0.0, []),
+        (lambda turn: turn < 2, 0.0, []),
+        (lambda turn: True, 0.0, ["contended", "imprecise"]),
+        (lambda turn: False, 3.0, ["imprecise"]),
+    ],
+)
+def test_rows_say_that_others_used_the_machine_or_that_intervals_stayed_wide(disturbed, noise, flags, seed):
+    race, peers = run([], {"dgo": noisy(seed, 1.0, noise), "torch": lambda t: 2.0}, dgo=disturbed)
+    row = measure.blank_row(Case(synthetic.problem(), "fwd", "f32", "constant"))
+    row.entries = [Entry(label, peer, "NCX", "ok") for label, peer in peers.items()]
+    measure._fill(row, race, peers, {})
+    assert row.flags == flags
+    assert row.ratios[0].low <= row.ratios[0].median <= row.ratios[0].high
+    assert (row.status, row.rounds_dropped) == ("ok", race.dropped)
+
+
+@pytest.mark.parametrize(
+    ("each", "seconds", "count"), [(2**-13, 0.06, 82), (2**-10, 0.06, 25), (2**-7, 0.06, 8), (2**-7, 0.002, 1)]
+)
+def test_a_burst_ends_where_its_median_is_known(monkeypatch, each, seconds, count):
+    now = [0.0]
+
+    def execute() -> None:
+        now[0] += each
+
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+    assert timing.burst(execute, seconds) == pytest.approx([each] * count)
 
 
 def test_stolen_time_drops_the_round(monkeypatch):

@@ -64,8 +64,6 @@ def test_options_that_contradict_each_other() -> None:
         Options(sizes="many")
     with pytest.raises(InvalidArgumentError, match="fixed"):
         Options(fixed=True)
-    with pytest.raises(InvalidArgumentError, match="streams"):
-        Options(sizes="1:4x2", streams=2)
     assert cli.main(["--sizes", "1:4x2"]) == 2
 
 

@@ -30,11 +30,11 @@ def versions() -> dict[str, str]:
     return {"openvino": ov.__version__.split("-")[0]}
 
 
-def settings(threads: int, streams: int, precision: Any) -> dict[str, Any]:
-    """Of the plug-in; several streams have so many threads each. A precision of None is its own choice."""
+def settings(threads: int, precision: Any) -> dict[str, Any]:
+    """Of the plug-in. A precision of None is its own choice."""
     return {
-        "INFERENCE_NUM_THREADS": threads * streams,
-        "NUM_STREAMS": streams,
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
         "PERFORMANCE_HINT": "LATENCY",
         "ENABLE_CPU_PINNING": False,
         **({} if precision is None else {"INFERENCE_PRECISION_HINT": precision}),
@@ -47,7 +47,7 @@ def prepare(task: Task) -> Prepared:
     model = _quantized(task) if in_integers else _model(task, kind)
     # with integers the hint is of what is left in floats
     hint = ov.Type.f32 if in_integers else kind
-    compiled = ov.Core().compile_model(model, "CPU", settings(task.threads, 1, hint))
+    compiled = ov.Core().compile_model(model, "CPU", settings(task.threads, hint))
     request = compiled.create_infer_request()
     operands = task.operands()
     names = ["src"] if task.weights == "constant" else ["src", "weights"]

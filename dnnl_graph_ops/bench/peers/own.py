@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import dnnl_graph_ops as dgo
 
-from ...dtypes import numpy_dtype
 from .. import data, quantized
 from .task import ModelTask, Prepared, Task
 
@@ -38,28 +35,18 @@ def prepare(task: Task) -> Prepared:
     dgo.set_num_threads(task.threads)
     runtime = task.options.get("runtime")
     engine = dgo.engine(task.options.get("engine", "cpu"), runtime=runtime)
-    build = _whole_graph if task.graph else _layer
-    graph, outputs, inputs = build(task, engine)
+    graph, output, inputs = _layer(task, engine)
     net = graph.compile(
-        outputs,
+        output,
         tune=task.options.get("tune", "heuristic"),
         algorithm=task.options.get("algorithm", "auto"),
         policy=task.options.get("policy", "fusion"),
         **precision(task, inputs),
     )
-    arguments = list(inputs)
-    first = net(*arguments)
-    buffers = first if isinstance(first, tuple) else (first,)
-    out: Any = buffers if isinstance(first, tuple) else first
-
-    def poison() -> None:
-        for buffer in buffers:
-            buffer.fill(np.nan if buffer.dtype.kind not in "iub" else 0)
+    out: Any = net(*inputs)
 
     def result() -> np.ndarray:
-        if task.graph:
-            return np.concatenate([np.ravel(b).astype(np.float32) for b in buffers])
-        array = buffers[0].astype(np.float32)
+        array: np.ndarray = out.astype(np.float32)
         if task.direction != "bwd_w":
             array = data.from_layout(array, task.layout)
         return array if rounding is None else rounding.rounded(array)
@@ -68,21 +55,14 @@ def prepare(task: Task) -> Prepared:
     rounding = layer if task.options.get("precision") == "f32" else None
 
     def native(count: int) -> list[float]:
-        return [float(t) for t in net.benchmark(*arguments, repeat=count).times]
+        return [float(t) for t in net.benchmark(*inputs, repeat=count).times]
 
-    run: Callable[[], object]
-    if len(arguments) == 1:
-        only = arguments[0]
+    return Prepared(lambda: net(*inputs, out=out), result, detail(net), lambda: poison(out), native)
 
-        def run() -> object:
-            return net(only, out=out)
-    else:
 
-        def run() -> object:
-            return net(*arguments, out=out)
-
-    delay = task.options.get("delay", 0.0)
-    return Prepared(_slower(run, delay) if delay else run, result, detail(net), poison, native)
+def poison(buffer: np.ndarray) -> None:
+    """Overwrites a result: an execution that writes nothing shows then."""
+    buffer.fill(np.nan if buffer.dtype.kind not in "iub" else 0)
 
 
 def precision(task: Task | ModelTask, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
@@ -90,20 +70,6 @@ def precision(task: Task | ModelTask, inputs: Sequence[np.ndarray]) -> dict[str,
     name = task.options.get("precision")
     samples = {"samples": [tuple(inputs)]} if name == "auto" else {}
     return {"precision": name, **samples} if name not in (None, "f32") else {}
-
-
-def _slower(run: Callable[[], object], share: float) -> Callable[[], object]:
-    clock = time.perf_counter
-
-    def delayed() -> None:
-        begin = clock()
-        run()
-        end = clock()
-        until = end + share * (end - begin)
-        while clock() < until:
-            pass
-
-    return delayed
 
 
 def _quantized(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
@@ -172,18 +138,6 @@ def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
         for name in task.post_ops:
             value = getattr(ops, name)(value)
     return graph, value, arrays
-
-
-def _whole_graph(task: Task, engine: Any) -> tuple[Any, None, list[np.ndarray]]:
-    """A graph in benchdnn's JSON format on small random integers."""
-    graph = dgo.Graph.from_json(json.loads(task.graph), engine)
-    rng = np.random.default_rng(task.seed)
-    arrays = []
-    for value in graph.inputs:
-        shape = tuple(size or 1 for size in value.shape)
-        draw = rng.integers(0 if value.dtype in ("u8", "boolean") else -4, 2, shape)
-        arrays.append(draw.astype(numpy_dtype(value.dtype)))
-    return graph, None, arrays
 
 
 def detail(net: Any) -> str:

@@ -24,7 +24,6 @@ class Task:
         weights: "constant" (known when it compiles) or "variable" (passed at every call).
         threads: how many it may use.
         options: the competitor's own (tune, algorithm, runtime, fpmath_mode).
-        graph: text of a graph in benchdnn's JSON format, instead of the problem.
         real: normal numbers, not integers.
     """
 
@@ -37,7 +36,6 @@ class Task:
     post_ops: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
-    graph: str = ""
     real: bool = False
 
     def operands(self) -> dict[str, np.ndarray]:
@@ -62,7 +60,6 @@ class ModelTask:
     """One whole model for one competitor: the fields of `models.Model`, and how to run it.
 
     Attributes:
-        streams: how many run it side by side, each on one thread, instead of one on `threads`.
         sizes: of a model whose sizes are not known; it has no arrays then.
         train: a training step instead of its inference; the result are the gradients, over their scales.
     """
@@ -74,7 +71,6 @@ class ModelTask:
     layout: str
     threads: int
     options: Mapping[str, Any] = field(default_factory=dict)
-    streams: int = 1
     sizes: str = ""
     train: bool = False
 
@@ -121,7 +117,6 @@ class Prepared:
         native: seconds of each of n executions without any Python in between, where the competitor has that.
         hold: objects that must stay alive.
         compile_s: seconds of loading and compiling, where the preparation does more.
-        streams: executions that may run side by side.
     """
 
     run: Callable[[], object]
@@ -131,7 +126,6 @@ class Prepared:
     native: Callable[[int], list[float]] | None = None
     hold: tuple[object, ...] = ()
     compile_s: float | None = None
-    streams: tuple[Callable[[], object], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tables of whole models: times against every rival, percentiles, what compiling takes, throughput."""
+"""Tables of whole models: times against every rival, percentiles, what compiling takes, memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..document import Document
 from ..models import RIVALS
 from ..rows import Entry, Ratio, Row
 from ..statistics import geometric_mean, median_interval
-from . import summary, table
+from . import summary
 
 _MEGA = 1e6
 
@@ -61,29 +61,8 @@ def standing(document: Document) -> Standing | None:
     )
 
 
-def text(document: Document) -> str:
-    """For a terminal."""
-    parts = [*summary.header(document)]
-    for title, columns, body in _tables(document):
-        parts += ["", title, *table.aligned(columns, body)]
-    said = [f"  {row.name}: {remarks}" for row in document if (remarks := summary.remarks(row))]
-    if said:
-        parts += ["", "remarks", *said]
-    parts += [f"note: {note}" for note in document.notes]
-    return "\n".join([*parts, "", *_conclusion(document)]) + "\n"
-
-
-def markdown(document: Document) -> str:
-    """For a README or an issue."""
-    parts = [*_conclusion(document), ""]
-    for title, columns, body in _tables(document):
-        parts += [f"{title[0].upper()}{title[1:]}:", "", *table.piped(columns, body), ""]
-    parts += [f"- {line.strip()}" for line in summary.header(document)]
-    parts += [f"- {note}" for note in document.notes]
-    return "\n".join(parts) + "\n"
-
-
-def _conclusion(document: Document) -> Iterator[str]:
+def conclusion(document: Document) -> Iterator[str]:
+    """The standing in a line, and who does not run here."""
     found = standing(document)
     if found is not None:
         row, ratio = found.lowest
@@ -98,7 +77,8 @@ def _conclusion(document: Document) -> Iterator[str]:
         yield f"not run here: {'; '.join(f'{row.name} ({row.reason})' for row in absent)}"
 
 
-def _tables(document: Document) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+def tables(document: Document) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Titles, columns and rows."""
     labels = list(dict.fromkeys(entry.label for row in document for entry in row.entries))
     body = []
     for row in document:
@@ -148,14 +128,9 @@ def _error(entry: Entry) -> str:
     return "-" if entry.error is None else f"{entry.error:.0e}"
 
 
-def _throughput(entry: Entry) -> str:
-    return "-" if entry.throughput is None else f"{entry.throughput:.1f}"
-
-
 _MORE = (
     ("milliseconds of single executions, 50th/90th/99th percentile", _percentiles),
     ("seconds of loading and compiling", _compile),
     ("MB at the peak of loading, compiling and running, beyond what the imports left (in all)", _memory),
     ("largest error, of the largest expected value", _error),
-    ("executions a second, several at once on one thread each", _throughput),
 )

@@ -9,7 +9,6 @@ import numpy as np
 from ..document import Document
 from ..machine import describe
 from ..rows import EXCUSED, Calls, Entry, Row
-from . import summary, table
 
 _MEGA = 1e6
 _COLUMNS = [
@@ -31,27 +30,14 @@ _COLUMNS = [
 ]
 
 
-def text(document: Document) -> str:
-    """For a terminal."""
-    parts = _header(document)
+def tables(document: Document) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Titles, columns and rows: a table a model."""
     for row in document:
-        parts += ["", _title(row), *table.aligned(_COLUMNS, list(_body(row)))]
-    said = [f"  {row.name}: {remarks}" for row in document if (remarks := summary.remarks(row))]
-    if said:
-        parts += ["", "remarks", *said]
-    return "\n".join([*parts, *(f"note: {note}" for note in document.notes)]) + "\n"
+        yield _title(row), _COLUMNS, list(_body(row))
 
 
-def markdown(document: Document) -> str:
-    """For a README or an issue."""
-    parts: list[str] = []
-    for row in document:
-        parts += [f"{_title(row)}:", "", *table.piped(_COLUMNS, list(_body(row))), ""]
-    parts += [f"- {line.strip()}" for line in _header(document)]
-    return "\n".join([*parts, *(f"- {note}" for note in document.notes)]) + "\n"
-
-
-def _header(document: Document) -> list[str]:
+def header(document: Document) -> list[str]:
+    """Machine, versions and method."""
     versions = (", ".join(f"{k} {v}" for k, v in each.items()) for each in document.versions.values())
     return [
         *(f"machine: {describe(machine)}" for machine in document.machines),

@@ -1,68 +1,68 @@
-"""The aligned table for a terminal, and the same as Markdown."""
+"""Aligned tables for a terminal, and the same as Markdown, of layers, models, and models of many sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..document import Document
-from . import summary
+from . import models, sizes, summary
+
+# title, columns, rows
+Table = tuple[str, list[str], list[list[str]]]
 
 
 def text(document: Document) -> str:
-    """The whole report as plain text: header, rows, remarks, means."""
-    parts = [*summary.header(document), ""]
-    columns, body = _rows(document)
-    parts += aligned(columns, body)
-    notes = [f"  {row.title}: {said}" for row in document if (said := summary.remarks(row))]
-    if notes:
-        parts += ["", "remarks", *notes]
+    """The whole report as plain text: what says most comes last, where a terminal ends."""
+    head, conclusion, tables = _parts(document)
+    parts = [*head]
+    for title, columns, body in reversed(tables):
+        parts += ["", title, *aligned(columns, body)]
+    remarks = [f"  {row.title}: {said}" for row in document if (said := summary.remarks(row))]
+    parts += ["", "remarks", *remarks] if remarks else []
     parts += [f"note: {note}" for note in document.notes]
-    columns, body = _means(document)
-    if body:
-        parts += ["", f"geometric means of the ratio ({summary.RATIO_MEANING})", *aligned(columns, body)]
-    columns, body = _classes(document)
-    if body:
-        parts += ["", f"geometric means by class ({summary.CLASS_MEANING})", *aligned(columns, body)]
-    return "\n".join(parts) + "\n"
+    return "\n".join([*parts, *(["", *conclusion] if conclusion else [])]) + "\n"
 
 
 def markdown(document: Document) -> str:
-    """For a README or an issue: means first, then every row, then machine and versions."""
-    parts: list[str] = []
-    columns, body = _means(document)
-    if body:
-        parts += [f"Geometric means ({summary.RATIO_MEANING}):", "", *piped(columns, body), ""]
-    columns, body = _classes(document)
-    if body:
-        parts += [f"Geometric means by class ({summary.CLASS_MEANING}):", "", *piped(columns, body), ""]
-    columns, body = _rows(document)
-    parts += [*piped(columns, body), ""]
-    parts += [f"- {line.strip()}" for line in summary.header(document)]
-    parts += [f"- {note}" for note in document.notes]
+    """For a README or an issue: what says most first, then machine and versions."""
+    head, conclusion, tables = _parts(document)
+    parts = [*conclusion, ""] if conclusion else []
+    for title, columns, body in tables:
+        parts += [f"{title[0].upper()}{title[1:]}:", "", *piped(columns, body), ""]
+    parts += [f"- {line.strip()}" for line in [*head, *document.notes]]
     return "\n".join(parts) + "\n"
 
 
-def _rows(document: Document) -> tuple[list[str], list[list[str]]]:
+def _parts(document: Document) -> tuple[list[str], list[str], list[Table]]:
+    """Machine and method; conclusions; tables, first what says most."""
+    if document.options.get("sizes"):
+        return sizes.header(document), [], list(sizes.tables(document))
+    if models.of_models(document):
+        return summary.header(document), list(models.conclusion(document)), list(models.tables(document))
+    return summary.header(document), [], [table for table in _layers(document) if table[2]]
+
+
+def _layers(document: Document) -> Iterator[Table]:
     peers = document.peers()
-    kept = [(i, name) for i, name in enumerate(summary.columns(peers)) if name != "spread"]
-    body = []
-    for row in document:
-        shown = _shown(summary.cells(row, peers))
-        body.append([*(shown[i] for i, _ in kept), "*" if summary.remarks(row) else ""])
-    return [*(name for _, name in kept), ""], body
+    yield (
+        f"geometric means of the ratio ({summary.RATIO_MEANING})",
+        list(summary.MEANS),
+        _shown(summary.means(document)),
+    )
+    yield (
+        f"geometric means by class ({summary.CLASS_MEANING})",
+        summary.class_columns(peers),
+        _shown(summary.class_means(document)),
+    )
+    kept = [i for i, name in enumerate(summary.columns(peers)) if name != "spread"]
+    rows = _shown(summary.cells(row, peers) for row in document)
+    marks = ["*" if summary.remarks(row) else "" for row in document]
+    columns = [*(summary.columns(peers)[i] for i in kept), ""]
+    yield "rows", columns, [[*(cells[i] for i in kept), mark] for cells, mark in zip(rows, marks, strict=True)]
 
 
-def _means(document: Document) -> tuple[list[str], list[list[str]]]:
-    return list(summary.MEANS), [_shown(cells) for cells in summary.means(document)]
-
-
-def _classes(document: Document) -> tuple[list[str], list[list[str]]]:
-    body = [_shown(cells) for cells in summary.class_means(document)]
-    return summary.class_columns(document.peers()), body
-
-
-def _shown(cells: Sequence[summary.Cell]) -> list[str]:
-    return [f"{cell.text} {cell.note}".rstrip() for cell in cells]
+def _shown(body: Iterable[Sequence[summary.Cell]]) -> list[list[str]]:
+    return [[f"{cell.text} {cell.note}".rstrip() for cell in cells] for cells in body]
 
 
 def aligned(columns: list[str], body: list[list[str]]) -> list[str]:

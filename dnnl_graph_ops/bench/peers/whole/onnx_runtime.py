@@ -1,9 +1,8 @@
-"""ONNX Runtime, CPU provider: the file as it is, inputs and outputs bound once for each stream."""
+"""ONNX Runtime, CPU provider: the file as it is, inputs and outputs bound once."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,16 +18,13 @@ def prepare(task: ModelTask) -> Prepared:
     begin = time.perf_counter()
     session = _session(task)
     compiled = time.perf_counter() - begin
-    inputs = task.inputs()
-    bound = [_bound(session, inputs) for _ in range(task.streams)]
-
-    def stream(binding: Any) -> Callable[[], object]:
-        return lambda: session.run_with_iobinding(binding)
-
-    streams = tuple(map(stream, bound))
-    prepared = Prepared(streams[0], lambda: flattened(bound[0].copy_outputs_to_cpu()), "CPUExecutionProvider")
-    prepared.compile_s, prepared.streams = compiled, streams
-    return prepared
+    bound = _bound(session, task.inputs())
+    return Prepared(
+        lambda: session.run_with_iobinding(bound),
+        lambda: flattened(bound.copy_outputs_to_cpu()),
+        "CPUExecutionProvider",
+        compile_s=compiled,
+    )
 
 
 def load(task: ModelTask) -> Loaded:

@@ -1,4 +1,4 @@
-"""OpenVINO, CPU plug-in, in f32: the file as it is, a request with its own outputs for each stream."""
+"""OpenVINO, CPU plug-in, in f32: the file as it is, one request with its own outputs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,14 @@ def prepare(task: ModelTask, precision: Any = ov.Type.f32) -> Prepared:
     compiled = _compiled(task, precision)
     seconds = time.perf_counter() - begin
     inputs = task.inputs()
-    requests = [compiled.create_infer_request() for _ in range(task.streams)]
-    for request in requests:
-        for index, array in enumerate(inputs):
-            request.set_input_tensor(index, ov.Tensor(array))
+    request = compiled.create_infer_request()
+    for index, array in enumerate(inputs):
+        request.set_input_tensor(index, ov.Tensor(array))
 
     def result() -> Any:
-        return flattened(tensor.data for tensor in requests[0].output_tensors)
+        return flattened(tensor.data for tensor in request.output_tensors)
 
-    prepared = Prepared(requests[0].infer, result, _detail(compiled), hold=tuple(inputs))
-    prepared.compile_s, prepared.streams = seconds, tuple(request.infer for request in requests)
-    return prepared
+    return Prepared(request.infer, result, _detail(compiled), hold=tuple(inputs), compile_s=seconds)
 
 
 def load(task: ModelTask, precision: Any = ov.Type.f32) -> Loaded:
@@ -44,7 +41,7 @@ def load(task: ModelTask, precision: Any = ov.Type.f32) -> Loaded:
 
 
 def _compiled(task: ModelTask, precision: Any) -> Any:
-    return ov.Core().compile_model(task.path, "CPU", settings(task.threads, task.streams, precision))
+    return ov.Core().compile_model(task.path, "CPU", settings(task.threads, precision))
 
 
 def _detail(compiled: Any) -> str:

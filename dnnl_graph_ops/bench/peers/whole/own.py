@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import dnnl_graph_ops as dgo
 
-from ..own import detail, precision, versions
+from ..own import detail, poison, precision, versions
 from ..task import Loaded, ModelTask, Prepared, flattened
 
 __all__ = ["load", "prepare", "versions"]
@@ -23,35 +23,15 @@ def prepare(task: ModelTask) -> Prepared:
     inputs = task.inputs()
     net = _compiled(task.path, engine, task, inputs)
     compiled = time.perf_counter() - begin
-    made: list[Any] = []
-
-    def stream() -> Callable[[], object]:
-        """One with buffers of its own, which the first execution allocates."""
-        held: list[Any] = []
-        made.append(held)
-
-        def run() -> None:
-            if held:
-                net(*inputs, out=held[0])
-            else:
-                held.append(net(*inputs))
-
-        return run
-
-    streams = tuple(stream() for _ in range(task.streams))
-
-    def buffers() -> tuple[np.ndarray, ...]:
-        given = made[0][0]
-        return given if isinstance(given, tuple) else (given,)
-
-    def poison() -> None:
-        for buffer in buffers():
-            buffer.fill(np.nan if buffer.dtype.kind not in "iub" else 0)
-
-    streams[0]()
-    prepared = Prepared(streams[0], lambda: flattened(buffers()), detail(net), poison)
-    prepared.compile_s, prepared.streams = compiled, streams
-    return prepared
+    out = net(*inputs)
+    buffers = out if isinstance(out, tuple) else (out,)
+    return Prepared(
+        lambda: net(*inputs, out=out),
+        lambda: flattened(buffers),
+        detail(net),
+        lambda: [*map(poison, buffers)],
+        compile_s=compiled,
+    )
 
 
 def load(task: ModelTask) -> Loaded:

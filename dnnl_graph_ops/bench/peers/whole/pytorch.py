@@ -14,7 +14,7 @@ from ....errors import UnsupportedError
 from ... import zoo
 from ...zoo import training
 from ..pytorch import CHANNELS_LAST, versions
-from ..task import Loaded, ModelTask, Prepared, flattened
+from ..task import Loaded, ModelTask, Prepared, flattened, keeping
 
 __all__ = ["EAGER", "Form", "load", "prepare", "versions"]
 
@@ -49,29 +49,15 @@ def _inference(task: ModelTask, form: Form) -> Prepared:
     module, formats = _module(task, given[0].ndim if given else 0, form)
     run = form.run(module, False)
     inputs = _taken(given, formats)
-    outputs: list[Any] = [None] * task.streams
 
-    def stream(place: int) -> Callable[[], object]:
-        def once() -> None:
-            # one by the thread that runs it: modes are each thread's own
-            with torch.inference_mode(not form.compiles), torch.no_grad():
-                outputs[place] = run(*inputs)
+    def compute() -> Any:
+        with torch.inference_mode(not form.compiles), torch.no_grad():
+            return run(*inputs)
 
-        return once
-
-    streams = tuple(map(stream, range(task.streams)))
+    prepared = keeping(compute, _flat, form.detail)
     if form.compiles:
-        streams[0]()
-    seconds = time.perf_counter() - begin
-
-    def result() -> Any:
-        return _flat(outputs[0])
-
-    def poison() -> None:
-        outputs[0] = None
-
-    prepared = Prepared(streams[0], result, form.detail, poison)
-    prepared.compile_s, prepared.streams = seconds, streams
+        prepared.run()
+    prepared.compile_s = time.perf_counter() - begin
     return prepared
 
 

@@ -1,11 +1,11 @@
-"""What recorded layers say of the estimates of those near them: `python -m dnnl_graph_ops.bench.nearest FILE ...`.
+"""What recorded layers say of the estimates of those near them: `python benchmarks/nearest.py FILE ...`.
 
 Of the times that `bench.fit --save` keeps, the logarithm of measured by estimated seconds is regressed on a layer's
 shape, form by form (a Gaussian process: `lowering.nearest`). Printed: what choosing costs against the best of all forms
 by the constants, as corrected, and as corrected by other layers alone. Directions in which other layers do not help
 are to be left out. Files of another instruction set than the first count as elsewhere.
 
-When forms count otherwise or constants change, rows are to be made again: `benchmarks/choices.py` checks them.
+When forms count otherwise or constants change, rows are to be made again: `choices.py` checks them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..lowering import nearest
-from ..lowering.problem import DGRAD, FPROP, WGRAD
-from ..runtime import cache_files
-from . import fit
-from .fit import Elsewhere, Loss, Recorded, Sample
+from dnnl_graph_ops.bench import fit
+from dnnl_graph_ops.bench.fit import Elsewhere, Loss, Recorded, Sample
+from dnnl_graph_ops.lowering import nearest
+from dnnl_graph_ops.lowering.problem import DGRAD, FPROP, WGRAD
+from dnnl_graph_ops.runtime import cache_files
 
 NOISE = 0.1  # the variance of what shape does not explain, of forms within the first of these of the best
 TRUSTED = ((1.5, 1.0), (2.5, 1.5), (4.0, 3.0), (math.inf, 10.0))  # of slower ones so many times that
@@ -137,7 +137,7 @@ def _lines(rows: nearest.Rows) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m dnnl_graph_ops.bench.nearest", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="times, first those of the constants")
     parser.add_argument("--directions", nargs="+", default=DIRECTIONS, choices=DIRECTIONS)
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the rows")

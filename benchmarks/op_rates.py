@@ -1,6 +1,6 @@
 """Times every op beside a copy of as many bytes, and names the ops that run by reference kernels.
 
-`python -m dnnl_graph_ops.bench.op_rates [KIND...]` prints a row for each op, data type, layout and choice of axes
+`python benchmarks/op_rates.py [KIND...]` prints a row for each op, data type, layout and choice of axes
 that a reference kernel computes, or whose bytes read and written in a second are less than a tenth of those of
 `np.copyto`, by one thread. Operands are of about 1 to 4 MB. Products are judged by their share of the rate of the
 machine's product of matrices instead: less than a twentieth is a row.
@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from .. import dtypes, ops, schema
-from ..compile import Net, peaks
-from ..errors import InvalidArgumentError, UnsupportedError
-from ..graph import Graph, Value
-from ..runtime.threads import set_num_threads
+from dnnl_graph_ops import dtypes, ops, schema
+from dnnl_graph_ops.compile import Net, peaks
+from dnnl_graph_ops.errors import InvalidArgumentError, UnsupportedError
+from dnnl_graph_ops.graph import Graph, Value
+from dnnl_graph_ops.runtime.threads import set_num_threads
 
 Shape = tuple[int, ...]
 FLOATS: Final = ("f32", "bf16", "f16")
