@@ -9,8 +9,8 @@ pytest.importorskip("onnxruntime", reason="the reference")
 from onnx import helper  # noqa: E402
 
 import dnnl_graph_ops as dgo  # noqa: E402
-from dnnl_graph_ops.frontends.reading.fold import _FOLDS  # noqa: E402
 from dnnl_graph_ops.frontends.reading.node import OnnxNode  # noqa: E402
+from dnnl_graph_ops.frontends.reading.numpy_steps import ROWS  # noqa: E402
 
 from .hostile_models import model, whole  # noqa: E402
 from .models import reference  # noqa: E402
@@ -66,7 +66,7 @@ CASES = {
 
 
 def test_every_folded_op_has_cases():
-    assert set(CASES) == set(_FOLDS)
+    assert set(CASES) == {name for name, row in ROWS.items() if row.folds}
 
 
 @pytest.mark.parametrize("kind", CASES)
@@ -78,19 +78,19 @@ def test_folded(kind):
         given = {item.name: helper.get_attribute_value(item) for item in node.attribute}
         given = {n: onnx.numpy_helper.to_array(v) if n == "value" else v for n, v in given.items()}
         read = OnnxNode("z", kind, "", "", 18, tuple(names), ("z",), given)
-        result = np.asarray(_FOLDS[kind].compute(read, arrays))
+        result = np.asarray(ROWS[kind].run(read, arrays))
         proto.graph.output.append(helper.make_empty_tensor_value_info("z"))
         expected = reference(proto, {"x": np.zeros((2, 3), np.float32)})[1]
         assert result.dtype == expected.dtype and result.shape == expected.shape
         np.testing.assert_array_equal(result, expected)
-        assert kind in VIEWS or _FOLDS[kind].size(read, arrays) >= result.nbytes
+        assert kind in VIEWS or ROWS[kind].size(read, arrays) >= result.nbytes
 
 
 def test_views_that_must_be_copied_are_counted():
     wide = np.broadcast_to(np.float32(1), (64, 64))
     node = OnnxNode("z", "Reshape", "", "", 18, ("a", "s"), ("z",), {})
-    assert _FOLDS["Reshape"].size(node, [wide, whole(-1)]) == wide.nbytes
-    assert _FOLDS["Reshape"].size(node, [wide.copy(), whole(-1)]) == 0
+    assert ROWS["Reshape"].size(node, [wide, whole(-1)]) == wide.nbytes
+    assert ROWS["Reshape"].size(node, [wide.copy(), whole(-1)]) == 0
 
 
 @pytest.mark.slow

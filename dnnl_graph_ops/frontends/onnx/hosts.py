@@ -13,7 +13,7 @@ from ...compile.specialise import Options
 from ...errors import Error, ShapeError, UnsupportedError
 from ...once import once
 from ..reading.node import Array, OnnxNode, Tensor
-from ..reading.numpy_steps import COMPUTES, bound
+from ..reading.numpy_steps import bound, row_of
 from ..reading.types import NUMBERS, TYPES, type_name
 from . import reference
 from .control import control
@@ -88,8 +88,8 @@ class HostNode:
     @property
     def compute(self) -> Callable[[OnnxNode, Sequence[Any]], Any] | None:
         """NumPy's, where that has the operator."""
-        found = COMPUTES.get(self.node.op_type) if not self.node.domain else None
-        return None if any(info.code in _NARROW for info in self.results) else found
+        row = row_of(self.node)
+        return None if row is None or any(info.code in _NARROW for info in self.results) else row.compute
 
     @once
     def _model(self) -> bytes:

@@ -13,7 +13,6 @@ from ...runtime.engines import Engine
 from ..reading.budget import Budget
 from ..reading.deferred import constant_of
 from ..reading.faults import FAULTS, fault, refusal
-from ..reading.fold import FOLDED
 from ..reading.node import Array, Body, OnnxNode, Tensor, tensor_of, tensors_of
 from ..reading.records import Kept
 from ..reading.types import DTYPES, TYPES
@@ -162,13 +161,10 @@ class _Builder:
     def add(self, node: OnnxNode) -> None:
         """Build one node; what is unsupported about it is noted, and its results stay unknown."""
         if not all(name in self.tensors for name in node.reads):
-            if node.domain or node.op_type not in FOLDED:
-                # behind a node that cannot be expressed: only what is wrong with this one too
-                problems = hosts.check(node)
-                self.problems += problems
-                self._note(node, Fate.NOTHING if problems else Fate.BEHIND)
-            else:
-                self._note(node, Fate.BEHIND)
+            # behind a node that cannot be expressed: only what is wrong with this one too
+            problems = hosts.check(node)
+            self.problems += problems
+            self._note(node, Fate.NOTHING if problems else Fate.BEHIND)
             return
         try:
             self._add(node)

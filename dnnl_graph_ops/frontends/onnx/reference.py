@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +14,14 @@ import numpy as np
 from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
 from ...graph.json_format import MAX_NDIM
+from ...once import once
 from ...schema.arguments import suggest
 from ...shapes import Meta
+from ..reading import records
 from ..reading.budget import Budget
 from ..reading.faults import REMEDY, check_size
-from ..reading.node import Array, OnnxNode, Sparse, Tensor
-from ..reading.numpy_steps import COMPUTES, KEEPING, NATIVE, RESHAPING, Compute, Described, Own, bound, needed
+from ..reading.node import Array, OnnxNode, Tensor
+from ..reading.numpy_steps import NATIVE, Compute, Described, Own, bound, needed, row_of
 from ..reading.step import Step
 from ..reading.types import CODES, DTYPES, NUMPY, type_name
 from .model import onnx_package
@@ -34,52 +37,18 @@ _PARTS = {np.dtype(kind): code for code, kind in NUMPY.items()}
 # defaults that onnx's inference of shapes takes for others
 _STATED: dict[str, dict[str, Any]] = {"STFT": {"onesided": 1}}
 
-# until this version onnx counted windows that begin behind the data
-_COUNTED = dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), 22)
+# until these versions onnx counted windows that begin behind the data, or inferred nothing
+_LATER = {
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), 22),
+    **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), 16),
+}
+# of which it infers nothing in any version: the result is like the first input
+_LIKE_FIRST = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
 
 # what no two calls compute alike; onnx marks more
 _RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
-
-
-# inputs whose numbers tell the shape of a result
-_BY_DATA: dict[str, tuple[int, ...]] = {
-    "AffineGrid": (1,),
-    "BlackmanWindow": (0,),
-    "CenterCropPad": (1,),
-    "Col2Im": (1, 2),
-    "Compress": (1,),
-    "ConstantOfShape": (0,),
-    "DFT": (1,),
-    "Expand": (1,),
-    "HammingWindow": (0,),
-    "HannWindow": (0,),
-    "MaxUnpool": (2,),
-    "MelWeightMatrix": (0, 1),
-    "NonMaxSuppression": (0, 1),
-    "NonZero": (0,),
-    "OneHot": (1,),
-    "Pad": (1, 3),
-    "Range": (0, 1, 2),
-    **dict.fromkeys(
-        (f"Reduce{name}" for name in (
-            "L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare",
-        )),
-        (1,),
-    ),
-    "Reshape": (1,),
-    "Resize": (1, 2, 3),
-    "STFT": (1, 3),
-    "Slice": (1, 2, 3, 4),
-    "Split": (1,),
-    "Squeeze": (1,),
-    "Tile": (1,),
-    "TopK": (1,),
-    "Unique": (0,),
-    "Unsqueeze": (1,),
-    "Upsample": (1,),
-}  # fmt: skip
 
 
 # whose shapes onnx does not infer even of known numbers
@@ -125,33 +94,40 @@ class Wanted(NamedTuple):
         return math.prod(map(int, self.shape)) * np.dtype(NUMPY[self.code]).itemsize  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reference:
     """One node as a function of arrays: those of its operands that are no part of it."""
 
-    where: str
-    title: str
-    model: bytes
-    results: tuple[Wanted, ...]
     node: OnnxNode
-    # those of the node of what a call gives
-    inputs: Callable[[Sequence[Array]], list[Any]]
+    results: tuple[Wanted, ...]
+    # for each input what is known of it, else the number of the array that a call gives
+    inputs: tuple[Array | int | None, ...]
     # of NumPy, where that does it
     compute: Compute | None
-    own: Own | None = None
+    own: Own | None
+
+    @property
+    def title(self) -> str:
+        return self.node.op_type
 
     @property
     def by(self) -> str:
         return "onnx.reference" if self.compute is None else "NumPy"
 
-    @property
+    @once
     def key(self) -> bytes:
-        return self.model
+        node, inputs = self.node, {str(i): item for i, item in enumerate(self.inputs)}
+        record = records.of_items({**node.attrs, **inputs}, _digest)
+        return repr((node.domain, node.op_type, node.opset, *map(bool, node.outputs), self.results, record)).encode()
+
+    @once
+    def model(self) -> bytes:
+        return alone(self.node)
 
     def check(self) -> None:
         """Refuse what the reference implementation lacks as well."""
         if self.compute is None:
-            check_runs(self.where, self.model)
+            check_runs(self.node.where, self.model)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Its results.
@@ -165,20 +141,24 @@ class Reference:
         except (Error, MemoryError):
             raise
         except Exception as error:
-            raise Error(f"{self.where}: {self.by}: {type(error).__name__}: {error}") from None
+            raise Error(f"{self.node.where}: {self.by}: {type(error).__name__}: {error}") from None
         for array, wanted in zip(found, self.results, strict=True):
             if array.shape != wanted.shape:
-                raise ShapeError(f"{self.where}: {self.by} gives shape {array.shape}, not {wanted.shape}")
+                raise ShapeError(f"{self.node.where}: {self.by} gives shape {array.shape}, not {wanted.shape}")
         with np.errstate(all="ignore"):
             return [array.astype(NUMPY[one.code], copy=False) for array, one in zip(found, self.results, strict=True)]
 
     def _run(self, arrays: Sequence[Array]) -> Sequence[Any]:
-        inputs = self.inputs(arrays)
+        inputs = [arrays[item] if isinstance(item, int) else item for item in self.inputs]
         bound(self.node, inputs)
         if self.compute is None:
-            return _evaluator_of(self.model).run(None, {f"x{i}": np.array(array) for i, array in enumerate(arrays)})
+            return evaluate(self.model, [None if item is None else np.array(item) for item in inputs])
         results = self.compute(self.node, inputs)
         return results if isinstance(results, tuple) else (results,)
+
+
+def _digest(array: Array) -> int:
+    return int.from_bytes(sha256(array.tobytes()).digest(), "little")
 
 
 class Found(NamedTuple):
@@ -196,7 +176,7 @@ class Found(NamedTuple):
         """
         for code, _ in self.reference.results:
             if code not in DTYPES:
-                raise UnsupportedError(f"{self.reference.where}: gives {type_name(code)}; {REMEDY}")
+                raise UnsupportedError(f"{self.reference.node.where}: gives {type_name(code)}; {REMEDY}")
         return [Meta(shape, DTYPES[code]) for code, shape in self.reference.results]
 
     @property
@@ -212,80 +192,56 @@ def found(node: OnnxNode, known: Mapping[str, Tensor]) -> Found:
             results that onnx cannot infer, or random ones.
         ShapeError: impossible shapes.
     """
-    onnx, schema = onnx_package(), _schema(node)
+    _schema(node)
     if node.op_type in _RANDOM:
         raise UnsupportedError(f"{node.where}: gives random numbers, which no op does")
     if depends_on_data(node, known):
         raise UnsupportedError(f"{node.where}: the shape of its result depends on data")
-    names: list[str] = []
-    operands: list[int] = []
-    inputs, stored = [], []
-    codes: dict[str, int] = {}
-    for index, name in enumerate(node.inputs):
-        if not name:
-            names.append("")
-            continue
-        item = known[name]
-        part, code = _part(item), _code(node, item)
-        _check_type(schema, node, index, code, codes)
-        earlier = node.inputs.index(name)
-        names.append(f"x{len(operands)}" if earlier == index else names[earlier])
-        if earlier < index:
-            continue
-        if part is not None:
-            names[-1] = f"c{index}"
-            stored.append(onnx.numpy_helper.from_array(np.array(part), names[-1]))
-        else:
-            inputs.append(onnx.helper.make_tensor_value_info(names[-1], code, item.shape))
-            operands.append(index)
-    model = _model(node, schema, names, inputs, stored)
-    wanted = tuple(_inferred(onnx, node, model))
-    if node.op_type == "Resize" and operands == [0] and not is_open(node, known):
+    items = {name: known[name] for name in node.inputs if name}
+    infos = {name: Tensor(_code(node, item), item.sizes) for name, item in items.items()}
+    check_types(node, {index: infos[name].code for index, name in enumerate(node.inputs) if name})
+    arrays = {name: item.array for name, item in items.items() if item.array is not None}
+    wanted = tuple(_wanted(node, info) for info in inferred(node, infos, arrays))
+    given = [name for name, item in items.items() if _part(item) is None]
+    if node.op_type == "Resize" and given == [node.inputs[0]] and not is_open(node, known):
         # onnx leaves out sizes of 0
         wanted = tuple(one._replace(shape=tuple(size or 0 for size in one.shape)) for one in wanted)
-    del model.graph.output[:]
-    model.graph.output.extend(
-        onnx.helper.make_tensor_value_info(f"y{i}", one.code, None) for i, one in enumerate(wanted)
-    )
-    given = [node.inputs[index] for index in operands]
-    reference = Reference(
-        node.where,
-        node.op_type,
-        model.SerializeToString(),
-        wanted,
-        node,
-        _inputs_of(node, given, known),
-        _by_numpy(node, given, known, wanted),
-        _by_kernel(node, given, known),
-    )
+    inputs = [None if not name else given.index(name) if name in given else arrays[name] for name in node.inputs]
+    reference = Reference(node, wanted, tuple(inputs), _by_numpy(node, known, wanted), _by_kernel(node, given, known))
     reference.check()
-    return Found(reference, tuple(operands))
+    return Found(reference, tuple(map(node.inputs.index, given)))
 
 
-def _model(node: OnnxNode, schema: Any, names: Sequence[str], inputs: Sequence[Any], stored: Sequence[Any] = ()) -> Any:
-    """A model of one node, whose inputs have these names and its outputs y0, y1 and so on."""
-    onnx = onnx_package()
-    results = [onnx.ValueInfoProto(name=f"y{i}") for i in range(len(node.outputs))]
-    made = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=names, output=[one.name for one in results])
+def _proto(node: OnnxNode) -> Any:
+    """The node, whose inputs are named x0, x1 and so on, its outputs y0, y1 and so on."""
+    onnx, schema = onnx_package(), _schema(node)
+    inputs = [name and f"x{i}" for i, name in enumerate(node.inputs)]
+    outputs = [f"y{i}" for i in range(len(node.outputs))]
+    made = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=inputs, output=outputs)
     stated = _STATED.get(node.op_type, {}) if not node.domain else {}
     for name, value in {**stated, **node.attrs}.items():
         plain = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
-        made.attribute.append(onnx.helper.make_attribute(name, plain, attr_type=int(schema.attributes[name].type)))
-    graph = onnx.helper.make_graph([made], "node", inputs, results, stored)
-    opset = node.opset if node.domain else max(node.opset, _COUNTED.get(node.op_type, 0))
-    version = onnx.helper.make_opsetid(node.domain, opset)
-    model = onnx.helper.make_model_gen_version(graph, opset_imports=[version])
-    # before, initializers have no type unless they are inputs too
-    model.ir_version = max(model.ir_version, 4)
-    return model
+        try:
+            made.attribute.append(onnx.helper.make_attribute(name, plain, attr_type=int(schema.attributes[name].type)))
+        except (AssertionError, TypeError, ValueError):
+            raise UnsupportedError(f"{node.where}: attribute {name!r} of its type") from None
+    return made
+
+
+def _version(node: OnnxNode) -> Any:
+    opset = node.opset if node.domain else max(node.opset, _LATER.get(node.op_type, 0))
+    return onnx_package().helper.make_opsetid(node.domain, opset)
 
 
 def alone(node: OnnxNode) -> bytes:
     """The model of a node, for `evaluate`."""
     onnx = onnx_package()
-    names = [name and f"x{i}" for i, name in enumerate(node.inputs)]
-    infos = [onnx.ValueInfoProto(name=name) for name in names if name]
-    data: bytes = _model(node, _schema(node), names, infos).SerializeToString()
+    made = _proto(node)
+    inputs, results = (
+        [onnx.ValueInfoProto(name=name) for name in names if name] for names in (made.input, made.output)
+    )
+    graph = onnx.helper.make_graph([made], "node", inputs, results)
+    data: bytes = onnx.helper.make_model_gen_version(graph, opset_imports=[_version(node)]).SerializeToString()
     return data
 
 
@@ -299,26 +255,40 @@ def inferred(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, A
     """What onnx says of the results of a node, all of whose inputs have a type, and some are known.
 
     Raises:
-        UnsupportedError, ShapeError: it says that they cannot be.
+        ShapeError: shapes or numbers that do not fit.
+        UnsupportedError: onnx cannot infer them for another reason.
     """
-    onnx, schema = onnx_package(), _schema(node)
-    inputs, stored = [], []
-    names = [name and f"x{i}" for i, name in enumerate(node.inputs)]
-    for name, given in zip(names, node.inputs, strict=True):
-        if name and given in arrays and arrays[given].nbytes <= _FEW_BYTES and arrays[given].dtype in _PARTS:
-            stored.append(onnx.numpy_helper.from_array(np.array(arrays[given]), name))
-        elif name:
-            info = infos[given]
-            made = onnx.helper.make_tensor_value_info(name, info.code, info.shape)
-            if not info.is_tensor:
-                made.type.ParseFromString(info.kind)
-            inputs.append(made)
-    model = _model(node, schema, names, inputs, stored)
-    return [_info(node, one.type) for one in _inferred_types(onnx, node, model)]
+    onnx = onnx_package()
+    kinds, data = {}, {}
+    for i, name in enumerate(node.inputs):
+        if not name:
+            continue
+        info = infos[name]
+        kinds[f"x{i}"] = (
+            onnx.helper.make_tensor_type_proto(info.code, info.shape)
+            if info.is_tensor
+            else onnx.TypeProto.FromString(info.kind)
+        )
+        if name in arrays and arrays[name].nbytes <= _FEW_BYTES and arrays[name].dtype in _PARTS:
+            data[f"x{i}"] = onnx.numpy_helper.from_array(np.array(arrays[name]), f"x{i}")
+    version, made = _version(node), _proto(node)
+    schema = onnx.defs.get_schema(node.op_type, version.version, node.domain)
+    if node.op_type in _LIKE_FIRST and not node.domain:
+        return [infos[node.inputs[0]]]
+    try:
+        kinds = onnx.shape_inference.infer_node_outputs(schema, made, kinds, data, opset_imports=[version])
+    except MemoryError:
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())
+        # of a type's fault it says another word there
+        kind = ShapeError if "[ShapeInferenceError]" in text else UnsupportedError
+        raise kind(f"{node.where}: onnx cannot infer its results: {text[:300]}") from None
+    return [_info(node, kinds.get(name)) for name in made.output]
 
 
 def _info(node: OnnxNode, kind: Any) -> Tensor:
-    which = kind.WhichOneof("value")
+    which = kind and kind.WhichOneof("value")
     if which != "tensor_type":
         return Tensor() if which is None else Tensor(0, None, kind.SerializeToString())
     tensor = kind.tensor_type
@@ -331,16 +301,37 @@ def _info(node: OnnxNode, kind: Any) -> Tensor:
     return Tensor(tensor.elem_type, dims)
 
 
+def _wanted(node: OnnxNode, info: Tensor) -> Wanted:
+    """
+    Raises:
+        UnsupportedError: it is no tensor, of an unknown number of axes, or of a type that NumPy has not.
+    """
+    if info.code == 0:
+        raise UnsupportedError(f"{node.where}: gives no tensor")
+    if not info.code or info.shape is None:
+        raise UnsupportedError(f"{node.where}: onnx cannot infer the number of axes of its results")
+    if info.code not in NUMPY:
+        raise UnsupportedError(f"{node.where}: gives {type_name(info.code)}; {REMEDY}")
+    check_size(info.shape, np.dtype(NUMPY[info.code]).itemsize, node.where)
+    return Wanted(info.code, info.shape)
+
+
 def check_types(node: OnnxNode, given: Mapping[int, int | None]) -> None:
     """Refuse operands, by their position, of types that the operator does not take, as far as these are known.
 
     Raises:
-        UnsupportedError: one that it does not take.
+        UnsupportedError: one that it does not take, or that is not like those that it must be like.
     """
-    schema, codes = _schema(node), dict[str, int]()
+    slots, codes = _schema(node).inputs, dict[str, int]()
     for index, code in given.items():
-        if code is not None:
-            _check_type(schema, node, index, code, codes)
+        if code is None or not slots or (index >= len(slots) and not slots[-1].is_homogeneous):
+            continue
+        slot = slots[min(index, len(slots) - 1)]
+        alike = codes.setdefault(slot.type_str, code) if slot.is_homogeneous else code
+        if alike != code or f"tensor({type_name(code).lower()})" not in slot.types:
+            raise UnsupportedError(
+                f"{node.where}: {slot.name} of {type_name(code)}, which {node.op_type} does not take"
+            )
 
 
 def _code(node: OnnxNode, item: Tensor) -> int:
@@ -355,40 +346,13 @@ def _code(node: OnnxNode, item: Tensor) -> int:
     return code
 
 
-def _check_type(schema: Any, node: OnnxNode, index: int, code: int, codes: dict[str, int]) -> None:
-    """Refuse an operand of a type that the operator has not, or other than those that must be like it."""
-    if index >= len(schema.inputs) and not (schema.inputs and schema.inputs[-1].is_homogeneous):
-        return
-    slot = schema.inputs[min(index, len(schema.inputs) - 1)]
-    alike = codes.setdefault(slot.type_str, code) if slot.is_homogeneous else code
-    if alike != code or f"tensor({type_name(code).lower()})" not in slot.types:
-        raise UnsupportedError(f"{node.where}: {slot.name} of {type_name(code)}, which {node.op_type} does not take")
-
-
 def check(node: OnnxNode) -> None:
     """Refuse what the reference implementation has not either, whatever its inputs are.
 
     Raises:
         UnsupportedError: operators that are not standard, subgraphs.
     """
-    _schema(node)
-
-
-# whether a value is of a type of attributes, by onnx's number
-_ATTRIBUTES: dict[int, Callable[[Any], bool]] = {
-    1: lambda value: isinstance(value, float | int),
-    2: lambda value: isinstance(value, int),
-    3: lambda value: isinstance(value, str),
-    4: lambda value: isinstance(value, np.ndarray),
-    6: lambda value: isinstance(value, list) and all(isinstance(item, float | int) for item in value),
-    7: lambda value: isinstance(value, list) and all(isinstance(item, int) for item in value),
-    8: lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
-    11: lambda value: isinstance(value, Sparse),
-}
-
-
-def _of_no_type(_: Any) -> bool:
-    return False
+    _proto(node)
 
 
 # what onnx's inference of shapes takes for granted, where it reads beyond its data otherwise
@@ -410,48 +374,24 @@ def _schema(node: OnnxNode) -> Any:
         ) from None
     if node.bodies:
         raise UnsupportedError(f"{node.where}: subgraphs, which only control flow has")
-    for name, value in node.attrs.items():
+    for name in node.attrs:
         if name not in schema.attributes:
             raise UnsupportedError(f"{node.where}: attribute {name!r}")
-        if not _ATTRIBUTES.get(int(schema.attributes[name].type), _of_no_type)(value):
-            raise UnsupportedError(f"{node.where}: attribute {name!r} of its type")
     for name, (low, high) in _RANGES.get(node.op_type, {}).items():
         if not low <= node.attrs.get(name, low) <= high:
             raise UnsupportedError(f"{node.where}: {name}={node.attrs[name]}, only from {low} to {high}")
     return schema
 
 
-def _inputs_of(
-    node: OnnxNode, given: Sequence[str], known: Mapping[str, Tensor]
-) -> Callable[[Sequence[Array]], list[Any]]:
-    """The node's inputs, None for those left out, of the operands that a call gives."""
-    parts = [known[name].array if name and name not in given else None for name in node.inputs]
-    places = [(index, given.index(name)) for index, name in enumerate(node.inputs) if name in given]
-
-    def inputs(arrays: Sequence[Array]) -> list[Any]:
-        found: list[Any] = parts.copy()
-        for index, number in places:
-            found[index] = arrays[number]
-        return found
-
-    return inputs
-
-
-def _by_numpy(
-    node: OnnxNode, given: Sequence[str], known: Mapping[str, Tensor], wanted: Sequence[Wanted]
-) -> Compute | None:
+def _by_numpy(node: OnnxNode, known: Mapping[str, Tensor], wanted: Sequence[Wanted]) -> Compute | None:
     """The node by NumPy; None: it is not among what that does."""
-    function = COMPUTES.get(node.op_type) if not node.domain else None
+    row = row_of(node)
     # what saturates has more rules than NumPy's conversion
-    if function is None or any(code in _FLOAT8 for code, _ in wanted):
+    if row is None or any(code in _FLOAT8 for code, _ in wanted):
         return None
-    if node.op_type in KEEPING:
-        fixed = [index for index, name in enumerate(node.inputs) if name and known[name].array is not None]
-        return KEEPING[node.op_type](fixed)
-    if node.op_type in RESHAPING and given == [node.inputs[0]] and None not in wanted[0].shape:
-        shape = wanted[0].shape
-        return lambda node, inputs: inputs[0].reshape(shape)
-    return function
+    if row.keeping is None:
+        return row.compute
+    return row.keeping([i for i, name in enumerate(node.inputs) if name and known[name].array is not None])
 
 
 def _by_kernel(node: OnnxNode, given: Sequence[str], known: Mapping[str, Tensor]) -> Own | None:
@@ -476,41 +416,6 @@ def _part(item: Tensor) -> Array | None:
     return item.array if item.array is not None and item.array.nbytes <= _FEW_BYTES else None
 
 
-def _inferred_types(onnx: Any, node: OnnxNode, model: Any) -> Any:
-    """The outputs of a model of one node, with what onnx infers of them.
-
-    Raises:
-        ShapeError: shapes or numbers that do not fit.
-        UnsupportedError: onnx cannot infer them for another reason.
-    """
-    try:
-        found = onnx.shape_inference.infer_shapes(model, strict_mode=True)
-    except MemoryError:
-        raise
-    except Exception as error:
-        text = " ".join(str(error).split())
-        # of a type's fault it says another word there
-        kind = ShapeError if "): [ShapeInferenceError]" in text else UnsupportedError
-        raise kind(f"{node.where}: onnx cannot infer its results: {text[:300]}") from None
-    return found.graph.output
-
-
-def _inferred(onnx: Any, node: OnnxNode, model: Any) -> list[Wanted]:
-    results = []
-    for info in _inferred_types(onnx, node, model):
-        tensor = info.type.tensor_type
-        if info.type.WhichOneof("value") not in (None, "tensor_type"):
-            raise UnsupportedError(f"{node.where}: gives no tensor")
-        if not tensor.HasField("shape") or not tensor.elem_type:
-            raise UnsupportedError(f"{node.where}: onnx cannot infer the number of axes of its results")
-        if tensor.elem_type not in NUMPY:
-            raise UnsupportedError(f"{node.where}: gives {type_name(tensor.elem_type)}; {REMEDY}")
-        dims = tuple(int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" else None for dim in tensor.shape.dim)
-        check_size(dims, np.dtype(NUMPY[tensor.elem_type]).itemsize, node.where)
-        results.append(Wanted(tensor.elem_type, dims))
-    return results
-
-
 def folded(node: OnnxNode, known: Mapping[str, Tensor], budget: Budget, one: Found) -> tuple[Array, ...] | None:
     """Its results, where its operands are known now and these are small."""
     given = [known[name].array if name else None for name in node.inputs]
@@ -533,7 +438,8 @@ def folded(node: OnnxNode, known: Mapping[str, Tensor], budget: Budget, one: Fou
 
 def depends_on_data(node: OnnxNode, known: Mapping[str, Tensor]) -> bool:
     """Whether the shapes of its results are those of numbers that a graph computes."""
-    slots = _BY_DATA.get(node.op_type, ()) if not node.domain else ()
+    row = row_of(node)
+    slots = () if row is None else row.sizing
     if slots and node.op_type in _UNTOLD:
         return True
     return any(

@@ -11,7 +11,7 @@ from ...errors import Error
 from ..reading.budget import Budget
 from ..reading.fold import fold
 from ..reading.node import Array, Body, OnnxNode, Tensor, flat, tensor_of, tensors_of
-from ..reading.numpy_steps import COMPUTES
+from ..reading.numpy_steps import row_of
 
 # nodes that take the place of one Loop
 _MOST_NODES = 1 << 14
@@ -92,12 +92,14 @@ def _evaluated(nodes: Sequence[OnnxNode], known: dict[str, Tensor]) -> dict[str,
 def _computed(node: OnnxNode, known: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
     """What NumPy makes of few numbers."""
     inputs = [known[name].array if name else None for name in node.inputs]
-    function = COMPUTES.get(node.op_type) if not node.domain else None
-    if function is None or any(
-        name and (one is None or one.size > _FEW) for name, one in zip(node.inputs, inputs, strict=True)
+    row = row_of(node)
+    if (
+        row is None
+        or row.compute is None
+        or any(name and (one is None or one.size > _FEW) for name, one in zip(node.inputs, inputs, strict=True))
     ):
         return ()
-    found = function(node, inputs)
+    found = row.run(node, inputs)
     return tuple(map(tensor_of, found if isinstance(found, tuple) else (np.asarray(found),)))
 
 

@@ -1,6 +1,6 @@
-"""Operators that the table lacks and NumPy has: computed by it, where onnx's reference implementation is not needed."""
+"""Operators in NumPy, and own code for some: where no graph has them, and where their inputs are known."""
 
-from . import (
+from . import (  # noqa: F401  (fill the table)
     activations,
     attention,
     kernels,
@@ -15,20 +15,11 @@ from . import (
     resizing,
     sampling,
     scattering,
-    sequences,
     signals,
 )
-from .common import Compute, Described, FindOwn, Own
-from .plain import RESHAPING
-from .sizes import bound, needed
+from .common import Described, FindOwn, Own
+from .table import ROWS, Compute, Row, bound, needed, row_of
 
-_PARTS = (
-    plain, activations, attention, losses, moving, normalizing, pooling, quantizing, recurrent, resizing, sampling,
-    scattering, sequences, signals,
-)  # fmt: skip
-COMPUTES: dict[str, Compute] = {name: function for part in _PARTS for name, function in part.COMPUTES.items()}
-# those that compute something of operands which never change, once: by the numbers of these
-KEEPING = recurrent.KEEPING | resizing.KEEPING
 # own code in the place of a step
 NATIVE: dict[str, FindOwn] = {
     **kernels.NATIVE,
@@ -38,4 +29,4 @@ NATIVE: dict[str, FindOwn] = {
     **sampling.NATIVE,
 }
 
-__all__ = ["COMPUTES", "KEEPING", "NATIVE", "RESHAPING", "Compute", "Described", "Own", "bound", "needed"]
+__all__ = ["NATIVE", "ROWS", "Compute", "Described", "Own", "Row", "bound", "needed", "row_of"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..node import Array, OnnxNode
-from .common import Compute, axis_of, wide
+from . import sizes
+from .common import axis_of, wide
+from .table import computes
 
 
 def sigmoid(data: Array) -> Array:
@@ -23,11 +25,7 @@ def log_softmax(data: Array, axis: int) -> Array:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis, keepdims=True)))
 
 
-def _of(function: Callable[[Array], Any]) -> Compute:
-    """A function of one tensor, in 64 bits."""
-    return lambda node, inputs: np.asarray(function(wide(inputs[0])))
-
-
+@computes("LogSoftmax", "Softmax")
 def _softmax(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """Before opset 13 over all axes from one on."""
     data = inputs[0]
@@ -38,12 +36,7 @@ def _softmax(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return (found if node.op_type == "LogSoftmax" else np.exp(found)).reshape(data.shape)
 
 
-COMPUTES: dict[str, Compute] = {
-    **{name: _of(getattr(np, name.lower())) for name in ("Cos", "Exp", "Log", "Reciprocal", "Sin", "Sqrt", "Tanh")},
-    **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),
-    "MatMul": lambda node, inputs: np.matmul(*map(wide, inputs)),
-    "Relu": _of(lambda data: np.maximum(data, 0)),
-    "Round": _of(np.rint),
-    "Sigmoid": _of(sigmoid),
-    "Softsign": _of(lambda data: data / (1 + np.abs(data))),
-}
+# in 64 bits
+computes("MatMul", size=sizes.product)(lambda node, inputs: np.matmul(*map(wide, inputs)))
+computes("Sigmoid")(lambda node, inputs: sigmoid(wide(inputs[0])))
+computes("Softsign")(lambda node, inputs: wide(inputs[0]) / (1 + np.abs(wide(inputs[0]))))

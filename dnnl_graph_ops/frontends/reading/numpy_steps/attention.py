@@ -9,7 +9,9 @@ import numpy as np
 
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from .common import Compute, item, part, wide
+from . import sizes
+from .common import item, wide
+from .table import computes
 
 
 def _heads(node: OnnxNode, data: Array, name: str) -> Array:
@@ -61,6 +63,7 @@ def _added(node: OnnxNode, inputs: Sequence[Any], length: int, total: int) -> Ar
     return np.asarray(bias + more)
 
 
+@computes("Attention", size=sizes.scores)
 def _attention(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     queries = _heads(node, inputs[0], "q_num_heads")
     keys, values = (_heads(node, one, "kv_num_heads") for one in inputs[1:3])
@@ -89,26 +92,3 @@ def _attention(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
         result = result.swapaxes(1, 2).reshape(*inputs[0].shape[:2], -1)
     shown = stages[int(node.attrs.get("qk_matmul_output_mode", 0))]
     return (result, keys, values, shown)[: len(node.outputs)]
-
-
-def _turned(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Pairs of elements turned by an angle of their place."""
-    given, (cos, sin), where = inputs[0], map(wide, inputs[1:3]), item(inputs, 3)
-    data = wide(_heads(node, given, "num_heads"))
-    if where is not None:
-        cos, sin = cos[where], sin[where]
-    cos, sin = cos[:, None], sin[:, None]
-    size = int(node.attrs.get("rotary_embedding_dim", 0)) or data.shape[3]
-    paired = bool(node.attrs.get("interleaved", 0))
-    halves = (slice(0, size, 2), slice(1, size, 2)) if paired else (slice(0, size // 2), slice(size // 2, size))
-    one, other = (data[part(4, 3, half)] for half in halves)
-    result = data.copy()
-    result[part(4, 3, halves[0])] = cos * one - sin * other
-    result[part(4, 3, halves[1])] = sin * one + cos * other
-    return result.swapaxes(1, 2).reshape(given.shape) if given.ndim == 3 else result
-
-
-COMPUTES: dict[str, Compute] = {
-    "Attention": _attention,
-    "RotaryEmbedding": _turned,
-}

@@ -11,9 +11,6 @@ from .... import dtypes
 from ....errors import ShapeError, UnsupportedError
 from ..node import Array, OnnxNode
 
-# a node and its inputs, None for those left out; one result, or a tuple of several
-Compute = Callable[[OnnxNode, Sequence[Any]], Any]
-
 
 class Described(NamedTuple):
     """An input that a call gives, and its number among those."""
@@ -92,8 +89,3 @@ def among(node: OnnxNode, name: str, default: str, allowed: Sequence[str]) -> st
     if found not in allowed:
         raise UnsupportedError(f"{node.where}: {name}={found!r}, only {', '.join(allowed)}")
     return found
-
-
-def part(rank: int, axis: int, index: Any) -> tuple[Any, ...]:
-    """The index of a part of one axis."""
-    return (*(slice(None),) * axis, index, *(slice(None),) * (rank - 1 - axis))

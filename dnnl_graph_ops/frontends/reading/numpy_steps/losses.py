@@ -9,7 +9,8 @@ import numpy as np
 
 from ..node import Array, OnnxNode
 from .activations import log_softmax
-from .common import Compute, among, item, places, wide
+from .common import among, item, places, wide
+from .table import computes
 
 
 def _reduced(node: OnnxNode, scores: Array, inputs: Sequence[Any]) -> Array:
@@ -27,16 +28,12 @@ def _reduced(node: OnnxNode, scores: Array, inputs: Sequence[Any]) -> Array:
     return np.asarray(cost.sum() if reduction == "sum" else cost.sum() / each.sum())
 
 
+@computes("NegativeLogLikelihoodLoss")
 def _likelihood(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return _reduced(node, wide(inputs[0]), inputs)
 
 
+@computes("SoftmaxCrossEntropyLoss")
 def _entropy(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     scores = log_softmax(inputs[0], 1)
     return (_reduced(node, scores, inputs), scores)[: len(node.outputs)]
-
-
-COMPUTES: dict[str, Compute] = {
-    "NegativeLogLikelihoodLoss": _likelihood,
-    "SoftmaxCrossEntropyLoss": _entropy,
-}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from .common import Compute, among, axis_of, item, places
-
-_PAD = {"constant": "constant", "edge": "edge", "reflect": "reflect", "wrap": "wrap"}
+from . import sizes
+from .common import among, axis_of, item, places
+from .table import computes
 
 
 def sides_of(where: str, size: int, before: int, after: int) -> tuple[int, int]:
@@ -26,9 +27,9 @@ def sides_of(where: str, size: int, before: int, after: int) -> tuple[int, int]:
     return (-size, left) if min(before, after) < -size else (before, after)
 
 
-def _padded(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+def _sides(node: OnnxNode, inputs: Sequence[Any]) -> list[tuple[int, int]]:
     """Attributes until opset 10, inputs since; a negative number of elements is cut off."""
-    data, given, value, axes = inputs[0], item(inputs, 1), item(inputs, 2), item(inputs, 3)
+    data, given, axes = inputs[0], item(inputs, 1), item(inputs, 3)
     pads = (node.attrs.get("pads") or node.attrs.get("paddings") or []) if given is None else given.reshape(-1).tolist()
     rows = list(range(data.ndim)) if axes is None else places(node, axes.reshape(-1), data.ndim).tolist()
     if len(pads) != 2 * len(rows) or len(set(rows)) < len(rows):
@@ -36,15 +37,27 @@ def _padded(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     sides = [(0, 0)] * data.ndim
     for axis, before, after in zip(rows, pads, pads[len(rows) :], strict=False):
         sides[axis] = sides_of(node.where, data.shape[axis], before, after)
+    return sides
+
+
+def _padded_size(node: OnnxNode, inputs: Sequence[Any]) -> int:
+    axes = zip(inputs[0].shape, _sides(node, inputs), strict=True)
+    return int(inputs[0].itemsize) * math.prod(size + max(a, 0) + max(b, 0) for size, (a, b) in axes)
+
+
+@computes("Pad", size=_padded_size, sizing=(1, 3))
+def _padded(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, value, sides = inputs[0], item(inputs, 2), _sides(node, inputs)
     cut = tuple(slice(max(-a, 0), max(size + min(b, 0), 0)) for size, (a, b) in zip(data.shape, sides, strict=True))
     more = [(max(a, 0), max(b, 0)) for a, b in sides]
-    mode = _PAD[among(node, "mode", "constant", tuple(_PAD))]
+    mode = among(node, "mode", "constant", ("constant", "edge", "reflect", "wrap"))
     if mode != "constant":
         return np.pad(data[cut], more, mode)  # type: ignore[call-overload]
     filling = node.attrs.get("value", 0.0) if value is None else value.reshape(-1)[0]
     return np.pad(data[cut], more, constant_values=filling)
 
 
+@computes("Split", sizing=(1,))
 def _split(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     data, count = inputs[0], len(node.outputs)
     axis, sizes = axis_of(node, data.ndim, 0), item(inputs, 1)
@@ -58,56 +71,20 @@ def _split(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     return tuple(np.split(data, np.cumsum(given)[:-1], axis))
 
 
+@computes("Einsum", size=sizes.einsum)
 def _einsum(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(np.einsum(node.attrs["equation"], *inputs, optimize=True))
 
 
-def _reversed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    data, lengths = inputs
-    time, batch = int(node.attrs.get("time_axis", 0)), int(node.attrs.get("batch_axis", 1))
-    if {time, batch} != {0, 1} or lengths.shape != (data.shape[batch],):
-        raise ShapeError(f"{node.where}: time axis {time}, batch axis {batch}, lengths of shape {lengths.shape}")
-    lengths = places(node, lengths, data.shape[time] + 1, back=False)
-    rows = np.swapaxes(data, 0, batch).copy()
-    for row, length in zip(rows, lengths.tolist(), strict=True):
-        row[:length] = row[:length][::-1].copy()
-    return np.swapaxes(rows, 0, batch)
-
-
-def _into_depth(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    (data,), block = inputs, int(node.attrs["blocksize"])
-    n, c, h, w = data.shape
-    parts = data.reshape(n, c, h // block, block, w // block, block)
-    crd = among(node, "mode", "DCR", ("DCR", "CRD")) == "CRD"
-    order = (0, 1, 3, 5, 2, 4) if crd else (0, 3, 5, 1, 2, 4)
-    return np.asarray(parts.transpose(order).reshape(n, c * block * block, h // block, w // block))
-
-
+@computes("OptionalHasElement")
 def _has(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(item(inputs, 0) is not None)
 
 
-def _only(node: OnnxNode, inputs: Sequence[Any]) -> Any:
-    found = item(inputs, 0)
-    if found is None:
-        raise ShapeError(f"{node.where}: an optional without an element")
-    # lists are sequences, of several results tuples
-    return (found,)
-
-
+@computes("Det")
 def _determinant(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(np.linalg.det(inputs[0].astype(np.float64)))
 
 
-COMPUTES: dict[str, Compute] = {
-    "Det": _determinant,
-    "Einsum": _einsum,
-    # the element itself stands for an optional that has one; onnx's reference implementation makes it a list
-    "Optional": lambda node, inputs: (item(inputs, 0),),
-    "OptionalGetElement": _only,
-    "OptionalHasElement": _has,
-    "Pad": _padded,
-    "ReverseSequence": _reversed,
-    "SpaceToDepth": _into_depth,
-    "Split": _split,
-}
+# the element itself stands for an optional that has one; onnx's reference implementation makes it a list
+computes("Optional")(lambda node, inputs: (item(inputs, 0),))

@@ -9,7 +9,8 @@ import numpy as np
 
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from .common import Compute, axis_of, item, wide
+from .common import axis_of, item, wide
+from .table import computes
 
 
 def _epsilon(node: OnnxNode) -> float:
@@ -22,6 +23,7 @@ def _moments(data: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array,
     return mean, 1 / np.sqrt(np.square(data - mean).mean(axes, keepdims=True) + epsilon)
 
 
+@computes("LayerNormalization")
 def _by_layer(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     data, scale, shift = wide(inputs[0]), wide(inputs[1]), item(inputs, 2)
     axes = tuple(range(axis_of(node, data.ndim, -1), data.ndim))
@@ -30,6 +32,7 @@ def _by_layer(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     return (found if shift is None else found + wide(shift), mean, inverse)[: len(node.outputs)]
 
 
+@computes("RMSNormalization")
 def _by_square(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, scale = map(wide, inputs)
     axes = tuple(range(axis_of(node, data.ndim, -1), data.ndim))
@@ -40,6 +43,7 @@ def _per_channel(array: Array, rank: int) -> Array:
     return wide(array).reshape(-1, *(1,) * (rank - 2))
 
 
+@computes("GroupNormalization", "InstanceNormalization")
 def _grouped(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, scale, shift = map(wide, inputs)
     channels = data.shape[1]
@@ -57,6 +61,7 @@ def _grouped(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(found).astype(inputs[0].dtype)
 
 
+@computes("BatchNormalization")
 def _by_batch(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     """With the batch's own mean and variance in training, which the running ones follow then."""
     data = wide(inputs[0])
@@ -73,6 +78,7 @@ def _by_batch(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     return (found, *(one.reshape(-1) for one in running))[: len(node.outputs)]
 
 
+@computes("LRN")
 def _local(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """By the squares of the channels around each."""
     data, size = wide(inputs[0]), int(node.attrs["size"])
@@ -85,13 +91,3 @@ def _local(node: OnnxNode, inputs: Sequence[Any]) -> Array:
         node.attrs.get(name, default) for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
     )
     return np.asarray(data / (bias + alpha / size * total) ** beta)
-
-
-COMPUTES: dict[str, Compute] = {
-    "BatchNormalization": _by_batch,
-    "GroupNormalization": _grouped,
-    "InstanceNormalization": _grouped,
-    "LayerNormalization": _by_layer,
-    "LRN": _local,
-    "RMSNormalization": _by_square,
-}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 from typing import Any
 
@@ -11,27 +11,28 @@ import numpy as np
 
 from ...._core import kernels
 from ....errors import ShapeError
-from ..fold import computed, divided
 from ..node import Array, OnnxNode
-from .common import Compute, Described, FindOwn, Own, axis_of, one_kernel, places
+from . import sizes
+from .common import Described, FindOwn, Own, axis_of, one_kernel, places
+from .shaping import axes_of
+from .table import Compute, computes
 
 
 def _axis(node: OnnxNode, default: int = 0) -> int:
     return int(node.attrs.get("axis", default))
 
 
-def _argument(best: Callable[..., Any]) -> Compute:
-    def compute(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-        data, axis = inputs[0], _axis(node)
-        if node.attrs.get("select_last_index", 0):
-            found = data.shape[axis] - 1 - best(np.flip(data, axis), axis)
-        else:
-            found = best(data, axis)
-        return np.expand_dims(found, axis) if node.attrs.get("keepdims", 1) else np.asarray(found)
-
-    return compute
+@computes("ArgMax", "ArgMin")
+def _argument(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, axis = inputs[0], _axis(node)
+    best = np.argmax if node.op_type == "ArgMax" else np.argmin
+    keep = bool(node.attrs.get("keepdims", 1))
+    if node.attrs.get("select_last_index", 0):
+        return np.asarray(data.shape[axis] - 1 - best(np.flip(data, axis), axis, keepdims=keep))
+    return np.asarray(best(data, axis, keepdims=keep))
 
 
+@computes("CumSum")
 def _summed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, axis = inputs[0], int(inputs[1].reshape(-1)[0])
     back = bool(node.attrs.get("reverse", 0))
@@ -96,6 +97,7 @@ def _count(node: OnnxNode, inputs: Sequence[Any]) -> int:
     return int(inputs[1].reshape(-1)[0] if len(inputs) > 1 else node.attrs["k"])
 
 
+@computes("TopK", sizing=(1,))
 def _top(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, Array]:
     """The largest in their order, of equal ones the first; NaN counts as the largest."""
     data, count = inputs[0], _count(node, inputs)
@@ -152,6 +154,7 @@ def _own_first_largest(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
     return one_kernel(kernels.top(*_around(data.shape, axis), 1, has_values=False), node.op_type)
 
 
+@computes("IsInf")
 def _infinite(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     (data,) = inputs
     wanted = np.zeros(data.shape, bool)
@@ -161,6 +164,7 @@ def _infinite(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return wanted
 
 
+@computes("GatherElements")
 def _at_places(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """Elements of the rows that there are places for, which may be fewer than those of the data."""
     data, indices = inputs
@@ -171,18 +175,14 @@ def _at_places(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.take_along_axis(data[rows], places(node, indices, data.shape[axis]), axis)
 
 
-def _flattened(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    (data,), axis = inputs, _axis(node, 1)
-    axis += data.ndim if axis < 0 else 0
-    return np.asarray(data.reshape(prod(data.shape[:axis]), prod(data.shape[axis:])))
-
-
+@computes("Trilu")
 def _triangle(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, *shift = inputs
     by = int(shift[0].reshape(-1)[0]) if shift and shift[0] is not None else 0
     return (np.triu if node.attrs.get("upper", 1) else np.tril)(data, by)
 
 
+@computes("Clip")
 def _clipped(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """The upper bound wins over the lower one."""
     data, *bounds = inputs
@@ -191,15 +191,18 @@ def _clipped(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(data if most is None else np.minimum(data, most))
 
 
+@computes("CastLike")
 def _cast_like(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(inputs[0].astype(inputs[1].dtype))
 
 
+@computes("ThresholdedRelu")
 def _above(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     (data,) = inputs
     return np.where(data > data.dtype.type(node.attrs.get("alpha", 1.0)), data, data.dtype.type(0))
 
 
+@computes("LpNormalization")
 def _normalised(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """Zeros stay zeros. onnx's reference implementation, up to 1.23 at least, sums signed numbers."""
     data, power = inputs[0].astype(np.float64), node.attrs.get("p", 2)
@@ -211,12 +214,9 @@ def _reduced(function: Callable[..., Any]) -> Compute:
     """Of the data, the axes and whether they stay; floats are summed in 64 bits and rounded once."""
 
     def compute(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-        data, *given = inputs
-        found = given[0].reshape(-1).tolist() if given and given[0] is not None else node.attrs.get("axes")
-        if not found and node.attrs.get("noop_with_empty_axes", 0):
-            axes: tuple[int, ...] = ()
-        else:
-            axes = tuple(found) if found else tuple(range(data.ndim))
+        data, axes = inputs[0], axes_of(node, inputs)
+        if not axes and not node.attrs.get("noop_with_empty_axes", 0):
+            axes = tuple(range(data.ndim))
         wide = data if data.dtype.kind in "iub" else data.astype(np.float64)
         return np.asarray(function(wide, axes, bool(node.attrs.get("keepdims", 1)))).astype(data.dtype)
 
@@ -245,45 +245,13 @@ def _log_sum(data: Array, axes: tuple[int, ...], keep: bool) -> Array:
     return np.asarray(total if keep else np.squeeze(total, axes))
 
 
+@computes("BitShift", size=sizes.outer)
 def _shifted(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     a, b = inputs
     shift = np.left_shift if node.attrs["direction"] == "LEFT" else np.right_shift
     return np.asarray(shift(a, b))
 
 
-def _compressed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    data, condition = inputs
-    axis = node.attrs.get("axis")
-    size = data.size if axis is None else data.shape[axis_of(node, data.ndim, 0)]
-    return np.compress(condition[:size], data, axis)
-
-
-def _sizes(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Of types that graphs do not know; others are known before."""
-    (data,) = inputs
-    return np.asarray(np.shape(data)[node.attrs.get("start", 0) : node.attrs.get("end")], np.int64)
-
-
-def _plain(function: Callable[..., Any]) -> Compute:
-    return lambda node, inputs: function(*inputs)
-
-
-# reductions whose shapes or axes the graph's ops do not take
-_REDUCTIONS: dict[str, Callable[..., Any]] = {
-    "L1": lambda data, axes, keep: np.abs(data).sum(axes, keepdims=keep),
-    "L2": lambda data, axes, keep: np.sqrt(np.square(data.astype(np.float64)).sum(axes, keepdims=keep)),
-    "LogSum": lambda data, axes, keep: np.log(data.sum(axes, keepdims=keep)),
-    "LogSumExp": _log_sum,
-    "Max": _extreme(np.max, -np.inf),
-    "Min": _extreme(np.min, np.inf),
-    "Mean": lambda data, axes, keep: data.mean(axes, keepdims=keep),
-    "Prod": lambda data, axes, keep: data.prod(axes, keepdims=keep),
-    "Sum": lambda data, axes, keep: data.sum(axes, keepdims=keep),
-    "SumSquare": lambda data, axes, keep: np.square(data).sum(axes, keepdims=keep),
-}
-
-# of whose result the shape tells all
-RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 # of whole bytes, and not among what graphs reshape
 _COPIED = frozenset({"boolean", "s32", "s64", "s8", "u8"})
 
@@ -305,45 +273,102 @@ NATIVE: dict[str, FindOwn] = {
     "ArgMax": _own_first_largest,
     "CumSum": _own_sum,
     "TopK": _own_top,
-    **dict.fromkeys(RESHAPING, _own_reshape),
+    **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), _own_reshape),
 }
-COMPUTES: dict[str, Compute] = {
-    **{f"Reduce{name}": _reduced(function) for name, function in _REDUCTIONS.items()},
-    **dict.fromkeys(
-        (
-            "Abs", "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Equal", "Expand", "Floor", "Gather",
-            "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not",
-            "Or", "Range", "Reshape", "Slice", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where",
-        ),
-        computed,
-    ),
-    **{f"A{name}": _plain(getattr(np, f"arc{name}")) for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
-    "ArgMax": _argument(np.argmax),
-    "ArgMin": _argument(np.argmin),
-    "BitwiseAnd": _plain(np.bitwise_and),
-    "BitwiseNot": _plain(np.bitwise_not),
-    "BitwiseOr": _plain(np.bitwise_or),
-    "BitwiseXor": _plain(np.bitwise_xor),
-    "BitShift": _shifted,
-    "CastLike": _cast_like,
-    "Clip": _clipped,
-    "Compress": _compressed,
-    "Cosh": _plain(np.cosh),
-    "CumSum": _summed,
-    "Div": divided,
-    "Flatten": _flattened,
-    "GatherElements": _at_places,
-    "IsInf": _infinite,
-    "IsNaN": _plain(np.isnan),
-    "LpNormalization": _normalised,
-    "NonZero": _plain(lambda data: np.stack(np.nonzero(np.atleast_1d(data)))),
-    "Pow": _plain(np.power),
-    "Shape": _sizes,
-    "Sign": _plain(np.sign),
-    "Sinh": _plain(np.sinh),
-    "Tan": _plain(np.tan),
-    "ThresholdedRelu": _above,
-    "TopK": _top,
-    "Trilu": _triangle,
-    "Xor": _plain(np.logical_xor),
+
+
+# reductions whose shapes or axes the graph's ops do not take
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "L1": lambda data, axes, keep: np.abs(data).sum(axes, keepdims=keep),
+    "L2": lambda data, axes, keep: np.sqrt(np.square(data.astype(np.float64)).sum(axes, keepdims=keep)),
+    "LogSum": lambda data, axes, keep: np.log(data.sum(axes, keepdims=keep)),
+    "LogSumExp": _log_sum,
+    "Max": _extreme(np.max, -np.inf),
+    "Min": _extreme(np.min, np.inf),
+    "Mean": lambda data, axes, keep: data.mean(axes, keepdims=keep),
+    "Prod": lambda data, axes, keep: data.prod(axes, keepdims=keep),
+    "Sum": lambda data, axes, keep: data.sum(axes, keepdims=keep),
+    "SumSquare": lambda data, axes, keep: np.square(data).sum(axes, keepdims=keep),
+}
+for _name, _function in _REDUCTIONS.items():
+    computes(f"Reduce{_name}", size=sizes.whole, sizing=(1,), folds=_name == "Prod")(_reduced(_function))
+
+
+def _divided_size(node: OnnxNode, inputs: Sequence[Any]) -> int:
+    return sizes.outer(node, inputs) * (4 if inputs[0].dtype.kind in "iu" else 1)
+
+
+@computes("Div", size=_divided_size, folds=True)
+def _divided(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """Integers towards zero."""
+    a, b = inputs
+    if a.dtype.kind not in "iu":
+        return np.asarray(a / b)
+    below = a // b
+    # the least integer has no absolute value
+    return np.asarray(below + ((below * b != a) & ((a < 0) != (b < 0))), a.dtype)
+
+
+@computes("Mod", size=sizes.outer, folds=True)
+def _rest(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """By fmod the remainder has the sign of what is divided."""
+    return np.asarray((np.fmod if node.attrs.get("fmod", 0) else np.mod)(*inputs))
+
+
+@computes("NonZero", sizing=(0,))
+def _nonzero(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    return np.stack(np.nonzero(np.atleast_1d(inputs[0])))
+
+
+# of one tensor
+_UNARY: dict[str, Callable[..., Any]] = {
+    **{f"A{name}": getattr(np, f"arc{name}") for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
+    **{
+        name: getattr(np, name.lower())
+        for name in (
+            "Abs", "Ceil", "Cos", "Cosh", "Exp", "Floor", "IsNaN", "Log", "Reciprocal", "Sign", "Sin", "Sinh", "Sqrt",
+            "Tan", "Tanh",
+        )
+    },
+    "BitwiseNot": np.bitwise_not,
+    "Neg": np.negative,
+    "Not": np.logical_not,
+    "Relu": lambda data: np.maximum(data, data.dtype.type(0)),
+    "Round": np.rint,
 }  # fmt: skip
+# of several that broadcast
+_OUTER: dict[str, Callable[..., Any]] = {
+    "Add": np.add,
+    "And": np.logical_and,
+    "BitwiseAnd": np.bitwise_and,
+    "BitwiseOr": np.bitwise_or,
+    "BitwiseXor": np.bitwise_xor,
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    # pair by pair: all at once would make each of them as large as the result
+    "Max": lambda *inputs: reduce(np.maximum, inputs),
+    "Min": lambda *inputs: reduce(np.minimum, inputs),
+    "Mul": np.multiply,
+    "Or": np.logical_or,
+    "Pow": np.power,
+    "Sub": np.subtract,
+    "Where": np.where,
+    "Xor": np.logical_xor,
+}
+# what models compute their sizes of
+_FOLDING = frozenset({
+    "Abs", "Add", "And", "Ceil", "Equal", "Floor", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "Max",
+    "Min", "Mul", "Neg", "Not", "Or", "Sqrt", "Sub", "Where",
+})  # fmt: skip
+
+
+def _plain(function: Callable[..., Any]) -> Compute:
+    return lambda node, inputs: function(*inputs)
+
+
+for _functions, _size in ((_UNARY, sizes.whole), (_OUTER, sizes.outer)):
+    for _name, _function in _functions.items():
+        computes(_name, size=_size, folds=_name in _FOLDING)(_plain(_function))

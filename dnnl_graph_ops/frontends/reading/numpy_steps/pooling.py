@@ -11,7 +11,9 @@ import numpy as np
 
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from .common import Compute, among, item, wide
+from . import sizes
+from .common import among, item, wide
+from .table import computes
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,26 @@ def windows(node: OnnxNode, sizes: Sequence[int], kernel: Sequence[int]) -> Wind
     return Windows(tuple(kernel), strides, dilations, before, after, stated, counts)
 
 
+def _bytes(found: Windows, space: Sequence[int], lead: int) -> int:
+    """What the windows are over; a copy of each window is as large as its kernel."""
+    padded = math.prod(size + a + b for size, a, b in zip(space, found.before, found.after, strict=True))
+    return sizes.WIDE * lead * (padded + math.prod(found.counts) * math.prod(found.kernel))
+
+
+def window_size(node: OnnxNode, inputs: Sequence[Any]) -> int:
+    data = inputs[0]
+    kernel = node.attrs.get("kernel_shape") or inputs[1].shape[2:]
+    space = data.shape[2:]
+    return _bytes(windows(node, space, kernel), space, math.prod(data.shape[:2]))
+
+
 def _over(node: OnnxNode, inputs: Sequence[Any], filling: Any) -> tuple[Windows, Array, tuple[int, ...]]:
     data, kernel = inputs[0], node.attrs["kernel_shape"]
     found = windows(node, data.shape[2:], kernel)
     return found, found.of(data, filling), tuple(range(-len(kernel), 0))
 
 
+@computes("AveragePool", size=window_size)
 def _averaged(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data = wide(inputs[0])
     found, view, axes = _over(node, [data], 0.0)
@@ -96,12 +112,14 @@ def _averaged(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(view.sum(axes) / found.of(counted, 0.0).sum(axes))
 
 
+@computes("LpPool", size=window_size)
 def _powered(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     power = node.attrs.get("p", 2)
     _, view, axes = _over(node, [np.abs(wide(inputs[0])) ** power], 0.0)
     return np.asarray(view.sum(axes) ** (1 / power))
 
 
+@computes("MaxPool", size=window_size)
 def _largest(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     """With the places of the largest, counted through all of the tensor."""
     (data,) = inputs
@@ -121,6 +139,7 @@ def _largest(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     return values, np.take_along_axis(at, best, -1)[..., 0] + lead
 
 
+@computes("MaxUnpool", size=sizes.unpooled, sizing=(2,))
 def _unpooled(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """Elements back at their places, counted through a tensor of the smallest size that they come from."""
     data, at, wanted = inputs[0], inputs[1], item(inputs, 2)
@@ -145,6 +164,12 @@ def _unpooled(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return larger
 
 
+def _image_size(node: OnnxNode, inputs: Sequence[Any]) -> int:
+    data, image, block = inputs[0], *(one.reshape(-1).tolist() for one in inputs[1:3])
+    return _bytes(windows(node, image, block), image, data.shape[0] * data.shape[1] // max(math.prod(block), 1))
+
+
+@computes("Col2Im", size=_image_size, sizing=(1, 2))
 def _columns(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """Blocks (N, C * block, L) added up in an image."""
     data = inputs[0]
@@ -181,12 +206,3 @@ def convolved(node: OnnxNode, data: Array, kernel: Array) -> Array:
         for g in range(groups)
     ]
     return np.moveaxis(np.concatenate(made, -1), -1, 1)
-
-
-COMPUTES: dict[str, Compute] = {
-    "AveragePool": _averaged,
-    "Col2Im": _columns,
-    "LpPool": _powered,
-    "MaxPool": _largest,
-    "MaxUnpool": _unpooled,
-}

@@ -10,8 +10,10 @@ import numpy as np
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
 from ..types import TYPES
-from .common import Compute, axis_of, item
-from .pooling import convolved
+from . import sizes
+from .common import axis_of, item
+from .pooling import convolved, window_size
+from .table import computes
 
 
 def _spread(node: OnnxNode, array: Array, data: Array) -> Array:
@@ -33,6 +35,7 @@ def rounded(values: Array, zero: Array, kind: np.dtype[Any]) -> Array:
     return np.clip(np.rint(values) + zero, limits.min, limits.max).astype(kind)
 
 
+@computes("QuantizeLinear")
 def _quantized(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, scale, zero = inputs[0], inputs[1], item(inputs, 2)
     code = node.attrs.get("output_dtype", 0)
@@ -42,12 +45,14 @@ def _quantized(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return rounded(data.astype(np.float32) / _spread(node, scale, data).astype(np.float32), shift, kind)
 
 
+@computes("DequantizeLinear")
 def _dequantized(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, scale, zero = inputs[0].astype(np.float64), inputs[1], item(inputs, 2)
     shift = 0 if zero is None else _spread(node, zero, data).astype(np.float64)
     return ((data - shift) * _spread(node, scale, data).astype(np.float64)).astype(scale.dtype)
 
 
+@computes("DynamicQuantizeLinear")
 def _ranged(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, Array, Array]:
     """To bytes over the range of the data and zero; with scale and zero point."""
     (data,) = inputs
@@ -68,11 +73,13 @@ def _shift(zero: Array | None, sides: tuple[int, ...]) -> Array:
     return zero.astype(np.int64).reshape(-1, *sides) if zero.ndim == 1 else zero.astype(np.int64)
 
 
+@computes("MatMulInteger", size=sizes.product)
 def _product(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     a, b = (one.astype(np.float64) for one in inputs[:2])
     return (a - _shift(item(inputs, 2), (1,))) @ (b - _shift(item(inputs, 3), ()))
 
 
+@computes("QLinearMatMul", size=sizes.product)
 def _quantized_product(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = inputs
     total = (a.astype(np.float64) - _shift(a_zero, (1,))) @ (b.astype(np.float64) - _shift(b_zero, ()))
@@ -82,12 +89,14 @@ def _quantized_product(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return rounded(total * factor, _shift(zero, (1,)), zero.dtype)
 
 
+@computes("ConvInteger", size=window_size)
 def _integers(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     x, w = (one.astype(np.float64) for one in inputs[:2])
     sides = (1,) * (w.ndim - 1)
     return convolved(node, x - _shift(item(inputs, 2), ()), w - _shift(item(inputs, 3), sides))
 
 
+@computes("QLinearConv")
 def _quantized_convolution(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     x, x_scale, x_zero, w, w_scale, w_zero, scale, zero = inputs[:8]
     bias, sides = item(inputs, 8), (1,) * (w.ndim - 1)
@@ -99,14 +108,3 @@ def _quantized_convolution(node: OnnxNode, inputs: Sequence[Any]) -> Array:
         x_scale.astype(np.float64) * (each.reshape(-1, *sides) if each.size > 1 else each) / scale.astype(np.float64)
     )
     return rounded(total * factor, _shift(zero, ()), zero.dtype)
-
-
-COMPUTES: dict[str, Compute] = {
-    "ConvInteger": _integers,
-    "DequantizeLinear": _dequantized,
-    "DynamicQuantizeLinear": _ranged,
-    "MatMulInteger": _product,
-    "QLinearConv": _quantized_convolution,
-    "QLinearMatMul": _quantized_product,
-    "QuantizeLinear": _quantized,
-}

@@ -14,7 +14,8 @@ from ...._core import kernels
 from ....errors import ShapeError, UnsupportedError
 from ..node import Array, OnnxNode
 from .activations import sigmoid
-from .common import Compute, Described, FindOwn, Own, among, item
+from .common import Described, FindOwn, Own, among, item
+from .table import ROWS, Compute, Row
 
 Function = Callable[[Array], Array]
 
@@ -313,6 +314,5 @@ def _order(length: int, lengths: Array, back: bool) -> Array:
     )
 
 
-COMPUTES: dict[str, Compute] = dict.fromkeys(_CELLS, _ran)
+ROWS.update(dict.fromkeys(_CELLS, Row(_ran, keeping=_keeping)))
 NATIVE: dict[str, FindOwn] = dict.fromkeys(_CELLS, _own_layer)
-KEEPING: dict[str, Callable[[Collection[int]], Compute]] = dict.fromkeys(_CELLS, _keeping)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,9 @@ import numpy as np
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
 from ..places import NEAREST, place
-from .common import Compute, among, item, places, wide
+from . import sizes
+from .common import among, item, places, wide
+from .table import ROWS, Row
 
 
 @dataclass(frozen=True)
@@ -158,9 +160,13 @@ def _floored(node: OnnxNode) -> OnnxNode:
     return replace(node, attrs={**node.attrs, "nearest_mode": "floor"})
 
 
-def _keeping(fixed: Collection[int]) -> Compute:
-    return partial(_resized, stored=2 in fixed)
+def _size(node: OnnxNode, inputs: Sequence[Any]) -> int:
+    data = inputs[0]
+    wanted = list(data.shape)
+    for one in _axes(node, data, inputs, ""):
+        wanted[one.axis] = max(one.source, one.target, 1)
+    return 3 * sizes.WIDE * math.prod(wanted)
 
 
-COMPUTES: dict[str, Compute] = {"Resize": _resized, "Upsample": _resized}
-KEEPING: dict[str, Callable[[Collection[int]], Compute]] = {"Resize": _keeping}
+ROWS["Resize"] = Row(_resized, _size, (1, 2, 3), keeping=lambda fixed: partial(_resized, stored=2 in fixed))
+ROWS["Upsample"] = Row(_resized, _size, (1,))

@@ -12,9 +12,11 @@ import numpy as np
 from ...._core import kernels
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from .common import Compute, Described, FindOwn, Own, among, item, places, wide
+from . import sizes
+from .common import Described, FindOwn, Own, among, item, places, wide
 from .pooling import windows
 from .resizing import KERNELS
+from .table import computes
 
 # of one image, in the kernel
 _MOST_PIXELS = (1 << 31) - 1
@@ -29,6 +31,7 @@ def _reflected(at: Array, low: float, high: float) -> Array:
     return np.where(turn % 2 == 0, low + rest, high - rest)
 
 
+@computes("GridSample")
 def _sampled(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """Of data (N, C, *space) at a grid (N, *places, axes) of numbers from -1 to 1, the last axis first."""
     data, grid = inputs
@@ -104,6 +107,7 @@ def _inside(tap: Array, weight: Array, size: int, edge: tuple[float, float], pad
     return np.clip(tap, 0, size - 1).astype(np.int64), weight
 
 
+@computes("AffineGrid", size=sizes.grid, sizing=(1,))
 def _grid(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """The places of an affine transformation, theta (N, 2, 3) or (N, 3, 4)."""
     theta, size = inputs
@@ -118,6 +122,7 @@ def _grid(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.einsum("...j,nij->n...i", places, wide(theta))
 
 
+@computes("RoiAlign", size=sizes.points)
 def _aligned(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """Each region (x1, y1, x2, y2) of an image in parts of one size, each the mean or the largest of points in it."""
     data, regions, batch = wide(inputs[0]), wide(inputs[1]), inputs[2]
@@ -157,6 +162,7 @@ def _between(at: Array, size: int) -> tuple[Array, Array, Array, Array]:
     return low, np.minimum(low + 1, size - 1), at - low, inside
 
 
+@computes("NonMaxSuppression", sizing=(0, 1))
 def _suppressed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """Boxes by their scores, without those that overlap one taken before: (batch, class, box)."""
     boxes, scores = inputs[:2]
@@ -194,6 +200,7 @@ def _corners(boxes: Array, centred: bool) -> Array:
     return np.concatenate((pairs.min(1), pairs.max(1)), -1)
 
 
+@computes("DeformConv", size=sizes.deformed)
 def _deformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """A convolution each tap of which reads at an own offset, and weighs as much as an own mask says."""
     (data, kernel, offset), bias, mask = map(wide, inputs[:3]), item(inputs, 3), item(inputs, 4)
@@ -250,10 +257,3 @@ def _own_sample(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
 
 
 NATIVE: dict[str, FindOwn] = {"GridSample": _own_sample}
-COMPUTES: dict[str, Compute] = {
-    "AffineGrid": _grid,
-    "DeformConv": _deformed,
-    "GridSample": _sampled,
-    "NonMaxSuppression": _suppressed,
-    "RoiAlign": _aligned,
-}

@@ -10,7 +10,9 @@ import numpy as np
 
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from .common import Compute, among, axis_of, item, part, places
+from . import sizes
+from .common import among, axis_of, places
+from .table import computes
 
 _COMBINED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -25,6 +27,7 @@ def _put(node: OnnxNode, data: Array, where: tuple[Any, ...], updates: Array) ->
     return result
 
 
+@computes("Scatter", "ScatterElements")
 def _scattered(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, indices, updates = inputs
     axis = axis_of(node, data.ndim, 0)
@@ -45,6 +48,7 @@ def _at(node: OnnxNode, data: Array, indices: Array, batch: int = 0) -> tuple[Ar
     return tuple(places(node, indices[..., i], data.shape[batch + i]) for i in range(depth))
 
 
+@computes("ScatterND")
 def _scattered_rows(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, indices, updates = inputs
     wanted = (*indices.shape[:-1], *data.shape[indices.shape[-1] :]) if indices.ndim else ()
@@ -55,6 +59,7 @@ def _scattered_rows(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return _put(node, data, _at(node, data, indices), updates)
 
 
+@computes("GatherND")
 def _gathered_rows(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, indices = inputs
     batch = int(node.attrs.get("batch_dims", 0))
@@ -67,21 +72,7 @@ def _gathered_rows(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(data[index])
 
 
-def _written(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """A cache of (batch, ...) with new rows from each sample's index on."""
-    cache, update = inputs[:2]
-    axis = axis_of(node, cache.ndim, -2)
-    starts = item(inputs, 2)
-    starts = np.zeros(cache.shape[0], np.int64) if starts is None else starts
-    steps = starts[:, None] + np.arange(update.shape[axis])
-    if among(node, "mode", "linear", ("linear", "circular")) == "circular":
-        steps = steps % max(cache.shape[axis], 1)
-    result = cache.copy()
-    for one, fresh, row in zip(result, update, places(node, steps, cache.shape[axis], back=False), strict=True):
-        one[part(one.ndim, axis - 1, row)] = fresh
-    return np.asarray(result)
-
-
+@computes("OneHot", size=sizes.classes, sizing=(1,))
 def _one_hot(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     indices, depth, values = inputs
     depth, axis = int(depth.reshape(-1)[0]), int(node.attrs.get("axis", -1))
@@ -96,6 +87,7 @@ def _one_hot(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.where(turned == classes, values[1], values[0])
 
 
+@computes("Hardmax")
 def _hardest(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """One at the first of the largest; before opset 13 over all axes from one on."""
     (data,) = inputs
@@ -109,6 +101,7 @@ def _hardest(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return result.reshape(data.shape) if old else np.moveaxis(result, -1, axis)
 
 
+@computes("Unique", sizing=(0,))
 def _unique(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     (data,) = inputs
     axis = None if node.attrs.get("axis") is None else axis_of(node, data.ndim, 0)
@@ -119,15 +112,3 @@ def _unique(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
         found, first, counts = np.take(found, order, axis or 0), first[order], counts[order]
         back = np.argsort(order)[back]
     return (found, first, back, counts)[: len(node.outputs)]
-
-
-COMPUTES: dict[str, Compute] = {
-    "GatherND": _gathered_rows,
-    "Hardmax": _hardest,
-    "OneHot": _one_hot,
-    "Scatter": _scattered,
-    "ScatterElements": _scattered,
-    "ScatterND": _scattered_rows,
-    "TensorScatter": _written,
-    "Unique": _unique,
-}

@@ -9,7 +9,9 @@ import numpy as np
 
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from .common import Compute, item, number, wide
+from . import sizes
+from .common import item, number, wide
+from .table import computes
 
 
 def _complex(data: Array, where: str) -> Array:
@@ -25,6 +27,7 @@ def _parts(data: Array) -> Array:
     return np.stack((data.real, data.imag), -1)
 
 
+@computes("DFT", size=sizes.transformed, sizing=(1,))
 def _transformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, length, given = _complex(inputs[0], node.where), item(inputs, 1), item(inputs, 2)
     axis = int(node.attrs.get("axis", 1) if node.opset < 20 else -2 if given is None else number(given))
@@ -41,6 +44,7 @@ def _transformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return _parts(np.take(found, range(size // 2 + 1), axis) if half else found)
 
 
+@computes("STFT", size=sizes.framed, sizing=(1, 3))
 def _frames(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """Of a signal (N, length, 1 or 2), or as PyTorch exports it (N, length), the transform of each frame.
 
@@ -58,9 +62,3 @@ def _frames(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     if half and np.iscomplexobj(data):
         raise ShapeError(f"{node.where}: one side of the transform of complex numbers")
     return _parts(np.fft.rfft(parts) if half else np.fft.fft(parts))
-
-
-COMPUTES: dict[str, Compute] = {
-    "DFT": _transformed,
-    "STFT": _frames,
-}

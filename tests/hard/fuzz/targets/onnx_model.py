@@ -12,8 +12,7 @@ from onnx import AttributeProto, helper, numpy_helper
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.frontends.onnx.cut import UNKNOWN, CutNet
-from dnnl_graph_ops.frontends.reading.fold import FOLDED
-from dnnl_graph_ops.frontends.reading.numpy_steps import COMPUTES
+from dnnl_graph_ops.frontends.reading.numpy_steps import ROWS
 from dnnl_graph_ops.frontends.reading.table import RULES
 
 from ..choices import EDGES
@@ -177,7 +176,7 @@ def _node(rng: random.Random, model: Any) -> Any:
     return rng.choice(nodes) if nodes else model.graph.node.add()
 
 
-KINDS = sorted({*RULES, *FOLDED, *COMPUTES, "If", "Loop", ""})
+KINDS = sorted({*RULES, *ROWS, "Constant", "If", "Loop", "Size", ""})
 CHANGES = (
     _attribute, _attribute, _attribute, _new_attribute, _inputs, _kind, _again, _shape, _shape, _tensor, _tensor,
     _drop, _versions,
