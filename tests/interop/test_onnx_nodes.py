@@ -30,8 +30,8 @@ BY_REFERENCE = {
     "NegativeLogLikelihoodLoss", "Shrink", "SoftmaxCrossEntropyLoss", "SwiGLU",
     "Swish",
     # what is rare, or no tensor
-    "Compress", "OptionalGetElement", "ReverseSequence", "SequenceAt", "SequenceConstruct", "SequenceErase",
-    "SequenceInsert", "SequenceLength", "SpaceToDepth", "SplitToSequence", "TensorScatter",
+    "OptionalGetElement", "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert", "SequenceLength",
+    "SpaceToDepth", "SplitToSequence", "TensorScatter",
     # to and from floats of 8 bits, and types of fewer
     "Cast", "CastLike", "DequantizeLinear", "QuantizeLinear",
 }  # fmt: skip

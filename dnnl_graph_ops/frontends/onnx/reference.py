@@ -20,7 +20,7 @@ from ...shapes import Meta
 from ..reading import records
 from ..reading.budget import Budget
 from ..reading.faults import REMEDY, check_size
-from ..reading.node import Array, OnnxNode, Tensor
+from ..reading.node import Array, OnnxNode, Sparse, Tensor
 from ..reading.numpy_steps import NATIVE, Compute, Described, Own, bound, needed, row_of
 from ..reading.step import Step
 from ..reading.types import CODES, DTYPES, NUMPY, type_name
@@ -220,6 +220,9 @@ def _proto(node: OnnxNode) -> Any:
     made = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=inputs, output=outputs)
     stated = _STATED.get(node.op_type, {}) if not node.domain else {}
     for name, value in {**stated, **node.attrs}.items():
+        if isinstance(value, Sparse):
+            # of a Constant, which nothing here runs
+            continue
         plain = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         try:
             made.attribute.append(onnx.helper.make_attribute(name, plain, attr_type=int(schema.attributes[name].type)))

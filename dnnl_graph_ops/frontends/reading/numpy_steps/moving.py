@@ -76,6 +76,19 @@ def _einsum(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(np.einsum(node.attrs["equation"], *inputs, optimize=True))
 
 
+@computes("ReverseSequence")
+def _reversed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, lengths = inputs
+    time, batch = int(node.attrs.get("time_axis", 0)), int(node.attrs.get("batch_axis", 1))
+    if {time, batch} != {0, 1} or lengths.shape != (data.shape[batch],):
+        raise ShapeError(f"{node.where}: time axis {time}, batch axis {batch}, lengths of shape {lengths.shape}")
+    lengths = places(node, lengths, data.shape[time] + 1, back=False)
+    rows = np.swapaxes(data, 0, batch).copy()
+    for row, length in zip(rows, lengths.tolist(), strict=True):
+        row[:length] = row[:length][::-1].copy()
+    return np.swapaxes(rows, 0, batch)
+
+
 @computes("OptionalHasElement")
 def _has(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(item(inputs, 0) is not None)

@@ -245,6 +245,14 @@ def _log_sum(data: Array, axes: tuple[int, ...], keep: bool) -> Array:
     return np.asarray(total if keep else np.squeeze(total, axes))
 
 
+@computes("Compress", sizing=(1,))
+def _compressed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, condition = inputs
+    axis = node.attrs.get("axis")
+    size = data.size if axis is None else data.shape[axis_of(node, data.ndim, 0)]
+    return np.compress(condition[:size], data, axis)
+
+
 @computes("BitShift", size=sizes.outer)
 def _shifted(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     a, b = inputs

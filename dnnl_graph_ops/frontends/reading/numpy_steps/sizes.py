@@ -137,6 +137,5 @@ def outer(_: OnnxNode, inputs: Sequence[Any]) -> int:
 # of onnx.reference
 for _name in ("BlackmanWindow", "HammingWindow", "HannWindow"):
     ROWS[_name] = Row(None, window, (0,))
-ROWS["Compress"] = Row(None, sizing=(1,))
 ROWS["CenterCropPad"] = Row(None, cropped, (1,))
 ROWS["MelWeightMatrix"] = Row(None, filters, (0, 1))
