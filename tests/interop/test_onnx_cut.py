@@ -478,6 +478,16 @@ def test_sequences_of_known_tensors_are_no_nodes(name, empty):
     np.testing.assert_array_equal(graph.compile()(x()), wanted(x(), np.maximum(x(), 0)))
 
 
+@pytest.mark.parametrize(("place", "wanted"), [(2, [1, 2, 3]), (-1, [1, 3, 2]), (0, [3, 1, 2])])
+def test_places_in_sequences_of_a_call(place, wanted):
+    """Behind the last one is a place, too."""
+    nodes = [node("SequenceInsert", ["s", "x", "at"], ["t"]), node("ConcatFromSequence", ["t"], ["y"], axis=0)]
+    given = [helper.make_tensor_sequence_value_info("s", FLOAT, (1,)), info("x", FLOAT, (1,)), info("at", INT64, ())]
+    net = dgo.from_onnx(model(nodes, given, [info("y")])).compile()
+    arrays = [np.float32([number]) for number in (1, 2, 3)]
+    np.testing.assert_array_equal(net(arrays[:2], arrays[2], np.int64(place)), wanted)
+
+
 @pytest.mark.parametrize("begun", [False, True])
 def test_sequences_that_something_reads_as_a_whole(begun):
     """A Loop of unknown turns, and the model's outputs."""

@@ -29,9 +29,8 @@ BY_REFERENCE = {
     "HammingWindow", "HannWindow", "LinearAttention", "LpPool", "MaxUnpool", "MelWeightMatrix",
     "NegativeLogLikelihoodLoss", "Shrink", "SoftmaxCrossEntropyLoss", "SwiGLU",
     "Swish",
-    # what is rare, or no tensor
-    "OptionalGetElement", "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert", "SequenceLength",
-    "SpaceToDepth", "SplitToSequence", "TensorScatter",
+    # rare, or of types that no graph takes
+    "OptionalGetElement", "RotaryEmbedding", "SpaceToDepth",
     # to and from floats of 8 bits, and types of fewer
     "Cast", "CastLike", "DequantizeLinear", "QuantizeLinear",
 }  # fmt: skip

@@ -15,6 +15,7 @@ from . import (  # noqa: F401  (fill the table)
     resizing,
     sampling,
     scattering,
+    sequences,
     signals,
 )
 from .common import Described, FindOwn, Own

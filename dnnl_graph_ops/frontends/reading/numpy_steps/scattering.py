@@ -11,7 +11,7 @@ import numpy as np
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
 from . import sizes
-from .common import among, axis_of, places
+from .common import among, axis_of, item, places
 from .table import computes
 
 _COMBINED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -70,6 +70,22 @@ def _gathered_rows(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     ]  # each element of a batch reads its own data
     index = (*own, *found)
     return np.asarray(data[index])
+
+
+@computes("TensorScatter")
+def _written(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """A cache of (batch, ...) with new rows from each sample's index on."""
+    cache, update = inputs[:2]
+    axis = axis_of(node, cache.ndim, -2)
+    starts = item(inputs, 2)
+    starts = np.zeros(cache.shape[0], np.int64) if starts is None else starts
+    steps = starts[:, None] + np.arange(update.shape[axis])
+    if among(node, "mode", "linear", ("linear", "circular")) == "circular":
+        steps = steps % max(cache.shape[axis], 1)
+    result = cache.copy()
+    for one, fresh, row in zip(result, update, places(node, steps, cache.shape[axis], back=False), strict=True):
+        one[(slice(None),) * (axis - 1) + (row,)] = fresh
+    return np.asarray(result)
 
 
 @computes("OneHot", size=sizes.classes, sizing=(1,))
