@@ -9,7 +9,7 @@ from ..errors import Error
 from ..runtime.info import version
 
 # version of the pickles' format: raise by one whenever attributes of graphs or nets change
-LAYOUT = 14
+LAYOUT = 15
 
 
 @dataclass(frozen=True)

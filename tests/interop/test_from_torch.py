@@ -13,6 +13,7 @@ from torch.export import Dim, export  # noqa: E402
 import dnnl_graph_ops as dgo  # noqa: E402
 from dnnl_graph_ops.bench import zoo  # noqa: E402
 from dnnl_graph_ops.bench.zoo import export as zoo_export  # noqa: E402
+from dnnl_graph_ops.frontends.reading.traced import OpCall, Operand, Other  # noqa: E402
 from dnnl_graph_ops.frontends.torch_export import host  # noqa: E402
 from dnnl_graph_ops.graph import hooks  # noqa: E402
 from dnnl_graph_ops.shapes import Meta  # noqa: E402
@@ -113,8 +114,8 @@ OTHERS = [("dtype", "no_such"), ("dtype", "nn"), ("memory_format", "load"), ("de
 
 @pytest.mark.parametrize(("kind", "name"), OTHERS)
 def test_arguments_of_a_file_that_are_none(kind, name):
-    arguments = {"self": host.Operand(0), "dim": 0, "dtype": host.Other(kind, name)}
-    step = host.TorchStep("here", [host.Link("aten.cumprod.default", arguments)], {}, 1, (Meta((2,), "f32"),))
+    arguments = {"self": Operand(0), "dim": 0, "dtype": Other(kind, name)}
+    step = host.TorchStep("here", (OpCall("aten.cumprod.default", arguments),), {}, 1, (Meta((2,), "f32"),))
     with pytest.raises(dgo.UnsupportedError, match=f"here: an argument that is a {kind}, {name}"):
         step([np.ones(2, np.float32)])
 
@@ -275,22 +276,28 @@ def test_records_of_files_are_not_trusted():
     graph = dgo.from_torch(program(module, *inputs))
     late = next(node.late for node in graph.nodes if node.late)
     good = late.record(lambda array: 0)["nodes"][0]
+    traced = good["attrs"]["traced"]
+    ((op, arguments),) = traced["calls"]
+    deep = []
+    for _ in range(500):
+        deep = [deep]
     bad = [
-        {"op_type": "aten.relu_.default"}, {"op_type": "aten.rand_like.default"}, {"op_type": "aten.from_file.default"},
-        {"op_type": "load_library"}, {"op_type": "aten.__class__.mro"}, {"op_type": ""},
-        {"attrs": {"arguments": "{}", "results": good["attrs"]["results"]}},
-        {"attrs": {"arguments": "[" * 100_000, "results": good["attrs"]["results"]}},
-        {"attrs": {**good["attrs"], "results": '[["f32", [2, 5, 1000]], ["s64", [2, 5, 3]]]'}},
-        {"attrs": {**good["attrs"], "results": '[["f32", [1e9, 1e9]]]'}}, {"attrs": {}},
-        {"attrs": {**good["attrs"], "before": '[["aten.topk.default", {"self": {"before": [7, 7]}}]]'}},
+        *({"calls": [[name, arguments]]} for name in ("aten.relu_.default", "aten.rand_like.default", "load_library")),
+        *({"calls": [[name, arguments]]} for name in ("aten.from_file.default", "aten.__class__.mro", "", None)),
+        *({"calls": [[op, {**arguments, "k": k}]]} for k in (deep, {"size": ["x"]}, {"operand": [7]}, {"a": 1})),
+        *({"calls": calls} for calls in ([], [[op]], [[op, {}]], [[op, [1]]], "[]", {})),
+        {"calls": [[op, {"self": {"earlier": [7, 7]}}], [op, arguments]]},
+        {"results": [["f32", [2, 5, 1000]], ["s64", [2, 5, 3]]]}, {"results": [["f32", [1e9, 1e9]]]}, {"results": []},
     ]  # fmt: skip
-    for change in bad:
-        record = {"nodes": [{**good, **change}], "names": list(late.names), "arrays": {}}
-        record["nodes"][0] |= {name: list(record["nodes"][0][name]) for name in ("inputs", "outputs")}
+    for attrs in [{}, {"arguments": "{}", "results": "[]"}, *({"traced": {**traced, **change}} for change in bad)]:
+        record = {"nodes": [{**good, "attrs": attrs}], "names": list(late.names), "arrays": {}}
+        record["nodes"][0] |= {name: list(good[name]) for name in ("inputs", "outputs")}
         with pytest.raises(dgo.Error):
             value = dgo.Graph().input("x", tuple(inputs[0].shape))
             for made in hooks.call("late", record, None, "test")((value,)):
                 made.node.host([inputs[0].numpy()])
+    with pytest.raises(dgo.InvalidArgumentError, match="save the net again"):
+        hooks.call("late", {**record, "nodes": [{**record["nodes"][0], "attrs": {}}]}, None, "test")
 
 
 class _Counting(nn.Module):

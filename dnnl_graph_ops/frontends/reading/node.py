@@ -45,8 +45,8 @@ class Sparse:
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """One node. An attribute value is an int, a float, a str, a list of these, an array, a Sparse tensor, a Body
-    or a Reference; else None.
+    """One node. An attribute value is an int, a float, a str, a list of these, an array, a Sparse tensor, a Body,
+    a Traced call or a Reference; else None.
 
     `opset` is the version of its domain's operators that it was written for.
     """

@@ -14,6 +14,7 @@ from ...errors import InvalidArgumentError
 from ...graph.array_file import field, sizes
 from .faults import check_size
 from .node import Array, Body, OnnxNode, Sparse, Tensor
+from .traced import DOMAIN, Traced, of_traced, traced_of
 from .types import TYPES
 
 # of an array in a record; larger ones lie beside it
@@ -39,6 +40,8 @@ def of_items(items: Mapping[str, Any], keep: Keep) -> dict[str, Any]:
 def _of_item(item: Any, keep: Keep) -> Any:
     if isinstance(item, np.ndarray):
         return _of_array(item, keep)
+    if isinstance(item, Traced):
+        return of_traced(item)
     if isinstance(item, Sparse):
         return {"values": _of_array(item.values, keep), "indices": _of_array(item.indices, keep), "dims": item.dims}
     if isinstance(item, Body):
@@ -78,6 +81,8 @@ def nodes_of(items: list[Any], kept: Kept, where: str, depth: int = 0) -> tuple[
         name, kind, domain = (field(item, key, str, where) for key in ("name", "op_type", "domain"))
         inputs, outputs = (names_of(item, key, where) for key in ("inputs", "outputs"))
         attrs = arrays_of(item.get("attrs"), kept, where, depth)
+        if domain == DOMAIN and not isinstance(attrs.get("traced"), Traced):
+            raise InvalidArgumentError(f"{where}: node {name[:80]!r} has no record of its calls; save the net again")
         nodes.append(OnnxNode(name, kind, domain, "", field(item, "opset", int, where), inputs, outputs, attrs))
     return tuple(nodes)
 
@@ -104,6 +109,8 @@ def _item_of(item: Any, kept: Kept, where: str, depth: int) -> Any:
     if "dims" in item:
         values, indices = (_array_of(item.get(name), kept, where) for name in ("values", "indices"))
         return Sparse(values, indices, sizes(item["dims"], where))
+    if "calls" in item:
+        return traced_of(item, where)
     if "body" not in item:
         return _array_of(item, kept, where)
     if depth > _MOST_DEPTH:

@@ -42,19 +42,17 @@ def _built(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budge
     try:
         with np.errstate(all="ignore"):
             return _ruled(call)
-    except FAULTS as error:
-        why: Exception = error
-    except Error as error:
+    except (Error, *FAULTS) as error:
         why = error
     if budget.exceeded:
         raise why
     undo()
     call = Call(graph, node, {}, known, budget)
     try:
-        host.overload(node.op_type, node.where, call.stated)
+        host.overload(node.op_type, node.where, call.traced.calls[-1].arguments)
         if isinstance(graph, Scratch):
             return host.appended(call)
-        return deferred(graph, node, call.metas()[: len(node.outputs)], known, budget)
+        return deferred(graph, node, call.metas[: len(node.outputs)], known, budget)
     except UnsupportedError as error:
         raise UnsupportedError(f"{error}" + (f"; {why}" if node.op_type in RULES else "")) from None
 
@@ -65,23 +63,22 @@ def _ruled(call: Call) -> tuple[Any, ...]:
     Raises:
         UnsupportedError: it has none, or that does not express this one.
     """
-    items = [call.known[name] for name in call.node.inputs]
-    turns = call.node.op_type in TURNS and items[0].value is not None and items[0].value.ndim == 2
-    if all(map(_is_known, items)) and not turns:
-        return tuple(constant(call.graph, array) for array in host.computed(call, call.series()))
-    rule = None if call.is_series else RULES.get(call.node.op_type)
-    arguments = call.arguments(rule is not None and rule.is_open)
-    if rule is None:
+    turns = call.node.op_type in TURNS and isinstance(call.items[0], Value) and call.items[0].ndim == 2
+    if all(map(_is_known, call.items)) and not turns:
+        return tuple(constant(call.graph, array) for array in host.computed(call))
+    *before, last = call.traced.calls
+    rule = RULES.get(last.op)
+    if rule is None or before:
         raise UnsupportedError(f"{call.where}: no rule for it")
-    made = rule.build(call, **arguments, **rule.more)
+    made = rule(call, last.arguments)
     results = made if isinstance(made, tuple) else (made,)
     if not call.fits(results):
-        raise UnsupportedError(f"{call.where}: its rule gives {results}, where {call.results} was announced")
+        raise UnsupportedError(f"{call.where}: its rule gives {results}, where {call.traced.results} was announced")
     return results
 
 
-def _is_known(tensor: Tensor) -> bool:
-    return tensor.array is not None if tensor.value is None else tensor.value.is_constant
+def _is_known(item: Any) -> bool:
+    return item.is_constant if isinstance(item, Value) else isinstance(item, np.ndarray)
 
 
 def constant(graph: Graph, array: Array, name: str | None = None) -> Array | Value:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,28 +9,22 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...errors import InvalidArgumentError, UnsupportedError
+from ...errors import UnsupportedError
 from ...graph import Value
 from ...graph.json_format import same_shape
+from ...once import once
 from ...shapes import Meta
 from ..reading.build import ruled
 from ..reading.faults import NeedsSizes, check_size
-from ..reading.node import Array, OnnxNode, Tensor, tensor_of
+from ..reading.node import OnnxNode, Tensor, tensor_of
 from ..reading.step import Step
+from ..reading.traced import OpCall, Operand, Size, Traced, mapped
 from ..reading.types import NUMPY
 from . import host
-from .host import Other
 
-DOMAIN = "torch"
 # of the standard operators that rules are written in
 _OPSET = 22
 _CODES = {np.dtype(kind): code for code, kind in NUMPY.items()}
-
-Arguments = dict[str, Any]
-
-
-def written(arguments: Any) -> str:
-    return json.dumps(arguments)
 
 
 @dataclass(frozen=True)
@@ -41,99 +34,76 @@ class Call(Step):
     # of what this one made or read
     names: dict[int, str] = field(default_factory=dict)
 
-    @property
-    def results(self) -> list[tuple[str, tuple[int | None, ...]]]:
-        """dtype and shape of each result as PyTorch says; of dtypes that this package lacks NumPy's name."""
-        return [(dtype, tuple(shape)) for dtype, shape in self._read("results")]
-
-    @property
-    def stated(self) -> Arguments:
-        """The arguments as they are written."""
-        found: Arguments = self._read("arguments")
+    @once
+    def traced(self) -> Traced:
+        """The op and its arguments, and before it those whose results no node holds."""
+        found: Traced = self.node.attrs["traced"]
         return found
 
-    def _read(self, name: str) -> Any:
-        try:
-            return json.loads(self.node.attrs.get(name, "[]"))
-        except RecursionError:
-            raise InvalidArgumentError(f"{self.where}: its {name} hold each other too deep") from None
+    @once
+    def items(self) -> list[Any]:
+        """What its node reads, as rules have it."""
+        return [self.input(i).operand for i in range(self.count)]
 
     @property
     def meta(self) -> Meta:  # type: ignore[override]
-        """Of the only result, with all sizes that are known now."""
-        return self.metas()[0]
+        """Of the first result, with all sizes that are known now."""
+        return self.metas[0]
 
+    @once
     def metas(self) -> list[Meta]:
         """Of all results, with all sizes that are known now.
 
         Raises:
             UnsupportedError: of types that the package does not have.
         """
-        found = []
-        stated = self.results
-        if any(None in shape for _, shape in stated):
-            inferred = host.inferred(self)
-            stated = inferred or stated
-        for dtype, shape in stated:
+        results = self.traced.results
+        if any(None in shape for _, shape in results):
+            results = self.inferred or results
+        for dtype, shape in results:
             if dtype not in dtypes.CODES:
                 # who reads it takes it from here: see Reader
                 raise UnsupportedError(f"{self.where}: gives {dtype}, which no op here takes")
             check_size(shape, dtypes.itemsize(dtype), self.where)
-            found.append(Meta(shape, dtype))
-        return found
+        return [Meta(shape, dtype) for dtype, shape in results]
 
-    def arguments(self, is_open: bool = False) -> Arguments:
-        """Tensors as they are known; None for sizes that are not, where the rule is an open one.
+    @once
+    def inferred(self) -> tuple[tuple[str, tuple[int | None, ...]], ...] | None:
+        """dtype and shape of the results, where all sizes are known; None: they are not, or PyTorch cannot tell."""
+        return host.inferred(self)
 
-        Raises:
-            NeedsSizes: it is not.
-        """
-        return self._decoded(self.stated, is_open)
+    def argument(self, value: Any) -> Any:
+        """An argument of the op as rules take it: tensors as they are known, sizes as numbers."""
+        return mapped(value, self._known)
 
-    def series(self) -> host.Series:
-        """The op, and before it those whose results only such steps can hold.
+    def _known(self, value: Any) -> Any:
+        if not isinstance(value, Operand):
+            return self._sized(value)
+        item = self.items[value.number]
+        self.names[id(item)] = self.node.inputs[value.number]
+        return item
+
+    @once
+    def series(self) -> tuple[OpCall, ...]:
+        """The op, and before it those whose results no node holds, with numbers in place of sizes.
 
         Raises:
             NeedsSizes: not all sizes among their arguments are known.
         """
-        links = [*self._read("before"), [self.node.op_type, self.stated]]
-        return [host.Link(op, self._decoded(arguments, False)) for op, arguments in links]
+        return tuple(
+            OpCall(op, {name: mapped(value, self._sized) for name, value in arguments.items()})
+            for op, arguments in self.traced.calls
+        )
 
-    @property
-    def is_series(self) -> bool:
-        """Whether there are such."""
-        return "before" in self.node.attrs
-
-    def _decoded(self, arguments: Arguments, is_open: bool) -> Arguments:
-        def decoded(value: Any) -> Any:
-            if isinstance(value, list):
-                return [decoded(item) for item in value]
-            if not isinstance(value, dict):
-                return value
-            ((kind, what),) = value.items()
-            if kind == "in":
-                name = self.node.inputs[what]
-                operand = self.known[name].operand
-                self.names[id(operand)] = name
-                return operand
-            if kind == "complex":
-                return complex(*what)
-            if kind == "before":
-                return host.Before(*what)
-            if kind == "size":
-                return self._size(self.known[self.node.inputs[what]], is_open)
-            return Other(kind, what)
-
-        return {name: decoded(value) for name, value in arguments.items()}
-
-    def _size(self, tensor: Tensor, is_open: bool) -> Any:
-        if tensor.unknown is not None:
-            if not is_open:
-                raise NeedsSizes(f"{self.where}: numbers that depend on sizes")
-            return None
-        if tensor.array is None:
+    def _sized(self, value: Any) -> Any:
+        if not isinstance(value, Size):
+            return value
+        item = self.items[value.number]
+        if isinstance(item, Tensor):
+            raise NeedsSizes(f"{self.where}: numbers that depend on sizes")
+        if isinstance(item, Value):
             raise UnsupportedError(f"{self.where}: a number that depends on data")
-        return tensor.array.item()
+        return item.item()
 
     # -- what it is made of --------------------------------------------------------------------------------------
 
@@ -175,15 +145,13 @@ class Call(Step):
             return item
         return self.std("Cast", item, to=_CODES[kind])
 
-    def tensor(self, item: Any) -> Value:
-        """An operand as a value of the graph."""
-        return self.as_value(item)
+    def times(self, item: Any, factor: float) -> Any:
+        """An operand of the result's dtype by a number."""
+        return item if factor == 1 else self.std("Mul", item, self.cast(factor, self.meta.dtype))
 
-    def known_array(self, item: Any) -> Array | None:
-        """The elements of what is known as the graph is built."""
-        if isinstance(item, Value):
-            return item.constant
-        return item if isinstance(item, np.ndarray) else None
+    def elements(self, item: Any) -> Any:
+        """An operand, or its elements where they are known as the graph is built."""
+        return item.constant if isinstance(item, Value) and item.is_constant else item
 
     def needs_sizes(self, what: str) -> NeedsSizes:
         return NeedsSizes(f"{self.where}: {what}")
@@ -194,15 +162,14 @@ class Call(Step):
         if len(unknown) > 1:
             # two that are not known need not be the same
             raise self.needs_sizes(f"{item.shape} to {tuple(shape)}")
-        return self.reshape(self.tensor(item), [-1 if dim is None else dim for dim in shape])
+        return self.reshape(self.as_value(item), [-1 if dim is None else dim for dim in shape])
 
     def fits(self, made: Sequence[Any]) -> bool:
         """Whether these are the results that PyTorch announced, at least those that are read."""
-        wanted = [self.results[i] for i, name in enumerate(self.node.outputs) if name]
-        given = [item for item, name in zip(made, self.node.outputs, strict=False) if name]
-        return len(wanted) == len(given) and all(
-            dtypes.label(item.dtype if isinstance(item, np.ndarray) else dtypes.numpy_dtype(item.dtype)) == dtype
+        read = [i for i, name in enumerate(self.node.outputs) if name]
+        return len(made) > max(read, default=-1) and all(
+            (item.dtype if isinstance(item, Value) else dtypes.label(item.dtype)) == dtype
             and same_shape(item.shape, shape)
-            for item, (dtype, shape) in zip(given, wanted, strict=True)
+            for item, (dtype, shape) in ((made[i], self.traced.results[i]) for i in read)
             if not isinstance(item, Tensor)
         )

@@ -9,110 +9,73 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import UnsupportedError
-from ...graph import Value
-from ..reading.node import Tensor
 from .table import Call, aten
-
-_FLOATS = ("f32", "bf16", "f16")
-
-
-def _unary(call: Call, self: Any, kind: str, **_: Any) -> Any:
-    return call.std(kind, call.cast(self, call.meta.dtype))
-
 
 for _name, _kind in {
     "abs": "Abs", "cos": "Cos", "erf": "Erf", "exp": "Exp", "hardswish": "HardSwish", "log": "Log", "mish": "Mish",
     "neg": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "round": "Round", "selu": "Selu", "sigmoid": "Sigmoid",
     "sin": "Sin", "softsign": "Softsign", "sqrt": "Sqrt", "tanh": "Tanh",
 }.items():  # fmt: skip
-    aten(_name, kind=_kind)(_unary)
+    aten(_name, kind=_kind)(lambda call, self, kind: call.std(kind, call.cast(self, call.meta.dtype)))
 
-
-@aten("silu")
-def silu(call: Call, self: Any, **_: Any) -> Any:
-    return call.std("Mul", self, call.std("Sigmoid", self))
+aten("silu")(lambda call, self: call.std("Mul", self, call.std("Sigmoid", self)))
+aten("square")(lambda call, self: call.std("Pow", self, 2.0))
+aten("log_sigmoid_forward", "log_sigmoid")(
+    lambda call, self: call.std("Neg", call.std("Softplus", call.std("Neg", self)))
+)
+aten("gelu")(lambda call, self, approximate: call.std("Gelu", self, approximate=approximate))
+aten("leaky_relu")(lambda call, self, negative_slope: call.std("LeakyRelu", self, alpha=float(negative_slope)))
+aten("addcmul")(lambda call, self, a, b, /, value: call.std("Add", self, call.times(call.std("Mul", a, b), value)))
+aten("hardsigmoid")(lambda call, self: call.std("HardSigmoid", self, alpha=1 / 6, beta=0.5))
 
 
 @aten("rsqrt")
-def rsqrt(call: Call, self: Any, **_: Any) -> Any:
+def rsqrt(call: Call, self: Any) -> Any:
     return call.std("Reciprocal", call.std("Sqrt", self))
 
 
-@aten("square")
-def square(call: Call, self: Any, **_: Any) -> Any:
-    return call.std("Pow", self, 2.0)
-
-
-@aten("log_sigmoid_forward", "log_sigmoid")
-def log_sigmoid(call: Call, self: Any, **_: Any) -> Any:
-    return call.std("Neg", call.std("Softplus", call.std("Neg", self)))
-
-
-@aten("gelu")
-def gelu(call: Call, self: Any, approximate: str, **_: Any) -> Any:
-    return call.std("Gelu", self, approximate=approximate)
-
-
-@aten("elu", "celu")
-def elu(call: Call, self: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0, **_: Any) -> Any:
-    if call.node.op_type.startswith("aten.celu"):
-        input_scale = 1 / alpha
-    inner = self if input_scale == 1 else call.std("Mul", self, call.cast(input_scale, self.dtype))
-    made = call.std("Elu", inner, alpha=float(alpha))
+@aten("elu")
+@aten("celu", input_scale=None)
+def elu(call: Call, self: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float | None = 1.0) -> Any:
+    input_scale = 1 / alpha if input_scale is None else input_scale
+    made = call.std("Elu", call.times(self, input_scale), alpha=float(alpha))
     if input_scale != 1:
         # what lies above zero is not scaled
-        lower = call.std("Min", made, call.cast(0.0, self.dtype))
-        made = call.std("Add", call.std("Relu", self), lower)
-    return made if scale == 1 else call.std("Mul", made, call.cast(scale, self.dtype))
+        made = call.std("Add", call.std("Relu", self), call.std("Min", made, call.cast(0.0, self.dtype)))
+    return call.times(made, scale)
 
 
-@aten("leaky_relu")
-def leaky_relu(call: Call, self: Any, negative_slope: float, **_: Any) -> Any:
-    return call.std("LeakyRelu", self, alpha=float(negative_slope))
-
-
-@aten("hardsigmoid")
-def hardsigmoid(call: Call, self: Any, **_: Any) -> Any:
-    return call.std("HardSigmoid", self, alpha=1 / 6, beta=0.5)
-
-
-@aten("relu6", low=0.0, high=6.0)
-@aten("hardtanh", low=None, high=None)
-@aten("clamp", low=None, high=None)
-@aten("clamp_min", low=None, high=None)
-@aten("clamp_max", low=None, high=None)
-def clamp(call: Call, self: Any, low: Any, high: Any, **given: Any) -> Any:
-    low, high = given.get("min", given.get("min_val", low)), given.get("max", given.get("max_val", high))
-    dtype = call.meta.dtype
+@aten("relu6", min=0.0, max=6.0)
+@aten("hardtanh", "clamp", "clamp_min", "clamp_max")
+def clamp(call: Call, self: Any, min: Any = None, max: Any = None, min_val: Any = None, max_val: Any = None) -> Any:
+    ends = min_val if min is None else min, max_val if max is None else max
+    low, high = (None if end is None else call.cast(float(end), call.meta.dtype) for end in ends)
     if low is None or high is None:
         # Clip would hold infinite numbers at the largest of the type
-        kind, end = ("Max", low) if high is None else ("Min", high)
-        return call.std(kind, self, call.cast(float(end), dtype))
-    return call.std("Clip", self, call.cast(float(low), dtype), call.cast(float(high), dtype))
+        return call.std("Max", self, low) if high is None else call.std("Min", self, high)
+    return call.std("Clip", self, low, high)
 
 
 @aten("softplus")
-def softplus(call: Call, self: Any, beta: float, threshold: float, **_: Any) -> Any:
+def softplus(call: Call, self: Any, beta: float, threshold: float) -> Any:
     if threshold < 15:
         # beyond it the argument itself is given, which a larger threshold does not show in f32
         raise UnsupportedError(f"{call.where}: threshold={threshold}")
-    if beta == 1:
-        return call.std("Softplus", self)
-    made = call.std("Softplus", call.std("Mul", self, call.cast(float(beta), self.dtype)))
-    return call.std("Mul", made, call.cast(1 / beta, self.dtype))
+    return call.times(call.std("Softplus", call.times(self, beta)), 1 / beta)
 
 
 @aten("prelu", "_prelu_kernel")
-def prelu(call: Call, self: Any, weight: Any, **_: Any) -> Any:
+def prelu(call: Call, self: Any, weight: Any) -> Any:
     """A one-dimensional weight belongs to the channels."""
-    slope, behind = call.known_array(weight), (1,) * (len(self.shape) - 2)
-    if slope is None:
-        return call.std("PRelu", self, call.reshaped(weight, (*weight.shape, *behind)) if weight.ndim == 1 else weight)
-    return call.std("PRelu", self, slope.reshape(-1, *behind) if slope.ndim == 1 else slope)
+    slope = call.elements(weight)
+    shape = (*slope.shape, *(1,) * (len(self.shape) - 2)) if len(slope.shape) == 1 else slope.shape
+    return call.std(
+        "PRelu", self, slope.reshape(shape) if isinstance(slope, np.ndarray) else call.reshaped(slope, shape)
+    )
 
 
 @aten("glu")
-def glu(call: Call, self: Any, dim: int, **_: Any) -> Any:
+def glu(call: Call, self: Any, dim: int) -> Any:
     halves = call.meta.shape[dim]
     if halves is None:
         raise UnsupportedError(f"{call.where}: of an axis of unknown size")
@@ -120,8 +83,16 @@ def glu(call: Call, self: Any, dim: int, **_: Any) -> Any:
     return call.std("Mul", left, call.std("Sigmoid", right))
 
 
-def _operand(call: Call, item: Any, dtype: str) -> Any:
-    return call.cast(item, dtype)
+def _float(call: Call) -> str:
+    """The dtype of the result.
+
+    Raises:
+        UnsupportedError: it holds no floating-point numbers, which are what standard operators here take.
+    """
+    dtype = call.meta.dtype
+    if dtype not in ("f32", "bf16", "f16"):
+        raise UnsupportedError(f"{call.where}: of {dtype}")
+    return dtype
 
 
 @aten("add.Tensor", "add.Scalar", kind="Add")
@@ -131,17 +102,12 @@ def _operand(call: Call, item: Any, dtype: str) -> Any:
 @aten("div.Tensor", "div.Scalar", "true_divide.Tensor", "divide.Tensor", kind="Div")
 @aten("maximum", "max.other", kind="Max")
 @aten("minimum", "min.other", kind="Min")
-def binary(call: Call, self: Any, other: Any, kind: str, alpha: float = 1, **_: Any) -> Any:
-    dtype = call.meta.dtype
-    if dtype not in _FLOATS:
-        raise UnsupportedError(f"{call.where}: of {dtype}")
-    a, b = (call.cast(item, dtype) for item in (self, other))
+def binary(call: Call, self: Any, other: Any, kind: str, alpha: float = 1) -> Any:
+    dtype = _float(call)
+    a, b = call.cast(self, dtype), call.cast(other, dtype)
     if kind == "rsub":
         a, b, kind = b, a, "Sub"
-        if alpha != 1:
-            b = call.std("Mul", b, call.cast(alpha, dtype))
-    elif alpha != 1:
-        b = call.std("Mul", b, call.cast(alpha, dtype))
+    b = call.times(b, alpha)
     if kind == "Div" and isinstance(b, np.ndarray) and b.ndim == 0 and dtype == "f32" and _is_exact(float(b)):
         kind, b = "Mul", np.asarray(1 / b, b.dtype)
     return call.std(kind, a, b)
@@ -153,7 +119,7 @@ def _is_exact(number: float) -> bool:
 
 
 @aten("pow.Tensor_Scalar")
-def power(call: Call, self: Any, exponent: float, **_: Any) -> Any:
+def power(call: Call, self: Any, exponent: float) -> Any:
     if exponent == 3:
         return call.std("Mul", call.std("Mul", self, self), self)
     if exponent == -0.5:
@@ -163,42 +129,31 @@ def power(call: Call, self: Any, exponent: float, **_: Any) -> Any:
     return call.std("Pow", self, float(exponent))
 
 
-@aten("addcmul")
-def addcmul(call: Call, self: Any, tensor1: Any, tensor2: Any, value: float = 1, **_: Any) -> Any:
-    product = call.std("Mul", tensor1, tensor2)
-    return call.std("Add", self, product if value == 1 else call.std("Mul", product, call.cast(value, product.dtype)))
-
-
 @aten("lerp.Scalar")
-def lerp(call: Call, self: Any, end: Any, weight: float, **_: Any) -> Any:
+def lerp(call: Call, self: Any, end: Any, weight: float) -> Any:
     """From the nearer end, as PyTorch has it: the other one may be infinite."""
-    apart, dtype = call.std("Sub", end, self), call.meta.dtype
+    apart = call.std("Sub", end, self)
     if weight < 0.5:
-        return call.std("Add", self, call.std("Mul", apart, call.cast(float(weight), dtype)))
-    return call.std("Sub", end, call.std("Mul", apart, call.cast(1.0 - weight, dtype)))
+        return call.std("Add", self, call.times(apart, float(weight)))
+    return call.std("Sub", end, call.times(apart, 1.0 - weight))
 
 
 @aten("full_like")
-def full_like(call: Call, fill_value: Any, **_: Any) -> Any:
+def full_like(call: Call, fill_value: Any) -> Any:
     if None in call.meta.shape:
         raise call.needs_sizes(f"of shape {call.meta.shape}")
     return np.full(call.meta.shape, fill_value, dtypes.numpy_dtype(call.meta.dtype))
 
 
 @aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
-def where(call: Call, condition: Any, self: Any, other: Any, **_: Any) -> Any:
-    dtype = call.meta.dtype
-    if dtype not in _FLOATS:
-        raise UnsupportedError(f"{call.where}: of {dtype}")
+def where(call: Call, condition: Any, self: Any, other: Any) -> Any:
+    dtype = _float(call)
     return _chosen(call, condition, call.cast(self, dtype), call.cast(other, dtype))
 
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
-def masked_fill(call: Call, self: Any, mask: Any, value: Any, **_: Any) -> Any:
-    dtype = call.meta.dtype
-    if dtype not in _FLOATS:
-        raise UnsupportedError(f"{call.where}: of {dtype}")
-    return _chosen(call, mask, call.cast(value, dtype), self)
+def masked_fill(call: Call, self: Any, mask: Any, value: Any) -> Any:
+    return _chosen(call, mask, call.cast(value, _float(call)), self)
 
 
 def _chosen(call: Call, condition: Any, yes: Any, no: Any) -> Any:
@@ -209,7 +164,7 @@ def _chosen(call: Call, condition: Any, yes: Any, no: Any) -> Any:
 
 @aten("softmax.int", "_softmax", kind="Softmax")
 @aten("log_softmax.int", "_log_softmax", kind="LogSoftmax")
-def softmax(call: Call, self: Any, dim: int, kind: str, **_: Any) -> Any:
+def softmax(call: Call, self: Any, dim: int, kind: str) -> Any:
     if not self.shape:
         raise UnsupportedError(f"{call.where}: of one number")
     return call.std(kind, call.cast(self, call.meta.dtype), axis=dim)
@@ -219,29 +174,26 @@ def softmax(call: Call, self: Any, dim: int, kind: str, **_: Any) -> Any:
     "detach", "alias", "contiguous", "clone", "lift_fresh_copy", "lift_fresh", "_to_copy", "to.dtype",
     "to.device", "to.dtype_layout", "to.other", "type_as", "to.prim_Device", "_conj", "resolve_conj", "resolve_neg",
 )  # fmt: skip
-def same(call: Call, **given: Any) -> Any:
+def same(call: Call, self: Any, /) -> Any:
     """Perhaps in another dtype."""
-    item = next(value for value in given.values() if isinstance(value, Value | np.ndarray | Tensor))
-    dtype = call.meta.dtype
-    if call.tensor(item).shape != call.meta.shape and None not in call.meta.shape:
-        raise UnsupportedError(f"{call.where}: from {item.shape} to {call.meta.shape}")
-    return call.cast(item, dtype)
+    wanted = call.meta
+    if tuple(self.shape) != wanted.shape and None not in wanted.shape:
+        raise UnsupportedError(f"{call.where}: from {self.shape} to {wanted.shape}")
+    return call.cast(self, wanted.dtype)
 
 
 @aten("copy", "fill.Scalar", "fill.Tensor")
-def filled(call: Call, self: Any, **given: Any) -> Any:
+def filled(call: Call, _self: Any, value: Any, /) -> Any:
     """What is written over it."""
-    meta = call.meta
-    item = call.cast(given.get("src", given.get("value")), meta.dtype)
-    if None in meta.shape:
-        raise call.needs_sizes(f"to {meta.shape}")
-    if tuple(item.shape) == meta.shape:
-        return item
-    return call.std("Expand", item, list(meta.shape))
+    wanted = call.meta
+    if None in wanted.shape:
+        raise call.needs_sizes(f"to {wanted.shape}")
+    item = call.cast(value, wanted.dtype)
+    return item if tuple(item.shape) == wanted.shape else call.std("Expand", item, list(wanted.shape))
 
 
 @aten("dropout", "feature_dropout", "alpha_dropout", "native_dropout")
-def dropout(call: Call, input: Any, train: bool | None = False, **_: Any) -> Any:
+def dropout(call: Call, input: Any, train: bool | None = False) -> Any:
     if train:
         raise UnsupportedError(f"{call.where}: in training")
     return input

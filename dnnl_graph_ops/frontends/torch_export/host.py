@@ -17,40 +17,7 @@ from ...once import once
 from ...runtime.dlpack import from_dlpack, to_dlpack
 from ...shapes import Meta
 from ..reading.node import Array
-
-
-@dataclass(frozen=True)
-class Other:
-    """An argument that is neither tensor nor number: its kind and name, such as a dtype."""
-
-    kind: str
-    name: str
-
-
-@dataclass(frozen=True)
-class Operand:
-    """Stands for a tensor in the arguments of a step: which of its inputs."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class Before:
-    """Stands for a result of an earlier op of the same series."""
-
-    number: int
-    part: int
-
-
-class Link(NamedTuple):
-    """An op of a series, and its arguments by name."""
-
-    op: str
-    arguments: Mapping[str, Any]
-
-
-# ops one after the other
-Series = list[Link]
+from ..reading.traced import Earlier, OpCall, Operand, Other, mapped
 
 
 def pytorch(where: str) -> Any:
@@ -159,28 +126,26 @@ _IN_ANY_ORDER = {
 _ROW_MAJOR = frozenset({"aten.native_group_norm.default"})
 
 
-def _prepared(series: Series, where: str, device: str = "cpu") -> Callable[[Sequence[Any]], list[Any]]:
-    """A function of the tensors that `Operand`s stand for, all on `device`, to the results of the last op."""
+def _prepared(series: Sequence[OpCall], where: str, device: str = "cpu") -> Callable[[Sequence[Any]], list[Any]]:
+    """A function of the tensors that operands stand for, all on `device`, to the results of the last op."""
     torch = pytorch(where)
     kinds = {"dtype": torch.dtype, "memory_format": torch.memory_format}
 
     def fixed(value: Any) -> Any:
-        if isinstance(value, list):
-            return [fixed(item) for item in value]
-        if isinstance(value, Other):
-            if (value.kind, value.name) == ("device", "cpu"):
-                return torch.device(device)
-            constant = getattr(torch, value.name, None)
-            if value.kind not in kinds or not isinstance(constant, kinds[value.kind]):
-                raise UnsupportedError(f"{where}: an argument that is a {value.kind}, {value.name[:80]}")
-            return constant
-        return value
+        if not isinstance(value, Other):
+            return value
+        if value == ("device", "cpu"):
+            return torch.device(device)
+        constant = getattr(torch, value.name, None)
+        if value.kind not in kinds or not isinstance(constant, kinds[value.kind]):
+            raise UnsupportedError(f"{where}: an argument that is a {value.kind}, {value.name[:80]}")
+        return constant
 
     calls = []
     for name, arguments in series:
         found = overload(name, where, arguments)
-        given = [fixed(arguments[key]) for key in found.positional if key in arguments]
-        named = {key: fixed(arguments[key]) for key in found.named if key in arguments}
+        given = [mapped(arguments[key], fixed) for key in found.positional if key in arguments]
+        named = {key: mapped(arguments[key], fixed) for key in found.named if key in arguments}
         moving = [i for i, value in enumerate(given) if _moves(value)], [key for key in named if _moves(named[key])]
         op = overload(_IN_ANY_ORDER[name], where, {}).op if name in _IN_ANY_ORDER else found.op
         calls.append((op, given, named, *moving, name in _ROW_MAJOR))
@@ -191,15 +156,15 @@ def _prepared(series: Series, where: str, device: str = "cpu") -> Callable[[Sequ
         def real(value: Any) -> Any:
             if isinstance(value, Operand):
                 return tensors[value.number]
-            if isinstance(value, Before):
-                return made[value.number][value.part]
-            return [real(item) for item in value] if isinstance(value, list) else value
+            return made[value.number][value.part] if isinstance(value, Earlier) else value
 
         for op, given, named, places, keys, is_row_major in calls:
             filled = list(given)
             for i in places:
-                filled[i] = real(filled[i]).contiguous() if is_row_major else real(filled[i])
-            result = op(*filled, **{**named, **{key: real(named[key]) for key in keys}} if keys else named)
+                filled[i] = mapped(filled[i], real)
+                if is_row_major:
+                    filled[i] = filled[i].contiguous()
+            result = op(*filled, **{**named, **{key: mapped(named[key], real) for key in keys}} if keys else named)
             made.append(list(result) if isinstance(result, tuple | list) else [result])
         return made[-1]
 
@@ -214,48 +179,29 @@ def _prepared(series: Series, where: str, device: str = "cpu") -> Callable[[Sequ
 
 def _moves(value: Any) -> bool:
     """Whether an argument has tensors in it."""
-    return any(map(_moves, value)) if isinstance(value, list) else isinstance(value, Operand | Before)
+    return any(map(_moves, value)) if isinstance(value, list) else isinstance(value, Operand | Earlier)
 
 
-def _taken_apart(part: Any, tensors: list[Any]) -> Any:
-    """A series, or part of it, with `Operand`s in place of tensors, which are collected."""
-    if isinstance(part, dict):
-        return {name: _taken_apart(value, tensors) for name, value in part.items()}
-    if isinstance(part, list):
-        return [_taken_apart(item, tensors) for item in part]
-    if isinstance(part, Link):
-        return Link(part.op, _taken_apart(part.arguments, tensors))
-    if not isinstance(part, Value | np.ndarray):
-        return part
-    place = next((i for i, one in enumerate(tensors) if one is part), len(tensors))
-    if place == len(tensors):
-        tensors.append(part)
-    return Operand(place)
-
-
-def computed(step: Any, series: Series) -> list[Array]:
+def computed(call: Any) -> list[Array]:
     """The results of ops on known tensors."""
-    tensors: list[Any] = []
-    apart = _taken_apart(series, tensors)
-    arrays: list[Any] = [one.constant if isinstance(one, Value) else one for one in tensors]
-    made = [array_of(one) for one in _prepared(apart, step.where)([tensor_of(a) for a in arrays])]
+    arrays: list[Any] = [one.constant if isinstance(one, Value) else one for one in call.items]
+    made = list(map(array_of, _prepared(call.series, call.where)(list(map(tensor_of, arrays)))))
     if not any(np.may_share_memory(result, array) for result in made for array in arrays):
         for result in made:
-            step.spend(result)
+            call.spend(result)
     return made
 
 
-def inferred(step: Any) -> list[tuple[str, tuple[int | None, ...]]] | None:
+def inferred(call: Any) -> tuple[tuple[str, tuple[int | None, ...]], ...] | None:
     """dtype and shape of the results, where all sizes are known; None: they are not, or PyTorch cannot tell."""
-    torch = pytorch(step.where)
+    torch = pytorch(call.where)
+    if any(None in one.shape for one in call.items):
+        return None
     try:
-        tensors: list[Any] = []
-        apart = _taken_apart(step.series(), tensors)
-        if any(None in one.shape for one in tensors):
-            return None
-        kinds = [getattr(torch, _torch_name(one)) for one in tensors]
-        empty = [torch.empty(one.shape, dtype=kind, device="meta") for one, kind in zip(tensors, kinds, strict=True)]
-        return [(stated(one.dtype), tuple(one.shape)) for one in _prepared(apart, step.where, "meta")(empty)]
+        run = _prepared(call.series, call.where, "meta")
+        kinds = [getattr(torch, _torch_name(one)) for one in call.items]
+        empty = [torch.empty(one.shape, dtype=kind, device="meta") for one, kind in zip(call.items, kinds, strict=True)]
+        return tuple((stated(one.dtype), tuple(one.shape)) for one in run(empty))
     except (Error, RuntimeError, NotImplementedError, ValueError, TypeError, IndexError):
         return None
 
@@ -283,23 +229,17 @@ class TorchStep:
     """Ops as a step of a net, which gives the first results of the last one."""
 
     where: str
-    series: Series
-    # tensors that are no operands, by their numbers
+    series: tuple[OpCall, ...]
+    # what is no operand of the step, of the `count` inputs that the ops read
     parts: Mapping[int, Array]
     count: int
     results: tuple[Meta, ...]
 
+    by, own = "PyTorch", None
+
     @property
     def title(self) -> str:
         return ", ".join(one.op for one in self.series)
-
-    @property
-    def own(self) -> None:
-        return None
-
-    @property
-    def by(self) -> str:
-        return "PyTorch"
 
     @property
     def key(self) -> bytes:
@@ -315,8 +255,7 @@ class TorchStep:
             Error: PyTorch fails, or gives something else than it announced.
         """
         rest = iter(arrays)
-        parts = self.parts
-        tensors = [tensor_of(parts[i] if i in parts else next(rest)) for i in range(self.count)]
+        tensors = [tensor_of(next(rest)) if one is None else one for one in self._parts]
         try:
             made = list(map(array_of, self._run(tensors)[: len(self.results)]))
         except (Error, MemoryError):
@@ -329,6 +268,10 @@ class TorchStep:
         return made
 
     @once
+    def _parts(self) -> list[Any]:
+        return [tensor_of(self.parts[i]) if i in self.parts else None for i in range(self.count)]
+
+    @once
     def _run(self) -> Callable[[Sequence[Any]], list[Any]]:
         return _prepared(self.series, self.where)
 
@@ -337,28 +280,27 @@ class TorchStep:
         return [(meta.shape, dtypes.numpy_dtype(meta.dtype)) for meta in self.results]
 
 
-def appended(step: Any) -> tuple[Value, ...]:
+def appended(call: Any) -> tuple[Value, ...]:
     """The op in a graph whose sizes are known.
 
     Raises:
         UnsupportedError: results whose shape depends on data, or of types that the package does not have.
     """
     # those behind the last result that is read may be of other shapes than PyTorch announces
-    count = len(step.node.outputs)
-    metas = step.metas()[:count]
+    count = len(call.node.outputs)
+    metas = call.metas[:count]
     if any(None in meta.shape for meta in metas):
-        raise UnsupportedError(f"{step.where}: the shape of its result depends on data")
-    found = inferred(step)
-    if found is not None and [shape for _, shape in found[:count]] != [meta.shape for meta in metas]:
-        raise ShapeError(f"{step.where}: gives {found}, where {metas} was announced")
-    tensors: list[Any] = []
-    apart = _taken_apart(step.series(), tensors)
-    _prepared(apart, step.where)
-    parts = {i: one for i, one in enumerate(tensors) if not isinstance(one, Value) and _is_part(one)}
-    operands = [step.tensor(one) for i, one in enumerate(tensors) if i not in parts]
+        raise UnsupportedError(f"{call.where}: the shape of its result depends on data")
+    if call.inferred and [shape for _, shape in call.inferred[:count]] != [meta.shape for meta in metas]:
+        raise ShapeError(f"{call.where}: gives {call.inferred}, where {metas} was announced")
+    parts = {i: one for i, one in enumerate(call.items) if isinstance(one, np.ndarray) and _is_part(one)}
+    step = TorchStep(call.where, call.series, parts, len(call.items), tuple(metas))
+    # what it is refused for shows here
+    step._run  # noqa: B018
+    operands = [call.as_value(one) for i, one in enumerate(call.items) if i not in parts]
     slots = [f"dst_{i}" for i in range(len(metas))]
-    made = step.graph._add_node("Wildcard", step.where, operands, {}, metas, slots, None, step.node.name)
-    made[0].node.host = TorchStep(step.where, apart, parts, len(tensors), tuple(metas))
+    made = call.graph._add_node("Wildcard", call.where, operands, {}, metas, slots, None, call.node.name)
+    call.graph.nodes[-1].host = step
     return made
 
 

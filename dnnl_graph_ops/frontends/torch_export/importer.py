@@ -18,7 +18,8 @@ from ..reading.node import tensors_of
 from . import host
 from .build import built, parameter
 from .host import pytorch, stated
-from .program import Behind, Reader, dims_of, is_size, of_size, out_of_place, read
+from .program import Behind, Reader, dims_of, of_size, out_of_place, read
+from .sizes import size_op
 from .table import RULES
 
 
@@ -77,7 +78,7 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
     for argument, fx in results:
         if fx is None and getattr(argument, "value", 0) is not None:
             problems.append(f"an output that is no tensor: {argument}")
-    appended(graph, outputs, known, Budget(size), problems, out_of_place(list(program.graph.nodes)))
+    appended(graph, outputs, known, Budget(size), problems, out_of_place(program.graph))
     if problems:
         raise UnsupportedError(refusal("from_torch", problems))
     graph._keeps_inputs = True
@@ -96,23 +97,19 @@ def appended(
 
     `instead`: ops to take in place of some nodes' own.
     """
-    tensors = tensors_of(known)
-    reader = Reader({fx: fx.name for fx in read(outputs) if fx.op == "placeholder"}, instead or {})
-    for fx in read(outputs):
-        if fx.op == "placeholder":
-            continue
+    tensors, fxs = tensors_of(known), read(outputs)
+    reader = Reader({fx: fx.name for fx in fxs if fx.op == "placeholder"}, instead or {})
+    for fx in fxs:
         try:
-            node = reader.node(fx)
-            if node is None or not all(name in tensors for name in node.inputs):
-                # behind what cannot be expressed
-                continue
-            made = built(graph, node, tensors, budget)
+            node = None if fx.op == "placeholder" else reader.node(fx)
+            # others are behind what cannot be expressed
+            if node is not None and all(name in tensors for name in node.inputs):
+                made = built(graph, node, tensors, budget)
+                tensors.update((name, item) for name, item in zip(node.outputs, made, strict=False) if name)
         except Behind:
             continue
         except UnsupportedError as error:
             problems.append(str(error))
-            continue
-        tensors.update((name, item) for name, item in zip(node.outputs, made, strict=False) if name)
     if problems:
         return
     for fx in outputs:
@@ -135,7 +132,7 @@ def is_expressible(fx: Any) -> bool:
     """Whether a node of PyTorch's graphs, whose arguments are, has a place in a graph of ours."""
     if fx.target is operator.getitem:
         return is_expressible(fx.args[0])
-    if is_size(fx):
+    if size_op(fx.target):
         return True
     if not hasattr(fx.target, "_schema"):
         return False
@@ -170,11 +167,13 @@ def size_of(graph: Graph, fx: Any, given: Sequence[Any], known: Mapping[str, Any
 
 def _written(signature: Any) -> list[str]:
     """What the program changes besides giving its results."""
-    found = [f"buffer {name!r} is written to; export the model after model.eval()"
-             for name in signature.buffers_to_mutate.values()]  # fmt: skip
-    found += [f"input {name!r} is written to" for name in signature.user_inputs_to_mutate.values()]
-    return found + [f"parameter {name!r} is written to"
-                    for name in getattr(signature, "parameters_to_mutate", {}).values()]  # fmt: skip
+    remedy = "; export the model after model.eval()"
+    kinds = {"buffers": ("buffer", remedy), "user_inputs": ("input", ""), "parameters": ("parameter", "")}
+    return [
+        f"{what} {name!r} is written to{more}"
+        for kind, (what, more) in kinds.items()
+        for name in getattr(signature, f"{kind}_to_mutate", {}).values()
+    ]
 
 
 # what PyTorch computes in one piece better than in the many that it would be taken apart into
@@ -187,8 +186,8 @@ def _decomposed(program: Any) -> Any:
 
     called = [fx for fx in program.graph.nodes if fx.op == "call_function"]
     orders = any(isinstance(fx.target, torch._ops.HigherOrderOperator) for fx in called)
-    instead = out_of_place(list(program.graph.nodes))
-    targets = {instead.get(fx, fx.target) for fx in called if not is_size(fx)}
+    instead = out_of_place(program.graph)
+    targets = {instead.get(fx, fx.target) for fx in called if not size_op(fx.target)}
     lacking = {one for one in targets if hasattr(one, "_schema") and not _is_ruled(one)}
     if not orders and not lacking:
         return program

@@ -11,72 +11,58 @@ import numpy as np
 from ... import dtypes
 from ...errors import UnsupportedError
 from ...graph import Value
-from .table import Call, aten
+from .table import Call, aten, listed
 
 
 def _per_axis(values: Any, count: int) -> list[int]:
-    given = list(values) if isinstance(values, list) else [values]
+    given = listed(values)
     return given * count if len(given) == 1 else given
 
 
-def _batched(call: Call, item: Any, axes: int) -> tuple[Any, bool]:
-    """With an axis for the batch, and whether it had one."""
+def _on_images(call: Call, kind: str, item: Any, axes: int, *operands: Any, **attrs: Any) -> Any:
+    """A standard operator on images with `axes` axes, which may lack one for the batch."""
     if len(item.shape) == axes + 2:
-        return item, True
-    return call.reshaped(item, (1, *item.shape)), False
-
-
-def _as_given(call: Call, made: Any, batched: bool) -> Any:
-    return made if batched else call.reshaped(made, made.shape[1:])
+        return call.std(kind, item, *operands, **attrs)
+    made = call.std(kind, call.reshaped(item, (1, *item.shape)), *operands, **attrs)
+    return call.reshaped(made, made.shape[1:])
 
 
 @aten("conv1d", "conv2d", "conv3d", "conv1d.padding", "conv2d.padding", "conv3d.padding")
 @aten("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input", transposed=True)
 @aten("convolution", "_convolution")
 def convolution(
-    call: Call,
-    input: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-    transposed: bool = False,
-    output_padding: Any = 0,
-    **_: Any,
-) -> Any:
+    call: Call, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+    transposed: bool = False, output_padding: Any = 0,
+) -> Any:  # fmt: skip
     axes = len(weight.shape) - 2
-    src, batched = _batched(call, input, axes)
-    dilation, pads = _per_axis(dilation, axes), padding
+    dilations = _per_axis(dilation, axes)
     if isinstance(padding, str):
-        totals = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilation, weight.shape[2:], strict=True)]
+        totals = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilations, weight.shape[2:], strict=True)]
         pads = [*(total // 2 for total in totals), *(total - total // 2 for total in totals)]
     else:
         pads = _per_axis(padding, axes) * 2
-    attrs: dict[str, Any] = {"strides": _per_axis(stride, axes), "pads": pads, "dilations": dilation, "group": groups}
-    if transposed:
-        attrs["output_padding"] = _per_axis(output_padding, axes)
-    operands = [src, weight] if bias is None else [src, weight, bias]
-    return _as_given(call, call.std("ConvTranspose" if transposed else "Conv", *operands, **attrs), batched)
+    return _on_images(
+        call, "ConvTranspose" if transposed else "Conv", input, axes, weight, *([] if bias is None else [bias]),
+        strides=_per_axis(stride, axes), pads=pads, dilations=dilations, group=groups,
+        output_padding=_per_axis(output_padding, axes) if transposed else None,
+    )  # fmt: skip
 
 
 @aten("linear")
-def linear(call: Call, input: Any, weight: Any, bias: Any, **_: Any) -> Any:
-    src = call.tensor(input)
-    if len(weight.shape) != 2 or src.ndim < 2:
-        raise UnsupportedError(f"{call.where}: of {src.shape} by {weight.shape}")
-    return _product(call, src, call.tensor(weight), bias, transpose_b=True)
+def linear(call: Call, input: Any, weight: Any, bias: Any) -> Any:
+    if len(weight.shape) != 2 or len(input.shape) < 2:
+        raise UnsupportedError(f"{call.where}: of {input.shape} by {weight.shape}")
+    return _product(call, input, weight, bias, transpose_b=True)
 
 
 def _product(call: Call, a: Any, b: Any, bias: Any = None, **flags: Any) -> Any:
-    operands = [call.tensor(a), call.tensor(b)]
+    operands = [call.as_value(a), call.as_value(b)]
     for i, name in enumerate(("transpose_a", "transpose_b")):
         given = _turned_constant(operands[i])
         if given is not None and name not in flags:
             operands[i], flags[name] = given, True
     if bias is not None and len(bias.shape) == 1 and (not isinstance(bias, Value) or bias.is_constant):
-        operands.append(call.tensor(bias))
+        operands.append(call.as_value(bias))
         bias = None
     made = call.op("MatMul", *operands, **flags)
     return made if bias is None else call.std("Add", made, bias)
@@ -89,212 +75,141 @@ def _turned_constant(value: Value) -> Value | None:
     return value.node.inputs[0] if value.node.inputs[0].is_constant else None
 
 
-@aten("mm", "bmm", "matmul")
-def matmul(call: Call, self: Any, **given: Any) -> Any:
-    return _product(call, self, given.get("mat2", given.get("other")))
+aten("einsum")(lambda call, equation, tensors: call.std("Einsum", *tensors, equation=equation))
+aten("mm", "bmm", "matmul")(lambda call, self, other, /: _product(call, self, other))
 
 
 @aten("addmm", "baddbmm")
-def addmm(call: Call, self: Any, beta: float = 1, alpha: float = 1, **given: Any) -> Any:
-    a, b = given.get("mat1", given.get("batch1")), given.get("mat2", given.get("batch2"))
-    if alpha != 1 or beta != 1:
-        made, dtype = call.std("MatMul", a, b), call.meta.dtype
-        made = made if alpha == 1 else call.std("Mul", made, call.cast(alpha, dtype))
-        if not beta:
-            return made
-        return call.std("Add", made, self if beta == 1 else call.std("Mul", self, call.cast(beta, dtype)))
-    return _product(call, a, b, self)
-
-
-@aten("einsum")
-def einsum(call: Call, equation: str, tensors: list[Any], **_: Any) -> Any:
-    return call.std("Einsum", *tensors, equation=equation)
+def addmm(call: Call, self: Any, a: Any, b: Any, /, beta: float = 1, alpha: float = 1) -> Any:
+    if alpha == beta == 1:
+        return _product(call, a, b, self)
+    made = call.times(call.std("MatMul", a, b), alpha)
+    return call.std("Add", made, call.times(self, beta)) if beta else made
 
 
 # -- normalization -----------------------------------------------------------------------------------------------
 
 
-def _filled(call: Call, item: Any, shape: Any, number: float, dtype: Any) -> Any:
-    """Scale or shift, which may be left out."""
-    if item is not None:
-        found = call.known_array(item)
-        return item if found is None else found
-    return np.full(tuple(shape), number, dtypes.numpy_dtype(dtype))
+def _affine(call: Call, weight: Any, bias: Any, shape: Any, dtype: str) -> list[Any]:
+    """Scale and shift of a shape, either of which may be left out."""
+    kind = dtypes.numpy_dtype(dtype)
+    given = [np.full(tuple(shape), i, kind) if item is None else item for i, item in ((1, weight), (0, bias))]
+    return list(map(call.elements, given))
 
 
 @aten("batch_norm", "_native_batch_norm_legit_no_training", "native_batch_norm", "_native_batch_norm_legit",
       "cudnn_batch_norm", "_batch_norm_no_update")  # fmt: skip
 def batch_norm(
-    call: Call,
-    input: Any,
-    weight: Any,
-    bias: Any,
-    eps: float,
-    running_mean: Any = None,
-    running_var: Any = None,
+    call: Call, input: Any, weight: Any, bias: Any, eps: float, running_mean: Any = None, running_var: Any = None,
     training: bool = False,
-    **_: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     if training or running_mean is None or running_var is None:
         raise UnsupportedError(f"{call.where}: by the statistics of a batch, as in training; call model.eval()")
-    if len(input.shape) == 2:
-        return _columns(call, input, weight, bias, running_mean, running_var, eps)
-    channels, dtype = (input.shape[1],), dtypes.canonical(running_mean.dtype)
-    scale, shift = _filled(call, weight, channels, 1, dtype), _filled(call, bias, channels, 0, dtype)
-    mean, variance = (_filled(call, one, channels, 0, dtype) for one in (running_mean, running_var))
-    return call.std("BatchNormalization", input, scale, shift, mean, variance, epsilon=float(eps))
+    given = _affine(call, weight, bias, running_mean.shape, dtypes.canonical(running_mean.dtype))
+    given += map(call.elements, (running_mean, running_var))
+    if len(input.shape) != 2:
+        return call.std("BatchNormalization", input, *given, epsilon=float(eps))
+    # of a matrix: one factor and one term for each column
+    if not all(isinstance(item, np.ndarray) for item in given):
+        raise UnsupportedError(f"{call.where}: by numbers that are computed")
+    scale, shift, mean, variance = (item.astype(np.float64) for item in given)
+    scale = scale / np.sqrt(variance + eps)
+    factor, term = (each.astype(dtypes.numpy_dtype(call.meta.dtype))[None] for each in (scale, shift - mean * scale))
+    return call.std("Add", call.std("Mul", input, factor), term)
 
 
 @aten("_native_batch_norm_legit.no_stats")
-def own_statistics(call: Call, input: Any, weight: Any, bias: Any, eps: float, **_: Any) -> Any:
+def own_statistics(call: Call, input: Any, weight: Any, bias: Any, eps: float) -> Any:
     """Of one image: what InstanceNorm is taken apart into."""
     if input.shape[0] != 1:
         raise UnsupportedError(f"{call.where}: by the statistics of a batch")
-    return (group_norm(call, input, input.shape[1], weight, bias, eps),)
+    return group_norm(call, input, weight, bias, eps, input.shape[1])
 
 
-def _columns(call: Call, src: Any, weight: Any, bias: Any, mean: Any, variance: Any, eps: float) -> Any:
-    """Of a matrix: one factor and one term for each column."""
-    given = (weight, bias, mean, variance)
-    arrays: list[Any] = [None if one is None else call.known_array(one) for one in given]
-    if any(one is not None and array is None for one, array in zip(given, arrays, strict=True)):
-        raise UnsupportedError(f"{call.where}: by numbers that are computed")
-    wide: list[Any] = [None if one is None else one.astype(np.float64) for one in arrays]
-    scale = (1.0 if wide[0] is None else wide[0]) / np.sqrt(wide[3] + eps)
-    shift = (0.0 if wide[1] is None else wide[1]) - wide[2] * scale
-    kind = dtypes.numpy_dtype(call.metas()[0].dtype)
-    return call.std("Add", call.std("Mul", src, scale.astype(kind)[None]), shift.astype(kind)[None])
+@aten("layer_norm", "native_layer_norm")
+def layer_norm(call: Call, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    given = _affine(call, weight, bias, normalized_shape, call.meta.dtype)
+    return call.std("LayerNormalization", input, *given, axis=-len(normalized_shape), epsilon=float(eps))
 
 
-@aten("layer_norm")
-def layer_norm(call: Call, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float, **_: Any) -> Any:
-    dtype = call.metas()[0].dtype
-    scale = _filled(call, weight, normalized_shape, 1, dtype)
-    shift = _filled(call, bias, normalized_shape, 0, dtype)
-    return call.std("LayerNormalization", input, scale, shift, axis=-len(normalized_shape), epsilon=float(eps))
-
-
-@aten("native_layer_norm")
-def native_layer_norm(call: Call, **given: Any) -> Any:
-    return (layer_norm(call, **given),)
-
-
-@aten("native_group_norm")
-def native_group_norm(call: Call, input: Any, weight: Any, bias: Any, group: int, eps: float, **_: Any) -> Any:
-    return (group_norm(call, input, group, weight, bias, eps),)
-
-
-@aten("group_norm")
-def group_norm(call: Call, input: Any, num_groups: int, weight: Any, bias: Any, eps: float, **_: Any) -> Any:
+@aten("group_norm", "native_group_norm")
+def group_norm(call: Call, input: Any, weight: Any, bias: Any, eps: float, num_groups: int = 0, group: int = 0) -> Any:
     if len(input.shape) == 2:
         columns = call.reshaped(input, (*input.shape, 1))
-        return call.reshaped(group_norm(call, columns, num_groups, weight, bias, eps), input.shape)
+        return call.reshaped(group_norm(call, columns, weight, bias, eps, num_groups, group), input.shape)
     if len(input.shape) < 3 or input.shape[1] is None:
         raise UnsupportedError(f"{call.where}: of {input.shape}")
-    channels, dtype = (input.shape[1],), call.metas()[0].dtype
-    scale, shift = _filled(call, weight, channels, 1, dtype), _filled(call, bias, channels, 0, dtype)
-    return call.std("GroupNormalization", input, scale, shift, num_groups=num_groups, epsilon=float(eps))
+    given = _affine(call, weight, bias, input.shape[1:2], call.meta.dtype)
+    return call.std("GroupNormalization", input, *given, num_groups=num_groups or group, epsilon=float(eps))
 
 
 @aten("instance_norm")
 def instance_norm(
-    call: Call, input: Any, weight: Any, bias: Any, use_input_stats: bool, eps: float, **more: Any
-) -> Any:
-    if use_input_stats and more["running_mean"] is not None:
+    call: Call, input: Any, weight: Any, bias: Any, use_input_stats: bool, eps: float, running_mean: Any,
+    running_var: Any,
+) -> Any:  # fmt: skip
+    if use_input_stats and running_mean is not None:
         raise UnsupportedError(f"{call.where}: as in training; call model.eval()")
-    if not use_input_stats:
-        return batch_norm(call, input, weight, bias, eps, more["running_mean"], more["running_var"])
-    return group_norm(call, input, input.shape[1], weight, bias, eps)
+    if use_input_stats:
+        return group_norm(call, input, weight, bias, eps, input.shape[1])
+    return batch_norm(call, input, weight, bias, eps, running_mean, running_var)
 
 
 @aten("rms_norm", "_fused_rms_norm")
-def rms_norm(call: Call, input: Any, normalized_shape: Any, weight: Any, eps: float | None, **_: Any) -> Any:
-    dtype = call.metas()[0].dtype
+def rms_norm(call: Call, input: Any, normalized_shape: Any, weight: Any, eps: float | None) -> Any:
     axes = [len(input.shape) - 1 - i for i in range(len(normalized_shape))]
     epsilon = float(np.finfo(np.float32).eps) if eps is None else float(eps)
     mean = call.std("ReduceMean", call.std("Mul", input, input), axes, keepdims=1)
-    made = call.std("Div", input, call.std("Sqrt", call.std("Add", mean, call.cast(epsilon, dtype))))
-    made = made if weight is None else call.std("Mul", made, weight)
-    return made if call.node.op_type == "aten.rms_norm.default" else (made,)
+    made = call.std("Div", input, call.std("Sqrt", call.std("Add", mean, call.cast(epsilon, call.meta.dtype))))
+    return made if weight is None else call.std("Mul", made, weight)
 
 
 # -- pooling and resizing ----------------------------------------------------------------------------------------
 
 
-@aten("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices")
-def max_pool(
-    call: Call, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, **_: Any
-) -> Any:
-    return _pooled(call, self, "MaxPool", kernel_size, stride, padding, ceil_mode, dilation)
+def _axes(call: Call) -> int:
+    """Of images, as the op's name says."""
+    return int(next(letter for letter in call.node.op_type if letter in "123"))
 
 
-@aten("avg_pool1d", "avg_pool2d", "avg_pool3d")
-def avg_pool(
-    call: Call,
-    self: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None = None,
-    **_: Any,
-) -> Any:
+@aten("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices", kind="MaxPool")
+@aten("avg_pool1d", "avg_pool2d", "avg_pool3d", kind="AveragePool")
+def pool(
+    call: Call, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, kind: str, dilation: Any = 1,
+    count_include_pad: bool | None = None, divisor_override: int | None = None,
+) -> Any:  # fmt: skip
     if divisor_override is not None:
         raise UnsupportedError(f"{call.where}: divisor_override")
-    counted = int(count_include_pad)
-    return _pooled(call, self, "AveragePool", kernel_size, stride, padding, ceil_mode, count_include_pad=counted)
-
-
-def _pooled(
-    call: Call,
-    item: Any,
-    kind: str,
-    kernel: Any,
-    stride: Any,
-    padding: Any,
-    ceil: bool,
-    dilation: Any = 1,
-    **more: Any,
-) -> Any:
-    axes = int(next(letter for letter in call.node.op_type if letter in "123"))
-    kernel = _per_axis(kernel, axes)
-    if ceil and None in item.shape[-axes:]:
+    axes = _axes(call)
+    kernel = _per_axis(kernel_size, axes)
+    if ceil_mode and None in self.shape[-axes:]:
         # a window larger than the data, which the op here refuses, has a result in PyTorch
-        raise call.needs_sizes(f"of shape {item.shape}")
-    src, batched = _batched(call, item, axes)
-    made = call.std(
-        kind,
-        src,
-        kernel_shape=kernel,
-        strides=_per_axis(stride, axes) if stride else kernel,
-        pads=_per_axis(padding, axes) * 2,
-        dilations=_per_axis(dilation, axes),
-        ceil_mode=int(ceil),
-        **more,
-    )
-    return _as_given(call, made, batched)
+        raise call.needs_sizes(f"of shape {self.shape}")
+    return _on_images(
+        call, kind, self, axes, kernel_shape=kernel, strides=_per_axis(stride, axes) if stride else kernel,
+        pads=_per_axis(padding, axes) * 2, dilations=_per_axis(dilation, axes), ceil_mode=int(ceil_mode),
+        count_include_pad=None if count_include_pad is None else int(count_include_pad),
+    )  # fmt: skip
 
 
 @aten("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d",
       "_adaptive_avg_pool3d", kind="AveragePool", whole="ReduceMean")  # fmt: skip
 @aten("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", kind="MaxPool", whole="ReduceMax")
-def adaptive_pool(call: Call, self: Any, output_size: Any, kind: str, whole: str, **_: Any) -> Any:
-    axes = int(next(letter for letter in call.node.op_type if letter in "123"))
-    wanted, given = call.metas()[0].shape[-axes:], tuple(self.shape[-axes:])
+def adaptive_pool(call: Call, self: Any, kind: str, whole: str) -> Any:
+    axes = _axes(call)
+    wanted, given = call.meta.shape[-axes:], tuple(self.shape[-axes:])
     if all(size == 1 for size in wanted):
         return call.std(whole, self, [-1 - i for i in range(axes)], keepdims=1)
-    if wanted == given and None not in wanted:
-        return self
     if None in (*wanted, *given):
         raise call.needs_sizes(f"{given} to {wanted}")
+    if wanted == given:
+        return self
     sizes: Any = zip(given, wanted, strict=True)
-    windows = [_windows(size, one) for size, one in sizes]
+    windows = [_windows(size, count) for size, count in sizes]
     if None in windows:
         raise UnsupportedError(f"{call.where}: windows of several sizes or distances, {given} to {wanted}")
     kernel, strides = map(list, zip(*windows, strict=True))
-    src, batched = _batched(call, self, axes)
-    return _as_given(call, call.std(kind, src, kernel_shape=kernel, strides=strides), batched)
+    return _on_images(call, kind, self, axes, kernel_shape=kernel, strides=strides)
 
 
 def _windows(size: int, count: int) -> tuple[int, int] | None:
@@ -309,24 +224,19 @@ def _windows(size: int, count: int) -> tuple[int, int] | None:
 @aten(*(f"_upsample_nearest_exact{i}d{one}" for i in (1, 2, 3) for one in ("", ".vec")), mode="nearest", exact=True)
 @aten("upsample_linear1d", "upsample_linear1d.vec", "upsample_bilinear2d", "upsample_bilinear2d.vec",
       "upsample_trilinear3d", "upsample_trilinear3d.vec", mode="linear")  # fmt: skip
-def upsample(call: Call, mode: str, align_corners: bool = False, exact: bool = False, **given: Any) -> Any:
-    src = call.tensor(given.get("input", given.get("self")))
-    axes = src.ndim - 2
-    scales = given.get("scale_factors")
-    if scales is None:
-        named = ("scales_d", "scales_h", "scales_w")[3 - axes :]
-        some = [given.get("scales") if axes == 1 else given.get(name) for name in named]
-        scales = None if None in some else some
+def upsample(
+    call: Call, input: Any, /, mode: str, align_corners: bool = False, exact: bool = False, scale_factors: Any = None,
+    scales: Any = None, scales_d: Any = None, scales_h: Any = None, scales_w: Any = None,
+) -> Any:  # fmt: skip
+    src = call.as_value(input)
+    if scale_factors is None:
+        scale_factors = [scales] if src.ndim == 3 else [scales_d, scales_h, scales_w][5 - src.ndim :]
     where = "asymmetric" if mode == "nearest" and not exact else "align_corners" if align_corners else "half_pixel"
     nearest = "round_prefer_ceil" if exact else "floor"
     attrs: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": where, "nearest_mode": nearest}
-    if scales is not None and not (align_corners and mode == "linear"):
-        return call.std("Resize", src, None, np.asarray([1.0, 1.0, *scales], np.float32), None, **attrs)
-    sizes = call.meta.shape
-    if None in sizes[2:]:
-        raise call.needs_sizes(f"{src.shape} to {sizes}")
-    if src.shape[:2] != sizes[:2]:
-        sizes = (*src.shape[:2], *sizes[2:])
+    if None not in scale_factors and not (align_corners and mode == "linear"):
+        return call.std("Resize", src, None, np.asarray([1.0, 1.0, *scale_factors], np.float32), None, **attrs)
+    sizes = (*src.shape[:2], *call.meta.shape[2:])
     if None in sizes:
         raise call.needs_sizes(f"{src.shape} to {sizes}")
     return call.std("Resize", src, None, None, list(sizes), **attrs)
@@ -335,44 +245,47 @@ def upsample(call: Call, mode: str, align_corners: bool = False, exact: bool = F
 # -- reductions --------------------------------------------------------------------------------------------------
 
 
+def _reduced(self: Any, dim: Any) -> list[int]:
+    """The axes that a reduction is over."""
+    return list(range(len(self.shape))) if dim is None or dim == [] else listed(dim)
+
+
 @aten("mean", "mean.dim", kind="ReduceMean")
 @aten("sum", "sum.dim_IntList", kind="ReduceSum")
 @aten("amax", "max", kind="ReduceMax")
 @aten("amin", "min", kind="ReduceMin")
 @aten("prod", "prod.dim_int", kind="ReduceProd")
 @aten("logsumexp", kind="ReduceLogSumExp")
-def reduction(call: Call, self: Any, kind: str, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+def reduction(call: Call, self: Any, kind: str, dim: Any = None, keepdim: bool = False) -> Any:
     dtype = call.meta.dtype
     if dtype not in ("f32", "bf16", "f16") or not len(self.shape):
         raise UnsupportedError(f"{call.where}: of {self.shape} of {dtype}")
-    axes = list(range(len(self.shape))) if dim is None or dim == [] else dim if isinstance(dim, list) else [dim]
-    return call.std(kind, call.cast(self, dtype), axes, keepdims=int(keepdim))
+    return call.std(kind, call.cast(self, dtype), _reduced(self, dim), keepdims=int(keepdim))
 
 
 @aten("linalg_vector_norm", "norm.ScalarOpt_dim", "norm.Scalar")
-def norm(call: Call, self: Any, dim: Any = None, keepdim: bool = False, **given: Any) -> Any:
-    order = given.get("ord", given.get("p"))
-    kind = {2: "ReduceL2", 1: "ReduceL1"}.get(2 if order is None else order)
+def norm(call: Call, self: Any, order: Any, /, dim: Any = None, keepdim: bool = False) -> Any:
+    kind = {None: "ReduceL2", 2: "ReduceL2", 1: "ReduceL1"}.get(order)
     if kind is None:
         raise UnsupportedError(f"{call.where}: of order {order}")
     return reduction(call, self, kind, dim, keepdim)
 
 
 @aten("var.correction", "var.dim", "std.correction", "std.dim")
-def variance(call: Call, self: Any, dim: Any = None, keepdim: bool = False, **given: Any) -> Any:
-    axes = list(range(len(self.shape))) if not dim else dim if isinstance(dim, list) else [dim]
+def variance(
+    call: Call, self: Any, dim: Any = None, keepdim: bool = False, correction: Any = None, unbiased: bool = True
+) -> Any:
+    axes = _reduced(self, dim)
     sizes = [self.shape[axis] for axis in axes]
     if None in sizes:
         raise call.needs_sizes(f"over {sizes}")
     count = math.prod(sizes)
-    less = given.get("correction", int(given.get("unbiased", True)))
-    less = 1 if less is None else less
+    less = int(unbiased) if correction is None else correction
     if count <= less:
         raise UnsupportedError(f"{call.where}: of {count} elements")
     apart = call.std("Sub", self, call.std("ReduceMean", self, axes, keepdims=1))
     made = call.std("ReduceMean", call.std("Mul", apart, apart), axes, keepdims=int(keepdim))
-    if less:
-        made = call.std("Mul", made, call.cast(count / (count - less), call.meta.dtype))
+    made = call.times(made, count / (count - less))
     return call.std("Sqrt", made) if call.node.op_type.startswith("aten.std") else made
 
 
@@ -383,18 +296,10 @@ def variance(call: Call, self: Any, dim: Any = None, keepdim: bool = False, **gi
     "scaled_dot_product_attention", "_scaled_dot_product_attention_math", "_scaled_dot_product_flash_attention_for_cpu"
 )
 def attention(
-    call: Call,
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    **_: Any,
-) -> Any:
-    q, k, v = map(call.tensor, (query, key, value))
+    call: Call, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    q, k, v = map(call.as_value, (query, key, value))
     if dropout_p:
         raise UnsupportedError(f"{call.where}: with dropout")
     if enable_gqa and q.shape[-3] != k.shape[-3]:
@@ -419,8 +324,7 @@ def attention(
         largest = call.std("ReduceMax", products, [-1], keepdims=1)
         unseen = call.op("GreaterEqual", np.full(1, -np.inf, kind), largest)
         shares = call.op("Select", unseen, np.zeros(1, kind), shares)
-    result = call.op("MatMul", shares, v)
-    return result if call.node.op_type == "aten.scaled_dot_product_attention.default" else (result,)
+    return call.op("MatMul", shares, v)
 
 
 def _for_all_heads(call: Call, each: Value, q: Value) -> Any:
@@ -438,8 +342,8 @@ def _for_all_heads(call: Call, each: Value, q: Value) -> Any:
 
 def _masked(call: Call, products: Value, mask: Any) -> tuple[Any, bool]:
     """The products (..., L, S) plus a mask, -Inf where a condition is false; whether it may hide a row as a whole."""
-    known, kind = call.known_array(mask), dtypes.numpy_dtype(products.dtype)
-    if known is not None:
+    known, kind = call.elements(mask), dtypes.numpy_dtype(products.dtype)
+    if isinstance(known, np.ndarray):
         numbers = np.where(known, 0, -np.inf).astype(kind) if known.dtype == np.bool_ else known.astype(kind)
         return call.std("Add", products, numbers), bool(np.isneginf(numbers.astype(np.float32)).all(-1).any())
     if mask.dtype == "boolean":

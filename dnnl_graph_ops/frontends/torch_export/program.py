@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import dtypes
 from ...errors import UnsupportedError
 from ..reading.node import OnnxNode
-from .call import DOMAIN, written
+from ..reading.traced import DOMAIN, Earlier, OpCall, Operand, Other, Size, Traced
 from .host import stated
 from .planned import base_of, order_of
-from .sizes import SIZES
-
-
-def _sizes() -> dict[Any, str]:
-    """Functions of symbolic ints, by their names here."""
-    import torch
-
-    return {
-        operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.neg: "neg", operator.mod: "mod",
-        operator.floordiv: "floordiv", operator.truediv: "truediv", operator.pow: "pow", torch.sym_max: "sym_max",
-        torch.sym_min: "sym_min", torch.sym_float: "sym_float", torch.sym_int: "sym_int", math.floor: "floor",
-        math.ceil: "ceil", math.trunc: "trunc", torch.ops.aten.sym_size.int: "sym_size",
-    }  # fmt: skip
+from .sizes import SIZES, size_op
 
 
 def dims_of(shape: Sequence[Any]) -> tuple[int | None, ...]:
@@ -50,10 +37,9 @@ class Reader:
 
     def __init__(self, names: Mapping[Any, str], instead: Mapping[Any, Any]) -> None:
         self.names = dict(names)
-        self._instead = instead
-        self._functions = _sizes()
+        self.instead = instead
         # calls with results of types that the package lacks: part of those that read them
-        self._inner: set[Any] = set()
+        self.inner: set[Any] = set()
 
     def node(self, fx: Any) -> OnnxNode | None:
         """One of them; None for the part of a result, which is a name for it, and what is part of those that read it.
@@ -61,53 +47,68 @@ class Reader:
         Raises:
             UnsupportedError: a call of something else than ops on tensors and sizes.
         """
-        if fx.target is operator.getitem and isinstance(fx.args[1], int):
-            if fx.args[0] not in self._inner:
-                if fx.args[0] not in self.names:
-                    raise Behind(f"torch node {fx.args[0].name!r} is not there")
-                self.names[fx] = part(self.names[fx.args[0]], fx.args[1])
-                return None
-            self._inner.add(fx)
-            return None if stated(fx.meta["val"].dtype) not in dtypes.CODES else self._own_part(fx)
-        where = f"torch node {fx.name!r}"
-        inputs: list[str] = []
-        found = self._functions.get(fx.target)
-        if found is not None:
-            # numbers are operands there
-            arguments = {str(i): self._encoded(item, inputs, "in") for i, item in enumerate(fx.args)}
-            self.names[fx] = fx.name
-            return OnnxNode(
-                fx.name, SIZES + found, DOMAIN, "", 0, tuple(inputs), (fx.name,),
-                {"arguments": written(arguments), "results": "[]"}, "torch",
-            )  # fmt: skip
-        schema = getattr(fx.target, "_schema", None)
-        if fx.op != "call_function" or schema is None:
-            raise UnsupportedError(f"{where} ({fx.target}): no op on tensors")
-        if any(dtype not in dtypes.CODES for dtype, _ in _results(fx, where)) and any(
-            user.op != "output" for user in fx.users
-        ):
-            self._inner.add(fx)
+        is_part = fx.target is operator.getitem and isinstance(fx.args[1], int)
+        if is_part and fx.args[0] not in self.inner:
+            self.names[fx] = part(self.name(fx.args[0]), fx.args[1])
             return None
-        before: list[Any] = []
-        by_strides = str(fx.target) == "aten.as_strided.default"
-        link = self._by_strides(fx, where, inputs, before) if by_strides else self._link(fx, inputs, before, {})
+        series, where = _Series(self), f"torch node {fx.name!r} ({fx.target})"
+        if (op := size_op(fx.target)) is not None:
+            # numbers are operands there
+            numbers = {str(i): series.encoded(item, Operand) for i, item in enumerate(fx.args)}
+            self.names[fx] = fx.name
+            return _made(fx.name, [OpCall(op, numbers)], series.inputs, [fx.name])
+        if not is_part and (fx.op != "call_function" or not hasattr(fx.target, "_schema")):
+            raise UnsupportedError(f"{where}: no op on tensors")
+        results = _results(fx, where)
+        is_lacking = any(dtype not in dtypes.CODES for dtype, _ in results)
+        if is_lacking and (is_part or any(user.op != "output" for user in fx.users)):
+            self.inner.add(fx)
+            return None
+        if is_part:
+            # a result of a call that has others besides, which no op here takes
+            series.calls.append(OpCall("aten.alias.default", {"self": series.placed(fx)}))
+        elif str(fx.target) == "aten.as_strided.default":
+            series.append_strided(fx, where)
+        else:
+            series.append(fx)
         self.names[fx] = fx.name
-        attrs = {"arguments": written(link[1]), "results": written(_results(fx, where))}
-        if before:
-            attrs["before"] = written(before)
-        return OnnxNode(fx.name, link[0], DOMAIN, "", 0, tuple(inputs), self._outputs(fx), attrs, "torch")
+        return _made(fx.name, series.calls, series.inputs, _outputs(fx), results)
 
-    def _own_part(self, fx: Any) -> OnnxNode:
-        """A result of a call that has others besides, which no op here takes."""
-        inputs: list[str] = []
-        before: list[Any] = []
-        arguments = {"self": self._encoded(fx, inputs, "size", self._placed(inputs, before, {}))}
-        self._inner.discard(fx)
-        self.names[fx] = fx.name
-        attrs = {"arguments": written(arguments), "results": written(_results(fx, "")), "before": written(before)}
-        return OnnxNode(fx.name, "aten.alias.default", DOMAIN, "", 0, tuple(inputs), (fx.name,), attrs, "torch")
+    def name(self, fx: Any) -> str:
+        """What the tensor or number of a node is called.
 
-    def _by_strides(self, fx: Any, where: str, inputs: list[str], before: list[Any]) -> list[Any]:
+        Raises:
+            Behind: it could not be expressed.
+        """
+        if fx not in self.names:
+            raise Behind(f"torch node {fx.name!r} is not there")
+        return self.names[fx]
+
+
+class _Series:
+    """The calls of one node as they are collected, and what they read."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.inputs: list[str] = []
+        self.calls: list[OpCall] = []
+        # of calls whose results are no nodes
+        self._places: dict[Any, int] = {}
+
+    def append(self, fx: Any) -> None:
+        """An op and its arguments, behind those that only these calls read."""
+        target = self._reader.instead.get(fx, fx.target)
+        arguments = {}
+        for i, argument in enumerate(target._schema.arguments):
+            given = fx.args[i] if i < len(fx.args) else fx.kwargs.get(argument.name, argument.default_value)
+            encoded = self.encoded(given)
+            if encoded is None and given is not None and not str(argument.type).startswith("Optional"):
+                # an op that has no default takes it
+                encoded = _other(given)
+            arguments[argument.name] = encoded
+        self.calls.append(OpCall(str(target), arguments))
+
+    def append_strided(self, fx: Any, where: str) -> None:
         """Elements by their places in memory, which is made as PyTorch plans it.
 
         Raises:
@@ -118,111 +119,92 @@ class Reader:
         if offset is None:
             (offset,) = dims_of([given.meta["val"].storage_offset()])
         if offset is None:
-            raise UnsupportedError(f"{where} ({fx.target}): begins where sizes of a call tell; give storage_offset")
+            raise UnsupportedError(f"{where}: begins where sizes of a call tell; give storage_offset")
         base, _ = base_of(given, may_vary=True)
         order = order_of(base.meta["val"])
         if order is None:
-            raise UnsupportedError(f"{where} ({fx.target}): PyTorch plans what it reads with gaps")
-        read = self._encoded(base, inputs, "size", self._placed(inputs, before, {}))
-        before.append(["aten.permute.default", {"self": read, "dims": list(order)}])
-        memory = {"self": {"before": [len(before) - 1, 0]}, "memory_format": {"memory_format": "contiguous_format"}}
-        before.append(["aten.clone.default", memory])
-        places = {"size": size, "stride": stride, "storage_offset": offset}
-        arguments = {name: self._encoded(value, inputs, "size") for name, value in places.items()}
-        return [str(fx.target), {"self": {"before": [len(before) - 1, 0]}, **arguments}]
+            raise UnsupportedError(f"{where}: PyTorch plans what it reads with gaps")
+        read = self.encoded(base)
+        more: dict[str, dict[str, Any]] = {
+            "aten.permute.default": {"dims": order},
+            "aten.clone.default": {"memory_format": Other("memory_format", "contiguous_format")},
+            str(fx.target): {"size": size, "stride": stride, "storage_offset": offset},
+        }
+        for op, arguments in more.items():
+            self.calls.append(OpCall(op, {"self": read} | {name: self.encoded(one) for name, one in arguments.items()}))
+            read = Earlier(len(self.calls) - 1, 0)
 
-    def _placed(self, inputs: list[str], before: list[Any], places: dict[Any, int]) -> Callable[[Any], dict[str, Any]]:
-        """Puts ops whose results are no nodes before the one that reads them, and says where."""
+    def placed(self, fx: Any) -> Earlier:
+        """Stands for a result that is no node."""
+        whole, number = (fx.args[0], fx.args[1]) if fx.target is operator.getitem else (fx, 0)
+        if whole not in self._places:
+            self.append(whole)
+            self._places[whole] = len(self.calls) - 1
+        return Earlier(self._places[whole], number)
 
-        def placed(one: Any) -> dict[str, Any]:
-            whole, number = (one.args[0], one.args[1]) if one.target is operator.getitem else (one, 0)
-            if whole not in places:
-                link = self._link(whole, inputs, before, places)
-                places[whole] = len(before)
-                before.append(link)
-            return {"before": [places[whole], number]}
-
-        return placed
-
-    def _link(self, fx: Any, inputs: list[str], before: list[Any], places: dict[Any, int]) -> list[Any]:
-        """An op's name and arguments; those whose results these are, and that are no nodes, go `before`."""
-
-        placed = self._placed(inputs, before, places)
-        arguments = {}
-        target = self._instead.get(fx, fx.target)
-        for i, argument in enumerate(target._schema.arguments):
-            given = fx.args[i] if i < len(fx.args) else fx.kwargs.get(argument.name, argument.default_value)
-            encoded = self._encoded(given, inputs, "size", placed)
-            if encoded is None and given is not None and not str(argument.type).startswith("Optional"):
-                # an op that has no default takes it
-                encoded = {type(given).__name__: str(given).removeprefix("torch.")}
-            arguments[argument.name] = encoded
-        return [str(target), arguments]
-
-    def _encoded(
-        self, value: Any, inputs: list[str], size: str, placed: Callable[[Any], dict[str, Any]] | None = None
-    ) -> Any:
-        """A value as JSON has it: tensors and sizes as numbers of inputs, what JSON lacks as its kind and name."""
+    def encoded(self, value: Any, number: type[Operand | Size] = Size) -> Any:
+        """An argument as records have it; `number` stands for one that is computed."""
+        if value is None or isinstance(value, bool | int | float | str | complex | Other):
+            return value
+        if isinstance(value, list | tuple):
+            return [self.encoded(item, number) for item in value]
         import torch
         from torch.fx import Node
 
-        if isinstance(value, list | tuple):
-            return [self._encoded(item, inputs, size, placed) for item in value]
-        if isinstance(value, Node) and value in self._inner and placed is not None:
-            return placed(value)
-        if isinstance(value, Node):
-            if value in self._inner:
+        if isinstance(value, Node) and value in self._reader.inner:
+            if number is Operand:
                 raise UnsupportedError(f"torch node {value.name!r} ({value.target}): sizes of what no op here takes")
-            if value not in self.names:
-                raise Behind(f"torch node {value.name!r} is not there")
-            name = self.names[value]
-            if name not in inputs:
-                inputs.append(name)
-            return {"in" if _is_tensor(value) else size: inputs.index(name)}
-        if isinstance(value, torch.dtype):
-            return {"dtype": str(value).removeprefix("torch.")}
-        if value is None or isinstance(value, bool | int | float | str):
-            return value
+            return self.placed(value)
+        if isinstance(value, Node):
+            name = self._reader.name(value)
+            if name not in self.inputs:
+                self.inputs.append(name)
+            return (Operand if _is_tensor(value) else number)(self.inputs.index(name))
         if isinstance(value, torch.SymInt) and _fixed(value) is not None:
             return _fixed(value)
-        if isinstance(value, torch.device) and value.type == "cpu":
-            return None
-        if isinstance(value, torch.layout | torch.memory_format):
-            return None
-        if isinstance(value, complex):
-            return {"complex": [value.real, value.imag]}
-        return {type(value).__name__: str(value)}
-
-    def _outputs(self, fx: Any) -> tuple[str, ...]:
-        """Names of the results up to the last that is read, none for those before it that are not."""
-        if not isinstance(fx.meta["val"], tuple | list):
-            return (fx.name,)
-        read = {user.args[1] for user in fx.users if user.target is operator.getitem and user.users}
-        return tuple(part(fx.name, i) if i in read else "" for i in range(max(read, default=-1) + 1))
+        is_cpu = isinstance(value, torch.device) and value.type == "cpu"
+        return None if is_cpu or isinstance(value, torch.layout | torch.memory_format) else _other(value)
 
 
-def out_of_place(nodes: Sequence[Any]) -> dict[Any, Any]:
+def _other(value: Any) -> Other:
+    return Other(type(value).__name__, str(value).removeprefix("torch."))
+
+
+def _made(
+    name: str, calls: Sequence[OpCall], inputs: Sequence[str], outputs: Sequence[str], results: Sequence[Any] = ()
+) -> OnnxNode:
+    """A node of some calls, the last of which it is named for."""
+    attrs = {"traced": Traced(tuple(calls), tuple(results))}
+    return OnnxNode(name, calls[-1].op, DOMAIN, "", 0, tuple(inputs), tuple(outputs), attrs, "torch")
+
+
+def _outputs(fx: Any) -> tuple[str, ...]:
+    """Names of the results up to the last that is read, none for those before it that are not."""
+    if not isinstance(fx.meta["val"], tuple | list):
+        return (fx.name,)
+    read = {user.args[1] for user in fx.users if user.target is operator.getitem and user.users}
+    return tuple(part(fx.name, i) if i in read else "" for i in range(max(read, default=-1) + 1))
+
+
+def out_of_place(graph: Any) -> dict[Any, Any]:
     """For ops that write to what nobody else reads from then on: those that give the same as a result of their own."""
-    place = {fx: i for i, fx in enumerate(nodes)}
+    place = {fx: i for i, fx in enumerate(graph.nodes)}
     found: dict[Any, Any] = {}
-    for fx in nodes:
+    for fx in place:
         schema = getattr(fx.target, "_schema", None)
         if schema is None or not schema.is_mutable or not schema.name.endswith("_") or not fx.args:
             continue
         written_to = fx.args[0]
-        made = getattr(written_to.target, "_schema", None)
-        if made is None or (written_to not in found and not _is_new(made)):
-            continue
-        others = [user for user in written_to.users if user is not fx]
-        seen = all(place[one] < place[fx] and _is_new(getattr(one.target, "_schema", None)) for one in others)
-        op = _functional(schema)
-        if seen and op is not None and fx.meta["val"].is_floating_point():
+        is_last = all(place[one] < place[fx] and _is_new(one) for one in written_to.users if one is not fx)
+        op = _functional(schema) if is_last and (written_to in found or _is_new(written_to)) else None
+        if op is not None and fx.meta["val"].is_floating_point():
             found[fx] = op
     return found
 
 
-def _is_new(schema: Any) -> bool:
-    """Whether all results are tensors of their own, and no argument is written to."""
+def _is_new(fx: Any) -> bool:
+    """Whether all results of a call are tensors of their own, and no argument is written to."""
+    schema = getattr(fx.target, "_schema", None)
     return schema is not None and all(one.alias_info is None for one in (*schema.returns, *schema.arguments))
 
 
@@ -242,17 +224,9 @@ def flat_outputs(graph: Any) -> list[Any]:
     return list(given) if isinstance(given, tuple | list) else [given]
 
 
-def is_size(fx: Any) -> bool:
-    """Whether a node computes a number of sizes."""
-    return fx.target in _sizes()
-
-
 def of_size(name: str, tensor: str, axis: int) -> OnnxNode:
     """The size of an axis as a node."""
-    arguments = written({"self": {"in": 0}, "dim": axis})
-    return OnnxNode(
-        name, f"{SIZES}sym_size", DOMAIN, "", 0, (tensor,), (name,), {"arguments": arguments, "results": "[]"}, "torch"
-    )
+    return _made(name, [OpCall(f"{SIZES}sym_size.int", {"self": Operand(0), "dim": axis})], [tensor], [name])
 
 
 def part(name: str, number: int) -> str:
@@ -265,7 +239,7 @@ def _is_tensor(fx: Any) -> bool:
     return isinstance(fx.meta.get("val"), torch.Tensor)
 
 
-def _results(fx: Any, where: str) -> list[Any]:
+def _results(fx: Any, where: str) -> list[tuple[str, tuple[int | None, ...]]]:
     """dtype and shape of each result.
 
     Raises:
@@ -275,15 +249,18 @@ def _results(fx: Any, where: str) -> list[Any]:
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
     value = fx.meta["val"]
-    found = []
+    found: list[tuple[str, tuple[int | None, ...]]] = []
     for one in value if isinstance(value, tuple | list) else (value,):
-        if one is not None and not isinstance(one, torch.Tensor):
-            raise UnsupportedError(f"{where} ({fx.target}): gives a number that depends on data")
-        if one is not None and one.layout is not torch.strided:
-            raise UnsupportedError(f"{where} ({fx.target}): gives a tensor of layout {one.layout}")
-        if one is not None and free_unbacked_symbols(one):
-            raise UnsupportedError(f"{where} ({fx.target}): the shape of its result depends on data")
-        found.append(["", []] if one is None else [stated(one.dtype), dims_of(one.shape)])
+        if one is None:
+            found.append(("", ()))
+            continue
+        if not isinstance(one, torch.Tensor):
+            raise UnsupportedError(f"{where}: gives a number that depends on data")
+        if one.layout is not torch.strided:
+            raise UnsupportedError(f"{where}: gives a tensor of layout {one.layout}")
+        if free_unbacked_symbols(one):
+            raise UnsupportedError(f"{where}: the shape of its result depends on data")
+        found.append((stated(one.dtype), dims_of(one.shape)))
     return found
 
 

@@ -14,32 +14,28 @@ from .call import Call
 
 # what names of such ops begin with
 SIZES = "size."
+# numbers of types in standard operators
+_INT, _FLOAT = 7, 11
 
 
-def _size(call: Call, self: Any, dim: int) -> Any:
-    axis = dim % len(self.shape)
-    return call.std("Squeeze", call.std("Shape", self, start=axis, end=axis + 1), [0])
+def _size(call: Call, tensor: Any, dim: int) -> Any:
+    axis = dim % len(tensor.shape)
+    return call.std("Squeeze", call.std("Shape", tensor, start=axis, end=axis + 1), [0])
 
 
 def _plain(kind: str) -> Callable[..., Any]:
-    return lambda call, *numbers: call.std(kind, *(_number(one) for one in numbers))
+    return lambda call, *numbers: call.std(
+        kind, *(np.asarray(one, np.float64) if isinstance(one, float) else one for one in numbers)
+    )
 
 
-def _number(one: Any) -> Any:
-    return np.asarray(one, np.float64) if isinstance(one, float) else one
+def _wide(call: Call, item: Any) -> Any:
+    return np.asarray(item, np.float64) if isinstance(item, int | float) else call.std("Cast", item, to=_FLOAT)
 
 
 def _floor(call: Call, a: Any, b: Any) -> Any:
     """Towards minus infinity; Div of whole numbers cuts off."""
     return call.std("Div", call.std("Sub", a, call.std("Mod", a, b)), b)
-
-
-def _wide(call: Call, item: Any) -> Any:
-    return np.asarray(item, np.float64) if isinstance(item, int | float) else call.std("Cast", item, to=11)
-
-
-def _divided(call: Call, a: Any, b: Any) -> Any:
-    return call.std("Div", _wide(call, a), _wide(call, b))
 
 
 def _power(call: Call, a: Any, b: Any) -> Any:
@@ -48,28 +44,26 @@ def _power(call: Call, a: Any, b: Any) -> Any:
     return call.std("Sqrt", _wide(call, a))
 
 
-def _rounded(kind: str) -> Callable[..., Any]:
-    return lambda call, one: call.std("Cast", call.std(kind, one), to=7)
-
-
+_PLAIN = {"add": "Add", "sub": "Sub", "mul": "Mul", "neg": "Neg", "mod": "Mod", "sym_max": "Max", "sym_min": "Min"}
+# by the names of PyTorch's functions
 NUMBERS: dict[str, Callable[..., Any]] = {
-    "sym_size": _size,
-    "add": _plain("Add"),
-    "sub": _plain("Sub"),
-    "mul": _plain("Mul"),
-    "neg": _plain("Neg"),
-    "mod": _plain("Mod"),
+    **{name: _plain(kind) for name, kind in _PLAIN.items()},
+    "sym_size.int": _size,
     "floordiv": _floor,
-    "truediv": _divided,
+    "truediv": lambda call, a, b: call.std("Div", _wide(call, a), _wide(call, b)),
     "pow": _power,
-    "sym_max": _plain("Max"),
-    "sym_min": _plain("Min"),
     "sym_float": _wide,
-    "floor": _rounded("Floor"),
-    "ceil": _rounded("Ceil"),
-    "trunc": lambda call, one: call.std("Cast", one, to=7),
-    "sym_int": lambda call, one: call.std("Cast", one, to=7),
+    "floor": lambda call, one: call.std("Cast", call.std("Floor", one), to=_INT),
+    "ceil": lambda call, one: call.std("Cast", call.std("Ceil", one), to=_INT),
+    **dict.fromkeys(("trunc", "sym_int"), lambda call, one: call.std("Cast", one, to=_INT)),
 }
+
+
+def size_op(target: Any) -> str | None:
+    """The name here of a function of symbolic ints; None: it is another function."""
+    name = getattr(target, "__name__", "")
+    is_one = name in NUMBERS and ("." in name or target.__module__ in ("_operator", "math", "torch"))
+    return SIZES + name if is_one else None
 
 
 def number(call: Call) -> Any:
@@ -81,6 +75,6 @@ def number(call: Call) -> Any:
     name = call.node.op_type.removeprefix(SIZES)
     if name not in NUMBERS:
         raise UnsupportedError(f"{call.where}: no op on sizes")
-    made = NUMBERS[name](call, *call.arguments().values())
+    made = NUMBERS[name](call, *map(call.argument, call.traced.calls[-1].arguments.values()))
     # what it is made of has no names elsewhere
     return replace(made, node=call.node) if isinstance(made, Tensor) else made

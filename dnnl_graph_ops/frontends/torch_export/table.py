@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from .call import Call
@@ -13,28 +14,45 @@ Build = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Rule:
-    """How an op is built: `build` gets the call, the op's arguments by name, and what the row adds.
+    """How an op is built: by `build` of the call, some of the op's arguments, and what the row adds.
 
-    `is_open`: it does not need the sizes among its arguments.
+    Attributes:
+        places: how many of the op's first arguments it takes, whatever their names: those before the "/".
+        names: of the others that it takes, where the op has them.
     """
 
     build: Build
     more: Mapping[str, Any]
-    is_open: bool = False
+    places: int
+    names: tuple[str, ...]
+
+    def __call__(self, call: Call, arguments: Mapping[str, Any]) -> Any:
+        placed = [call.argument(value) for value in islice(arguments.values(), self.places)]
+        named = {name: call.argument(arguments[name]) for name in self.names if name in arguments}
+        return self.build(call, *placed, **named, **self.more)
 
 
 RULES: dict[str, Rule] = {}
 
 
-def aten(*names: str, is_open: bool = False, **more: Any) -> Callable[[Build], Build]:
+def aten(*names: str, **more: Any) -> Callable[[Build], Build]:
     """Enter a function for some overloads of torch.ops.aten; the default one needs no name."""
 
     def enter(function: Build) -> Build:
+        code = function.__code__
+        places = max(code.co_posonlyargcount, 1)
+        named = tuple(name for name in code.co_varnames[places : code.co_argcount] if name not in more)
+        rule = Rule(function, more, places - 1, named)
         for name in names:
-            RULES[f"aten.{name}" if "." in name else f"aten.{name}.default"] = Rule(function, more, is_open)
+            RULES[f"aten.{name}" if "." in name else f"aten.{name}.default"] = rule
         return function
 
     return enter
 
 
-__all__ = ["RULES", "Call", "Rule", "aten"]
+def listed(value: Any) -> list[Any]:
+    """Numbers of which one may stand alone."""
+    return value if isinstance(value, list) else [value]
+
+
+__all__ = ["RULES", "Call", "Rule", "aten", "listed"]
