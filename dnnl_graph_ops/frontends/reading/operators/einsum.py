@@ -27,7 +27,9 @@ def _shape(step: Step) -> Meta:
 def einsum(step: Step) -> Value:
     operands = [step.value(i) for i in range(step.count)]
     terms, wanted = _terms(step, [value.shape for value in operands])
-    kept = [_summed(step, value, term, {*wanted, *_others(terms, i)}) for i, (value, term) in _each(operands, terms)]
+    # without the axes that nobody else has
+    others = [{*wanted}.union(*terms[:i], *terms[i + 1 :]) for i in range(len(terms))]
+    kept = [_summed(step, *each) for each in zip(operands, terms, others, strict=True)]
     if len(kept) == 1:
         value, term = kept[0]
         return _turned(step, value, term, wanted)
@@ -46,14 +48,6 @@ def einsum(step: Step) -> Value:
     b = step.reshape(_turned(step, b, right, [*batch, *depth, *columns]), shape(depth, columns))
     made = step.reshape(step.op("MatMul", a, b), [sizes[x] for x in (*batch, *rows, *columns)])
     return _turned(step, made, [*batch, *rows, *columns], wanted)
-
-
-def _each(operands: list[Value], terms: list[list[str]]) -> enumerate[tuple[Value, list[str]]]:
-    return enumerate(zip(operands, terms, strict=True))
-
-
-def _others(terms: list[list[str]], index: int) -> set[str]:
-    return {label for i, term in enumerate(terms) for label in term if i != index}
 
 
 def _terms(step: Step, shapes: list[Shape]) -> tuple[list[list[str]], list[str]]:
@@ -83,7 +77,6 @@ def _terms(step: Step, shapes: list[Shape]) -> tuple[list[list[str]], list[str]]
 
 
 def _summed(step: Step, value: Value, term: list[str], kept: set[str]) -> tuple[Value, list[str]]:
-    """Without the axes that nobody else has."""
     axes = [axis for axis, label in enumerate(term) if label not in kept]
     if not axes:
         return value, term
