@@ -8,7 +8,6 @@ from ....errors import ShapeError, UnsupportedError
 from ....graph import Value
 from ....shapes import Meta
 from ....shapes.registry import Shape
-from ..faults import NeedsSizes
 from ..step import Step
 from ..table import ANY, rule, text
 
@@ -37,9 +36,7 @@ def einsum(step: Step) -> Value:
     both = [label for label in left if label in right]
     batch, depth = [x for x in both if x in wanted], [x for x in both if x not in wanted]
     rows, columns = [x for x in left if x not in both], [x for x in right if x not in both]
-    sizes = dict(zip(right, b.shape, strict=True)) | dict(zip(left, a.shape, strict=True))
-    if None in sizes.values():
-        raise NeedsSizes(f"{step.where}: sizes {a.shape} and {b.shape} that are not all known")
+    sizes = dict(zip((*right, *left), step.sizes((*b.shape, *a.shape), "operands"), strict=True))
 
     def shape(*groups: list[str]) -> list[int | None]:
         return [*(sizes[x] for x in batch), *(step.product([sizes[x] for x in group]) for group in groups)]
