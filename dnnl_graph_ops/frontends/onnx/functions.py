@@ -8,7 +8,7 @@ Source: the ONNX IR specification, "Functions".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -140,18 +140,26 @@ def _body(function: Function, call: OnnxNode, fresh: Callable[[str], str]) -> It
     ):
         if len(given) > len(known):
             raise InvalidArgumentError(f"{call.where}: has {len(given)} {what}, but the function {len(known)}")
-    renamed = {"": ""} | dict.fromkeys(function.inputs, "") | dict(zip(function.inputs, call.inputs, strict=False))
+    renamed = dict.fromkeys(function.inputs, "") | dict(zip(function.inputs, call.inputs, strict=False))
     # an output that the caller does not want gets a name as all inner tensors do
     renamed |= {name: wanted for name, wanted in zip(function.outputs, call.outputs, strict=False) if wanted}
     values = {**function.defaults, **call.attrs}
-
-    def rename(name: str) -> str:
-        if name not in renamed:
-            renamed[name] = fresh(name)
-        return renamed[name]
-
+    rename = _renaming(renamed, fresh)
     for node in function.nodes:
         yield _renamed(node, rename, values, f"{call.name}/")
+
+
+def _renaming(
+    renamed: dict[str, str], fresh: Callable[[str], str], own: Collection[str] | None = None
+) -> Callable[[str], str]:
+    """Gives tensors, or of them its `own`, other names: those in `renamed`, which others are added to."""
+
+    def rename(name: str) -> str:
+        if name and name not in renamed and (own is None or name in own):
+            renamed[name] = fresh(name)
+        return renamed.get(name, name)
+
+    return rename
 
 
 def _renamed(node: OnnxNode, rename: Callable[[str], str], values: Mapping[str, Any], prefix: str = "") -> OnnxNode:
@@ -186,20 +194,13 @@ def spliced(
     body: Body, node: OnnxNode, inputs: Sequence[str], outputs: Sequence[str], fresh: Callable[[str], str]
 ) -> tuple[list[OnnxNode], dict[str, Array]]:
     """The nodes of a subgraph in place of the node that has it, and its arrays."""
-    renamed = dict(zip(body.inputs, inputs, strict=True))
-
-    def rename(name: str) -> str:
-        if not name or name not in body.local:
-            return name
-        if name not in renamed:
-            renamed[name] = fresh(name)
-        return renamed[name]
-
+    rename = _renaming(dict(zip(body.inputs, inputs, strict=True)), fresh, body.local)
     arrays = {rename(name): array for name, array in body.arrays.items()}
     nodes = [_renamed(one, rename, {}, f"{node.name}/") for one in body.nodes]
-    nodes += [
-        OnnxNode(node.name, "Identity", "", "", node.opset, (rename(name),), (given,), {})
-        for name, given in zip(body.outputs, outputs, strict=False)
-        if given
-    ]
-    return nodes, arrays
+    pairs = zip(body.outputs, outputs, strict=False)
+    return [*nodes, *(identity(node, rename(name), given) for name, given in pairs if given)], arrays
+
+
+def identity(node: OnnxNode, source: str, result: str) -> OnnxNode:
+    """One tensor as another, in place of a node."""
+    return OnnxNode(node.name, "Identity", "", "", node.opset, (source,), (result,), {})

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..reading.node import Body, OnnxNode
-from .functions import moved
+from .functions import identity, moved
 
 # where states begin among the inputs of the node and of its body, and among the body's outputs
 _STATES = {"Loop": (2, 1), "Scan": (0, 0)}
@@ -45,9 +45,9 @@ def without_invariants(node: OnnxNode, fresh: Callable[[str], str]) -> list[Onnx
     results = (*node.outputs, *[""] * count)
     inputs, outputs = _without(node.inputs, reads), _without(node.outputs, frozenset(dropped))
     return [
-        *(_identity(node, node.inputs[first + i], around[body.inputs[first + i]]) for i in dropped),
+        *(identity(node, node.inputs[first + i], around[body.inputs[first + i]]) for i in dropped),
         replace(node, inputs=inputs, outputs=outputs, attrs=attrs),
-        *(_identity(node, node.inputs[first + i], results[i]) for i in dropped if results[i]),
+        *(identity(node, node.inputs[first + i], results[i]) for i in dropped if results[i]),
     ]
 
 
@@ -65,7 +65,3 @@ def _origins(body: Body) -> Callable[[str], str]:
 
 def _without(items: Sequence[Any], places: Collection[int]) -> tuple[Any, ...]:
     return tuple(item for i, item in enumerate(items) if i not in places)
-
-
-def _identity(node: OnnxNode, source: str, result: str) -> OnnxNode:
-    return OnnxNode(node.name, "Identity", "", "", node.opset, (source,), (result,), {})

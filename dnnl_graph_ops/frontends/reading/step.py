@@ -147,6 +147,17 @@ class Step:
             raise ShapeError(f"{self.where}: axis {axis} is outside of a tensor with {rank} axes")
         return axis % rank
 
+    def sizes(self, shape: Sequence[int | None], what: str) -> list[int]:
+        """Those of a shape.
+
+        Raises:
+            NeedsSizes: some are known at the call only.
+        """
+        known = [dim for dim in shape if dim is not None]
+        if len(known) < len(shape):
+            raise NeedsSizes(f"{self.where}: {what} of unknown sizes, {tuple(shape)}")
+        return known
+
     # -- ops -------------------------------------------------------------------------------------------------
 
     def op(self, kind: str, *operands: Operand, dtype: str | None = None, **attrs: Any) -> Value:

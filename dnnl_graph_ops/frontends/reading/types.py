@@ -7,6 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ... import dtypes
+
 NUMPY: dict[int, Any] = {
     1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_,
     10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64, 16: ml_dtypes.bfloat16,
@@ -29,10 +31,7 @@ TYPES: dict[int, np.dtype[Any]] = {
 }  # fmt: skip
 NUMBERS = {kind: code for code, kind in TYPES.items()}
 # the package's names, of those that it has
-DTYPES = {
-    1: "f32", 2: "u8", 3: "s8", 6: "s32", 7: "s64", 9: "boolean", 10: "f16", 16: "bf16",
-    17: "f8_e4m3", 19: "f8_e5m2",
-}  # fmt: skip
+DTYPES = {code: name for code in NUMPY if (name := dtypes.label(TYPES[code])) in dtypes.CODES}
 CODES = {name: code for code, name in DTYPES.items()}
 _NAMES = (
     "UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL", "FLOAT16", "DOUBLE",

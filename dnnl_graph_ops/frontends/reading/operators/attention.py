@@ -10,7 +10,6 @@ from .... import dtypes
 from ....errors import ShapeError, UnsupportedError
 from ....graph import Value
 from ....shapes import Meta
-from ..faults import NeedsSizes
 from ..node import Array
 from ..numpy_steps.attention import visible
 from ..step import Step
@@ -105,15 +104,12 @@ def attention(step: Step) -> tuple[Value, ...]:
 
 def _shared(step: Step, each: Value, q: Value) -> Value:
     """Keys or values for all heads of queries, some of which have the same."""
-    (n, shared, length, depth), heads = each.shape, q.shape[1]
-    if heads is None or shared is None:
-        raise NeedsSizes(f"{step.where}: of {q.shape} and {each.shape}")
+    heads, shared = step.sizes((q.shape[1], each.shape[1]), "heads")
     if heads == shared:
         return each
     if heads % shared:
         raise ShapeError(f"{step.where}: {heads} heads of queries for {shared} of keys")
-    if n is None or length is None or depth is None:
-        raise NeedsSizes(f"{step.where}: of {q.shape} and {each.shape}")
+    n, _, length, depth = step.sizes(each.shape, "keys or values")
     one = step.reshape(each, (n, shared, 1, length, depth))
     more = [0, 0, heads // shared - 1, 0, 0]
     return step.reshape(step.op("Pad", one, pads_begin=[0] * 5, pads_end=more, mode="edge"), (n, heads, length, depth))
@@ -121,9 +117,7 @@ def _shared(step: Step, each: Value, q: Value) -> Value:
 
 def _scores(step: Step, q: Value, k: Value) -> Value:
     """Scaled products (N, heads, length, keys)."""
-    depth, scale = q.shape[3], step.attr("scale")
-    if depth is None:
-        raise NeedsSizes(f"{step.where}: of {q.shape} and {k.shape}")
+    (depth,), scale = step.sizes(q.shape[3:], "queries"), step.attr("scale")
     made = step.op("MatMul", q, k, transpose_b=True)
     return step.op("Multiply", made, step.full(depth**-0.5 if scale is None else scale, made))
 
@@ -136,8 +130,7 @@ def _masked(step: Step, scores: Value, k: Value, past: int | None) -> tuple[Valu
     valid = step.optional(6, "the numbers of keys")
     if not bounded and valid is None and not step.has(3):
         return scores, False
-    if length is None or total is None or past is None:
-        raise NeedsSizes(f"{step.where}: a mask for {scores.shape}")
+    length, total, past = step.sizes((length, total, past), "a mask for queries, keys and those before")
     more: Array = np.zeros((), np.float32)
     if bounded or valid is not None:
         batch = 1 if valid is None else valid.size
@@ -163,9 +156,7 @@ def _masked(step: Step, scores: Value, k: Value, past: int | None) -> tuple[Valu
 
 def _masked_by(step: Step, scores: Value, mask: Value) -> Value:
     """The scores with a mask that a call gives."""
-    sizes = [dim for dim in mask.shape if dim is not None]
-    if len(sizes) < mask.ndim:
-        raise NeedsSizes(f"{step.where}: a mask of shape {mask.shape}")
+    sizes = step.sizes(mask.shape, "a mask")
     if mask.dtype not in ("boolean", scores.dtype):
         raise UnsupportedError(f"{step.where}: a mask of {mask.dtype} for {scores.dtype}")
     if mask.dtype == "boolean":
@@ -185,16 +176,13 @@ def rotary_embedding(step: Step) -> Value:
     """Pairs of elements turned by an angle of their place."""
     src = step.value(0)
     data = src if src.ndim == 4 else _split(step, src, "num_heads")
-    depth = data.shape[3]
-    if depth is None:
-        raise NeedsSizes(f"{step.where}: of {src.shape}")
+    (depth,) = step.sizes(data.shape[3:], "heads")
     turned = step.attr("rotary_embedding_dim") or depth
     waves = []
     for index in (1, 2):
         wave: Any = step.value(index)
         wave = step.op("Gather", wave, step.operand(3), axis=0) if step.has(3) else wave
-        if wave.ndim == 3 and wave.shape[2] is None:
-            raise NeedsSizes(f"{step.where}: by waves of {wave.shape}")
+        step.sizes(wave.shape[2:3], "waves")
         if wave.ndim != 3 or not 0 < turned <= depth or turned % 2 or wave.shape[2] != turned // 2:
             raise ShapeError(f"{step.where}: {turned} of {depth} elements turned by waves of shape {wave.shape}")
         # beside heads, which are the second axis of four and else the third

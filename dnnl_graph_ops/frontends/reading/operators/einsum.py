@@ -8,7 +8,6 @@ from ....errors import ShapeError, UnsupportedError
 from ....graph import Value
 from ....shapes import Meta
 from ....shapes.registry import Shape
-from ..faults import NeedsSizes
 from ..step import Step
 from ..table import ANY, rule, text
 
@@ -27,7 +26,9 @@ def _shape(step: Step) -> Meta:
 def einsum(step: Step) -> Value:
     operands = [step.value(i) for i in range(step.count)]
     terms, wanted = _terms(step, [value.shape for value in operands])
-    kept = [_summed(step, value, term, {*wanted, *_others(terms, i)}) for i, (value, term) in _each(operands, terms)]
+    # without the axes that nobody else has
+    others = [{*wanted}.union(*terms[:i], *terms[i + 1 :]) for i in range(len(terms))]
+    kept = [_summed(step, *each) for each in zip(operands, terms, others, strict=True)]
     if len(kept) == 1:
         value, term = kept[0]
         return _turned(step, value, term, wanted)
@@ -35,9 +36,7 @@ def einsum(step: Step) -> Value:
     both = [label for label in left if label in right]
     batch, depth = [x for x in both if x in wanted], [x for x in both if x not in wanted]
     rows, columns = [x for x in left if x not in both], [x for x in right if x not in both]
-    sizes = dict(zip(right, b.shape, strict=True)) | dict(zip(left, a.shape, strict=True))
-    if None in sizes.values():
-        raise NeedsSizes(f"{step.where}: sizes {a.shape} and {b.shape} that are not all known")
+    sizes = dict(zip((*right, *left), step.sizes((*b.shape, *a.shape), "operands"), strict=True))
 
     def shape(*groups: list[str]) -> list[int | None]:
         return [*(sizes[x] for x in batch), *(step.product([sizes[x] for x in group]) for group in groups)]
@@ -46,14 +45,6 @@ def einsum(step: Step) -> Value:
     b = step.reshape(_turned(step, b, right, [*batch, *depth, *columns]), shape(depth, columns))
     made = step.reshape(step.op("MatMul", a, b), [sizes[x] for x in (*batch, *rows, *columns)])
     return _turned(step, made, [*batch, *rows, *columns], wanted)
-
-
-def _each(operands: list[Value], terms: list[list[str]]) -> enumerate[tuple[Value, list[str]]]:
-    return enumerate(zip(operands, terms, strict=True))
-
-
-def _others(terms: list[list[str]], index: int) -> set[str]:
-    return {label for i, term in enumerate(terms) for label in term if i != index}
 
 
 def _terms(step: Step, shapes: list[Shape]) -> tuple[list[list[str]], list[str]]:
@@ -83,7 +74,6 @@ def _terms(step: Step, shapes: list[Shape]) -> tuple[list[list[str]], list[str]]
 
 
 def _summed(step: Step, value: Value, term: list[str], kept: set[str]) -> tuple[Value, list[str]]:
-    """Without the axes that nobody else has."""
     axes = [axis for axis, label in enumerate(term) if label not in kept]
     if not axes:
         return value, term

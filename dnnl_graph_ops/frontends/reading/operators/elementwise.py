@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -241,7 +242,6 @@ def softmax(step: Step) -> Value:
     if not flat or axis == src.ndim - 1:
         return step.op(kind, src, axis=axis)
     # before opset 13: over all axes from this one on
-    if None in src.shape:
-        raise NeedsSizes(f"{step.where}: over all axes from {axis} on, of {src.shape}")
-    dims = [step.product(src.shape[:axis]), step.product(src.shape[axis:])]
+    sizes = step.sizes(src.shape, "a tensor")
+    dims = [math.prod(sizes[:axis]), math.prod(sizes[axis:])]
     return step.reshape(step.op(kind, step.reshape(src, dims), axis=1), src.shape)

@@ -119,10 +119,7 @@ def _block(step: Step, src: Value) -> tuple[int, list[int]]:
         raise ShapeError(f"{step.where}: blocksize = {block} must be at least 1")
     if src.ndim != 4:
         raise ShapeError(f"{step.where}: a tensor of shape {src.shape}, which must have 4 axes")
-    sizes = [dim for dim in src.shape[1:] if dim is not None]
-    if len(sizes) < 3:
-        raise NeedsSizes(f"{step.where}: of a tensor with unknown dims {src.shape}")
-    return block, sizes
+    return block, step.sizes(src.shape[1:], "an image")
 
 
 def _moved(step: Step) -> Meta:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .... import dtypes
@@ -175,8 +177,8 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
     each: Operand
     for index in (1, 2):
         found, wanted = step.operand(index), count if per_group else channels
-        if isinstance(found, Value) and None in found.shape:
-            raise NeedsSizes(f"{step.where}: scale or shift of shape {found.shape}")
+        if isinstance(found, Value):
+            step.sizes(found.shape, "scale or shift")
         if isinstance(found, Value) and not found.is_constant and found.shape == (wanted,):
             each = step.op("Gather", found, np.arange(channels) * count // channels, axis=0) if per_group else found
         else:
@@ -185,9 +187,10 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
                 raise ShapeError(f"{step.where}: scale or shift has {array.size} elements, needed are {wanted}")
             each = np.repeat(array, channels // count) if per_group else array
         affine.append(_in_32_bits(step, each))
-    if src.ndim > _MOST_AXES and None in src.shape[2:]:
-        raise NeedsSizes(f"{step.where}: space of more than three axes, {src.shape}")
-    flat = src if src.ndim <= _MOST_AXES else step.reshape(src, (*src.shape[:2], step.product(src.shape[2:])))
+    flat = src
+    if src.ndim > _MOST_AXES:
+        space = math.prod(step.sizes(src.shape[2:], "space of more than three axes"))
+        flat = step.reshape(src, (*src.shape[:2], space))
     result = step.op(
         "GroupNorm",
         flat,

@@ -90,8 +90,7 @@ def split(step: Step) -> Result:
     axis = step.axis(step.attr("axis"), src.ndim)
     sizes, size = step.listed(1, "split"), src.shape[axis]
     if sizes is None:
-        if size is None:
-            raise NeedsSizes(f"{step.where}: equal parts of an unknown size, {src.shape}")
+        (size,) = step.sizes([size], "equal parts of an axis")
         parts = step.attr("num_outputs") or count
         if parts < 1 or (step.attr("num_outputs") is None and size % parts):
             raise ShapeError(f"{step.where}: {size} elements in {parts} equal parts")
@@ -129,8 +128,7 @@ def _far(step: Step, src: Value, pads: list[list[int]]) -> Value:
     for axis, (size, *sides) in enumerate(zip(src.shape, *pads, strict=True)):
         if not any(sides):
             continue
-        if size is None:
-            raise NeedsSizes(f"{step.where}: by {mode} at an edge of an axis of unknown size, {src.shape}")
+        (size,) = step.sizes([size], f"by {mode} at an edge of an axis")
         if max(sides) > size - _REACH[mode]:
             check_size((size + sum(sides),), np.dtype(np.int64).itemsize, step.where)
             step.budget.spend((size + sum(sides)) * np.dtype(np.int64).itemsize, step.where)
@@ -192,8 +190,7 @@ def gather(step: Step) -> Value:
     if src.ndim - 1 + len(indices.shape) > MAX_NDIM:
         raise ShapeError(f"{step.where}: indices of shape {indices.shape} for axis {axis} of {src.shape}")
     if not isinstance(indices, Value) and indices.size:
-        if size is None:
-            raise NeedsSizes(f"{step.where}: places on an axis of unknown size, {src.shape}")
+        (size,) = step.sizes([size], "places on an axis")
         if indices.dtype.kind not in "iu":
             raise ShapeError(f"{step.where}: indices of {indices.dtype}")
         if indices.min() < -size or indices.max() >= size:

@@ -72,9 +72,7 @@ def _resized(
     if len(given) != src.ndim or not all(math.isfinite(item) and item > 0 for item in given):
         raise ShapeError(f"{step.where}: scales or sizes {list(given)[:8]} for the {src.ndim} axes of {src.shape}")
     if scales is None:
-        if None in src.shape:
-            raise NeedsSizes(f"{step.where}: sizes of a tensor with unknown dims")
-        scales = [n / d for n, d in zip(given, src.shape, strict=True)]  # type: ignore[operator]
+        scales = [n / d for n, d in zip(given, step.sizes(src.shape, "a tensor"), strict=True)]
     if scales[0] != 1 or scales[1] != 1:
         raise UnsupportedError(f"{step.where}: resizes the batch or the channels")
     align = mode == "align_corners"
@@ -93,8 +91,7 @@ def _resized(
             raise UnsupportedError(f"{step.where}: axis {axis} from {source} to {target} elements")
         step.budget.spend(_POINT_BYTES * target, step.where)
         if not _same_points(mode, nearest, source, target, scale, align and nearest is None):
-            if None in src.shape:
-                raise NeedsSizes(f"{step.where}: places on axes of unknown sizes, {src.shape}")
+            step.sizes(src.shape, "places on axes")
             if (nearest is not None or src.dtype == "f32") and target <= _BLOCK:
                 elsewhere[axis] = _read_by(mode, nearest, np.arange(target), target, source, scale)
                 wanted.append(target)
