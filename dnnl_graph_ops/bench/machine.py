@@ -68,12 +68,6 @@ def caches() -> dict[str, int]:
     return found
 
 
-def last_level_bytes(threads: int) -> int:
-    """Bytes that must be written to empty the caches of so many cores; a guess where nothing is known."""
-    sizes = caches()
-    return 2 * max(sizes.get("L3", 32 << 20), 4 << 20) + threads * sizes.get("L2", 1 << 20)
-
-
 def _isa() -> str:
     """What the library reports, or why it cannot be asked."""
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Error
-from . import contention, data, machine, models, quantized, reference, rounds, statistics, timing
+from . import contention, data, models, quantized, reference, rounds, statistics, timing
 from .cases import Case, Entrant
 from .descriptor import format_descriptor
 from .lineup import Lineup
@@ -92,7 +92,6 @@ def measure(
         options.max_rounds,
         seconds,
         threads,
-        machine.last_level_bytes(threads) if options.cold else 0,
         _peak_dtype(case.dtype, peaks),
         _LONG_MODEL if case.model else timing.LONG,
     )

@@ -23,10 +23,7 @@ class Filters:
 
     match: str = ""
     families: tuple[str, ...] = ()
-    min_gmacs: float = 0.0
     below_gmacs: float | None = None
-    ranks: tuple[int, ...] = ()
-    groups: str = "any"
     batch: int = 0
     classes: tuple[str, ...] = ()
 
@@ -48,24 +45,15 @@ class Filters:
         if not kept:
             raise InvalidArgumentError(
                 f"no problem is left of {len(every)}: match {self.match!r}, families {list(self.families)}, "
-                f"classes {list(self.classes)}, ranks {list(self.ranks)}, groups {self.groups}{self._nearest(every)}"
+                f"classes {list(self.classes)}{self._nearest(every)}"
             )
         return kept
 
     def _keeps(self, problem: Problem) -> bool:
-        cost = problem.macs / 1e9
         return (
             (not self.families or problem.family in self.families)
             and (not self.classes or problem.layer_class in self.classes)
-            and (not self.ranks or problem.rank in self.ranks)
-            and cost >= self.min_gmacs
-            and (self.below_gmacs is None or cost <= self.below_gmacs)
-            and {
-                "any": True,
-                "one": problem.groups == 1,
-                "grouped": problem.groups > 1,
-                "depthwise": problem.depthwise,
-            }[self.groups]
+            and (self.below_gmacs is None or problem.macs <= self.below_gmacs * 1e9)
         )
 
     def _nearest(self, every: list[Wanted]) -> str:

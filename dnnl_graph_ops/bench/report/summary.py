@@ -281,11 +281,10 @@ def header(document: Document) -> list[str]:
     )
     options = document.options
     if options:
-        cache_state = "caches emptied before every execution" if options.get("cold") else "warm caches"
         text.append(
             f"method: a process each, bursts of at most {1e3 * options['burst']:.0f} ms in shuffled turns, "
             f"ratios within rounds, {options['min_rounds']} to {options['max_rounds']} rounds until 95 % "
-            f"intervals are narrower than {100 * options['interval']:.0f} %; {cache_state}; forward with "
+            f"intervals are narrower than {100 * options['interval']:.0f} %; warm caches; forward with "
             f"{options['weights']} weights, backward with variable ones; results checked first; "
             f"ratios are {RATIO_MEANING}"
         )
