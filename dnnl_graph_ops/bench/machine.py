@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import Error
 from ..runtime import cpu
 from ..runtime.engines import engine
+from ..runtime.info import cpu_model
 from . import contention, pool
 
 _CPU: Final = Path("/sys/devices/system/cpu")
@@ -24,7 +25,7 @@ def record(threads: int, cpus: list[int]) -> dict[str, Any]:
     isa = _isa()
     return {
         "host": socket.gethostname(),
-        "cpu": _cpuinfo("model name") or platform.processor() or platform.machine(),
+        "cpu": cpu_model(),
         "cpu_family": f"{_cpuinfo('cpu family')}/{_cpuinfo('model')}/{_cpuinfo('stepping')}",
         "architecture": platform.machine(),
         "isa": isa,
