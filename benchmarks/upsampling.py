@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from turns import Run, counts, in_turns
 
 import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch
@@ -31,7 +32,6 @@ from dnnl_graph_ops.passes import layers
 from dnnl_graph_ops.torch import backend, sources, upsampled
 from dnnl_graph_ops.torch.spec import Spec
 
-Run = Callable[[], Any]
 _LEAST_SECONDS = 0.02
 
 
@@ -209,17 +209,7 @@ def medians(runs: dict[str, Run], options: argparse.Namespace, warm: int) -> dic
         for _ in range(warm):
             run()
 
-    def seconds(run: Run, count: int) -> float:
-        start = clock()
-        for _ in range(count):
-            run()
-        return (clock() - start) / count
-
-    count = max(1, int(_LEAST_SECONDS / max(seconds(runs["folded"], 1), 1e-6)))
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(options.rounds):
-        for name, run in runs.items():
-            times[name].append(seconds(run, count))
+    times = in_turns(runs, counts(runs, _LEAST_SECONDS, clock), range(options.rounds), clock)
     return {name: statistics.median(some) for name, some in times.items()}
 
 

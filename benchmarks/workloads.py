@@ -27,6 +27,7 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
+from turns import counts, in_turns
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.bench.peers import own, pytorch
@@ -78,13 +79,6 @@ def read(files: Sequence[Path], op: str) -> Iterator[tuple[Problem, int]]:
         yield replace(layer, name=name), count
 
 
-def timed(run: Any, number: int) -> float:
-    begin = time.process_time()
-    for _ in range(number):
-        run()
-    return (time.process_time() - begin) / number
-
-
 def measured(problem: Problem, direction: str, dtype: str, rounds: int) -> dict[str, Any]:
     """Milliseconds of ours and of PyTorch in both layouts, and our algorithm."""
     task = {layout: Task(problem, direction, dtype, layout, "constant", 1) for layout in LAYOUTS}
@@ -99,11 +93,8 @@ def measured(problem: Problem, direction: str, dtype: str, rounds: int) -> dict[
     tolerance = TOLERANCES[dtype]
     if not min(errors.values()) < tolerance:
         raise ValueError(f"{problem}: {direction}: {errors}")
-    numbers = {name: max(1, math.ceil(LEAST_SECONDS / max(timed(side.run, 1), 1e-6))) for name, side in sides.items()}
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(rounds):
-        for name, side in sides.items():
-            times[name].append(timed(side.run, numbers[name]))
+    runs = {name: side.run for name, side in sides.items()}
+    times = in_turns(runs, counts(runs, LEAST_SECONDS), range(rounds))
     milliseconds = {name: statistics.median(each) * 1e3 for name, each in times.items()}
     ratios = [min(each) / mine for mine, *each in zip(*times.values(), strict=True)]
     wrong = [name for name, each in errors.items() if not each < tolerance]

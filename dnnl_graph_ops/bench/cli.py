@@ -118,10 +118,7 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--match", default="", metavar="REGEX", help="only layers whose name matches")
     group.add_argument("--family", type=_commas, default=(), help="only these families, e.g. vocoder,segmentation3d")
     group.add_argument("--class", dest="classes", type=_commas, default=(), help=f"only these, of {', '.join(CLASSES)}")
-    group.add_argument("--rank", type=_commas, default=(), help="only 1, 2 or 3 spatial axes")
-    group.add_argument("--groups", default="any", choices=("any", "one", "grouped", "depthwise"))
-    group.add_argument("--min-gmacs", type=float, default=0.0, help="only layers of at least so many 1e9 multiply-adds")
-    group.add_argument("--below-gmacs", type=float, default=None, help="only layers of at most so many")
+    group.add_argument("--below-gmacs", type=float, default=None, help="only layers of at most so many 1e9 products")
     group.add_argument("--mb", type=int, default=0, help="batch instead of each layer's own")
     group.add_argument(
         "--max-gmacs",
@@ -178,7 +175,6 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--wait", default=default.wait, choices=("library", "passive"),
         help="how OpenMP threads wait: as the libraries do, or passively, for machines that are in use",
     )  # fmt: skip
-    group.add_argument("--cold", action="store_true", help="empty the caches before every execution")
     group.add_argument("--interval", type=float, default=None, help="width of the ratios' 95 %% intervals (0.06)")
     group.add_argument("--min-rounds", type=int, default=None)
     group.add_argument("--max-rounds", type=int, default=None)
@@ -208,7 +204,7 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
 
 
 # what has no meaning for whole models
-_OF_LAYERS = ("suite", "cluster", "cold", "plot", "html")
+_OF_LAYERS = ("suite", "cluster", "plot", "html")
 _OUTPUTS = ("json", "csv", "markdown", "plot", "html")
 
 
@@ -227,19 +223,7 @@ def _wanted(parsed: argparse.Namespace) -> list[Any]:
 
     if parsed.models:
         return models.wanted(parsed.models, getattr(parsed, "sizes", ""), getattr(parsed, "train", False))
-    ranks = tuple(int(r) for r in parsed.rank if r in ("1", "2", "3"))
-    if len(ranks) != len(parsed.rank):
-        raise InvalidArgumentError(f"--rank {','.join(parsed.rank)}: expected numbers from 1 to 3")
-    filters = Filters(
-        parsed.match,
-        parsed.family,
-        parsed.min_gmacs,
-        parsed.below_gmacs,
-        ranks,
-        parsed.groups,
-        parsed.mb,
-        parsed.classes,
-    )
+    filters = Filters(parsed.match, parsed.family, parsed.below_gmacs, parsed.mb, parsed.classes)
     return filters.apply(sources.find(parsed.suite or ["real_layers"], quick=parsed.quick, ops=parsed.ops))
 
 

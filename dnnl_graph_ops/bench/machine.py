@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import Error
 from ..runtime import cpu
 from ..runtime.engines import engine
+from ..runtime.info import cpu_model
 from . import contention, pool
 
 _CPU: Final = Path("/sys/devices/system/cpu")
@@ -24,7 +25,7 @@ def record(threads: int, cpus: list[int]) -> dict[str, Any]:
     isa = _isa()
     return {
         "host": socket.gethostname(),
-        "cpu": _cpuinfo("model name") or platform.processor() or platform.machine(),
+        "cpu": cpu_model(),
         "cpu_family": f"{_cpuinfo('cpu family')}/{_cpuinfo('model')}/{_cpuinfo('stepping')}",
         "architecture": platform.machine(),
         "isa": isa,
@@ -66,12 +67,6 @@ def caches() -> dict[str, int]:
         if kind != "Instruction" and size.endswith("K"):
             found[f"L{level}{'d' if level == '1' else ''}"] = int(size[:-1]) * 1024
     return found
-
-
-def last_level_bytes(threads: int) -> int:
-    """Bytes that must be written to empty the caches of so many cores; a guess where nothing is known."""
-    sizes = caches()
-    return 2 * max(sizes.get("L3", 32 << 20), 4 << 20) + threads * sizes.get("L2", 1 << 20)
 
 
 def _isa() -> str:

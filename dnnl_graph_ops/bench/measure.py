@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Error
-from . import contention, data, machine, models, quantized, reference, rounds, statistics, timing
+from . import contention, data, models, quantized, reference, rounds, statistics, timing
 from .cases import Case, Entrant
 from .descriptor import format_descriptor
 from .lineup import Lineup
@@ -92,7 +92,6 @@ def measure(
         options.max_rounds,
         seconds,
         threads,
-        machine.last_level_bytes(threads) if options.cold else 0,
         _peak_dtype(case.dtype, peaks),
         _LONG_MODEL if case.model else timing.LONG,
     )
@@ -136,11 +135,8 @@ def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str,
         if entry.status == "ok":
             _fill_entry(entry, row, race)
     for peer, (label, ours, values) in rounds.ratios(race, peer_of).items():
-        interval = statistics.median_interval(values)
-        low, high = (
-            v if np.isfinite(v) else b for v, b in zip((interval.low, interval.high), _bounds(values), strict=True)
-        )
-        row.ratios.append(Ratio(peer, label, ours, interval.median, low, high, values))
+        if values:
+            row.ratios.append(ratio_of(peer, label, ours, values))
     row.peak_rounds, row.peak_busy = race.peaks(), race.peak_busy
     set_shares(row, peaks)
     row.rounds_dropped, row.round_s = race.dropped, race.round_s
@@ -148,14 +144,21 @@ def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str,
         row.flags.append("contended")
     if race.rounds and not race.precise:
         row.flags.append("imprecise")
+    fail_without_own(row)
+
+
+def ratio_of(peer: str, label: str, own: str, values: list[float]) -> Ratio:
+    """The ratio of the rounds' ratios, with its interval."""
+    found = statistics.interval_within(values)
+    return Ratio(peer, label, own, found.median, found.low, found.high, values)
+
+
+def fail_without_own(row: Row) -> None:
+    """A row without a time of this package has failed, for its reasons."""
     if row.own is None:
         own = [e for e in row.entries if e.peer == OWN]
         row.status = "failed"
         row.reason = "; ".join(dict.fromkeys(f"{e.label}: {e.reason}" for e in own)) or "not measured"
-
-
-def _bounds(values: list[float]) -> tuple[float, float]:
-    return (min(values), max(values)) if values else (0.0, 0.0)
 
 
 def _fill_entry(entry: Entry, row: Row, race: rounds.Race) -> None:

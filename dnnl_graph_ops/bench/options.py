@@ -40,7 +40,6 @@ class Options:
         burst: longest burst of one competitor in one round.
         budget: the whole run's time; problems get fewer rounds as it runs out, and those left when it has
             are skipped. 0: none.
-        cold: empty the caches before every execution.
         wait: "library" or "passive", how threads wait inside a parallel region.
         threads: 0 means one for each core.
         sizes: what whole models are called with one after another (`sizes.parse`); empty: each has its own size.
@@ -73,7 +72,6 @@ class Options:
     case_seconds: float = 20.0
     burst: float = 0.06
     budget: float = 0.0
-    cold: bool = False
     max_gmacs: float | None = None
     seed: int = 0
 

@@ -84,7 +84,6 @@ class Rules:
     max_rounds: int
     seconds: float
     threads: int = 1
-    evict_bytes: int = 0
     peak: str = ""  # data type of the MatMul that each round runs once
     long: float = timing.LONG  # an execution of so many seconds is its own warm-up
 
@@ -170,7 +169,6 @@ def _round(
                 "burst",
                 timeout=60.0 + 100 * length,
                 seconds=length,
-                evict_bytes=rules.evict_bytes,
                 threads=rules.threads,
                 native=True,
                 long=rules.long,

@@ -16,10 +16,10 @@ from ..errors import Error
 from . import data, models, pool, statistics
 from .cases import Case, Entrant
 from .lineup import Lineup
-from .measure import blank_row
+from .measure import blank_row, fail_without_own, ratio_of
 from .options import Options
 from .peers.registry import OWN
-from .rows import EXCUSED, Calls, Entry, Ratio, Row
+from .rows import EXCUSED, Calls, Entry, Row
 
 # whose numbers the others' are checked against, where it runs
 _TRUTH: Final = "onnxruntime"
@@ -135,16 +135,13 @@ def _fill(entry: Entry, visits: list[dict[str, Any]], resident: dict[str, Any], 
 
 
 def _compare(row: Row) -> None:
+    fail_without_own(row)
     own = row.own
     if own is None:
-        row.status = "failed"
-        row.reason = "; ".join(f"{e.label}: {e.reason}" for e in row.entries if e.peer == OWN) or "not measured"
         return
     for peer in dict.fromkeys(entry.peer for entry in row.entries if entry.peer != OWN):
         best = row.best(peer)
         if best is None or len(best.rounds) != len(own.rounds):
             continue
         values = [theirs / ours for theirs, ours in zip(best.rounds, own.rounds, strict=True)]
-        found = statistics.median_interval(values)
-        low, high = max(min(values), found.low), min(max(values), found.high)
-        row.ratios.append(Ratio(peer, best.label, own.label, found.median, low, high, values))
+        row.ratios.append(ratio_of(peer, best.label, own.label, values))

@@ -23,10 +23,7 @@ class Filters:
 
     match: str = ""
     families: tuple[str, ...] = ()
-    min_gmacs: float = 0.0
     below_gmacs: float | None = None
-    ranks: tuple[int, ...] = ()
-    groups: str = "any"
     batch: int = 0
     classes: tuple[str, ...] = ()
 
@@ -48,29 +45,21 @@ class Filters:
         if not kept:
             raise InvalidArgumentError(
                 f"no problem is left of {len(every)}: match {self.match!r}, families {list(self.families)}, "
-                f"classes {list(self.classes)}, ranks {list(self.ranks)}, groups {self.groups}{self._nearest(every)}"
+                f"classes {list(self.classes)}{_nearest(self.match, [w.problem.name for w in every])}"
             )
         return kept
 
     def _keeps(self, problem: Problem) -> bool:
-        cost = problem.macs / 1e9
         return (
             (not self.families or problem.family in self.families)
             and (not self.classes or problem.layer_class in self.classes)
-            and (not self.ranks or problem.rank in self.ranks)
-            and cost >= self.min_gmacs
-            and (self.below_gmacs is None or cost <= self.below_gmacs)
-            and {
-                "any": True,
-                "one": problem.groups == 1,
-                "grouped": problem.groups > 1,
-                "depthwise": problem.depthwise,
-            }[self.groups]
+            and (self.below_gmacs is None or problem.macs <= self.below_gmacs * 1e9)
         )
 
-    def _nearest(self, every: list[Wanted]) -> str:
-        near = difflib.get_close_matches(self.match, [w.problem.name for w in every], n=3, cutoff=0.4)
-        return f"; did you mean {', '.join(near)}?" if near else ""
+
+def _nearest(text: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(text, names, n=3, cutoff=0.4)
+    return f"; did you mean {', '.join(near)}?" if near else ""
 
 
 def find(what: Any, *, quick: bool = False, ops: Sequence[str] = OPS[:1]) -> list[Wanted]:
@@ -117,10 +106,9 @@ def _from_text(text: str, quick: bool, ops: Sequence[str]) -> list[Wanted]:
         return [Wanted(by_name[text])]
     if re.search(r"[a-z]+\d", text) and re.match(r"_?(g|mb|ic|oc)\d", text):
         return [Wanted(parse(text, op=ops[0]))]
-    near = difflib.get_close_matches(text, [suite.NAME, *by_name], n=3, cutoff=0.5)
-    hint = f"; did you mean {', '.join(near)}?" if near else ""
     raise InvalidArgumentError(
-        f"suite {text!r}: not {suite.NAME!r}, not a layer of it, not a file, not a descriptor{hint}"
+        f"suite {text!r}: not {suite.NAME!r}, not a layer of it, not a file, not a descriptor"
+        f"{_nearest(text, [suite.NAME, *by_name])}"
     )
 
 

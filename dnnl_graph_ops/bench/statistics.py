@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -48,6 +48,12 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
     if rank == 0:
         return Interval(median, -math.inf, math.inf, n)
     return Interval(median, float(ordered[rank - 1]), float(ordered[n - rank]), n)
+
+
+def interval_within(values: Sequence[float]) -> Interval:
+    """The interval of at least one value, within what was measured: finite where they are few, too."""
+    found = median_interval(values)
+    return replace(found, low=max(found.low, min(values)), high=min(found.high, max(values)))
 
 
 @lru_cache(maxsize=256)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
-
-import numpy as np
 
 # below this a sample would measure the clock: executions are batched until a sample is as long
 _SHORTEST_SAMPLE: Final = 20e-6
@@ -44,32 +41,6 @@ def burst(run: Callable[[], object], seconds: float, long: float = LONG) -> list
         if end >= deadline or (end >= enough and len(times) >= _ENOUGH_SAMPLES):
             break
     return times
-
-
-class Evictor:
-    """Empties the caches between executions by writing to a buffer larger than they are."""
-
-    def __init__(self, nbytes: int, threads: int) -> None:
-        self._parts = np.array_split(np.zeros(max(nbytes, 1 << 22) // 8), threads)
-        self._pool = ThreadPoolExecutor(threads)
-
-    def __call__(self) -> None:
-        list(self._pool.map(lambda part: np.add(part, 1.0, out=part), self._parts))
-
-
-def cold_burst(run: Callable[[], object], seconds: float, evict: Callable[[], object]) -> list[float]:
-    """As `burst`, every execution alone and after `evict`, which is not counted."""
-    clock = time.perf_counter
-    times: list[float] = []
-    deadline = clock() + seconds
-    while True:
-        evict()
-        begin = clock()
-        run()
-        end = clock()
-        times.append(end - begin)
-        if end >= deadline or len(times) >= _MOST_SAMPLES:
-            return times
 
 
 def native_burst(native: Callable[[int], list[float]], seconds: float, once: float) -> list[float]:

@@ -36,7 +36,6 @@ class Worker:
         self._prepared: Prepared | None = None
         self._loaded: Loaded | None = None
         self._last: tuple[Any, float] | None = None
-        self._evict: timing.Evictor | None = None
 
     def hello(self) -> dict[str, Any]:
         begin = time.perf_counter()
@@ -86,7 +85,6 @@ class Worker:
     def burst(
         self,
         seconds: float,
-        evict_bytes: int = 0,
         threads: int = 1,
         native: bool = False,
         peak: str = "",
@@ -96,12 +94,7 @@ class Worker:
         held = self._held()
         before = contention.process_times()
         begin = time.perf_counter()
-        if evict_bytes:
-            if self._evict is None:
-                self._evict = timing.Evictor(evict_bytes, threads)
-            times = timing.cold_burst(held.run, seconds, self._evict)
-        else:
-            times = timing.burst(held.run, seconds, long)
+        times = timing.burst(held.run, seconds, long)
         wall = time.perf_counter() - begin
         after = contention.process_times()
         own: list[float] = []

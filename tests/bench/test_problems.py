@@ -293,7 +293,7 @@ def test_sources_and_filters(tmp_path):
     path.write_text(json.dumps({"problems": [problem.as_dict(), "ic4iw8oc4kw3", {"desc": "ic4iw8oc4kw5"}]}))
     assert [w.problem.kernel for w in sources.find(str(path))] == [(4, 4), (3,), (5,)]
     every = sources.find("real_layers")
-    kept = sources.Filters(families=("depthwise",), groups="depthwise", ranks=(2,), batch=3).apply(every)
+    kept = sources.Filters(families=("depthwise",), batch=3).apply(every)
     assert kept
     assert all(w.problem.depthwise and w.problem.batch == 3 for w in kept)
     first = sources.Filters(classes=("first layers", "1x1")).apply(sources.find("real_layers", ops=["conv"]))

@@ -65,7 +65,7 @@ def test_a_worker_from_start_to_end(tmp_path):
         answer = worker.ask("burst", seconds=0.01, native=True)
         assert len(answer["times"]) >= 1
         assert answer["native"]
-        assert worker.ask("burst", seconds=0.001, evict_bytes=1 << 20)["times"]
+        assert worker.ask("burst", seconds=0.001)["times"]
         assert worker.settle()
         with pytest.raises(UnsupportedError, match="not this one"):
             worker.ask("prepare", task=task("unsupported"))
@@ -317,7 +317,6 @@ def test_the_command_line_measures_both_ops(fakes, tmp_path, capsys):
         (["--class", "5x5"], "class: unknown ['5x5']; known: 3x3 stride 1, other"),
         (["--op", ""], "known: conv_transpose, conv"),
         (["--resume"], "--resume needs --json"),
-        (["--rank", "4"], "--rank 4"),
         (["--min-rounds", "9", "--max-rounds", "3"], "max_rounds 3 is below min_rounds 9: give both --min-rounds"),
         (["--plot", "x.bmpp"], "x.bmpp: no picture format; end the name in .png, .svg, .pdf"),
         (["--html", "/proc/x.html"], "/proc/x.html: cannot be written"),

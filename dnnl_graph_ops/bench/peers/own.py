@@ -40,7 +40,6 @@ def prepare(task: Task) -> Prepared:
         output,
         tune=task.options.get("tune", "heuristic"),
         algorithm=task.options.get("algorithm", "auto"),
-        policy=task.options.get("policy", "fusion"),
         **precision(task, inputs),
     )
     out: Any = net(*inputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html import escape
 
 from ...errors import RuntimeUnavailableError
@@ -53,7 +53,6 @@ def page(document: Document) -> str:
         f"<title>{escape(title)}</title><style>{_STYLE}</style>",
         f"<h1>{escape(title)}</h1><small>{escape(document.created)}</small>",
         *_means(document),
-        *_classes(document),
         f"<h2>Pictures</h2>{picture}",
         "<h2>Every row</h2><p class=note>A click on a column's head sorts. In brackets: 95 % intervals.</p>",
         _table(document),
@@ -65,20 +64,10 @@ def page(document: Document) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _means(document: Document) -> list[str]:
-    body = ["".join(map(_cell, cells)) for cells in summary.means(document)]
-    if not body:
-        return []
-    note = f"<h2>Geometric means</h2><p class=note>Ratios are {escape(summary.RATIO_MEANING)}.</p>"
-    return [note, _whole(summary.MEANS, body)]
-
-
-def _classes(document: Document) -> list[str]:
-    body = ["".join(map(_cell, cells)) for cells in summary.class_means(document)]
-    if not body:
-        return []
-    note = f"<h2>By class of layer</h2><p class=note>Ratios are {escape(summary.CLASS_MEANING)}.</p>"
-    return [note, _whole(summary.class_columns(document.peers()), body)]
+def _means(document: Document) -> Iterator[str]:
+    for title, meaning, columns, body in summary.tables_of_means(document):
+        yield f"<h2>{title.capitalize()}</h2><p class=note>Ratios are {escape(meaning)}.</p>"
+        yield _whole(columns, ["".join(map(_cell, cells)) for cells in body])
 
 
 def _table(document: Document) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..document import Document
 from ..models import RIVALS
 from ..rows import Entry, Ratio, Row
-from ..statistics import geometric_mean, median_interval
+from ..statistics import geometric_mean, interval_within
 from . import summary
 
 _MEGA = 1e6
@@ -104,9 +104,8 @@ def _cells(row: Row, labels: Sequence[str], tell: Callable[[Entry], str]) -> lis
 def _milliseconds(entry: Entry) -> str:
     if entry.median is None:
         return entry.status
-    interval = median_interval(entry.rounds)
-    low, high = (1e3 * max(min(entry.rounds), min(max(entry.rounds), v)) for v in (interval.low, interval.high))
-    return f"{1e3 * entry.median:.2f} [{low:.2f} {high:.2f}]"
+    found = interval_within(entry.rounds)
+    return f"{1e3 * entry.median:.2f} [{1e3 * found.low:.2f} {1e3 * found.high:.2f}]"
 
 
 def _percentiles(entry: Entry) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -89,22 +89,19 @@ def _groups(document: Document) -> dict[tuple[str, str, str], list[Row]]:
     return found
 
 
-def lines(document: Document) -> list[Line]:
+def lines(document: Document) -> Iterator[Line]:
     """Geometric means: best layout against best layout, and like against like where both sides have it."""
-    found = []
     for key, rows in _groups(document).items():
         for peer in document.peers():
-            found += _line(key, peer, "best layouts", [_best(row, peer) for row in rows])
-            for layout in ("NCX", "NXC"):
-                pairs = [like_for_like(row, peer, layout) for row in rows]
-                if _several_layouts(rows, peer):
-                    found += _line(key, peer, f"both {layout}", pairs)
-    return found
-
-
-def _best(row: Row, peer: str) -> float | None:
-    ratio = row.ratio(peer)
-    return ratio.median if ratio else None
+            ratios = [row.ratio(peer) for row in rows]
+            values = {"best layouts": [ratio.median if ratio else None for ratio in ratios]}
+            if _several_layouts(rows, peer):
+                pairs = {layout: [like_for_like(row, peer, layout) for row in rows] for layout in ("NCX", "NXC")}
+                values |= {f"both {layout}": each for layout, each in pairs.items()}
+            for what, each in values.items():
+                if known := [value for value in each if value is not None]:
+                    wins = sum(value >= 1 for value in known)
+                    yield Line(*key, peer, what, geometric_mean(known), min(known), max(known), wins, len(known))
 
 
 def like_for_like(row: Row, peer: str, layout: str) -> float | None:
@@ -122,14 +119,6 @@ def _fastest(entries: Iterable[Entry]) -> Entry | None:
 
 def _several_layouts(rows: list[Row], peer: str) -> bool:
     return any(len({e.layout for e in r.entries if e.peer == name}) > 1 for r in rows for name in (peer, OWN))
-
-
-def _line(key: tuple[str, str, str], peer: str, what: str, values: list[float | None]) -> list[Line]:
-    known = [v for v in values if v is not None]
-    if not known:
-        return []
-    wins = sum(v >= 1 for v in known)
-    return [Line(*key, peer, what, geometric_mean(known), min(known), max(known), wins, len(known))]
 
 
 def class_columns(peers: Sequence[str]) -> list[str]:
@@ -189,6 +178,15 @@ def means(document: Document) -> list[list[Cell]]:
         for line in lines(document)
         if line.count > 1
     ]
+
+
+def tables_of_means(document: Document) -> list[tuple[str, str, list[str], list[list[Cell]]]]:
+    """Title, what ratios are, columns and cells of each table of means that has rows."""
+    found = [
+        ("geometric means", RATIO_MEANING, list(MEANS), means(document)),
+        ("geometric means by class", CLASS_MEANING, class_columns(document.peers()), class_means(document)),
+    ]
+    return [table for table in found if table[3]]
 
 
 def columns(peers: Sequence[str]) -> list[str]:
@@ -281,11 +279,10 @@ def header(document: Document) -> list[str]:
     )
     options = document.options
     if options:
-        cache_state = "caches emptied before every execution" if options.get("cold") else "warm caches"
         text.append(
             f"method: a process each, bursts of at most {1e3 * options['burst']:.0f} ms in shuffled turns, "
             f"ratios within rounds, {options['min_rounds']} to {options['max_rounds']} rounds until 95 % "
-            f"intervals are narrower than {100 * options['interval']:.0f} %; {cache_state}; forward with "
+            f"intervals are narrower than {100 * options['interval']:.0f} %; warm caches; forward with "
             f"{options['weights']} weights, backward with variable ones; results checked first; "
             f"ratios are {RATIO_MEANING}"
         )

@@ -39,26 +39,18 @@ def _parts(document: Document) -> tuple[list[str], list[str], list[Table]]:
         return sizes.header(document), [], list(sizes.tables(document))
     if models.of_models(document):
         return summary.header(document), list(models.conclusion(document)), list(models.tables(document))
-    return summary.header(document), [], [table for table in _layers(document) if table[2]]
+    return summary.header(document), [], list(_layers(document))
 
 
 def _layers(document: Document) -> Iterator[Table]:
     peers = document.peers()
-    yield (
-        f"geometric means of the ratio ({summary.RATIO_MEANING})",
-        list(summary.MEANS),
-        _shown(summary.means(document)),
-    )
-    yield (
-        f"geometric means by class ({summary.CLASS_MEANING})",
-        summary.class_columns(peers),
-        _shown(summary.class_means(document)),
-    )
+    for title, meaning, columns, body in summary.tables_of_means(document):
+        yield f"{title} ({meaning})", columns, _shown(body)
     kept = [i for i, name in enumerate(summary.columns(peers)) if name != "spread"]
     rows = _shown(summary.cells(row, peers) for row in document)
     marks = ["*" if summary.remarks(row) else "" for row in document]
-    columns = [*(summary.columns(peers)[i] for i in kept), ""]
-    yield "rows", columns, [[*(cells[i] for i in kept), mark] for cells, mark in zip(rows, marks, strict=True)]
+    names = [*(summary.columns(peers)[i] for i in kept), ""]
+    yield "rows", names, [[*(cells[i] for i in kept), mark] for cells, mark in zip(rows, marks, strict=True)]
 
 
 def _shown(body: Iterable[Sequence[summary.Cell]]) -> list[list[str]]:
