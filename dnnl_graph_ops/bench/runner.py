@@ -152,7 +152,7 @@ def _run(
     begin = time.monotonic()
     layers = [case for case in cases if not case.model]
     peaks = _peaks(document, own, layers, lineup, options, threads, progress) if todo and layers else {}
-    if todo:
+    if todo or not document.peaks:
         document.peaks = [peaks]
     for position, case in enumerate(todo):
         if interrupted.is_set():

@@ -240,6 +240,8 @@ def test_shards_together_are_the_whole(fakes):
     parts = [runner.run_wanted(wanted(*names), FAST, shard=(i, 2)) for i in (1, 2)]
     assert [len(p) for p in parts] == [2, 1]
     assert sorted(row.name for row in merge(parts)) == list(names)
+    # one that has nothing to do
+    assert len(merge([*parts, runner.run_wanted(wanted(*names), FAST, shard=(4, 4))])) == 3
     with pytest.raises(InvalidArgumentError, match="shard 3/2"):
         runner.run_wanted(wanted(*names), FAST, shard=(3, 2))
 
