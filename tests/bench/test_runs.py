@@ -287,13 +287,14 @@ def test_the_command_line_writes_everything(fakes, tmp_path, capsys):
 @pytest.mark.parametrize("apart", ["in processes"], indirect=True)
 def test_the_command_line_measures_both_ops(fakes, tmp_path, capsys):
     path = tmp_path / "out.json"
-    words = ["--op", "conv_transpose,conv", "--suite", "mb1ic4iw8oc4kw3nx", "--suite", "--conv mb1ic8ih6oc8kh3ny"]
+    words = ["--op", "conv_transpose,conv", "--suite", "mb1ic4iw8oc4kw3nx"]
+    words += ["--suite", "--conv mb1ic8ih6oc8kh3ny", "--suite", "--conv mb1ic4iw8oc4kw3nx"]
     few = ["--min-rounds", "2", "--max-rounds", "2", "--burst", "0.002", "--threads", "1"]
     assert cli.main([*words, *few, "--peers", "fake", "--direction", "fwd,bwd_d,bwd_w", "--json", str(path)]) == 0
     document = Document.load(path)
     assert [(row.name, row.op, row.direction, row.status) for row in document] == [
         (name, op, direction, "ok")
-        for name, op in (("x", "conv_transpose"), ("y", "conv"))
+        for name, op in (("x", "conv_transpose"), ("y", "conv"), ("x", "conv"))
         for direction in ("fwd", "bwd_d", "bwd_w")
     ]
     assert all(entry.error == 0 for row in document for entry in row.entries)
