@@ -48,9 +48,7 @@ def _spatial_rank(step: Step, src: Value) -> int:
 
 def _check_kernel(step: Step, weights: Value) -> None:
     stated = step.attr("kernel_shape")
-    if stated and None in weights.shape[2:]:
-        raise NeedsSizes(f"{step.where}: kernel_shape={stated[:8]} for weights of shape {weights.shape}")
-    if stated and tuple(stated) != weights.shape[2:]:
+    if stated and stated != step.sizes(weights.shape[2:], "weights"):
         raise ShapeError(f"{step.where}: kernel_shape={stated[:8]}, but the weights have shape {weights.shape}")
 
 
@@ -160,14 +158,13 @@ def _transposed_pads(
     if not wanted and mode in ("NOTSET", "VALID"):
         begin, end = _pads(step, rank) if mode == "NOTSET" else ([0] * rank, [0] * rank)
         return {"pads_begin": begin, "pads_end": end}
-    if None in weights.shape or (wanted and None in src.shape[2:]):
-        raise NeedsSizes(f"{step.where}: pads that depend on sizes that are not known")
+    kernel = step.sizes(weights.shape, "weights")[2:]
+    sizes = step.sizes(src.shape[2:], "an image") if wanted else []
     begin, end, extra = [], [], []
     for axis in range(rank):
-        stride, size = strides[axis], src.shape[axis + 2]
-        reach = (weights.shape[axis + 2] - 1) * dilations[axis] + 1  # type: ignore[operator]
+        stride, reach = strides[axis], (kernel[axis] - 1) * dilations[axis] + 1
         if wanted:
-            total = stride * (size - 1) + output_padding[axis] + reach - wanted[axis]  # type: ignore[operator]
+            total = stride * (sizes[axis] - 1) + output_padding[axis] + reach - wanted[axis]
         else:
             total = output_padding[axis] + reach - stride
         lack = max(-total, 0) if mode in ("NOTSET", "VALID") else 0

@@ -50,26 +50,25 @@ def einsum(step: Step) -> Value:
 def _terms(step: Step, shapes: list[Shape]) -> tuple[list[list[str]], list[str]]:
     """The labels of each operand's axes, and of the result's."""
     equation = (step.attr("equation") or "").replace(" ", "")
+    where = f"{step.where}: equation={equation[:60]!r}"
     inputs, arrow, output = equation.partition("->")
     given = inputs.split(",")
     if not all(_TERM.fullmatch(term) for term in (*given, output)) or len(shapes) > 2:
-        raise UnsupportedError(
-            f"{step.where}: equation={equation[:60]!r}; one or two operands, with letters for all axes"
-        )
+        raise UnsupportedError(f"{where}; one or two operands, with letters for all axes")
     terms = [list(term) for term in given]
     found = [label for term in terms for label in term]
     wanted = list(output) if arrow else sorted(label for label in set(found) if found.count(label) == 1)
     if len(terms) != len(shapes) or any(len(t) != len(s) for t, s in zip(terms, shapes, strict=True)):
-        raise ShapeError(f"{step.where}: equation={equation[:60]!r} of shapes {shapes}")
+        raise ShapeError(f"{where} of shapes {shapes}")
     if not set(wanted) <= set(found) or len(set(wanted)) < len(wanted):
-        raise ShapeError(f"{step.where}: equation={equation[:60]!r}: its result has labels twice, or of no operand")
+        raise ShapeError(f"{where}: its result has labels twice, or of no operand")
     if any(len(set(term)) < len(term) for term in terms):
-        raise UnsupportedError(f"{step.where}: equation={equation[:60]!r}: a diagonal")
+        raise UnsupportedError(f"{where}: a diagonal")
     sizes: dict[str, set[int]] = {}
     for label, size in zip(found, (size for shape in shapes for size in shape), strict=True):
         sizes.setdefault(label, set()).update(() if size is None else (size,))
     if any(len(some) > 1 for some in sizes.values()):
-        raise ShapeError(f"{step.where}: equation={equation[:60]!r} of shapes {shapes}")
+        raise ShapeError(f"{where} of shapes {shapes}")
     return terms, wanted
 
 

@@ -31,14 +31,12 @@ def _reshaped(step: Step) -> Meta:
 @rule("Reshape", inputs=2, allowzero=integer(0, 0, 1), late=_reshaped)
 def reshape(step: Step) -> Value:
     src, wanted = step.value(0), step.integers(1, "the shape")
-    dims: list[int | None] = []
+    dims: list[int | None] = [*wanted]
     for axis, dim in enumerate(wanted):
         if dim == 0 and not step.attr("allowzero"):
             if axis >= src.ndim:
                 raise ShapeError(f"{step.where}: shape {wanted} copies axis {axis} of a tensor of shape {src.shape}")
-            dims.append(src.shape[axis])
-        else:
-            dims.append(dim)
+            dims[axis] = src.shape[axis]
     if -1 in dims and None not in dims and None not in src.shape:
         rest = step.product([dim for dim in dims if dim != -1])
         total = step.product(src.shape)

@@ -103,14 +103,7 @@ def layer_normalization(step: Step) -> tuple[Value, ...]:
     scale = _affine(step, 1, src.shape[axis:])
     shift = _affine(step, 2, src.shape[axis:]) if step.has(2) else np.zeros(inner, np.float32)
     result = step.op(
-        "LayerNorm",
-        flat,
-        scale,
-        shift,
-        keep_stats=False,
-        use_affine=True,
-        begin_norm_axis=-1,
-        epsilon=epsilon,
+        "LayerNorm", flat, scale, shift, keep_stats=False, use_affine=True, begin_norm_axis=-1, epsilon=epsilon
     )
     result = result if flat is src else step.reshape(result, src.shape)
     if not any(step.node.outputs[1:]):
@@ -204,9 +197,7 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
     return result if flat is src else step.reshape(result, src.shape)
 
 
-@rule("InstanceNormalization", inputs=3, late=first, epsilon=number(1e-5))
-def instance_normalization(step: Step) -> Value:
-    return _grouped(step, None, False)
+rule("InstanceNormalization", inputs=3, late=first, epsilon=number(1e-5))(lambda step: _grouped(step, None, False))
 
 
 @rule(
