@@ -149,6 +149,11 @@ FOUND = {
         {"x": np.float32([[-np.inf, -np.inf], [np.inf, 1], [-np.inf, 2], [np.nan, 1]])}, {"axes": np.int64([1])},
         {"opset": 18, "tolerance": 1e-6},
     ),
+    "a normalised constant is not the constant": (
+        [node("GroupNormalization", "c scale shift", "y", num_groups=1), node("Pad", "y pads", "z")],
+        {"scale": np.array([1.0]), "shift": np.array([-1.0])},
+        {"c": np.array([[[2.0]]]), "pads": np.int64([1] * 6)}, {"opset": 21, "outputs": ["z"]},
+    ),
     "a number of 64 bits": ([node("Softsign", "x")], {"x": np.array(3.0)}, {}, {}),
 }  # fmt: skip
 

@@ -277,7 +277,7 @@ def inferred(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, A
     version, made = _version(node), _proto(node)
     schema = onnx.defs.get_schema(node.op_type, version.version, node.domain)
     if node.op_type in _LIKE_FIRST and not node.domain:
-        return [infos[node.inputs[0]]]
+        return [Tensor(infos[node.inputs[0]].code, infos[node.inputs[0]].shape)]
     try:
         kinds = onnx.shape_inference.infer_node_outputs(schema, made, kinds, data, opset_imports=[version])
     except MemoryError:
