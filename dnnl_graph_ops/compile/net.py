@@ -34,7 +34,6 @@ from ..strides import dense_strides, is_row_major
 from . import selection
 from .explain import Benchmark, Explanation, StepTime, explain, rewrites_of
 from .outputs import named_outputs, result_strides
-from .pickled import MadeBy, made_here
 from .plan import Plan
 from .profile import profile
 from .report import PrecisionReport
@@ -127,8 +126,8 @@ class Net(NetBase, Generic[Result]):
         return f"Net({self.graph.name!r}, inputs={list(self.input_names)}, outputs={list(self.output_names)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        outputs = {name: value._id for name, value in self.outputs.items()}
-        return _restore, (made_here(), self.graph, outputs, self.engine, self._named_options()), *self._state()
+        found: tuple[Any, ...] = hooks.call("pickled", self)
+        return found
 
     def _state(self) -> tuple[dict[str, Any], ...]:
         return () if self.precision_report is None else ({"precision_report": self.precision_report},)
@@ -585,17 +584,12 @@ def made(graph: Graph, outputs: Any, options: Options) -> Net:
     return Net(graph, named_outputs(graph, outputs), graph.engine or default_engine(), options)
 
 
-def _restore(made_by: MadeBy, graph: Graph, outputs: Mapping[str, int], engine: Engine, options: Options) -> Net:
-    """Builds the net of a pickled graph; its plans are compiled again, as a pickle contains none."""
-    try:
-        by_id = {value._id: value for value in (*graph.inputs, *graph.constants)}
-        by_id.update({value._id: value for node in graph.nodes for value in node.outputs})
-        return Net(graph, {name: by_id[i] for name, i in outputs.items()}, engine, options)
-    except MemoryError:
-        raise
-    except Exception as error:
-        if isinstance(error, Error) and made_by == made_here():
-            raise
-        raise InvalidArgumentError(
-            f"a net that dnnl_graph_ops {made_by.version} pickled cannot be rebuilt by {made_here().version}: {error!r}"
-        ) from error
+if not TYPE_CHECKING:  # checkers would take every name for one of this module
+
+    def __getattr__(name: str) -> Any:
+        """Refuses pickles of versions before 0.2.0, which name `_restore` first."""
+        if name == "_restore":
+            raise Error(
+                "an earlier version of dnnl_graph_ops pickled this net; compile its graph again, and pickle that"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

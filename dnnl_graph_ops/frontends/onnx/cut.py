@@ -19,10 +19,9 @@ from ..._core import NetBase, PlanCache
 from ...compile import selection
 from ...compile.explain import Benchmark, Explanation, PartitionReport, StepReport, StepTime
 from ...compile.net import Net, made
-from ...compile.pickled import MadeBy, made_here
 from ...compile.plan import Plan
 from ...compile.profile import Profile
-from ...compile.saved import written
+from ...compile.saved import described
 from ...compile.specialise import Options, PartitionInfo, Specialised
 from ...drawing.picture import Box, Picture, of_net, short
 from ...errors import UnsupportedError
@@ -111,9 +110,6 @@ class CutNet(Net):
         # a call that is right has no use for them
         self._where = {value.name: f"{self!r}: input {value.name!r}" for value in self.inputs}
         self._outs_where = [f"{self!r}: 'out' for {name!r}" for name in self.outputs]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (made_here(), self.graph, self._named_options()), *self._state()
 
     def _stages_of(self, graph: CutGraph) -> tuple[_Stage, ...]:
         """What is needed for the outputs, found from the end."""
@@ -227,16 +223,6 @@ class CutNet(Net):
 
     def _constants_read(self) -> list[Array]:
         return [array for net in self._nets for array in net._constants_read()]
-
-    def save(self, path: Any) -> None:
-        """Write the model; `dgo.load` plans its graphs again, for which it needs the package onnx."""
-        arrays: list[Array] = []
-
-        def keep(array: Array) -> int:
-            arrays.append(array)
-            return len(arrays) - 1
-
-        written(self, path, {"model": self.graph._made_of.model.record(keep)}, arrays)
 
     # -- looking inside ---------------------------------------------------------------------------------------
 
@@ -440,5 +426,13 @@ def _made(graph: CutGraph, outputs: Any, options: Options) -> Net:
     return CutNet(graph, options)
 
 
-def _restore(made_by: MadeBy, graph: CutGraph, options: Options) -> CutNet:
-    return CutNet(graph, options)
+@described.register
+def _described(net: CutNet) -> tuple[dict[str, Any], list[Array]]:
+    """The model, whose graphs are planned again, for which the package onnx is needed."""
+    arrays: list[Array] = []
+
+    def keep(array: Array) -> int:
+        arrays.append(array)
+        return len(arrays) - 1
+
+    return {"model": net.graph._made_of.model.record(keep)}, arrays
