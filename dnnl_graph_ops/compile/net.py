@@ -345,13 +345,19 @@ class Net(NetBase, Generic[Result]):
             any(None in value.shape for value in self.inputs),
         )
 
+    @property
+    def _nets(self) -> tuple[Net, ...]:
+        """Returns the nets of single graphs that this one runs."""
+        return (self,)
+
     def clear_plans(self) -> None:
         """Drops all plans; a later call builds the plan that it needs again."""
-        self._plans.clear()
+        for net in self._nets:
+            net._plans.clear()
 
     def plan_count(self) -> int:
         """Returns how many plans the net has now: one for each combination of shapes and strides, unless dropped."""
-        return self._plans.info()["size"]
+        return sum(net._plans.info()["size"] for net in self._nets)
 
     # -- files --------------------------------------------------------------------------------------------------
 
@@ -362,7 +368,8 @@ class Net(NetBase, Generic[Result]):
 
     def _constants_read(self) -> list[np.ndarray[Any, Any]]:
         """Returns the constant arrays, packed weights included, that the current plans read."""
-        return [array for executor in self._plans.executors() for array in executor.constants]
+        executors = (executor for net in self._nets for executor in net._plans.executors())
+        return [array for executor in executors for array in executor.constants]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the net to a file for `dgo.load`: ops, options, constants and the weights that its plans have packed.
@@ -401,8 +408,8 @@ class Net(NetBase, Generic[Result]):
 
     def _narrow(self) -> Mapping[str, float]:
         """Returns {name: estimated seconds saved} of the products that the plan used last computes in a narrow type."""
-        latest = self._latest()
-        return {} if latest is None else latest.narrow
+        plans = filter(None, (net._latest() for net in self._nets))
+        return {name: gain for plan in plans for name, gain in plan.narrow.items()}
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
@@ -412,6 +419,9 @@ class Net(NetBase, Generic[Result]):
         Before the first call of a net with unknown dims, and with tune="off", returns the groups of ops that are
         compiled together.
         """
+        return tuple(part for net in self._nets for part in net._own_partitions())
+
+    def _own_partitions(self) -> tuple[PartitionInfo, ...]:
         latest = self._latest()
         if latest is None or self._options.tune == "off":
             env = self._env()
@@ -500,8 +510,9 @@ class Net(NetBase, Generic[Result]):
             TypeError: `op` is no string.
         """
         where = f"{self!r}.algorithms"
-        selection.convolution(op, self._nodes, where)
-        plan = self._planned("whose algorithms there are")
+        selection.convolution(op, [node for net in self._nets for node in net._nodes], where)
+        net = next(net for net in self._nets if any(node.name == op for node in net._nodes))
+        plan = net._planned("whose algorithms there are")
         return selection.listed(op, plan.built.decisions, plan.narrow, plan.built.env, where)
 
     def _named_options(self) -> Options:
@@ -539,10 +550,9 @@ class Net(NetBase, Generic[Result]):
         return objects(last, others, self.engine, self.graph.fpmath_mode)
 
     def _plans_told(self) -> tuple[list[Plan], list[Plan]]:
-        """Returns the plan used last ([] without plans), and all other plans."""
-        latest = self._plans.latest()
-        others = [self._whole(one).plan for one in self._plans.executors() if one is not latest]
-        return [] if latest is None else [self._whole(latest).plan], others
+        """Returns the plan that each net used last, and all other plans."""
+        plans = [[net._whole(one).plan for one in net._plans.executors()] for net in self._nets]
+        return [plan for some in plans for plan in some[:1]], [plan for some in plans for plan in some[1:]]
 
     def to_dot(self) -> str:
         """Returns the graph in Graphviz's DOT language, coloured by partition."""

@@ -12,7 +12,7 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 MAGIC = b"dgo net\n"
 # Counts the ways in which such files lie: up by one whenever what the header says is meant otherwise.
-FORMAT = 1
+FORMAT = 2
 MAX_HEADER = 1 << 24
 MAX_BYTES = 1 << 44
 # magic, format, checksum of the header, its offset and size
@@ -165,6 +165,20 @@ def _mapped(source: Path | bytes, where: str) -> tuple[int, Any]:
     with source.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         return size, Mapped(file.fileno(), size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ) if size else b""
+
+
+def numbering(arrays: list[Array], first: int = 0) -> Callable[[Array], int]:
+    """Appends arrays to a list, those that lie at one place once, and returns their numbers, counted from `first`."""
+    places: dict[Any, int] = {}
+
+    def keep(array: Array) -> int:
+        key = array.ctypes.data, array.dtype, array.shape, array.strides
+        if key not in places:
+            places[key] = first + len(arrays)
+            arrays.append(array)
+        return places[key]
+
+    return keep
 
 
 def field(record: Any, name: str, kind: type[T], where: str) -> T:
