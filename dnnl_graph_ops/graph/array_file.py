@@ -107,7 +107,11 @@ class ArrayFile:
 
     def _parsed(self, text: bytes) -> Any:
         try:
-            return json.loads(text)
+            header = json.loads(text)
+            if b"\\ud" in text.lower():
+                # half a character, which no native name may have
+                json.dumps(header, ensure_ascii=False).encode()
+            return header
         except (ValueError, RecursionError) as error:
             raise self.damaged(f"its header is no JSON: {str(error)[:200]}") from None
 

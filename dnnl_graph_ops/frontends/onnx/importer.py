@@ -16,7 +16,7 @@ from ..reading.faults import FAULTS, fault, refusal
 from ..reading.fold import FOLDED
 from ..reading.node import Array, Body, OnnxNode, Tensor, tensor_of, tensors_of
 from ..reading.records import Kept
-from ..reading.section import Section
+from ..reading.section import Lent, Section
 from ..reading.stages import SEQUENCE, UNKNOWN, Part, StagedGraph
 from ..reading.submodel import SubModel
 from ..reading.types import DTYPES, TYPES
@@ -286,7 +286,7 @@ class _Builder:
     def _submodel(
         self, where: str, nodes: Sequence[OnnxNode], arrays: Mapping[str, Array], inputs: Iterable[str], outputs: Any
     ) -> SubModel:
-        section = Section(where, tuple(inputs), arrays, tuple(nodes), tuple(outputs), self.budget.total)
+        section = Section(where, tuple(inputs), Lent(arrays), tuple(nodes), tuple(outputs), self.budget.total)
 
         def build(infos: Sequence[Tensor]) -> Graph:
             return _builder(Model(**vars(section), infos=tuple(infos)), self.engine).graph()

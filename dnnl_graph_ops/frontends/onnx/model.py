@@ -23,7 +23,7 @@ from ..reading.budget import Budget
 from ..reading.faults import check_size
 from ..reading.node import Array, Body, OnnxNode, Reference, Sparse, Tensor, flat
 from ..reading.records import Keep, Kept
-from ..reading.section import Section, own_bytes, section_of
+from ..reading.section import Lent, Section, own_bytes, section_of
 from ..reading.types import type_name
 from .functions import Function, inlined
 from .q_operators import in_pairs
@@ -107,7 +107,7 @@ def read(source: Any) -> Model:
     arrays |= more
     ordered, budget = _ordered(nodes, (*given, *more), outputs), Budget(nbytes).total
     return Model(
-        _text(graph.name) or "onnx", tuple(inputs), arrays, ordered, outputs, budget,
+        _text(graph.name) or "onnx", tuple(inputs), Lent(arrays), ordered, outputs, budget,
         tuple(inputs.values()), tuple(problems),
     )  # fmt: skip
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...graph.array_file import field
+from ...graph.constants import Constant
 from . import records
 from .budget import Budget
 from .node import Array, OnnxNode, flat
@@ -34,6 +35,27 @@ class Section:
             "nodes": records.of_nodes(self.nodes, keep),
             "outputs": self.outputs,
         }
+
+
+class Lent(Mapping[str, Array]):
+    """Arrays by name; what lies in a file is let go, and read again when somebody asks after nobody held it."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._held = {name: Constant(array) for name, array in arrays.items()}
+        for constant in self._held.values():
+            constant.let_go()
+
+    def __getitem__(self, name: str) -> Array:
+        constant = self._held[name]
+        array = constant.array
+        constant.let_go()
+        return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
 
 
 def section_of(record: Any, kept: records.Kept, where: str) -> Section:
