@@ -1,7 +1,8 @@
-"""Typed face of the native extension: the oneDNN Graph C API one to one, and what runs compiled plans.
+"""Made by `python -m dnnl_graph_ops.stubs`; a test compares.
 
-Enumerated arguments take the enums below or their integer values. Strides count elements. Errors are those of
-`dnnl_graph_ops.errors`; the GIL is released around everything that computes or waits.
+The oneDNN Graph C API one to one, and what runs compiled plans. Enumerated arguments take the enums below or their
+integer values. Strides count elements. Errors are those of `dnnl_graph_ops.errors`; the GIL is released around
+everything that computes or waits.
 """
 
 import enum
@@ -16,6 +17,14 @@ kernels = _kernels
 
 # A NumPy array of any dtype, an object with the buffer protocol, or the address of memory.
 _Memory: TypeAlias = np.ndarray[Any, Any] | bytearray | memoryview | int
+_Ref: TypeAlias = tuple[int, int]  # slot, byte offset
+# slot, byte offset, dtype, shape, strides
+_View: TypeAlias = tuple[int, int, int, Sequence[int], Sequence[int]]
+_Arrays: TypeAlias = list[Any] | tuple[Any, ...]
+_Items: TypeAlias = tuple[Any, ...]
+_Slow: TypeAlias = Callable[[_Items, _Items, Any, Any], Any]
+_Layout: TypeAlias = tuple[int, Sequence[int], Sequence[int]]  # dtype, shape, strides
+_Start: TypeAlias = tuple[int, float, int]
 
 class OpKind(enum.IntEnum):
     abs = 0
@@ -132,7 +141,6 @@ class OpAttr(enum.IntEnum):
     strides = 75
     weights_shape = 76
     zps = 77
-    group_shape = 78
     exclude_pad = 96
     keep_dims = 97
     keep_stats = 98
@@ -150,6 +158,7 @@ class OpAttr(enum.IntEnum):
     qtype = 133
     rounding_type = 134
     weights_format = 135
+    group_shape = 78
     accumulation_mode = 136
 
 class DataType(enum.IntEnum):
@@ -265,9 +274,9 @@ class Library:
     @property
     def gpu_runtime(self) -> str:
         """none, ocl, sycl or ze."""
-    def has(self, symbol: str) -> bool: ...
     def functions(self) -> dict[str, bool]:
         """Every C function this extension knows, and whether the library has it."""
+    def has(self, symbol: str) -> bool: ...
     def engine_count(self, kind: int) -> int: ...
     @property
     def verbose(self) -> int:
@@ -336,6 +345,16 @@ class Engine:
         device_memory: bool = False,
         allocator: Allocator | None = None,
     ) -> Engine: ...
+    @staticmethod
+    def of_queue(library: Library, queue: int, index: int = 0, device_memory: bool = False) -> Engine:
+        """In the context of a sycl::queue, given by its address."""
+    @property
+    def sycl_identity(self) -> tuple[int, int]:
+        """The same for engines on one sycl::device in one sycl::context."""
+    def sycl_context_capsule(self) -> object:
+        """What dpctl takes for a context."""
+    def reaches(self, address: int) -> bool:
+        """Whether this is USM of the engine's SYCL context."""
     @property
     def library(self) -> Library: ...
     @property
@@ -344,16 +363,6 @@ class Engine:
     def index(self) -> int: ...
     @property
     def on_device(self) -> bool: ...
-    @staticmethod
-    def of_queue(library: Library, queue: int, index: int = 0, device_memory: bool = False) -> Engine:
-        """In the context of a sycl::queue, given by its address."""
-    def reaches(self, address: int) -> bool:
-        """Whether this is USM of the engine's SYCL context."""
-    @property
-    def sycl_identity(self) -> tuple[int, int]:
-        """The same for engines on one sycl::device in one sycl::context."""
-    def sycl_context_capsule(self) -> object:
-        """What dpctl takes for a context."""
     @property
     def sycl_device(self) -> int: ...
     @property
@@ -381,8 +390,8 @@ class LogicalTensor:
         dtype: int,
         dims: Sequence[int | None] | None = None,
         strides: Sequence[int | None] | None = None,
-        layout: int = ...,
-        property: int = ...,
+        layout: int = 2,
+        property: int = 0,
         layout_id: int | None = None,
     ) -> None:
         """layout_id: of LayoutType.opaque, as a compiled partition tells it."""
@@ -401,7 +410,6 @@ class LogicalTensor:
     def mem_size(self, library: Library) -> int:
         """Bytes."""
     def is_equal(self, library: Library, other: LogicalTensor) -> bool: ...
-    # Last, because the name hides the decorator.
     @property
     def property(self) -> TensorProperty: ...
 
@@ -455,14 +463,7 @@ class CompiledPartition:
         """Bytes; 0 before oneDNN 3.13, which allocates by itself."""
     @property
     def scratchpad(self) -> LogicalTensor | None: ...
-    def execute(
-        self,
-        stream: Any,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        scratchpad: Any = None,
-        /,
-    ) -> None:
+    def execute(self, stream: Any, inputs: Sequence[Any], outputs: Sequence[Any], scratchpad: Any = None, /) -> None:
         """Lists or tuples of tensors in the order given to compile. Returns at once on a GPU: `stream.wait()`.
 
         Takes `Stream` and `Tensor`, or objects with one as `_native`.
@@ -494,9 +495,9 @@ class Partition:
     ) -> CompiledPartition:
         """Inputs: known dims, strided or opaque. Outputs: also of unknown shape or LayoutType.any.
 
-        one_thread: make one for each thread that runs it, which are the process's first and one of the package's own
-        for all others, where an OpenMP library may tie what it makes to a thread: without it, oneDNN 3.2 runs
-        gradients of convolutions only in the thread that compiles them.
+        one_thread: make one for each thread that runs it, which are the process's first and one of the
+        package's own for all others, where an OpenMP library may tie what it makes to a thread: without it,
+        oneDNN 3.2 runs gradients of convolutions only in the thread that compiles them.
 
         Raises UnsupportedError where this library or CPU has no kernel.
         """
@@ -531,9 +532,6 @@ def set_num_threads(n: int) -> None: ...
 def require_threads(n: int) -> None:
     """Error unless so many threads can be started in this process; numbers that could are remembered."""
 
-def register_dtype(dtype: np.dtype[Any], code: int) -> None:
-    """Make arrays of a NumPy dtype known as elements of an oneDNN data type; results get the first one."""
-
 def follow_caller(thread: int) -> bool:
     """Let this thread, SYCL's host-task thread, run on the CPU of whoever calls."""
 
@@ -542,6 +540,56 @@ def stop_following() -> None:
 
 def following_thread() -> int:
     """The thread that follows, 0 if none."""
+
+def dlpack_import(capsule: object, dtypes: dict[tuple[int, int], np.dtype[Any]]) -> np.ndarray[Any, Any]: ...
+def dlpack_open(
+    capsule: object,
+) -> tuple[int, int, tuple[int, ...], tuple[int, ...] | None, tuple[int, int], bool, object]:
+    """The device type, address, shape, strides in elements, (type code, bits), whether writable, owner."""
+
+def dlpack_export_memory(
+    owner: object,
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dtype: tuple[int, int],
+    device: tuple[int, int],
+    writable: bool,
+    versioned: bool,
+) -> object: ...
+def dlpack_export(array: np.ndarray[Any, Any], code: int, bits: int, versioned: bool) -> object: ...
+def lent_array(tensor: object) -> np.ndarray[Any, Any] | None:
+    """An array over the memory of a tensor whose type has DLPack's C exchange functions, asked for nothing else."""
+
+def register_dtype(dtype: np.dtype[Any], code: int) -> None:
+    """Make arrays of a NumPy dtype known as elements of an oneDNN data type; results get the first one."""
+
+class DeviceArrayBase:
+    """An array in memory of an engine: newly allocated and row-major, or over memory of another owner."""
+
+    @overload
+    def __init__(self, engine: Engine, dtype: int, shape: Sequence[int]) -> None: ...
+    @overload
+    def __init__(
+        self,
+        engine: Engine,
+        dtype: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        address: int,
+        writable: bool,
+        owner: object,
+    ) -> None: ...
+    @property
+    def extent(self) -> int:
+        """Bytes from the first element to behind the last one."""
+    @property
+    def writable(self) -> bool: ...
+    @property
+    def address(self) -> int: ...
+    def _read(self, target: np.ndarray[Any, Any]) -> None:
+        """All `extent` bytes into a contiguous array."""
+    def _write(self, source: np.ndarray[Any, Any]) -> None: ...
 
 def check_fork() -> None:
     """Raise Error in a child of fork() that cannot compute: threads of its parent did meanwhile, or a library's."""
@@ -556,11 +604,6 @@ def idle_scratch_bytes() -> int:
     """Scratch memory that no plan is using just now, kept for the next one."""
 
 def drop_idle_scratch() -> None: ...
-
-_Ref: TypeAlias = tuple[int, int]  # slot, byte offset
-# slot, byte offset, dtype, shape, strides
-_View: TypeAlias = tuple[int, int, int, Sequence[int], Sequence[int]]
-_Arrays: TypeAlias = list[Any] | tuple[Any, ...]
 
 class Executor:
     """A compiled plan: slots for arrays and the steps that work on them.
@@ -577,11 +620,7 @@ class Executor:
     def add_scratch(self, offset: int, nbytes: int) -> int:
         """Part of the arena that a run has for itself; offset is a multiple of 64."""
     def add_partition(
-        self,
-        partition: CompiledPartition,
-        inputs: Sequence[_Ref],
-        outputs: Sequence[_Ref],
-        label: str = "",
+        self, partition: CompiledPartition, inputs: Sequence[_Ref], outputs: Sequence[_Ref], label: str = ""
     ) -> None: ...
     def add_kernel(
         self, kernel: kernels.Kernel, refs: Sequence[_Ref], label: str = "", nbytes: Sequence[int] = ()
@@ -634,39 +673,11 @@ class NetBase:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
 
-_Items: TypeAlias = tuple[Any, ...]
-_Slow: TypeAlias = Callable[[_Items, _Items, Any, Any], Any]
-
-def clear_plans() -> None:
-    """Forget the plans and counts of every PlanCache; begins a new generation of each."""
-
-def plan_totals() -> dict[str, int]:
-    """Over every PlanCache: net_plans; bytes that plans hold: constants, library, objects; and their limit."""
-
-def set_plan_threads(n: int) -> None:
-    """Calls find plans for so many threads, and those for any number."""
-
-def set_plan_limit(bytes: int) -> None:
-    """For every PlanCache together."""
-
-def noting_freed(also: Callable[[Any], object]) -> Callable[[Any], None]:
-    """For weak references with an attribute `nbytes`: once many bytes went so, memory goes back to the system soon.
-
-    Calls `also` first, and no Python code besides.
-    """
-
-def give_back() -> None:
-    """Free memory goes back to the system now."""
-
-_Layout: TypeAlias = tuple[int, Sequence[int], Sequence[int]]  # dtype, shape, strides
-_Start: TypeAlias = tuple[int, float, int]
-
 class PlanCache:
     """Plans of a net or of one-shot functions, which all share a limit of bytes.
 
-    Where results are to lie row-major, calls with and without `out` share a plan.
-    attrs hold None, bool, int, float, str, bytes, types, and tuples or lists of these; they are compared by
-    type and value.
+    Where results are to lie row-major, calls with and without `out` share a plan. attrs hold None, bool,
+    int, float, str, bytes, types, and tuples or lists of these; they are compared by type and value.
     """
 
     def call(self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, slow: _Slow | None, /) -> Any:
@@ -684,7 +695,8 @@ class PlanCache:
         start: _Start = ...,
         /,
     ) -> bool:
-        """The plan's inputs are the arrays that are not None. What took long to make since its start is kept longer.
+        """The plan's inputs are the arrays that are not None. What took long to make since its start is kept
+        longer.
 
         False: such a call is never looked up, or the cache was cleared since the start.
         """
@@ -709,7 +721,9 @@ class PlanCache:
         """hits, misses, size"""
 
 class TensorCall:
-    """A call of a net, or of a one-shot function, on tensors that came before: looked up and run without arrays."""
+    """A call of a net, or of a one-shot function, on tensors that came before: looked up and run without
+    arrays.
+    """
 
     def __init__(
         self,
@@ -730,50 +744,24 @@ class TensorMarks:
     def fit(self, tensors: list[Any] | tuple[Any, ...], /) -> bool:
         """Whether these are the same, and were not written since. Inference tensors have no version."""
 
-class DeviceArrayBase:
-    """An array in memory of an engine: newly allocated and row-major, or over memory of another owner."""
+def clear_plans() -> None:
+    """Forget the plans and counts of every PlanCache; begins a new generation of each."""
 
-    @overload
-    def __init__(self, engine: Engine, dtype: int, shape: Sequence[int]) -> None: ...
-    @overload
-    def __init__(
-        self,
-        engine: Engine,
-        dtype: int,
-        shape: Sequence[int],
-        strides: Sequence[int],
-        address: int,
-        writable: bool,
-        owner: object,
-    ) -> None: ...
-    @property
-    def extent(self) -> int:
-        """Bytes from the first element to behind the last one."""
-    @property
-    def writable(self) -> bool: ...
-    @property
-    def address(self) -> int: ...
-    def _read(self, target: np.ndarray[Any, Any]) -> None:
-        """All `extent` bytes into a contiguous array."""
-    def _write(self, source: np.ndarray[Any, Any]) -> None: ...
+def set_plan_limit(bytes: int) -> None:
+    """For every PlanCache together."""
 
-def dlpack_open(
-    capsule: object,
-) -> tuple[int, int, tuple[int, ...], tuple[int, ...] | None, tuple[int, int], bool, object]:
-    """The device type, address, shape, strides in elements, (type code, bits), whether writable, owner."""
+def plan_totals() -> dict[str, int]:
+    """Over every PlanCache: net_plans; bytes that plans hold: constants, library, objects; and their limit."""
 
-def dlpack_export_memory(
-    owner: object,
-    address: int,
-    shape: Sequence[int],
-    strides: Sequence[int],
-    dtype: tuple[int, int],
-    device: tuple[int, int],
-    writable: bool,
-    versioned: bool,
-) -> object: ...
-def dlpack_import(capsule: object, dtypes: dict[tuple[int, int], np.dtype[Any]]) -> np.ndarray[Any, Any]: ...
-def lent_array(tensor: object) -> np.ndarray[Any, Any] | None:
-    """An array over the memory of a tensor whose type has DLPack's C exchange functions, asked for nothing else."""
+def set_plan_threads(n: int) -> None:
+    """Calls find plans for so many threads, and those for any number."""
 
-def dlpack_export(array: np.ndarray[Any, Any], code: int, bits: int, versioned: bool) -> object: ...
+def noting_freed(also: Callable[[Any], object]) -> Callable[[Any], None]:
+    """For weak references with an attribute `nbytes`: once many bytes went so, memory goes back to the system
+    soon.
+
+    Calls `also` first, and no Python code besides.
+    """
+
+def give_back() -> None:
+    """Free memory goes back to the system now."""

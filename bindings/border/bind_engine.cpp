@@ -42,7 +42,8 @@ void bind_allocator(py::module_& m) {
                                                reinterpret_cast<void*>(deallocate));
         };
     };
-    py::class_<Allocator, std::shared_ptr<Allocator>>(m, "Allocator")
+    py::class_<Allocator, std::shared_ptr<Allocator>>(
+        m, "Allocator", "Memory functions for an engine, by address of C functions; 0 stands for aligned host memory.")
         .def_static("host", make(Allocator::Kind::host), py::arg("library").none(false), py::arg("allocate") = 0,
                     py::arg("deallocate") = 0)
         .def_static("sycl", make(Allocator::Kind::sycl), py::arg("library").none(false), py::arg("allocate") = 0,
@@ -50,7 +51,8 @@ void bind_allocator(py::module_& m) {
 }
 
 void bind_engine(py::module_& m) {
-    py::class_<Engine, std::shared_ptr<Engine>>(m, "Engine")
+    py::class_<Engine, std::shared_ptr<Engine>>(
+        m, "Engine", "A device. Partitions run only on the very object they were compiled for.")
         .def(py::init([](std::shared_ptr<Library> lib, int kind, std::size_t index,
                          std::shared_ptr<Allocator> allocator, bool device_memory) {
                  const auto native = engine_kind_from(kind);
@@ -58,7 +60,8 @@ void bind_engine(py::module_& m) {
                  return std::make_shared<Engine>(std::move(lib), native, index, std::move(allocator), device_memory);
              }),
              py::arg("library").none(false), py::arg("kind"), py::arg("index") = 0,
-             py::arg("allocator") = std::shared_ptr<Allocator>(), py::arg("device_memory") = false)
+             py::arg("allocator") = std::shared_ptr<Allocator>(), py::arg("device_memory") = false,
+             "device_memory: a CPU engine is treated like a GPU's, whose partitions never see memory of the host.")
         .def_static(
             "from_sycl",
             [](std::shared_ptr<Library> lib, std::uintptr_t device, std::uintptr_t context, std::size_t index,
@@ -68,21 +71,26 @@ void bind_engine(py::module_& m) {
             py::arg("library").none(false), py::arg("device"), py::arg("context"), py::arg("index") = 0,
             py::arg("device_memory") = false, py::arg("allocator") = std::shared_ptr<Allocator>())
         .def_static("of_queue", &engine_of_queue, py::arg("library").none(false), py::arg("queue"),
-                    py::arg("index") = 0, py::arg("device_memory") = false)
-        .def_property_readonly("sycl_identity",
-                               [](const Engine& e) {
-                                   // SYCL objects are handles: their first word tells whether two are the same
-                                   const auto implementation = [](std::uintptr_t object) {
-                                       return *reinterpret_cast<const std::uintptr_t*>(object);
-                                   };
-                                   return std::pair(implementation(device_of(e)), implementation(context_of(e)));
-                               })
-        .def("sycl_context_capsule",
-             [](const Engine& e) { return py::capsule(reinterpret_cast<void*>(context_of(e)), "SyclContextRef"); })
+                    py::arg("index") = 0, py::arg("device_memory") = false,
+                    "In the context of a sycl::queue, given by its address.")
+        .def_property_readonly(
+            "sycl_identity",
+            [](const Engine& e) {
+                // SYCL objects are handles: their first word tells whether two are the same
+                const auto implementation = [](std::uintptr_t object) {
+                    return *reinterpret_cast<const std::uintptr_t*>(object);
+                };
+                return std::pair(implementation(device_of(e)), implementation(context_of(e)));
+            },
+            "The same for engines on one sycl::device in one sycl::context.")
+        .def(
+            "sycl_context_capsule",
+            [](const Engine& e) { return py::capsule(reinterpret_cast<void*>(context_of(e)), "SyclContextRef"); },
+            "What dpctl takes for a context.")
         .def(
             "reaches",
             [](const Engine& e, std::uintptr_t address) { return reaches(e, reinterpret_cast<const void*>(address)); },
-            py::arg("address"))
+            py::arg("address"), "Whether this is USM of the engine's SYCL context.")
         .def_property_readonly("library", [](const Engine& e) { return std::const_pointer_cast<Library>(e.lib); })
         .def_property_readonly("kind", [](const Engine& e) { return e.kind; })
         .def_property_readonly("index", [](const Engine& e) { return e.index; })

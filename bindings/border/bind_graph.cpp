@@ -94,14 +94,18 @@ void add_op(Graph& graph, const Op& op) {
 }  // namespace
 
 void bind_logical_tensor(py::module_& m) {
-    py::class_<LogicalTensor>(m, "LogicalTensor")
+    py::class_<LogicalTensor>(
+        m, "LogicalTensor",
+        "Description of a tensor. `dims=None`: unknown rank; None among dims or strides: unknown value.\n\nStrided "
+        "tensors of known dims get dense row-major strides where none are given.")
         .def(py::init([](std::size_t id, int dtype, const OptionalDims& dims, const OptionalDims& strides, int layout,
                          int property, std::optional<std::size_t> layout_id) {
                  return LogicalTensor(id, dtype, known(dims), known(strides), layout, property, layout_id);
              }),
              py::arg("id"), py::arg("dtype"), py::arg("dims") = py::none(), py::arg("strides") = py::none(),
              py::arg("layout") = int(dnnl_graph_layout_type_strided),
-             py::arg("property") = int(dnnl_graph_tensor_property_undef), py::arg("layout_id") = py::none())
+             py::arg("property") = int(dnnl_graph_tensor_property_undef), py::arg("layout_id") = py::none(),
+             "layout_id: of LayoutType.opaque, as a compiled partition tells it.")
         .def_property_readonly("id", &LogicalTensor::id)
         .def_property_readonly("dtype", [](const LogicalTensor& lt) { return lt.raw.data_type; })
         .def_property_readonly("dims", [](const LogicalTensor& lt) { return tuple(lt.raw.dims, lt.raw.ndims); })
@@ -117,7 +121,7 @@ void bind_logical_tensor(py::module_& m) {
                                    return lt.raw.layout.layout_id;
                                })
         .def_property_readonly("property", [](const LogicalTensor& lt) { return lt.raw.property; })
-        .def("mem_size", &LogicalTensor::mem_size, py::arg("library"))
+        .def("mem_size", &LogicalTensor::mem_size, py::arg("library"), "Bytes.")
         .def(
             "is_equal",
             [](const LogicalTensor& a, const Library& lib, const LogicalTensor& b) {
@@ -135,7 +139,8 @@ void bind_op(py::module_& m) {
              py::arg("library").none(false), py::arg("id"), py::arg("kind"), py::arg("name"))
         .def("add_input", &Op::add_input, py::arg("tensor"))
         .def("add_output", &Op::add_output, py::arg("tensor"))
-        .def("set_attr", &set_attr, py::arg("code"), py::arg("type"), py::arg("value"))
+        .def("set_attr", &set_attr, py::arg("code"), py::arg("type"), py::arg("value"),
+             "type: f32, f32[], s64, s64[], bool or string.")
         .def_property_readonly(
             "id", [](const Op& op) { return DGO_READ(std::size_t, op.lib->api(), graph_op_get_id, op.handle); })
         .def_property_readonly(
@@ -155,16 +160,19 @@ void bind_graph(py::module_& m) {
              py::arg("fpmath_mode") = int(dnnl_fpmath_mode_strict))
         .def_property_readonly("library", [](const Graph& g) { return std::const_pointer_cast<Library>(g.lib); })
         .def_property_readonly("engine_kind", [](const Graph& g) { return g.kind; })
-        .def("add_op", &add_op, py::arg("op"))
+        .def("add_op", &add_op, py::arg("op"),
+             "Copies the op. Raises InvalidArgumentError where it does not fit its schema or its id is taken.")
         .def("finalize", released(&Graph::finalize))
         .def_property_readonly("is_finalized", released(&Graph::is_finalized))
         .def("filter", released(&Graph::filter), py::arg("policy") = int(dnnl_graph_partition_policy_fusion))
         .def_property_readonly("partition_count", released(&Graph::partition_count))
-        .def("partitions", released(&Graph::partitions))
-        .def("set_fpmath_mode", released(&Graph::set_fpmath_mode), py::arg("mode"), py::arg("apply_to_int") = false)
-        .def("get_fpmath_mode", released(&Graph::fpmath_mode))
-        .def("set_deterministic", released(&Graph::set_deterministic), py::arg("on"))
-        .def("get_deterministic", released(&Graph::deterministic));
+        .def("partitions", released(&Graph::partitions),
+             "In topological order; unsupported ops come as partitions of their own.")
+        .def("set_fpmath_mode", released(&Graph::set_fpmath_mode), py::arg("mode"), py::arg("apply_to_int") = false,
+             "oneDNN 3.7 and later.")
+        .def("get_fpmath_mode", released(&Graph::fpmath_mode), "oneDNN 3.7 and later.")
+        .def("set_deterministic", released(&Graph::set_deterministic), py::arg("on"), "oneDNN 3.14 and later.")
+        .def("get_deterministic", released(&Graph::deterministic), "oneDNN 3.14 and later.");
 }
 
 }  // namespace dgo

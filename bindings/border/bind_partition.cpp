@@ -171,7 +171,9 @@ PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyMethodDef kExecute = {"execute", as_method(execute), METH_FASTCALL,
-                        "execute($self, stream, inputs, outputs, scratchpad=None, /)\n--\n\n"};
+                        "execute(self, stream: Any, inputs: Sequence[Any], outputs: Sequence[Any], scratchpad: Any = "
+                        "None, /) -> None\n\nLists or tuples of tensors in the order given to compile. Returns at once "
+                        "on a GPU: `stream.wait()`.\n\nTakes `Stream` and `Tensor`, or objects with one as `_native`."};
 
 }  // namespace
 
@@ -179,11 +181,16 @@ void bind_partition(py::module_& m) {
     py::class_<CompiledPartition, std::shared_ptr<CompiledPartition>>(m, "CompiledPartition")
         .def_property_readonly("engine",
                                [](const CompiledPartition& cp) { return std::const_pointer_cast<Engine>(cp.engine); })
-        .def_property_readonly("inputs", [](const CompiledPartition& cp) { return cp.inputs; })
-        .def_property_readonly("outputs", [](const CompiledPartition& cp) { return cp.outputs; })
+        .def_property_readonly(
+            "inputs", [](const CompiledPartition& cp) { return cp.inputs; }, "In the order given to compile.")
+        .def_property_readonly(
+            "outputs", [](const CompiledPartition& cp) { return cp.outputs; },
+            "In the order given to compile, with the shapes and layouts that the library chose.")
         .def("query", &CompiledPartition::query, py::arg("id"))
-        .def_property_readonly("inplace_ports", &CompiledPartition::inplace_ports)
-        .def_property_readonly("scratchpad_size", &CompiledPartition::scratchpad_size)
+        .def_property_readonly("inplace_ports", &CompiledPartition::inplace_ports,
+                               "(input id, output id) pairs that may share memory.")
+        .def_property_readonly("scratchpad_size", &CompiledPartition::scratchpad_size,
+                               "Bytes; 0 before oneDNN 3.13, which allocates by itself.")
         .def_property_readonly("scratchpad", [](const CompiledPartition& cp) -> std::optional<LogicalTensor> {
             if (cp.scratchpad_size() == 0) return std::nullopt;
             return cp.scratchpad();
@@ -214,7 +221,12 @@ void bind_partition(py::module_& m) {
                 const ReleaseGil release;
                 return p.compile(inputs, outputs, std::move(engine), one_thread);
             },
-            py::arg("inputs"), py::arg("outputs"), py::arg("engine").none(false), py::arg("one_thread") = false);
+            py::arg("inputs"), py::arg("outputs"), py::arg("engine").none(false), py::arg("one_thread") = false,
+            "Inputs: known dims, strided or opaque. Outputs: also of unknown shape or LayoutType.any.\n\none_thread: "
+            "make one for each thread that runs it, which are the process's first and one of the package's own\nfor "
+            "all others, where an OpenMP library may tie what it makes to a thread: without it, oneDNN 3.2 "
+            "runs\ngradients of convolutions only in the thread that compiles them.\n\nRaises UnsupportedError where "
+            "this library or CPU has no kernel.");
 }
 
 }  // namespace dgo

@@ -112,13 +112,15 @@ std::shared_ptr<BoundTensor> make_scalar(const LogicalTensor& lt, std::shared_pt
 
 void bind_tensor(py::module_& m) {
     py::class_<Tensor, std::shared_ptr<Tensor>> base(m, "_TensorBase");
-    py::class_<BoundTensor, Tensor, std::shared_ptr<BoundTensor>>(m, "Tensor")
+    py::class_<BoundTensor, Tensor, std::shared_ptr<BoundTensor>>(
+        m, "Tensor", "Memory with a description. Arrays are kept alive and must be as large as the description says.")
         .def(py::init([](const LogicalTensor& lt, std::shared_ptr<Engine> engine, const py::object& buffer) {
                  const Memory memory = checked_memory(lt, *engine, buffer);
                  return std::make_shared<BoundTensor>(lt, std::move(engine), memory);
              }),
              py::arg("logical_tensor"), py::arg("engine").none(false), py::arg("buffer"))
-        .def_static("scalar", &make_scalar, py::arg("logical_tensor"), py::arg("engine").none(false), py::arg("value"))
+        .def_static("scalar", &make_scalar, py::arg("logical_tensor"), py::arg("engine").none(false), py::arg("value"),
+                    "A host scalar (TensorProperty.host_scalar); oneDNN 3.9 and later.")
         .def_property_readonly("logical_tensor", [](const BoundTensor& t) { return t.lt; })
         .def_property_readonly("engine", [](const BoundTensor& t) { return std::const_pointer_cast<Engine>(t.engine); })
         .def_property_readonly("writable", [](const BoundTensor& t) { return t.writable; })
@@ -128,13 +130,16 @@ void bind_tensor(py::module_& m) {
             "set_data_handle",
             [](BoundTensor& t, const py::object& buffer) { t.rebind(checked_memory(t.lt, *t.engine, buffer)); },
             py::arg("buffer"))
-        .def("get_logical_tensor", [](const BoundTensor& t) {
-            const Api& api = t.engine->api();
-            DGO_NEED(*t.engine->lib, graph_tensor_get_logical_tensor, "3.6");
-            LogicalTensor out;
-            DGO_CALL(api, graph_tensor_get_logical_tensor, t.handle, &out.raw);
-            return out;
-        });
+        .def(
+            "get_logical_tensor",
+            [](const BoundTensor& t) {
+                const Api& api = t.engine->api();
+                DGO_NEED(*t.engine->lib, graph_tensor_get_logical_tensor, "3.6");
+                LogicalTensor out;
+                DGO_CALL(api, graph_tensor_get_logical_tensor, t.handle, &out.raw);
+                return out;
+            },
+            "As the library has it; oneDNN 3.6 and later.");
 }
 
 }  // namespace dgo

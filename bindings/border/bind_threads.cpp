@@ -24,10 +24,12 @@ void bind_threads(py::module_& m) {
             const ReleaseGil release;
             threads::require(n);
         },
-        py::arg("n"));
-    m.def("follow_caller", &host_task::follow, py::arg("thread"));
-    m.def("stop_following", &host_task::stop);
-    m.def("following_thread", &host_task::following);
+        py::arg("n"),
+        "Error unless so many threads can be started in this process; numbers that could are remembered.");
+    m.def("follow_caller", &host_task::follow, py::arg("thread"),
+          "Let this thread, SYCL's host-task thread, run on the CPU of whoever calls.");
+    m.def("stop_following", &host_task::stop, "Let it run anywhere again.");
+    m.def("following_thread", &host_task::following, "The thread that follows, 0 if none.");
 }
 
 }  // namespace dgo

@@ -87,7 +87,7 @@ PyObject* new_view(const Layout& layout, char* data, bool writeable) {
 void bind_buffer(py::module_& m) {
     array_type = py::detail::npy_api::get().PyArray_Type_;
     m.def("register_dtype", &register_dtype, py::arg("dtype"), py::arg("code"),
-          "Makes arrays of a NumPy dtype known as elements of an oneDNN data type.");
+          "Make arrays of a NumPy dtype known as elements of an oneDNN data type; results get the first one.");
 }
 
 }  // namespace dgo

@@ -72,7 +72,9 @@ char* require_match(const Layout& layout, const Engine& engine, const DeviceArra
 
 void bind_device_array(py::module_& m) {
     using Ints = std::vector<std::int64_t>;
-    py::class_<DeviceArray>(m, "DeviceArrayBase")
+    py::class_<DeviceArray>(
+        m, "DeviceArrayBase",
+        "An array in memory of an engine: newly allocated and row-major, or over memory of another owner.")
         .def(py::init([](std::shared_ptr<Engine> engine, int dtype, const Ints& shape) {
                  return std::make_unique<DeviceArray>(std::move(engine), dtype, shape);
              }),
@@ -84,13 +86,15 @@ void bind_device_array(py::module_& m) {
              }),
              py::arg("engine").none(false), py::arg("dtype"), py::arg("shape"), py::arg("strides"), py::arg("address"),
              py::arg("writable"), py::arg("owner"))
-        .def_property_readonly("extent", [](const DeviceArray& a) { return a.layout.extent; })
+        .def_property_readonly(
+            "extent", [](const DeviceArray& a) { return a.layout.extent; },
+            "Bytes from the first element to behind the last one.")
         .def_property_readonly("writable", [](const DeviceArray& a) { return a.writable; })
         .def_property_readonly("address",
                                [](const DeviceArray& a) { return reinterpret_cast<std::uintptr_t>(a.data()); })
         .def(
             "_read", [](const DeviceArray& a, const py::array& target) { copy(a, target, true); },
-            py::arg("target").noconvert())
+            py::arg("target").noconvert(), "All `extent` bytes into a contiguous array.")
         .def(
             "_write", [](const DeviceArray& a, const py::array& source) { copy(a, source, false); },
             py::arg("source").noconvert());

@@ -239,7 +239,8 @@ py::object export_memory(py::object owner, std::uintptr_t address, std::vector<s
 
 void bind_dlpack(py::module_& m) {
     m.def("dlpack_import", &import_tensor, py::arg("capsule"), py::arg("dtypes"));
-    m.def("dlpack_open", &open_tensor, py::arg("capsule"));
+    m.def("dlpack_open", &open_tensor, py::arg("capsule"),
+          "The device type, address, shape, strides in elements, (type code, bits), whether writable, owner.");
     m.def("dlpack_export_memory", &export_memory, py::arg("owner"), py::arg("address"), py::arg("shape"),
           py::arg("strides"), py::arg("dtype"), py::arg("device"), py::arg("writable"), py::arg("versioned"));
     m.def("dlpack_export", &export_tensor, py::arg("array").noconvert(), py::arg("code"), py::arg("bits"),

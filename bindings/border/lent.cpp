@@ -112,6 +112,9 @@ void LentFields::find_row_major() {
     array_.flags |= py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_;
 }
 
-void bind_lent(py::module_& m) { m.def("lent_array", &lent_array, py::arg("tensor")); }
+void bind_lent(py::module_& m) {
+    m.def("lent_array", &lent_array, py::arg("tensor"),
+          "An array over the memory of a tensor whose type has DLPack's C exchange functions, asked for nothing else.");
+}
 
 }  // namespace dgo

@@ -251,13 +251,19 @@ void run_plan(const ExecutorObject& plan, const Addresses& arrays) {
 
 void bind_executor(py::module_& m) {
     fork_guard::install();
-    m.def("check_fork", &fork_guard::check);
-    m.def("forked_with_one_thread", &fork_guard::has_one_thread);
-    m.def("threads_were_started", [] { fork_guard::foreign.store(true, std::memory_order_relaxed); });
-    m.def("idle_scratch_bytes", &idle_block_bytes);
+    m.def("check_fork", &fork_guard::check,
+          "Raise Error in a child of fork() that cannot compute: threads of its parent did meanwhile, or a library's.");
+    m.def("forked_with_one_thread", &fork_guard::has_one_thread,
+          "Whether this is a child of fork() whose parent had computed, which may start no threads.");
+    m.def(
+        "threads_were_started", [] { fork_guard::foreign.store(true, std::memory_order_relaxed); },
+        "OpenMP's threads, by others in this process: a child of fork() has none of them.");
+    m.def("idle_scratch_bytes", &idle_block_bytes,
+          "Scratch memory that no plan is using just now, kept for the next one.");
     m.def("drop_idle_scratch", &drop_idle_blocks);
     py::class_<ExecutorObject>(m, "Executor", py::custom_type_setup(&make_collectable),
-                               "A compiled plan: slots for arrays and the steps that work on them.")
+                               "A compiled plan: slots for arrays and the steps that work on them.\n\nBuilt by one "
+                               "thread, then finalized; from then on any number of threads may run it at once.")
         .def(py::init([](std::shared_ptr<Engine> engine, std::string name) {
                  return std::make_unique<ExecutorObject>(std::move(engine), name.empty() ? "plan" : std::move(name));
              }),
@@ -267,20 +273,22 @@ void bind_executor(py::module_& m) {
             [](ExecutorObject& self, int dtype, const Shape& shape, const Shape& strides) {
                 return self.core.add_input(Layout(dtype, shape, strides));
             },
-            py::arg("dtype"), py::arg("shape"), py::arg("strides"))
+            py::arg("dtype"), py::arg("shape"), py::arg("strides"), "The slot of an array that run() is given.")
         .def(
             "add_output",
             [](ExecutorObject& self, int dtype, const Shape& shape, const Shape& strides) {
                 return self.core.add_output(Layout(dtype, shape, strides));
             },
             py::arg("dtype"), py::arg("shape"), py::arg("strides"))
-        .def("add_constant", &add_constant, py::arg("array").noconvert(), py::arg("shared") = false)
+        .def("add_constant", &add_constant, py::arg("array").noconvert(), py::arg("shared") = false,
+             "A contiguous array; kept alive, not copied. shared: others keep it too, so it counts as theirs.")
         .def(
             "add_scratch",
             [](ExecutorObject& self, std::size_t offset, std::size_t nbytes) {
                 return self.core.add_scratch(offset, nbytes);
             },
-            py::arg("offset"), py::arg("nbytes"))
+            py::arg("offset"), py::arg("nbytes"),
+            "Part of the arena that a run has for itself; offset is a multiple of 64.")
         .def(
             "add_partition",
             [](ExecutorObject& self, std::shared_ptr<CompiledPartition> partition, const std::vector<RefTuple>& in,
@@ -295,18 +303,22 @@ void bind_executor(py::module_& m) {
                 self.core.add_kernel(std::move(kernel), to_refs(refs), nbytes, std::move(label));
             },
             py::arg("kernel").none(false), py::arg("refs"), py::arg("label") = "",
-            py::arg("nbytes") = std::vector<std::size_t>())
-        .def("add_callback", &add_callback, py::arg("callback"), py::arg("refs"), py::arg("label") = "")
+            py::arg("nbytes") = std::vector<std::size_t>(),
+            "nbytes: how far each operand reaches; engines on a device need it.")
+        .def("add_callback", &add_callback, py::arg("callback"), py::arg("refs"), py::arg("label") = "",
+             "Call with NumPy views that are valid until it returns; inputs and constants are read-only.")
         .def(
             "only_if",
             [](ExecutorObject& self, const RefTuple& flag, bool wanted) {
                 self.core.only_if({flag.first, flag.second}, wanted);
             },
-            py::arg("flag"), py::arg("wanted"))
+            py::arg("flag"), py::arg("wanted"),
+            "The step added last runs only where the s32 at `flag` is, or is not, 0; for engines of the host.")
         .def(
             "finalize",
             [](ExecutorObject& self, bool release_gil, int threads) { self.core.finalize(release_gil, threads); },
-            py::arg("release_gil"), py::arg("threads") = 0)
+            py::arg("release_gil"), py::arg("threads") = 0,
+            "threads: OpenMP threads of every run; 0 for what the calling thread has set.")
         .def(
             "run",
             [](const ExecutorObject& self, py::handle inputs, py::handle outputs) {
@@ -314,24 +326,31 @@ void bind_executor(py::module_& m) {
                 const py::object keep = kept(self);
                 run_plan(self, args.addresses());
             },
-            py::arg("inputs"), py::arg("outputs"))
+            py::arg("inputs"), py::arg("outputs"),
+            "Raises TypeError, ShapeError or InvalidArgumentError for arrays other than declared.")
         .def(
             "benchmark",
             [](const ExecutorObject& self, py::handle inputs, py::handle outputs, py::ssize_t repeat) {
                 return timed(self, inputs, outputs, repeat, &Executor::benchmark);
             },
-            py::arg("inputs"), py::arg("outputs"), py::arg("repeat"))
-        .def("profile", &profile, py::arg("inputs"), py::arg("outputs"), py::arg("repeat"))
-        .def("describe", &describe)
-        .def_property_readonly("inputs", [](const ExecutorObject& self) { return layouts(self.core.inputs()); })
+            py::arg("inputs"), py::arg("outputs"), py::arg("repeat"), "Seconds per execution of the native loop alone.")
+        .def("profile", &profile, py::arg("inputs"), py::arg("outputs"), py::arg("repeat"),
+             "(label, median seconds) of each step.")
+        .def("describe", &describe,
+             "Per step: label, kind (partition, kernel, callback), kernel (a name or None), scratchpad_bytes.")
+        .def_property_readonly(
+            "inputs", [](const ExecutorObject& self) { return layouts(self.core.inputs()); },
+            "Shape and strides in elements of each; strides are 0 where an axis has a single element.")
         .def_property_readonly("outputs", [](const ExecutorObject& self) { return layouts(self.core.outputs()); })
-        .def_property_readonly("constants",
-                               [](const ExecutorObject& self) {
-                                   py::list arrays;
-                                   for (const py::object& owner : self.owners)
-                                       if (py::isinstance<py::array>(owner)) arrays.append(owner);
-                                   return arrays;
-                               })
+        .def_property_readonly(
+            "constants",
+            [](const ExecutorObject& self) {
+                py::list arrays;
+                for (const py::object& owner : self.owners)
+                    if (py::isinstance<py::array>(owner)) arrays.append(owner);
+                return arrays;
+            },
+            "The arrays that were added as such.")
         .def_property_readonly("name", [](const ExecutorObject& self) { return self.core.name(); })
         .def_property_readonly("arena_bytes", [](const ExecutorObject& self) { return self.core.arena_bytes(); })
         .def_property_readonly("constant_bytes", [](const ExecutorObject& self) { return self.core.constant_bytes(); })

@@ -73,8 +73,10 @@ void bind_give_back(py::module_& m) {
                 freed(reference.attr("nbytes").cast<std::size_t>());
             });
         },
-        py::arg("also"));
-    m.def("give_back", &give_back, py::call_guard<ReleaseGil>());
+        py::arg("also"),
+        "For weak references with an attribute `nbytes`: once many bytes went so, memory goes back to the system "
+        "soon.\n\nCalls `also` first, and no Python code besides.");
+    m.def("give_back", &give_back, py::call_guard<ReleaseGil>(), "Free memory goes back to the system now.");
 }
 
 }  // namespace dgo

@@ -175,7 +175,8 @@ PyMemberDef members[] = {
 };
 
 PyType_Slot net_slots[] = {
-    {Py_tp_doc, const_cast<char*>("A callable over compiled plans; a subclass provides _slow_call(args, kwargs).")},
+    {Py_tp_doc,
+     const_cast<char*>("A callable over compiled plans. Calls that no plan fits go to the subclass's `_slow_call`.")},
     {Py_tp_new, reinterpret_cast<void*>(&net_new)},
     {Py_tp_init, reinterpret_cast<void*>(&net_init)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&net_dealloc)},

@@ -233,30 +233,42 @@ void cache_dealloc(PyObject* self) {
 
 PyMethodDef methods[] = {
     {"call", as_method(&cache_call), METH_FASTCALL,
-     "call(name, arrays, attrs, out, engine, slow): runs the plan inserted for this, else slow(arrays, attrs, out, "
-     "engine); without a plan and with slow=None there is no result."},
+     "call(self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, slow: _Slow | None, /) -> Any\n\nRun "
+     "the plan inserted for such a call, else `slow(arrays, attrs, out, engine)`; without slow: None."},
     {"executor", as_method(&cache_executor), METH_FASTCALL,
-     "executor(name, arrays, attrs, out, engine): of the plan inserted for this, which now counts as the one used "
-     "last, or None."},
+     "executor(self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, /) -> Executor | None\n\nOf the "
+     "plan inserted for such a call, which now counts as the one used last."},
     {"insert", as_method(&cache_insert), METH_FASTCALL,
-     "insert(name, arrays, attrs, out, engine, executor[, start]): False if such a call is never looked up, or if the "
-     "cache was cleared since that start."},
+     "insert(self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, executor: Executor, start: _Start "
+     "= ..., /) -> bool\n\nThe plan's inputs are the arrays that are not None. What took long to make since its start "
+     "is kept longer.\n\nFalse: such a call is never looked up, or the cache was cleared since the start."},
     {"add", as_method(&cache_add), METH_FASTCALL,
-     "add(executor, payload[, start]): serves nets called with arrays as the plan declares them."},
+     "add(self, executor: Executor, payload: object, start: _Start = ..., /) -> bool\n\nFor nets: the plan is found by "
+     "its own declared arrays. Returns as insert().\n\nThe payload is kept until another plan is added or this one is "
+     "dropped."},
     {"find", as_method(&cache_find), METH_FASTCALL,
-     "find(inputs, results): the executor added for such arrays, now the one used last, or None."},
-    {"executors", &cache_executors, METH_NOARGS, "Of all plans, the one used last first."},
-    {"latest", &cache_latest, METH_NOARGS, "The executor of the plan used last, or None."},
-    {"payload", &cache_payload, METH_O, "What was added with an executor, if that was the last one; else None."},
-    {"clear", &cache_clear, METH_NOARGS, "Forget all plans and counts; begins a new generation."},
+     "find(self, inputs: Sequence[_Layout], results: Sequence[_Layout] | None, /) -> Executor | None\n\nThe plan added "
+     "for such arrays, which now counts as the one used last."},
+    {"executors", &cache_executors, METH_NOARGS,
+     "executors(self) -> tuple[Executor, ...]\n\nOf all plans, the one used last first."},
+    {"latest", &cache_latest, METH_NOARGS, "latest(self) -> Executor | None\n\nOf the plan used last."},
+    {"payload", &cache_payload, METH_O,
+     "payload(self, executor: object, /) -> Any\n\nWhat was added with it, if that was the last plan that was added; "
+     "else None."},
+    {"clear", &cache_clear, METH_NOARGS,
+     "clear(self) -> None\n\nForget all plans and counts; begins a new generation."},
     {"start", &cache_start, METH_NOARGS,
-     "The generation, the time, the threads: to be read before what a plan is made for."},
-    {"info", &cache_info, METH_NOARGS, "hits, misses and size."},
+     "start(self) -> _Start\n\nThe generation, the time and the number of threads: to be read before what a plan is "
+     "made for."},
+    {"info", &cache_info, METH_NOARGS, "info(self) -> dict[str, int]\n\nhits, misses, size"},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyType_Slot cache_slots[] = {
-    {Py_tp_doc, const_cast<char*>("Plans of a net or of one-shot functions.")},
+    {Py_tp_doc,
+     const_cast<char*>("Plans of a net or of one-shot functions, which all share a limit of bytes.\n\nWhere results "
+                       "are to lie row-major, calls with and without `out` share a plan. attrs hold None, bool, int, "
+                       "float, str, bytes, types, and tuples or lists of these; they are compared by type and value.")},
     {Py_tp_new, reinterpret_cast<void*>(&cache_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&cache_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(&cache_traverse)},

@@ -363,19 +363,25 @@ void PlanStore::set_limit(std::size_t bytes) {
 }
 
 void bind_plan_store(py::module_& m) {
-    m.def("clear_plans", &PlanStore::clear_all);
-    m.def("set_plan_limit", &PlanStore::set_limit, py::arg("bytes"));
-    m.def("plan_totals", [] {
-        const All& now = all();
-        py::dict totals;
-        totals["net_plans"] = now.net_plans;
-        totals["constants"] = now.held.constants;
-        totals["library"] = now.held.library;
-        totals["objects"] = now.held.objects;
-        totals["limit"] = now.limit;
-        return totals;
-    });
-    m.def("set_plan_threads", [](int n) { threads_now = n; }, py::arg("n"));
+    m.def("clear_plans", &PlanStore::clear_all,
+          "Forget the plans and counts of every PlanCache; begins a new generation of each.");
+    m.def("set_plan_limit", &PlanStore::set_limit, py::arg("bytes"), "For every PlanCache together.");
+    m.def(
+        "plan_totals",
+        [] {
+            const All& now = all();
+            py::dict totals;
+            totals["net_plans"] = now.net_plans;
+            totals["constants"] = now.held.constants;
+            totals["library"] = now.held.library;
+            totals["objects"] = now.held.objects;
+            totals["limit"] = now.limit;
+            return totals;
+        },
+        "Over every PlanCache: net_plans; bytes that plans hold: constants, library, objects; and their limit.");
+    m.def(
+        "set_plan_threads", [](int n) { threads_now = n; }, py::arg("n"),
+        "Calls find plans for so many threads, and those for any number.");
 }
 
 }  // namespace dgo

@@ -183,7 +183,9 @@ PyMemberDef call_members[] = {
 };
 
 PyType_Slot call_slots[] = {
-    {Py_tp_doc, const_cast<char*>("A call on tensors that came before; returns None where anything is different now.")},
+    {Py_tp_doc,
+     const_cast<char*>(
+         "A call of a net, or of a one-shot function, on tensors that came before: looked up and run without arrays.")},
     {Py_tp_new, reinterpret_cast<void*>(&call_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&call_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(&call_traverse)},

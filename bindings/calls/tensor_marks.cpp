@@ -134,13 +134,16 @@ void marks_dealloc(PyObject* self) {
 }
 
 PyMethodDef marks_methods[] = {
-    {"fit", &marks_fit, METH_O, "fit(tensors): whether these are the same objects with the same memory and versions."},
+    {"fit", &marks_fit, METH_O,
+     "fit(self, tensors: list[Any] | tuple[Any, ...], /) -> bool\n\nWhether these are the same, and were not written "
+     "since. Inference tensors have no version."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyType_Slot marks_slots[] = {
     {Py_tp_doc,
-     const_cast<char*>("Tensors as they are now: which objects, where and how their elements lie, versions.")},
+     const_cast<char*>(
+         "PyTorch's tensors as they are now: the objects, where and how their elements lie, and their versions.")},
     {Py_tp_new, reinterpret_cast<void*>(&marks_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&marks_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(&marks_traverse)},

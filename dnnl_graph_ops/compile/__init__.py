@@ -4,10 +4,11 @@ from ..graph import hooks
 from .asked import compile_graph
 from .explain import Explanation
 from .net import Net
-from .saved import save
+from .saved import pickled, save
 from .specialise import PartitionInfo
 
 hooks.provide("compile", compile_graph)
 hooks.provide("save", save)
+hooks.provide("pickled", pickled)
 
 __all__ = ["Explanation", "Net", "PartitionInfo"]

@@ -275,7 +275,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
 
     At the first call for a plan, a copy of each of the library's partitions is compiled and run, to log its primitives.
     """
-    plan, runtime = specialised.plan, engine.runtime
+    plan = specialised.plan
     steps = [_step(plan, number, engine, step) for number, step in enumerate(described(specialised))]
     groups = tuple(
         PartitionReport(
@@ -289,20 +289,40 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
         )
         for i, (group, decision) in enumerate(specialised.built.decisions)
     )
+    return replace(
+        nothing(engine, options),
+        scratch_bytes=plan.executor.arena_bytes,
+        constant_bytes=plan.executor.constant_bytes,
+        groups=groups,
+        steps=tuple(steps),
+        wide=specialised.wide,
+        convolutions=tuple(lines([group for group, _ in specialised.built.decisions])),
+    )
+
+
+def nothing(engine: Engine, options: Options) -> Explanation:
+    """Returns the explanation of a plan without steps."""
     return Explanation(
-        f"oneDNN {runtime.version} ({runtime.name})",
+        f"oneDNN {engine.runtime.version} ({engine.runtime.name})",
         cpu.isa(engine) if engine.kind == "cpu" else "gpu",
         pool.get_num_threads(),
         options.tune,
         options.algorithm,
         options.asked_precision,
-        plan.executor.arena_bytes,
-        plan.executor.constant_bytes,
-        groups,
-        tuple(steps),
-        specialised.wide,
-        convolutions=tuple(lines([group for group, _ in specialised.built.decisions])),
+        0,
+        0,
+        (),
+        (),
+        {},
     )
+
+
+def joined(parts: Sequence[Explanation]) -> Explanation:
+    """Returns the first explanation with the memory, groups, steps and reports of all."""
+    lists = ("groups", "steps", "rewrites", "passes", "convolutions")
+    sums: dict[str, Any] = {name: tuple(item for part in parts for item in getattr(part, name)) for name in lists}
+    sums |= {name: sum(getattr(part, name) for part in parts) for name in ("scratch_bytes", "constant_bytes")}
+    return replace(parts[0], wide={name: why for part in parts for name, why in part.wide.items()}, **sums)
 
 
 def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> str:

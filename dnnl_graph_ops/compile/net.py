@@ -34,7 +34,6 @@ from ..strides import dense_strides, is_row_major
 from . import selection
 from .explain import Benchmark, Explanation, StepTime, explain, rewrites_of
 from .outputs import named_outputs, result_strides
-from .pickled import MadeBy, made_here
 from .plan import Plan
 from .profile import profile
 from .report import PrecisionReport
@@ -127,8 +126,8 @@ class Net(NetBase, Generic[Result]):
         return f"Net({self.graph.name!r}, inputs={list(self.input_names)}, outputs={list(self.output_names)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        outputs = {name: value._id for name, value in self.outputs.items()}
-        return _restore, (made_here(), self.graph, outputs, self.engine, self._named_options()), *self._state()
+        found: tuple[Any, ...] = hooks.call("pickled", self)
+        return found
 
     def _state(self) -> tuple[dict[str, Any], ...]:
         return () if self.precision_report is None else ({"precision_report": self.precision_report},)
@@ -346,13 +345,19 @@ class Net(NetBase, Generic[Result]):
             any(None in value.shape for value in self.inputs),
         )
 
+    @property
+    def _nets(self) -> tuple[Net, ...]:
+        """Returns the nets of single graphs that this one runs."""
+        return (self,)
+
     def clear_plans(self) -> None:
         """Drops all plans; a later call builds the plan that it needs again."""
-        self._plans.clear()
+        for net in self._nets:
+            net._plans.clear()
 
     def plan_count(self) -> int:
         """Returns how many plans the net has now: one for each combination of shapes and strides, unless dropped."""
-        return self._plans.info()["size"]
+        return sum(net._plans.info()["size"] for net in self._nets)
 
     # -- files --------------------------------------------------------------------------------------------------
 
@@ -363,7 +368,8 @@ class Net(NetBase, Generic[Result]):
 
     def _constants_read(self) -> list[np.ndarray[Any, Any]]:
         """Returns the constant arrays, packed weights included, that the current plans read."""
-        return [array for executor in self._plans.executors() for array in executor.constants]
+        executors = (executor for net in self._nets for executor in net._plans.executors())
+        return [array for executor in executors for array in executor.constants]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the net to a file for `dgo.load`: ops, options, constants and the weights that its plans have packed.
@@ -402,8 +408,8 @@ class Net(NetBase, Generic[Result]):
 
     def _narrow(self) -> Mapping[str, float]:
         """Returns {name: estimated seconds saved} of the products that the plan used last computes in a narrow type."""
-        latest = self._latest()
-        return {} if latest is None else latest.narrow
+        plans = filter(None, (net._latest() for net in self._nets))
+        return {name: gain for plan in plans for name, gain in plan.narrow.items()}
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
@@ -413,6 +419,9 @@ class Net(NetBase, Generic[Result]):
         Before the first call of a net with unknown dims, and with tune="off", returns the groups of ops that are
         compiled together.
         """
+        return tuple(part for net in self._nets for part in net._own_partitions())
+
+    def _own_partitions(self) -> tuple[PartitionInfo, ...]:
         latest = self._latest()
         if latest is None or self._options.tune == "off":
             env = self._env()
@@ -501,8 +510,9 @@ class Net(NetBase, Generic[Result]):
             TypeError: `op` is no string.
         """
         where = f"{self!r}.algorithms"
-        selection.convolution(op, self._nodes, where)
-        plan = self._planned("whose algorithms there are")
+        selection.convolution(op, [node for net in self._nets for node in net._nodes], where)
+        net = next(net for net in self._nets if any(node.name == op for node in net._nodes))
+        plan = net._planned("whose algorithms there are")
         return selection.listed(op, plan.built.decisions, plan.narrow, plan.built.env, where)
 
     def _named_options(self) -> Options:
@@ -540,10 +550,9 @@ class Net(NetBase, Generic[Result]):
         return objects(last, others, self.engine, self.graph.fpmath_mode)
 
     def _plans_told(self) -> tuple[list[Plan], list[Plan]]:
-        """Returns the plan used last ([] without plans), and all other plans."""
-        latest = self._plans.latest()
-        others = [self._whole(one).plan for one in self._plans.executors() if one is not latest]
-        return [] if latest is None else [self._whole(latest).plan], others
+        """Returns the plan that each net used last, and all other plans."""
+        plans = [[net._whole(one).plan for one in net._plans.executors()] for net in self._nets]
+        return [plan for some in plans for plan in some[:1]], [plan for some in plans for plan in some[1:]]
 
     def to_dot(self) -> str:
         """Returns the graph in Graphviz's DOT language, coloured by partition."""
@@ -585,17 +594,12 @@ def made(graph: Graph, outputs: Any, options: Options) -> Net:
     return Net(graph, named_outputs(graph, outputs), graph.engine or default_engine(), options)
 
 
-def _restore(made_by: MadeBy, graph: Graph, outputs: Mapping[str, int], engine: Engine, options: Options) -> Net:
-    """Builds the net of a pickled graph; its plans are compiled again, as a pickle contains none."""
-    try:
-        by_id = {value._id: value for value in (*graph.inputs, *graph.constants)}
-        by_id.update({value._id: value for node in graph.nodes for value in node.outputs})
-        return Net(graph, {name: by_id[i] for name, i in outputs.items()}, engine, options)
-    except MemoryError:
-        raise
-    except Exception as error:
-        if isinstance(error, Error) and made_by == made_here():
-            raise
-        raise InvalidArgumentError(
-            f"a net that dnnl_graph_ops {made_by.version} pickled cannot be rebuilt by {made_here().version}: {error!r}"
-        ) from error
+if not TYPE_CHECKING:  # checkers would take every name for one of this module
+
+    def __getattr__(name: str) -> Any:
+        """Refuses pickles of versions before 0.2.0, which name `_restore` first."""
+        if name == "_restore":
+            raise Error(
+                "an earlier version of dnnl_graph_ops pickled this net; compile its graph again, and pickle that"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

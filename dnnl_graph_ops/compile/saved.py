@@ -7,9 +7,11 @@ first use.
 from __future__ import annotations
 
 import errno
+import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import singledispatch
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +32,7 @@ from .specialise import Options
 
 if TYPE_CHECKING:
     from ..graph.array_file import ArrayFile
+    from ..graph.constants import Constant
 
 # errors of a disk that takes no more, and the next step
 _FULL = dict.fromkeys(
@@ -39,36 +42,64 @@ _FULL = dict.fromkeys(
 
 def save(net: Net, path: str | os.PathLike[str]) -> None:
     """Implements `Net.save`."""
-    from ..ops.records import described
-
-    nodes, constants = net._parts
-    held = [value._held for value in constants if value._held is not None]
-    if held and not net.plan_count() and not net._holds:
-        warn(f"Net.save: {net!r} was never called, so its file holds nothing that is packed; call it once before")
-    packed = list(recipes.of_arrays([*net._constants_read(), *net._holds], held))
-    record, more = described(net.graph, net.inputs, constants, nodes, net.outputs)
-    arrays = chain((constant.array for constant in held), more, (array for _, array in packed))
-    written(net, path, {"graph": record, "packed": [recipe for recipe, _ in packed]}, arrays)
-    for constant in held:
-        constant.let_go()
-
-
-def written(net: Net, path: Any, body: Mapping[str, Any], arrays: Iterable[Any]) -> None:
-    """Writes a net's file: `body` and what its plans depend on as the header, and the arrays."""
     from ..graph.array_file import write
 
-    header = {
-        "made_by": made_by(net.engine),
-        "engine": _arguments(net.engine) if net.graph.engine is not None else None,
-        "options": vars(net._named_options()),
-        **body,
-    }
+    header, arrays = _contents(net)
+    if header.get("graph", {}).get("constants") and not net.plan_count() and not net._holds:
+        warn(f"Net.save: {net!r} was never called, so its file holds nothing that is packed; call it once before")
     try:
         write(_path(path, "Net.save"), header, arrays)
     except OSError as error:
         # the error of the file that it is written to first names that
         remedy = _FULL.get(error.errno or 0, "give a file in a folder that is there and can be written")
         raise OSError(error.errno, f"Net.save: {error.strerror}; {remedy}", os.fspath(path)) from None
+
+
+def pickled(net: Net) -> tuple[Any, ...]:
+    """Implements `Net.__reduce__`: a pickle holds the file that `save` writes."""
+    from ..graph.array_file import write_to
+
+    file = io.BytesIO()
+    write_to(file, *_contents(net), "pickle")
+    return unpickled, (file.getvalue(),), *net._state()
+
+
+def unpickled(data: bytes) -> Net:
+    """Loads the net of a pickle; raises as `load` does."""
+    from ..graph.array_file import ArrayFile
+
+    return _loaded(ArrayFile(data, "pickle"), None, "pickle")
+
+
+def _contents(net: Net) -> tuple[dict[str, Any], Iterable[Any]]:
+    """Returns the header and the arrays of a net's file."""
+    body, arrays = described(net)
+    header = {
+        "made_by": made_by(net.engine),
+        "engine": _arguments(net.engine) if net.graph.engine is not None else None,
+        "options": vars(net._named_options()),
+        **body,
+    }
+    return header, arrays
+
+
+@singledispatch
+def described(net: Net) -> tuple[dict[str, Any], Iterable[Any]]:
+    """Returns what a net's header says of its graph, and the arrays; other types of net register their own function."""
+    from ..ops import records
+
+    nodes, constants = net._parts
+    held = [value._held for value in constants if value._held is not None]
+    packed = list(recipes.of_arrays([*net._constants_read(), *net._holds], held))
+    record, more = records.described(net.graph, net.inputs, constants, nodes, net.outputs)
+    arrays = chain(_let_go(held), more, (array for _, array in packed))
+    return {"graph": record, "packed": [recipe for recipe, _ in packed]}, arrays
+
+
+def _let_go(held: Iterable[Constant]) -> Iterator[Any]:
+    for constant in held:
+        yield constant.array
+        constant.let_go()
 
 
 def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: bool = False) -> Net:
@@ -96,8 +127,7 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
         RuntimeWarning: another version, library or instruction set saved the net, so its weights are packed again; or
             the CPU engine that it was compiled for is not available, so the net runs on the default engine.
     """
-    from ..graph.array_file import ArrayFile, field
-    from ..ops.records import rebuilt
+    from ..graph.array_file import ArrayFile
 
     where = "dgo.load"
     if engine is not None and not isinstance(engine, Engine):
@@ -105,6 +135,13 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
     file = ArrayFile(_path(path, where), where)
     if verify:
         file.verify()
+    return _loaded(file, engine, where)
+
+
+def _loaded(file: ArrayFile, engine: Engine | None, where: str) -> Net:
+    from ..graph.array_file import field
+    from ..ops.records import rebuilt
+
     where = f"{where}: {file.path}"
     header = file.header
     options = field(header, "options", dict, where)

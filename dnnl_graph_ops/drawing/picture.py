@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from colorsys import hls_to_rgb
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
@@ -68,6 +68,52 @@ def of_net(net: Any) -> Picture:
         for i, (names, how) in enumerate(groups, 1)
     )
     return _picture(net.graph.name, nodes, net.inputs, net.outputs, parts, legend)
+
+
+def alone(title: str, reads: Sequence[str], gives: Sequence[str]) -> Picture:
+    """One box between its inputs and outputs."""
+    boxes = [Box(short(name), (), name, "input") for name in reads]
+    boxes.append(Box(title, tuple(map(short, gives)), "", "op", 1))
+    boxes += [Box(short(name), (), name, "output") for name in gives]
+    own = len(reads)
+    edges = [*((i, own) for i in range(own)), *((own, i) for i in range(own + 1, len(boxes)))]
+    return Picture(title, tuple(boxes), tuple(edges), (f"1: {title}",))
+
+
+def side_by_side(
+    name: str,
+    inputs: Sequence[str],
+    outputs: Iterable[str],
+    pictures: Iterable[tuple[Picture, Sequence[str], Sequence[str]]],
+) -> Picture:
+    """Pictures as one, each with the names of the tensors that its inputs and its outputs are."""
+    boxes, legend = [Box(short(one), (), one, "input") for one in inputs], list[str]()
+    edges: dict[tuple[int, int], None] = {}
+    maker = {one: i for i, one in enumerate(inputs)}
+    for picture, reads, gives in pictures:
+        first, place, left, made = len(legend), dict[int, int](), iter(reads), iter(gives)
+        results: dict[int, str] = {}
+        for i, box in enumerate(picture.boxes):
+            if box.role == "op":
+                place[i] = len(boxes)
+                boxes.append(replace(box, part=box.part and box.part + first))
+            elif box.role == "output":
+                results[i] = next(made)
+            elif (source := next(left)) in maker:
+                place[i] = maker[source]
+        for start, end in picture.edges:
+            if start in place and end in place:
+                edges[place[start], place[end]] = None
+            elif start in place:
+                maker[results[end]] = place[start]
+        for line in picture.legend:
+            number, _, text = line.partition(": ")
+            legend.append(f"{int(number) + first}: {text}")
+    for one in outputs:
+        if one in maker:
+            edges[maker[one], len(boxes)] = None
+        boxes.append(Box(short(one), (), one, "output"))
+    return Picture(name, tuple(boxes), tuple(edges), tuple(legend))
 
 
 def _picture(

@@ -12,22 +12,22 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from .. import dtypes
 from ..errors import InvalidArgumentError, UnsupportedError
-from .files import Mapped, check_file
+from .files import Mapped, Pages, check_file
 
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 MAGIC = b"dgo net\n"
 # Counts the ways in which such files lie: up by one whenever what the header says is meant otherwise.
-FORMAT = 1
+FORMAT = 2
 MAX_HEADER = 1 << 24
 MAX_BYTES = 1 << 44
 # magic, format, checksum of the header, its offset and size
@@ -47,21 +47,7 @@ def write(path: Path, header: Mapping[str, Any], arrays: Iterable[Array]) -> Non
     made = path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}")
     try:
         with made.open("xb") as file:
-            file.write(bytes(_START.size))
-            places = []
-            for array in arrays:
-                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""
-                step = _PAGE if len(data) >= _PAGE else _ALIGNMENT
-                file.write(bytes(-file.tell() % step))
-                places.append((file.tell(), len(data), zlib.crc32(data)))
-                file.write(data)
-            text = json.dumps({**header, "arrays": places}, separators=(",", ":")).encode()
-            if len(text) > MAX_HEADER:
-                raise UnsupportedError(f"{path}: a net whose description has {len(text)} bytes; at most {MAX_HEADER}")
-            start = _START.pack(MAGIC, FORMAT, zlib.crc32(text), file.tell(), len(text))
-            file.write(text)
-            file.seek(0)
-            file.write(start)
+            write_to(file, header, arrays, str(path))
         made.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -69,30 +55,46 @@ def write(path: Path, header: Mapping[str, Any], arrays: Iterable[Array]) -> Non
         raise
 
 
+def write_to(file: BinaryIO, header: Mapping[str, Any], arrays: Iterable[Array], name: str) -> None:
+    """What `write` writes, to an empty file that is open; `name` is for messages."""
+    file.write(bytes(_START.size))
+    places = []
+    for array in arrays:
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""
+        step = _PAGE if len(data) >= _PAGE else _ALIGNMENT
+        file.write(bytes(-file.tell() % step))
+        places.append((file.tell(), len(data), zlib.crc32(data)))
+        file.write(data)
+    text = json.dumps({**header, "arrays": places}, separators=(",", ":")).encode()
+    if len(text) > MAX_HEADER:
+        raise UnsupportedError(f"{name}: a net whose description has {len(text)} bytes; at most {MAX_HEADER}")
+    start = _START.pack(MAGIC, FORMAT, zlib.crc32(text), file.tell(), len(text))
+    file.write(text)
+    file.seek(0)
+    file.write(start)
+
+
 class ArrayFile:
-    """Such a file, mapped: `header`, and the arrays by number, which are views of the mapping.
+    """Such a file, mapped, or its bytes: `header`, and the arrays by number, which are views of it.
 
     Raises:
         FileNotFoundError, PermissionError: as `open` does.
         InvalidArgumentError: another kind of file, one of another format, or a damaged one.
     """
 
-    def __init__(self, path: Path, where: str) -> None:
-        check_file(path, MAX_BYTES, where)
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            start = file.read(_START.size)
-            if len(start) < _START.size or start[: len(MAGIC)] != MAGIC:
-                raise InvalidArgumentError(f"{where}: {path} is no net that Net.save has written")
-            _, number, checksum, offset, length = _START.unpack(start)
-            if number != FORMAT:
-                raise InvalidArgumentError(
-                    f"{where}: {path} has the format {number}, this version reads {FORMAT}; save the net again"
-                )
-            if offset < _START.size or offset + length != size or length > MAX_HEADER:
-                raise InvalidArgumentError(f"{where}: {path} of {size} bytes is damaged: it ends elsewhere")
-            self._mapped = Mapped(file.fileno(), size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
-        self.path, self._where = path, where
+    def __init__(self, source: Path | bytes, where: str) -> None:
+        self._where, self.path = where, "a pickled net" if isinstance(source, bytes) else source
+        size, self._mapped = _mapped(source, where)
+        start = self._mapped[: _START.size]
+        if len(start) < _START.size or start[: len(MAGIC)] != MAGIC:
+            raise InvalidArgumentError(f"{where}: {self.path} is no net that Net.save has written")
+        _, number, checksum, offset, length = _START.unpack(start)
+        if number != FORMAT:
+            raise InvalidArgumentError(
+                f"{where}: {self.path} has the format {number}, this version reads {FORMAT}; save the net again"
+            )
+        if offset < _START.size or offset + length != size or length > MAX_HEADER:
+            raise InvalidArgumentError(f"{where}: {self.path} of {size} bytes is damaged: it ends elsewhere")
         text = self._mapped[offset:]
         if zlib.crc32(text) != checksum:
             raise self.damaged("its header was changed")
@@ -105,7 +107,11 @@ class ArrayFile:
 
     def _parsed(self, text: bytes) -> Any:
         try:
-            return json.loads(text)
+            header = json.loads(text)
+            if b"\\ud" in text.lower():
+                # half a character, which no native name may have
+                json.dumps(header, ensure_ascii=False).encode()
+            return header
         except (ValueError, RecursionError) as error:
             raise self.damaged(f"its header is no JSON: {str(error)[:200]}") from None
 
@@ -136,6 +142,7 @@ class ArrayFile:
         if not elements:
             return np.empty(shape, kind)
         flat = np.frombuffer(self._mapped, np.uint8, elements * kind.itemsize, self._places[number][0])
+        flat.flags.writeable = False
         if dtype == "boolean" and flat.max() > 1:
             raise self.damaged(f"array {number} holds booleans that are neither true nor false")
         return flat.view(kind).reshape(shape)
@@ -150,6 +157,32 @@ class ArrayFile:
             for number, (offset, nbytes, checksum) in enumerate(self._places):
                 if zlib.crc32(data[offset : offset + nbytes]) != checksum:
                     raise self.damaged(f"array {number} was changed")
+
+
+def _mapped(source: Path | bytes, where: str) -> tuple[int, Any]:
+    """The size of a file, and its bytes in pages."""
+    if isinstance(source, bytes):
+        pages = Pages(-1, len(source) or 1)
+        pages.write(source)
+        return len(source), pages
+    check_file(source, MAX_BYTES, where)
+    with source.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        return size, Mapped(file.fileno(), size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ) if size else b""
+
+
+def numbering(arrays: list[Array], first: int = 0) -> Callable[[Array], int]:
+    """Appends arrays to a list, those that lie at one place once, and returns their numbers, counted from `first`."""
+    places: dict[Any, int] = {}
+
+    def keep(array: Array) -> int:
+        key = array.ctypes.data, array.dtype, array.shape, array.strides
+        if key not in places:
+            places[key] = first + len(arrays)
+            arrays.append(array)
+        return places[key]
+
+    return keep
 
 
 def field(record: Any, name: str, kind: type[T], where: str) -> T:

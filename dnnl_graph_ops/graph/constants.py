@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from . import reclaim
-from .files import Mapped, Piece
+from .files import Mapped, Pages, Piece
 
 Array = np.ndarray[Any, Any]
 
@@ -39,10 +39,10 @@ def owner_of(array: Array) -> tuple[Any, bool]:
 
 
 def never_changes(array: Array) -> bool:
-    """Whether nobody can ever write the elements, which lie in a row: those of a bytes object, or part of a file."""
+    """Whether nobody can ever write the elements, which lie in a row: those of a bytes object, or of a file."""
     owner, writeable = owner_of(array)
     return (
-        isinstance(owner, bytes | Piece | Mapped) and not writeable and array.flags.c_contiguous and array.flags.aligned
+        isinstance(owner, bytes | Pages | Mapped) and not writeable and array.flags.c_contiguous and array.flags.aligned
     )
 
 

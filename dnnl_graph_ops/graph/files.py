@@ -36,8 +36,12 @@ def read_file(path: Path, most: int, where: str) -> bytes:
         return file.read(most)
 
 
-class Piece(mmap.mmap):
-    """Part of a file in memory of its own, which nobody writes and which goes back to the system once it is free."""
+class Pages(mmap.mmap):
+    """Memory of its own, which nobody writes once it is filled, and which goes back to the system once it is free."""
+
+
+class Piece(Pages):
+    """Part of a file."""
 
     file: ModelFile
     offset: int

@@ -15,7 +15,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import Graph, Node, Value, hooks
-from ..graph.array_file import ArrayFile, field, sizes
+from ..graph.array_file import ArrayFile, field, numbering, sizes
 from ..graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
 from ..runtime.engines import Engine
 from ..schema import KEYWORDS
@@ -50,12 +50,7 @@ def described(
     if strange is not None:
         raise UnsupportedError(f"Net.save: {strange.name!r} is a Wildcard, which cannot run wherever it is loaded")
     more: list[Array] = []
-
-    def keep(array: Array) -> int:
-        place = next((i for i, other in enumerate(more) if other is array), len(more))
-        more[place:] = more[place:] or [array]
-        return len(constants) + place
-
+    keep = numbering(more, len(constants))
     record = {
         "name": graph.name,
         "fpmath_mode": graph.fpmath_mode,

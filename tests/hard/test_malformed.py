@@ -11,10 +11,9 @@ from children import check_faulty_cases
 
 CASES = {
     "calls": 30_000,
-    "graph_json": 20_000,
+    "graph_json": 30_000,
     "onnx_model": 20_000,
     "dlpack": 10_000,
-    "pickles": 10_000,
     "tuning": 4_000,
     "kernels": 2_000,
     "one_shot": 2_000,

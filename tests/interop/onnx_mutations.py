@@ -14,7 +14,7 @@ from onnx import AttributeProto, ModelProto, helper, numpy_helper
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
-from dnnl_graph_ops.frontends.onnx.cut import SEQUENCE, UNKNOWN, CutNet
+from dnnl_graph_ops.frontends.reading.stages import SEQUENCE, UNKNOWN, StagedNet
 
 from .hostile_models import branches, call, function, limit_memory, model, whole
 
@@ -336,7 +336,7 @@ def attempt(content):
         if any(np.prod([dim or 1 for dim in value.shape], dtype=float) > SMALL for value in values):
             return False
         net = graph.compile()
-        if isinstance(net, CutNet):
+        if isinstance(net, StagedNet):
             net.run({value.name: given(value) for value in net.inputs})
             return False
         shapes = [tuple(OPEN if dim is None else dim for dim in value.shape) for value in net.inputs]

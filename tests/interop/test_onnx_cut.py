@@ -1,5 +1,6 @@
 """Models that are no single graph: shapes that depend on data, types that are not the package's, control flow."""
 
+import itertools
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -515,3 +516,51 @@ def test_sequences_that_something_reads_as_a_whole(begun):
         assert y.dtype == np.float32
         np.testing.assert_allclose(y, 1 / (1 + np.exp(-wanted)), rtol=1e-6)
         assert len(given) == 2 * begun
+
+
+def test_weights_in_the_file_are_let_go_once_packed(tmp_path):
+    weights = {f"w{i}": np.full((128, 128, 3, 3), i + 1, np.float32) for i in range(2)}
+    nodes = [
+        node("Conv", ["x", "w0"], ["t"], pads=[1, 1, 1, 1]),
+        node("Conv", ["t", "w1"], ["y"], pads=[1, 1, 1, 1]),
+        node("NonZero", ["y"], ["places"]),
+    ]
+    proto = model(nodes, [info("x", FLOAT, (1, 128, 8, 8))], [info("y"), info("places", INT64)], weights)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(proto.SerializeToString())
+    net = dgo.from_onnx(path).compile()
+    y, _ = net(np.ones((1, 128, 8, 8), np.float32))
+    held = net.graph._whole.arrays._held
+    assert [held[name]._weak() for name in weights] == [None, None]
+    again, _ = pickle.loads(pickle.dumps(net))(np.ones((1, 128, 8, 8), np.float32))
+    np.testing.assert_array_equal(again, y)
+    assert [held[name]._weak() for name in weights] == [None, None]
+
+
+def test_an_array_that_calls_of_a_function_share_is_saved_once(tmp_path):
+    table = np.arange(1000, dtype=np.int64)
+    constant = node("Constant", [], ["table"], value=numpy_helper.from_array(table))
+    imports = [helper.make_opsetid("", 18)]
+    shared = helper.make_function("f", "Look", ["a"], ["b"], [constant, node("Gather", ["table", "a"], ["b"])], imports)
+    nodes = [node("NonZero", ["x"], ["n"])]
+    names = ["n", *(f"t{i}" for i in range(4))]
+    nodes += [node("Look", [one], [other], domain="f") for one, other in itertools.pairwise(names)]
+    proto = model(nodes, [info("x", FLOAT, (5,))], [info(names[-1], INT64)], imports=[helper.make_opsetid("f", 1)])
+    proto.functions.append(shared)
+    net = dgo.from_onnx(proto).compile()
+    net.save(tmp_path / "net")
+    assert (tmp_path / "net").stat().st_size < 2 * table.nbytes
+    x = np.float32([0, 1, 0, 2, 3])
+    np.testing.assert_array_equal(dgo.load(tmp_path / "net")(x), [[1, 3, 4]])
+
+
+@pytest.mark.parametrize("name", ["\ud800", "é"])
+def test_names_in_files_are_whole_characters(name, tmp_path):
+    net = dgo.from_onnx(selected()).compile()
+    net.graph._whole.name = name
+    net.save(tmp_path / "net")
+    if name == "é":
+        assert name in repr(dgo.load(tmp_path / "net"))
+    else:
+        with pytest.raises(dgo.InvalidArgumentError, match="damaged"):
+            dgo.load(tmp_path / "net")

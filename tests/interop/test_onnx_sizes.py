@@ -124,7 +124,7 @@ def test_records_that_hold_no_nodes():
     for change in (
         {"nodes": []},
         {"nodes": [{}]},
-        {"names": [3]},
+        {"inputs": [3]},
         {"arrays": {"a": {"dtype": "object", "shape": [1], "bytes": "00"}}},
         {"arrays": {"a": {"dtype": "int64", "shape": [2], "bytes": "00"}}},
         {"arrays": {"a": {"dtype": "bool", "shape": [1], "bytes": "07"}}},

@@ -12,8 +12,8 @@ from ...compile.specialise import Options
 from ...errors import Error, InvalidArgumentError
 from ...runtime.memory_limit import process_limit
 from ..reading.node import Array, OnnxNode, Tensor
+from ..reading.submodel import SubModel
 from ..reading.types import TYPES
-from .submodel import SubModel
 from .turns import counters
 
 # turns of one Loop
@@ -29,10 +29,10 @@ class Call(NamedTuple):
     inputs: Sequence[Any]
     options: Options
 
-    def body(self, name: str, own: Sequence[Any]) -> list[Any]:
+    def body(self, name: str, own: Sequence[Any]) -> Sequence[Any]:
         return self.turn(name, len(own))(own)
 
-    def turn(self, name: str, count: int) -> Callable[[Sequence[Any]], list[Any]]:
+    def turn(self, name: str, count: int) -> Callable[[Sequence[Any]], Sequence[Any]]:
         """A subgraph as a function of its `count` own inputs."""
         body, wanted = self.bodies[name], len(self.node.bodies[name].inputs)
         if count != wanted:
@@ -142,7 +142,7 @@ def _scanned(
 ) -> list[Any]:
     node, infos = call.node, call.node.bodies["body"].infos
     count = node.attrs["num_scan_inputs"]
-    states, scanned = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
+    states, scanned = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
     rows = [Rows(node) for _ in infos[len(states) :]]
     ins = in_axes or [0] * count
     outs = out_axes or [0] * len(rows)

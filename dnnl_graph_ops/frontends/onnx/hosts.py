@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...compile.explain import PartitionReport, StepReport
+from ...compile.net import Net
 from ...compile.specialise import Options
 from ...errors import Error, ShapeError, UnsupportedError
 from ...once import once
 from ..reading.node import Array, OnnxNode, Tensor
 from ..reading.numpy_steps import bound, row_of
+from ..reading.stages import Stage
+from ..reading.submodel import SubModel
 from ..reading.types import NUMBERS, TYPES, type_name
 from . import reference
 from .control import control
 from .model import onnx_package
-from .submodel import SubModel
 
 # floats of fewer than 16 bits and integers of fewer than 8: what NumPy does with them is not what ONNX says
 _NARROW = frozenset((17, 18, 19, 20, 21, 22, 23, 24, 25, 26))
@@ -70,7 +73,7 @@ def results_of(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str,
 
 
 @dataclass(frozen=True, eq=False)
-class HostNode:
+class HostNode(Stage):
     """A node as a function of tensors; `arrays` are those of its inputs that are known."""
 
     node: OnnxNode
@@ -82,8 +85,24 @@ class HostNode:
 
     @once
     def reads(self) -> tuple[str, ...]:
-        """Tensors that a call gives it."""
         return tuple(dict.fromkeys(name for name in self.node.reads if name not in self.arrays))
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        return self.node.outputs
+
+    @property
+    def title(self) -> str:
+        return f"{self.node.op_type} ({self.by})"
+
+    def nets(self) -> Sequence[Net]:
+        return [net for body in self.bodies.values() for net in body.nets()]
+
+    def reports(self) -> Sequence[PartitionReport]:
+        node, by, slow = self.node, self.by, self.by == "onnx.reference"
+        of = f"{node.op_type} {node.name}".rstrip()
+        step = StepReport(self.title, by, self.reads, node.outputs, 0, slow, 0, of, by)
+        return (PartitionReport((node.name,), (node.op_type,), by, "", (), False, (step,)),)
 
     @property
     def compute(self) -> Callable[[OnnxNode, Sequence[Any]], Any] | None:
@@ -110,14 +129,14 @@ class HostNode:
             return "a graph for each subgraph"
         return "NumPy" if self.compute is not None or control(self.node) is not None else "onnx.reference"
 
-    def __call__(self, values: Mapping[str, Any], options: Options) -> list[Any]:
+    def __call__(self, values: Sequence[Any], options: Options) -> list[Any]:
         """Its results.
 
         Raises:
             Error: whatever computes it fails, or gives something else than onnx inferred.
         """
         node = self.node
-        tensors = {**self.arrays, **{name: values[name] for name in self.reads}}
+        tensors = {**self.arrays, **dict(zip(self.reads, values, strict=True))}
         inputs = [tensors[name] if name else None for name in node.inputs]
         try:
             with np.errstate(all="ignore"):

@@ -15,17 +15,18 @@ from ..reading.deferred import constant_of
 from ..reading.faults import FAULTS, fault, refusal
 from ..reading.node import Array, Body, OnnxNode, Tensor, tensor_of, tensors_of
 from ..reading.records import Kept
+from ..reading.section import Lent, Section
+from ..reading.stages import SEQUENCE, UNKNOWN, Part, StagedGraph
+from ..reading.submodel import SubModel
 from ..reading.types import DTYPES, TYPES
 from . import hosts
 from .build import built
 from .control import control
-from .cut import SEQUENCE, UNKNOWN, CutGraph, MadeOf, Part
 from .functions import fresh_names, names_of, spliced
 from .hosts import HostNode
 from .invariants import without_invariants
 from .lists import StandIn, stand_in, written
-from .model import Input, Model, of_record, read
-from .submodel import SubModel
+from .model import Model, of_record, read
 from .survey import Fate, Survey, fate_of
 from .turns import turns_of, unrolled
 
@@ -62,20 +63,19 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
     model = read(model_or_path)
     if not model.outputs:
         raise InvalidArgumentError("from_onnx: the model declares no outputs")
-    return graph_of(model, engine, Budget(model.nbytes).total)
+    return graph_of(model, engine)
 
 
-def graph_of(model: Model, engine: Engine | None, budget: int) -> Graph:
-    """A model as a graph, which keeps all of its inputs; `budget`: bytes that it may compute as it is built."""
-    graph = _built(model, engine, Budget(0, budget))
+def graph_of(model: Model, engine: Engine | None) -> Graph:
+    """A model as a graph, which keeps all of its inputs."""
+    graph = _builder(model, engine).graph()
     graph._keeps_inputs = True
     return graph
 
 
 def graph_of_record(record: Any, kept: Kept, engine: Engine | None, where: str) -> Graph:
     """The graph of a model in the file of a net."""
-    model = of_record(record, kept, where)
-    return graph_of(model, engine, Budget(model.nbytes).total)
+    return graph_of(of_record(record, kept, where), engine)
 
 
 def survey(model_or_path: Any) -> Survey:
@@ -87,27 +87,15 @@ def survey(model_or_path: Any) -> Survey:
     Raises:
         RuntimeUnavailableError, InvalidArgumentError, ShapeError: as by `from_onnx`.
     """
-    model = read(model_or_path)
-    builder = _builder(model, None, Budget(model.nbytes))
+    builder = _builder(read(model_or_path), None)
     return Survey(tuple(builder.fates), tuple(dict.fromkeys(builder.problems)))
 
 
-def _built(model: Model, engine: Engine | None, budget: Budget) -> Graph:
-    return _builder(model, engine, budget).graph()
-
-
-def _builder(model: Model, engine: Engine | None, budget: Budget) -> _Builder:
-    builder = _Builder(model, engine, budget)
+def _builder(model: Model, engine: Engine | None) -> _Builder:
+    builder = _Builder(model, engine)
     for node in model.nodes:
         builder.add(node)
     return builder
-
-
-def _of_submodel(model: SubModel, infos: Sequence[Tensor]) -> Graph:
-    """What a call makes of a part of a model, whose inputs are such."""
-    inputs = tuple(map(Input, model.inputs, infos))
-    whole = Model(model.where, 0, inputs, model.arrays, tuple(model.nodes), model.outputs, ())
-    return _built(whole, model.engine, Budget(0, model.budget))
 
 
 class _Builder:
@@ -117,8 +105,8 @@ class _Builder:
     are there.
     """
 
-    def __init__(self, model: Model, engine: Engine | None, budget: Budget) -> None:
-        self.model, self.engine, self.budget = model, engine, budget
+    def __init__(self, model: Model, engine: Engine | None) -> None:
+        self.model, self.engine, self.budget = model, engine, Budget(0, model.budget)
         self.problems = list(model.problems)
         self.parts: list[Part] = []
         # what each part's graph is built of, by name
@@ -133,8 +121,8 @@ class _Builder:
         # of each node, in the order of the model, its operator and what becomes of it
         self.fates: list[tuple[str, Fate]] = []
         self._part(0)
-        for item in model.inputs:
-            self._input(item)
+        for name, info in zip(model.inputs, model.infos, strict=True):
+            self._input(name, info)
 
     def _part(self, number: int) -> Part:
         while len(self.parts) <= number:
@@ -142,18 +130,18 @@ class _Builder:
             self.known.append({})
         return self.parts[number]
 
-    def _input(self, item: Input) -> None:
+    def _input(self, name: str, info: Tensor) -> None:
         part = self.parts[0]
-        self.times[item.name] = -1
-        if item.dtype is not None:
-            value = part.graph.input(item.name, item.info.shape or (), item.dtype)
-            self.known[0][item.name] = self.tensors[item.name] = tensor_of(value)
-            part.feeds[value] = item.name
+        self.times[name] = -1
+        if info.shape is not None and info.code in DTYPES:
+            value = part.graph.input(name, info.shape, DTYPES[info.code])
+            self.known[0][name] = self.tensors[name] = tensor_of(value)
+            part.feeds[value] = name
         else:
-            self.tensors[item.name], self.is_cut = item.info, True
-            label = hosts.label_of(item.info, f"ONNX input {item.name[:80]!r}") if item.info.is_tensor else SEQUENCE
-            shape = UNKNOWN if item.info.shape is None else item.info.shape
-            value = Value(part.graph, -1 - len(self.inputs), shape, label, item.name)
+            self.tensors[name], self.is_cut = info, True
+            label = hosts.label_of(info, f"ONNX input {name[:80]!r}") if info.is_tensor else SEQUENCE
+            shape = UNKNOWN if info.shape is None else info.shape
+            value = Value(part.graph, -1 - len(self.inputs), shape, label, name)
         self.inputs.append(value)
 
     # -- nodes ------------------------------------------------------------------------------------------------
@@ -294,10 +282,12 @@ class _Builder:
     def _submodel(
         self, where: str, nodes: Sequence[OnnxNode], arrays: Mapping[str, Array], inputs: Iterable[str], outputs: Any
     ) -> SubModel:
-        return SubModel(
-            where, tuple(nodes), arrays, tuple(inputs), tuple(outputs), _of_submodel, hosts.info_of,
-            self.budget.total, self.engine,
-        )  # fmt: skip
+        section = Section(where, tuple(inputs), Lent(arrays), tuple(nodes), tuple(outputs), self.budget.total)
+
+        def build(infos: Sequence[Tensor]) -> Graph:
+            return _builder(Model(**vars(section), infos=tuple(infos)), self.engine).graph()
+
+        return SubModel(**vars(section), build=build, info_of=hosts.info_of)
 
     def _stood_in(self, node: OnnxNode) -> bool:
         """Put other nodes in the place of one: of the branch, the turns or the sequence that are known by now."""
@@ -384,9 +374,7 @@ class _Builder:
         for name in self.model.outputs:
             if name not in stored:
                 self._want(name)
-        name = self.model.name.replace("\0", "?")
-        made_of = MadeOf(graph_of, self.model, self.engine, self.budget.total)
-        whole = CutGraph(made_of, name, self.parts, stored, rest)
+        whole = StagedGraph(self.model, graph_of, self.engine, self.parts, stored, rest)
         whole.inputs = self.inputs
         whole.outputs = {name: self._stated(name) for name in self.model.outputs}
         return whole

@@ -19,10 +19,12 @@ from ...graph.files import ModelFile
 from ...graph.json_format import MAX_OPS
 from ...graph.order import topological
 from ..reading import records
+from ..reading.budget import Budget
 from ..reading.faults import check_size
 from ..reading.node import Array, Body, OnnxNode, Reference, Sparse, Tensor, flat
 from ..reading.records import Keep, Kept
-from ..reading.types import DTYPES, type_name
+from ..reading.section import Lent, Section, own_bytes, section_of
+from ..reading.types import type_name
 from .functions import Function, inlined
 from .q_operators import in_pairs
 from .wire import Stretch, without_large
@@ -41,41 +43,15 @@ _SINCE_OPSET_21 = frozenset({("com.microsoft", "QuantizeLinear"), ("com.microsof
 _NO_TYPE = 0
 
 
-@dataclass(frozen=True)
-class Input:
-    """A graph input that no initializer fills."""
+@dataclass(eq=False)
+class Model(Section):
+    """A whole model: `infos` of its inputs, which no initializer fills; `problems`: what cannot be expressed here."""
 
-    name: str
-    info: Tensor
-
-    @property
-    def dtype(self) -> str | None:
-        """The package's name of its type, where it has one and the number of axes is known."""
-        return None if self.info.shape is None else DTYPES.get(self.info.code or 0)
-
-
-@dataclass(frozen=True)
-class Model:
-    """What is read of a model: `nbytes` of arrays; `problems` lists what cannot be expressed here."""
-
-    name: str
-    nbytes: int
-    inputs: tuple[Input, ...]
-    arrays: Mapping[str, Array]
-    nodes: tuple[OnnxNode, ...]
-    outputs: tuple[str, ...]
-    problems: tuple[str, ...]
+    infos: tuple[Tensor, ...]
+    problems: tuple[str, ...] = ()
 
     def record(self, keep: Keep) -> dict[str, Any]:
-        """What `of_record` makes it of again."""
-        return {
-            "name": self.name,
-            "inputs": [item.name for item in self.inputs],
-            "infos": [records.of_info(item.info) for item in self.inputs],
-            "arrays": records.of_items(self.arrays, keep),
-            "nodes": records.of_nodes(self.nodes, keep),
-            "outputs": self.outputs,
-        }
+        return {**super().record(keep), "infos": list(map(records.of_info, self.infos))}
 
 
 def onnx_package() -> Any:
@@ -112,7 +88,7 @@ def read(source: Any) -> Model:
     arrays = {name: array for name, array in stored.items() if array is not None}
     sparse = _sparse_constants(onnx, graph.sparse_initializer, folder)
     defaults = {*stored, *(node.outputs[0] for node in sparse)}
-    inputs = tuple(_inputs(graph.input, defaults, problems))
+    inputs = dict(_inputs(graph.input, defaults, problems))
     opsets = _opsets(proto.opset_import)
     if not opsets:
         raise InvalidArgumentError("from_onnx: the model imports no version of any operators (opset_import)")
@@ -123,21 +99,17 @@ def read(source: Any) -> Model:
     given = (*stored, *(name for name in declared if name not in defaults))
     outputs = tuple(_text(item.name) for item in graph.output)
     functions = [_function(onnx, function, opsets, folder) for function in proto.functions]
-    nbytes = _stored(arrays, [*nodes, *(node for function in functions for node in function.nodes)])
+    nbytes = own_bytes(arrays, [*nodes, *(node for function in functions for node in function.nodes)])
     if functions:
         nodes = inlined(nodes, functions, (*given, *outputs))
         _check_count(sum(1 for _ in flat(nodes)))
     nodes, more = in_pairs(nodes, arrays, opsets[""], (*given, *outputs))
     arrays |= more
+    ordered, budget = _ordered(nodes, (*given, *more), outputs), Budget(nbytes).total
     return Model(
-        _text(graph.name) or "onnx",
-        nbytes,
-        inputs,
-        arrays,
-        _ordered(nodes, (*given, *more), outputs),
-        outputs,
-        tuple(problems),
-    )
+        _text(graph.name) or "onnx", tuple(inputs), Lent(arrays), ordered, outputs, budget,
+        tuple(inputs.values()), tuple(problems),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -193,45 +165,28 @@ def of_record(record: Any, kept: Kept, where: str) -> Model:
         InvalidArgumentError: another record, or what `read` refuses.
     """
     try:
-        nodes = records.nodes_of(field(record, "nodes", list, where), kept, where)
-        _check_count(sum(1 for _ in flat(nodes)))
-        arrays, outputs = (
-            records.arrays_of(record.get("arrays"), kept, where),
-            records.names_of(record, "outputs", where),
-        )
-        names = records.names_of(record, "inputs", where)
-        infos = [records.info_of(item, where) for item in field(record, "infos", list, where)]
-        inputs = tuple(Input(name, info) for name, info in zip(names, infos, strict=True))
-        bodies = [body for node in flat(nodes) for body in node.bodies.values()]
+        section = section_of(record, kept, where)
+        _check_count(sum(1 for _ in flat(section.nodes)))
+        infos = tuple(records.info_of(item, where) for item in field(record, "infos", list, where))
+        if len(infos) != len(section.inputs):
+            raise InvalidArgumentError(f"{where}: {len(infos)} types for {len(section.inputs)} inputs")
+        bodies = [body for node in flat(section.nodes) for body in node.bodies.values()]
         for info in (*infos, *(info for body in bodies for info in (*body.infos, *body.input_infos))):
             onnx_package().TypeProto().ParseFromString(info.kind)
         if not all(
             isinstance(array, np.ndarray)
-            for one in (arrays, *(body.arrays for body in bodies))
+            for one in (section.arrays, *(body.arrays for body in bodies))
             for array in one.values()
         ):
             raise InvalidArgumentError(f"{where}: needs arrays")
         for body in bodies:
             _ordered(body.nodes, (*dict.fromkeys(body.inputs), *body.arrays, *body.free), ())
-        ordered = _ordered(nodes, (*arrays, *names), outputs)
-        name = field(record, "name", str, where)
+        nodes = _ordered(section.nodes, (*section.arrays, *section.inputs), section.outputs)
     except (Error, MemoryError):
         raise
     except Exception as error:  # protobuf's DecodeError has another name in each of its implementations
         raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}") from None
-    return Model(name, _stored(arrays, nodes), inputs, arrays, ordered, outputs, ())
-
-
-def _stored(arrays: Mapping[str, Array], nodes: Iterable[OnnxNode]) -> int:
-    """Bytes of arrays, of those in nodes and in their subgraphs too."""
-    written = list(flat(nodes))
-    parts = [arrays, *(node.attrs for node in written)]
-    parts += [body.arrays for node in written for body in node.bodies.values()]
-    return sum(_nbytes(part.values()) for part in parts)
-
-
-def _nbytes(items: Iterable[Any]) -> int:
-    return sum(item.nbytes for item in items if isinstance(item, np.ndarray))
+    return Model(**{**vars(section), "nodes": nodes}, infos=infos)
 
 
 def _check_graphs(graphs: Sequence[Any]) -> None:
@@ -331,7 +286,7 @@ def _sparse(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Sparse:
     return Sparse(values, indices, dims)
 
 
-def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) -> Iterator[Input]:
+def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) -> Iterator[tuple[str, Tensor]]:
     seen = set(stored)
     for info in infos:
         name = _text(info.name)
@@ -342,7 +297,7 @@ def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) 
             raise InvalidArgumentError(f"{where}: the name is used twice")
         seen.add(name)
         try:
-            yield Input(name, info_of(info, where))
+            yield name, info_of(info, where)
         except UnsupportedError as error:
             problems.append(str(error))
 

@@ -9,12 +9,12 @@ from typing import Any
 from ... import dtypes
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value, hooks
-from ...graph.array_file import field
 from ...shapes import Meta
 from . import records
 from .budget import Budget
 from .faults import FAULTS, REMEDY, fault
 from .node import Array, OnnxNode, Tensor, tensors_of
+from .section import Section, section_of
 
 # nodes that compute the sizes of one, and what each counts in the budget of a model
 _MOST_NODES = 1000
@@ -63,26 +63,22 @@ def deferred(
     budget.spend(_NODE_BYTES * len(nodes), node.where)
     slots = [f"dst_{i}" for i in range(len(metas))]
     name = (node.outputs[0] if node.outputs else "").replace("\0", "?") or node.op_type
-    late = Late(tuple(nodes), tuple(values), arrays, budget.total, by)
+    late = Late(node.where, tuple(values), arrays, tuple(nodes), node.outputs, budget.total, by)
     return graph._add_node("Wildcard", node.where, list(values.values()), {}, metas, slots, None, name, late)
 
 
-@dataclass(frozen=True, eq=False)
-class Late:
-    """Nodes of a model, the last of which gives the results; `names` are those of the values that they are given."""
+@dataclass(eq=False)
+class Late(Section):
+    """A section whose last node gives the results."""
 
-    nodes: tuple[OnnxNode, ...]
-    names: tuple[str, ...]
-    arrays: Mapping[str, Array]
-    budget: int
-    # what runs the last one, where it is already known to be no op
+    # what runs that node, where it is already known to be no op
     by: str = ""
 
     def __call__(self, values: Sequence[Value]) -> list[Value]:
-        if len(values) != len(self.names):
-            raise InvalidArgumentError(f"{self.nodes[-1].where}: {len(values)} operands of {len(self.names)}")
+        if len(values) != len(self.inputs):
+            raise InvalidArgumentError(f"{self.nodes[-1].where}: {len(values)} operands of {len(self.inputs)}")
         graph, budget = Scratch(), Budget(0, self.budget)
-        known = tensors_of({**self.arrays, **dict(zip(self.names, values, strict=True))})
+        known = tensors_of({**self.arrays, **dict(zip(self.inputs, values, strict=True))})
         results: Sequence[Tensor] = ()
         for node in self.nodes:
             try:
@@ -94,26 +90,14 @@ class Late:
             known.update((name, item) for name, item in zip(node.outputs, results, strict=False) if name)
         return [graph.constant(item.numbers) if item.value is None else item.value for item in results]
 
-    def record(self, keep: records.Keep) -> dict[str, Any]:
-        return {
-            "nodes": records.of_nodes(self.nodes, keep),
-            "names": self.names,
-            "arrays": records.of_items(self.arrays, keep),
-        }
-
 
 def rebuilt(record: Any, kept: records.Kept, where: str) -> Late:
-    """What `Late.record` was made of; `kept` gives what is numbered, by its dtype and shape.
-
-    Raises:
-        InvalidArgumentError: another record.
-    """
+    """The section of a record; raises as `section_of` does."""
     try:
-        nodes = records.nodes_of(field(record, "nodes", list, where), kept, where)
-        names, arrays = field(record, "names", list, where), records.arrays_of(record.get("arrays"), kept, where)
-        if not 0 < len(nodes) <= _MOST_NODES or not all(isinstance(name, str) for name in names):
-            raise InvalidArgumentError(f"{where}: {len(nodes)} nodes that depend on sizes")
-        return Late(nodes, tuple(names), arrays, Budget(0).total)
+        section = section_of(record, kept, where)
+        if not 0 < len(section.nodes) <= _MOST_NODES:
+            raise InvalidArgumentError(f"{where}: {len(section.nodes)} nodes that depend on sizes")
+        return Late(**vars(section))
     except FAULTS as error:
         raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}") from None
 

@@ -16,7 +16,6 @@ TARGETS = {
         Target("onnx_model"),
         Target("dlpack"),
         Target("tuning"),
-        Target("pickles"),
         Target("saved"),
         Target("kernels"),
         Target("declared"),

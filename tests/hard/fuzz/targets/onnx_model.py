@@ -11,8 +11,8 @@ from onnx import AttributeProto, helper, numpy_helper
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
-from dnnl_graph_ops.frontends.onnx.cut import UNKNOWN, CutNet
 from dnnl_graph_ops.frontends.reading.numpy_steps import ROWS
+from dnnl_graph_ops.frontends.reading.stages import UNKNOWN, StagedNet
 from dnnl_graph_ops.frontends.reading.table import RULES
 
 from ..choices import EDGES
@@ -35,7 +35,7 @@ def one(data: bytes) -> None:
     if sum(sizes) > MOST or any(np.prod([n or 1 for n in v.shape], dtype=float) > MOST for v in graph.inputs):
         return
     net = graph.compile()
-    if isinstance(net, CutNet) and any(v.shape == UNKNOWN or v.dtype not in dtypes.CODES for v in net.inputs):
+    if isinstance(net, StagedNet) and any(v.shape == UNKNOWN or v.dtype not in dtypes.CODES for v in net.inputs):
         return
     fed = [([3 if n is None else n for n in v.shape], dtypes.numpy_dtype(v.dtype)) for v in net.inputs]
     net.run({v.name: np.ones(*made) for v, made in zip(net.inputs, fed, strict=True)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,7 +12,9 @@ from ...compile.net import Net, made
 from ...compile.specialise import Options
 from ...graph import Graph
 from ...runtime.locks import Builds
-from ..reading.node import Array, OnnxNode, Tensor
+from .node import Tensor
+from .section import Section
+from .stages import Stage, plain, several
 
 # graphs of a part, for tensors of other types or ranks
 _MOST = 8
@@ -29,47 +31,41 @@ class _Last(NamedTuple):
 
 
 @dataclass(eq=False)
-class SubModel:
-    """Nodes as a function of tensors, by the names `inputs`; each set of ranks has a graph.
+class SubModel(Section, Stage):
+    """A section that has a graph for each set of ranks.
 
     Sizes are taken for granted until they change; those that did are known at the call only.
     """
 
-    where: str
-    nodes: Sequence[OnnxNode]
-    arrays: Mapping[str, Array]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    build: Callable[[SubModel, Sequence[Tensor]], Graph]
+    build: Callable[[Sequence[Tensor]], Graph]
     info_of: Callable[[Any], Tensor]
-    # what it may compute as it is built
-    budget: int
-    engine: Any = None
     _variants: list[Variant] = field(default_factory=list)
     _last: _Last | None = None
     _builds: Builds = field(default_factory=Builds)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_variants", "_last", "_builds")}
+    title = "nodes whose ranks a call tells"
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _variants=[], _last=None, _builds=Builds())
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.inputs
 
-    def __call__(self, values: Sequence[Any], options: Options) -> list[Any]:
+    @property
+    def gives(self) -> tuple[str, ...]:
+        return self.outputs
+
+    def __call__(self, values: Sequence[Any], options: Options) -> Sequence[Any]:
         # turns of a loop are alike: they look for no net
         described, last = [_described(value) for value in values], self._last
         if last is None or None in described or last.described != described or last.options is not options:
             last = self._last = self._looked_up(values, options, described)
-        results = last.net(*[plain(values[i]) for i in last.places])
-        return list(results) if isinstance(results, tuple) else [results]
+        return several(last.net(*[plain(values[i]) for i in last.places]))
 
     def _looked_up(self, values: Sequence[Any], options: Options, described: list[Any]) -> _Last:
         given = [self.info_of(value) for value in values]
         net = self._builds.once(lambda: self._find(given, options), lambda: self._made(given, options))
         return _Last(described, options, net, tuple(self.inputs.index(name) for name in net.input_names))
 
-    @property
-    def nets(self) -> list[Net]:
+    def nets(self) -> Sequence[Net]:
         return [net for _, _, net in list(self._variants)]
 
     def _find(self, given: Sequence[Tensor], options: Options) -> Net | None:
@@ -81,17 +77,10 @@ class SubModel:
     def _made(self, given: Sequence[Tensor], options: Options) -> Net:
         near = next((one for one in self._variants if one[1] == options and all(map(_alike, given, one[0]))), None)
         infos = tuple(given) if near is None else tuple(map(Tensor.common, given, near[0]))
-        net = made(self.build(self, infos), None, options)
+        net = made(self.build(infos), None, options)
         kept = [one for one in self._variants if one is not near]
         self._variants = [*kept[-_MOST + 1 :], (infos, options, net)]
         return net
-
-
-def plain(array: Any) -> Any:
-    """As a graph takes it; an array of one element or none is in order whatever its strides are."""
-    if not isinstance(array, np.ndarray) or (array.flags.carray and min(array.strides, default=0) >= 0):
-        return array
-    return array.copy(order="C")
 
 
 def _described(value: Any) -> tuple[Any, tuple[int, ...]] | None:

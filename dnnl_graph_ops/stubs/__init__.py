@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from inspect import Parameter, Signature
-from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from . import functional, ops, schema, words
-from ._core import kernels
-from .errors import InvalidArgumentError
-from .ops.generic import NAMES, signature
-from .ops.typed import WORDS
-from .schema.arguments import one_of
-from .schema.meaning import meaning
+from .. import functional, ops, schema, words
+from .._core import kernels
+from ..errors import InvalidArgumentError
+from ..ops.generic import NAMES, signature
+from ..ops.typed import WORDS
+from ..schema.arguments import one_of
+from ..schema.meaning import meaning
+from .core import core
+from .text import FORMATS, WIDTH, alias, function, quoted
 
 _HEADER = '''"""Made by `python -m dnnl_graph_ops.stubs`; a test compares."""
 
@@ -34,25 +35,13 @@ Ints: TypeAlias = int | Sequence[int]
 {formats}
 '''
 
-# what a signature spells out, and what a stub calls it
-_ALIASES = {"Value | Array": "Tensor", "int | Sequence[int]": "Ints"}
-_WIDTH = 120
 # the builders of the convolution families
 TYPED = sorted([*(name for name, kind in schema.BUILDERS.items() if kind in WORDS), "conv_transpose_backprop_filters"])
 
 
-# arguments that take other packages' words, and a kind that has all of its choices
-_FORMATS = {"data_format": "conv_transpose", "weights_format": "conv_transpose"}
-_FORMATS |= {"filter_format": "conv_transpose_backprop_filters", "auto_pad": "conv_transpose"}
-
-
-def _alias(name: str) -> str:
-    return name.title().replace("_", "")
-
-
 def _understood(name: str) -> list[str]:
     """The words that an argument takes, as they are usually written."""
-    choices = schema.KEYWORDS[_FORMATS[name]][name].choices
+    choices = schema.KEYWORDS[FORMATS[name]][name].choices
     if name == "auto_pad":
         return [item for word in choices for item in dict.fromkeys((word.lower(), word)) if item != "None"]
     others = []
@@ -66,23 +55,15 @@ def _understood(name: str) -> list[str]:
 def _formats() -> str:
     """Types of the arguments that take other packages' words."""
     lines = []
-    for name in _FORMATS:
+    for name in FORMATS:
         items = ", ".join(f'"{word}"' for word in _understood(name))
-        begin = f"{_alias(name)}: TypeAlias = Literal["
-        if len(begin) + len(items) < _WIDTH:
+        begin = f"{alias(name)}: TypeAlias = Literal["
+        if len(begin) + len(items) < WIDTH:
             lines.append(f"{begin}{items}]")
             continue
-        rows = [items] if 4 + len(items) <= _WIDTH else [f"{item}," for item in items.split(", ")]
+        rows = [items] if 4 + len(items) <= WIDTH else [f"{item}," for item in items.split(", ")]
         lines += [begin, *(f"    {row}" for row in rows), "]"]
     return "\n".join(lines)
-
-
-def _annotation(text: str, name: str) -> str:
-    if name in _FORMATS:
-        return _alias(name) + (" | None" if text.endswith(" | None") else "")
-    for long, short in _ALIASES.items():
-        text = text.replace(long, short)
-    return text.replace("'", '"')
 
 
 def _spellings(made: Signature) -> list[Signature]:
@@ -102,42 +83,6 @@ def _spellings(made: Signature) -> list[Signature]:
     after = next((place for place, parameter in enumerate(kept) if parameter.name in ("out", "name")), len(kept))
     theirs = made.replace(parameters=[*kept[:after], *beside, *kept[after:]])
     return [made, theirs] if required else [theirs]
-
-
-class _Code(str):
-    """Text that inspect prints as it is."""
-
-    __repr__ = str.__str__
-
-
-def _parameter(parameter: Parameter) -> str:
-    if parameter.annotation is not Parameter.empty:
-        parameter = parameter.replace(annotation=_Code(_annotation(str(parameter.annotation), parameter.name)))
-    if parameter.default is ...:
-        parameter = parameter.replace(default=_Code("..."))
-    return str(parameter).replace("'", '"')
-
-
-def function(name: str, made: Signature, says: str, indent: int = 0) -> list[str]:
-    """The lines of a signature and of what it says, broken where the formatter breaks them."""
-    parameters = [_parameter(parameter) for parameter in made.parameters.values()]
-    kinds = [parameter.kind for parameter in made.parameters.values()]
-    if Parameter.KEYWORD_ONLY in kinds and Parameter.VAR_POSITIONAL not in kinds:
-        parameters.insert(kinds.index(Parameter.KEYWORD_ONLY), "*")
-    whole, width = ", ".join(parameters), _WIDTH - indent
-    last = f") -> {made.return_annotation}:" + ("" if says else " ...")
-    text = [*_quoted(says, indent), ""] if says else []
-    if len(f"def {name}({whole}{last}") <= width:
-        return [f"def {name}({whole}{last}", *text]
-    rows = [whole] if 4 + len(whole) <= width else [f"{one}," for one in parameters]
-    return [f"def {name}(", *(f"    {row}" for row in rows), last, *text]
-
-
-def _quoted(says: str, indent: int = 0) -> list[str]:
-    lines = wrap(says, _WIDTH - 12 - indent)
-    if len(lines) == 1:
-        return [f'    """{lines[0]}"""']
-    return [f'    """{lines[0]}', *(f"    {line}" for line in lines[1:]), '    """']
 
 
 def _does(name: str) -> str:
@@ -275,7 +220,7 @@ def _declared(parameters: Sequence[tuple[str, str, str]], returns: str) -> Signa
 def _member(plain: bool, name: str, made: Signature, says: str) -> list[str]:
     """The lines of a method, a property or a constant."""
     if plain and not made.parameters:
-        return [*(f"# {line}" for line in wrap(says, _WIDTH - 12)), f"{name}: ClassVar[{made.return_annotation}]"]
+        return [*(f"# {line}" for line in wrap(says, WIDTH - 12)), f"{name}: ClassVar[{made.return_annotation}]"]
     lines = function(name, made, says, 4)[:-1]
     return ["@property", *lines] if plain else lines
 
@@ -288,7 +233,7 @@ def kernel_functions() -> str:
         if scope:
             classes[scope] += _member(plain, name, _declared(parameters, returns), says)
         elif returns == name:
-            classes[name] = [*(line.removeprefix("    ") for line in _quoted(says)), ""]
+            classes[name] = [*(line.removeprefix("    ") for line in quoted(says)), ""]
             if parameters:
                 classes[name] += function("__init__", _declared([("self", "", ""), *parameters], "None"), "", 4)
         else:
@@ -312,7 +257,7 @@ from typing import ClassVar, Final, TypeAlias
 
 def enumerator_names() -> str:
     """The stub of the enumerations of graph_api, and of the classes that hold their enumerators."""
-    from .graph_api import enumerators as module
+    from ..graph_api import enumerators as module
 
     lines = [*(f"{name}: Final[dict[str, str]]" for name in ("OTHER_KINDS", "OTHER_ATTRS")), ""]
     own = [
@@ -333,12 +278,9 @@ def enumerator_names() -> str:
 
 
 FILES: dict[str, Callable[[], str]] = {
+    "_core.pyi": core,
     "graph_api/enumerators.pyi": enumerator_names,
     "ops/__init__.pyi": builders,
     "_functional.pyi": one_shots,
     "_kernels.pyi": kernel_functions,
 }
-
-if __name__ == "__main__":
-    for path, text in FILES.items():
-        Path(__file__).parent.joinpath(path).write_text(text(), encoding="utf-8")

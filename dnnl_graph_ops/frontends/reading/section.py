@@ -1,0 +1,79 @@
+"""Nodes of a model as a function of tensors, which are built when more of these is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...graph.array_file import field
+from ...graph.constants import Constant
+from . import records
+from .budget import Budget
+from .node import Array, OnnxNode, flat
+
+
+@dataclass(eq=False)
+class Section:
+    """Nodes in their order and arrays that are known; `budget`: how many bytes may be computed as they are built."""
+
+    name: str
+    inputs: tuple[str, ...]
+    arrays: Mapping[str, Array]
+    nodes: tuple[OnnxNode, ...]
+    outputs: tuple[str, ...]
+    budget: int
+
+    def record(self, keep: records.Keep) -> dict[str, Any]:
+        """The section as JSON can hold it; `keep` numbers the arrays that lie beside that."""
+        return {
+            "name": self.name,
+            "inputs": self.inputs,
+            "arrays": records.of_items(self.arrays, keep),
+            "nodes": records.of_nodes(self.nodes, keep),
+            "outputs": self.outputs,
+        }
+
+
+class Lent(Mapping[str, Array]):
+    """Arrays by name; what lies in a file is let go, and read again when somebody asks after nobody held it."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._held = {name: Constant(array) for name, array in arrays.items()}
+        for constant in self._held.values():
+            constant.let_go()
+
+    def __getitem__(self, name: str) -> Array:
+        constant = self._held[name]
+        array = constant.array
+        constant.let_go()
+        return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+def section_of(record: Any, kept: records.Kept, where: str) -> Section:
+    """The section of a record; `kept` gives what is numbered, by its dtype and shape.
+
+    Raises:
+        InvalidArgumentError: another record.
+    """
+    nodes = records.nodes_of(field(record, "nodes", list, where), kept, where)
+    arrays = records.arrays_of(record.get("arrays"), kept, where)
+    inputs, outputs = (records.names_of(record, key, where) for key in ("inputs", "outputs"))
+    budget = Budget(own_bytes(arrays, nodes)).total
+    return Section(field(record, "name", str, where), inputs, arrays, nodes, outputs, budget)
+
+
+def own_bytes(arrays: Mapping[str, Array], nodes: Iterable[OnnxNode]) -> int:
+    """Bytes of arrays, of those in nodes and in their subgraphs too."""
+    written = list(flat(nodes))
+    parts = [arrays, *(node.attrs for node in written)]
+    parts += [body.arrays for node in written for body in node.bodies.values()]
+    return sum(item.nbytes for part in parts for item in part.values() if isinstance(item, np.ndarray))

@@ -1,0 +1,314 @@
+"""Models that are no single graph: stages, each a graph, a node that runs on arrays, or nodes that a call builds.
+
+One stage ends where a shape depends on data, where types are not the package's, where control flow begins. The graph
+behind it has inputs of unknown sizes, so that it is planned for each shape as every such graph is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import dtypes
+from ..._core import NetBase, PlanCache
+from ...compile import selection
+from ...compile.explain import Benchmark, Explanation, PartitionReport, StepTime, joined, nothing
+from ...compile.net import Net, made
+from ...compile.profile import Profile
+from ...compile.saved import described
+from ...compile.specialise import Options
+from ...drawing.picture import Picture, alone, of_net, side_by_side
+from ...errors import UnsupportedError
+from ...graph import Graph, Value
+from ...graph.array_file import numbering
+from ...progress import listener, telling
+from ...runtime import arrays
+from ...runtime.engines import Engine, default_engine
+from .node import Array
+from .section import Section
+
+# of an input: the dtype where it is no tensor, and the shape where not even the number of axes is known
+SEQUENCE = "sequence"
+UNKNOWN: tuple[int | None, ...] = (-1,)
+
+
+class Stage:
+    """Computes the tensors `gives` of the tensors `reads`, by name; a name "" in `gives` is of a result to drop."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def reads(self) -> tuple[str, ...]: ...
+
+        @property
+        def gives(self) -> tuple[str, ...]: ...
+
+        @property
+        def title(self) -> str: ...
+
+        def __call__(self, values: Sequence[Any], options: Options) -> Sequence[Any]: ...
+
+    def nets(self) -> Sequence[Net]:
+        """The nets that it has built so far."""
+        return ()
+
+    def reports(self) -> Sequence[PartitionReport]:
+        """What `explain` says of it beside its nets."""
+        return ()
+
+    def picture(self) -> Picture:
+        return alone(self.title, self.reads, tuple(filter(None, self.gives)))
+
+
+@dataclass(frozen=True, eq=False)
+class NetStage(Stage):
+    """A graph whose inputs have the names `reads`."""
+
+    net: Net
+    reads: tuple[str, ...]
+    gives: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return f"graph of {', '.join(self.gives)}"
+
+    def __call__(self, values: Sequence[Any], options: Options) -> Sequence[Any]:
+        return several(self.net(*map(plain, values)))
+
+    def nets(self) -> Sequence[Net]:
+        return (self.net,)
+
+    def picture(self) -> Picture:
+        return of_net(self.net)
+
+
+def several(results: Any) -> Sequence[Any]:
+    """What a net returns, as a sequence."""
+    return results if isinstance(results, tuple) else (results,)
+
+
+def plain(array: Any) -> Any:
+    """As a graph takes it; an array of one element or none is in order whatever its strides are."""
+    if not isinstance(array, np.ndarray) or (array.flags.carray and min(array.strides, default=0) >= 0):
+        return array
+    return array.copy(order="C")
+
+
+@dataclass(eq=False)
+class Part:
+    """A graph, and the nodes that run before it; `feeds` says which tensors its inputs are."""
+
+    graph: Graph
+    before: list[Stage] = field(default_factory=list)
+    feeds: dict[Value, str] = field(default_factory=dict)
+    # what it gives, of what something behind it reads
+    gives: dict[str, Value] = field(default_factory=dict)
+
+
+class StagedGraph(Graph):
+    """The parts of a model in their order, and the rest that a call builds; `stored` are outputs that are known.
+
+    It is pickled and saved as `whole`, of which `build` makes it.
+    """
+
+    def __init__(
+        self,
+        whole: Section,
+        build: Callable[[Any, Engine | None], Graph],
+        engine: Engine | None,
+        parts: Sequence[Part],
+        stored: Mapping[str, Array],
+        rest: Stage | None,
+    ) -> None:
+        super().__init__(engine, name=whole.name.replace("\0", "?"))
+        self._whole, self._build = whole, build
+        self._parts, self._stored, self._rest = tuple(parts), dict(stored), rest
+        self.nodes = [node for part in parts for node in part.graph.nodes]
+        self.constants = [value for part in parts for value in part.graph.constants]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._build, (self._whole, self.engine)
+
+
+class StagedNet(Net):
+    """The net of such a model: a net for each of its graphs, and what is between them."""
+
+    graph: StagedGraph
+
+    def __init__(self, graph: StagedGraph, options: Options) -> None:
+        self.graph, self._options, self._progress = graph, options, listener()
+        self.engine = graph.engine or default_engine()
+        self.outputs = dict(graph.outputs)
+        self._stages = self._stages_of(graph)
+        read = {name for stage in self._stages for name in stage.reads} | {*self.outputs}
+        self.inputs = tuple(value for value in graph.inputs if graph._keeps_inputs or value.name in read)
+        NetBase.__init__(self, [value.name for value in self.inputs], len(self.outputs), PlanCache(), True)
+        self._drops = self._last_reads()
+        # a call that is right has no use for them
+        self._where = [f"{self!r}: input {value.name!r}" for value in self.inputs]
+        self._outs_where = [f"{self!r}: 'out' for {name!r}" for name in self.outputs]
+
+    def _stages_of(self, graph: StagedGraph) -> tuple[Stage, ...]:
+        """What is needed for the outputs, found from the end."""
+        needed, stages, selections = {*self.outputs}, list[Stage](), self._options.algorithms
+        selection.check_ops(selections, graph.nodes)
+        self._own_options = replace(self._options, algorithms=())
+
+        def need(stage: Stage) -> None:
+            stages.append(stage)
+            needed.update(stage.reads)
+
+        if graph._rest is not None:
+            need(graph._rest)
+        for part in reversed(graph._parts):
+            wanted = {name: value for name, value in part.gives.items() if name in needed}
+            if wanted:
+                of_part = selection.of_nodes(selections, part.graph.nodes)
+                net = made(part.graph, wanted, replace(self._options, algorithms=of_part))
+                need(NetStage(net, tuple(part.feeds[value] for value in net.inputs), tuple(wanted)))
+            for stage in reversed(part.before):
+                if needed.intersection(filter(None, stage.gives)):
+                    need(stage)
+        return tuple(reversed(stages))
+
+    def _last_reads(self) -> list[tuple[str, ...]]:
+        """The tensors that nobody reads after each stage."""
+        seen, drops = {*self.outputs}, list[tuple[str, ...]]()
+        for stage in reversed(self._stages):
+            drops.append(tuple(name for name in dict.fromkeys((*stage.reads, *stage.gives)) if name not in seen))
+            seen.update((*stage.reads, *stage.gives))
+        return drops[::-1]
+
+    # -- calling ----------------------------------------------------------------------------------------------
+
+    def _call(self, given: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+        tensors = self._tensors(given)
+        # nothing of the caller's may be in a result
+        lent = [item for item in tensors.values() if isinstance(item, np.ndarray)]
+        # nets of nodes whose ranks a call tells are built here
+        with telling(self._progress):
+            for stage, drops in zip(self._stages, self._drops, strict=True):
+                self._run(stage, tensors)
+                for name in drops:
+                    tensors.pop(name, None)
+        return [
+            _returned(tensors[name], out, where, lent)
+            for name, out, where in zip(self.outputs, outs, self._outs_where, strict=True)
+        ]
+
+    def _tensors(self, given: Sequence[Any]) -> dict[str, Any]:
+        return dict(zip(self.input_names, self._operands(given), strict=True)) | self.graph._stored
+
+    def _operands(self, given: Sequence[Any]) -> list[Any]:
+        return [
+            item if value.dtype == SEQUENCE else _operand(value, item, where)
+            for value, item, where in zip(self.inputs, given, self._where, strict=True)
+        ]
+
+    def _run(self, stage: Stage, tensors: dict[str, Any]) -> None:
+        found = stage([tensors[name] for name in stage.reads], self._own_options)
+        tensors.update((name, item) for name, item in zip(stage.gives, found, strict=False) if name)
+
+    # -- plans ------------------------------------------------------------------------------------------------
+
+    @property
+    def _nets(self) -> tuple[Net, ...]:
+        return tuple(one for stage in self._stages for net in stage.nets() for one in net._nets)
+
+    # -- looking inside ---------------------------------------------------------------------------------------
+
+    def benchmark(self, *args: Any, repeat: int = 100, **kwargs: Any) -> Benchmark:
+        """Times whole calls."""
+        self._check_repeat(repeat)
+        given, outs = self._by_name(args, kwargs), [None] * len(self.outputs)
+        return Benchmark(tuple(_seconds(self._call, given, outs) for _ in range(repeat + 1))[1:])
+
+    def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> list[StepTime]:
+        """Median time of each graph, and of each node between them, on these arrays."""
+        self._check_repeat(repeat)
+        given, rounds = self._by_name(args, kwargs), list[list[float]]()
+        for _ in range(repeat + 1):
+            tensors = self._tensors(given)
+            rounds.append([_seconds(self._run, stage, tensors) for stage in self._stages])
+        medians = [median(some) for some in zip(*rounds[1:], strict=True)]
+        total = sum(medians) or 1.0
+        return Profile(
+            StepTime(stage.title, seconds, share=seconds / total)
+            for stage, seconds in zip(self._stages, medians, strict=True)
+        )
+
+    def _named_options(self) -> Options:
+        names = [pair for net in self._nets for pair in net._named_options().algorithms]
+        return replace(self._options, algorithms=tuple(names))
+
+    def explain(self, *, rewrites: bool = False, passes: bool = False) -> Explanation:
+        """What runs and why: the plans of its graphs, and the nodes between them, in their order."""
+        parts = [nothing(self.engine, self._options)]
+        for stage in self._stages:
+            rows = tuple(stage.reports())
+            parts.append(replace(parts[0], groups=rows, steps=tuple(step for row in rows for step in row.steps)))
+            parts += [
+                net.explain(rewrites=rewrites, passes=passes)
+                for net in stage.nets()
+                if isinstance(net, StagedNet) or net._latest() is not None
+            ]
+        return self._with_choice(joined(parts))
+
+
+def _operand(value: Value, item: Any, where: str) -> Array:
+    array = arrays.as_array(item, where)
+    if value.dtype == "object":
+        array = array.astype(object)
+    if (found := dtypes.label(array.dtype)) != value.dtype:
+        name = dtypes.numpy_dtype(value.dtype).name if value.dtype in dtypes.CODES else value.dtype
+        raise arrays.wrong_dtype(found, value.dtype, name, where)
+    if value.shape != UNKNOWN:
+        arrays.check_shape(array, value.shape, where)
+    return array
+
+
+def _returned(item: Any, out: Any, where: str, lent: Sequence[Array]) -> Any:
+    if not isinstance(item, np.ndarray):
+        return item
+    if out is not None:
+        target = arrays.as_array(out, where)
+        arrays.check_out(target, item.shape, dtypes.label(item.dtype), where)
+        target[...] = item
+        return out
+    mine = item.base is None and item.flags.writeable and not any(item is other for other in lent)
+    return item if mine else item.copy(order="C")
+
+
+def _seconds(run: Callable[..., Any], *args: Any) -> float:
+    start = time.perf_counter()
+    run(*args)
+    return time.perf_counter() - start
+
+
+@of_net.register
+def _drawn(net: StagedNet) -> Picture:
+    """The pictures of its stages in one, joined by the names of tensors."""
+    stages = [(stage.picture(), stage.reads, tuple(filter(None, stage.gives))) for stage in net._stages]
+    return side_by_side(net.graph.name, net.input_names, net.output_names, stages)
+
+
+@made.register
+def _made(graph: StagedGraph, outputs: Any, options: Options) -> Net:
+    """Only all outputs of the model can be asked for."""
+    if outputs is not None:
+        raise UnsupportedError(
+            "Graph.compile: a model that is no single graph has the outputs that it declares; leave 'outputs' out"
+        )
+    return StagedNet(graph, options)
+
+
+@described.register
+def _described(net: StagedNet) -> tuple[dict[str, Any], list[Array]]:
+    """The model, whose graphs are planned again, for which the package onnx is needed."""
+    kept: list[Array] = []
+    return {"model": net.graph._whole.record(numbering(kept))}, kept
