@@ -32,6 +32,8 @@ Seconds: TypeAlias = tuple[float, float]  # on the wall, and of the process
 _LEAST_ROUNDS, _MOST_ROUNDS, _SECONDS, _MOST_SECONDS, _NEAR = 3, 15, 0.02, 0.2, 1.2
 # a difference that needs no more rounds, and holds for extents within a factor of two
 _CLEAR, _WITHIN = 1.2, 2.0
+# of whole models, which have many layers; and how often both compute until it is known
+_WIDELY, TURNS = 8.0, 3
 # of most trials: the first one of each, and the least rounds
 _RUNS = 2 * (_LEAST_ROUNDS + 1)
 # from so many seconds on one thread's work is told by what the processor spent: others may interrupt every round of it
@@ -75,6 +77,7 @@ _MOST = 4096
 _measured: dict[Hashable, dict[Ints, Verdict]] = {}
 # of a call, until it is measured
 _least: dict[Case, float] = {}
+_turns: dict[Case, tuple[list[Seconds], list[Seconds]]] = {}
 _trials = Builds()
 _at_once: ContextVar[bool] = ContextVar("at_once", default=False)
 
@@ -160,6 +163,28 @@ def run(case: Case | None, by: Verdict, ours: Callable[[], Result], theirs: Call
         budget.calls += seconds
         if case is not None and not by.is_settled:
             expect(case, seconds)
+
+
+def in_turns(
+    case: Case, ours: Callable[[], tuple[Result, bool]], theirs: Callable[[], Result]
+) -> tuple[Result, Verdict | None]:
+    """The result by who is faster, of a call that is not repeated: both compute in turns until that is known.
+
+    `ours` also returns whether it did compute. Returns the verdict too where this call settles it.
+    """
+    known = _bounded(_measured).setdefault(case.kind, {})
+    if (found := standing(known, case.extents, _WIDELY)) is not None:
+        return ours()[0] if found.ours else theirs(), None
+    times = _bounded(_turns).setdefault(case, ([], []))
+    turn, result = len(times[0]) > len(times[1]), []
+    seconds = _timed(lambda: result.append((theirs(), True) if turn else ours()))
+    out, is_timed = result[0]
+    if is_timed:
+        times[turn].append(seconds)
+    if min(map(len, times)) < TURNS:
+        return out, None
+    _turns.pop(case, None)
+    return out, _settle(case, compared(times))
 
 
 def _settle(case: Case, found: Verdict) -> Verdict:

@@ -11,8 +11,9 @@ import inspect
 import sys
 import time
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from types import FunctionType, NoneType
 from typing import Any, TypeAlias
 
@@ -23,24 +24,18 @@ from torch._C import _is_any_autocast_enabled
 from ..log import logger
 from . import choice, modules
 from .budget import budget
-from .choice import Verdict, near
+from .choice import near
 from .compute import forked
 from .modules import PLAIN, is_ours, state_of
 from .routes import is_watched
 
 _LOGGER = logger(__name__)
 _NUMBERS = frozenset({NoneType, bool, int, float, str})
-# of both, until the faster one is known
-_ROUNDS = 3
 # after so many calls that wait for trials all is known: the first one captures
-CALLS = 1 + 2 * _ROUNDS
-# a clear difference holds for extents within a factor: it is that of many layers
-_WITHIN = 8.0
-_MOST_KINDS = 64
+CALLS = 1 + 2 * choice.TURNS
 # a capture takes: for each module without others inside, and where PyTorch's compiler is not imported
 _SECONDS_A_MODULE, _SECONDS_TO_IMPORT = 0.04, 3.0
 
-Seconds: TypeAlias = tuple[float, float]  # on the wall, and of the process
 Run: TypeAlias = Callable[[], Any]
 _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 
@@ -131,8 +126,8 @@ class Whole:
         self._due: choice.Case | None = None
         # of the last capture, or estimated; 0: neither
         self._seconds = 0.0
-        self._verdicts: dict[Hashable, dict[tuple[int, ...], Verdict]] = {}
-        self._times: dict[Hashable, tuple[list[Seconds], list[Seconds]]] = {}
+        # its cases are nobody else's
+        self._kind = object()
         module.__dict__.update(_compiled_call_impl=self, _replicate_for_data_parallel=self.replica)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -177,7 +172,7 @@ class Whole:
         def apart() -> Any:
             return self._module._call_impl(*args, **kwargs)
 
-        case = _case(args, kwargs)
+        case = self._case(args, kwargs)
         if case is None:
             # modules inside may be given tensors
             _is_inside.set(False)
@@ -248,22 +243,9 @@ class Whole:
 
     def _by_faster(self, code: _Code, case: choice.Case, apart: Run, args: Any, kwargs: Any) -> Any:
         """The result by who is faster with about such sizes; in turns until that is known."""
-        if len(self._verdicts) > _MOST_KINDS:
-            self._verdicts, self._times = {}, {}
-        known = self._verdicts.setdefault(case.kind, {})
-        verdict = choice.standing(known, case.extents, _WITHIN)
+        out, verdict = choice.in_turns(case, partial(self._by_nets, code, case, apart, args, kwargs), apart)
         if verdict is not None:
-            return self._by_nets(code, case, apart, args, kwargs)[0] if verdict.ours else apart()
-        times = self._times.setdefault(case, ([], []))
-        turn = len(times[0]) > len(times[1])
-        spent, start = time.process_time(), time.perf_counter()
-        out, is_timed = (apart(), True) if turn else self._by_nets(code, case, apart, args, kwargs)
-        if is_timed:
-            times[turn].append((time.perf_counter() - start, time.process_time() - spent))
-        if min(map(len, times)) >= _ROUNDS:
-            verdict = known[case.extents] = choice.compared(times)
-            self._times.pop(case, None)
-            _LOGGER.info("%s, %s: %s", type(self._module).__name__, case, verdict)
+            _LOGGER.info("%s, %s: %s", type(self._module).__name__, case.extents, verdict)
             if verdict.ours:
                 # the nets have weights of their own
                 for layer in _layers(self._module):
@@ -282,17 +264,16 @@ class Whole:
             self._due = case
         return out, is_hit
 
-
-def _case(args: tuple[Any, ...], kwargs: dict[str, Any]) -> choice.Case | None:
-    """Calls that take about the same time; None: arguments that are not captured."""
-    kind: list[Any] = [torch.get_num_threads()]
-    extents: list[int] = []
-    for each in (*args, *kwargs.values()):
-        if type(each) in PLAIN and each.is_cpu and each.layout is torch.strided:
-            kind += each.dtype, each.ndim
-            extents += map(near, each.shape)
-        elif type(each) in _NUMBERS:
-            kind.append(type(each))
-        else:
-            return None
-    return choice.Case(tuple(kind), tuple(extents))
+    def _case(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> choice.Case | None:
+        """Calls that take about the same time; None: arguments that are not captured."""
+        kind: list[Any] = [self._kind, torch.get_num_threads()]
+        extents: list[int] = []
+        for each in (*args, *kwargs.values()):
+            if type(each) in PLAIN and each.is_cpu and each.layout is torch.strided:
+                kind += each.dtype, each.ndim
+                extents += map(near, each.shape)
+            elif type(each) in _NUMBERS:
+                kind.append(type(each))
+            else:
+                return None
+        return choice.Case(tuple(kind), tuple(extents))
