@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include <pybind11/pybind11.h>
 
@@ -19,6 +20,13 @@ struct Call {
     const Array& input(std::size_t i) const { return *py::detail::array_proxy(in[i]); }
     const Array& output(std::size_t o) const { return *py::detail::array_proxy(out[o]); }
 
+    // Takes argument number i of a function: an array or None.
+    void add(PyObject* argument, std::size_t i) {
+        if (argument == Py_None)
+            absent |= std::uint64_t{1} << i;
+        else
+            in[inputs++] = argument;
+    }
     // Takes the argument out= (null or None: not given) for so many results; false if it is not an array, or for
     // several results a tuple or list of arrays.
     bool set_out(PyObject* argument, std::size_t results);
@@ -28,6 +36,7 @@ struct Call {
     PyObject* in[kMaxArguments];
     PyObject* out[kMaxArguments];
     std::size_t inputs = 0, outputs = 0;
+    std::uint64_t absent = 0;  // a bit for each argument that is None and stands in no `in`
     bool out_given = false;
 };
 

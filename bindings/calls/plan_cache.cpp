@@ -1,13 +1,13 @@
 // PlanCache: a store of plans as a Python object. One-shot functions call through it, a net holds one.
 #include <chrono>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "calls/boxed.hpp"
 #include "calls/plan_store.hpp"
 #include "common/error.hpp"
 
@@ -16,39 +16,19 @@
 namespace dgo {
 namespace {
 
-struct Cache {
-    PyObject_HEAD PlanStore* store;
-};
-
-PlanStore& store_of(PyObject* self) { return *reinterpret_cast<Cache*>(self)->store; }
+PlanStore& store_of(PyObject* self) { return boxed<PlanStore>(self); }
 
 // Reads the first arguments of call() and insert(): name, arrays, attrs, out, engine. False for anything unusual.
-bool read_query(PyObject* const* args, Key& key, Call& call) {
+bool read_query(PyObject* const* args, Callee& callee, Call& call) {
     PyObject *const arrays = args[1], *const out = args[3];
     if (!PyUnicode_CheckExact(args[0]) || !PyTuple_CheckExact(arrays) || !PyTuple_CheckExact(args[2])) return false;
-    key.name = args[0];
-    key.attributes = args[2];
-    key.engine = args[4];
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays); ++i) {
-        PyObject* const array = PyTuple_GET_ITEM(arrays, i);
-        if (!key.add(array)) return false;
-        if (array == Py_None) continue;
-        if (call.inputs == kMaxArguments) return false;
-        call.in[call.inputs++] = array;
-    }
+    callee = {args[0], args[2], args[4]};
+    const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(arrays));
+    if (count > kMaxArguments) return false;
+    for (std::size_t i = 0; i < count; ++i) call.add(PyTuple_GET_ITEM(arrays, static_cast<Py_ssize_t>(i)), i);
     const std::size_t results =
         PyTuple_CheckExact(out) || PyList_CheckExact(out) ? static_cast<std::size_t>(PySequence_Fast_GET_SIZE(out)) : 1;
-    return results <= kMaxArguments && call.set_out(out, results) && key.add_results(call);
-}
-
-// A call that grew out of memory is served by Python like any other unusual one.
-const PlanRef* plan_for(PlanStore& store, PyObject* const* args, Call& call) noexcept {
-    try {
-        Key key;
-        return read_query(args, key, call) ? store.serve(key, call) : nullptr;
-    } catch (const std::bad_alloc&) {
-        return nullptr;
-    }
+    return results <= kMaxArguments && call.set_out(out, results);
 }
 
 // False with a Python error set unless a method got as many arguments as it takes, or one more where that may be left out.
@@ -62,7 +42,9 @@ PyObject* cache_call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (!is_count(count, 6, false, "call() takes name, arrays, attrs, out, engine, slow")) return nullptr;
     PlanStore& store = store_of(self);
     Call call;
-    if (const PlanRef* const plan = plan_for(store, args, call)) return run_call(*plan, call);
+    Callee callee;
+    const PlanRef* const plan = read_query(args, callee, call) ? store.serve(callee, call) : nullptr;
+    if (plan) return run_call(*plan, call);
     if (args[5] == Py_None) Py_RETURN_NONE;
     ++store.misses;
     return PyObject_Vectorcall(args[5], args + 1, 4, nullptr);
@@ -71,9 +53,11 @@ PyObject* cache_call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 PyObject* cache_executor(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (!is_count(count, 5, false, "executor() takes name, arrays, attrs, out, engine")) return nullptr;
     return translated<PyObject*>(nullptr, [&] {
-        Key key;
+        Callee callee;
         Call call;
-        const PlanStore::Entry* const entry = read_query(args, key, call) ? store_of(self).find(key) : nullptr;
+        const PlanStore::Entry* entry = nullptr;
+        if (read_query(args, callee, call))
+            if (Key key(callee); key.add(call)) entry = store_of(self).find(key);
         return (entry ? entry->plan.executor : py::none()).inc_ref().ptr();
     });
 }
@@ -116,11 +100,13 @@ PyObject* cache_insert(PyObject* self, PyObject* const* args, Py_ssize_t count) 
         return nullptr;
     return translated<PyObject*>(nullptr, [&] {
         PlanRef plan(py::reinterpret_borrow<py::object>(args[5]));
-        Key key;
+        Callee callee;
         Call call;
         std::uint64_t hash;
         const auto start = start_of(store_of(self), args, count, 6);
-        if (!start || !read_query(args, key, call) || !key.hash(hash)) return py::bool_(false).release().ptr();
+        const bool is_usual = start && read_query(args, callee, call);
+        Key key(callee);
+        if (!is_usual || !key.add(call) || !key.hash(hash)) return py::bool_(false).release().ptr();
         require_same_arrays(plan.plan->core, call);
         return inserted(self, key, std::move(plan), py::none(), *start);
     });
@@ -198,37 +184,7 @@ PyObject* cache_info(PyObject* self, PyObject*) {
 PyObject* cache_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     static const char* keywords[] = {nullptr};
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, ":PlanCache", const_cast<char**>(keywords))) return nullptr;
-    return translated<PyObject*>(nullptr, [&]() -> PyObject* {
-        auto store = std::make_unique<PlanStore>();
-        PyObject* const self = type->tp_alloc(type, 0);
-        if (self) reinterpret_cast<Cache*>(self)->store = store.release();
-        return self;
-    });
-}
-
-int cache_traverse(PyObject* self, visitproc visit, void* arg) {
-    Py_VISIT(Py_TYPE(self));
-    if (!reinterpret_cast<Cache*>(self)->store) return 0;
-    for (const PlanStore::Entry& entry : store_of(self).entries()) {
-        Py_VISIT(entry.attributes.ptr());
-        Py_VISIT(entry.engine.ptr());
-        Py_VISIT(entry.plan.executor.ptr());
-        Py_VISIT(entry.payload.ptr());
-    }
-    return 0;
-}
-
-int cache_tp_clear(PyObject* self) {
-    if (reinterpret_cast<Cache*>(self)->store) store_of(self).clear();
-    return 0;
-}
-
-void cache_dealloc(PyObject* self) {
-    PyTypeObject* const type = Py_TYPE(self);
-    PyObject_GC_UnTrack(self);
-    delete reinterpret_cast<Cache*>(self)->store;
-    type->tp_free(self);
-    Py_DECREF(type);
+    return translated<PyObject*>(nullptr, [&] { return new_boxed(type, std::make_unique<PlanStore>()); });
 }
 
 PyMethodDef methods[] = {
@@ -264,22 +220,6 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyType_Slot cache_slots[] = {
-    {Py_tp_doc,
-     const_cast<char*>("Plans of a net or of one-shot functions, which all share a limit of bytes.\n\nWhere results "
-                       "are to lie row-major, calls with and without `out` share a plan. attrs hold None, bool, int, "
-                       "float, str, bytes, types, and tuples or lists of these; they are compared by type and value.")},
-    {Py_tp_new, reinterpret_cast<void*>(&cache_new)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(&cache_dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(&cache_traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(&cache_tp_clear)},
-    {Py_tp_methods, methods},
-    {0, nullptr},
-};
-
-PyType_Spec cache_spec = {"dnnl_graph_ops._core.PlanCache", sizeof(Cache), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-                          cache_slots};
-
 PyTypeObject* cache_type = nullptr;
 
 }  // namespace
@@ -291,8 +231,12 @@ PlanStore* store_in(PyObject* object) {
 }
 
 PyObject* make_plan_cache_type() {
-    PyObject* const type = PyType_FromSpec(&cache_spec);
-    if (!type) throw py::error_already_set();
+    PyObject* const type = make_boxed_type<PlanStore>(
+        "dnnl_graph_ops._core.PlanCache",
+        "Plans of a net or of one-shot functions, which all share a limit of bytes.\n\nWhere results "
+        "are to lie row-major, calls with and without `out` share a plan. attrs hold None, bool, int, "
+        "float, str, bytes, types, and tuples or lists of these; they are compared by type and value.",
+        &cache_new, {{Py_tp_methods, methods}});
     cache_type = reinterpret_cast<PyTypeObject*>(type);
     return type;
 }

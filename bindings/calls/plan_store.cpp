@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
@@ -132,10 +133,6 @@ All& all() {
 int plan_threads() { return threads_now; }
 
 bool Key::add(PyObject* object) {
-    if (object == Py_None) {
-        *add_words(1) = 0;
-        return true;
-    }
     const Array* const array = exact_array(object);
     if (!array) return false;
     const int code = dtype_code(*array);
@@ -162,7 +159,10 @@ void Key::add(const Layout& layout) {
     std::copy_n(layout.strides.begin(), rank, words + 1 + rank);
 }
 
-bool Key::add_results(const Call& call) {
+bool Key::add(const Call& call) {
+    for (std::size_t i = 0; i < call.inputs; ++i)
+        if (!add(call.in[i])) return false;
+    if (name) *add_words(1) = call.absent;
     bool dense = true;
     for (std::size_t o = 0; call.out_given && o < call.outputs; ++o) dense &= is_row_major(call.output(o));
     *add_words(1) = dense ? 0 : call.outputs;
@@ -250,7 +250,19 @@ const PlanStore::Entry* PlanStore::find(const Key& key) {
     return &*entry;
 }
 
-const PlanRef* PlanStore::serve(const Key& key, Call& call) {
+const PlanRef* PlanStore::serve(const Callee& callee, Call& call) noexcept {
+    if (!callee.name)
+        if (const PlanRef* const plan = serve_again(call)) return plan;
+    return serve_by_key(callee, call);
+}
+
+const PlanRef* PlanStore::serve_by_key(const Callee& callee, Call& call) noexcept {
+    Key key(callee);
+    try {
+        if (!key.add(call)) return nullptr;
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
     const auto entry = lookup(key);
     if (entry == entries_.end()) return nullptr;
     const Executor& core = entry->plan.plan->core;

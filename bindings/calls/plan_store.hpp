@@ -15,18 +15,22 @@ namespace dgo {
 // How many threads calls use from here on: what is looked up are plans for so many.
 int plan_threads();
 
+// What a call is of: a one-shot function with its attributes on an engine, all borrowed; all null: a net.
+struct Callee {
+    PyObject *name = nullptr, *attributes = nullptr, *engine = nullptr;
+};
+
 // What a call is looked up by: data type, shape and strides of every array, and what one-shot functions add to it.
 // Row-major results count as none: arrays for them are allocated that way.
-class Key {
+class Key : public Callee {
 public:
-    Key() = default;
+    explicit Key(const Callee& callee = {}) : Callee(callee) {}
     Key(const Key&) = delete;
     Key& operator=(const Key&) = delete;
 
-    // None or an array that plans can read as it is; false for anything else.
-    bool add(PyObject* object);
+    // All arrays of a call; false where plans cannot read one of them as it is.
+    bool add(const Call& call);
     void add(const Layout& layout);
-    bool add_results(const Call& call);
     void add_results(const std::vector<Layout>& results);
 
     // False where attributes are of types that a plan cannot be found by.
@@ -37,9 +41,6 @@ public:
     // Plans for other numbers of threads are other plans.
     int threads = plan_threads();
 
-    // Borrowed; null in the key of a net.
-    PyObject *name = nullptr, *attributes = nullptr, *engine = nullptr;
-
 private:
     // Where so many more words go.
     std::uint64_t* add_words(std::size_t count) {
@@ -48,6 +49,7 @@ private:
         return words_ + size_ - count;
     }
     void grow();  // by more than an array takes
+    bool add(PyObject* array);
 
     std::array<std::uint64_t, 128> first_;  // enough for most calls
     std::vector<std::uint64_t> more_;
@@ -82,15 +84,21 @@ public:
 
     // Both make the plan the one used last; null where there is none.
     const Entry* find(const Key& key);
-    // The plan that runs these arrays as they are.
-    const PlanRef* serve(const Key& key, Call& call);
-    // The same for a net, if that is the plan used last: no key is written down for it.
-    const PlanRef* serve_again(const Call& call);
+    // The plan that runs the arrays of a call as they are. A call that grew out of memory is served by Python like any
+    // other unusual one: there is none for it.
+    const PlanRef* serve(const Callee& callee, Call& call) noexcept;
     // In place of an older plan of that key; false if plans of such a key are never found.
     bool insert(const Key& key, PlanRef plan, py::object payload, double seconds);
     void clear();
 
     const Entries& entries() const { return entries_; }  // the one used last comes first
+    template <typename Visit>
+    int each(Visit&& visit) const {
+        for (const Entry& entry : entries_)
+            for (const py::object* object : {&entry.attributes, &entry.engine, &entry.plan.executor, &entry.payload})
+                if (const int stop = visit(object->ptr())) return stop;
+        return 0;
+    }
     // Of an executor that it has, if that is the one it got last; none otherwise.
     py::object payload_of(PyObject* executor) const;
     std::uint64_t generation() const { return generation_; }  // how often it was cleared
@@ -105,6 +113,10 @@ private:
     class Removed;
 
     Entries::iterator lookup(const Key& key);
+    // For a net, if that is the plan used last: no key is written down for it.
+    const PlanRef* serve_again(const Call& call);
+    // Apart, as the memory of a key is not to be laid out for calls that need none.
+    [[gnu::noinline]] const PlanRef* serve_by_key(const Callee& callee, Call& call) noexcept;
     void use(Entries::iterator entry);
     // Moves an entry out; whoever calls drops it when the store is consistent again: that may run any Python code.
     void remove(Entries::iterator entry, Removed& removed);

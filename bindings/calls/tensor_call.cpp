@@ -2,15 +2,14 @@
 #include <array>
 #include <cstddef>
 #include <memory>
-#include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "border/lent.hpp"
+#include "calls/boxed.hpp"
 #include "calls/plan_store.hpp"
 #include "common/error.hpp"
-
-#include <structmember.h>  // after Python.h
 
 namespace dgo {
 namespace {
@@ -19,46 +18,36 @@ constexpr std::size_t kMostTensors = 4;
 
 // One argument as it was at first; no type where it was None.
 struct Expected {
-    PyTypeObject* type = nullptr;
+    py::object type;
     const dlpack::ExchangeApi* api = nullptr;
     Layout layout{dnnl_u8, {}, {}};
 };
 
 struct TensorCall {
-    PyObject_HEAD vectorcallfunc vectorcall;
-    PyObject* plans;  // a PlanCache; null until __init__
-    PlanStore* store;  // inside it
-    PyObject *name, *attributes;  // of a one-shot function; null for a net
-    PyObject* make;  // returns a new tensor for the result
-    std::vector<Expected>* expected;
-};
+    template <typename Visit>
+    int each(Visit&& visit) const {
+        for (const py::object* object : {&plans, &name, &attributes, &make})
+            if (const int stop = visit(object->ptr())) return stop;
+        for (const Expected& one : expected)
+            if (const int stop = visit(one.type.ptr())) return stop;
+        return 0;
+    }
+    void clear() {}  // nothing in it changes: whoever else is part of a cycle ends it
 
-TensorCall& as_call(PyObject* self) { return *reinterpret_cast<TensorCall*>(self); }
+    py::object plans;  // a PlanCache
+    PlanStore* store;  // inside it
+    py::object name, attributes;  // of a one-shot function; null for a net
+    py::object make;  // returns a new tensor for the result
+    std::vector<Expected> expected;
+};
 
 // Whether an argument is as it was at first, with its fields. One that lends nothing is not.
 bool fits(const Expected& expected, PyObject* argument, LentFields& fields) {
     if (!expected.type) return argument == Py_None;
-    if (Py_TYPE(argument) != expected.type) return false;
+    if (reinterpret_cast<PyObject*>(Py_TYPE(argument)) != expected.type.ptr()) return false;
     if (fields.read(*expected.api, argument)) return matches(expected.layout, fields.array());
     PyErr_Clear();
     return false;
-}
-
-const PlanRef* plan_for(const TensorCall& self, PyObject* const* args, Call& call) noexcept {
-    if (!self.name)
-        if (const PlanRef* const plan = self.store->serve_again(call)) return plan;
-    try {
-        Key key;
-        key.name = self.name;
-        key.attributes = self.attributes;
-        if (self.name) key.engine = Py_None;
-        std::size_t given = 0;
-        for (std::size_t i = 0; i < self.expected->size(); ++i)
-            if (!key.add(args[i] == Py_None ? Py_None : call.in[given++])) return nullptr;
-        return key.add_results(call) ? self.store->serve(key, call) : nullptr;
-    } catch (const std::bad_alloc&) {
-        return nullptr;
-    }
 }
 
 PyObject* none_unless_error() {
@@ -67,27 +56,28 @@ PyObject* none_unless_error() {
 }
 
 PyObject* tensor_call(PyObject* object, PyObject* const* args, std::size_t nargsf, PyObject* keywords) {
-    const TensorCall& self = as_call(object);
-    const std::size_t count = self.expected ? self.expected->size() : 0;
-    if (count == 0 || keywords || static_cast<std::size_t>(PyVectorcall_NARGS(nargsf)) != count) {
+    const TensorCall& self = boxed<TensorCall>(object);
+    const std::size_t count = self.expected.size();
+    if (keywords || static_cast<std::size_t>(PyVectorcall_NARGS(nargsf)) != count) {
         PyErr_Format(PyExc_TypeError, "a TensorCall of %zu tensors takes so many, and no keywords", count);
         return nullptr;
     }
     std::array<LentFields, kMostTensors + 1> fields;
     Call call;
     for (std::size_t i = 0; i < count; ++i) {
-        if (!fits((*self.expected)[i], args[i], fields[i])) Py_RETURN_NONE;
-        if (args[i] != Py_None) call.in[call.inputs++] = fields[i].object();
+        if (!fits(self.expected[i], args[i], fields[i])) Py_RETURN_NONE;
+        call.add(args[i] == Py_None ? Py_None : fields[i].object(), i);
     }
     if (self.store->entries().empty()) Py_RETURN_NONE;
-    PyObject* const out = PyObject_CallNoArgs(self.make);
+    PyObject* const out = PyObject_CallNoArgs(self.make.ptr());
     if (!out) return nullptr;
     LentFields& result = fields[kMostTensors];
-    const dlpack::ExchangeApi* const api = (*self.expected)[0].api;
+    const dlpack::ExchangeApi* const api = self.expected[0].api;
     const PlanRef* plan = nullptr;
     if (result.read(*api, out)) {
         result.find_row_major();
-        if (call.set_out(result.object(), 1)) plan = plan_for(self, args, call);
+        const Callee callee = {self.name.ptr(), self.attributes.ptr(), self.name ? Py_None : nullptr};
+        if (call.set_out(result.object(), 1)) plan = self.store->serve(callee, call);
     }
     PyObject* const ran = plan ? run_call(*plan, call) : nullptr;  // the fields themselves
     if (ran) return out;
@@ -110,7 +100,8 @@ Expected expected_of(PyObject* tensor) {
         shape.push_back(array.dimensions[i]);
         strides.push_back(array.strides[i] / itemsize);
     }
-    return {Py_TYPE(tensor), api, Layout(dtype_code(array), shape, strides)};
+    return {py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(Py_TYPE(tensor))), api,
+            Layout(dtype_code(array), shape, strides)};
 }
 
 PyObject* call_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -126,83 +117,28 @@ PyObject* call_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         if (count == 0 || count > kMostTensors || PyTuple_GET_ITEM(tensors, 0) == Py_None)
             fail(ErrorKind::invalid_argument, "a TensorCall takes 1 to " + std::to_string(kMostTensors) +
                                                   " tensors, None only behind the first; got " + std::to_string(count));
-        auto expected = std::make_unique<std::vector<Expected>>();
+        const auto own = [](PyObject* object) { return py::reinterpret_borrow<py::object>(object); };
+        auto call = std::make_unique<TensorCall>();
         for (std::size_t i = 0; i < count; ++i)
-            expected->push_back(expected_of(PyTuple_GET_ITEM(tensors, static_cast<Py_ssize_t>(i))));
-        for (Expected& one : *expected) Py_XINCREF(one.type);
-        PyObject* const self = type->tp_alloc(type, 0);
-        if (!self) return nullptr;
-        TensorCall& call = as_call(self);
-        call.vectorcall = &tensor_call;
-        call.store = store;
-        const auto own = [](PyObject* object) {
-            Py_INCREF(object);
-            return object;
-        };
-        call.plans = own(plans);
-        call.make = own(make);
+            call->expected.push_back(expected_of(PyTuple_GET_ITEM(tensors, static_cast<Py_ssize_t>(i))));
+        call->store = store;
+        call->plans = own(plans);
+        call->make = own(make);
         if (name != Py_None) {
-            call.name = own(name);
-            call.attributes = own(attributes);
+            call->name = own(name);
+            call->attributes = own(attributes);
         }
-        call.expected = expected.release();
-        return self;
+        return new_boxed(type, std::move(call), &tensor_call);
     });
 }
-
-int call_traverse(PyObject* self, visitproc visit, void* arg) {
-    Py_VISIT(Py_TYPE(self));
-    const TensorCall& call = as_call(self);
-    Py_VISIT(call.plans);
-    Py_VISIT(call.name);
-    Py_VISIT(call.attributes);
-    Py_VISIT(call.make);
-    if (call.expected)
-        for (const Expected& one : *call.expected) Py_VISIT(one.type);
-    return 0;
-}
-
-void call_dealloc(PyObject* self) {
-    PyTypeObject* const type = Py_TYPE(self);
-    PyObject_GC_UnTrack(self);
-    TensorCall& call = as_call(self);
-    Py_XDECREF(call.plans);
-    Py_XDECREF(call.name);
-    Py_XDECREF(call.attributes);
-    Py_XDECREF(call.make);
-    if (call.expected)
-        for (const Expected& one : *call.expected) Py_XDECREF(one.type);
-    delete call.expected;
-    type->tp_free(self);
-    Py_DECREF(type);
-}
-
-PyMemberDef call_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(TensorCall, vectorcall), READONLY, nullptr},
-    {nullptr, 0, 0, 0, nullptr},
-};
-
-PyType_Slot call_slots[] = {
-    {Py_tp_doc,
-     const_cast<char*>(
-         "A call of a net, or of a one-shot function, on tensors that came before: looked up and run without arrays.")},
-    {Py_tp_new, reinterpret_cast<void*>(&call_new)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(&call_dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(&call_traverse)},
-    {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
-    {Py_tp_members, call_members},
-    {0, nullptr},
-};
-
-PyType_Spec call_spec = {"dnnl_graph_ops._core.TensorCall", sizeof(TensorCall), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, call_slots};
 
 }  // namespace
 
 PyObject* make_tensor_call_type() {
-    PyObject* const type = PyType_FromSpec(&call_spec);
-    if (!type) throw py::error_already_set();
-    return type;
+    return make_boxed_type<TensorCall>(
+        "dnnl_graph_ops._core.TensorCall",
+        "A call of a net, or of a one-shot function, on tensors that came before: looked up and run without arrays.",
+        &call_new, {}, Py_TPFLAGS_HAVE_VECTORCALL);
 }
 
 }  // namespace dgo

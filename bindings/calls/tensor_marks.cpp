@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "border/lent.hpp"
+#include "calls/boxed.hpp"
 #include "calls/call.hpp"
 #include "common/error.hpp"
 
@@ -34,10 +35,16 @@ struct Marked {
 };
 
 struct Marks {
-    PyObject_HEAD std::vector<Marked>* tensors;
-};
+    template <typename Visit>
+    int each(Visit&& visit) const {
+        for (const Marked& marked : tensors)
+            if (const int stop = visit(marked.tensor.ptr())) return stop;
+        return 0;
+    }
+    void clear() { const auto dropped = std::exchange(tensors, {}); }
 
-std::vector<Marked>& tensors_of(PyObject* self) { return *reinterpret_cast<Marks*>(self)->tensors; }
+    std::vector<Marked> tensors;
+};
 
 // False with a Python error set.
 bool read_version(PyObject* tensor, std::int64_t& version) {
@@ -81,7 +88,7 @@ PyObject* marks_fit(PyObject* self, PyObject* sequence) {
         return nullptr;
     }
     return translated<PyObject*>(nullptr, [&] {
-        const auto& tensors = tensors_of(self);
+        const auto& tensors = boxed<Marks>(self).tensors;
         bool same = tensors.size() == static_cast<std::size_t>(PySequence_Fast_GET_SIZE(sequence));
         for (std::size_t i = 0; same && i < tensors.size(); ++i)
             same = is_same(tensors[i], PySequence_Fast_GET_ITEM(sequence, static_cast<Py_ssize_t>(i)));
@@ -95,9 +102,9 @@ PyObject* marks_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:TensorMarks", const_cast<char**>(keywords), &sequence))
         return nullptr;
     return translated<PyObject*>(nullptr, [&]() -> PyObject* {
-        auto tensors = std::make_unique<std::vector<Marked>>();
+        auto marks = std::make_unique<Marks>();
         for (const py::handle tensor : py::reinterpret_borrow<py::iterable>(sequence)) {
-            Marked& marked = tensors->emplace_back();
+            Marked& marked = marks->tensors.emplace_back();
             marked.tensor = py::reinterpret_borrow<py::object>(tensor);
             const bool counted = !tensor.attr("is_inference")().cast<bool>();
             if ((counted && !read_version(tensor.ptr(), marked.mark.version)) ||
@@ -106,31 +113,8 @@ PyObject* marks_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
                 fail(ErrorKind::unsupported, "TensorMarks: a tensor whose memory cannot be read");
             }
         }
-        PyObject* const self = type->tp_alloc(type, 0);
-        if (self) reinterpret_cast<Marks*>(self)->tensors = tensors.release();
-        return self;
+        return new_boxed(type, std::move(marks));
     });
-}
-
-int marks_traverse(PyObject* self, visitproc visit, void* arg) {
-    Py_VISIT(Py_TYPE(self));
-    if (reinterpret_cast<Marks*>(self)->tensors)
-        for (const Marked& marked : tensors_of(self)) Py_VISIT(marked.tensor.ptr());
-    return 0;
-}
-
-int marks_clear(PyObject* self) {
-    if (!reinterpret_cast<Marks*>(self)->tensors) return 0;
-    const auto dropped = std::exchange(tensors_of(self), {});
-    return 0;
-}
-
-void marks_dealloc(PyObject* self) {
-    PyTypeObject* const type = Py_TYPE(self);
-    PyObject_GC_UnTrack(self);
-    delete reinterpret_cast<Marks*>(self)->tensors;
-    type->tp_free(self);
-    Py_DECREF(type);
 }
 
 PyMethodDef marks_methods[] = {
@@ -140,27 +124,13 @@ PyMethodDef marks_methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyType_Slot marks_slots[] = {
-    {Py_tp_doc,
-     const_cast<char*>(
-         "PyTorch's tensors as they are now: the objects, where and how their elements lie, and their versions.")},
-    {Py_tp_new, reinterpret_cast<void*>(&marks_new)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(&marks_dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(&marks_traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(&marks_clear)},
-    {Py_tp_methods, marks_methods},
-    {0, nullptr},
-};
-
-PyType_Spec marks_spec = {"dnnl_graph_ops._core.TensorMarks", sizeof(Marks), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-                          marks_slots};
-
 }  // namespace
 
 PyObject* make_tensor_marks_type() {
-    PyObject* const type = PyType_FromSpec(&marks_spec);
-    if (!type) throw py::error_already_set();
-    return type;
+    return make_boxed_type<Marks>(
+        "dnnl_graph_ops._core.TensorMarks",
+        "PyTorch's tensors as they are now: the objects, where and how their elements lie, and their versions.",
+        &marks_new, {{Py_tp_methods, marks_methods}});
 }
 
 }  // namespace dgo

@@ -9,11 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, is_grad_enabled, nn
-from torch._C import _is_any_autocast_enabled
 
-from . import modules, upsampled
-from .modules import PLAIN, is_ours, state_of
-from .routes import is_watched
+from . import upsampled
+from .modules import PLAIN, is_observed, is_ours, state_of
 from .spec import ordinary
 from .upsampled import Layer
 
@@ -63,15 +61,7 @@ def _called(sequential: nn.Sequential, input: Any) -> Any:
 
 def _records(input: Any) -> bool:
     """Whether gradients are recorded of plain tensors, and nobody looks at modules or who computes them."""
-    return not (
-        torch.compiler.is_compiling()
-        or not is_grad_enabled()
-        or _is_any_autocast_enabled()
-        or type(input) not in PLAIN
-        or is_watched()
-        or modules.is_told()
-        or nn.modules.module._has_any_global_hook()
-    )
+    return not torch.compiler.is_compiling() and is_grad_enabled() and type(input) in PLAIN and not is_observed()
 
 
 def _layer_of(first: nn.Module, second: Any) -> Layer | None:

@@ -159,9 +159,11 @@ def watch(watcher: Watcher) -> Iterator[None]:
         _watcher = before
 
 
-def is_told() -> bool:
-    """Whether somebody is told of calls."""
-    return _watcher is not None
+def is_observed() -> bool:
+    """Whether somebody looks at modules or at who computes them, or autocast changes their dtypes."""
+    return bool(
+        _watcher is not None or _is_any_autocast_enabled() or is_watched() or nn.modules.module._has_any_global_hook()
+    )
 
 
 class _Ours:
@@ -330,8 +332,10 @@ def _key(x: Tensor, training: bool, needs: Needs) -> Hashable:
         strides = x.stride()
     except RuntimeError:  # sparse
         return None
-    modes = get_num_threads(), _is_any_autocast_enabled(), _get_deterministic_algorithms()
-    return x.shape, strides, x.dtype, training, needs, modes
+    return (
+        x.shape, strides, x.dtype, training, needs,
+        get_num_threads(), _is_any_autocast_enabled(), _get_deterministic_algorithms(),
+    )  # fmt: skip
 
 
 def _given(own: dict[str, Any]) -> tuple[Any, ...]:

@@ -104,8 +104,7 @@ class Route:
             self._again = self.call.again(x, w, b, net=self.net)
 
     def gradients(self, x: Any, w: Any, dy: Tensor, needs: Needs) -> list[Optional]:
-        modes = torch.get_num_threads(), _get_deterministic_algorithms()
-        key = needs, dy.shape, dy.stride(), dy.dtype, modes
+        key = needs, dy.shape, dy.stride(), dy.dtype, torch.get_num_threads(), _get_deterministic_algorithms()
         if self.back is None or self.back[0] != key:
             spec, (src, weights, _) = self.call.spec, self.shapes
             data = call_of(spec, BACKWARD_DATA, dy, w, src, self.last) if needs[0] else None

@@ -19,15 +19,13 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import is_grad_enabled, nn
-from torch._C import _is_any_autocast_enabled
 
 from ..log import logger
-from . import choice, modules
+from . import choice
 from .budget import budget
 from .choice import near
 from .compute import forked
-from .modules import PLAIN, is_ours, state_of
-from .routes import is_watched
+from .modules import PLAIN, is_observed, is_ours, state_of
 
 _LOGGER = logger(__name__)
 _NUMBERS = frozenset({NoneType, bool, int, float, str})
@@ -160,12 +158,9 @@ class Whole:
             or self._module.training
             or is_grad_enabled()
             or _is_inside.get()
-            or _is_any_autocast_enabled()
             or forked()
-            or is_watched()
-            or modules.is_told()
             or torch.are_deterministic_algorithms_enabled()
-            or nn.modules.module._has_any_global_hook()
+            or is_observed()
         )
 
     def _run(self, args: Any, kwargs: Any) -> Any:
