@@ -270,6 +270,7 @@ def test_what_only_looks_like_a_gelu():
         ([node("Split", "x", "y z", axis=1)], {}, "2 equal parts"),
         ([node("Gather", "x i", axis=1)], {"i": whole(3)}, "of 3 elements"),
         ([node("Einsum", "x x", equation="ij,jk->ik")], {}, "of shapes"),
+        ([node("Einsum", "x x", equation="F\ufffd\x1f\ufffd\ufffd\ufffdVD\x10\ufffd\ufffd")], {}, "letters, commas"),
         ([node("Tile", "x n")], {"n": whole(2)}, "repeats"),
         ([node("Expand", "x n")], {"n": whole(3, 4)}, "does not broadcast"),
     ],

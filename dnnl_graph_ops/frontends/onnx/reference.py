@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError
+from ...errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
 from ...graph.json_format import MAX_NDIM
 from ...once import once
@@ -32,6 +33,7 @@ _FEW_BYTES = 1 << 12
 _MOST_BYTES = 1 << 20
 _FLOAT8 = (17, 19)
 _PARTS = {np.dtype(kind): code for code, kind in NUMPY.items()}
+_EQUATION = re.compile("[A-Za-z,. >-]*")
 
 
 # defaults that onnx's inference of shapes takes for others
@@ -274,6 +276,9 @@ def inferred(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, A
         )
         if name in arrays and arrays[name].nbytes <= _FEW_BYTES and arrays[name].dtype in _PARTS:
             data[f"x{i}"] = onnx.numpy_helper.from_array(np.array(arrays[name]), f"x{i}")
+    # onnx does not come back from other letters
+    if node.op_type == "Einsum" and not _EQUATION.fullmatch(str(node.attrs.get("equation"))):
+        raise InvalidArgumentError(f"{node.where}: 'equation' has more than letters, commas, dots, spaces and an arrow")
     version, made = _version(node), _proto(node)
     schema = onnx.defs.get_schema(node.op_type, version.version, node.domain)
     if node.op_type in _LIKE_FIRST and not node.domain:
