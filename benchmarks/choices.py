@@ -94,9 +94,9 @@ def by_other_layers() -> Iterator[bool]:
             print(f"{name}: left out, as this CPU lacks the vectors of its forms")
             continue
         samples = bench.gathered([read(part) for part in MADE_OF[name]])
-        tables = [(direction, nearest.read(*name.rsplit("_", 1), direction)) for direction in bench.DIRECTIONS]
-        found = [(direction, rows) for direction, rows in tables if rows is not None]
-        for (direction, rows), limit in zip(found, limits, strict=True):
+        key, dtype = name.rsplit("_", 1)
+        tables = {direction: rows for direction in bench.DIRECTIONS if (rows := nearest.read(key, dtype, direction))}
+        for (direction, rows), limit in zip(tables.items(), limits, strict=True):
             mine = [(sample, away) for sample, away in samples if sample.direction == direction]
             regressed = bench.regressed(mine)
             every = bench.losses([sample for sample, _ in mine], regressed.others)

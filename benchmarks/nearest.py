@@ -1,4 +1,4 @@
-"""What recorded layers say of the estimates of those near them: `python benchmarks/nearest.py FILE ...`.
+"""Fits the corrections of estimates by recorded layers near a layer: `python benchmarks/nearest.py FILE ...`.
 
 Of the times that `bench.fit --save` keeps, the logarithm of measured by estimated seconds is regressed on a layer's
 shape, form by form (a Gaussian process: `lowering.nearest`). Printed: what choosing costs against the best of all forms

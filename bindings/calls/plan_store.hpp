@@ -15,7 +15,7 @@ namespace dgo {
 // How many threads calls use from here on: what is looked up are plans for so many.
 int plan_threads();
 
-// What a call is of: a one-shot function with its attributes on an engine, all borrowed; all null: a net.
+// A one-shot function with its attributes on an engine, all borrowed; all null: a net.
 struct Callee {
     PyObject *name = nullptr, *attributes = nullptr, *engine = nullptr;
 };

@@ -149,8 +149,8 @@ def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str,
 
 def ratio_of(peer: str, label: str, own: str, values: list[float]) -> Ratio:
     """The ratio of the rounds' ratios, with its interval."""
-    found = statistics.interval_within(values)
-    return Ratio(peer, label, own, found.median, found.low, found.high, values)
+    interval = statistics.interval_within(values)
+    return Ratio(peer, label, own, interval.median, interval.low, interval.high, values)
 
 
 def fail_without_own(row: Row) -> None:

@@ -52,8 +52,8 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
 
 def interval_within(values: Sequence[float]) -> Interval:
     """The interval of at least one value, within what was measured: finite where they are few, too."""
-    found = median_interval(values)
-    return replace(found, low=max(found.low, min(values)), high=min(found.high, max(values)))
+    interval = median_interval(values)
+    return replace(interval, low=max(interval.low, min(values)), high=min(interval.high, max(values)))
 
 
 @lru_cache(maxsize=256)

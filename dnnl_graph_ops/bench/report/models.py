@@ -104,13 +104,13 @@ def _cells(row: Row, labels: Sequence[str], tell: Callable[[Entry], str]) -> lis
 def _milliseconds(entry: Entry) -> str:
     if entry.median is None:
         return entry.status
-    found = interval_within(entry.rounds)
-    return f"{1e3 * entry.median:.2f} [{1e3 * found.low:.2f} {1e3 * found.high:.2f}]"
+    interval = interval_within(entry.rounds)
+    return f"{1e3 * entry.median:.2f} [{1e3 * interval.low:.2f} {1e3 * interval.high:.2f}]"
 
 
 def _percentiles(entry: Entry) -> str:
-    found = (entry.p50, entry.p90, entry.p99)
-    return "-" if None in found else "/".join(f"{1e3 * (value or 0.0):.2f}" for value in found)
+    percentiles = (entry.p50, entry.p90, entry.p99)
+    return "-" if None in percentiles else "/".join(f"{1e3 * (value or 0.0):.2f}" for value in percentiles)
 
 
 def _compile(entry: Entry) -> str:

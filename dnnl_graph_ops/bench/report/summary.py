@@ -182,11 +182,11 @@ def means(document: Document) -> list[list[Cell]]:
 
 def tables_of_means(document: Document) -> list[tuple[str, str, list[str], list[list[Cell]]]]:
     """Title, what ratios are, columns and cells of each table of means that has rows."""
-    found = [
+    tables = [
         ("geometric means", RATIO_MEANING, list(MEANS), means(document)),
         ("geometric means by class", CLASS_MEANING, class_columns(document.peers()), class_means(document)),
     ]
-    return [table for table in found if table[3]]
+    return [table for table in tables if table[3]]
 
 
 def columns(peers: Sequence[str]) -> list[str]:
