@@ -35,10 +35,12 @@ def prepare(task: Task) -> Prepared:
     held: dict[str, np.ndarray] = {}
 
     # our side has two layouts and is quick; the other may be told to be slow
-    pause = 0.35 if "slow" in name and task.layout == "NCX" and not task.options else 0.0005
+    pauses = [0.0005]
+    if task.layout == "NCX" and not task.options:
+        pauses = [0.35] if "slow" in name else [0.35, 0.0005] if "cold" in name else pauses
 
     def run() -> None:
-        time.sleep(pause)
+        time.sleep(pauses[0] if len(pauses) == 1 else pauses.pop(0))
         held["out"] = result
 
     return Prepared(run, lambda: held["out"], "fake", held.clear, lambda count: [0.0004] * count)

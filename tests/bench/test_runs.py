@@ -173,6 +173,12 @@ def test_one_that_is_hopelessly_slow_is_said_so_and_not_raced(fakes):
     assert row.ratios == []
 
 
+def test_one_slow_call_of_two_is_no_verdict(fakes):
+    (row,) = runner.run_wanted(wanted("cold"), FAST)
+    assert {entry.status for entry in row.entries} == {"ok"}
+    assert row.ratios
+
+
 def test_too_large_for_memory_is_a_row(fakes):
     huge = replace(synthetic.problem(), name="huge", batch=10**9)
     (row,) = runner.run_wanted([Wanted(huge)], FAST)
