@@ -57,7 +57,8 @@ def account(array: np.ndarray[Any, Any], graph: object = None) -> None:
             reference.turn = _turn
             _growth += array.nbytes
         _counted[id(reference)] = reference
-        due = _count(array.nbytes) > _limit and graph is not None
+        # beside the only graph that ever got one there is nothing to collect
+        due = _count(array.nbytes) > _limit and graph is not None and _turn > 1
     if due:
         gc.collect()
         with _lock:
