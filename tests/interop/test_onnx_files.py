@@ -13,6 +13,7 @@ onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import dnnl_graph_ops as dgo  # noqa: E402
+from dnnl_graph_ops.graph.files import ModelFile  # noqa: E402
 
 X = np.arange(256, dtype=np.float32).reshape(1, 64, 2, 2) % 5
 
@@ -61,6 +62,20 @@ def test_what_was_let_go_is_read_again(path):
         np.testing.assert_array_equal(one.constant, other.constant)
         assert not one.constant.flags.writeable
     assert json.loads(graph.to_json())["graph"] == json.loads(text)["graph"]
+
+
+def test_a_file_is_read_once(path, monkeypatch):
+    read = []
+
+    def piece(self, offset, nbytes):
+        read.append(nbytes)
+        return whole(self, offset, nbytes)
+
+    whole = ModelFile.piece
+    monkeypatch.setattr(ModelFile, "piece", piece)
+    net = dgo.from_onnx(path).compile()
+    assert 0 < sum(read) < path.stat().st_size
+    assert net(X).shape == X.shape
 
 
 def test_a_file_renamed_to_its_name_changes_nothing(path, seed):

@@ -38,12 +38,10 @@ class Section:
 
 
 class Lent(Mapping[str, Array]):
-    """Arrays by name; what lies in a file is let go, and read again when somebody asks after nobody held it."""
+    """Arrays by name; what lies in a file is let go once it was asked for, and read again where nobody held it."""
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._held = {name: Constant(array) for name, array in arrays.items()}
-        for constant in self._held.values():
-            constant.let_go()
 
     def __getitem__(self, name: str) -> Array:
         constant = self._held[name]
