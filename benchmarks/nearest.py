@@ -131,8 +131,8 @@ def content(recorded: Sequence[Recorded], directions: Sequence[str]) -> str:
 
 
 def _lines(rows: nearest.Rows) -> Iterator[str]:
-    for row in np.hstack([rows.features, rows.weights]):
-        yield '"' + " ".join(f"{value:.2f}".rstrip("0").rstrip(".") for value in row) + '"'
+    for row in np.rint(100 * np.hstack([rows.features, rows.weights])).astype(int):
+        yield '"' + " ".join(map(str, row)) + '"'
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

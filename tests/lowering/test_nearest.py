@@ -55,11 +55,12 @@ def test_the_packages_files(key, dtype, direction):
 def test_a_row_corrects_its_like_and_nothing_far(monkeypatch, tmp_path):
     problem = described(LAYER, DGRAD, "NXC", False)
     place = nearest.features(problem, env())
-    written(monkeypatch, tmp_path, {DGRAD: {"forms": ["phases"], "rows": [" ".join(map(str, [*place, 0.5]))]}})
-    assert nearest.factors(problem, env()) == pytest.approx({"phases": math.exp(0.5)})
+    row = " ".join(f"{100 * value:.0f}" for value in (*place, 0.5))
+    written(monkeypatch, tmp_path, {DGRAD: {"forms": ["phases"], "rows": [row]}})
+    assert nearest.factors(problem, env()) == pytest.approx({"phases": math.exp(0.5)}, rel=1e-3)
     plain = {form.name: form.seconds(problem, env()) for form in table.usable(problem, env())}
     found = {form.name: seconds for form, seconds in table.candidates(problem, env())}
-    assert found == pytest.approx({**plain, "phases": plain["phases"] * math.exp(0.5)})
+    assert found == pytest.approx({**plain, "phases": plain["phases"] * math.exp(0.5)}, rel=1e-3)
     far = Problem("another", 64, 2048, 2, (2, 2), (1, 1), (1, 1), (0, 0), (0, 0))
     assert nearest.factors(described(far, DGRAD, "NCX", True), env())["phases"] == pytest.approx(1, abs=0.05)
     assert nearest.factors(described(LAYER, FPROP, "NXC", False), env()) == {}
