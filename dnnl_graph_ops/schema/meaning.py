@@ -32,13 +32,14 @@ class Example(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """What an op does."""
+    """An op in words."""
 
     does: str
     formula: str  # LaTeX: x, y and their gradients with a bar
     family: str  # of ops that share words; empty: none
     words: Mapping[str, Words]
     example: Example | None
+    onnx: str = ""  # the ONNX operator that the frontend reads as this op
 
     def of(self, name: str) -> Words:
         """The words for an argument or a result."""
@@ -52,12 +53,12 @@ def _data() -> Mapping[str, Mapping[str, Any]]:
 
 
 def kinds() -> Sequence[str]:
-    """Every kind that has a row."""
+    """The op kinds of the table."""
     return tuple(_data()["ops"])
 
 
 def keyword(name: str) -> str:
-    """What an attribute of this name means everywhere."""
+    """The meaning of an attribute, alike in all ops that have it."""
     text: str = _data()["arguments"][name]
     return text
 
@@ -70,4 +71,4 @@ def meaning(kind: str) -> Meaning:
     rows = {**data["arguments"], **data["families"].get(row.get("like"), {}), **row.get("arguments", {})}
     words = {name: Words(given) if isinstance(given, str) else Words(*given) for name, given in rows.items()}
     example = Example(**row["example"]) if "example" in row else None
-    return Meaning(row["does"], row["formula"], row.get("like", ""), words, example)
+    return Meaning(row["does"], row["formula"], row.get("like", ""), words, example, row.get("onnx", ""))
