@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def with_keywords(function: Callable[..., Any], family: str) -> Signature:
-    """The function's signature with the family's keywords in the place of `**attributes`, before its other ones."""
+    """The function's signature with the op's keywords in place of `**attributes`, before its other keywords."""
     own = signature(function)
     kept = [
         p.replace(annotation=Written(p.annotation))
@@ -39,7 +39,7 @@ def with_keywords(function: Callable[..., Any], family: str) -> Signature:
 
 
 def with_words(text: str | None, family: str) -> str | None:
-    """A docstring with the family's keywords in the place of its line on `**attributes`."""
+    """A docstring with the op's keywords in place of the line on `**attributes`."""
     if text is None:
         return None
     before, _, rest = text.partition("**attributes:")
