@@ -49,7 +49,7 @@ _forked = False
 
 
 def _after_fork() -> None:
-    """The thread pool stayed in the parent: a child cannot compute with more threads than one."""
+    """Notes that this child's thread pool stayed in the parent, if the parent computed with several threads."""
     global _forked
     try:
         check_fork()

@@ -226,7 +226,7 @@ class Whole:
         return out
 
     def _hindrance(self) -> str | None:
-        """Returns why the module cannot be captured now; empty if it can."""
+        """Returns why the module cannot be captured now; None if it can."""
         if any(each._forward_hooks or each._forward_pre_hooks for each in self._module.modules()):
             return "it has hooks"
         if any(state_of(layer).dtype is not None for layer in _layers(self._module)):
