@@ -137,7 +137,7 @@ if hasattr(_sys.modules.get("threadpoolctl"), "register"):
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """What most programs do not need, loaded at first use."""
+        """Loads the modules that most programs do not need at their first use."""
         if name in ("bench", "graph_api", "nn", "quantize"):
             from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""Command line: `dnnl-graph-ops`, and `python -m dnnl_graph_ops`, say what a bug report needs.
+"""The command line, `dnnl-graph-ops` or `python -m dnnl_graph_ops`: by default the facts that a bug report needs.
 
 Exit status: 0 fine; 1 an error of the package or of a file, or a check that failed; 2 wrong usage; those of `bench`
 are in its help; 130 interrupted.
@@ -24,7 +24,7 @@ _MODULE = "python -m dnnl_graph_ops"
 
 
 class Command(NamedTuple):
-    """One subcommand: its help, and what it does with its options; returns the exit status.
+    """One subcommand: its help, a function that runs it and returns the exit status, one that adds its options.
 
     `run` may be the name of a module whose `main` has a command line of its own.
     """
@@ -35,7 +35,7 @@ class Command(NamedTuple):
 
 
 def _switches(**helps: str) -> Callable[[argparse.ArgumentParser], None]:
-    """Arguments that are given or not, by name, with their help."""
+    """Adds options without a value: {name: help}."""
 
     def arguments(parser: argparse.ArgumentParser) -> None:
         for name, text in helps.items():
@@ -82,7 +82,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _cache(options: argparse.Namespace) -> int:
-    """Files only: what plans hold in memory is a process's own, `dgo.cache_info()`."""
+    """Lists or deletes cache files; plans in memory belong to a process (`dgo.cache_info()`)."""
     folder = cache_files.folder(".")
     subjects = {}
     for path in sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else ():
@@ -97,22 +97,26 @@ def _cache(options: argparse.Namespace) -> int:
 
 
 COMMANDS = {
-    "bench": Command("measure layers and whole models against other frameworks; compare results", "bench.cli"),
+    "bench": Command("benchmark layers and whole models against other frameworks", "bench.cli"),
     "cache": Command(
-        "choices that were measured, fits and models in the user's cache directory",
+        "list or delete files in the user's cache directory: autotune results, cost-model fits, downloaded models",
         _cache,
         _switches(clear="delete these files", json="print JSON"),
     ),
     "explain": Command(
-        "partitions, implementations and times of a graph file", explain_command.run, explain_command.arguments
+        "show partitions, implementations and times of a graph file or an ONNX model",
+        explain_command.run,
+        explain_command.arguments,
     ),
     "fit": Command("fit the cost model to this machine", "bench.fit"),
-    "info": Command("versions, libraries, engines, CPU and threads (the default)", _info, _switches(json="print JSON")),
+    "info": Command(
+        "show versions, libraries, engines, CPU and threads (the default)", _info, _switches(json="print JSON")
+    ),
     "selftest": Command(
-        "whether an engine computes right; the report can be pasted into an issue", selftest.run, selftest.arguments
+        "check an engine's results; the report can be pasted into an issue", selftest.run, selftest.arguments
     ),
     "status": Command(
-        "how each op runs, by version of the library", _status, _switches(missing="only the ops that cannot be run")
+        "show how each op runs, by oneDNN version", _status, _switches(missing="only the ops that cannot run")
     ),
 }
 

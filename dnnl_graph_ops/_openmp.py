@@ -1,4 +1,4 @@
-"""How OpenMP's threads wait for the next piece of work; nothing may be imported before that could load OpenMP."""
+"""How long OpenMP's threads spin before they block; import this before any module that may load OpenMP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MISSING = (
 
 @contextmanager
 def waiting_briefly() -> Iterator[None]:
-    """What loads OpenMP meanwhile spins for a short time, unless the environment says how to wait.
+    """An OpenMP that is loaded within this context spins briefly, unless the environment says how to wait.
 
     Raises:
         ImportError: there is no OpenMP to load; says which package of the system has it.

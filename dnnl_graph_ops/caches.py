@@ -1,4 +1,4 @@
-"""The plans of all nets and one-shot functions: how many, how large, what bounds them, and giving memory back."""
+"""The plan cache of all nets and one-shot functions: counts, bytes, its limit, and clearing it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .runtime.memory_limit import memory_limit
 
 
 class CacheBytes(TypedDict):
-    """What `total` is the sum of, and the `limit` of what plans hold (all but `shared_scratch`)."""
+    """The parts of `total` in bytes, and the `limit` of the bytes that plans hold (all but `shared_scratch`)."""
 
     total: int
     constants: int
@@ -23,7 +23,7 @@ class CacheBytes(TypedDict):
 
 
 class CacheInfo(TypedDict):
-    """`hits` to `size` are of the one-shot functions' cache; `net_plans` and `bytes` of everything alive."""
+    """Counts of plans: `hits` to `size` of the one-shot functions' cache; `net_plans` and `bytes` of all live plans."""
 
     hits: int
     misses: int
@@ -33,14 +33,14 @@ class CacheInfo(TypedDict):
 
 
 def cache_info() -> CacheInfo:
-    """How full the caches of plans are. A plan counts once, whatever calls it serves.
+    """The number and the bytes of cached plans. A plan counts once, however many nets share it.
 
-    Of the bytes, `constants` are what plans packed or computed for own kernels, once however many plans read it;
-    `library` is at most what a library before oneDNN 3.4 packed of the constants that its partitions read; `objects`
-    is what plans are besides, by estimate: some KB each, and 128 KB for each partition of the library, most of it
-    compiled code. `shared_scratch` waits for the next run of any plan: 64 KB for each thread that calls, and blocks as
-    large as the largest plan alive needs. Not counted: the graphs' own constants (they go with the graph), a newer
-    library's store of packed constants (bounded at 1 GiB), the library's cache of primitives (1,024 of them), and the
+    `bytes.constants`: packed weights and other constants computed for builtin kernels, each counted once.
+    `bytes.library`: an upper bound of the constants that oneDNN before 3.4 packed for its partitions.
+    `bytes.objects`: an estimate of the plans themselves, some KB each, and 128 KB for each oneDNN partition, most of
+    it compiled code. `bytes.shared_scratch`: scratch memory that plans share, 64 KB for each calling thread and
+    blocks as large as the largest live plan needs. Not counted: constants of graphs (freed with the graph), the store
+    of packed constants of oneDNN 3.4 and later (at most 1 GiB), oneDNN's cache of 1,024 primitives, and the
     description of the plan that a net made last.
     """
     counts, totals, idle = functional.cache.info(), plan_totals(), idle_scratch_bytes()
@@ -61,15 +61,15 @@ def cache_info() -> CacheInfo:
 
 
 def set_cache_limit(bytes: int | None) -> None:
-    """Let all plans together hold so many bytes.
+    """Limit the bytes that all plans together hold.
 
-    Where a new plan needs room, those go first that took the least time to make for the bytes they alone hold, divided
-    by how many calls ago they were used last. The plan that a net used last stays whatever it takes, and so does the
-    last one of the one-shot functions.
+    Where a new plan needs room, plans of the lowest score are evicted first. The score is the time that compiling the
+    plan took, divided by the bytes that only this plan holds and by the number of calls since its last use. The plan
+    that a net used last is never evicted, nor is the last plan of the one-shot functions.
 
     Args:
-        bytes: None: a quarter of the machine's memory, or of what a control group (a container's limit, v1 or v2) of
-            the process allows where that is less; as when the package was imported.
+        bytes: the limit. None: the default, a quarter of the machine's memory or, where that is less, of the limit
+            of the process's control group (a container's limit, cgroup v1 or v2).
 
     Raises:
         InvalidArgumentError: a negative number. TypeError: not an int.
@@ -82,15 +82,14 @@ def set_cache_limit(bytes: int | None) -> None:
 
 
 def clear_caches() -> None:
-    """Drop every plan, what the libraries cache, and the scratch memory that waits for the next call.
+    """Drop every plan, the libraries' caches and the shared scratch memory.
 
-    The memory goes back to the system, as far as the allocator can tell that it is free; without this call it does so
-    whenever plans or constants of 8 MB have been dropped. Plans are built anew when needed. Waits for what other
-    threads have a library compile at the moment.
+    Free memory goes back to the system, as far as the allocator can return it; without this call that happens whenever
+    plans or constants of 8 MB have been dropped. Plans are compiled anew when they are needed. Waits for compilations
+    of other threads to end.
 
-    What a library never gives back stays: oneDNN 3.2 keeps the code of every `brgemm` kernel unlike all before, 1 to 6
-    KB for each new shape of a MatMul, Convolution or ConvTranspose that it runs. Nets of own forms leave less
-    than 1 KB each.
+    oneDNN never frees some memory: 3.2 keeps the code of every new `brgemm` kernel, 1 to 6 KB for each new shape of
+    a MatMul, Convolution or ConvTranspose that oneDNN runs. A net of builtin kernels leaves less than 1 KB.
     """
     clear_plans()
     for library in loaded():

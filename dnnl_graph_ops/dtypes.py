@@ -1,4 +1,4 @@
-"""Names of element types: the canonical oneDNN names, NumPy dtypes, and the library's codes."""
+"""Names of dtypes: oneDNN's names, NumPy's dtypes, and oneDNN's codes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TABLE: Final[dict[str, tuple[int, np.dtype[Any], int]]] = {
     "u4": (12, np.dtype(ml_dtypes.uint4), 4),
 }
 
-# the library packs them in pairs, NumPy does not
+# oneDNN packs two into a byte, NumPy does not
 PACKED: Final[frozenset[str]] = frozenset(name for name, row in _TABLE.items() if row[2] < 8)
 
 CODES: Final[dict[str, int]] = {name: row[0] for name, row in _TABLE.items()}
@@ -37,13 +37,13 @@ _BY_NAME: Final[dict[str, str]] = {name: name for name in _TABLE} | {row[1].name
 
 
 def _known(text: str) -> str | None:
-    """The canonical name that a text means: ours, NumPy's or another one in any case."""
+    """The canonical name of a dtype's name in any case: this package's, NumPy's or another package's name."""
     word = text.strip().lower().removeprefix("torch.")
     return _BY_NAME.get(word) or words.DTYPES.get(word)
 
 
 def usual(name: str) -> str:
-    """The canonical name of a data type's name; any other text as it is."""
+    """The canonical name of a dtype's name; other text unchanged."""
     return _known(name) or name
 
 
@@ -55,7 +55,7 @@ def canonical(dtype_like: Any, where: str = "") -> str:
 
     Raises:
         InvalidArgumentError: a name or a NumPy dtype that oneDNN has no counterpart for.
-        TypeError: anything that is not a dtype; also `float` and `int`, whose width is not said.
+        TypeError: no dtype; also `float` and `int`, whose width is ambiguous.
     """
     prefix = f"{where}: " if where else ""
     if type(dtype_like).__module__ == "torch":
@@ -104,7 +104,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def numpy_dtypes(name: str) -> tuple[np.dtype[Any], ...]:
-    """That one first, then those which equal it and have another number: int64 is C's long or its long long."""
+    """The NumPy dtype of a name, then equal dtypes with another type number: int64 is C's long or its long long."""
     first = numpy_dtype(name)
     every = map(np.dtype, np.typecodes["AllInteger"])
     return first, *(dtype for dtype in every if dtype == first and dtype.num != first.num)
@@ -116,7 +116,7 @@ def itemsize(name: str) -> int:
 
 
 def nbytes(name: str, elements: int) -> int:
-    """Bytes that the library needs for so many dense elements; 4-bit integers are packed."""
+    """Bytes of `n` dense elements in oneDNN's memory; 4-bit integers are packed in pairs."""
     return (elements * _row(name)[2] + 7) // 8
 
 

@@ -1,4 +1,4 @@
-"""The error family: what the package raises on purpose, save TypeError for wrong Python types."""
+"""The exceptions that the package raises, besides TypeError for wrong Python types."""
 
 import sys
 import warnings
@@ -7,15 +7,15 @@ __all__ = ["Error", "InvalidArgumentError", "RuntimeUnavailableError", "ShapeErr
 
 
 class Error(Exception):
-    """Base of every error of this package; raised itself when the native library fails at run time."""
+    """Base class of the package's exceptions; raised itself when oneDNN fails at run time."""
 
 
 class InvalidArgumentError(Error, ValueError):
-    """An argument is wrong whatever the library or machine."""
+    """An argument is wrong on every machine and with every library."""
 
 
 class ShapeError(InvalidArgumentError):
-    """Shapes, strides or per-axis values that do not fit together."""
+    """Shapes, strides or per-axis values disagree."""
 
 
 class UnsupportedError(Error, NotImplementedError):
@@ -23,16 +23,16 @@ class UnsupportedError(Error, NotImplementedError):
 
 
 class RuntimeUnavailableError(Error, RuntimeError):
-    """A libdnnl, an engine or a device is missing, too old or cannot be opened."""
+    """A libdnnl, an engine or a device is missing, is too old or cannot be opened."""
 
 
 def extra(name: str) -> str:
-    """The command that installs an extra; by path, as no index has the package."""
+    """The command that installs an extra, by path: no package index has the package."""
     return f'pip install ".[{name}]" in a clone of dnnl_graph_ops'
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
-    """A warning at the line of the user's code that led here."""
+    """Warns with the line of the user's code as the location."""
     package, level, frame = __name__.partition(".")[0], 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
         level, frame = level + 1, frame.f_back

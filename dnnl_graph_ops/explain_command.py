@@ -1,4 +1,4 @@
-"""`python -m dnnl_graph_ops explain FILE`: what a graph or an ONNX model becomes, node by node, drawn and timed."""
+"""`python -m dnnl_graph_ops explain FILE`: the partitions of a graph or an ONNX model, op by op, drawn and timed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=1,3,64,64",
-        help="sizes of an input that the file leaves open; may be repeated",
+        help="shape of an input with dynamic dims; may be repeated",
     )
-    parser.add_argument("--rewrites", action="store_true", help="tell which rewrites of the graph fired, and why not")
+    parser.add_argument("--rewrites", action="store_true", help="list which rewrites fired, and why others did not")
     parser.add_argument(
-        "--passes", action="store_true", help="tell the graph after each pass, then its groups and steps"
+        "--passes", action="store_true", help="print the graph after each pass, then its fusion groups and steps"
     )
     parser.add_argument("--profile", action="store_true", help="run on random data and time each step")
-    parser.add_argument("--tune", choices=TUNES, default="heuristic", help="as in Graph.compile")
+    parser.add_argument(
+        "--tune", choices=TUNES, default="heuristic", help="how implementations are chosen: see Graph.compile"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         graph = Graph.from_json(Path(options.file))
     net = graph.compile(tune=options.tune)
-    # what runs is decided for sizes; the parts that a model is cut into are told without
+    # steps are chosen per shape; the stages of a staged graph are shown without shapes
     undecided = type(net) is Net and net._latest() is None
     arrays = _random(net, options.shape) if undecided or options.profile or options.shape else []
     if undecided:
@@ -68,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _random(net: Net, stated: Sequence[str]) -> list[np.ndarray[Any, Any]]:
-    """Arrays to call the net with; `stated` are "NAME=SIZE,SIZE..." for inputs with open sizes."""
+    """Random arrays for the net's inputs; `stated`: "NAME=SIZE,SIZE..." for inputs with dynamic dims."""
     shapes: dict[str, tuple[int, ...]] = {}
     for word in stated:
         name, _, sizes = word.rpartition("=")
@@ -87,5 +89,5 @@ def _random(net: Net, stated: Sequence[str]) -> list[np.ndarray[Any, Any]]:
                 f"input {value.name!r} ({text}) has sizes that are not known: give them with --shape {value.name}=..."
             )
     rng = np.random.default_rng(0)
-    # near zero and positive: integers fit, and roots and logarithms are defined
+    # small positive numbers: they fit into integers, and roots and logarithms are defined
     return [rng.uniform(0.1, 2.0, shapes[value.name]).astype(dtypes.numpy_dtype(value.dtype)) for value in net.inputs]

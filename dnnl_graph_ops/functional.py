@@ -37,7 +37,7 @@ _builds = Builds()
 
 
 class _Function(NamedTuple):
-    """How the slow path reads a one-shot function: its arrays, its attributes, and the op that they make."""
+    """A one-shot function for the slow path: names of its arrays and attributes, and a function that makes the op."""
 
     slots: tuple[str, ...]
     attrs: tuple[str, ...]
@@ -55,13 +55,17 @@ def conv_transpose_backward_bias(
     Args:
         diff_dst: (N, spatial..., OC) for NXC, (N, OC, spatial...) for NCX; rank 3 to 5.
         data_format: NXC or NCX.
-        out, engine: as of `conv_transpose`.
+        out: the array to write the result to, else a new one. engine: as for `conv_transpose`.
 
     Returns:
         diff_bias: (OC,).
 
     Raises:
         ShapeError: another rank. InvalidArgumentError: another dtype or format.
+
+    Example:
+        >>> dgo.conv_transpose_backward_bias(np.ones((2, 3, 4), np.float32))
+        array([6., 6., 6., 6.], dtype=float32)
 
     Source: oneDNN Graph API, ReduceSum.
     """
@@ -76,13 +80,17 @@ def convolution_backward_bias(
     Args:
         diff_dst: (N, spatial..., OC) for NXC, (N, OC, spatial...) for NCX; rank 3 to 5.
         data_format: NXC or NCX.
-        out, engine: as of `convolution`.
+        out: the array to write the result to, else a new one. engine: as for `convolution`.
 
     Returns:
         diff_bias: (OC,).
 
     Raises:
         ShapeError: another rank. InvalidArgumentError: another dtype or format.
+
+    Example:
+        >>> dgo.convolution_backward_bias(np.ones((2, 3, 4), np.float32))
+        array([6., 6., 6., 6.], dtype=float32)
 
     Source: oneDNN Graph API, ReduceSum.
     """
@@ -106,7 +114,7 @@ def _dims(shape: Any, name: str, where: str) -> tuple[int | None, ...]:
 
 
 class _Op(NamedTuple):
-    """What a call asks for: an op kind with its checked attributes, and the result."""
+    """The op of a call: its kind, checked attributes, and the result's shape and dtype."""
 
     kind: str
     attrs: Mapping[str, Any]
@@ -116,7 +124,7 @@ class _Op(NamedTuple):
 def _family(
     kind: str, extra: dict[str, str], name: str, inputs: Mapping[str, Meta], values: dict[str, Any], wanted: Dims | None
 ) -> _Op:
-    """An op of the convolution families; `wanted`: the shape of `out`."""
+    """An op of the convolution kinds; `wanted`: the shape of `out`."""
     shape = {attribute: read_shape(values.pop(argument), argument, name) for argument, attribute in extra.items()}
     checked, result = resolve(kind, list(inputs.values()), list(inputs), values, shape, name, wanted)
     return _Op(kind, checked, result)
@@ -139,7 +147,7 @@ for _name in ("conv_transpose_backward_bias", "convolution_backward_bias"):
 
 
 def plan_attributes(name: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The attributes of a call of a function as the plan cache knows them: all, in order."""
+    """The attributes of a one-shot call as the plan cache keys them: all, in order."""
     words = signature(globals()[name]).parameters
     return tuple(given.get(attr, words[attr].default) for attr in _FUNCTIONS[name].attrs)
 
@@ -164,7 +172,7 @@ def _default(attr: str, name: str) -> Any:
 
 
 def _hashable(value: Any) -> Any:
-    """Lists, arrays and the sizes of tensors as plain tuples, which the plan cache finds."""
+    """Lists, arrays and sizes of tensors as plain tuples, which the plan cache can hash."""
     if isinstance(value, list | tuple):
         return value if type(value) is tuple else tuple(value)
     if isinstance(value, np.ndarray):
@@ -175,7 +183,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _slow(name: str, given: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, engine: Any) -> Array:
-    """A call that no cached plan serves: check everything, build a plan, keep it, run it."""
+    """A call without a cached plan: checks the arguments, builds a plan, caches it and runs it."""
     if engine is not None and not isinstance(engine, Engine):
         raise TypeError(f"{name}: 'engine' must come from dgo.engine(...), got {show(engine)}")
     function = _FUNCTIONS[name]
@@ -199,7 +207,7 @@ def _slow(name: str, given: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, e
 def _build(
     name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], target: Array | None, engine: Engine | None
 ) -> Array:
-    """A call on NumPy arrays that has no plan yet."""
+    """Builds the plan of a call on NumPy arrays."""
     function = _FUNCTIONS[name]
     present = [(slot, array) for slot, array in zip(function.slots, ins, strict=True) if array is not None]
     metas = {slot: Meta(array.shape, canonical(array.dtype, f"{name}: '{slot}'")) for slot, array in present}
@@ -231,7 +239,7 @@ def _build(
 
 @lru_cache(16)
 def _env(engine: Engine, threads: int, algorithm: str) -> Env:
-    """Once: what an environment asks the library and the CPU."""
+    """The environment of a compilation, which asks the library and the CPU once."""
     return Env(engine, threads, algorithm=algorithm)
 
 
@@ -259,9 +267,9 @@ _LAST = (
 
 
 def _one_shot(kind: str, **extra: str) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
-    """Make the function that the decorated one describes: the family's keywords, out and engine for `**attributes`.
+    """Make the one-shot function of an op kind: `**attributes` becomes the op's keywords, out and engine.
 
-    extra: by the function's argument that is the shape of its result, the attribute of the op that it becomes.
+    extra: {argument that is the shape of the result: attribute of the op}.
     """
     words = WORDS[kind]
 
@@ -335,10 +343,9 @@ else:
                 spatial axes; any non-negative strides.
             weights: IOX (IC, OC/groups, k...), XOI (k..., OC/groups, IC), OIX (OC/groups, IC, k...) or
                 XIO (k..., IC, OC/groups); with groups also (IC/groups, OC, k...) and its permutations.
-                They may change between calls: what is packed of them is packed at each call. Nets keep it
-                (`Graph.constant`).
+                Weights may change between calls, so each call packs them anew; a net packs a `Graph.constant` once.
             bias: (OC,), optional, of the same dtype.
-            **attributes: the family's.
+            **attributes: keywords of the op.
             out: where to write the result; may be strided, must not overlap the arguments.
             engine: `dgo.engine(...)`; None: the default CPU engine.
 
@@ -348,6 +355,12 @@ else:
         Raises:
             ShapeError: shapes that disagree. InvalidArgumentError: dtypes, strides or attributes out of range.
             TypeError: wrong Python types.
+
+        Example:
+            >>> src = np.array([[[1], [2]]], np.float32)  # (N, W, IC) = (1, 2, 1)
+            >>> weights = np.array([[[1]], [[2]], [[3]]], np.float32)  # XOI: (k, OC, IC) = (3, 1, 1)
+            >>> dgo.conv_transpose(src, weights, strides=2)[0, :, 0]
+            array([1., 2., 5., 4., 6.], dtype=float32)
 
         Source: oneDNN Graph API, ConvTranspose.
         """
@@ -361,15 +374,21 @@ else:
         Args:
             diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
             weights: as of `conv_transpose`.
-            **attributes: the family's.
+            **attributes: keywords of the op.
             src_shape: the shape of src; checked against the one that diff_dst and the attributes give.
-            out, engine: as of `conv_transpose`.
+            out: the array to write the result to, else a new one. engine: as for `conv_transpose`.
 
         Returns:
             diff_src, (N, spatial..., IC) or (N, IC, spatial...).
 
         Raises:
             ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`.
+
+        Example:
+            >>> diff_dst = np.ones((1, 5, 1), np.float32)
+            >>> weights = np.array([[[1]], [[2]], [[3]]], np.float32)
+            >>> dgo.conv_transpose_backward_data(diff_dst, weights, strides=2)[0, :, 0]
+            array([6., 6.], dtype=float32)
 
         Source: oneDNN Graph API, ConvTransposeBackwardData.
         """
@@ -382,8 +401,8 @@ else:
             src: (N, spatial..., IC) or (N, IC, spatial...).
             diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
             weights_shape: ints or a 1-D integer array, in `weights_format`; left out, it is derived.
-            **attributes: the family's.
-            out, engine: as of `conv_transpose`.
+            **attributes: keywords of the op.
+            out: the array to write the result to, else a new one. engine: as for `conv_transpose`.
 
         Returns:
             diff_weights in the shape that weights_shape asked for, else in the library's grouped shape.
@@ -391,6 +410,12 @@ else:
         Raises:
             ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`; also when the shapes do not determine the
             kernel size.
+
+        Example:
+            >>> src = np.array([[[1], [2]]], np.float32)
+            >>> diff_dst = np.ones((1, 5, 1), np.float32)
+            >>> dgo.conv_transpose_backward_weights(src, diff_dst, strides=2)[:, 0, 0]
+            array([3., 3., 3.], dtype=float32)
 
         Source: oneDNN Graph API, ConvTransposeBackwardWeights.
         """
@@ -405,14 +430,22 @@ else:
             input_forward: the forward input, (N, spatial..., IC) or (N, IC, spatial...).
             output_delta: the gradient of the forward output.
             filter_shape: ints or a 1-D integer array, in `filter_format`; left out, it is derived.
-            **attributes: the family's.
-            out, engine: as of `conv_transpose`.
+            **attributes: keywords of the op.
+            out: the array to write the result to, else a new one. engine: as for `conv_transpose`.
 
         Returns:
             filter_delta in `filter_format`: XIO (k..., IC, OC/groups) or OIX (OC/groups, IC, k...).
 
         Raises:
             ShapeError, InvalidArgumentError, TypeError: as `conv_transpose_backward_weights`.
+
+        Example:
+            >>> src = np.array([[[1], [2]]], np.float32)
+            >>> diff_dst = np.ones((1, 5, 1), np.float32)
+            >>> dgo.conv_transpose_backprop_filters(
+            ...     src, diff_dst, strides=2, pads_begin=0, pads_end=0, dilations=1
+            ... )[:, 0, 0]
+            array([3., 3., 3.], dtype=float32)
         """
 
     @family()
@@ -423,10 +456,14 @@ else:
 
         Args:
             src_shape, weights_shape: sizes.
-            **attributes: the family's.
+            **attributes: keywords of the op.
 
         Raises:
             ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`.
+
+        Example:
+            >>> dgo.conv_transpose_output_shape((8, 64, 64, 256), (4, 4, 128, 256), strides=2, pads_begin=1, pads_end=1)
+            (8, 128, 128, 128)
         """
         return _output_shape("ConvTranspose", "conv_transpose_output_shape", src_shape, weights_shape, attributes)
 
@@ -443,7 +480,7 @@ else:
                 XOI (k..., OC, IC/groups). They may change between calls: what is packed of them is packed at each
                 call. Nets keep it (`Graph.constant`).
             bias: (OC,), optional, of the same dtype.
-            **attributes: the family's.
+            **attributes: keywords of the op.
             out: where to write the result; may be strided, must not overlap the arguments.
             engine: `dgo.engine(...)`; None: the default CPU engine.
 
@@ -453,6 +490,12 @@ else:
         Raises:
             ShapeError: shapes that disagree. InvalidArgumentError: dtypes, strides or attributes out of range.
             TypeError: wrong Python types.
+
+        Example:
+            >>> src = np.arange(5, dtype=np.float32).reshape(1, 5, 1)  # (N, W, IC)
+            >>> weights = np.array([[[1]], [[2]], [[3]]], np.float32)  # XIO: (k, IC, OC) = (3, 1, 1)
+            >>> dgo.convolution(src, weights)[0, :, 0]
+            array([ 8., 14., 20.], dtype=float32)
 
         Source: oneDNN Graph API, Convolution.
         """
@@ -466,15 +509,21 @@ else:
         Args:
             diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
             weights: as of `convolution`.
-            **attributes: the family's.
-            src_shape: the shape of src; left out, the smallest sizes that lead to diff_dst, and output_padding more.
-            out, engine: as of `convolution`.
+            **attributes: keywords of the op.
+            src_shape: the shape of src; left out, the smallest sizes that give diff_dst, plus output_padding.
+            out: the array to write the result to, else a new one. engine: as for `convolution`.
 
         Returns:
             diff_src, (N, spatial..., IC) or (N, IC, spatial...).
 
         Raises:
             ShapeError, InvalidArgumentError, TypeError: as `convolution`.
+
+        Example:
+            >>> diff_dst = np.ones((1, 3, 1), np.float32)
+            >>> weights = np.array([[[1]], [[2]], [[3]]], np.float32)
+            >>> dgo.convolution_backward_data(diff_dst, weights)[0, :, 0]
+            array([1., 3., 6., 5., 3.], dtype=float32)
 
         Source: oneDNN Graph API, ConvolutionBackwardData.
         """
@@ -488,8 +537,8 @@ else:
             diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
             weights_shape: ints or a 1-D integer array, in `weights_format`; left out, it is derived where src and
                 diff_dst determine it.
-            **attributes: the family's.
-            out, engine: as of `convolution`.
+            **attributes: keywords of the op.
+            out: the array to write the result to, else a new one. engine: as for `convolution`.
 
         Returns:
             diff_weights in `weights_format`.
@@ -497,6 +546,12 @@ else:
         Raises:
             ShapeError, InvalidArgumentError, TypeError: as `convolution`; also when the shapes do not determine the
             kernel size.
+
+        Example:
+            >>> src = np.arange(5, dtype=np.float32).reshape(1, 5, 1)
+            >>> diff_dst = np.ones((1, 3, 1), np.float32)
+            >>> dgo.convolution_backward_weights(src, diff_dst)[:, 0, 0]
+            array([3., 6., 9.], dtype=float32)
 
         Source: oneDNN Graph API, ConvolutionBackwardWeights.
         """
@@ -509,9 +564,13 @@ else:
 
         Args:
             src_shape, weights_shape: sizes.
-            **attributes: the family's.
+            **attributes: keywords of the op.
 
         Raises:
             ShapeError, InvalidArgumentError, TypeError: as `convolution`.
+
+        Example:
+            >>> dgo.convolution_output_shape((8, 224, 224, 3), (7, 7, 3, 64), strides=2, pads_begin=3, pads_end=3)
+            (8, 112, 112, 64)
         """
         return _output_shape("Convolution", "convolution_output_shape", src_shape, weights_shape, attributes)

@@ -8,5 +8,5 @@ logging.getLogger(__package__).addHandler(logging.NullHandler())
 
 
 def logger(module: str) -> logging.Logger:
-    """Returns the logger of a module of the package, by the module's `__name__`."""
+    """The logger of a module of the package, by the module's `__name__`."""
     return logging.getLogger(module)

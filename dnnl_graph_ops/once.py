@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 class once(Generic[T]):
-    """A property whose first value stays.
+    """A property that is computed at its first use and kept.
 
-    functools.cached_property before Python 3.12 holds one lock for all instances meanwhile, which a child of fork may
-    find held for ever. Without it two threads may both compute the value, so it must be the same to everybody.
+    functools.cached_property before Python 3.12 holds one lock for all instances meanwhile, and a forked child may find
+    that lock held for ever. This property takes no lock: two threads may both compute the value, so it must not differ.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:
@@ -25,6 +25,6 @@ class once(Generic[T]):
     def __get__(self, instance: object | None, owner: type) -> T | once[T]:
         if instance is None:
             return self
-        # hidden from the next look-up by what it leaves there, as this has no __set__
+        # the instance's attribute hides this descriptor from the next look-up, as it has no __set__
         value: T = instance.__dict__.setdefault(self.function.__name__, self.function(instance))
         return value

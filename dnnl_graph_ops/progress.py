@@ -1,6 +1,6 @@
-"""Progress of long work: told to a function, or drawn as a bar where standard error is a terminal.
+"""Progress of long work: reported to a function, or drawn as a bar where standard error is a terminal.
 
-A bar is tqdm's where it is installed, else a line of its own.
+The bar is tqdm's where tqdm is installed, else a line of text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO, TypeAlias
 
-# called with the number of parts that are done, the number of all, and a text on the part
+# called with the number of parts done, the number of all parts, and a text on the part
 Progress: TypeAlias = Callable[[int, int, str], object]
 
 _WIDTH = 24
@@ -30,13 +30,13 @@ def check(progress: Any, where: str) -> None:
 
 
 def listener() -> Progress | None:
-    """Returns the function of `telling`, which a net keeps for the work of its first calls."""
+    """The function of the current `telling`; a net keeps it for the work of its first calls."""
     return _current.get()
 
 
 @contextmanager
 def telling(progress: Progress | None) -> Iterator[None]:
-    """Work inside is told to `progress` where it is given no function itself; None leaves the function of before."""
+    """Within this context, work without a function of its own reports to `progress`; None keeps the outer function."""
     token = _current.set(progress or _current.get())
     try:
         yield
@@ -46,7 +46,7 @@ def telling(progress: Progress | None) -> Iterator[None]:
 
 @contextmanager
 def shown(progress: Progress | None = None) -> Iterator[Progress]:
-    """Yields a function that tells `progress`, else the function of `telling`, else a bar, or nobody."""
+    """Yields the function to report to: `progress`, else that of `telling`, else a bar, else one that does nothing."""
     progress = progress or _current.get()
     if progress is not None or not _is_terminal(sys.stderr):
         yield progress or _silent
@@ -59,7 +59,7 @@ def shown(progress: Progress | None = None) -> Iterator[Progress]:
 
 
 def drawn(done: int, total: int) -> str:
-    """Returns a bar as text: [####....] 3/10."""
+    """A bar as text: [####....] 3/10."""
     filled = int(done / max(1, total) * _WIDTH)
     return f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{total}"
 
@@ -79,7 +79,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 class _Line:
-    """A bar in the terminal's last line, which is empty afterwards."""
+    """A bar in the terminal's last line, cleared at the end."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""`python -m dnnl_graph_ops selftest`: whether an engine computes right, as a report to paste into an issue."""
+"""`python -m dnnl_graph_ops selftest`: checks an engine's results; the report can be pasted into an issue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROUNDS = 50
 class Layer(NamedTuple):
     """A transposed convolution: src (N, spatial..., IC), weights (k..., OC/groups, IC).
 
-    With the roles of src and dst exchanged it is an ordinary one, with the same weights as (k..., IC/groups, OC).
+    With src and dst swapped it is an ordinary convolution with the same weights, read as (k..., IC/groups, OC).
     """
 
     src: tuple[int, ...]
@@ -40,7 +40,7 @@ class Layer(NamedTuple):
 
 
 class Direction(NamedTuple):
-    """A function of `functional`, its operands and its result by their names in the truth."""
+    """A function of `functional`, and its operands and result by their names in `_truth`'s result."""
 
     function: str
     operands: tuple[str, str]
@@ -73,10 +73,10 @@ DIRECTIONS = {
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--engine", choices=sorted(KINDS), default="cpu")
-    parser.add_argument("--index", type=int, default=0, help="which device of that kind")
+    parser.add_argument("--engine", choices=sorted(KINDS), default="cpu", help="kind of engine to check")
+    parser.add_argument("--index", type=int, default=0, help="index of the device among those of its kind")
     parser.add_argument("--runtime", help="name of the runtime; the default: omp for the CPU, sycl for a GPU")
-    parser.add_argument("--memory", choices=["device"], help="a CPU engine of SYCL takes the path of a GPU")
+    parser.add_argument("--memory", choices=["device"], help="let a CPU engine of SYCL take the path of a GPU")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -85,9 +85,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def report(chosen: Engine) -> int:
-    """Print what an engine computes right; 0 if everything passed."""
+    """Print a line for each check of an engine; returns 0 if all passed."""
     with verbose() as log:
-        # the library names its devices when it first runs something
+        # oneDNN prints the names of its devices at its first run
         _relu(chosen)
     print("\n".join(_header(chosen, [record.text for record in log.records])))
     failed, every = 0, checks()
@@ -114,7 +114,7 @@ def _header(chosen: Engine, log: list[str]) -> Iterator[str]:
 
 
 def checks() -> dict[str, Check]:
-    """The checks by name; each returns a short word and raises where something is wrong."""
+    """The checks by name; each returns a short word, and raises where a result is wrong."""
     ordinary = {name: row for name, row in DIRECTIONS.items() if name.startswith("convolution")}
     families = [
         *product(LAYERS.items(), DTYPES, (item for item in DIRECTIONS.items() if item[0] not in ordinary)),
@@ -140,7 +140,7 @@ def checks() -> dict[str, Check]:
 
 
 def windows(array: Array, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Array:
-    """A view (..., positions..., taps...) of the last axes of an array, which may be written through at one tap."""
+    """A view (..., positions..., k...) of the last axes of an array; writable at one kernel element at a time."""
     reach = tuple(d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True))
     axes = tuple(range(-len(kernel), 0))
     view = np.lib.stride_tricks.sliding_window_view(array, reach, axes, writeable=True)
@@ -149,12 +149,12 @@ def windows(array: Array, kernel: Sequence[int], strides: Sequence[int], dilatio
 
 
 def _integers(rng: np.random.Generator, shape: Sequence[int | None], dtype: str = "f32") -> Array:
-    """Small enough for every sum to be exact in every dtype."""
+    """Random integers so small that every sum is exact in every dtype."""
     return rng.integers(-1, 2, shape).astype(numpy_dtype(dtype))  # type: ignore[arg-type]
 
 
 def _truth(layer: Layer, dtype: str) -> dict[str, Array]:
-    """Operands of a layer, and by the definition, in float64, its dst and gradients."""
+    """Operands of a layer, and its dst and gradients, computed naively in float64."""
     rng = np.random.default_rng(SEED)
     dst_shape = functional.conv_transpose_output_shape(layer.src, layer.weights, **layer.attrs)
     shapes = {"src": layer.src, "weights": layer.weights, "diff_dst": dst_shape}
@@ -190,7 +190,7 @@ def _family(layer: Layer, dtype: str, direction: Direction, chosen: Engine) -> s
 
 
 def _same(result: Array, exact: Array) -> str:
-    """Equal in the result's dtype."""
+    """Raises unless a result equals the truth in the result's dtype."""
     if result.shape != exact.shape:
         raise AssertionError(f"shape {result.shape}, expected {exact.shape}")
     wrong = result.astype(np.float64) != exact.astype(result.dtype).astype(np.float64)
@@ -218,7 +218,7 @@ def _relu(chosen: Engine) -> Array:
 
 
 def _block(chosen: Engine, size: int | None = None) -> tuple[Any, Array, Array, Array]:
-    """A net of ConvTranspose, bias, addition and ReLU with constants, its two operands, and what it gives."""
+    """A net of ConvTranspose, bias, addition and ReLU with constants, its two operands, and its result."""
     layer = LAYERS["k4 s2"]
     truth = _truth(layer, "f32")
     other = truth["diff_dst"]

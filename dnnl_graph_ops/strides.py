@@ -1,4 +1,4 @@
-"""How the elements of a tensor lie in memory; strides count elements."""
+"""Strides of tensors, counted in elements."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements from the first to behind the last one of a strided window."""
+    """The number of elements that a strided tensor spans, gaps included."""
     if any(size == 0 for size in shape):
         return 0
     return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
 
 
 def is_row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether the elements lie densely in the order of the axes."""
+    """Whether the strides are dense and row-major."""
     pairs = zip(shape, strides, dense_strides(shape), strict=True)
     return 0 in shape or all(size == 1 or stride == dense for size, stride, dense in pairs)
 

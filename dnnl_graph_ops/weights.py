@@ -1,4 +1,4 @@
-"""Weights between the orders that frameworks and papers use."""
+"""Converts weights between the formats (orders of axes) of frameworks and papers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .words import FRAMEWORKS, VALUES
 Array = np.ndarray[Any, Any]
 
 
-# Per op, the axes of each format out of G, I, O and X (all of the kernel); two letters are one merged axis.
+# Per op, the axes of each format: G groups, I and O channels, X the kernel's spatial axes; two letters are one axis.
 _ORDINARY: dict[str, tuple[str, ...]] = {
     "oix": ("GO", "I", "X"),
     "xio": ("X", "I", "GO"),
@@ -34,7 +34,7 @@ _TRANSPOSED: dict[str, tuple[str, ...]] = {
 
 
 def _with_frameworks(formats: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """The formats of an op, and under each framework's name the first of them that the name may stand for."""
+    """The formats of an op; a framework's name maps to the first format that it may stand for."""
     named = {word: ours for word, ours in VALUES.items() if word in FRAMEWORKS}
     return {
         **formats,
@@ -53,7 +53,9 @@ def convert_weights(
     groups: int = 1,
     op: Literal["conv_transpose", "convolution"] = "conv_transpose",
 ) -> Array:
-    """Reorder weights; a view where strides can express it, else a copy. What a format is depends on the op:
+    """Convert weights from one format to another: a view where strides can express it, else a copy.
+
+    A format's order of axes depends on the op (g = groups, k... = the kernel size):
 
     | format | op="conv_transpose" | op="convolution" |
     |---|---|---|
@@ -72,7 +74,7 @@ def convert_weights(
         array: weights in the format `source`.
         source, target: formats of the table or words for them such as OIHW, in any case.
         groups: number of groups.
-        op: whose weights they are: "conv_transpose" or "convolution".
+        op: the op of the weights, "conv_transpose" or "convolution".
 
     Raises:
         InvalidArgumentError: an unknown format or op, groups below 1.
@@ -109,12 +111,12 @@ def _spelt(name: str) -> str:
 
 
 def _letters(axes: tuple[str, ...], rank: int) -> list[str]:
-    """The letters of each axis, those of the kernel one by one."""
+    """The letters of each axis; X becomes one letter for each spatial axis."""
     return [letters for axis in axes for letters in ("XYZ"[:rank] if axis == "X" else (axis,))]
 
 
 def _read(array: Array, axes: tuple[str, ...], groups: int, source: str) -> Array:
-    """The array as (G, I, O, k...): always a view."""
+    """The array as a view (G, I, O, k...)."""
     rank = array.ndim - (len(axes) - 1)
     if not 1 <= rank <= 3:
         raise ShapeError(
@@ -135,7 +137,7 @@ def _read(array: Array, axes: tuple[str, ...], groups: int, source: str) -> Arra
 
 
 def _write(array: Array, axes: tuple[str, ...]) -> Array:
-    """(G, I, O, k...) in the axes of a format; merging axes may copy."""
+    """An array (G, I, O, k...) in a format; merging axes may copy."""
     target = _letters(axes, array.ndim - 3)
     sizes = dict(zip("GIOXYZ", array.shape, strict=False))
     if not any("G" in axis for axis in axes):

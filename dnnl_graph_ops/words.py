@@ -1,17 +1,17 @@
-"""How other packages call what this one has: words that are understood, and words that messages answer with ours."""
+"""Words of other packages: some are accepted as synonyms, others are named in messages with this package's word."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# arguments that are understood; what is one there may be several here
+# accepted names of arguments; one of theirs may be several of ours
 ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "stride": ("strides",),
     "padding": ("pads_begin", "pads_end"),
     "dilation": ("dilations",),
 }
-# strings that are understood in any case; of several the first that an argument takes. An op of the transposed
-# family lists its own orders of weights first
+# accepted strings, in any case; of several the first that the argument takes. Weights formats of transposed
+# convolutions come first
 VALUES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("nwc", "nhwc", "ndhwc", "nlc", "channels_last"), ("NXC",)),
     **dict.fromkeys(("ncw", "nchw", "ncdhw", "ncl", "channels_first"), ("NCX",)),
@@ -22,10 +22,9 @@ VALUES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("wio", "hwio", "dhwio"), ("XIO",)),
     **dict.fromkeys(("woi", "hwoi", "dhwoi"), ("XOI",)),
 }
-# of these the words whose order depends on the op
+# formats whose order of axes depends on the op
 FRAMEWORKS: Final = frozenset({"pytorch", "torch", "onnx", "keras", "tensorflow"})
-# names of data types that are understood in any case, besides ours, NumPy's and those of ml_dtypes; with or without
-# "torch." before them
+# accepted names of dtypes, in any case, besides ours, NumPy's and ml_dtypes'; with or without "torch."
 DTYPES: Final[dict[str, str]] = {
     **dict.fromkeys(("fp32", "single"), "f32"),
     **dict.fromkeys(("fp16", "half"), "f16"),
@@ -39,13 +38,13 @@ DTYPES: Final[dict[str, str]] = {
     "fp8_e5m2": "f8_e5m2",
 }
 
-# what messages answer: data types of two meanings, or that oneDNN has not
+# dtypes that are refused: they have two meanings, or oneDNN lacks them
 OTHER_DTYPES: Final[dict[str, str]] = {
     **dict.fromkeys(("float", "f64", "fp64", "float64", "double"), "f32"),
     "int": "s32",
     "long": "s64",
 }
-# arguments of another shape or sense, and which may be meant
+# refused arguments of another shape or meaning: the arguments that may be meant
 OTHER_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("pad", "pads"), ("pads_begin", "pads_end")),
     "group": ("groups",),
@@ -56,21 +55,21 @@ OTHER_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("keepdim", "keepdims"), ("keep_dims",)),
     "eps": ("epsilon",),
 }
-# arguments that an op has not, and what says the same
+# refused arguments that an op lacks: what to use instead
 NO_ARGUMENTS: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("kernel_size", "kernel", "in_channels", "out_channels"), "the shape of 'weights' says it; leave it out"
     ),
     "output_padding": "only conv_transpose and gradients of data have it",
 }
-# words of padding where the end gets what is odd
+# words of padding that put an odd position at the end
 PADDINGS: Final[dict[str, str]] = {"same": "same_upper"}
-# values that are none, and what is meant
+# refused values: what is meant
 OTHER_VALUES: Final[dict[str, str]] = {
     **{word: f"did you mean {ours!r}?" for word, ours in PADDINGS.items()},
     "ohwi": "move its axes: weights.transpose(1, 2, 3, 0) is XIO",
 }
-# ops under other names; what has a space is a formula
+# ops under other names; a value with a space is a formula
 OPS: Final[dict[str, str]] = {
     **dict.fromkeys(("transpose", "permute", "swapaxes", "moveaxis"), "static_transpose"),
     **dict.fromkeys(("reshape", "flatten", "view", "squeeze", "unsqueeze", "expand_dims"), "static_reshape"),
@@ -98,7 +97,7 @@ OPS: Final[dict[str, str]] = {
     "hardsigmoid": "hard_sigmoid",
     **dict.fromkeys(("silu", "swish"), "x * dgo.ops.sigmoid(x)"),
 }
-# names that the package itself has not, and where they are
+# names that are not in the package itself: where they are
 PACKAGE: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("partition", "op", "logical_tensor", "stream", "tensor", "graph", "compiled_partition", "native", "allocator"),

@@ -1,4 +1,4 @@
-"""Graphs as text, in Graphviz's language, and as SVG with a layout of its own. Loaded when the first one is shown."""
+"""Shows graphs and nets as text, in Graphviz's DOT language, and as SVG; imported at first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 60
 
 
 def listing(graph: Graph) -> str:
-    """Inputs, constants and ops in the order in which they were made, with shapes and the attributes given."""
+    """Returns the inputs, constants and ops of a graph as text, in the order in which they were built."""
     lines = [repr(graph)]
     lines += [f"  {value.name}: input {_tensor(value)}" for value in graph.inputs]
     lines += [f"  {value.name}: constant {_tensor(value)}" for value in graph.constants]
@@ -23,7 +23,7 @@ def listing(graph: Graph) -> str:
 
 
 def op_line(node: Node) -> str:
-    """An op with the shapes of what it gives, its operands by name and its attributes."""
+    """Returns an op as text: the shapes of its results, the names of its operands, and its attributes."""
     made = ", ".join(f"{value.name}: {_tensor(value)}" for value in node.outputs)
     given = [value.name for value in node.inputs]
     given += [f"{name}={_brief(value)}" for name, value in node.attrs.items() if value is not None]

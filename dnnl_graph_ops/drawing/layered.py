@@ -1,4 +1,4 @@
-"""Where boxes go: rows by the longest way from an input, few crossings, straight edges where possible.
+"""Lays out boxes: rows by the longest path from an input, few crossings, straight edges where possible.
 
 The steps are those of Sugiyama, Tagawa and Toda (IEEE Trans. SMC 11, 1981).
 """
@@ -15,10 +15,10 @@ from ..graph.order import topological
 Edge = tuple[int, int]
 
 _GAP_X, _GAP_Y = 26.0, 34.0
-# an edge that passes a row takes this much of it
+# width that an edge takes in each row that it passes
 _LANE = 14.0
-_SWEEPS = 6  # downwards and upwards
-# above this, edges over several rows are drawn straight through
+_SWEEPS = 6  # sweeps, downwards and upwards
+# with more boxes, edges over several rows are drawn straight
 _MAX_LANES = 20_000
 
 
@@ -70,7 +70,7 @@ def place(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], last: Seq
 
 
 def _neighbours(count: int, edges: Sequence[Edge]) -> tuple[list[list[int]], list[list[int]]]:
-    """What lies above and below each box, by edges that differ."""
+    """Returns the neighbours above and below each box, each once."""
     above: list[list[int]] = [[] for _ in range(count)]
     below: list[list[int]] = [[] for _ in range(count)]
     for a, b in edges:
@@ -80,7 +80,7 @@ def _neighbours(count: int, edges: Sequence[Edge]) -> tuple[list[list[int]], lis
 
 
 def _rows(count: int, edges: Sequence[Edge], last: Sequence[int]) -> list[int]:
-    """The longest way from a source; sources move down to right above their first reader."""
+    """Returns each box's row: the longest path from a source; sources move down to the row above their first reader."""
     above, below = _neighbours(count, edges)
     rows = [0] * count
     for i in topological(above)[0]:
@@ -96,7 +96,7 @@ def _rows(count: int, edges: Sequence[Edge], last: Sequence[int]) -> list[int]:
 
 
 def _ordered(rows: Sequence[int], above: Sequence[Sequence[int]], below: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Each row sorted by the mean position of its neighbours, downwards and upwards in turn."""
+    """Returns each row sorted by the mean position of its neighbours, downwards and upwards in turn."""
     order: list[list[int]] = [[] for _ in range(max(rows, default=-1) + 1)]
     for i, level in enumerate(rows):
         order[level].append(i)
@@ -114,7 +114,7 @@ def _ordered(rows: Sequence[int], above: Sequence[Sequence[int]], below: Sequenc
 
 
 def _crossings(order: Sequence[Sequence[int]], position: dict[int, float], below: Sequence[Sequence[int]]) -> int:
-    """Crossing pairs between neighbouring rows, by counting inversions."""
+    """Returns the number of crossing pairs between neighbouring rows, by counting inversions."""
     total = 0
     for row in order:
         ends = [end for i in row for end in sorted(position[j] for j in below[i])]
@@ -130,7 +130,7 @@ def _columns(
     above: Sequence[Sequence[int]],
     below: Sequence[Sequence[int]],
 ) -> list[float]:
-    """Every box as near to the middle of its neighbours as its row allows."""
+    """Moves every box as near to the mean of its neighbours as its row allows."""
     x = [0.0] * len(widths)
     for row in order:
         at = 0.0
@@ -147,12 +147,12 @@ def _columns(
 
 
 def _centres(row: Sequence[int], near: Sequence[Sequence[int]], at: Any) -> list[float]:
-    """The mean place of each box's neighbours, its own where it has none."""
+    """Returns the mean position of each box's neighbours, its own position if it has none."""
     return [sum(at[j] for j in near[i]) / len(near[i]) if near[i] else at[i] for i in row]
 
 
 def _spread(wanted: Sequence[float], widths: Sequence[float]) -> list[float]:
-    """The nearest places (least squares) that keep the order and the gaps: pool adjacent violators."""
+    """Returns the nearest positions (least squares) that keep the order and the gaps, by pooling adjacent violators."""
     offsets, at = [], 0.0
     for i, width in enumerate(widths):
         at += (widths[i - 1] + width) / 2 + _GAP_X if i else 0.0

@@ -1,4 +1,4 @@
-"""Pictures: boxes for ops, inputs and outputs, edges, and the partition of each op; their text for Graphviz."""
+"""Pictures of graphs: boxes for ops, inputs and outputs, edges, and the partition of each op; DOT text of pictures."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from ..graph import Graph, Node, Value
 
 _LONGEST = 28
-# of the circle of hues: a golden angle from a partition to the next
+# the golden angle: the step in hue from a partition to the next
 _GOLDEN = 0.381966
 _SHAPES = {"input": "oval", "output": "oval", "op": "box"}
 
 
 @dataclass(frozen=True)
 class Box:
-    """One box. `part` counts the partitions from 1; 0 stands for none."""
+    """A box. `part`: the number of its partition, from 1; 0 for none."""
 
     title: str
     lines: tuple[str, ...]
@@ -28,13 +28,13 @@ class Box:
 
     @property
     def heading(self) -> str:
-        """The title behind the partition's number."""
+        """The partition's number and the title."""
         return f"{self.part} {self.title}" if self.part else self.title
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Boxes, edges between their positions, and what each partition is."""
+    """Boxes, edges between boxes by number, and a description of each partition."""
 
     name: str
     boxes: tuple[Box, ...]
@@ -43,7 +43,7 @@ class Picture:
 
 
 def of_graph(graph: Graph) -> Picture:
-    """A graph as it was built; without declared outputs these are the values that no op reads."""
+    """Returns the picture of a graph; without declared outputs, values that no op reads are the outputs."""
     read = {value for node in graph.nodes for value in node.inputs}
     outputs = graph.outputs or {v.name: v for n in graph.nodes for v in n.outputs if v not in read}
     return _picture(graph.name, graph.nodes, graph.inputs, outputs, {}, ())
@@ -51,7 +51,7 @@ def of_graph(graph: Graph) -> Picture:
 
 @singledispatch
 def of_net(net: Any) -> Picture:
-    """The ops of a net, those that run together numbered alike."""
+    """Returns the picture of a net; ops that run together have one number."""
     latest = net._latest()
     if latest is None:
         groups = [(part.ops, "") for part in net.partitions]
@@ -71,7 +71,7 @@ def of_net(net: Any) -> Picture:
 
 
 def alone(title: str, reads: Sequence[str], gives: Sequence[str]) -> Picture:
-    """One box between its inputs and outputs."""
+    """Returns a picture of one box between its inputs and outputs."""
     boxes = [Box(short(name), (), name, "input") for name in reads]
     boxes.append(Box(title, tuple(map(short, gives)), "", "op", 1))
     boxes += [Box(short(name), (), name, "output") for name in gives]
@@ -86,7 +86,7 @@ def side_by_side(
     outputs: Iterable[str],
     pictures: Iterable[tuple[Picture, Sequence[str], Sequence[str]]],
 ) -> Picture:
-    """Pictures as one, each with the names of the tensors that its inputs and its outputs are."""
+    """Returns pictures combined into one; each comes with the names of its input and output tensors."""
     boxes, legend = [Box(short(one), (), one, "input") for one in inputs], list[str]()
     edges: dict[tuple[int, int], None] = {}
     maker = {one: i for i, one in enumerate(inputs)}
@@ -146,7 +146,7 @@ def _picture(
 
 
 def short(text: str) -> str:
-    """A name that fits into a box: its beginning and its end."""
+    """Returns a name shortened to fit into a box: its beginning and its end."""
     clean = "".join(char if char.isprintable() else "?" for char in text)
     if len(clean) <= _LONGEST:
         return clean
@@ -158,7 +158,7 @@ def _tensor(value: Value) -> str:
 
 
 def _hint(node: Node) -> str:
-    """Attributes and constants, for who points at the box."""
+    """Returns attributes and constants, shown as a tooltip."""
     lines = [f"{node.kind} {node.name}"]
     lines += [f"{name} = {str(value)[:80]}" for name, value in node.attrs.items() if value is not None]
     lines += [f"constant {v.name}: {_tensor(v)}" for v in node.inputs if v.is_constant]
@@ -166,7 +166,7 @@ def _hint(node: Node) -> str:
 
 
 def fill(part: int) -> str:
-    """Light enough for black text; white for no partition."""
+    """Returns a partition's colour, light enough for black text; white for no partition."""
     return _hex(part, 0.84, 0.65) if part else "#ffffff"
 
 
@@ -180,7 +180,7 @@ def _hex(part: int, lightness: float, saturation: float) -> str:
 
 
 def dot(picture: Picture) -> str:
-    """Text for `dot -Tsvg`: ops filled in the colour of their partition."""
+    """Returns DOT text for `dot -Tsvg`: ops filled with the colour of their partition."""
     lines = [
         f"digraph {_quoted(picture.name)} {{",
         '  node [style="filled,rounded", fontname="sans-serif", fontsize=11];',

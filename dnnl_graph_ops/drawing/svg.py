@@ -1,4 +1,4 @@
-"""A picture as SVG text."""
+"""Draws a picture as SVG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MARKER = (
 
 
 def svg(picture: Picture) -> str:
-    """SVG text: boxes in the colour of their partition, and a legend of the partitions."""
+    """Returns SVG text: boxes in the colour of their partition, and a legend of the partitions."""
     sizes = [_size(box) for box in picture.boxes]
     outputs = [i for i, box in enumerate(picture.boxes) if box.role == "output"]
     layout = place(sizes, picture.edges, outputs)
@@ -76,7 +76,7 @@ def _box(box: Box, size: tuple[float, float], centre: tuple[float, float]) -> st
 
 
 def _curve(route: Sequence[tuple[float, float]]) -> str:
-    """Upright at every corner."""
+    """Returns the path of an edge, vertical at every corner."""
     (x, y), *rest = route
     parts = [f"M{x:.1f} {y:.1f}"]
     for to_x, to_y in rest:
@@ -92,5 +92,5 @@ def _curve(route: Sequence[tuple[float, float]]) -> str:
 
 
 def _text(text: str) -> str:
-    """Escaped, without the control characters that XML forbids."""
+    """Returns text escaped for XML, without control characters, which XML forbids."""
     return escape("".join(char if char.isprintable() or char == "\n" else "?" for char in text))

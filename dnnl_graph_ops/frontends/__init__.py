@@ -1,4 +1,4 @@
-"""Models of others as graphs: ONNX and torch.export."""
+"""Imports ONNX models and exported PyTorch programs as graphs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["from_onnx", "from_torch"]
 
 
 def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
-    """An ONNX model as a graph; needs the extra `onnx`.
+    """Import an ONNX model as a graph; needs the extra `onnx`.
 
     Args:
         model_or_path: a path, the bytes of a file, or a ModelProto.
-        engine: where it will run; None: the default CPU engine.
+        engine: the engine that runs the graph; None: the default CPU engine.
 
     Returns:
-        A Graph with the model's inputs and outputs, in NCX; `dnnl_graph_ops.frontends.onnx.from_onnx` says what is
-        mapped.
+        A Graph with the model's inputs and outputs, in NCX; `dnnl_graph_ops.frontends.onnx.from_onnx` documents the
+        mapping of operators. Dynamic dims of the model stay dynamic.
 
     Raises:
-        UnsupportedError: operators that nothing here computes, all in one message. InvalidArgumentError: a damaged
-        model. RuntimeUnavailableError: onnx is not installed. TypeError: another kind of source.
+        UnsupportedError: unsupported operators, all in one message. InvalidArgumentError: a damaged model.
+        RuntimeUnavailableError: onnx is not installed. TypeError: another type of source.
     """
     from .onnx import from_onnx as read
 
@@ -34,18 +34,18 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
 
 
 def from_torch(exported_program: Any, engine: Engine | None = None) -> Graph:
-    """An `ExportedProgram` of `torch.export` as a graph; needs the extra `torch`.
+    """Import an `ExportedProgram` of `torch.export` as a graph; needs the extra `torch`.
 
     Args:
-        exported_program: what `torch.export.export(model.eval(), arguments)` gives.
-        engine: where it will run; None: the default CPU engine.
+        exported_program: the result of `torch.export.export(model.eval(), arguments)`.
+        engine: the engine that runs the graph; None: the default CPU engine.
 
     Returns:
         A Graph with the program's tensors as inputs and outputs;
-        `dnnl_graph_ops.frontends.torch_export.from_torch` says what is mapped.
+        `dnnl_graph_ops.frontends.torch_export.from_torch` documents the mapping of ops.
 
     Raises:
-        UnsupportedError: what no graph can do, all in one message. TypeError: no ExportedProgram.
+        UnsupportedError: unsupported ops and features, all in one message. TypeError: no ExportedProgram.
         RuntimeUnavailableError: torch is not installed.
     """
     from .torch_export import from_torch as read

@@ -1,4 +1,4 @@
-"""An algorithm of a convolution as users see it: `Net.algorithms` lists them, `Graph.compile` selects among them."""
+"""Defines AlgorithmInfo: `Net.algorithms` lists the algorithms of a convolution, `Graph.compile` selects one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 class AlgorithmInfo:
     """An algorithm that may compute an op of a net.
 
-    name: as `explain()` shows it. seconds: of one run, by estimate.
-    measured: the median seconds that tune="measure" timed; None where it did not.
-    error: how results may differ from sums as the definition has them, beyond the order of the terms: "filtered" by
-    transforms that save multiplications (Winograd's family), "fast" by tiles that algorithm="fast" alone allows (with
-    an error up to 8 times that of direct sums), "narrow" by products of f32 data in bf16 or f16, "folded" by constants
-    of other ops that were multiplied into the weights or added to the bias, or by taps that were summed because
-    upsampling repeats what they read, or pooling averages their results. Empty: none of these.
-    deterministic: whether the same operands and number of threads give the same bits at every run.
+    name: as `explain()` shows it. seconds: the estimated time of one run.
+    measured: the median seconds that tune="measure" timed; None if not timed.
+    error: why results may differ from direct sums, beyond the order of the terms. "filtered": transforms that save
+    multiplications (Winograd, minimal filtering); "fast": large tiles, which only algorithm="fast" allows (with up to
+    8 times the error of direct sums); "narrow": products of f32 data in bf16 or f16; "folded": constants of other
+    ops were folded into the weights or the bias, or kernel elements were summed because upsampling repeats their
+    operands or pooling averages their results. Empty: none of these.
+    deterministic: whether results are reproducible: the same operands and threads give the same bits at every run.
     """
 
     name: str
@@ -29,12 +29,12 @@ class AlgorithmInfo:
 
     @property
     def workspace(self) -> int:
-        """Bytes of scratch that its steps take at a call, without the op's operands and result, counted when asked for.
+        """Bytes of scratch memory that its steps use at a call, besides the op's operands and result.
 
-        Weights that are packed when the net is compiled do not count, nor what the library allocates by itself.
+        Not counted: weights that are packed when the net is compiled, and memory that oneDNN allocates itself.
         """
         return self._workspace()
 
 
-# the name of an algorithm, or whether one may be used
+# the name of an algorithm, or a predicate
 Selection = str | Callable[[AlgorithmInfo], bool]

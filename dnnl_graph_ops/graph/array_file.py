@@ -1,7 +1,7 @@
-"""A file of arrays and a header that says what they are, written at once and read through a mapping.
+"""Writes and maps files of arrays with a JSON header that describes them.
 
-First 32 bytes: what it is, the format's number, where the header lies; then the arrays; at last the header, JSON.
-Nothing in it is code, and all that it says is checked before it is followed.
+A file begins with 32 bytes: a magic number, the format's number, and the header's checksum, offset and size. Arrays
+follow, then the header. A file contains no code, and every field is checked before it is used.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 MAGIC = b"dgo net\n"
-# Counts the ways in which such files lie: up by one whenever what the header says is meant otherwise.
+# The format's number: raise it by one whenever the meaning of the header changes.
 FORMAT = 2
 MAX_HEADER = 1 << 24
 MAX_BYTES = 1 << 44
 # magic, format, checksum of the header, its offset and size
 _START = struct.Struct("<8sIIQQ")
-# vectors and lines of the cache; from a page on pages, so that what is read shares none with what is not
+# alignment: of vectors and cache lines; of pages for large arrays, so that unread arrays share no page with read ones
 _ALIGNMENT, _PAGE = 64, 4096
 
 
 def write(path: Path, header: Mapping[str, Any], arrays: Iterable[Array]) -> None:
-    """The header and the arrays it is about, in their order; a file of that name is replaced when all is written.
+    """Writes the header and its arrays; replaces an existing file when the new one is complete.
 
     Raises:
-        OSError: it cannot be written. UnsupportedError: a header larger than is read again.
+        OSError: the file cannot be written. UnsupportedError: the header is too large to be read again.
     """
-    # what a symbolic link leads to is replaced, not the link
+    # replace the target of a symbolic link, not the link
     path = Path(os.path.realpath(path))
     made = path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}")
     try:
@@ -56,7 +56,7 @@ def write(path: Path, header: Mapping[str, Any], arrays: Iterable[Array]) -> Non
 
 
 def write_to(file: BinaryIO, header: Mapping[str, Any], arrays: Iterable[Array], name: str) -> None:
-    """What `write` writes, to an empty file that is open; `name` is for messages."""
+    """Writes the header and its arrays to an open, empty file; `name` is for messages."""
     file.write(bytes(_START.size))
     places = []
     for array in arrays:
@@ -75,11 +75,11 @@ def write_to(file: BinaryIO, header: Mapping[str, Any], arrays: Iterable[Array],
 
 
 class ArrayFile:
-    """Such a file, mapped, or its bytes: `header`, and the arrays by number, which are views of it.
+    """A mapped file, or its bytes: the `header`, and the arrays by number as views of the mapping.
 
     Raises:
         FileNotFoundError, PermissionError: as `open` does.
-        InvalidArgumentError: another kind of file, one of another format, or a damaged one.
+        InvalidArgumentError: another kind of file, another format, or a damaged file.
     """
 
     def __init__(self, source: Path | bytes, where: str) -> None:
@@ -109,7 +109,7 @@ class ArrayFile:
         try:
             header = json.loads(text)
             if b"\\ud" in text.lower():
-                # half a character, which no native name may have
+                # a lone surrogate, which no native name may have
                 json.dumps(header, ensure_ascii=False).encode()
             return header
         except (ValueError, RecursionError) as error:
@@ -126,10 +126,10 @@ class ArrayFile:
         return len(self._places)
 
     def array(self, number: int, dtype: str, shape: tuple[int, ...]) -> Array:
-        """An array as a view of the mapping; nothing of it is read.
+        """Returns an array as a view of the mapping, without reading its elements.
 
         Raises:
-            InvalidArgumentError: the file has no such array, or one of another size.
+            InvalidArgumentError: the file has no such array, or its size differs.
         """
         if dtype not in dtypes.CODES:
             raise self.damaged(f"a dtype {dtype[:60]!r}")
@@ -148,10 +148,10 @@ class ArrayFile:
         return flat.view(kind).reshape(shape)
 
     def verify(self) -> None:
-        """Read all of it.
+        """Reads the whole file and compares it with its checksums.
 
         Raises:
-            InvalidArgumentError: some byte was changed since it was written.
+            InvalidArgumentError: a byte was changed since the file was written.
         """
         with memoryview(self._mapped) as data:
             for number, (offset, nbytes, checksum) in enumerate(self._places):
@@ -160,7 +160,7 @@ class ArrayFile:
 
 
 def _mapped(source: Path | bytes, where: str) -> tuple[int, Any]:
-    """The size of a file, and its bytes in pages."""
+    """Returns the size of a file, and the mapping of its bytes."""
     if isinstance(source, bytes):
         pages = Pages(-1, len(source) or 1)
         pages.write(source)
@@ -172,7 +172,7 @@ def _mapped(source: Path | bytes, where: str) -> tuple[int, Any]:
 
 
 def numbering(arrays: list[Array], first: int = 0) -> Callable[[Array], int]:
-    """Appends arrays to a list, those that lie at one place once, and returns their numbers, counted from `first`."""
+    """Appends arrays to a list, equal memory once, and returns the arrays' numbers, counted from `first`."""
     places: dict[Any, int] = {}
 
     def keep(array: Array) -> int:
@@ -186,10 +186,10 @@ def numbering(arrays: list[Array], first: int = 0) -> Callable[[Array], int]:
 
 
 def field(record: Any, name: str, kind: type[T], where: str) -> T:
-    """What a JSON object has by a name.
+    """Returns the field of a JSON object.
 
     Raises:
-        InvalidArgumentError: it is none, has no such name, or something of another type there.
+        InvalidArgumentError: no object, no such field, or a field of another type.
     """
     value = record.get(name) if isinstance(record, dict) else None
     # bool is an int to isinstance
@@ -199,7 +199,7 @@ def field(record: Any, name: str, kind: type[T], where: str) -> T:
 
 
 def sizes(value: Any, where: str) -> tuple[int, ...]:
-    """A list of ints of at least 0 and at most 64 bits.
+    """Returns a checked list of ints of at least 0 and at most 64 bits.
 
     Raises:
         InvalidArgumentError: anything else.

@@ -1,4 +1,4 @@
-"""What string arguments of graphs may be, for type checkers and editors."""
+"""Types of the string arguments of graphs, for type checkers and editors."""
 
 from __future__ import annotations
 

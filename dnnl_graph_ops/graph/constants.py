@@ -1,4 +1,4 @@
-"""The elements of a constant: those that lie in a file can be let go, and are read again when somebody asks."""
+"""The elements of constants: elements of a file can be released, and are read again when they are needed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _FEW_BYTES = 4096
 
 
 class Meta(NamedTuple):
-    """Of elements that are not there yet."""
+    """Shape and dtype of elements that are not loaded or computed yet."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
 
 def owner_of(array: Array) -> tuple[Any, bool]:
-    """What the memory of an array belongs to, and whether it can be written through one of the arrays between."""
+    """Returns the owner of an array's memory, and whether an array of the chain of bases is writable."""
     base: Any = array
     writeable = False
     while isinstance(base, np.ndarray | memoryview):
@@ -39,7 +39,7 @@ def owner_of(array: Array) -> tuple[Any, bool]:
 
 
 def never_changes(array: Array) -> bool:
-    """Whether nobody can ever write the elements, which lie in a row: those of a bytes object, or of a file."""
+    """Whether the elements are dense and can never be written: memory of a bytes object, or of a file."""
     owner, writeable = owner_of(array)
     return (
         isinstance(owner, bytes | Pages | Mapped) and not writeable and array.flags.c_contiguous and array.flags.aligned
@@ -47,12 +47,12 @@ def never_changes(array: Array) -> bool:
 
 
 def in_file(array: Array) -> bool:
-    """Whether the elements are the pages of a file, which cost no memory of this process."""
+    """Whether the elements are pages of a mapped file, which take no memory of this process."""
     return isinstance(owner_of(array)[0], Mapped)
 
 
 def from_piece(piece: Piece, dtype: Any, shape: tuple[int, ...], start: int = 0) -> Array:
-    """Elements that lie in a row in part of a file, read-only."""
+    """Returns the dense elements of a part of a file as a read-only array."""
     flat = np.frombuffer(piece, np.uint8, offset=start)
     flat.flags.writeable = False
     array: Array = flat.view(dtype).reshape(shape)
@@ -60,9 +60,9 @@ def from_piece(piece: Piece, dtype: Any, shape: tuple[int, ...], start: int = 0)
 
 
 class Constant:
-    """Elements that a value and its copies share.
+    """The elements that a constant value and its copies share.
 
-    `make`: computes them again, of a constant that follows from others; then `array` may be left out.
+    `make`: computes the elements of a constant that is derived from others; `array` may then be left out.
     """
 
     __slots__ = ("__weakref__", "_array", "_derived", "_make", "_place", "_weak", "dtype", "shape", "token")
@@ -72,7 +72,7 @@ class Constant:
         self._make = make
         self._place: tuple[Any, ...] | None = None
         self._weak: Callable[[], Array | None] = _nothing
-        # what else was computed of these elements, by how
+        # constants derived from these elements, by the way they are derived
         self._derived: WeakValueDictionary[Hashable, Constant] | None = None
         if array is None:
             if make is None or like is None:
@@ -86,7 +86,7 @@ class Constant:
         if isinstance(owner, Piece) and not writeable and array.flags.c_contiguous and array.size:
             start = array.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
             self._place = owner.file, owner.offset + start, array.nbytes, array.dtype, array.shape
-        # what tells it from other constants: few elements do so themselves
+        # the constant's identity; a constant of few elements is identified by the elements
         few = array.nbytes <= _FEW_BYTES and not array.dtype.hasobject
         self.token = (array.dtype.str, array.shape, array.tobytes()) if few else self
 
@@ -95,10 +95,10 @@ class Constant:
 
     @property
     def array(self) -> Array:
-        """The elements, read or computed again if they were let go and nobody else holds them.
+        """The elements, read or computed again if they were released.
 
         Raises:
-            InvalidArgumentError: the file was written to meanwhile.
+            InvalidArgumentError: the file was changed meanwhile.
         """
         array = self._array
         if array is None:
@@ -123,14 +123,14 @@ class Constant:
         return self._place is not None or self._make is not None
 
     def let_go(self) -> None:
-        """Keep the elements only for as long as somebody else does, where they can be had again."""
+        """Drops the reference to the elements if they can be read or computed again."""
         if self.can_be_made_again:
             self._array = None
 
     def derived(
         self, how: Hashable, make: Callable[[Array], Array], shape: tuple[int, ...], dtype: Any = np.float32
     ) -> Constant:
-        """Elements that are computed of these when they are needed: the same constant for as long as it lives."""
+        """Returns a constant derived from this one, computed when it is needed; the same object while it lives."""
         if self._derived is None:
             self._derived = WeakValueDictionary()
         found = self._derived.get(how)
@@ -140,7 +140,7 @@ class Constant:
         return found
 
     def derivations(self) -> dict[Hashable, Constant]:
-        """What was computed of these and still lives, by how."""
+        """Returns the live constants that were derived from this one, by the way they were derived."""
         return dict(self._derived or {})
 
 

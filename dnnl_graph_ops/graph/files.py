@@ -1,4 +1,4 @@
-"""Model files from a path: ordinary files of a bounded size, so that reading ends."""
+"""Opens model files: only ordinary files of a bounded size, so that reading ends."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 from ..errors import InvalidArgumentError
 
-# NumPy asks for huge pages from here on, too
+# bytes from which huge pages are requested, as in NumPy
 _HUGE_BYTES = 4 << 20
 
 
 def check_file(path: Path, most: int, where: str) -> None:
-    """That a path is one of an ordinary file.
+    """Checks that a path leads to an ordinary file.
 
     Raises:
         FileNotFoundError, PermissionError: as `open` does.
@@ -29,15 +29,15 @@ def check_file(path: Path, most: int, where: str) -> None:
 
 
 def read_file(path: Path, most: int, where: str) -> bytes:
-    """The content of an ordinary file; raises as `check_file` does."""
+    """Returns the content of an ordinary file; raises as `check_file` does."""
     check_file(path, most, where)
     with path.open("rb") as file:
-        # it may have grown meanwhile
+        # the file may have grown meanwhile
         return file.read(most)
 
 
 class Pages(mmap.mmap):
-    """Memory of its own, which nobody writes once it is filled, and which goes back to the system once it is free."""
+    """Anonymous memory that is written once, and that goes back to the system when it is freed."""
 
 
 class Piece(Pages):
@@ -48,11 +48,11 @@ class Piece(Pages):
 
 
 class Mapped(mmap.mmap):
-    """A file as it lies, for reading only: its pages are read when they are wanted, and shared by processes."""
+    """A file mapped read-only: pages are read at their first use and shared between processes."""
 
 
 class ModelFile:
-    """A file that stays open, so that its parts can be read again even if its name has been given to another.
+    """A file that stays open, so that its parts can be read again even if its name leads to another file by then.
 
     Raises:
         FileNotFoundError, PermissionError: as `open` does. InvalidArgumentError: as `check_file` does.
@@ -74,10 +74,10 @@ class ModelFile:
         return status.st_size, status.st_mtime_ns
 
     def piece(self, offset: int, nbytes: int) -> Piece:
-        """Bytes of the file.
+        """Returns bytes of the file.
 
         Raises:
-            InvalidArgumentError: it was written to since it was opened.
+            InvalidArgumentError: the file was changed since it was opened.
         """
         piece = Piece(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         piece.file, piece.offset = self, offset

@@ -1,4 +1,4 @@
-"""The logical graph: what the user asked for, as data. Nothing here knows the library."""
+"""The logical graph as the user built it; independent of oneDNN."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FPMATH_MODES: tuple[FpmathMode, ...] = get_args(FpmathMode)
 
 
 def _binary(builder: str) -> tuple[Callable[[Value, Any], Value], Callable[[Value, Any], Value]]:
-    """An operator of values, and the one for a value on the right."""
+    """Returns an operator of values, and the reflected operator."""
 
     def operator(self: Value, other: Any) -> Value:
         return hooks.call("binary", builder, self, other)
@@ -50,12 +50,12 @@ class Value:
     """A tensor of a graph: a graph input, a constant, or the output of an op.
 
     Attributes:
-        shape: sizes, with None for a dim that is known at the call only.
+        shape: sizes, with None for a dynamic dim, whose size is known at the call only.
         dtype: a canonical name such as "f32".
         strides: in elements, of a graph input that states them; else None.
         name: unique in the graph.
-        graph: the graph that it is a tensor of.
-        node: the op that it is an output of; of inputs and constants None.
+        graph: the graph of the tensor.
+        node: the op that computes the tensor; None for inputs and constants.
     """
 
     __slots__ = ("__weakref__", "_held", "_id", "dtype", "graph", "name", "node", "shape", "strides")
@@ -76,7 +76,7 @@ class Value:
 
     @property
     def constant(self) -> np.ndarray[Any, Any] | None:
-        """The elements of a constant, of other values None; `is_constant` asks without reading a file again."""
+        """The elements of a constant, or None. May read a file again; `is_constant` does not."""
         return None if self._held is None else self._held.array
 
     @constant.setter
@@ -85,7 +85,7 @@ class Value:
 
     @property
     def is_constant(self) -> bool:
-        """Whether its elements are in the graph; asks without reading a file again."""
+        """Whether the value is a constant; reads no file."""
         return self._held is not None
 
     @property
@@ -121,19 +121,19 @@ class Value:
         return hooks.call("unary", "pow", self, beta=float(exponent))
 
     def __getitem__(self, key: Any) -> Value:
-        """Part of a tensor, by ints, slices, None and `...` as of an array."""
+        """A part of the tensor, indexed by ints, slices, None and `...` as a NumPy array."""
         return hooks.call("item", self, key)
 
     # without it Python would index until an error ends the loop
     __iter__: ClassVar[None] = None
 
     def reshape(self, *shape: Any) -> Value:
-        """The same elements in another shape, `reshape(2, -1)` or `reshape((2, -1))`; one size may be -1."""
+        """The tensor in another shape, `reshape(2, -1)` or `reshape((2, -1))`; one size may be -1."""
         return hooks.call("reshape", self, *shape)
 
     @property
     def T(self) -> Value:
-        """The tensor with its axes in reverse."""
+        """The tensor with its axes in reverse order."""
         return hooks.call("transposed", self)
 
     def __bool__(self) -> bool:
@@ -159,19 +159,20 @@ class Value:
 
 
 class Late(Protocol):
-    """Makes the outputs of a node of its inputs, once their sizes are known."""
+    """Builds the outputs of a deferred node from its inputs, once their sizes are known."""
 
     def __call__(self, values: Sequence[Value], /) -> Sequence[Value]: ...
 
     def record(self, keep: Callable[[np.ndarray[Any, Any]], int], /) -> dict[str, Any]:
-        """What it is made of, as JSON can hold it; the hook "late" reads it. `keep` numbers what lies beside that."""
+        """Returns a record for JSON, which the hook "late" reads; `keep` numbers arrays that are stored beside it."""
 
 
 class Host(Protocol):
-    """Computes the outputs of a node from the arrays of its inputs.
+    """Computes the outputs of a node on the host, from the arrays of its inputs.
 
-    `key` is all that the results depend on besides these; `title` the op in words, `by` what computes it. `own`
-    appends own code that does the same to a program, on dense views of what is read and written, where there is such.
+    `key`: all that the results depend on besides the inputs. `title`: the op in words. `by`: the name of the function
+    that computes it. `own`: appends steps of builtin kernels that compute the same, on dense views of inputs and
+    outputs; None if there are none.
     """
 
     @property
@@ -193,10 +194,10 @@ class Node:
     """One logical op: its kind (CamelCase, as in the op pages), checked attributes, inputs and outputs.
 
     Attributes:
-        absorbed: ops whose work it took over when a net was compiled.
-        folded: whether factors or sums of other ops became part of its constants then.
-        late: of a Wildcard that stands for ops which depend on sizes: makes its outputs of its inputs with known sizes.
-        host: of a Wildcard that `late` made: computes it.
+        absorbed: ops that were fused into this one when a net was compiled.
+        folded: whether factors or summands of other ops were folded into its constants then.
+        late: for a deferred node (a Wildcard whose ops depend on sizes): builds its outputs from inputs of known sizes.
+        host: for a Wildcard that `late` built: computes its outputs on the host.
     """
 
     __slots__ = ("absorbed", "attrs", "folded", "host", "id", "inputs", "kind", "late", "name", "outputs")
@@ -221,12 +222,12 @@ class Graph:
     """A graph of oneDNN Graph ops on symbolic values.
 
     Args:
-        engine: where it runs (`dgo.engine(...)`); None: the default CPU engine.
-        fpmath_mode: what f32 arithmetic may be computed in: strict, bf16, f16, tf32 or any.
+        engine: the engine that runs the graph (`dgo.engine(...)`); None: the default CPU engine.
+        fpmath_mode: the dtype that f32 arithmetic may be computed in: strict (f32), bf16, f16, tf32 or any.
         name: shown in messages and drawings.
 
     Attributes:
-        nodes, inputs, constants: the ops in the order in which they were built, and the Values that no op computes.
+        nodes, inputs, constants: the ops in the order in which they were built, and the Values of inputs and constants.
         outputs: {name: Value} of an imported graph; empty for others.
 
     Raises:
@@ -245,11 +246,11 @@ class Graph:
         self.nodes: list[Node] = []
         self.inputs: list[Value] = []
         self.constants: list[Value] = []
-        # the declared outputs of an imported graph, by name
+        # declared outputs of an imported graph by name
         self.outputs: dict[str, Value] = {}
-        # of an imported graph: its nets take all of its inputs, also those that no op reads
+        # an imported graph's nets take all inputs, also those that no op reads
         self._keeps_inputs = False
-        # the file that the graph was read from
+        # the file of an imported graph
         self._source: Any = None
         self._names: set[str] = set()
         self._promised: set[str] = set()
@@ -285,19 +286,20 @@ class Graph:
         dtype: Any = "f32",
         strides: Sequence[int] | None = None,
     ) -> Value:
-        """A tensor that is passed at the call.
+        """Add an input: a tensor that is passed at the call.
 
         Args:
             name: unique in this graph.
-            shape: sizes; None for one that is known at the call only.
+            shape: sizes; None for a dynamic dim, whose size is known at the call only.
             dtype: a canonical name ("f32", "bf16", ...) or a NumPy dtype.
-            strides: in elements; None: row-major. An array with other strides compiles a variant at its first call.
+            strides: in elements; None: row-major. Arrays of other strides are accepted: the first call with them
+                compiles another plan.
 
         Returns:
-            The Value, which builders of `dgo.ops` take; a call passes its array by position or as `name=array`.
+            The Value, an operand for builders of `dgo.ops`; a call passes its array by position or as `name=array`.
 
         Raises:
-            InvalidArgumentError: a name that is taken, a dtype that oneDNN has not.
+            InvalidArgumentError: a name that is taken, a dtype that oneDNN lacks.
             ShapeError: sizes or strides below 0. TypeError: wrong Python types.
         """
         where = f"Graph.input {name!r}"
@@ -309,15 +311,17 @@ class Graph:
         return value
 
     def constant(self, array: Any, name: str | None = None) -> Value:
-        """A tensor whose elements never change. A private copy is made, except of what can never change, such as
-        `np.frombuffer` of bytes: later changes of `array` have no effect.
+        """Add a constant: a tensor whose elements never change, such as weights, which nets pack once.
+
+        The graph copies `array`, so that later changes of it have no effect; memory that can never change, such as
+        `np.frombuffer` of bytes, is not copied.
 
         Args:
-            array: a NumPy array, or what has `__dlpack__` on the CPU, of any shape and strides.
-            name: unique in this graph; None: made up.
+            array: a NumPy array, or an object with `__dlpack__` on the CPU, of any shape and strides.
+            name: unique in this graph; None: generated.
 
         Raises:
-            InvalidArgumentError: a name that is taken, a dtype that oneDNN has not. TypeError: no array.
+            InvalidArgumentError: a name that is taken, a dtype that oneDNN lacks. TypeError: no array.
         """
         where = "Graph.constant" + (f" {name!r}" if name is not None else "")
         if isinstance(array, Value):
@@ -332,9 +336,9 @@ class Graph:
         return self._hold(Constant(data), dtype, unique)
 
     def _keep(self, constant: Constant, name: str | None = None) -> Value:
-        """A constant whose elements somebody else keeps, or makes when they are needed.
+        """Adds a constant without a copy of its elements, which may be computed when they are needed.
 
-        If `name` is taken, it gets another. Raises InvalidArgumentError for a dtype that oneDNN has not.
+        A taken `name` is replaced by another. Raises InvalidArgumentError for a dtype that oneDNN lacks.
         """
         free = name is not None and name not in self._names
         unique = self._claim(str(name), "") if free else self._fresh("constant")
@@ -358,16 +362,16 @@ class Graph:
         default_name: str | None = None,
         late: Late | None = None,
     ) -> tuple[Value, ...]:
-        """Append an op whose attributes and shapes have been checked (builders in `ops` do that).
+        """Appends an op whose attributes and shapes were checked by a builder of `ops`.
 
         Args:
             kind, inputs, attrs: the op; `metas` are shape and dtype of each output, `slots` their names.
-            label: how messages name the op.
-            name: unique in this graph; None: `default_name` if it is free, else made up.
+            label: the op's name in messages.
+            name: unique in this graph; None: `default_name` if it is free, else generated.
             late: see Node.
 
         Returns:
-            The outputs. An only one is named as the op, several `op.slot`.
+            The outputs. A single output has the op's name, several are named `op.slot`.
 
         Raises:
             InvalidArgumentError: a name that is taken, a Value of another graph.
@@ -404,11 +408,11 @@ class Graph:
             )
 
     def _promise(self, names: Iterable[str]) -> None:
-        """Keep names for what is added under them: none is made up for something else."""
+        """Reserves names for later additions under these names, so that none of them is generated."""
         self._promised.update(names)
 
     def _reserve(self, name: str) -> None:
-        """Keep a name from being given to what is added later."""
+        """Excludes a name from later additions."""
         self._names.add(name)
 
     def _value(self, shape: Dims, dtype: str, name: str) -> Value:
@@ -467,42 +471,47 @@ class Graph:
         algorithms: Mapping[str, Selection] | None = None,
         progress: Progress | None = None,
     ) -> Net[Any]:
-        """Compile into a callable net.
+        """Compile the graph into a net, which can be called with arrays.
 
         Args:
             outputs: a Value, a sequence of Values, or {name: Value}; None: the outputs of an imported graph.
-            policy: "fusion" lets ops run as one partition; "debug" keeps one op a partition.
-            tune: "heuristic" chooses equal, faster formulations by rule, "measure" by timing them, "off" runs the
-                literal ops where they are correct. "measure" takes up to 2 seconds for an op and 20 for the graph, the
-                heaviest first; what these do not reach keeps its estimate.
-            algorithm: "direct" takes no form with fewer multiplications than the definition; "auto" may take those that
-                are exact on small integers, "fast" any of them, with an error up to 8 times that of direct sums.
-                With "direct" an Inf or NaN reaches only the results of ConvTranspose and its gradients that it is a
-                term of; with "auto" it may spread to others near them.
-            precision: "bf16" or "f16" lets f32 ops multiply such operands, with sums in f32, where that is faster by
-                estimate; what hangs on them is kept in that type, rounded once an op. Softmax, reductions, powers and
-                statistics of norms stay in f32, and so does the type of inputs and outputs. An op of a graph with
-                another fpmath_mode than "strict" obeys that. None: everything as declared. "auto": whichever of both
-                gains more, or f32 where the CPU multiplies neither or the error would exceed `max_error`; ops that
-                cost most are put back to f32 first. `net.precision_report` and `explain()` say what was chosen.
-            samples: for "auto", what the net is called with: arrays, tuples of arrays, or {input name: array}.
-            max_error: for "auto", the largest error at any output over the samples, as a part of the largest absolute
-                value there in f32; None: 0.01.
-            algorithms: {op name: selection} for convolutions, their gradients and MatMul: the name of an algorithm as
-                `net.algorithms(op)` lists it, or a predicate that takes an `AlgorithmInfo` and says whether that one
-                may be used; the best of those that are left runs. `algorithm` says which there are to select from.
-                With unknown dims a selection that nothing meets is an error at the call. Nets are saved and pickled
-                with names: in the place of a predicate, of the algorithm that it chose in the plan used last.
-            progress: for "measure", called with the number of ops measured, the number of all and a text; None: a bar
-                on a terminal. With unknown dims ops are measured at the first call with a size, which is told as well.
+            policy: "fusion" fuses ops into partitions; "debug" compiles each op as a partition of its own.
+            tune: how algorithms and backends are chosen: "heuristic" by the cost model, "measure" by timing them
+                (autotuning), "off" not at all: oneDNN runs the ops as they are, where it computes them correctly.
+                "measure" takes up to 2 seconds for an op and 20 for the graph, the most expensive ops first; the
+                other ops are chosen by the cost model.
+            algorithm: the set of convolution algorithms to choose from. "direct": none with fewer multiplications than
+                direct sums. "auto": also Winograd (minimal filtering) of small tiles, which is exact on small
+                integers. "fast": also large tiles, with up to 8 times the error of direct sums. With "direct" an Inf
+                or NaN reaches only the results of ConvTranspose and its gradients that it is a term of; with "auto"
+                it may spread to neighbouring results.
+            precision: mixed precision for f32 graphs. "bf16" or "f16" converts operands of products to this dtype and
+                sums in f32, where the estimated time is less; the ops that read the results stay in this dtype, and
+                each rounds once. Softmax, reductions, powers and statistics of norms stay in f32, and so do inputs
+                and outputs. A graph's fpmath_mode other than "strict" takes precedence. None: all dtypes as
+                declared. "auto": the dtype of the two that saves more time, or f32 where the CPU multiplies neither
+                or the error would exceed `max_error`; ops that cause the largest errors return to f32 first.
+                `net.precision_report` and `explain()` show the choice.
+            samples: for precision="auto", operands for calls of the net: arrays, tuples of arrays, or
+                {input name: array}.
+            max_error: for precision="auto", the bound of the error at each output over the samples, relative to the
+                output's largest absolute value in f32; None: 0.01.
+            algorithms: {op name: selection} for convolutions, their gradients and MatMul. A selection is the name of
+                an algorithm from `net.algorithms(op)`, or a predicate that takes an `AlgorithmInfo` and returns
+                whether the algorithm may be used; the best allowed algorithm runs. `algorithm` bounds the selection.
+                With dynamic dims a selection that allows no algorithm is an error at the call. Saved and pickled nets
+                hold a predicate as the name of the algorithm that it chose in the plan used last.
+            progress: for tune="measure", called with the number of measured ops, the number of all ops and a text;
+                None: a bar on a terminal. With dynamic dims ops are measured at the first call with new sizes.
 
         Returns:
             A `Net`: `net(x)`, `net(src=x)`, `net(x, out=buffer)`, `net.run({"src": x})`.
 
         Raises:
-            InvalidArgumentError: no outputs, a Value of another graph, an unknown choice; "auto" without samples, or
-                with such as the net does not take; an op or an algorithm that is not there, or may not be used.
-            UnsupportedError: the loaded library cannot run an op and no equal form is known.
+            InvalidArgumentError: no outputs, a Value of another graph, an unknown choice; precision="auto" without
+                samples, or with samples that do not fit the inputs; an op or algorithm that does not exist or is not
+                allowed.
+            UnsupportedError: the loaded library cannot run an op, and no builtin kernel computes it.
         """
         check(progress, "Graph.compile")
         with telling(progress):
@@ -522,17 +531,17 @@ class Graph:
 
     @classmethod
     def from_json(cls, source: Any, engine: Engine | None = None) -> Graph:
-        """Read a graph in benchdnn's JSON format from a path, text or dict; tensors are named by their id.
+        """Read a graph in benchdnn's JSON format from a path, a text or a dict; tensors are named by their ids.
 
-        Results have the strides that the file states; strides of tensors between ops are kept for `to_json` only.
+        Outputs get the strides that the file states; strides of intermediate tensors are kept for `to_json` only.
 
         Args:
             source: a path, the text of a file, or a dict.
-            engine: where it will run; None: the default CPU engine.
+            engine: the engine that runs the graph; None: the default CPU engine.
 
         Raises:
-            InvalidArgumentError, ShapeError: not this format, unknown kinds, cycles, tensors that disagree.
-            FileNotFoundError: no such path. TypeError: another kind of source.
+            InvalidArgumentError, ShapeError: another format, unknown op kinds, cycles, tensors that disagree.
+            FileNotFoundError: no such path. TypeError: `source` is of another type.
         """
         return hooks.call("from_json", source, engine)
 

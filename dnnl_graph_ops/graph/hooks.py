@@ -1,4 +1,4 @@
-"""What the methods of Value and Graph call in the storeys above; filled in when the package is imported."""
+"""Functions of higher layers that methods of Value and Graph call; filled in when the package is imported."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _HOOKS: dict[str, Callable[..., Any]] = {}
 
 
 def provide(name: str, function: Callable[..., Any]) -> None:
-    """Give the hook `name` its implementation."""
+    """Sets the implementation of the hook `name`."""
     _HOOKS[name] = function
 
 
 def call(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Run the hook `name`."""
+    """Calls the hook `name`."""
     return _HOOKS[name](*args, **kwargs)

@@ -1,4 +1,4 @@
-"""benchdnn's graph format as data: text to checked records; faults are InvalidArgumentErrors with their place."""
+"""Reads benchdnn's graph format into checked records; errors name the place in the file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .order import topological
 
 MAX_BYTES = 1 << 28
 MAX_OPS = 100_000
-# items of an attribute: one scale for each of so many channels
+# most items of an attribute, such as one scale for each channel
 MAX_LIST = 1 << 18
 MAX_NDIM = 12
-# a tensor of a terabyte is a broken file
+# larger tensors, of a terabyte, mean a broken file
 MAX_TENSOR_BYTES = 1 << 40
-# how the format says that a dim is not known
+# the format's values for a dynamic dim and an unknown rank
 UNKNOWN = -(1 << 63)
-# what the library's dump of a graph with its partitions says of an op
+# fields of an op in oneDNN's dump of a graph with its partitions
 _OF_DUMPS = frozenset({"partition_id", "backend"})
 _UNKNOWN_DIMS = frozenset({UNKNOWN, -1})
 
@@ -35,12 +35,12 @@ PROPERTIES = ("undef", "variable", "constant", "host_scalar")
 ATTR_TYPES = ("s64", "s64[]", "f32", "f32[]", "bool", "string")
 
 Dims = tuple[int | None, ...]
-# the key of a header that names the ops of the file which only this package has
+# the header's key for the ops of the file that only this package has
 OWN_OPS = "own_ops"
 
 
 class Tensor(NamedTuple):
-    """One use of a tensor, as the file has it."""
+    """A tensor as one op of the file reads or writes it."""
 
     id: int
     dtype: str
@@ -75,7 +75,7 @@ class Attr(NamedTuple):
 
 @dataclass(frozen=True)
 class Op:
-    """One op, as the file has it."""
+    """An op of the file."""
 
     id: int
     name: str
@@ -102,7 +102,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Document:
-    """A graph file. `header` has what precedes the ports; a port list is None where the file has none."""
+    """A graph file. `header`: the fields before the ports; a port list is None where the file has none."""
 
     header: Mapping[str, str]
     input_ports: tuple[int, ...] | None
@@ -125,11 +125,11 @@ class Document:
 
 
 def read(source: Any) -> Document:
-    """A document from a path, JSON text (str or bytes), or a dict.
+    """Returns the document of a path, JSON text (str or bytes), or a dict.
 
     Raises:
         TypeError: anything else. FileNotFoundError: a path without a file.
-        InvalidArgumentError: no JSON, or not this format; ShapeError: impossible shapes.
+        InvalidArgumentError: no JSON, or another format; ShapeError: impossible shapes.
     """
     if isinstance(source, Mapping):
         return _document(source)
@@ -304,7 +304,7 @@ def _choice(value: Any, what: str, allowed: tuple[str, ...], where: str) -> str:
 
 
 def _check_ids(ops: Sequence[Op]) -> None:
-    """Op ids are unique, a tensor has one producer and one dtype; what no op makes has one shape."""
+    """Checks that op ids are unique, that a tensor has one producer and one dtype, and that an input has one shape."""
     seen: dict[int, Op] = {}
     producer: dict[int, Op] = {}
     tensors: dict[int, Tensor] = {}
@@ -332,15 +332,15 @@ def _check_ids(ops: Sequence[Op]) -> None:
 
 
 def same_shape(a: Dims, b: Dims) -> bool:
-    """Whether two shapes agree where both are known."""
+    """Whether two shapes agree in the sizes that both state."""
     return len(a) == len(b) and all(x == y or None in (x, y) for x, y in zip(a, b, strict=True))
 
 
 def ordered(ops: Iterable[Op], where: str = "graph JSON") -> list[Op]:
-    """The ops in an order in which every tensor is made before it is read; as in the file where that is free.
+    """Returns the ops in topological order, as close to the file's order as possible.
 
     Raises:
-        InvalidArgumentError: ops that depend on each other in a circle.
+        InvalidArgumentError: the ops form a cycle.
     """
     listed = list(ops)
     producer = {tensor.id: i for i, op in enumerate(listed) for tensor in op.outputs}

@@ -1,4 +1,4 @@
-"""Topological order."""
+"""Sorts items topologically."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 
 
 def topological(needs: Sequence[Collection[int]]) -> tuple[list[int], list[int]]:
-    """Items after all that they need, by number where that is free; and those that wait on a circle.
+    """Returns the items in topological order, by number where the order is free; and the items on or behind a cycle.
 
-    `needs[i]` are the numbers of the items that item i needs, each once.
+    `needs[i]`: the numbers of the items that item i depends on, each once.
     """
     readers: list[list[int]] = [[] for _ in needs]
     for i, sources in enumerate(needs):

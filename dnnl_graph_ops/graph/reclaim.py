@@ -1,7 +1,7 @@
-"""Constants of dropped graphs, given back in time.
+"""Frees constants of dropped graphs in time.
 
-Values know their graph and the graph its values, so only Python's collector frees them; and it counts objects, not
-the megabytes of their constants. What it has freed goes back to the system.
+A graph and its values refer to each other, so only Python's garbage collector frees them, and the collector counts
+objects, not the megabytes of their constants. Freed memory goes back to the system.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from .._core import noting_freed
 from ..runtime.locks import renew_after_fork
 
-# Constants that may pile up before the first collection, or where few survived it
+# bytes of constants that may accumulate before the first collection, or after one that few constants survived
 SLACK_BYTES = 8 << 20
 
 
@@ -31,21 +31,21 @@ _lock = threading.RLock()
 renew_after_fork(sys.modules[__name__], "_lock")
 _live = 0
 _limit = SLACK_BYTES
-# the graph that got the newest constant, how often that was another one, and the bytes of its constants since
+# the graph of the newest constant, how often this graph changed, and the bytes of its constants since
 _growing: weakref.ref[Any] | None = None
 _turn = 0
 _growth = 0
 _counted: dict[int, _Counted] = {}
-# Counted when the next constant is: finalizers run no Python code, in which a Ctrl-C would be lost.
+# Freed bytes are counted with the next constant: a finalizer in Python could swallow a Ctrl-C.
 _gone: deque[_Counted] = deque()
 _note = noting_freed(_gone.append)
 
 
 def account(array: np.ndarray[Any, Any], graph: object = None) -> None:
-    """Count a constant while it lives; collect dropped graphs once the counted bytes have doubled.
+    """Counts a constant while it lives; collects dropped graphs once the counted bytes have doubled.
 
-    `graph`: the graph that gets the constant; the constants that it is getting do not count meanwhile, as it is not
-    dropped. None: elements that are read again, for a short time.
+    `graph`: the constant's graph, whose newest constants do not count while it grows, since it is not dropped.
+    None: elements that are read again for a short time.
     """
     global _growing, _growth, _limit, _turn
     reference = _Counted(array, _note)
@@ -67,7 +67,7 @@ def account(array: np.ndarray[Any, Any], graph: object = None) -> None:
 
 
 def _count(more: int) -> int:
-    """Bytes that live, with so many more, but for those of the growing graph."""
+    """Adds to the live bytes, and returns them without those of the growing graph."""
     global _growth, _live
     _live += more
     while _gone:

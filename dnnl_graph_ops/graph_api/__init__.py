@@ -1,8 +1,8 @@
-"""The oneDNN Graph API, one to one: its C++ classes, enumerations and functions by their names.
+"""The oneDNN Graph API, one to one: C++ classes, enumerations and functions by their names.
 
-A graph of ops is cut into partitions; a partition is compiled for shapes and layouts; what it compiles to runs on
-tensors. Arguments are checked before the library sees them, as it checks few itself. Which library is meant can be said
-wherever one is needed: `runtime=` takes a `dgo.Runtime`, its name, or the path of a libdnnl.so.3.
+`graph.get_partitions` divides a graph of ops into partitions; `partition.compile` compiles one for shapes and layouts;
+`compiled_partition.execute` runs it on tensors. Arguments are checked before the native call, since oneDNN checks few.
+`runtime=` selects the library: a `dgo.Runtime`, its name, or the path of a libdnnl.so.3.
 
 Names: https://oneapi-src.github.io/oneDNN/group_dnnl_graph_api.html, and RFC 20230720-graph-python-api in oneDNN's
 repository.

@@ -1,4 +1,4 @@
-"""What functions of this module are given, checked: Python types, enumerators, libraries."""
+"""Checks arguments of the functions of graph_api: Python types, enumerators, libraries."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Member = TypeVar("Member", bound=IntEnum)
 
 
 def runtime_of(runtime: Runtime | str | None, where: str, kind: str = "cpu") -> Runtime:
-    """The library that is meant: an object, a name, a path, or None for the default of an engine kind."""
+    """Returns the Runtime of an object, a name or a path; None: the default of an engine kind."""
     return find_runtime(runtime, kind, where)
 
 
 def member(enumeration: type[Member], value: Any, where: str) -> Member:
-    """An enumerator, or the int that is its value.
+    """Returns the enumerator of an enumerator or of its int value.
 
     Raises:
         TypeError: an enumerator of another enumeration, or no int. InvalidArgumentError: no such value.
@@ -43,13 +43,13 @@ def _article(path: str) -> str:
 
 
 def _hint(enumeration: type[IntEnum], value: Any) -> str:
-    """The enumerator of the name that was given: "f32" is logical_tensor.data_type.f32."""
+    """Returns advice for a message: the enumerator of a name; "f32" is logical_tensor.data_type.f32."""
     name = value if isinstance(value, str) else value.name if isinstance(value, IntEnum) else ""
     return f"; write {enumeration.__qualname__}.{name}" if name in enumeration.__members__ else ""
 
 
 def identifier(value: Any, where: str) -> int:
-    """A size_t: ids of ops and logical tensors, indices, capacities."""
+    """Returns a checked size_t: an id of an op or logical tensor, an index, a capacity."""
     if isinstance(value, IntEnum):
         raise TypeError(f"{where} must be an int, got {show(value)}")
     number = value if isinstance(value, int) and not is_bool(value) else int64(value, where)
@@ -71,14 +71,14 @@ def instance(kind: type[T], value: Any, where: str) -> T:
 
 
 def instances(kind: type[T], values: Any, where: str) -> list[T]:
-    """A list or tuple of objects of one class."""
+    """Returns a checked list or tuple of objects of one class."""
     if not isinstance(values, list | tuple):
         raise TypeError(f"{where} must be a list or tuple of {kind.__name__}, got {show(values)}")
     return [instance(kind, value, f"{where}[{i}]") for i, value in enumerate(values)]
 
 
 def sequence(value: Any) -> Sequence[Any] | None:
-    """A list, tuple or one-dimensional array as a list; None for what is none."""
+    """Returns a list, tuple or one-dimensional array as a list; None for another object."""
     if getattr(value, "ndim", None) == 1 and hasattr(value, "tolist"):
         return list(value.tolist())
     return list(value) if isinstance(value, list | tuple) else None

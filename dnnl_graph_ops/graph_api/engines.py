@@ -1,4 +1,4 @@
-"""Engines, streams and allocators."""
+"""Engines, streams and allocators of the Graph API."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .enumerators import EngineNames, StreamNames, engine_kind, stream_flags
 
 
 class engine(EngineNames):
-    """A device of a library; the native object is the one that `dgo.engine` has for the same arguments.
+    """A device of a library; shares the native engine of `dgo.engine` with the same arguments.
 
     Args:
         kind: `engine.kind.cpu` or `engine.kind.gpu`.
-        index: of the device among those of its kind, from 0.
+        index: the device's index among those of its kind, from 0.
         runtime: the library: a Runtime, its name, or the path of a libdnnl.so.3; None: the default of the kind.
-        memory: "device": tensors lie in memory of the device, as they do for a GPU. A CPU engine of the SYCL runtime
-            then stands in for a GPU, for tests.
+        memory: "device": tensors lie in the device's memory, as for a GPU. A CPU engine of the SYCL runtime can
+            do so for tests.
 
     Raises:
-        InvalidArgumentError: an index that there is not, or another memory. RuntimeUnavailableError: no library, or no
-        such device. TypeError: arguments of other types.
+        InvalidArgumentError: an index without a device, or an unknown memory. RuntimeUnavailableError: no such library
+        or device. TypeError: arguments of other types.
 
     C++: dnnl::engine (dnnl_engine_create).
     """
@@ -53,7 +53,7 @@ class engine(EngineNames):
     @classmethod
     def _of(cls, runtime: Runtime, native: NativeEngine, allocator: allocator | None = None) -> engine:
         made = cls.__new__(cls)
-        # the allocator keeps functions of ctypes, which the library calls
+        # keeps the allocator's ctypes functions alive, which oneDNN calls
         made._runtime, made._native, made._allocator = runtime, native, allocator
         return made
 
@@ -63,7 +63,7 @@ class engine(EngineNames):
 
     @staticmethod
     def get_count(kind: engine_kind, runtime: Runtime | str | None = None) -> int:
-        """How many devices of a kind a library finds. C++: get_count (dnnl_engine_get_count)."""
+        """The number of devices of a kind that a library finds. C++: get_count (dnnl_engine_get_count)."""
         name = kind_name(kind, "engine.get_count: 'kind'")
         return runtime_of(runtime, "engine.get_count", "cpu")._library.engine_count(engine_kind[name])
 
@@ -80,14 +80,14 @@ class engine(EngineNames):
 
 
 def wrapped(shared: Engine) -> engine:
-    """An engine of `dgo.engine` as an object of this module."""
+    """Returns an engine of `dgo.engine` as an object of this module."""
     made = engine.__new__(engine)
     made._set(shared)
     return made
 
 
 def kind_name(kind: engine_kind, where: str) -> str:
-    """The name of a kind of engines that there are: not any."""
+    """Returns the name of an engine kind; raises for `any`."""
     known = member(engine_kind, kind, where)
     if known == engine_kind.any:
         raise InvalidArgumentError(f"{where} must be engine.kind.cpu or engine.kind.gpu, got any")
@@ -98,7 +98,7 @@ class stream(StreamNames):
     """A queue of executions on an engine.
 
     Args:
-        engine: where partitions run; those of other engines do not run in this stream.
+        engine: the engine of the partitions that this stream executes.
         flags: `stream.flags`: default_flags, in_order or out_of_order.
 
     Raises:
@@ -122,18 +122,18 @@ class stream(StreamNames):
         return made
 
     def wait(self) -> stream:
-        """Return when all that was executed in the stream has ended. On a CPU, `execute` has waited already.
+        """Wait until all executions in the stream have ended. On a CPU `execute` is synchronous.
 
         The GIL is released. C++: wait (dnnl_stream_wait).
         """
-        # what is executed meanwhile is not waited for
+        # later executions are not waited for
         done = len(self._pending)
         self._native.wait()
         del self._pending[:done]
         return self
 
     def get_engine(self) -> engine:
-        """The engine that it was made for. C++: get_engine."""
+        """The stream's engine. C++: get_engine."""
         return self._engine
 
     def __repr__(self) -> str:
@@ -144,17 +144,17 @@ _engine_class = engine
 
 
 class allocator:
-    """Functions that an engine takes memory from instead of the library's own: see `make_engine_with_allocator`.
+    """The user's functions for an engine's memory: see `make_engine_with_allocator`.
 
     Args:
-        host_malloc: `void *(size_t size, size_t alignment)`, a C function: its address, or a function of ctypes. It
-            is called from any thread, without the GIL, and must return memory: by NULL, which a function of ctypes
-            returns where it raises, the process ends. None: memory aligned to 64 bytes.
-        host_free: `void (void *buffer)`, likewise. Both are given or neither.
+        host_malloc: a C function `void *(size_t size, size_t alignment)`: its address, or a ctypes function. oneDNN
+            calls it from any thread, without the GIL. It must return memory: NULL, which a ctypes function returns
+            when it raises, ends the process. None: memory aligned to 64 bytes.
+        host_free: a C function `void (void *buffer)`, given in the same way. Give both or neither.
         runtime: the library whose engines will use it; None: the CPU default.
 
     Raises:
-        UnsupportedError: the library has no such allocators: a SYCL build takes those of `sycl_interop`.
+        UnsupportedError: a SYCL build, which takes allocators of `sycl_interop` only.
         TypeError: no functions.
 
     C++: dnnl::graph::allocator (dnnl_graph_allocator_create).
@@ -169,7 +169,7 @@ class allocator:
                 f"allocator: {self._runtime.name!r} is a SYCL build, which takes the allocators of "
                 "graph_api.sycl_interop.make_allocator"
             )
-        # kept: ctypes frees a function with its last reference
+        # kept alive: ctypes frees a function with its last reference
         self._functions = (host_malloc, host_free)
         self._native = Allocator.host(self._runtime._library, *addresses(host_malloc, host_free, "allocator"))
 
@@ -184,7 +184,7 @@ class allocator:
 
 
 def addresses(allocate: Any, free: Any, where: str) -> tuple[int, int]:
-    """The addresses of two C functions; 0 for both if there is neither."""
+    """Returns the addresses of two C functions; 0 for both if neither is given."""
     found = (
         _address(allocate, f"{where}: the function that allocates"),
         _address(free, f"{where}: the function that frees"),
@@ -207,14 +207,14 @@ def _address(function: Any, where: str) -> int:
 
 
 def make_engine_with_allocator(kind: engine_kind, index: int, allocator: allocator) -> engine:
-    """An engine that takes memory by functions of the user.
+    """An engine that allocates memory with the user's functions.
 
-    It is a native object of its own: partitions, streams and tensors of it and of other engines do not mix.
+    The engine is a native object of its own: its partitions, streams and tensors cannot be used with other engines.
 
     Args:
         kind: `engine.kind.cpu` or `engine.kind.gpu`.
-        index: of the device among those of its kind, from 0.
-        allocator: whose library the engine is of.
+        index: the device's index among those of its kind, from 0.
+        allocator: the functions, and the library of the engine.
 
     Raises:
         RuntimeUnavailableError: no such device. TypeError: arguments of other types.

@@ -1,6 +1,6 @@
-"""The enumerations by the names of the C++ API, and classes that hold them: `engine.kind.cpu` is `engine.cpu`.
+"""Enumerations with the names of the C++ API, and classes that hold them: `engine.kind.cpu` is `engine.cpu`.
 
-The values are those of the C headers, as the extension has them, and of the op table.
+Values come from the C headers, through the extension, and from the op table.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from .._core import (
     TensorProperty,
 )
 
-# the module that users see the names in
+# the public module of the names
 _HERE = __name__.rpartition(".")[0]
-# other names of the same values: op kinds and attributes of oneDNN 3.0 and earlier, and those of the RFC
+# aliases: op kinds and attributes of oneDNN 3.0 and earlier, and names of the RFC
 OTHER_KINDS = {"ConvTransposeBackpropFilters": "ConvTransposeBackwardWeights"}
 OTHER_ATTRS = {"filter_shape": "weights_shape"}
 
 
-# what precedes a path in C++, where it is not dnnl::graph::
+# C++ prefixes other than dnnl::graph::
 _CPP = dict.fromkeys(("engine", "stream", "fpmath_mode", "cpu_isa", "cpu_isa_hints"), "dnnl::")
 _CPP["dump_mode"] = "dnnl::graph::graph_"
 
 
 def _enumeration(path: str, values: Mapping[str, int]) -> Any:
-    """An IntEnum by its path in the module; what pickle looks it up by."""
+    """Returns an IntEnum whose qualified name is its path in the module, for pickle."""
     made = IntEnum(path.rpartition(".")[2], dict(values), module=_HERE, qualname=path)  # type: ignore[misc]
     made.__doc__ = f"C++: {_CPP.get(path.partition('.')[0], 'dnnl::graph::')}{path.replace('.', '::')}."
     return made
@@ -74,7 +74,7 @@ cpu_isa_hints = _like("cpu_isa_hints", CpuIsaHints)
 
 
 def _holder(name: str, scopes: Mapping[str, Any], without: Iterable[str] = ()) -> Any:
-    """A class with enumerations under the names that C++ has for them, and with all their enumerators."""
+    """Returns a class that holds enumerations by their C++ names, and all their enumerators."""
     members = {
         key: member
         for enumeration in scopes.values()
@@ -86,7 +86,7 @@ def _holder(name: str, scopes: Mapping[str, Any], without: Iterable[str] = ()) -
 
 EngineNames = _holder("EngineNames", {"kind": engine_kind})
 StreamNames = _holder("StreamNames", {"flags": stream_flags})
-# three enumerations have an undef: the class has the RFC's names for these
+# three enumerations have an undef; the class has the RFC's names for them
 LogicalTensorNames = _holder(
     "LogicalTensorNames",
     {"data_type": data_type, "layout_type": layout_type, "property_type": property_type},

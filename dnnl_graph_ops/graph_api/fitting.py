@@ -1,4 +1,4 @@
-"""Whether ops fit together at given shapes: the library itself reads past its lists, or crashes, where they do not."""
+"""Checks that ops fit together at given shapes: oneDNN reads past its lists, or crashes, where they do not."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _beyond_a_stride(attrs: dict[str, Any]) -> str:
     return "oneDNN has no kernel for an output_padding that is not below the stride"
 
 
-# what oneDNN up to 3.13 computes wrong, or refuses without a reason, by the attributes alone
+# ops that oneDNN up to 3.13 computes wrong, or refuses without a reason, by their attributes
 _WRONG: dict[str, Callable[[dict[str, Any]], str]] = {
     "ConvTranspose": _beyond_a_stride,
     "ConvTransposeBackwardData": _dilated,
@@ -51,7 +51,7 @@ _WRONG: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def refusal(o: op) -> str:
-    """Why the library is not to be trusted with an op, and what computes it; "" if it is."""
+    """Returns why oneDNN computes an op wrong, and what to use instead; "" if oneDNN computes it correctly."""
     if o._kind not in _WRONG or not (reason := _WRONG[o._kind](o._attrs)):
         return ""
     return f"{reason}; dgo.ops.{schema.OPS[o._kind].builder} computes it"
@@ -63,18 +63,18 @@ def fitted(
     outputs: Sequence[logical_tensor],
     runtime: Runtime,
 ) -> list[LogicalTensor]:
-    """The outputs with the sizes that the ops give them, where some of these are left open.
+    """Returns the outputs with unknown sizes filled in from the ops.
 
     Raises:
-        ShapeError, InvalidArgumentError: as of the builders in `dgo.ops`. UnsupportedError: the library has no kernel
-        for these shapes and layouts, or one that is known to read or write wrong elements.
+        ShapeError, InvalidArgumentError: as the builders in `dgo.ops`. UnsupportedError: oneDNN has no kernel for
+        these shapes and layouts, or a kernel that is known to read or write wrong elements.
     """
     records = ordered([record(o, "partition.compile") for o in ops])
     given = {t.get_id(): t for t in inputs}
     made = {t.id for item in records for t in item.outputs}
     read = dict.fromkeys(t.id for item in records for t in item.inputs if t.id not in made)
     if any(i not in given for i in read):
-        # the native call names the port
+        # the native call's error names the port
         return [t._native for t in outputs]
     graph = Graph(fpmath_mode="strict", name="partition")
     values = {i: _input(graph, given[i]) for i in read}
@@ -90,7 +90,7 @@ def fitted(
 def _check_kernels(
     records: Sequence[Op], values: Mapping[int, Value], edges: Sequence[LogicalTensor], version: tuple[int, ...]
 ) -> None:
-    """Refuse ops that this version has no kernel for, and views that its kernels misread or write past the end of."""
+    """Raises for ops without a kernel in this version, and for views that its kernels misread or write past."""
     views = {native.id: _view(native, values[native.id]) for native in edges if native.id in values}
     steps = []
     for item in records:
@@ -104,7 +104,7 @@ def _check_kernels(
         spec = schema.OPS[item.kind]
         for t in (*item.inputs, *item.outputs):
             view = views.get(t.id)
-            # of batches MatMul misreads no strides but those that `dense_unit_axes` replaces
+            # batches of MatMul are misread only for the strides that `dense_unit_axes` replaces
             free = version < spec.row_major_since or spec.row_major == "batches"
             dense = free or not only_row_major(spec.row_major, values[t.id])
             if not dense and view is not None and not view.row_major:
@@ -117,7 +117,7 @@ def _check_kernels(
         steps.append(NativeOp(item.kind, native_attrs(item.kind, attrs, ins, outs, version), reads, writes))
     step = NativeStep(tuple(steps), "partition")
     if any(0 in view.strides and view.size > 1 for view in step.writes):
-        # elements that overlap: the native call names the axis
+        # overlapping elements: the native call's error names the axis
         return
     if (wrong_when_narrow(steps[0]) and steps[0].outputs[0].dtype != "f32") or staged(step, literal=True) != [step]:
         names = ", ".join(item.where for item in records)
@@ -128,7 +128,7 @@ def _check_kernels(
 
 
 def _check_axis(item: Op, ndim: int, alone: bool) -> None:
-    """Refuse a negative axis of channels where the library sets no scales by it: outside of a fused partition."""
+    """Raises for a negative channel axis outside of a fused partition, where oneDNN ignores it."""
     axis = item.attrs["axis"].value if "axis" in item.attrs else 1
     channels = item.kind in FIXED_SCALES and "qtype" in item.attrs
     if alone and channels and item.attrs["qtype"].value == "per_channel" and axis < 0:
@@ -138,7 +138,7 @@ def _check_axis(item: Op, ndim: int, alone: bool) -> None:
 
 
 def _view(native: LogicalTensor, value: Value) -> View:
-    """Where a tensor's elements lie, as far as it is known: else densely."""
+    """Returns a tensor's view by its strides; dense where they are unknown."""
     shape: tuple[int, ...] = value.shape  # type: ignore[assignment]
     known = native.strides is not None and None not in native.strides and native.dims == shape
     strides: tuple[int, ...] = native.strides if known else dense_strides(shape)  # type: ignore[assignment]
@@ -150,7 +150,7 @@ def _edge(value: Value) -> Edge:
 
 
 def _check_fusion(nodes: Sequence[Node], version: tuple[int, ...]) -> None:
-    """Refuse fused ops of which the library is known to read an operand wrongly, such as MaxPool with Add."""
+    """Raises for fused ops whose operand oneDNN is known to misread, such as MaxPool with Add."""
     if len(nodes) > 1 and _misreads(nodes, version):
         raise UnsupportedError(
             f"partition.compile: oneDNN is known to read an operand of {' and '.join(node.kind for node in nodes)} in "
@@ -161,11 +161,11 @@ def _check_fusion(nodes: Sequence[Node], version: tuple[int, ...]) -> None:
 def _misreads(nodes: Sequence[Node], version: tuple[int, ...]) -> bool:
     head, first = nodes[:2]
     if head.kind == "ConvTranspose":
-        # 3.13 reads a channel's operand wrongly behind a binary op of the result with itself
+        # 3.13 misreads a per-channel operand behind a binary op of the result with itself
         return version >= (3, 3) and len(nodes) > 2 and tuple(first.inputs) == head.outputs[:1] * 2
-    # only MatMul of batches mistakes axis 1
+    # only batched MatMul misreads axis 1
     flat = head.kind == "MatMul" and len(head.outputs[0].shape) == 2
-    # behind it, what is spread otherwise is an op of its own within the partition
+    # behind it, an operand that broadcasts otherwise is an op of its own within the partition
     besides = OTHER if head.kind == "MatMul" else ""
     return not flat and head.kind not in CONV_KINDS and not quantizes(nodes) and misread(nodes, besides=besides)
 

@@ -1,4 +1,4 @@
-"""Graphs of ops, and the partitions that a library cuts them into."""
+"""Graphs of the Graph API, and their partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .logical_tensors import logical_tensor
 from .ops import checked, native, of_record, op, record, refused
 from .partitions import partition
 
-# the status that the C API has for an error of ours
+# the C API's status for each exception of the package
 _STATUSES = (
     (ShapeError, status.invalid_shape),
     (InvalidArgumentError, status.invalid_graph_op),
@@ -30,12 +30,12 @@ class graph(GraphNames):
     """A graph of ops of one engine kind.
 
     Args:
-        kind: `engine.kind` of the engines that its partitions will be compiled for.
-        fpmath_mode: `graph.fpmath_mode`: which narrower types the library may compute f32 ops with.
+        kind: `engine.kind` of the engines that the partitions will be compiled for.
+        fpmath_mode: `graph.fpmath_mode`: the narrower types that oneDNN may compute f32 ops with.
         runtime: the library: a Runtime, its name, or the path of a libdnnl.so.3; None: the default of the kind.
 
     Raises:
-        RuntimeUnavailableError: there is no such library. TypeError: arguments of other types.
+        RuntimeUnavailableError: no such library here. TypeError: arguments of other types.
 
     C++: dnnl::graph::graph (dnnl_graph_graph_create, _create_with_fpmath_mode).
     """
@@ -61,9 +61,9 @@ class graph(GraphNames):
         """Add a copy of an op.
 
         Args:
-            o: whose id no op of the graph has. Its attributes, tensors and data types are held against the op's page; a
-                logical tensor of an id that the graph knows must be the same one.
-            allow_exception: whether to raise; otherwise the status says what is wrong.
+            o: the op, with an id that is new to the graph. Its attributes, tensors and data types are checked against
+                the op's page; a logical tensor must equal the graph's logical tensor of the same id.
+            allow_exception: whether to raise; False: the returned status tells the error.
 
         Returns:
             `status.success`, or the status of the fault.
@@ -107,10 +107,10 @@ class graph(GraphNames):
         self._made.update((t.get_id(), o) for t in o._outputs)
 
     def finalize(self) -> None:
-        """End the adding of ops.
+        """Finalize the graph: no more ops can be added.
 
         Raises:
-            InvalidArgumentError: ops depend on each other in a circle. C++: finalize (dnnl_graph_graph_finalize).
+            InvalidArgumentError: the ops form a cycle. C++: finalize (dnnl_graph_graph_finalize).
         """
         json_format.ordered([record(o) for o in self._ops.values()], "graph.finalize")
         self._native.finalize()
@@ -120,16 +120,16 @@ class graph(GraphNames):
         return self._native.is_finalized
 
     def get_partitions(self, policy: partition_policy = partition_policy.fusion) -> list[partition]:
-        """Cut the graph into partitions, in an order in which tensors are made before they are read.
+        """Divide the graph into partitions, in topological order.
 
         Args:
-            policy: `partition.policy`: fusion, or debug: each op a partition.
+            policy: `partition.policy`: fusion, or debug (each op is a partition).
 
         Returns:
-            One or more ops each; those that the library does not have are there as well, and not supported.
+            Partitions of one or more ops; ops that oneDNN lacks are partitions that are not supported.
 
         Raises:
-            InvalidArgumentError: the graph is not finalized. UnsupportedError: the library would end the process.
+            InvalidArgumentError: the graph is not finalized. UnsupportedError: oneDNN would end the process.
             TypeError: no policy.
 
         C++: get_partitions (dnnl_graph_graph_filter, _get_partition_num, _get_partitions).
@@ -143,7 +143,7 @@ class graph(GraphNames):
         return [partition._of(one, self._runtime, self._ops) for one in self._native.partitions()]
 
     def _check_matcher(self) -> None:
-        """Refuse graphs that end the process where the library looks for patterns."""
+        """Raises for graphs that crash oneDNN's pattern matcher."""
         ops = list(self._ops.values())
         edges = [Edges(o._kind, *([t.get_id() for t in ts] for ts in (o._inputs, o._outputs))) for o in ops]
         for i in crashes_matcher(edges, self._runtime.version_info):
@@ -154,14 +154,14 @@ class graph(GraphNames):
             )
 
     def set_fpmath_mode(self, mode: fpmath_modes, apply_to_int: bool = False) -> None:
-        """Let the library compute f32 ops with narrower types.
+        """Set the narrower types that oneDNN may compute f32 ops with.
 
         Args:
             mode: `fpmath_mode`.
-            apply_to_int: also integer ops as floating-point ones.
+            apply_to_int: whether integer ops may be computed in floating point, too.
 
         Raises:
-            UnsupportedError: before oneDNN 3.7; give the mode to `graph(kind, mode)` there.
+            UnsupportedError: before oneDNN 3.7; pass the mode to `graph(kind, mode)` there.
             InvalidArgumentError: the graph is finalized. TypeError: arguments of other types.
 
         C++: set_fpmath_mode (dnnl_graph_graph_set_fpmath_mode).
@@ -178,7 +178,7 @@ class graph(GraphNames):
         return self._mode
 
     def set_deterministic(self, flag: bool) -> None:
-        """Whether equal inputs must give equal bits at every execution.
+        """Set whether executions must be reproducible: equal inputs give equal bits every time.
 
         Raises:
             UnsupportedError: before oneDNN 3.14. InvalidArgumentError: the graph is finalized. TypeError: no bool.
@@ -191,7 +191,7 @@ class graph(GraphNames):
         self._native.set_deterministic(wanted)
 
     def get_deterministic(self) -> bool:
-        """Whether equal inputs must give equal bits at every execution.
+        """Whether executions must be reproducible: equal inputs give equal bits every time.
 
         Raises:
             UnsupportedError: before oneDNN 3.14.
@@ -201,10 +201,10 @@ class graph(GraphNames):
         return self._native.get_deterministic()
 
     def to_json(self) -> str:
-        """The graph in benchdnn's format: what `benchdnn --graph --case=FILE` and `graph.from_json` read.
+        """The graph in benchdnn's format, which `benchdnn --graph --case=FILE` and `graph.from_json` read.
 
         Raises:
-            InvalidArgumentError: an attribute is infinite, which JSON has no number for.
+            InvalidArgumentError: an attribute is infinite, which JSON cannot express.
         """
         header = {
             "version": self._runtime.version,
@@ -231,12 +231,12 @@ class graph(GraphNames):
         """A graph from benchdnn's format, not finalized.
 
         Args:
-            source: a path, JSON text, or the dict of it, such as `ONEDNN_GRAPH_DUMP=graph` writes.
-            runtime: as of `graph`.
+            source: a path, JSON text, or a dict; `ONEDNN_GRAPH_DUMP=graph` writes such files.
+            runtime: see `graph`.
 
         Raises:
             InvalidArgumentError: another format, or ops that do not fit the op table. UnsupportedError: ops that need a
-            later version of the library. FileNotFoundError: a path without a file. TypeError: no such source.
+            later version of oneDNN. FileNotFoundError: a path without a file. TypeError: another type of source.
         """
         document = json_format.read(source)
         kind = engine_kind[document.header.get("engine_kind", "cpu")]

@@ -1,4 +1,4 @@
-"""Descriptions of tensors: id, data type, sizes, layout, property."""
+"""Logical tensors: id, data type, sizes, layout and property of a tensor."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from ..schema.arguments import int64, show
 from .arguments import identifier, instance, member, runtime_of, sequence
 from .enumerators import LogicalTensorNames, data_type, layout_type, property_type
 
-# of a dim or stride that is not known; the C API writes DNNL_GRAPH_UNKNOWN_DIM
+# an unknown dim or stride; the C API writes DNNL_GRAPH_UNKNOWN_DIM
 UNKNOWN = -1
 _C_UNKNOWN = -(1 << 63)
-# the opaque layouts that compiled partitions have told: by library and id, the data type and the sizes
+# opaque layouts that compiled partitions returned: {(library, id): data type and sizes}
 _layouts: dict[str, dict[int, tuple[Any, ...]]] = {}
 
 
 class logical_tensor(LogicalTensorNames):
-    """The description of a tensor: plain data, of no library.
+    """The description of a tensor: plain data, independent of a library.
 
     Args:
-        tid: its id. One id is one tensor in all ops of a graph.
+        tid: the id. One id stands for one tensor in all ops of a graph.
         dtype: `logical_tensor.data_type`, such as `logical_tensor.f32`.
-        dims: the sizes, a sequence or one-dimensional array of ints, -1 for one that is not known; or the rank, an
-            int: no size is known; or nothing, or a layout type in its place: not even the rank is known.
-        layout: `logical_tensor.layout_type` (strided: row-major), or the strides in elements, likewise a sequence or
-            an array, or the id of an opaque layout, an int, that a compiled partition has told.
+        dims: the sizes, a sequence or one-dimensional array of ints with -1 for an unknown size; or the rank, an int,
+            if no size is known; or nothing, or a layout type in its place, if the rank is unknown.
+        layout: `logical_tensor.layout_type` (strided: row-major), or the strides in elements, a sequence or an array,
+            or the id of an opaque layout that a compiled partition returned, an int.
         ptype: `logical_tensor.property_type`: variable, constant, host_scalar or undef.
 
     Raises:
         TypeError: arguments of other types. ShapeError: negative sizes, more than 12, sizes beyond 64 bits.
-        InvalidArgumentError: unknown enumerators, a layout id that no compiled partition has told.
+        InvalidArgumentError: unknown enumerators, a layout id that no compiled partition returned.
 
     C++: dnnl::graph::logical_tensor (dnnl_graph_logical_tensor_init, _init_with_dims, _init_with_strides).
     """
@@ -81,20 +81,20 @@ class logical_tensor(LogicalTensorNames):
         return data_type(self._native.dtype)
 
     def get_dims(self) -> list[int]:
-        """The sizes; -1: not known.
+        """The sizes; -1: unknown.
 
         Raises:
-            InvalidArgumentError: the rank is not known. C++: get_dims.
+            InvalidArgumentError: the rank is unknown. C++: get_dims.
         """
         if self._native.dims is None:
             raise InvalidArgumentError(f"{self!r}: has no dims, since its rank is not known")
         return [UNKNOWN if dim is None else dim for dim in self._native.dims]
 
     def get_strides(self) -> list[int]:
-        """The strides in elements; -1: not known.
+        """The strides in elements; -1: unknown.
 
         Raises:
-            InvalidArgumentError: the layout is not strided, or the rank is not known. C++: get_strides.
+            InvalidArgumentError: the layout is not strided, or the rank is unknown. C++: get_strides.
         """
         if self._native.strides is None:
             raise InvalidArgumentError(f"{self!r}: has no strides: its layout must be strided and its rank known")
@@ -119,20 +119,20 @@ class logical_tensor(LogicalTensorNames):
         return property_type(self._native.property)
 
     def get_mem_size(self, runtime: Runtime | str | None = None) -> int:
-        """The bytes that its elements lie in.
+        """The bytes of memory that the tensor needs.
 
         Args:
-            runtime: the library that an opaque layout is of; None: the CPU default.
+            runtime: the library of an opaque layout; None: the CPU default.
 
         Raises:
-            ShapeError: a size or stride is not known. C++: get_mem_size.
+            ShapeError: a size or stride is unknown. C++: get_mem_size.
         """
         library = runtime_of(runtime, "logical_tensor.get_mem_size")._library
         self._check_layout(library.path, "get_mem_size")
         return self._native.mem_size(library)
 
     def is_equal(self, other: logical_tensor) -> bool:
-        """Whether the library takes two descriptions for the same. C++: is_equal."""
+        """Whether oneDNN considers two descriptions equal. C++: is_equal."""
         where = "logical_tensor.is_equal"
         beside = instance(logical_tensor, other, f"{where}: 'other'")
         return self._native.is_equal(runtime_of(None, where)._library, beside._native)
@@ -143,7 +143,7 @@ class logical_tensor(LogicalTensorNames):
         return native.id, native.dtype, native.dims, *layout, native.property
 
     def _check_layout(self, library: str, where: str) -> None:
-        """Refuse an opaque layout that this library has not told for such a tensor: it would read past its list."""
+        """Raises for an opaque layout that the library did not return for the tensor: it would read past its list."""
         native = self._native
         told = _layouts.get(library, {}).get(native.layout_id) if native.layout_id is not None else None
         if native.layout_id is not None and told != (native.dtype, native.dims):
@@ -175,13 +175,13 @@ class logical_tensor(LogicalTensorNames):
 
 
 def changed(native: LogicalTensor, **facts: Any) -> LogicalTensor:
-    """The description with other facts, by the names of the parameters of LogicalTensor."""
+    """Returns the description with some fields replaced, by the names of LogicalTensor's parameters."""
     same = {name: getattr(native, name) for name in ("id", "dtype", "dims", "strides", "property", "layout_id")}
     return LogicalTensor(**{**same, "layout": native.layout_type, **facts})
 
 
 def told(native: LogicalTensor, library: str) -> logical_tensor:
-    """A description by the library; the id of its opaque layout is known from now on."""
+    """Returns a description that the library returned, and registers its opaque layout."""
     if native.layout_id is not None:
         _layouts.setdefault(library, {})[native.layout_id] = native.dtype, native.dims
     return logical_tensor._of(native)
@@ -211,7 +211,7 @@ def _size(value: Any, where: str) -> int | None:
 
 
 def _layout(layout: Any, where: str) -> tuple[int, list[int | None] | None, int | None]:
-    """A layout type, strides where they are given, and the id of an opaque layout."""
+    """Returns the layout type, the strides if given, and the id of an opaque layout."""
     if isinstance(layout, layout_type):
         if layout == layout_type.opaque:
             raise InvalidArgumentError(f"{where}: an opaque layout is given by its id, an int")

@@ -1,7 +1,7 @@
-"""Engines and executions on OpenCL objects of the caller, in builds of the OpenCL runtime.
+"""Engines and executions on OpenCL objects of the caller, for builds with the OpenCL runtime.
 
-No installable build of oneDNN has that runtime (the SYCL build has its OpenCL functions for primitives only): all
-functions raise UnsupportedError and say so. C++: dnnl::graph::ocl_interop.
+No installable build of oneDNN has the OpenCL runtime (the SYCL build has OpenCL functions for primitives only), so all
+functions raise UnsupportedError. C++: dnnl::graph::ocl_interop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ops before they are added to a graph."""
+"""Ops of the Graph API, before they are added to a graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .arguments import boolean, identifier, instance, instances, member, sequenc
 from .enumerators import OpNames, data_type, layout_type, op_attr, op_kind, property_type
 from .logical_tensors import logical_tensor
 
-# by the number of an op kind, and of an attribute
+# op kinds and attributes by their numbers
 FIXED_SCALES = schema.kinds("fixed_scales")
 _KINDS = {spec.value: kind for kind, spec in schema.OPS.items() if not spec.own}
 _ATTRS = {code: name for name, code in schema.ATTR_CODES.items()}
@@ -28,19 +28,19 @@ _TYPES = {name: attr.type for spec in schema.OPS.values() for name, attr in spec
 _PYTHON = {"s64[]": "ints", "f32[]": "floats"}
 
 
-# bool, int, float, str, or several
+# bool, int, float, str, or a tuple of ints or floats
 AttrValue = bool | int | float | str | Sequence[int] | Sequence[float] | np.ndarray[Any, Any]
 
 
 class op(OpNames):
-    """An op of a graph: plain data, of no library, until `graph.add_op` copies it.
+    """An op of a graph: plain data, independent of a library, which `graph.add_op` copies.
 
     Args:
         id: unique in its graph.
         akind: `op.kind`, such as `op.kind.ConvTranspose` or `op.ConvTranspose`.
-        inputs: its logical tensors in the order of the op's page; or its name, if they are added later.
-        outputs: likewise.
-        verbose_name: for messages, verbose lines and dumps.
+        inputs: its input logical tensors in the order of the op's page; or its name, if they are added later.
+        outputs: its output logical tensors.
+        verbose_name: the name in messages, verbose lines and dumps.
 
     Raises:
         TypeError: arguments of other types. InvalidArgumentError: an unknown kind.
@@ -87,7 +87,7 @@ class op(OpNames):
         return op_kind[self._kind]
 
     def get_name(self) -> str:
-        """The name that messages and verbose lines have."""
+        """The name in messages and verbose lines."""
         return self._name
 
     def add_input(self, t: logical_tensor) -> None:
@@ -107,12 +107,12 @@ class op(OpNames):
         self._outputs += instances(logical_tensor, ts, f"{self._where}: outputs")
 
     def set_attr(self, name: op_attr, value: AttrValue) -> op:
-        """Set an attribute; the last value counts.
+        """Set an attribute; a second call replaces the value.
 
         Args:
             name: `op.attr`, such as `op.attr.strides`.
             value: of the attribute's type: bool, int, float, str, or a sequence or one-dimensional array of ints or
-                floats. Strings that the op's page lists are taken in any case.
+                floats. Strings that the op's page lists are accepted in any case.
 
         Returns:
             The op itself.
@@ -142,7 +142,7 @@ class op(OpNames):
 
 
 def _value(value: Any, kind: str, where: str) -> Any:
-    """A value of an attribute's type."""
+    """Returns a value converted to an attribute's type."""
     if not kind.endswith("[]"):
         return _scalar(value, kind, where)
     items = sequence(value)
@@ -162,10 +162,10 @@ def _scalar(value: Any, kind: str, where: str) -> Any:
 
 
 def checked(o: op, version: tuple[int, ...]) -> None:
-    """Refuse an op that does not fit the op table of this version: names and values of attributes, tensors, dtypes.
+    """Checks an op against the op table of this version: names and values of attributes, tensors, dtypes.
 
     Raises:
-        InvalidArgumentError: it fits no version. UnsupportedError: it fits a later one.
+        InvalidArgumentError: the op fits no version. UnsupportedError: the op fits a later version.
     """
     spec = schema.OPS[o._kind]
     where = o._where
@@ -197,7 +197,7 @@ def checked(o: op, version: tuple[int, ...]) -> None:
 
 
 def _check_tensors(o: op) -> None:
-    """Refuse an op that makes a tensor twice, makes its own input, or describes a tensor in two ways."""
+    """Raises for an op that writes a tensor twice, writes its own input, or describes a tensor in two ways."""
     made = [t.get_id() for t in o._outputs]
     read = {t.get_id(): t for t in o._inputs}
     for t in o._outputs:
@@ -212,7 +212,7 @@ def _check_tensors(o: op) -> None:
 
 
 def _check_scales(o: op) -> None:
-    """Quantize and Dequantize take one scale for a tensor, or one for each channel, and as many zero points."""
+    """Checks that Quantize and Dequantize have one scale, or one per channel of axis, and as many zero points."""
     if o._kind not in FIXED_SCALES:
         return
     scales = len(o._attrs["scales"])
@@ -226,7 +226,7 @@ def _check_scales(o: op) -> None:
 
 
 def _other_way(kind: str, name: str, spec: schema.OpSchema) -> str:
-    """Which attributes there are, or which function of this package takes the one that was meant."""
+    """Returns advice for a message: the op's attributes, or the function of this package that has the wanted one."""
     words = schema.KEYWORDS.get(WORDS.get(kind, ""), {})
     if any(word.attribute == name for word in words.values()):
         return f"oneDNN has none there{_builder(kind)}"
@@ -234,7 +234,7 @@ def _other_way(kind: str, name: str, spec: schema.OpSchema) -> str:
 
 
 def _builder(kind: str) -> str:
-    """What computes more of an op than the library does."""
+    """Returns the name of the builder that computes more of an op than oneDNN does."""
     return f"; dgo.ops.{schema.OPS[kind].builder} computes it" if kind.startswith("Conv") else ""
 
 
@@ -251,7 +251,7 @@ def _text(version: tuple[int, ...]) -> str:
 
 
 def native(o: op, runtime: Runtime) -> Op:
-    """The op as an object of a library."""
+    """Returns the op as a native object of a library."""
     spec = schema.OPS[o._kind]
     for t in (*o._inputs, *o._outputs):
         t._check_layout(runtime.path, o._where)
@@ -267,7 +267,7 @@ def native(o: op, runtime: Runtime) -> Op:
 
 
 def refused(o: op, runtime: Runtime) -> Error:
-    """The error for an op that fits the op table and that a library refuses: later versions may take it."""
+    """Returns the error for an op that fits the op table but that a library refuses; later versions may accept it."""
     reads, makes = ([_dtype(t, o._where) for t in tensors] for tensors in (o._inputs, o._outputs))
     if reason := schema.availability(o._kind, reads, runtime.version_info, outputs=makes):
         return UnsupportedError(f"{o._where}: {reason}")
@@ -282,7 +282,7 @@ def refused(o: op, runtime: Runtime) -> Error:
 
 
 def record(o: op, source: str = "graph") -> json_format.Op:
-    """The op as benchdnn's format has it; messages name its source."""
+    """Returns the op as a record of benchdnn's format; messages name its source."""
     spec = schema.OPS[o._kind]
     attrs = {name: json_format.Attr(spec.attrs[name].type, _plain(value)) for name, value in o._attrs.items()}
     inputs, outputs = (tuple(map(_tensor, tensors)) for tensors in (o._inputs, o._outputs))
@@ -290,7 +290,7 @@ def record(o: op, source: str = "graph") -> json_format.Op:
 
 
 def _plain(value: Any) -> Any:
-    """A value as benchdnn writes it: 0 and 1 for booleans."""
+    """Returns a value as benchdnn writes it: 0 and 1 for booleans."""
     return list(value) if isinstance(value, tuple) else int(value) if isinstance(value, bool) else value
 
 
@@ -298,7 +298,7 @@ def _tensor(t: logical_tensor) -> json_format.Tensor:
     native = t._native
     dims, strides = native.dims, native.strides or ()
     if dims is None:
-        # the library's dumps have one unknown size for an unknown rank; () is a scalar
+        # oneDNN's dumps write one unknown size for an unknown rank; () is a scalar
         dims, strides = (None,), (None,) if t.get_layout_type() == layout_type.strided else ()
     return json_format.Tensor(
         native.id,
@@ -311,7 +311,7 @@ def _tensor(t: logical_tensor) -> json_format.Tensor:
 
 
 def of_record(item: json_format.Op) -> op:
-    """An op of a file."""
+    """Returns the op of a file's record."""
     if item.kind not in op_kind.__members__:
         raise InvalidArgumentError(
             f"{item.where}: there is no op kind {item.kind!r}{suggest(item.kind, op_kind.__members__)}"
@@ -335,7 +335,7 @@ def of_record(item: json_format.Op) -> op:
 
 
 def _logical_tensor(tensor: json_format.Tensor) -> logical_tensor:
-    # the library's dumps have one unknown size for every tensor with a size or a rank that is not known
+    # oneDNN's dumps write one unknown size for every tensor with an unknown size or rank
     open_rank = tensor.shape == (None,)
     dims: Any = -1 if open_rank else [-1 if dim is None else dim for dim in tensor.shape]
     known = tensor.is_strided and tensor.stride and json_format.UNKNOWN not in tensor.stride

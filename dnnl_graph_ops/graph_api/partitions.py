@@ -1,4 +1,4 @@
-"""Partitions, and what they compile to."""
+"""Partitions and compiled partitions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .unit_axes import dense_unit_axes
 
 
 class partition(PartitionNames):
-    """Ops that a library runs together: `graph.get_partitions` gives them, or one op alone makes one.
+    """Ops that oneDNN runs together: `graph.get_partitions` returns partitions; a partition can be made of one op.
 
     Args:
         o: an op.
-        kind: `engine.kind` of the engine that it will be compiled for.
+        kind: `engine.kind` of the engine that the partition will be compiled for.
         runtime: the library: a Runtime, its name, or the path of a libdnnl.so.3; None: the default of the kind.
 
     Raises:
@@ -63,27 +63,27 @@ class partition(PartitionNames):
         return made
 
     def get_id(self) -> int:
-        """The id that the library gave it, unique in the process. C++: get_id (dnnl_graph_partition_get_id)."""
+        """The partition's id, unique in the process. C++: get_id (dnnl_graph_partition_get_id)."""
         return self._native.id
 
     def get_ops_num(self) -> int:
-        """How many ops it has. C++: get_ops_num (dnnl_graph_partition_get_op_num)."""
+        """The number of ops. C++: get_ops_num (dnnl_graph_partition_get_op_num)."""
         return len(self._ops)
 
     def get_ops(self) -> list[int]:
-        """The ids of its ops. C++: get_ops (dnnl_graph_partition_get_ops)."""
+        """The ids of the ops. C++: get_ops (dnnl_graph_partition_get_ops)."""
         return self._native.op_ids
 
     def is_supported(self) -> bool:
-        """Whether the library computes it, and right.
+        """Whether oneDNN computes the partition correctly.
 
-        False also where the library has a kernel that is known to be wrong for these attributes; `compile` says why.
+        False also where oneDNN's kernel is known to be wrong for these attributes; `compile` says why.
         C++: is_supported (dnnl_graph_partition_is_supported).
         """
         return self._native.is_supported and not any(map(refusal, self._ops))
 
     def get_input_ports(self) -> list[logical_tensor]:
-        """The tensors that it reads, each once: the library lists one again for every op that reads it.
+        """The input tensors, each once, while oneDNN lists a tensor once for every op that reads it.
 
         C++: get_input_ports (dnnl_graph_partition_get_input_ports).
         """
@@ -91,7 +91,7 @@ class partition(PartitionNames):
         return [logical_tensor._of(port) for port in ports.values()]
 
     def get_output_ports(self) -> list[logical_tensor]:
-        """The tensors that it writes. C++: get_output_ports (dnnl_graph_partition_get_output_ports)."""
+        """The output tensors. C++: get_output_ports (dnnl_graph_partition_get_output_ports)."""
         return [logical_tensor._of(port) for port in self._native.output_ports]
 
     def get_engine_kind(self) -> engine_kind:
@@ -101,23 +101,23 @@ class partition(PartitionNames):
     def compile(
         self, inputs: Sequence[logical_tensor], outputs: Sequence[logical_tensor], e: engine
     ) -> compiled_partition:
-        """Make kernels for shapes and layouts.
+        """Compile the partition for shapes and layouts.
 
         Args:
             inputs: a list or tuple with one logical tensor for each input port, in any order: sizes known, layout
-                strided, or opaque where another compiled partition gave it.
-            outputs: likewise for the output ports; sizes may be unknown, and the layout any: the library's choice, see
-                `compiled_partition.query_logical_tensor`. Sizes that are known must be those that the ops give.
+                strided, or an opaque layout that another compiled partition returned.
+            outputs: the same for the output ports; sizes may be unknown, and with layout any oneDNN chooses the layout,
+                see `compiled_partition.query_logical_tensor`. Known sizes must agree with the ops.
             e: an engine of the partition's kind and library.
 
         Returns:
-            What `execute` runs, from any thread, with tensors in the order of these lists. Constant inputs are
-            variables to the library, unless `set_constant_tensor_cache(True)` was called before.
+            A compiled partition, which any thread can execute with tensors in the order of these lists. Constant
+            inputs are variables to oneDNN, unless `set_constant_tensor_cache(True)` was called before.
 
         Raises:
-            InvalidArgumentError: ports that are missing, unknown or named twice, layouts that are not allowed,
-            attributes that contradict each other, an engine of another kind or library. ShapeError: sizes that do not
-            fit together. UnsupportedError: the library has no kernel here, or one that is known to be wrong.
+            InvalidArgumentError: ports that are missing, unknown or listed twice, layouts that are not allowed,
+            attributes that contradict each other, an engine of another kind or library. ShapeError: sizes that
+            disagree. UnsupportedError: oneDNN has no kernel here, or a kernel that is known to be wrong.
             TypeError: arguments of other types.
 
         The GIL is released. C++: compile (dnnl_graph_partition_compile).
@@ -133,12 +133,12 @@ class partition(PartitionNames):
         natives = [t._native for t in given]
         results = [t._native for t in wanted]
         if self._native.is_supported:
-            # otherwise the native call says that there is no kernel
+            # else the native call reports that no kernel exists
             results = fitted(self._ops, given, wanted, self._runtime)
         constants = [i for i, t in enumerate(given) if t.get_property_type() == property_type.constant]
         cached = bool(constants) and settings.get_constant_tensor_cache(self._runtime)
         if not cached:
-            # to a library whose cache of constants is not used they are variables
+            # without oneDNN's cache of constants, constants are variables
             as_variable = partial(changed, property=property_type.variable)
             natives = [as_variable(item) if i in constants else item for i, item in enumerate(natives)]
         self._claim(e)
@@ -154,7 +154,7 @@ class partition(PartitionNames):
         return compiled_partition(made, e, tuple(constants) if cached else ())
 
     def _check(self, side: str, tensors: Sequence[logical_tensor], ports: Sequence[LogicalTensor]) -> None:
-        """Refuse tensors that are named twice or are not the ports' by type, and layouts that the library lacks."""
+        """Raises for tensors that are listed twice or of another type than the port, and for layouts oneDNN lacks."""
         types = {port.id: port.dtype for port in ports}
         ids = [t.get_id() for t in tensors]
         for t in tensors:
@@ -170,7 +170,7 @@ class partition(PartitionNames):
             t._check_layout(self._runtime.path, "partition.compile")
 
     def _claim(self, e: engine) -> None:
-        """The library's cache may give what it compiled for one engine to another one of the same kind."""
+        """Raises if the partition was compiled for another engine and oneDNN's cache, which confuses the two, is on."""
         first = self._compiled_for or e._native
         if first is not e._native and settings.get_compiled_partition_cache_capacity(self._runtime):
             raise InvalidArgumentError(
@@ -185,7 +185,7 @@ class partition(PartitionNames):
 
 
 class compiled_partition:
-    """Kernels for a partition, some shapes and layouts, on one engine: `partition.compile` makes it.
+    """A partition compiled for shapes and layouts on one engine, by `partition.compile`.
 
     C++: dnnl::graph::compiled_partition.
     """
@@ -200,16 +200,16 @@ class compiled_partition:
         self._constants = constants
         self._execute = native.execute
         self._addresses: tuple[int, ...] | None = None
-        # memory of the constants: no other ones may come to lie there
+        # memory of the constants, kept alive so that no other constants get its address
         self._kept: list[Any] = []
         self._first = Lock()
         self._on_device = e._native.on_device
 
     def query_logical_tensor(self, tid: int) -> logical_tensor:
-        """A tensor that it was compiled with, with the sizes and the layout that the library chose.
+        """An input or output with the sizes and the layout that oneDNN chose.
 
         Raises:
-            InvalidArgumentError: it has no tensor of that id. C++: query_logical_tensor.
+            InvalidArgumentError: the partition has no tensor of this id. C++: query_logical_tensor.
         """
         number = identifier(tid, "compiled_partition.query_logical_tensor: 'tid'")
         found = next((t for t in (*self._native.outputs, *self._native.inputs) if t.id == number), None)
@@ -218,13 +218,12 @@ class compiled_partition:
         return told(found, self._engine._runtime.path)
 
     def get_inplace_ports(self) -> list[tuple[int, int]]:
-        """Pairs (id of an input, id of an output) that may be the same memory. C++: get_inplace_ports."""
+        """Pairs (id of an input, id of an output) that may share memory. C++: get_inplace_ports."""
         return list(self._native.inplace_ports)
 
     def get_scratchpad_logical_tensor(self) -> logical_tensor | None:
-        """The memory that `execute` takes as its scratchpad; None where the library brings its own.
+        """The description of the scratchpad for `execute`; None where oneDNN allocates it (before 3.13) or needs none.
 
-        That is before oneDNN 3.13, and where a partition needs none.
         C: dnnl_graph_compiled_partition_get_scratchpad_logical_tensor.
         """
         found = self._native.scratchpad
@@ -237,20 +236,20 @@ class compiled_partition:
         outputs: Sequence[tensor],
         scratchpad: tensor | None = None,
     ) -> None:
-        """Run the kernels. On a CPU the results are there when it returns, on a device after `stream.wait()`.
+        """Run the compiled partition: synchronously on a CPU; on a device, results are complete after `stream.wait()`.
 
         Args:
-            astream: of the engine that it was compiled for.
-            inputs: a list or tuple of tensors in the order of the lists that `partition.compile` was given.
-            outputs: likewise. They may be an input's memory where `get_inplace_ports` says so.
-            scratchpad: memory of `get_scratchpad_logical_tensor`, which no other execution may use meanwhile; None: the
-                library brings its own.
+            astream: a stream of the engine that the partition was compiled for.
+            inputs: a list or tuple of tensors in the order of the lists for `partition.compile`.
+            outputs: the same for the outputs. `get_inplace_ports` says which may use an input's memory.
+            scratchpad: memory described by `get_scratchpad_logical_tensor`, which no other execution may use
+                meanwhile; None: oneDNN allocates it.
 
         Raises:
             InvalidArgumentError: tensors of other ids, shapes, layouts or engines, read-only or shared memory of an
-            output, another address of a constant that the library keeps. TypeError: no tensors. Error: it failed.
+            output, another address of a constant that oneDNN keeps. TypeError: no tensors. Error: oneDNN failed.
 
-        The GIL is released; on a device, tensors live on until `stream.wait()`.
+        The GIL is released; on a device, tensors are kept alive until `stream.wait()`.
         C++: execute (dnnl_graph_compiled_partition_execute, _execute_v2).
         """
         more = () if scratchpad is None else (scratchpad,)
@@ -262,7 +261,7 @@ class compiled_partition:
             astream._pending.append((self, *inputs, *outputs, scratchpad))
 
     def _execute_with_constants(self, astream: stream, inputs: Sequence[tensor], *others: Any) -> None:
-        """Execute; the first time alone, as the library packs its constants then."""
+        """Executes; the first execution runs alone, since oneDNN packs the constants then."""
         addresses = self._check_constants(inputs)
         if self._addresses is None:
             with self._first:
@@ -274,7 +273,7 @@ class compiled_partition:
             self._execute(astream, inputs, *others)
 
     def _check_constants(self, inputs: Sequence[tensor]) -> tuple[int, ...]:
-        """The addresses of the constants; refuses others than those that the library has packed."""
+        """Returns the addresses of the constants; raises if oneDNN has packed constants of other addresses."""
         tensors = instances(tensor, inputs, "execute: the inputs")
         if len(tensors) <= max(self._constants):
             raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Settings of a library, which hold for the whole process; where it is said, also for the rest of the package."""
+"""Settings of a library, valid for the whole process and, where stated, for the rest of the package."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..schema.arguments import show
 from .arguments import boolean, identifier, member, runtime_of
 from .enumerators import cpu_isa, cpu_isa_hints, dump_mode, engine_kind, fpmath_modes
 
-# libraries, by path, whose caches keep the constants of partitions that this module compiles
+# paths of the libraries whose caches keep constants of this module's partitions
 _keeps_constants: set[str] = set()
 _alone = Lock()
 
 
 def _flag(value: Any, where: str) -> bool:
-    """A bool, or 0 or 1, as the C API takes it."""
+    """Returns a bool, or 0 or 1, as a bool."""
     return boolean(bool(value) if value in (0, 1) else value, where)
 
 
 def set_constant_tensor_cache(flag: bool, runtime: Runtime | str | None = None) -> None:
-    """Whether partitions that this module compiles from now on keep what they make of their constants.
+    """Set whether partitions that this module compiles from now on keep their packed constants.
 
-    Where it holds, a compiled partition packs its constant inputs at its first execution and uses that from then on: it
-    keeps their memory, and raises at another address; to change the elements there is up to the caller, and has no
-    effect before the partition is compiled again. Otherwise, which is the default, constants are variables to the
-    library. What was compiled before, and the rest of the package, stays as it is: the library's own cache is neither
-    switched on nor off, as a partition that was compiled with it and runs without it ends the process.
+    With True, a compiled partition packs its constant inputs at its first execution and reads the packed copy from
+    then on. It keeps the inputs' memory alive and raises for another address; changes of the elements have no effect
+    until the partition is compiled again. With False, the default, constants are variables to oneDNN. Partitions
+    compiled before and the rest of the package do not change: oneDNN's own cache is not switched, because a partition
+    that was compiled with the cache and runs without it ends the process.
 
     Raises:
         TypeError: no bool. C++: set_constant_tensor_cache (dnnl_graph_set_constant_tensor_cache).
@@ -42,17 +42,17 @@ def set_constant_tensor_cache(flag: bool, runtime: Runtime | str | None = None) 
 
 
 def get_constant_tensor_cache(runtime: Runtime | str | None = None) -> bool:
-    """The flag that `set_constant_tensor_cache` was given last; False before. C++: get_constant_tensor_cache."""
+    """The flag that `set_constant_tensor_cache` set last; False at first. C++: get_constant_tensor_cache."""
     return runtime_of(runtime, "get_constant_tensor_cache").path in _keeps_constants
 
 
 def set_constant_tensor_cache_capacity(kind: engine_kind, size: int, runtime: Runtime | str | None = None) -> None:
-    """The most megabytes that the library keeps of packed constants. It holds for all of the package; what is cached is
-    dropped, and packed again at the next executions.
+    """Limit the megabytes of packed constants that oneDNN keeps, in all of the package; cached constants are dropped
+    and packed again at the next executions.
 
     Args:
         kind: `engine.kind`.
-        size: in megabytes, at least 1: without a cache, what was compiled with one ends the process.
+        size: megabytes, at least 1: partitions compiled with the cache would end the process without it.
         runtime: the library; None: the CPU default.
 
     Raises:
@@ -72,7 +72,7 @@ def set_constant_tensor_cache_capacity(kind: engine_kind, size: int, runtime: Ru
 
 
 def get_constant_tensor_cache_capacity(kind: engine_kind, runtime: Runtime | str | None = None) -> int:
-    """The most megabytes that the library keeps of packed constants. UnsupportedError before oneDNN 3.4.
+    """The limit of the packed constants that oneDNN keeps, in megabytes. UnsupportedError before oneDNN 3.4.
 
     C++: get_constant_tensor_cache_capacity.
     """
@@ -82,9 +82,9 @@ def get_constant_tensor_cache_capacity(kind: engine_kind, runtime: Runtime | str
 
 
 def set_compiled_partition_cache_capacity(capacity: int, runtime: Runtime | str | None = None) -> None:
-    """How many compiled partitions the library keeps for those who compile an equal one; the package sets it to 0.
+    """Set how many compiled partitions oneDNN caches; the package sets 0.
 
-    It holds for all of the package, whose nets have caches of their own and gain nothing from it.
+    The setting holds for all of the package, whose nets have caches of their own and gain nothing from it.
 
     Raises:
         InvalidArgumentError: a negative number. TypeError: no int.
@@ -99,13 +99,13 @@ def set_compiled_partition_cache_capacity(capacity: int, runtime: Runtime | str 
 
 
 def get_compiled_partition_cache_capacity(runtime: Runtime | str | None = None) -> int:
-    """How many compiled partitions the library keeps. C++: get_compiled_partition_cache_capacity."""
+    """The number of compiled partitions that oneDNN caches. C++: get_compiled_partition_cache_capacity."""
     library = runtime_of(runtime, "get_compiled_partition_cache_capacity")._library
     return library.get_compiled_partition_cache_capacity()
 
 
 def drop_compiled(runtime: Runtime) -> None:
-    """Empty the cache of compiled partitions, failures included, which the library would report as others next time."""
+    """Empties oneDNN's cache of compiled partitions and of failures, which it would later report as other errors."""
     library = runtime._library
     if capacity := library.get_compiled_partition_cache_capacity():
         library.set_compiled_partition_cache_capacity(0)
@@ -114,9 +114,9 @@ def drop_compiled(runtime: Runtime) -> None:
 
 @contextmanager
 def constants_anew(runtime: Runtime, kind: engine_kind) -> Iterator[None]:
-    """Compile alone, and with nothing kept that the library made of other constants.
+    """Compiles one partition at a time, with oneDNN's caches emptied of other constants.
 
-    It knows these by their addresses from 3.7 on, and not at all before: neither tells new elements from old ones.
+    oneDNN identifies constants by address since 3.7, and not at all before: it cannot tell new elements from old ones.
     """
     with _alone:
         _drop_constants(runtime, kind)
@@ -128,17 +128,17 @@ def _drop_constants(runtime: Runtime, kind: engine_kind) -> None:
     drop_compiled(runtime)
     library = runtime._library
     if library.has("dnnl_graph_set_constant_tensor_cache_capacity"):
-        # to set the same number empties it
+        # setting the same capacity empties the cache
         library.set_constant_tensor_cache_capacity(kind, library.get_constant_tensor_cache_capacity(kind))
 
 
 def set_dump_mode(mode: dump_mode | int, runtime: Runtime | str | None = None) -> None:
-    """Which graphs the library writes as JSON files into the working directory.
+    """Set which graphs oneDNN writes as JSON files into the working directory, in all of the package.
 
-    It holds for all of the package. A file is `graph-*.json` in benchdnn's format, which `graph.from_json` reads.
+    The files are named `graph-*.json`, in benchdnn's format, which `graph.from_json` reads.
 
     Args:
-        mode: `dump_mode`: none, subgraph (partitions as they are compiled), graph, or both: `dump_mode.graph |
+        mode: `dump_mode`: none, subgraph (partitions when they are compiled), graph, or both: `dump_mode.graph |
             dump_mode.subgraph`.
 
     Raises:
@@ -154,16 +154,16 @@ def set_dump_mode(mode: dump_mode | int, runtime: Runtime | str | None = None) -
 
 
 def set_max_cpu_isa(isa: cpu_isa, runtime: Runtime | str | None = None) -> None:
-    """The instruction set that the library uses at most; call it before anything is compiled.
+    """Limit the instruction set of oneDNN and of the builtin kernels; call it before anything is compiled.
 
-    It holds for all of the package, whose own kernels take the same one: set ONEDNN_MAX_CPU_ISA before the process
-    starts where the order is not known.
+    The limit holds for all of the package. The environment variable ONEDNN_MAX_CPU_ISA does the same from the start.
 
     Args:
         isa: `cpu_isa`.
 
     Raises:
-        InvalidArgumentError: something was compiled, or asked for the instruction set, before. TypeError: no `cpu_isa`.
+        InvalidArgumentError: something was compiled, or the instruction set was queried, before. TypeError: no
+        `cpu_isa`.
 
     C++: set_max_cpu_isa (dnnl_set_max_cpu_isa).
     """
@@ -173,16 +173,16 @@ def set_max_cpu_isa(isa: cpu_isa, runtime: Runtime | str | None = None) -> None:
 
 
 def get_effective_cpu_isa(runtime: Runtime | str | None = None) -> cpu_isa | int:
-    """The `cpu_isa` that the library uses: what the CPU has, within `set_max_cpu_isa` and ONEDNN_MAX_CPU_ISA.
+    """The `cpu_isa` that oneDNN uses: the CPU's, within `set_max_cpu_isa` and ONEDNN_MAX_CPU_ISA.
 
-    A number where it is newer than this package. C++: get_effective_cpu_isa (dnnl_get_effective_cpu_isa).
+    A plain int if this package does not know it. C++: get_effective_cpu_isa (dnnl_get_effective_cpu_isa).
     """
     value = runtime_of(runtime, "get_effective_cpu_isa")._library.effective_cpu_isa()
     return cpu_isa(value) if value in set(cpu_isa) else value
 
 
 def set_cpu_isa_hints(isa_hints: cpu_isa_hints, runtime: Runtime | str | None = None) -> None:
-    """Whether 256-bit registers are preferred; call it before anything is compiled. It holds for all of the package.
+    """Set whether oneDNN prefers 256-bit registers, in all of the package; call it before anything is compiled.
 
     Raises:
         InvalidArgumentError: something was compiled before. TypeError: no `cpu_isa_hints`.
@@ -210,7 +210,7 @@ def _before_the_first_compile(call: Callable[[], object], where: str) -> None:
 
 
 def set_default_fpmath_mode(mode: fpmath_modes, runtime: Runtime | str | None = None) -> None:
-    """The `fpmath_mode` of primitives that say none. Graphs say theirs, so that it concerns the primitive API alone.
+    """Set the `fpmath_mode` of primitives without one. Every graph has one, so only the primitive API is concerned.
 
     C++: set_default_fpmath_mode (dnnl_set_default_fpmath_mode). TypeError: no `fpmath_mode`.
     """
@@ -219,14 +219,14 @@ def set_default_fpmath_mode(mode: fpmath_modes, runtime: Runtime | str | None = 
 
 
 def get_default_fpmath_mode(runtime: Runtime | str | None = None) -> fpmath_modes:
-    """The `fpmath_mode` of primitives that say none. C++: get_default_fpmath_mode (dnnl_get_default_fpmath_mode)."""
+    """The `fpmath_mode` of primitives without one. C++: get_default_fpmath_mode (dnnl_get_default_fpmath_mode)."""
     return fpmath_modes(runtime_of(runtime, "get_default_fpmath_mode")._library.get_default_fpmath_mode())
 
 
 def set_verbose(level: int, runtime: Runtime | str | None = None) -> None:
-    """Make the library print to stdout: 0 nothing, 1 executions, 2 creations of primitives as well.
+    """Set what oneDNN prints to stdout: 0 nothing, 1 executions, 2 also creations of primitives.
 
-    It holds for all of the package, which otherwise keeps the library silent unless ONEDNN_VERBOSE is set.
+    The level holds for all of the package, which keeps oneDNN silent unless ONEDNN_VERBOSE is set.
 
     Raises:
         InvalidArgumentError: another level. TypeError: no int. C++: set_verbose (dnnl_set_verbose).
@@ -238,9 +238,9 @@ def set_verbose(level: int, runtime: Runtime | str | None = None) -> None:
 
 
 def set_jit_dump(enable: bool, runtime: Runtime | str | None = None) -> None:
-    """Whether the library writes the code that it generates into files of the working directory, for a disassembler.
+    """Set whether oneDNN writes its generated code into files of the working directory, for a disassembler.
 
-    It holds for all of the package; its own kernels are compiled beforehand, and not written.
+    The setting holds for all of the package; builtin kernels are compiled ahead of time and are not written.
 
     Raises:
         TypeError: no bool. C++: set_jit_dump (dnnl_set_jit_dump).
@@ -249,14 +249,14 @@ def set_jit_dump(enable: bool, runtime: Runtime | str | None = None) -> None:
 
 
 def set_jit_profiling_flags(flags: int, runtime: Runtime | str | None = None) -> None:
-    """How profilers learn the names of the code that is generated from then on. It holds for all of the package.
+    """Set how oneDNN registers its generated code with profilers from now on, in all of the package.
 
     Args:
         flags: a sum of 1 for VTune, 2 for perf's map file in /tmp, 4 for perf's jitdump, and 8 for its times by the
             CPU's own clock; 0: none.
 
     Raises:
-        InvalidArgumentError: another number, or what the build lacks. TypeError: no int.
+        InvalidArgumentError: another number, or a profiler that the build lacks. TypeError: no int.
 
     C++: set_jit_profiling_flags (dnnl_set_jit_profiling_flags).
     """
@@ -269,7 +269,7 @@ def set_jit_profiling_flags(flags: int, runtime: Runtime | str | None = None) ->
 
 
 def set_jit_profiling_jitdumpdir(dir: str | os.PathLike[str], runtime: Runtime | str | None = None) -> None:
-    """The folder that perf's jitdump files go to: below it, .debug/jit/. It holds for all of the package.
+    """Set the folder of perf's jitdump files, which are written to .debug/jit/ below it, in all of the package.
 
     Raises:
         InvalidArgumentError: no such folder. TypeError: no path.

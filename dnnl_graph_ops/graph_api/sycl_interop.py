@@ -1,7 +1,7 @@
-"""Engines, streams and executions on SYCL objects of the caller, in builds of the SYCL runtime.
+"""Engines, streams and executions on SYCL objects of the caller, for builds with the SYCL runtime.
 
-SYCL objects are given by the address of the C++ object, such as `dpctl.SyclQueue.addressof_ref()` tells; they must be
-of the SYCL runtime that the library has loaded. C++: dnnl::sycl_interop, dnnl::graph::sycl_interop.
+SYCL objects are passed as the address of the C++ object, such as `dpctl.SyclQueue.addressof_ref()` returns, and must
+belong to the SYCL runtime that the library has loaded. C++: dnnl::sycl_interop, dnnl::graph::sycl_interop.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def make_allocator(
 
     Args:
         sycl_malloc: `void *(size_t size, size_t alignment, const void *device, const void *context)`, a C function:
-            its address, or a function pointer of ctypes; by NULL the process ends. None: memory of the host, which
-            suits CPU engines only.
-        sycl_free: `void (void *buffer, const void *device, const void *context, void *event)`, likewise.
+            its address, or a ctypes function pointer; NULL ends the process. None: host memory, which suits CPU
+            engines only.
+        sycl_free: `void (void *buffer, const void *device, const void *context, void *event)`, given in the same way.
         runtime: the library; None: the SYCL build.
 
     Raises:
-        RuntimeUnavailableError: there is no SYCL build. UnsupportedError: the library is none. TypeError: no functions.
+        RuntimeUnavailableError: no SYCL build here. UnsupportedError: another build. TypeError: no functions.
 
     C++: sycl_interop::make_allocator (dnnl_graph_sycl_interop_allocator_create).
     """
@@ -55,17 +55,17 @@ def make_allocator(
 def make_engine(
     device: int, context: int, *, runtime: Runtime | str | None = None, memory: str | None = None
 ) -> engine:
-    """The engine on a sycl::device in a sycl::context, a native object of its own.
+    """An engine on a sycl::device in a sycl::context, a native object of its own.
 
     Args:
         device: the address of the sycl::device.
         context: the address of the sycl::context.
         runtime: the library; None: the SYCL build.
-        memory: as of `graph_api.engine`.
+        memory: see `graph_api.engine`.
 
     Raises:
-        RuntimeUnavailableError: there is no SYCL build. InvalidArgumentError: a device that oneDNN does not use,
-        another memory.
+        RuntimeUnavailableError: no SYCL build here. InvalidArgumentError: a device that oneDNN does not support,
+        an unknown memory.
 
     C++: sycl_interop::make_engine (dnnl_sycl_interop_engine_create).
     """
@@ -74,16 +74,16 @@ def make_engine(
 
 
 def make_engine_with_allocator(device: int, context: int, alloc: allocator, *, memory: str | None = None) -> engine:
-    """The engine on a sycl::device in a sycl::context that takes memory by functions of the user.
+    """An engine on a sycl::device in a sycl::context that allocates memory with the user's functions.
 
     Args:
         device: the address of the sycl::device.
         context: the address of the sycl::context.
-        alloc: of `make_allocator`; its library is the engine's.
-        memory: as of `graph_api.engine`.
+        alloc: an allocator of `make_allocator`; its library is the engine's.
+        memory: see `graph_api.engine`.
 
     Raises:
-        InvalidArgumentError: a device that oneDNN does not use, another memory. UnsupportedError: no SYCL build.
+        InvalidArgumentError: a device that oneDNN does not support, an unknown memory. UnsupportedError: no SYCL build.
         TypeError: no allocator.
 
     C++: sycl_interop::make_engine_with_allocator (dnnl_graph_sycl_interop_make_engine_with_allocator).
@@ -124,7 +124,7 @@ def get_context(e: engine) -> int:
 
 
 def make_stream(e: engine, queue: int) -> stream:
-    """The stream of a sycl::queue, of the engine's device and context.
+    """The stream of a sycl::queue, which has the engine's device and context.
 
     C++: sycl_interop::make_stream (dnnl_sycl_interop_stream_create). UnsupportedError: no SYCL build.
     """
@@ -147,7 +147,7 @@ def execute(
     inputs: Sequence[tensor],
     outputs: Sequence[tensor],
 ) -> None:
-    """As `compiled_partition.execute`; then `stream.wait()`. Events of SYCL are C++ objects, which Python has none of.
+    """As `compiled_partition.execute`, followed by `stream.wait()`: SYCL events have no Python counterpart.
 
     C++: sycl_interop::execute (dnnl_graph_sycl_interop_compiled_partition_execute).
     """

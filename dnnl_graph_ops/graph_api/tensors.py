@@ -1,4 +1,4 @@
-"""Tensors: descriptions bound to memory."""
+"""Tensors of the Graph API: logical tensors bound to memory."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Array = np.ndarray[Any, Any]
 
 
 class _NewMemory:
-    """The default of `tensor`'s array, as `help` shows it."""
+    """The default of `tensor`'s array, shown by `help`."""
 
     def __repr__(self) -> str:
         return "<new memory>"
 
 
-# of memory that this module brings; the library's kernels load vectors of up to 64 bytes
+# alignment of new memory; oneDNN's kernels load vectors of up to 64 bytes
 _ALIGNMENT = 64
 _MISSING: Any = _NewMemory()
 # host scalars: dnnl_graph_tensor_create_scalar
@@ -39,7 +39,7 @@ _SCALARS_SINCE = (3, 9)
 
 
 class _MakesOrRebinds:
-    """`tensor.from_numpy` on the class makes a tensor, on a tensor it takes other memory."""
+    """`tensor.from_numpy` on the class makes a tensor, on a tensor it rebinds the memory."""
 
     def __init__(self, make: Callable[..., Any], rebind: Callable[..., Any]) -> None:
         self._make, self._rebind, self.__doc__ = make, rebind, make.__doc__
@@ -53,16 +53,16 @@ class tensor:
     """A logical tensor bound to memory of an engine.
 
     Args:
-        lt: sizes known; layout strided, or opaque as a compiled partition tells.
-        e: whose memory it is.
+        lt: the description: sizes known; layout strided, or an opaque layout of a compiled partition.
+        e: the engine of the memory.
         array: the memory, used without a copy and kept alive: a NumPy array of the sizes, strides and data type of
-            `lt`, or a dense one of as many elements; what has `__dlpack__`; bytes as uint8 for opaque layouts and 4-bit
-            types; an address, which nobody checks. Left out: new memory, aligned to 64 bytes, with no particular
-            contents.
+            `lt`, or a dense array of as many elements; an object with `__dlpack__`; uint8 bytes for opaque layouts
+            and 4-bit types; an address, which is not checked. Left out: new memory, uninitialised, aligned to
+            64 bytes.
 
     Raises:
         ShapeError: another shape or strides, too few bytes. InvalidArgumentError: another data type, memory that the
-        engine does not reach. TypeError: arguments of other types.
+        engine cannot access. TypeError: arguments of other types.
 
     C++: dnnl::graph::tensor (dnnl_graph_tensor_create).
     """
@@ -78,15 +78,15 @@ class tensor:
         self._native = Tensor(lt._native, e._native, _handed(self._memory))
 
     def _make(cls: type[tensor], array: Any, id: int = 0, engine: Any = None) -> tensor:  # type: ignore[misc]
-        """A tensor over an array, without a copy; on a tensor, `t.from_numpy(array)` gives it other memory.
+        """A tensor over an array, without a copy; on a tensor, `t.from_numpy(array)` rebinds its memory.
 
         Args:
-            array: a NumPy array with any non-negative strides, or what has `__dlpack__` on the CPU.
-            id: of the logical tensor.
-            engine: whose memory it is; None: the default CPU engine. In memory of a device the elements are copied.
+            array: a NumPy array with any non-negative strides, or an object with `__dlpack__` on the CPU.
+            id: the id of the logical tensor.
+            engine: the engine of the memory; None: the default CPU engine. A device's memory gets a copy.
 
         Raises:
-            InvalidArgumentError: a data type that oneDNN has not, negative strides. TypeError: no array.
+            InvalidArgumentError: a data type that oneDNN lacks, negative strides. TypeError: no array.
         """
         where = "tensor.from_numpy"
         source = as_array(array, f"{where}: 'array'")
@@ -100,7 +100,7 @@ class tensor:
         return cls(logical_tensor(id, data_types[name], source.shape, strides), chosen, source)
 
     def _rebind(self, array: Any) -> tensor:
-        """Take other memory, as `set_data_handle`; a device's memory takes the elements. Returns the tensor."""
+        """Rebinds the memory, as `set_data_handle`; copies the elements into a device's memory. Returns the tensor."""
         if isinstance(self._memory, DeviceArrayBase):
             source = np.ascontiguousarray(_host_array(array, self._lt))
             self._memory._write(source.reshape(-1).view(np.uint8))
@@ -112,16 +112,16 @@ class tensor:
 
     @staticmethod
     def make_scalar_tensor(lt: logical_tensor, value: Any, runtime: Runtime | str | None = None) -> tensor:
-        """A scalar that the library copies, in memory of the host whatever the engine.
+        """A scalar in host memory, which oneDNN copies.
 
         Args:
-            lt: of no dims, with the property `logical_tensor.host_scalar`.
+            lt: a description of rank 0 with the property `logical_tensor.host_scalar`.
             value: a number, or an array of one element.
             runtime: the library; None: the CPU default.
 
         Raises:
-            UnsupportedError: before oneDNN 3.9. InvalidArgumentError: another property, a number beyond the integers
-            of the data type. TypeError: no number.
+            UnsupportedError: before oneDNN 3.9. InvalidArgumentError: another property, a number outside of the data
+            type's range. TypeError: no number.
 
         C++: make_scalar_tensor (dnnl_graph_tensor_create_scalar).
         """
@@ -149,7 +149,7 @@ class tensor:
         return self._native.data_handle
 
     def set_data_handle(self, array: Any) -> None:
-        """Take other memory, as `tensor(lt, e, array)` does. C++: set_data_handle (dnnl_graph_tensor_set_data_handle).
+        """Rebind the memory to `array`. C++: set_data_handle (dnnl_graph_tensor_set_data_handle).
 
         Raises:
             As `tensor(lt, e, array)`.
@@ -159,21 +159,21 @@ class tensor:
         self._memory = memory
 
     def get_logical_tensor(self) -> logical_tensor:
-        """The description. C++: get_logical_tensor."""
+        """The tensor's logical tensor. C++: get_logical_tensor."""
         return self._lt
 
     def get_engine(self) -> engine:
-        """Whose memory it is. C++: get_engine (dnnl_graph_tensor_get_engine)."""
+        """The engine of the memory. C++: get_engine (dnnl_graph_tensor_get_engine)."""
         return self._engine
 
     def to_numpy(self, lt: logical_tensor | None = None) -> Array:
-        """The elements: on a CPU a view of the memory, from a device a copy.
+        """The elements as a NumPy array: a view of host memory, or a copy of a device's memory.
 
         Args:
-            lt: a description to read the memory by; None: the tensor's own.
+            lt: a description to read the memory with; None: the tensor's own.
 
         Raises:
-            InvalidArgumentError: an opaque layout. ShapeError: `lt` needs more bytes than there are.
+            InvalidArgumentError: an opaque layout. ShapeError: `lt` needs more bytes than the memory has.
             UnsupportedError: a 4-bit type, which NumPy does not pack. TypeError: no description.
         """
         where = "tensor.to_numpy"
@@ -214,7 +214,7 @@ def _default_engine() -> engine:
 
 
 def _check_description(lt: logical_tensor, runtime: Runtime) -> None:
-    """Refuse descriptions that no memory fits."""
+    """Raises if no memory fits the description."""
     native = lt._native
     if lt.get_layout_type() in (layout_type.any, layout_type.undef) or native.dims is None or None in native.dims:
         raise ShapeError(
@@ -226,7 +226,7 @@ def _check_description(lt: logical_tensor, runtime: Runtime) -> None:
 
 
 def _allocated(lt: logical_tensor, e: engine) -> Any:
-    """New memory: bytes of the host, or of the engine's device."""
+    """Returns new memory of the host or of the engine's device."""
     size = lt.get_mem_size(e._runtime)
     if e._native.on_device:
         return DeviceArrayBase(e._native, dtypes.CODES["u8"], (size,))
@@ -236,12 +236,12 @@ def _allocated(lt: logical_tensor, e: engine) -> Any:
 
 
 def _handed(memory: Any) -> Any:
-    """What the native tensor takes: an array, or the address of memory of a device."""
+    """Returns the memory for the native tensor: an array, or an address of device memory."""
     return memory.address if isinstance(memory, DeviceArrayBase) else memory
 
 
 def _checked(array: Any, lt: logical_tensor, e: engine) -> Any:
-    """Memory for a description, or why it cannot be."""
+    """Returns the memory for a description, or raises."""
     where = "tensor"
     if isinstance(array, int) and not is_bool(array):
         address = identifier(array, f"{where}: the address")
@@ -252,7 +252,7 @@ def _checked(array: Any, lt: logical_tensor, e: engine) -> Any:
 
 
 def _at(address: int, lt: logical_tensor, e: engine) -> DeviceArrayBase:
-    """Memory of a device by its address, which the host may not be able to read."""
+    """Device memory at an address, which the host may be unable to read."""
     size = lt.get_mem_size(e._runtime)
     return DeviceArrayBase(e._native, dtypes.CODES["u8"], (size,), (1,), address, True, None)
 
@@ -298,14 +298,14 @@ def _host_array(array: Any, lt: logical_tensor) -> Array:
 
 
 def _copied(lt: logical_tensor) -> str:
-    """How an array gets the strides of a logical tensor."""
+    """Returns advice for a message: how to give an array the strides of a logical tensor."""
     if lt.get_strides() == list(dense_strides(tuple(lt.get_dims()))):
         return "pass numpy.ascontiguousarray(array)"
     return "copy the array: t = tensor(lt, e); t.to_numpy()[...] = array"
 
 
 def _fitting(number: Array, dtype: np.dtype[Any], where: str) -> Array:
-    """A number as an integer or boolean type has it, or as near as a floating-point type does."""
+    """Returns a number converted to the dtype: exactly to an integer or boolean type, else rounded."""
     with np.errstate(invalid="ignore", over="ignore"):
         converted = number.astype(dtype)
     if dtype.kind in "biu" and number.item() != converted.item():
@@ -321,17 +321,17 @@ def _numpy_dtype(lt: logical_tensor, where: str) -> np.dtype[Any]:
 
 
 def _bytes_at(address: int, size: int, owner: Any) -> Array:
-    """Memory as bytes; the array keeps the memory's owner."""
+    """Returns the memory as a uint8 array, which keeps the memory's owner alive."""
     if not isinstance(owner, np.ndarray):
         return _raw(address, size)
     if owner.flags.c_contiguous:
         return owner.reshape(-1).view(np.uint8)
-    # NumPy does not stride the types of ml_dtypes
+    # NumPy cannot stride ml_dtypes' types
     item = owner.dtype.itemsize
     return np.lib.stride_tricks.as_strided(owner.view(f"u{item}"), (size // item,), (item,)).view(np.uint8)
 
 
 def _raw(address: int, size: int) -> Array:
-    import ctypes  # for addresses that the user answers for
+    import ctypes  # for unchecked addresses
 
     return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)

@@ -1,4 +1,4 @@
-"""Strides of axes of length 1, which no element depends on."""
+"""Normalises strides of axes of size 1, which no element's address depends on."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from .logical_tensors import changed
 
 
 def dense_unit_axes(native: LogicalTensor) -> LogicalTensor:
-    """A strided tensor whose axes of length 1 have dense strides: (1, 2, 5) with strides (3, 5, 1) gets (10, 5, 1).
+    """Returns a tensor whose axes of size 1 have dense strides: (1, 2, 5) with strides (3, 5, 1) gets (10, 5, 1).
 
-    No element moves. By other strides of such axes, MatMul of oneDNN 3.13 reads batches at wrong addresses.
+    No element moves. With other strides of such axes, MatMul of oneDNN 3.13 reads batches at wrong addresses.
     """
     dims, strides = native.dims, native.strides
     if dims is None or strides is None or 1 not in dims or None in (*dims, *strides):

@@ -1,4 +1,4 @@
-"""Keywords of modules: PyTorch's words, and those that the functions have for them."""
+"""Keywords of modules: PyTorch's names and the one-shot functions' names for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Init = TypeVar("Init", bound=Callable[..., None])
 
 
 class FunctionWords(TypedDict, total=False):
-    """The words of `dgo.convolution` and its like for a module's stride, padding (both pads) and dilation."""
+    """The one-shot functions' names for a module's stride, padding (both pads) and dilation."""
 
     strides: int | Sequence[int]
     pads_begin: int | Sequence[int]
@@ -30,7 +30,7 @@ class FunctionWords(TypedDict, total=False):
 
 
 def both_spellings(init: Init) -> Init:
-    """An `__init__` that takes its keywords by PyTorch's and by the functions' words; its signature shows PyTorch's."""
+    """Returns an `__init__` that takes PyTorch's and the functions' keywords; its signature shows PyTorch's."""
     whole = signature(init).replace(return_annotation=None)
     parameters = [p.replace(annotation=Written(p.annotation)) for p in whole.parameters.values()]
     own, *shown = [p for p in parameters if p.kind is not Parameter.VAR_KEYWORD]
@@ -46,11 +46,11 @@ def both_spellings(init: Init) -> Init:
 
 
 def in_words_of_pytorch(where: str, given: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Keywords under the names of `known`, which replace the functions' words.
+    """Returns the keywords renamed to PyTorch's names, which are in `known`.
 
     Raises:
-        TypeError: a name of neither, both spellings of one argument, or one of both pads.
-        InvalidArgumentError: other pads at the end than at the beginning, which a module has not.
+        TypeError: an unknown name, both names of one argument, or only one of the two pads.
+        InvalidArgumentError: unequal pads at the begin and the end, which modules do not support.
     """
     result = {name: value for name, value in given.items() if name in known}
     for theirs, ours in ARGUMENTS.items():
@@ -73,7 +73,7 @@ def in_words_of_pytorch(where: str, given: Mapping[str, Any], known: Collection[
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether both say the same per axis: 1 and (1, 1) do."""
+    """Whether two values are equal on each axis: 1 and (1, 1) are."""
     try:
         first, second = np.broadcast_arrays(one, other)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Convolution and its transpose as modules, by the number of spatial axes."""
+"""Convolution and transposed convolution modules for 1, 2 and 3 spatial axes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Conv(Module):
-    """What the modules of all ranks share; use `Conv1d`, `Conv2d` or `Conv3d`.
+    """Base class of `Conv1d`, `Conv2d` and `Conv3d`.
 
     Per spatial axis:
     dst = floor((src + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1
@@ -29,12 +29,12 @@ class Conv(Module):
         kernel_size, stride, padding, dilation: an int, or one per spatial axis.
         groups: number of independent groups of channels.
         bias: whether to add one value per output channel.
-        conv_mode, compute_mode, name, dtype, data_format, rng, engine, and other words: as of `ConvTranspose2d`.
+        conv_mode, compute_mode, name, dtype, data_format, rng, engine, and other names: see `ConvTranspose2d`.
 
     Attributes:
         weight: (OC, IC, k...) for groups=1, else (groups, OC/groups, IC/groups, k...), for both data formats.
             Drawn uniformly from +-1/sqrt(IC/groups * kernel elements).
-        bias, weight_grad, bias_grad: as of `ConvTranspose2d`.
+        bias, weight_grad, bias_grad: see `ConvTranspose2d`.
 
     Parameters may be changed in place or assigned between calls; every call reads them afresh.
 
@@ -63,31 +63,31 @@ class Conv3d(Conv):
 
 
 class ConvTranspose(Module):
-    """What the modules of all ranks share; use `ConvTranspose1d`, `ConvTranspose2d` or `ConvTranspose3d`.
+    """Base class of `ConvTranspose1d`, `ConvTranspose2d` and `ConvTranspose3d`.
 
     Per spatial axis:
     dst = stride * (src - 1) + dilation * (kernel_size - 1) + 1 - 2 * padding + output_padding
 
     Args:
         in_channels, out_channels: both multiples of `groups`.
-        kernel_size, stride, padding, output_padding, dilation: an int, or one per spatial axis. The words of
-            `dgo.conv_transpose` are understood as well: strides, pads_begin with an equal pads_end, dilations.
+        kernel_size, stride, padding, output_padding, dilation: an int, or one per spatial axis. The names of
+            `dgo.conv_transpose` are accepted too: strides, pads_begin with an equal pads_end, dilations.
         groups: number of independent groups of channels.
         bias: whether to add one value per output channel.
-        conv_mode: "cross_correlation". A "convolution" would mirror the kernel: mirror the weights instead.
+        conv_mode: "cross_correlation". For "convolution", which flips the kernel, flip the weights instead.
         compute_mode: "float32" accumulates float16 data in float32 and rounds once, also where the CPU has
-            float16 arithmetic; "default" leaves it to the library. Other dtypes always accumulate in float32.
+            float16 arithmetic; "default" leaves the choice to oneDNN. Other dtypes always accumulate in float32.
         name: shown in messages.
-        dtype: "f32", "bf16" or "f16": of the data, the parameters and the gradients.
-        data_format: NCX for (N, C, spatial...), NXC for (N, spatial..., C); also as NCHW, NHWC and their like.
-        rng: a `numpy.random.Generator` or a seed for the initial values; None: another start every time.
+        dtype: "f32", "bf16" or "f16", of the data, the parameters and the gradients.
+        data_format: NCX for (N, C, spatial...), NXC for (N, spatial..., C); NCHW, NHWC and the like are accepted too.
+        rng: a `numpy.random.Generator` or a seed for the initial values; None: a random seed.
         engine: `dgo.engine(...)`; None: the default CPU engine.
 
     Attributes:
         weight: (IC, OC, k...) for groups=1, else (groups, IC/groups, OC/groups, k...), for both data formats.
             Drawn uniformly from +-1/sqrt(OC/groups * kernel elements).
         bias: (1, OC, 1...), one 1 per spatial axis, drawn from the same range; None without bias.
-        weight_grad, bias_grad: gradients of the latest `backward`, shaped as weight and bias; None before it.
+        weight_grad, bias_grad: gradients of the latest `backward`, in the shapes of weight and bias; None before it.
 
     Parameters may be changed in place or assigned between calls; every call reads them afresh.
 

@@ -1,4 +1,4 @@
-"""Convolution and its transpose as modules: parameters, calls of the functions, gradients."""
+"""Convolution and transposed convolution as modules: parameters, forward and backward."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ COMPUTE_MODES = ("default", "float32")
 
 
 class Module:
-    """A layer of a family; the classes of `layers` say what its arguments are."""
+    """A convolution or transposed convolution; the classes of `layers` document the arguments."""
 
-    _op: ClassVar[str]  # the function, and what its gradients' names begin with
+    _op: ClassVar[str]  # the one-shot function, and the prefix of its gradients' names
     _weights_format: ClassVar[str]  # PyTorch's
     _spatial_axes: ClassVar[int]
 
@@ -146,28 +146,27 @@ class Module:
 
     def state_dict(self) -> dict[str, Array]:
         """Copies of weight and (with bias) bias by name."""
-        # later steps of training do not change them
+        # copies: later training steps do not change them
         return {name: parameter.array.copy() for name, parameter in self._parameters().items()}
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
         """Copy `values` into the parameters.
 
         Args:
-            values: weight and (with bias) bias by name: NumPy arrays, or tensors in CPU memory. Their shapes are the
-                parameters' own or PyTorch's, whose bias is (OC,) and whose weight has the groups merged with the
-                channels behind them.
+            values: weight and (with bias) bias by name: NumPy arrays, or tensors in CPU memory, in the parameters'
+                shapes or in PyTorch's: bias (OC,), weight with the groups merged into the next axis.
 
         Raises:
             InvalidArgumentError: missing or unexpected names, another dtype, a tensor on another device.
             ShapeError: another shape.
-            TypeError: not a mapping of names to arrays. The parameters are left as they were.
+            TypeError: not a mapping of names to arrays. After an error the parameters are unchanged.
         """
         state.load(self._parameters(), values, f"{self._where()}.load_state_dict")
 
     # -- computing ---------------------------------------------------------------------------------
 
     def __call__(self, src: Any) -> Array:
-        """dst of src; a reference to src is kept for `backward`, so do not change it in between.
+        """Compute dst from src; keeps a reference to src for `backward`, so do not change src in between.
 
         Args:
             src: (N, IC, spatial...) for NCX, (N, spatial..., IC) for NXC, of the module's dtype.
@@ -183,9 +182,9 @@ class Module:
         return self._narrow(dst)
 
     def backward(self, diff_dst: Any) -> Array:
-        """Gradients for the latest call: returns diff_src; weight_grad and bias_grad become new arrays.
+        """Compute the gradients of the latest call: returns diff_src, and sets weight_grad and bias_grad to new arrays.
 
-        Gradients are not summed over calls. Weights must be those of the latest call.
+        Gradients are not summed over calls. The weights must not have changed since the latest call.
 
         Args:
             diff_dst: the gradient of the latest dst, in its shape and dtype.
@@ -213,7 +212,7 @@ class Module:
         return self._narrow(diff_src)
 
     def output_shape(self, src_shape: Sequence[int | None]) -> tuple[int | None, ...]:
-        """The shape of dst for a shape of src; None stands for a size that is not known."""
+        """The shape of dst for a shape of src; None stands for an unknown size."""
         attributes = {name: value for name, value in self._attributes.items() if name != "engine"}
         return self._function("_output_shape")(src_shape, self._in_order().shape, **attributes)
 
@@ -221,11 +220,11 @@ class Module:
         return getattr(functional, self._op + suffix)
 
     def _in_order(self) -> Array:
-        """The weights as the functions take them, which is PyTorch's order: groups merged with the channels behind."""
+        """Returns the weights in PyTorch's order, which the functions take: groups merged into the next axis."""
         return self._weight.reshape(-1, *self._weight.shape[-1 - self._spatial_axes :])
 
     def _wide(self, *operands: Any) -> Sequence[Any]:
-        """Operands in float32 if asked for; where the CPU lacks float16 arithmetic, the package converts them."""
+        """Returns the operands, in float32 with compute_mode="float32" where the CPU has float16 arithmetic."""
         if self.dtype != "f16" or self.compute_mode != "float32":
             return operands
         if not cpu.computes_natively("f16", self.engine or default_engine()):
@@ -276,7 +275,7 @@ class Module:
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        # what backward needs is no part of the module's state
+        # the operand kept for backward is no part of the module's state
         return {**self.__dict__, "_src": None}
 
 

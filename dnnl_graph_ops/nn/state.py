@@ -1,4 +1,4 @@
-"""Reading and writing the parameters of a module as a dict of arrays."""
+"""Loads the parameters of a module from a dict of arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Parameter(NamedTuple):
-    """An array of a module, the shape that PyTorch has for its elements in the same order, and what helps otherwise."""
+    """An array of a module, PyTorch's shape for the same elements, and advice for a message on another shape."""
 
     array: Array
     pytorch: tuple[int, ...]
@@ -24,7 +24,7 @@ class Parameter(NamedTuple):
 
 
 def check_parameter(value: Any, parameter: Parameter, where: str, other: str = "") -> Array:
-    """`value` as an array that may stand in for the parameter; `other`: what else than its shape would fit.
+    """Returns `value` as an array of the parameter's shape and dtype; `other`: other accepted shapes, for messages.
 
     Raises:
         TypeError: not a NumPy array.
@@ -45,7 +45,7 @@ def check_parameter(value: Any, parameter: Parameter, where: str, other: str = "
 
 
 def load(parameters: Mapping[str, Parameter], state: Any, where: str) -> None:
-    """Copy the arrays of `state` into the parameters; nothing changes if one of them does not fit."""
+    """Copies the arrays of `state` into the parameters; changes none if one does not fit."""
     if not isinstance(state, Mapping):
         hint = "; pass its state_dict()" if hasattr(state, "state_dict") else ""
         raise TypeError(f"{where}: needs a mapping of names to arrays, got {type(state).__name__}{hint}")
@@ -63,7 +63,7 @@ def load(parameters: Mapping[str, Parameter], state: Any, where: str) -> None:
 
 
 def _remedy(missing: Sequence[str], unexpected: Sequence[str]) -> str:
-    """The next step where the keys of a state do not fit, as far as their names tell."""
+    """Returns advice for a message on unexpected keys, from the keys' names."""
     if [*missing, *unexpected] == ["bias"]:
         return f"; make the module with bias={bool(unexpected)}"
     prefixes = [name.removesuffix(key) for key in missing for name in unexpected if name.endswith(f".{key}")]
@@ -75,7 +75,7 @@ def _remedy(missing: Sequence[str], unexpected: Sequence[str]) -> str:
 
 
 def _fitted(value: Any, parameter: Parameter, where: str) -> Array:
-    """`value`, an array or a tensor in CPU memory, in the shape of the parameter."""
+    """Returns `value`, an array or a tensor in CPU memory, in the shape of the parameter."""
     if not isinstance(value, np.ndarray):
         if not hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
             raise TypeError(f"{where}: must be a NumPy array or a tensor, got {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""One builder per op kind, named as the C enum: conv_transpose, relu, softmax, max_pool, ..."""
+"""Builders of ops, one per op kind, named as in the C enum: conv_transpose, relu, softmax, max_pool, ..."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# Graph files are read and written rarely: their code is loaded then.
+# imported at first use: most programs read and write no graph files
 def _from_json(*args: Any) -> Any:
     from .json_graph import from_json
 

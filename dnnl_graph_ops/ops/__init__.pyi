@@ -59,8 +59,8 @@ def conv_transpose(
     dilation: Ints | None = None,
     name: str | None = None,
 ) -> Value:
-    """ConvTranspose: The gradient of a convolution with respect to its input, as a layer: every element of src
-    adds its multiple of the filter to dst.
+    """ConvTranspose: Transposed convolution (deconvolution): the gradient of a convolution with respect to its
+    input, as a layer. Every element of src adds a multiple of the filter to dst.
     """
 
 @overload
@@ -164,7 +164,7 @@ def convolution(
     dilation: Ints | None = None,
     name: str | None = None,
 ) -> Value:
-    """Convolution: Sums of products of filters with the windows of src, for each output channel."""
+    """Convolution: Convolution (cross-correlation) of src with one filter for each output channel."""
 
 def convolution_backward_data(
     diff_dst: Value | Any,
@@ -214,7 +214,7 @@ def abs(src: Tensor, *, name: str | None = None) -> Value:
     """Abs: The absolute value of each element."""
 
 def abs_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> Value:
-    """AbsBackward: The gradient of Abs: diff_dst by the sign of src, and 0 where src is 0."""
+    """AbsBackward: The gradient of Abs: diff_dst times the sign of src, and 0 where src is 0."""
 
 def add(
     src_0: Tensor,
@@ -272,7 +272,9 @@ def avg_pool_backward(
     src_shape: Ints | None = None,
     name: str | None = None,
 ) -> Value:
-    """AvgPoolBackward: The gradient of AvgPool: each element of diff_dst is spread evenly over its window."""
+    """AvgPoolBackward: The gradient of AvgPool: each element of diff_dst is divided evenly among the elements of
+    its window.
+    """
 
 @overload
 def avg_pool_backward(
@@ -288,7 +290,9 @@ def avg_pool_backward(
     src_shape: Ints | None = None,
     name: str | None = None,
 ) -> Value:
-    """AvgPoolBackward: The gradient of AvgPool: each element of diff_dst is spread evenly over its window."""
+    """AvgPoolBackward: The gradient of AvgPool: each element of diff_dst is divided evenly among the elements of
+    its window.
+    """
 
 @overload
 def batch_norm_backward(
@@ -303,7 +307,9 @@ def batch_norm_backward(
     outputs: int | None = None,
     name: str | None = None,
 ) -> Value:
-    """BatchNormTrainingBackward: The gradients of batch norm in training, from the mean and variance of the batch."""
+    """BatchNormTrainingBackward: The gradients of batch normalization in training, from the mean and variance of
+    the batch.
+    """
 
 @overload
 def batch_norm_backward(
@@ -318,7 +324,9 @@ def batch_norm_backward(
     outputs: Literal[1],
     name: str | None = None,
 ) -> Value:
-    """BatchNormTrainingBackward: The gradients of batch norm in training, from the mean and variance of the batch."""
+    """BatchNormTrainingBackward: The gradients of batch normalization in training, from the mean and variance of
+    the batch.
+    """
 
 @overload
 def batch_norm_backward(
@@ -333,7 +341,9 @@ def batch_norm_backward(
     outputs: Literal[3] | None = None,
     name: str | None = None,
 ) -> tuple[Value, Value, Value]:
-    """BatchNormTrainingBackward: The gradients of batch norm in training, from the mean and variance of the batch."""
+    """BatchNormTrainingBackward: The gradients of batch normalization in training, from the mean and variance of
+    the batch.
+    """
 
 def batch_norm_forward_training(
     src: Tensor,
@@ -347,8 +357,8 @@ def batch_norm_forward_training(
     data_format: DataFormat = "NXC",
     name: str | None = None,
 ) -> tuple[Value, Value, Value, Value, Value]:
-    """BatchNormForwardTraining: Each channel normalised by the mean and variance of the batch, and the running
-    ones moved towards these.
+    """BatchNormForwardTraining: Batch normalization in training: normalises each channel by the mean and variance
+    of the batch, and updates the running mean and variance.
     """
 
 def batch_norm_inference(
@@ -362,10 +372,12 @@ def batch_norm_inference(
     data_format: DataFormat = "NXC",
     name: str | None = None,
 ) -> Value:
-    """BatchNormInference: Each channel shifted and scaled by a given mean and variance, then by gamma and beta."""
+    """BatchNormInference: Batch normalization in inference: normalises each channel by a given mean and variance,
+    then scales by gamma and shifts by beta.
+    """
 
 def bias_add(src: Tensor, bias: Tensor, *, data_format: DataFormat = "NXC", name: str | None = None) -> Value:
-    """BiasAdd: One number added to each channel."""
+    """BiasAdd: Adds bias (C,) to the channels of src."""
 
 def bias_add_backward(diff_dst: Tensor, *, data_format: DataFormat = "NXC", name: str | None = None) -> Value:
     """BiasAddBackward: The gradient of BiasAdd with respect to the bias: diff_dst summed over all axes but the
@@ -373,7 +385,7 @@ def bias_add_backward(diff_dst: Tensor, *, data_format: DataFormat = "NXC", name
     """
 
 def clamp(src: Tensor, *, min: float, max: float, name: str | None = None) -> Value:
-    """Clamp: Each element, but at least min and at most max."""
+    """Clamp: Each element limited to the range from min to max."""
 
 def clamp_backward(
     src_or_dst: Tensor, diff_dst: Tensor, *, min: float, max: float, use_dst: bool = True, name: str | None = None
@@ -381,7 +393,7 @@ def clamp_backward(
     """ClampBackward: The gradient of Clamp: diff_dst where the operand lay between min and max, else 0."""
 
 def concat(*srcs: Tensor, axis: int, name: str | None = None) -> Value:
-    """Concat: Tensors one behind the other on an axis."""
+    """Concat: Concatenates tensors along an axis."""
 
 def dequantize(
     src: Tensor,
@@ -393,7 +405,7 @@ def dequantize(
     dtype: Any = None,
     name: str | None = None,
 ) -> Value:
-    """Dequantize: Floats of integers: (src - zps) * scales."""
+    """Dequantize: Converts integers to floats: (src - zps) * scales."""
 
 def divide(
     src_0: Tensor,
@@ -415,7 +427,9 @@ def dynamic_dequantize(
     group_shape: Ints | None = None,
     name: str | None = None,
 ) -> Value:
-    """DynamicDequantize: Floats of integers by scales that are tensors: (src - zps) * scales."""
+    """DynamicDequantize: Converts integers to floats with scales and zero points that are tensors: (src - zps) *
+    scales.
+    """
 
 def dynamic_quantize(
     src: Tensor,
@@ -427,8 +441,8 @@ def dynamic_quantize(
     dtype: Any = None,
     name: str | None = None,
 ) -> Value:
-    """DynamicQuantize: Integers of floats by scales that are tensors: src / scales, rounded to the nearest even,
-    plus zps, cut off at the ends of the dtype.
+    """DynamicQuantize: Converts floats to integers with scales and zero points that are tensors: src / scales,
+    rounded half to even, plus zps, saturated to the dtype's range.
     """
 
 def elu(src: Tensor, *, alpha: float, name: str | None = None) -> Value:
@@ -446,7 +460,7 @@ def exp(src: Tensor, *, name: str | None = None) -> Value:
     """Exp: The exponential of each element."""
 
 def gelu(src: Tensor, *, mode: Literal["gelu_erf", "gelu_tanh"] = "gelu_erf", name: str | None = None) -> Value:
-    """GELU: Each element times the probability that a normal number is below it."""
+    """GELU: The Gaussian error linear unit: each element times the standard normal distribution function of it."""
 
 def gelu_backward(
     src: Tensor, diff_dst: Tensor, *, mode: Literal["gelu_erf", "gelu_tanh"] = "gelu_erf", name: str | None = None
@@ -470,7 +484,7 @@ def interpolate(
     data_format: DataFormat = "NXC",
     name: str | None = None,
 ) -> Value:
-    """Interpolate: src resampled to other spatial sizes."""
+    """Interpolate: Resizes the spatial axes of src by nearest or linear interpolation."""
 
 def interpolate_backward(
     src: Tensor,
@@ -484,7 +498,9 @@ def interpolate_backward(
     data_format: DataFormat = "NXC",
     name: str | None = None,
 ) -> Value:
-    """InterpolateBackward: The gradient of Interpolate: each element of diff_dst goes where it came from."""
+    """InterpolateBackward: The gradient of Interpolate: adds each element of diff_dst to the elements of diff_src
+    that dst was interpolated from.
+    """
 
 @overload
 def layer_norm(
@@ -499,7 +515,9 @@ def layer_norm(
     outputs: int | None = None,
     name: str | None = None,
 ) -> Value:
-    """LayerNorm: The last axes normalised to mean 0 and variance 1, then scaled and shifted."""
+    """LayerNorm: Layer normalization: normalises the last axes to mean 0 and variance 1, then scales by gamma and
+    shifts by beta.
+    """
 
 @overload
 def layer_norm(
@@ -514,7 +532,9 @@ def layer_norm(
     outputs: Literal[1],
     name: str | None = None,
 ) -> Value:
-    """LayerNorm: The last axes normalised to mean 0 and variance 1, then scaled and shifted."""
+    """LayerNorm: Layer normalization: normalises the last axes to mean 0 and variance 1, then scales by gamma and
+    shifts by beta.
+    """
 
 @overload
 def layer_norm(
@@ -529,7 +549,9 @@ def layer_norm(
     outputs: Literal[3] | None = None,
     name: str | None = None,
 ) -> tuple[Value, Value, Value]:
-    """LayerNorm: The last axes normalised to mean 0 and variance 1, then scaled and shifted."""
+    """LayerNorm: Layer normalization: normalises the last axes to mean 0 and variance 1, then scales by gamma and
+    shifts by beta.
+    """
 
 @overload
 def layer_norm_backward(
@@ -605,7 +627,7 @@ def matmul(
     dtype: Any = None,
     name: str | None = None,
 ) -> Value:
-    """MatMul: Products of matrices, and of batches of them."""
+    """MatMul: Matrix product, also of batches of matrices."""
 
 def maximum(
     src_0: Tensor, src_1: Tensor, *, auto_broadcast: Literal["none", "numpy"] = "numpy", name: str | None = None
@@ -658,8 +680,8 @@ def max_pool_backward(
     data_format: DataFormat = "NXC",
     name: str | None = None,
 ) -> Value:
-    """MaxPoolBackward: The gradient of MaxPool: each element of diff_dst goes to the place of its window's largest
-    element.
+    """MaxPoolBackward: The gradient of MaxPool: adds each element of diff_dst to the position of its window's
+    largest element.
     """
 
 @overload
@@ -676,8 +698,8 @@ def max_pool_backward(
     dilation: Ints | None = None,
     name: str | None = None,
 ) -> Value:
-    """MaxPoolBackward: The gradient of MaxPool: each element of diff_dst goes to the place of its window's largest
-    element.
+    """MaxPoolBackward: The gradient of MaxPool: adds each element of diff_dst to the position of its window's
+    largest element.
     """
 
 def minimum(
@@ -709,7 +731,7 @@ def prelu(
     per_channel_broadcast: bool = True,
     name: str | None = None,
 ) -> Value:
-    """PReLU: src where it is positive, else slope * src, with a slope that is a tensor."""
+    """PReLU: src where it is positive, else slope * src; slope is a tensor."""
 
 def prelu_backward(
     src: Tensor, slope: Tensor, diff_dst: Tensor, *, data_format: DataFormat = "NXC", name: str | None = None
@@ -726,8 +748,8 @@ def quantize(
     dtype: Any = None,
     name: str | None = None,
 ) -> Value:
-    """Quantize: Integers of floats: src / scales, rounded to the nearest even, plus zps, cut off at the ends of
-    the dtype.
+    """Quantize: Converts floats to integers: src / scales, rounded half to even, plus zps, saturated to the
+    dtype's range.
     """
 
 def reciprocal(src: Tensor, *, name: str | None = None) -> Value:
@@ -810,10 +832,10 @@ def relu_backward(src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True,
     """ReLUBackward: The gradient of ReLU: diff_dst where src is positive, else 0."""
 
 def reorder(src: Tensor, *, name: str | None = None) -> Value:
-    """Reorder: src as it is; where its strides are to be others, a copy in these."""
+    """Reorder: Copies src into other strides; with the same strides it is src."""
 
 def round(src: Tensor, *, name: str | None = None) -> Value:
-    """Round: Each element rounded to the nearest integer, halves to the even one."""
+    """Round: Rounds each element to the nearest integer, half to even."""
 
 def sigmoid(src: Tensor, *, name: str | None = None) -> Value:
     """Sigmoid: 1 / (1 + exp(-src))."""
@@ -831,8 +853,8 @@ def softmax(
     outputs: Literal[1] | None = None,
     name: str | None = None,
 ) -> Value:
-    """SoftMax: Exponentials of an axis divided by their sum; they add up to 1. Returns one Value, and with
-    outputs=2 a pair.
+    """SoftMax: Softmax along an axis: exponentials divided by their sum. Returns one Value, and with outputs=2 a
+    pair.
     """
 
 @overload
@@ -845,8 +867,8 @@ def softmax(
     outputs: Literal[2],
     name: str | None = None,
 ) -> tuple[Value, Value]:
-    """SoftMax: Exponentials of an axis divided by their sum; they add up to 1. Returns one Value, and with
-    outputs=2 a pair.
+    """SoftMax: Softmax along an axis: exponentials divided by their sum. Returns one Value, and with outputs=2 a
+    pair.
     """
 
 def softmax_backward(
@@ -875,10 +897,10 @@ def squared_difference(
     """SquaredDifference: The square of the difference of two tensors, element by element."""
 
 def static_reshape(src: Tensor, *, shape: Ints, special_zero: bool, name: str | None = None) -> Value:
-    """StaticReshape: The same elements in another shape, the last axis the fastest."""
+    """StaticReshape: Reshape: the same elements, in row-major order, in another shape."""
 
 def static_transpose(src: Tensor, *, order: Ints, name: str | None = None) -> Value:
-    """StaticTranspose: src with its axes in another order."""
+    """StaticTranspose: Transpose: src with its axes in another order."""
 
 def subtract(
     src_0: Tensor,
@@ -897,10 +919,10 @@ def tanh_backward(src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True,
     """TanhBackward: The gradient of Tanh."""
 
 def type_cast(src: Tensor, *, dtype: Any = None, name: str | None = None) -> Value:
-    """TypeCast: src in another float dtype, rounded to the nearest even."""
+    """TypeCast: Converts src to another float dtype, rounded half to even."""
 
 def hard_sigmoid(src: Tensor, *, alpha: float, beta: float, name: str | None = None) -> Value:
-    """HardSigmoid: alpha * src + beta, but at least 0 and at most 1."""
+    """HardSigmoid: alpha * src + beta, limited to the range from 0 to 1."""
 
 def hard_sigmoid_backward(
     src: Tensor, diff_dst: Tensor, *, alpha: float, beta: float, name: str | None = None
@@ -920,7 +942,7 @@ def select(
     """Select: Elements of src_0 where cond holds, else of src_1."""
 
 def pow(src: Tensor, *, beta: float, name: str | None = None) -> Value:
-    """Pow: src to a power that is a constant."""
+    """Pow: src to the power of a constant exponent."""
 
 @overload
 def group_norm(
@@ -936,8 +958,8 @@ def group_norm(
     outputs: int | None = None,
     name: str | None = None,
 ) -> Value:
-    """GroupNorm: The channels of each group normalised together for each element of the batch, then scaled and
-    shifted by channel.
+    """GroupNorm: Group normalization: normalises the channels of each group together for each element of the
+    batch, then scales and shifts each channel.
     """
 
 @overload
@@ -954,8 +976,8 @@ def group_norm(
     outputs: Literal[1],
     name: str | None = None,
 ) -> Value:
-    """GroupNorm: The channels of each group normalised together for each element of the batch, then scaled and
-    shifted by channel.
+    """GroupNorm: Group normalization: normalises the channels of each group together for each element of the
+    batch, then scales and shifts each channel.
     """
 
 @overload
@@ -972,12 +994,12 @@ def group_norm(
     outputs: Literal[3] | None = None,
     name: str | None = None,
 ) -> tuple[Value, Value, Value]:
-    """GroupNorm: The channels of each group normalised together for each element of the batch, then scaled and
-    shifted by channel.
+    """GroupNorm: Group normalization: normalises the channels of each group together for each element of the
+    batch, then scales and shifts each channel.
     """
 
 def gen_index(src: Tensor, *, axis: int, dtype: Any = None, name: str | None = None) -> Value:
-    """GenIndex: The position of each element on an axis."""
+    """GenIndex: The index of each element on an axis."""
 
 def greater_equal(
     src_0: Tensor,
@@ -987,7 +1009,7 @@ def greater_equal(
     dtype: Any = None,
     name: str | None = None,
 ) -> Value:
-    """GreaterEqual: Whether an element of src_0 is at least that of src_1."""
+    """GreaterEqual: Whether an element of src_0 is greater than or equal to that of src_1."""
 
 def rms_norm(
     src: Tensor,
@@ -997,7 +1019,7 @@ def rms_norm(
     epsilon: float = 1e-05,
     name: str | None = None,
 ) -> Value:
-    """RMSNorm: The last axes divided by the root of their mean square, then scaled."""
+    """RMSNorm: RMS normalization: divides the last axes by their root mean square, then scales by gamma."""
 
 @overload
 def dropout(
@@ -1009,7 +1031,7 @@ def dropout(
     outputs: Literal[1] | None = None,
     name: str | None = None,
 ) -> Value:
-    """Dropout: Elements that stay by chance, divided by the probability of staying; the rest is 0. Returns one
+    """Dropout: Sets random elements to 0 and divides the kept ones by the probability of being kept. Returns one
     Value, and with outputs=2 a pair.
     """
 
@@ -1017,7 +1039,7 @@ def dropout(
 def dropout(
     src: Tensor, seed: Tensor, offset: Tensor, probability: Tensor, *, outputs: Literal[2], name: str | None = None
 ) -> tuple[Value, Value]:
-    """Dropout: Elements that stay by chance, divided by the probability of staying; the rest is 0. Returns one
+    """Dropout: Sets random elements to 0 and divides the kept ones by the probability of being kept. Returns one
     Value, and with outputs=2 a pair.
     """
 
@@ -1028,8 +1050,8 @@ def erf(src: Tensor, *, name: str | None = None) -> Value:
     """Erf: The error function of each element."""
 
 def gather(src: Tensor, indices: Tensor, *, axis: int = 0, name: str | None = None) -> Value:
-    """Gather: The elements of src at some positions of one axis; the axes of indices take its place. Positions
-    below 0 count from the end; one outside of the axis is an error of the call.
+    """Gather: Takes the elements of src at `indices` along one axis; the axes of indices replace that axis.
+    Indices below 0 count from the end; an index outside of the axis is an error of the call.
     """
 
 @overload
@@ -1042,8 +1064,8 @@ def pad(
     value: float = 0.0,
     name: str | None = None,
 ) -> Value:
-    """Pad: src with further elements in front of and behind those of each axis: value, or src mirrored at its edge
-    element, its edge repeated, or src begun again.
+    """Pad: Pads each axis of src in front and behind: with a value, with src mirrored at its edge element, with
+    its edge repeated, or with src wrapped around.
     """
 
 @overload
@@ -1055,8 +1077,8 @@ def pad(
     value: float = 0.0,
     name: str | None = None,
 ) -> Value:
-    """Pad: src with further elements in front of and behind those of each axis: value, or src mirrored at its edge
-    element, its edge repeated, or src begun again.
+    """Pad: Pads each axis of src in front and behind: with a value, with src mirrored at its edge element, with
+    its edge repeated, or with src wrapped around.
     """
 
 def sin(src: Tensor, *, name: str | None = None) -> Value:
@@ -1071,6 +1093,6 @@ def slice(
     steps: Ints | None = None,
     name: str | None = None,
 ) -> Value:
-    """Slice: The elements of src from starts on in steps to before ends, on the given axes or the first ones; as
-    in Python, positions below 0 count from the end, and those outside of an axis mean its edge.
+    """Slice: Slices src: src[starts:ends:steps] on the given axes. As in Python, positions below 0 count from the
+    end, and positions outside of an axis mean its edge.
     """

@@ -1,4 +1,4 @@
-"""Types of parameters as source text, which signatures show without quotes."""
+"""Annotations as source text, which signatures show without quotes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Written(str):
-    """A type as source text."""
+    """A type, as source text."""
 
     __slots__ = ()
     __repr__ = str.__str__
@@ -27,7 +27,7 @@ _TYPES = {
 
 
 def annotation(kind: str, choices: Sequence[str] = (), name: str = "") -> Written:
-    """The type of an attribute of the op table: a Literal where it lists choices; those of padding also None."""
+    """Returns the type of an attribute: a Literal if the op table lists choices; for padding also None."""
     if not choices:
         return Written(_TYPES[kind])
     text = ", ".join(repr(word.lower() if name == "auto_pad" else word) for word in choices)
@@ -35,7 +35,7 @@ def annotation(kind: str, choices: Sequence[str] = (), name: str = "") -> Writte
 
 
 def unquote(module: Mapping[str, Any]) -> None:
-    """Have signatures of a module's public functions, and of its classes' methods, show types without quotes."""
+    """Makes signatures of a module's public functions and methods show types without quotes."""
     for name in module["__all__"]:
         for member in _members(module.get(name)):
             function = unwrap(getattr(member, "__func__", getattr(member, "fget", member)))
@@ -44,7 +44,7 @@ def unquote(module: Mapping[str, Any]) -> None:
 
 
 def _members(item: Any) -> Iterator[Any]:
-    """An item, or the attributes of a class and of those bases that are the package's."""
+    """Yields an item, or the attributes of a class and of its bases in the package."""
     if not isinstance(item, type):
         yield item
         return
@@ -54,5 +54,5 @@ def _members(item: Any) -> Iterator[Any]:
 
 
 def written(annotations: Mapping[str, Any]) -> dict[str, Any]:
-    """Annotations whose texts show no quotes."""
+    """Returns annotations whose texts show no quotes."""
     return {name: Written(text) if isinstance(text, str) else text for name, text in annotations.items()}

@@ -1,4 +1,4 @@
-"""One way to append an op: inputs to values, attributes and dtypes checked by the schema, shapes inferred."""
+"""Appends ops to a graph: converts operands, checks attributes and dtypes by the schema, infers shapes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..shapes import checked
 
 
 def label(builder: str, name: Any) -> str:
-    """How messages name the op."""
+    """Returns the op's name in messages."""
     return f"{builder} {name!r}" if isinstance(name, str) else builder
 
 
 def graph_of(operands: Sequence[Any], where: str) -> Graph:
-    """The graph that the operands belong to.
+    """Returns the graph of the operands.
 
     Raises:
-        TypeError: none of them is a Value.
+        TypeError: no operand is a Value.
         InvalidArgumentError: Values of two graphs.
     """
     values = [operand for operand in operands if isinstance(operand, Value)]
@@ -36,7 +36,7 @@ def graph_of(operands: Sequence[Any], where: str) -> Graph:
 
 
 def as_value(graph: Graph, operand: Any, where: str, slot: str) -> Value:
-    """A Value as it is; an array becomes a constant."""
+    """Returns a Value unchanged, an array as a constant."""
     if isinstance(operand, Value):
         return operand
     if operand is None or isinstance(operand, str | bytes):
@@ -59,18 +59,18 @@ def apply(
     where: str | None = None,
     default_name: str | None = None,
 ) -> tuple[Value, ...]:
-    """Append an op of the schema; returns its outputs.
+    """Appends an op of the schema; returns its outputs.
 
     Args:
         kind: CamelCase kind.
         operands: Values or arrays in the order of the slots.
-        attrs: as the user gave them; None counts as not given.
-        dtype: of the first output where the inputs leave it open (TypeCast, Quantize, ...).
-        outputs: how many of the outputs to make, where some are optional.
-        graph: of the operands; found from them when it is not given.
-        where: names the op in messages.
+        attrs: the user's attributes; None stands for an attribute that is left out.
+        dtype: of the first output where the inputs do not determine it (TypeCast, Quantize, ...).
+        outputs: the number of outputs, where some are optional.
+        graph: the operands' graph; None: derived from the operands.
+        where: the op's name in messages.
         default_name: the op's name if it is free.
-        lenient: attributes come from a file: over-long lists of defaults are cut, 0 and 1 are booleans.
+        lenient: for attributes of a file: surplus defaults of lists are dropped, 0 and 1 are booleans.
     """
     spec = schema.OPS[kind]
     where = where or label(spec.builder, name)
@@ -89,7 +89,7 @@ def apply(
 def known_now(
     kind: str, values: Sequence[Value], attrs: Mapping[str, Any], where: str
 ) -> tuple[list[Value], dict[str, Any]]:
-    """Inputs and attributes with sizes or axes given as a constant moved to the attribute."""
+    """Returns inputs and attributes; a constant input of sizes or axes becomes the attribute."""
     stated = schema.OPS[kind].stated
     if stated is None or stated.position >= len(values):
         return list(values), dict(attrs)
@@ -100,12 +100,12 @@ def known_now(
             f"{where}: {kind} takes {attribute} when it is built, not from the "
             f"{'input' if value.node is None else 'result'} {value.name!r}; pass ints or a constant array"
         )
-    # the input wins over the attribute
+    # the input overrides the attribute
     return list(values[:position]), {**attrs, attribute: value.constant.reshape(-1).tolist()}
 
 
 def binary(builder: str, left: Any, right: Any) -> Value:
-    """Arithmetic on Values, arrays and scalars; a scalar takes the dtype of the other side."""
+    """Implements arithmetic on Values, arrays and scalars; a scalar gets the other operand's dtype."""
     other = left if isinstance(left, Value) else right
     operands = []
     for operand in (left, right):
@@ -123,7 +123,7 @@ def binary(builder: str, left: Any, right: Any) -> Value:
 
 
 def unary(builder: str, value: Value, **attrs: Any) -> Value:
-    """An op of one Value."""
+    """Appends an op of one Value."""
     return apply(schema.BUILDERS[builder], [value], attrs)[0]
 
 

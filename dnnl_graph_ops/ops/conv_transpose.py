@@ -1,4 +1,4 @@
-"""Builders of the ConvTranspose family; what `help` shows of them is made from the op table."""
+"""Builders of the ConvTranspose ops; their docstrings are made from the op table."""
 
 from __future__ import annotations
 

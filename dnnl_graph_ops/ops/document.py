@@ -1,4 +1,4 @@
-"""Docstrings of builders, from the op table and what it says of meanings."""
+"""Makes the docstrings of builders from the op table and meaning.json."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIDTH = 112
 
 
 def document(kind: str, builder: str, shape: Signature) -> str:
-    """What `help` shows of the builder of an op kind."""
+    """Returns the docstring of the builder of an op kind."""
     told, spec = meaning(kind), schema.OPS.get(kind)
     lines = [*wrap(f"{kind}: {told.does}", _WIDTH), "", "Args:"]
     for name, parameter in shape.parameters.items():
@@ -50,7 +50,7 @@ def _item(name: str, text: str) -> list[str]:
 
 
 def tensor(kind: str, name: str) -> tuple[str, str, str]:
-    """An input or a result of an op in words: meaning, shape, dtypes."""
+    """Returns the meaning, shape and dtypes of an input or a result as text."""
     words, spec = meaning(kind).of(name), schema.OPS.get(kind)
     slots = {slot.name: slot for slot in (*spec.inputs, *spec.outputs)} if spec else {}
     dtypes = words.dtypes or ", ".join(slots[name].dtypes) if name in slots else words.dtypes
@@ -58,7 +58,7 @@ def tensor(kind: str, name: str) -> tuple[str, str, str]:
 
 
 def argument(kind: str, name: str, parameter: Parameter) -> Iterator[str]:
-    """An argument of a builder in words: meaning, shape and dtypes or type, default."""
+    """Yields the parts of an argument's text: meaning, shape and dtypes or type, default."""
     words: Words = meaning(kind).of(name)
     if words.shape and "Value" in str(parameter.annotation):
         text, shape, dtypes = tensor(kind, name)
@@ -74,7 +74,7 @@ def argument(kind: str, name: str, parameter: Parameter) -> Iterator[str]:
 
 
 def attribute(kind: str, name: str, parameter: Parameter) -> str:
-    """What an attribute may be: its type, for how many axes, one of which words."""
+    """Returns the type, length and choices of an attribute as text."""
     spec = schema.OPS.get(kind)
     attr = spec.attrs.get(name) if spec else None
     text = str(parameter.annotation).replace(" | None", "")
@@ -85,14 +85,14 @@ def attribute(kind: str, name: str, parameter: Parameter) -> str:
     word = schema.KEYWORDS[WORDS[kind]].get(name) if kind in WORDS else None
     choices = word.choices if word else attr.allowed if attr else ()
     if choices:
-        # names in any case, those of padding as the families write them
+        # choices in any case; those of padding in the convolution ops' spelling
         text = " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
         text = text.lower() if word and name == "auto_pad" else text
     return {"Any": "a dtype or its name"}.get(text, text)
 
 
 def example(builder: str, given: Example) -> Iterator[str]:
-    """The lines of a doctest."""
+    """Yields the lines of a doctest."""
     yield ">>> g = dgo.Graph()"
     for name, value in given.inputs.items():
         yield f">>> {name} = {value if isinstance(value, str) else f'np.array({value}, np.float32)'}"

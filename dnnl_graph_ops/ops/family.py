@@ -1,4 +1,4 @@
-"""Functions that take the attributes of a family of ops as keywords, which the op table lists."""
+"""Makes functions whose keywords are the attributes of a family of ops, from the op table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def with_keywords(function: Callable[..., Any], family: str) -> Signature:
-    """The function's signature with the family's keywords in the place of `**attributes`, before its other ones."""
+    """Returns the function's signature with the op's keywords in place of `**attributes`, before its other keywords."""
     own = signature(function)
     kept = [
         p.replace(annotation=Written(p.annotation))
@@ -39,7 +39,7 @@ def with_keywords(function: Callable[..., Any], family: str) -> Signature:
 
 
 def with_words(text: str | None, family: str) -> str | None:
-    """A docstring with the family's keywords in the place of its line on `**attributes`."""
+    """Returns a docstring with the op's keywords in place of the line on `**attributes`."""
     if text is None:
         return None
     before, _, rest = text.partition("**attributes:")
@@ -62,9 +62,9 @@ def _either(choices: Sequence[str]) -> str:
 
 
 def family(words: str = "conv_transpose", kind: str | None = None) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Show the family's keywords in the place of `**attributes`, and say which is meant where another's is given.
+    """Shows the op's keywords in place of `**attributes`, and names the right keyword in errors for wrong ones.
 
-    The builder of an op of this kind is documented from the op table.
+    Documents the builder of the op from the op table.
     """
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
@@ -89,6 +89,6 @@ def family(words: str = "conv_transpose", kind: str | None = None) -> Callable[[
 
 
 def annotated(shape: Signature) -> dict[str, Any]:
-    """What `__annotations__` of a function with this signature is."""
+    """Returns `__annotations__` for a function of this signature."""
     found = {name: parameter.annotation for name, parameter in shape.parameters.items()}
     return {**found, "return": shape.return_annotation}

@@ -1,4 +1,4 @@
-"""Builders of all other op kinds, made from the op table."""
+"""Makes the builders of all other op kinds from the op table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEYWORD = Parameter.KEYWORD_ONLY
 
 
 def signature(op: str) -> Signature:
-    """Slots first, then the attributes as keywords, then name (and dtype, outputs where the op leaves them open)."""
+    """Returns the signature: slots, attributes as keywords, then name (and dtype, outputs where the op needs them)."""
     spec = schema.OPS[op]
     parameters = []
     for slot in spec.inputs:
@@ -33,7 +33,7 @@ def signature(op: str) -> Signature:
     for attr in spec.attrs.values():
         default = Parameter.empty if attr.required else attr.default
         if default == "None":
-            default = "none"  # as the families write it
+            default = "none"  # the convolution ops' spelling
         typed = annotation(attr.type, attr.allowed, attr.name)
         kind = Written(f"{typed} | None") if default is None else typed
         parameters.append(Parameter(attr.name, _KEYWORD, default=default, annotation=kind))
@@ -46,7 +46,7 @@ def signature(op: str) -> Signature:
 
 
 def returns(spec: schema.OpSchema) -> str:
-    """What a builder gives: a Value, a tuple, or either, by attributes and by how many outputs are asked for."""
+    """Returns the return annotation of a builder: a Value, a tuple, or either, depending on the arguments."""
     counts = spec.output_counts
     if counts == (0,):
         return "None"
@@ -57,13 +57,13 @@ def returns(spec: schema.OpSchema) -> str:
 
 
 def _open_dtype(spec: schema.OpSchema) -> bool:
-    """Whether the inputs leave the dtype of the first output open."""
+    """Whether the inputs do not determine the dtype of the first output."""
     groups = {slot.group for slot in spec.inputs}
     return bool(spec.outputs) and spec.outputs[0].group not in groups
 
 
 def make(kind: str) -> Builder:
-    """The builder of one op kind."""
+    """Returns a new builder of an op kind."""
     spec = schema.OPS[kind]
     shape = signature(kind)
     slots = [slot.name for slot in spec.inputs]
@@ -105,5 +105,5 @@ NAMES = tuple(name for name, kind in schema.BUILDERS.items() if kind not in WORD
 
 @cache
 def builder_of(name: str) -> Builder:
-    """The builder of this name, made when it is first asked for."""
+    """Returns the builder of this name, made at its first use."""
     return make(schema.BUILDERS[name])

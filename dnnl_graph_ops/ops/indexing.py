@@ -1,4 +1,4 @@
-"""Values indexed, reshaped and transposed as arrays are, by the ops for that."""
+"""Implements indexing, reshape and T of values by ops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .build import apply
 
 
 def item(value: Value, key: Any) -> Value:
-    """`value[key]` for ints, slices, None and `...`: a Slice, then a StaticReshape where axes come or go."""
+    """Implements `value[key]` for ints, slices, None and `...`: a Slice, and a StaticReshape if axes come or go."""
     where, ndim = f"{value.name!r}[...]", value.ndim
     keys = list(key) if isinstance(key, tuple) else [key]
     for entry in keys:
@@ -29,7 +29,7 @@ def item(value: Value, key: Any) -> Value:
     keys[place : place + 1] = [slice(None)] * (ndim - taken)
 
     cuts: dict[int, tuple[int, int, int]] = {}
-    # by axis of the result the one of `value`, None for a new one
+    # for each axis of the result the axis of `value`, None for a new axis
     kept: list[int | None] = []
     axis = 0
     for entry in keys:
@@ -58,7 +58,7 @@ def _check_index(entry: Any, where: str) -> None:
 
 
 def _range(entry: slice, where: str) -> tuple[int, int, int]:
-    """Start, end and step of a slice; the ends of the numbers stand for those of the axis."""
+    """Returns start, end and step of a slice; the largest and smallest ints stand for the ends of the axis."""
     step = 1 if entry.step is None else int64(entry.step, f"{where}: the step")
     first, last = (0, INT64_MAX) if step > 0 else (INT64_MAX, -INT64_MAX)
     start = first if entry.start is None else int64(entry.start, f"{where}: the start")
@@ -82,11 +82,11 @@ def _position(index: int, axis: int, value: Value, where: str) -> tuple[int, int
 
 
 def _with_axes(value: Value, kept: list[int | None], where: str) -> Value:
-    """StaticReshape to the axes that are kept, in order, and new ones of size 1."""
+    """Appends a StaticReshape to the kept axes, in order, and new axes of size 1."""
     sizes = [1 if axis is None else value.shape[axis] for axis in kept]
     if None not in sizes:
         return apply("StaticReshape", [value], {"shape": sizes, "special_zero": False})[0]
-    # one size may follow from the others; others that are unknown must stay on their axis
+    # one size may be -1; other unknown sizes must stay on their axis
     moved = [
         place for place, (axis, size) in enumerate(zip(kept, sizes, strict=True)) if size is None and axis != place
     ]
@@ -100,11 +100,11 @@ def _with_axes(value: Value, kept: list[int | None], where: str) -> Value:
 
 
 def reshape(value: Value, *shape: Any) -> Value:
-    """The same elements in another shape, given as ints or one sequence; one size may be -1."""
+    """Implements `Value.reshape`: sizes as ints or one sequence; one size may be -1."""
     sizes = shape[0] if len(shape) == 1 and hasattr(shape[0], "__iter__") else shape
     return apply("StaticReshape", [value], {"shape": sizes, "special_zero": False})[0]
 
 
 def transposed(value: Value) -> Value:
-    """The axes in reverse."""
+    """Implements `Value.T`."""
     return apply("StaticTranspose", [value], {"order": tuple(reversed(range(value.ndim)))})[0]

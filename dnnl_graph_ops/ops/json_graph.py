@@ -1,4 +1,4 @@
-"""Graphs from and to benchdnn's JSON: records of the format become nodes, and nodes records."""
+"""Converts graphs from and to benchdnn's JSON: records of the format to nodes, and nodes to records."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .build import apply, known_now
 from .typed import SCALED, WORDS, check_scales, resolve
 
 _F32_MAX = 3.4028234663852886e38
-# attributes of the convolution families that are the shape of the result
+# attributes of convolution ops that state the result's shape
 _RESULTS = ("weights_shape", "dst_shape")
 
 
 def from_json(source: Any, engine: Any = None) -> Graph:
-    """Implements `Graph.from_json`; each statement of the file that is idle or contradicted by its ops is warned of."""
+    """Implements `Graph.from_json`; warns of each statement of the file that is unused or contradicts its ops."""
     document = read(source)
     notes: list[str] = []
     graph = Graph(engine, fpmath_mode=document.fpmath_mode, name="graph")
@@ -41,7 +41,7 @@ def from_json(source: Any, engine: Any = None) -> Graph:
 
 
 class Source(NamedTuple):
-    """The file that a graph was read from, and what became of its ops and tensors."""
+    """The file of a graph, and the graph's nodes and values for its ops and tensors."""
 
     document: Document
     nodes: tuple[Node, ...]
@@ -49,7 +49,7 @@ class Source(NamedTuple):
 
 
 def _ports(name: str, stated: Sequence[int], faults: Mapping[int, str], notes: list[str]) -> list[int]:
-    """The tensors of a port list in their order, without those that are idle or named again, which are noted."""
+    """Returns the tensors of a port list in order; notes and leaves out unused and repeated tensors."""
     kept = dict.fromkeys(stated)
     if len(kept) < len(stated):
         notes.append(f"{name} names tensors more than once; each counts once")
@@ -58,7 +58,7 @@ def _ports(name: str, stated: Sequence[int], faults: Mapping[int, str], notes: l
 
 
 def _inputs(graph: Graph, document: Document, notes: list[str]) -> dict[int, Value]:
-    """The tensors that no op makes: in the order of input_ports, then of their first use."""
+    """Returns the tensors that no op computes: in the order of input_ports, then of their first use."""
     made = {tensor.id: op for op in document.ops for tensor in op.outputs}
     loose = {t.id: t for op in reversed(document.ops) for t in reversed(op.inputs) if t.id not in made}
     stated = document.input_ports or ()
@@ -74,13 +74,13 @@ def _input(graph: Graph, tensor: Tensor) -> Value:
 
 
 def strides_of(tensor: Tensor, shape: Dims) -> tuple[int, ...] | None:
-    """The strides that the file states for a tensor of this shape."""
+    """Returns the strides that the file states for a tensor of this shape."""
     known = shape == tensor.shape and None not in shape and tensor.is_strided
     return tensor.stride if known and shape and UNKNOWN not in tensor.stride else None
 
 
 def _output_ids(document: Document, values: Mapping[int, Value], notes: list[str]) -> list[int]:
-    """output_ports, else the tensors that only End reads."""
+    """Returns output_ports, else the tensors that only End reads."""
     stated = document.output_ports
     if stated is not None:
         known = _ports("output_ports", stated, {i: "which no op has" for i in stated if i not in values}, notes)
@@ -91,7 +91,7 @@ def _output_ids(document: Document, values: Mapping[int, Value], notes: list[str
 
 
 def append(graph: Graph, op: Op, values: dict[int, Value], groups: Mapping[int, int]) -> None:
-    """Append one op; its outputs are named by tensor id."""
+    """Appends an op; its outputs are named by tensor id."""
     op_schema(op.kind, op.where)
     attrs = _attributes(op)
     inputs = [values[tensor.id] for tensor in op.inputs]
@@ -113,7 +113,7 @@ def append(graph: Graph, op: Op, values: dict[int, Value], groups: Mapping[int, 
 
 
 def weights_groups(ops: Iterable[Op]) -> dict[int, int]:
-    """The groups of the ops that read a tensor as grouped weights."""
+    """Returns the groups of the ops that read a tensor as grouped weights."""
     found = {}
     for op in ops:
         groups = op.attrs.get("groups")
@@ -125,7 +125,7 @@ def weights_groups(ops: Iterable[Op]) -> dict[int, int]:
 def _by_group(
     op: Op, inputs: Sequence[Value], attrs: Mapping[str, Any], groups: Mapping[int, int]
 ) -> Sequence[Value] | None:
-    """Grouped weights scaled by a product, where the scales are those of all groups' channels, which no axis has."""
+    """Scales grouped weights by a product, if the scales are of all groups' channels, which no axis of them has."""
     count = groups.get(op.outputs[0].id, 1) if op.kind == "Dequantize" and op.outputs else 1
     if count == 1 or attrs.get("qtype") != "per_channel" or len(inputs) != 1:
         return None
@@ -149,7 +149,7 @@ def _by_group(
 def _attributes(op: Op) -> dict[str, Any]:
     known = schema.OPS[op.kind].attrs
     for name, attr in op.attrs.items():
-        # unknown names are refused with a suggestion when the attributes are normalised
+        # normalise_attrs refuses unknown names, with a suggestion
         if name in known and known[name].type != attr.type:
             raise InvalidArgumentError(
                 f"{op.where}: attribute {name!r} has the type {attr.type}, but {op.kind} takes {known[name].type}"
@@ -164,7 +164,7 @@ def _node(graph: Graph, op: Op, inputs: list[Value], attrs: dict[str, Any]) -> S
         return graph._add_node(op.kind, op.where, inputs, {}, declared, slots, None, _name(op))
     stated = schema.OPS[op.kind].stated
     if stated is not None and stated.is_shape and declared and None not in declared[0].shape:
-        # the file says the shape of the result, so that neither attribute nor input is needed
+        # the file states the result's shape, so neither the attribute nor the input is needed
         inputs = inputs[: stated.position]
         attrs.setdefault(stated.attribute, list(declared[0].shape))
     if op.kind in WORDS:
@@ -199,7 +199,7 @@ def _family(
     rank = max(inputs[0].ndim - 2, 0)
     padding = attrs.get("output_padding", ())
     if len(padding) > rank and not any(padding[rank:]):
-        # the default is written for 12 axes
+        # oneDNN writes the default for 12 axes
         attrs["output_padding"] = padding[:rank]
     extra = {name: tuple(attrs.pop(name)) for name in _RESULTS if name in attrs}
     metas = [value._meta for value in inputs]
@@ -210,9 +210,9 @@ def _family(
 
 
 def _compare_shapes(document: Document, values: Mapping[int, Value], notes: list[str]) -> None:
-    """Note the tensors of which the file states a shape that the ops contradict; to state none is no contradiction."""
+    """Notes the tensors whose stated shape contradicts the ops; a tensor without a stated shape does not."""
     stated = ((op, tensor) for op in document.ops for tensor in (*op.outputs, *op.inputs))
-    # the library's dumps have one unknown size for every tensor with a size or a rank that is not known
+    # oneDNN's dumps write one unknown size for every tensor with an unknown size or rank
     told = ((op, t) for op, t in stated if t.shape not in ((), (None,)))
     wrong = {t.id: (op, t) for op, t in told if not same_shape(values[t.id].shape, t.shape)}
     notes += [
@@ -222,7 +222,7 @@ def _compare_shapes(document: Document, values: Mapping[int, Value], notes: list
 
 
 def to_json(graph: Graph) -> str:
-    """Implements `Graph.to_json`: what was read comes back as it was, what was added follows."""
+    """Implements `Graph.to_json`: ops that were read are written unchanged, added ops follow."""
     source: Source | None = graph._source
     if source is None:
         source = Source(Document({}, None, None, ()), (), {})
@@ -260,7 +260,7 @@ def _unread(graph: Graph) -> list[Value]:
 
 
 def _header(graph: Graph) -> dict[str, str]:
-    """The oldest version that knows all ops of the graph."""
+    """Returns the header for the oldest version that has all ops of the graph."""
     since = max((schema.OPS[_kind(node)].since for node in graph.nodes), default=(3, 0))
     return {
         "version": f"{since[0]}.{since[1]}.0",
@@ -270,7 +270,7 @@ def _header(graph: Graph) -> dict[str, str]:
 
 
 def _marked(header: Mapping[str, str], graph: Graph) -> Mapping[str, str]:
-    """The header, and in it the names of ops that benchdnn does not know."""
+    """Returns the header with the names of the ops that benchdnn lacks."""
     own = sorted({node.kind for node in graph.nodes if schema.OPS[_kind(node)].own})
     if not own:
         return header
@@ -298,18 +298,18 @@ def _tensor(value: Value, identity: int) -> Tensor:
 
 
 def _written(node: Node) -> dict[str, Attr]:
-    """Attributes with their types; the family's own spellings as the library has them."""
+    """Returns the attributes with their types; those of convolution ops in oneDNN's spelling."""
     spec = schema.OPS[_kind(node)]
     given = dict(node.attrs)
     if node.kind.startswith("ConvTransposeBack"):
         given.pop("src_shape", None)
         shape = node.outputs[0].shape
-        # unknown sizes of a kernel are derived at the call, as before
+        # unknown kernel sizes are derived at the call
         given["weights_shape"] = None if node.kind.endswith("Data") or None in shape else shape
         ends, padding = given["pads_end"], given.pop("output_padding")
         if any(padding):
             if any(p > e for e, p in zip(ends, padding, strict=True)) or given["auto_pad"] != "None":
-                # read by this package only: the library's own op has no such attribute
+                # only this package reads it: oneDNN's op lacks the attribute
                 given["output_padding"] = padding
             else:
                 given["pads_end"] = tuple(e - p for e, p in zip(ends, padding, strict=True))
@@ -328,7 +328,7 @@ def _plain(value: Any, choices: Sequence[str]) -> Any:
     if isinstance(value, str):
         return next((choice for choice in choices if choice.lower() == value.lower()), value)
     if isinstance(value, float):
-        # JSON has no infinity
+        # JSON cannot express infinity
         return min(max(value, -_F32_MAX), _F32_MAX)
     if isinstance(value, tuple | list):
         return [_plain(item, ()) for item in value]

@@ -1,7 +1,7 @@
-"""Graphs to and from plain records, which JSON can hold: what a saved net says of its graph.
+"""Converts graphs to and from records for JSON, which the file of a saved net holds.
 
-Values are numbered: inputs, constants, then what the ops give. Only attributes, names and dtypes of ops are written;
-their results are inferred again, by the same checks that builders make.
+Values are numbered: inputs, constants, then outputs of ops. A record has only attributes, names and dtypes of ops;
+results are inferred again, with the builders' checks.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .typed import SCALED, WORDS, check_scales, resolve
 
 Array = np.ndarray[Any, Any]
 
-# what may be computed from constants alone, beside the file's own size
+# bytes that may be computed from constants, besides the file's own size
 MAX_FOLDED_BYTES = 1 << 32
-# attributes of the convolution families that are the shape of the result
+# attributes of convolution ops that state the result's shape
 _RESULTS = ("src_shape", "dst_shape", "weights_shape")
 
 
@@ -39,10 +39,10 @@ def described(
     nodes: Sequence[Node],
     outputs: Mapping[str, Value],
 ) -> tuple[dict[str, Any], list[Array]]:
-    """The record of these parts of a graph, and the arrays that it counts behind its constants.
+    """Returns the record of parts of a graph, and the arrays that follow its constants.
 
     Raises:
-        UnsupportedError: an op that means nothing elsewhere.
+        UnsupportedError: an op that another process cannot rebuild.
     """
     made = [value for node in nodes for value in node.outputs]
     ids = {value: number for number, value in enumerate((*inputs, *constants, *made))}
@@ -78,10 +78,10 @@ def _value(value: Value) -> dict[str, Any]:
 
 
 def rebuilt(record: Any, file: ArrayFile, engine: Engine | None, where: str) -> tuple[Graph, dict[str, Value]]:
-    """The graph of a record, its constants the first of the arrays, and its outputs by name.
+    """Returns the graph of a record, whose constants are the first of the arrays, and the outputs by name.
 
     Raises:
-        InvalidArgumentError: a record of something that builders would have refused.
+        InvalidArgumentError: a record that builders would refuse.
     """
     try:
         return _rebuilt(record, file, engine, where)
@@ -117,7 +117,7 @@ def _rebuilt(record: Any, file: ArrayFile, engine: Engine | None, where: str) ->
 
 
 def _described(item: Any, where: str) -> tuple[str, tuple[int | None, ...], str]:
-    """Name, shape and dtype of an input or a constant."""
+    """Returns the name, shape and dtype of an input or a constant."""
     name, dtype = field(item, "name", str, where), field(item, "dtype", str, where)
     where = f"{where}, tensor {name[:60]!r}"
     shape = field(item, "shape", list, where)
@@ -170,7 +170,7 @@ def _op(graph: Graph, item: Any, values: Sequence[Value], file: ArrayFile, where
 def _inferred(
     kind: str, inputs: Sequence[Value], attrs: Mapping[str, Any], kinds: Sequence[str], where: str
 ) -> tuple[Mapping[str, Any], Sequence[Meta]]:
-    """Attributes and results of an op, checked as its builder does."""
+    """Returns the attributes and results of an op, with its builder's checks."""
     spec = op_schema("ConvTransposeBackwardWeights" if kind == "ConvTransposeBackpropFilters" else kind, where)
     if kind == "Wildcard" or (spec.stated is not None and len(inputs) > spec.stated.position):
         raise InvalidArgumentError(f"{where}: is not among the ops that a compiled net has")
@@ -195,7 +195,7 @@ def _inferred(
 
 
 def _check_sizes(graph: Graph, where: str) -> None:
-    """That tensors, and what is computed of constants alone as the net is compiled, are what such a file may mean."""
+    """Checks that the sizes of tensors, and of results computed from constants, are plausible for the file's size."""
     known = set(graph.constants)
     own = sum(value._held.array.nbytes for value in graph.constants if value._held is not None)
     total = 0

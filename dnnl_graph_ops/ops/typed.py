@@ -1,4 +1,4 @@
-"""Nodes of the convolution families: operands checked, attributes typed, results inferred."""
+"""Builds nodes of convolution ops: checks operands, types attributes, infers results."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ..shapes.common import channel_axes
 from ..shapes.registry import Shape
 from .build import as_value, graph_of, label
 
-# kind: the keywords that its builder takes
+# {kind: family of its builder's keywords}
 WORDS = {kind: op.keywords for kind, op in OPS.items() if op.keywords} | {
     "ConvTransposeBackpropFilters": "conv_transpose_backprop_filters"
 }
-# whose weights may be quantized
+# kinds whose weights may be quantized
 SCALED = kinds("convolves")
 DTYPES = OPS["ConvTranspose"].inputs[0].dtypes
 
 
 def check_dtypes(names: Sequence[str], dtypes: Sequence[str], where: str) -> None:
-    """All operands of the family have one dtype: f32, bf16 or f16."""
+    """Checks that all operands have one dtype: f32, bf16 or f16."""
     for name, dtype in zip(names, dtypes, strict=True):
         if dtype not in DTYPES:
             raise InvalidArgumentError(
@@ -39,7 +39,7 @@ def check_dtypes(names: Sequence[str], dtypes: Sequence[str], where: str) -> Non
 
 
 def read_shape(value: Any, name: str, where: str) -> tuple[int, ...] | None:
-    """A shape given as a sequence, an integer array, or a constant of the graph."""
+    """Reads a shape from a sequence, an integer array, or a constant of the graph."""
     if value is None:
         return None
     if isinstance(value, Value):
@@ -55,10 +55,10 @@ def read_shape(value: Any, name: str, where: str) -> tuple[int, ...] | None:
 
 
 def check_scales(weights: Value, weights_format: str, where: str) -> None:
-    """Scales per channel of quantized weights lie on their output channels.
+    """Checks that per-channel scales of quantized weights are along the output channels.
 
     Raises:
-        InvalidArgumentError: they lie on another axis, which the library would accept and compute wrongly.
+        InvalidArgumentError: the scales are along another axis, which oneDNN would accept and compute wrongly.
     """
     node = weights.node
     if node is None or node.kind != "Dequantize" or node.attrs["qtype"] != "per_channel":
@@ -81,9 +81,9 @@ def resolve(
     where: str,
     wanted: Shape | None = None,
 ) -> tuple[Attributes, Meta]:
-    """The typed attributes of a node and its output.
+    """Returns the typed attributes of a node and its output.
 
-    extra: the shape that its result is to have, an attribute. wanted: that of an array for the result.
+    extra: the attribute with the result's shape. wanted: the shape of an array for the result.
     """
     check_dtypes(slots, [meta.dtype for meta in metas], where)
     for slot, meta in zip(slots, metas, strict=True):
@@ -110,7 +110,7 @@ def append(
     record, meta = resolve(kind, [value._meta for value in values], list(given), attrs, extra or {}, where)
     if kind in SCALED:
         check_scales(values[1], record.weights_format, where)
-    # the specification of the older op names its output
+    # the older op's specification has this name for the output
     own_name = None if kind in OPS else "filter_delta"
     slot = own_name or OPS[kind].outputs[0].name
     return graph._add_node(kind, where, values, record, [meta], [slot], name, own_name)[0]

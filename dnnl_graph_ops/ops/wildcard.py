@@ -1,4 +1,4 @@
-"""The builder of Wildcard: an op that stands for something outside of the API."""
+"""The builder of Wildcard, an op that the Graph API does not define."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def wildcard(
     dtype: Any = "f32",
     name: str | None = None,
 ) -> tuple[Value, ...]:
-    """Wildcard: an op that the API does not know. It shapes the partitions around it and cannot be compiled.
+    """Wildcard: an op that the Graph API does not define. It bounds the partitions around it; it cannot be compiled.
 
     Args:
         srcs: any number of tensors of any dtype.
-        shapes: the shape of each result; nothing tells them but the caller.
-        dtype: of the results.
+        shapes: the shape of each result, which only the caller knows.
+        dtype: the dtype of the results.
 
     Returns:
-        One value for each of `shapes`.
+        A Value for each of `shapes`.
 
     Raises:
         TypeError: no Value among `srcs`. ShapeError: impossible shapes.

@@ -1,4 +1,4 @@
-"""Arrays at the door: what a call may be given, and what is wrong with it otherwise."""
+"""Checks of the arrays that a call is given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .engines import Engine
 Operand = Array | DeviceArray
 
 
-# how to make an array of what is none
+# how to convert values that are no arrays
 _REMEDIES: dict[type, str] = {
     **dict.fromkeys((list, tuple), "; make one, np.asarray(values, np.float32)"),
     **dict.fromkeys((int, float), "; make one, np.full(shape, value, np.float32)"),
@@ -26,7 +26,7 @@ _REMEDIES: dict[type, str] = {
 
 
 def as_array(value: Any, where: str) -> Array:
-    """A NumPy array, NumPy scalar, or whatever has `__dlpack__` on the CPU, without a copy.
+    """An array from a NumPy array, a NumPy scalar or an object with `__dlpack__` on the CPU, without a copy.
 
     Raises:
         TypeError: anything else.
@@ -41,11 +41,11 @@ def as_array(value: Any, where: str) -> Array:
 
 
 def as_operand(value: Any, engine: Engine, where: str) -> Operand:
-    """What a net takes: as `as_array`, or an array in the memory of the engine, without a copy either.
+    """An operand of a net: as `as_array`, or an array in the engine's memory, without a copy.
 
     Raises:
         TypeError: anything else.
-        InvalidArgumentError: memory that the engine does not reach.
+        InvalidArgumentError: memory that the engine cannot access.
     """
     if type(value) is np.ndarray:
         return value
@@ -65,15 +65,15 @@ def element_strides(array: Operand, where: str) -> tuple[int, ...]:
     """Strides in elements.
 
     Raises:
-        InvalidArgumentError: negative strides, strides that are no multiple of the element, misaligned data, or
-            foreign byte order: the library's descriptions cannot express them.
+        InvalidArgumentError: negative strides, strides that are no multiple of the element size, misaligned data, or
+            foreign byte order: oneDNN's descriptors cannot express them.
     """
     if isinstance(array, DeviceArray):
         return array._element_strides
     size = array.itemsize
     strides = []
     for length, stride in zip(array.shape, array.strides, strict=True):
-        # NumPy leaves the stride of axes of length 0 and 1 arbitrary
+        # in NumPy the stride of axes of size 0 and 1 is arbitrary
         if length <= 1:
             stride = 0 if stride < 0 or stride % size else stride
         if stride < 0:
@@ -93,7 +93,7 @@ def element_strides(array: Operand, where: str) -> tuple[int, ...]:
 def empty(
     shape: tuple[int, ...], dtype: str, strides: Sequence[int] | None = None, engine: Engine | None = None
 ) -> Operand:
-    """A new array for a result, with strides in elements (None: row-major), in the memory of the engine if given."""
+    """An uninitialised array for a result, with strides in elements (None: row-major), in `engine`'s memory."""
     if engine is not None:
         return (
             DeviceArray(shape, dtype, engine) if strides is None else DeviceArray.strided(shape, dtype, strides, engine)
@@ -129,7 +129,7 @@ def check_shape(array: Operand, shape: tuple[int | None, ...], where: str) -> No
 
 
 def check_out(array: Operand, shape: tuple[int, ...], dtype: str, where: str) -> None:
-    """That a result can be written to an array.
+    """Checks that a result can be written to an array.
 
     Raises:
         ShapeError, InvalidArgumentError: other shape or dtype, read-only, or elements that share memory.
@@ -147,7 +147,7 @@ def check_out(array: Operand, shape: tuple[int, ...], dtype: str, where: str) ->
 
 
 def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether two indices may meet: conservative only where axes interleave."""
+    """Whether two indices of an array may have one address; may err towards True where axes interleave."""
     if 0 in shape:
         return False
     reach = 0
@@ -159,7 +159,7 @@ def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def _counts_twice(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Exact answer for strides that interleave, when small enough to enumerate; else True."""
+    """As `overlaps_itself` for strides that interleave: exact if small enough to enumerate, else True."""
     if int(np.prod(shape, dtype=np.float64)) > 1 << 20:
         return True
     offsets = np.zeros((), np.int64)
@@ -169,10 +169,10 @@ def _counts_twice(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def check_apart(outs: list[tuple[str, Operand]], ins: list[tuple[str, Operand]], where: str) -> None:
-    """InvalidArgumentError when an output shares memory with an input or another output."""
+    """Raises InvalidArgumentError if an output shares memory with an input or another output."""
     spans = [(*_range(array), name, is_out) for some, is_out in ((ins, False), (outs, True)) for name, array in some]
     far, far_out = (0, ""), (0, "")
-    # by address: something before reaches into an array exactly if what reaches furthest does
+    # sorted by address: an earlier array overlaps the next one exactly if the furthest-reaching one does
     for start, end, name, is_out in sorted(span for span in spans if span[0] < span[1]):
         reach, other = far if is_out else far_out
         if start < reach:
@@ -184,7 +184,7 @@ def check_apart(outs: list[tuple[str, Operand]], ins: list[tuple[str, Operand]],
 
 
 def _range(array: Operand) -> tuple[int, int]:
-    """The addresses from which and up to which the elements of an array lie."""
+    """The first address of an array's elements, and the address behind the last."""
     start = array.address if isinstance(array, DeviceArray) else array.ctypes.data
     if not array.size:
         return start, start

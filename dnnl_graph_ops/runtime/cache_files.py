@@ -1,4 +1,4 @@
-"""Small JSON files, those in the user's cache directory first of all: bounded when read, never seen half written."""
+"""Small JSON files in the user's cache directory: bounded when read, replaced at once when written."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-# bytes of the largest file that is read
+# bytes; larger files are refused
 LARGEST_FILE = 1 << 16
 
 
 def folder(subject: str) -> Path:
-    """Where files of a subject are: dnnl_graph_ops in the user's cache directory."""
+    """The folder of a subject, below dnnl_graph_ops in the user's cache directory."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "dnnl_graph_ops" / subject
 
 
 def read(path: Path) -> Any:
-    """What the file says.
+    """The content of a JSON file.
 
     Raises:
-        OSError: there is none. ValueError, RecursionError: it is no regular file, too large, or no JSON.
+        OSError: no such file. ValueError, RecursionError: no regular file, too large, or no JSON.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(f"{path} is no regular file")
@@ -35,7 +35,7 @@ def read(path: Path) -> Any:
 
 
 def write(path: Path, text: str) -> None:
-    """Write beside and rename, so that readers and other writers never see half a file. OSError: it cannot be."""
+    """Write a temporary file and rename it, so that nobody reads half a file. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
         try:

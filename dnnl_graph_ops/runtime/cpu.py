@@ -1,4 +1,4 @@
-"""What the CPU can do, as the library sees it: the one table of instruction sets."""
+"""The CPU's instruction sets as oneDNN sees them; SETS is the one table of them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from .probe import has_kernels
 
 
 class InstructionSet(NamedTuple):
-    """A dnnl_cpu_isa_t by its name, which contains the sets whose bits it has."""
+    """A dnnl_cpu_isa_t; it contains every set whose bits it has."""
 
     name: str
     bits: int
-    lanes: int  # floats of a vector
-    fit: str  # the constants of `lowering.fits` that are for it
-    adds: tuple[str, ...] = ()  # what it computes natively beside what those that it contains do
+    lanes: int  # f32 elements of a vector
+    fit: str  # the cost constants of `lowering.fits` for it
+    adds: tuple[str, ...] = ()  # dtypes that it computes natively, besides those of the sets it contains
 
 
-# a set stands behind all that it contains
+# each set is listed behind all sets that it contains
 SETS = (
     InstructionSet("sse41", 0x1, 4, "avx2"),
     InstructionSet("avx", 0x3, 8, "avx2"),
     InstructionSet("avx2", 0x7, 8, "avx2"),
     InstructionSet("avx2_vnni", 0xF, 8, "avx2", ("int8",)),
-    # which converts bf16 and f16, but multiplies neither
+    # converts bf16 and f16, but multiplies neither
     InstructionSet("avx2_vnni_2", 0x1F, 8, "avx2"),
     InstructionSet("avx512_core", 0x27, 16, "avx512"),
     InstructionSet("avx512_core_vnni", 0x67, 16, "avx512", ("int8",)),
@@ -40,34 +40,35 @@ SETS = (
 )
 
 
-# the dtypes that some sets lack
+# dtypes that some sets lack
 _HALVES = frozenset({"bf16", "f16"})
 
 
 class Reference(NamedTuple):
-    """Ops that the library computes with its reference kernels, though it has others of their dtype.
+    """Ops that oneDNN computes with reference kernels, though it has optimized kernels of their dtype.
 
-    They know no vectors and take hundreds of times as long. "MatMul with bias": without one it has a kernel.
+    Reference kernels are not vectorized and take hundreds of times as long. "MatMul with bias" stands for a MatMul
+    whose optimized kernel takes no bias.
     """
 
-    since: str  # the first set of SETS where it is so, and those that contain it
+    since: str  # holds for this set of SETS and all sets that contain it
     dtype: str
     ops: frozenset[str]
 
 
-# by the log of oneDNN 3.2
+# as the log of oneDNN 3.2 shows
 REFERENCE = (Reference("avx512_core_fp16", "f16", kinds("f16_by_reference") | {"MatMul with bias"}),)
 
 
 @cache
 def name_of(bits: int) -> str:
-    """The name of a dnnl_cpu_isa_t; one that the table lacks is named by its bits."""
+    """The name of a dnnl_cpu_isa_t; its bits where the table lacks it."""
     return next((row.name for row in SETS if row.bits == bits), f"isa {bits:#x}")
 
 
 @cache
 def contained(name: str) -> tuple[InstructionSet, ...]:
-    """What an instruction set consists of, the largest first: itself, or the nearest below one that is unknown."""
+    """The sets that an instruction set contains, the largest first; of an unknown set those of the nearest below."""
     prefix, _, digits = name.partition("isa 0x")
     unknown = int(digits, 16) if digits and not prefix else 0
     bits = next((row.bits for row in SETS if row.name == name), unknown)
@@ -76,39 +77,39 @@ def contained(name: str) -> tuple[InstructionSet, ...]:
 
 @cache
 def lanes(name: str) -> int:
-    """Floats of a vector."""
+    """The number of f32 elements of a vector."""
     return max((row.lanes for row in contained(name)), default=4)
 
 
 @cache
 def native(name: str) -> frozenset[str]:
-    """What the library computes natively with an instruction set, beside f32: bf16, f16, int8, amx."""
+    """The dtypes and units that oneDNN uses natively with an instruction set, besides f32: bf16, f16, int8, amx."""
     return frozenset(item for row in contained(name) for item in row.adds)
 
 
 @cache
 def reference_ops(name: str, dtype: str) -> frozenset[str]:
-    """The ops of a dtype that are left to reference kernels with an instruction set."""
+    """The ops of a dtype that oneDNN computes with reference kernels on an instruction set."""
     sets = {row.name for row in contained(name)}
     return frozenset(op for row in REFERENCE if row.since in sets and row.dtype == dtype for op in row.ops)
 
 
 def multiplies(dtype: str, name: str, ops: Sequence[str] = ()) -> bool:
-    """Whether the library has kernels of a dtype with an instruction set, and for these ops no reference kernels."""
+    """Whether oneDNN has optimized kernels of a dtype for these ops on an instruction set."""
     if dtype not in _HALVES:
         return True
     return dtype in native(name) and reference_ops(name, dtype).isdisjoint(ops)
 
 
 def isa(engine: Engine) -> str:
-    """The instruction set that the library uses: avx2, avx512_core_bf16, ..."""
+    """The instruction set that oneDNN uses: avx2, avx512_core_bf16, ..."""
     return name_of(engine.runtime._library.effective_cpu_isa())
 
 
 def computes_natively(dtype: str, engine: Engine, ops: Sequence[str] = ()) -> bool:
-    """Whether the library has kernels of its own for this dtype here, rather than none or an emulation.
+    """Whether oneDNN has optimized kernels of this dtype on this CPU, neither emulated nor reference kernels.
 
-    `ops`: those to be computed, as `Reference` names them; none of them may be left to a reference kernel.
+    `ops`: the ops to compute, named as in `Reference`.
     """
     if dtype not in _HALVES:
         return True

@@ -1,6 +1,6 @@
-"""Known defects of oneDNN by version, and what this package does instead: reads defects.json; graphs that crash it.
+"""Known defects of oneDNN by version, read from defects.json, and graphs that crash oneDNN.
 
-Looked at were 3.2 and 3.13, and the source between: what was seen to go wrong in 3.2 alone counts for that one.
+Versions 3.2 and 3.13 were tested, and the source between them was read; a defect seen only in 3.2 counts for 3.2.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import NamedTuple
 from .. import schema
 from ..schema.table import Version, version
 
-# those that a table has columns for
+# columns of the table of versions
 VERSIONS: tuple[Version, ...] = ((3, 2), (3, 13))
-# the ops of the smallest pattern that reads what it should not: Convolution behind two Dequantize
+# the smallest pattern that crashes: Convolution behind two Dequantize
 _SMALLEST = 3
 
 
 class Defect(NamedTuple):
-    """What goes wrong in versions from `since` on, before `until` (None: in all that were looked at)."""
+    """A defect of the versions from `since` on and before `until` (None: of all tested versions)."""
 
     since: Version
     until: Version | None
@@ -43,7 +43,7 @@ def known(version: Version) -> list[Defect]:
 
 
 def lacking(version: Version) -> list[str]:
-    """The op kinds that a version does not have, or has no CPU kernel for when they stand alone."""
+    """The op kinds that a version lacks, or that it has no CPU kernel for outside of a fused pattern."""
     return [
         kind
         for kind, op in schema.OPS.items()
@@ -52,7 +52,7 @@ def lacking(version: Version) -> list[str]:
 
 
 class Edges(NamedTuple):
-    """The kind of an op, and the tensors that it reads and makes."""
+    """The kind of an op, and its input and output tensors."""
 
     kind: str
     inputs: Sequence[int]
@@ -60,9 +60,9 @@ class Edges(NamedTuple):
 
 
 def crashes_matcher(ops: Sequence[Edges], version: Version) -> list[int]:
-    """Positions of Convolutions whose src a Dequantize makes, and whose weights no op: they end the process.
+    """Positions of Convolutions that crash oneDNN: a Dequantize computes src, and no op computes the weights.
 
-    The pattern matcher of oneDNN after 3.2 asks for the op that makes the weights without a look whether there is one
+    The pattern matcher of oneDNN after 3.2 dereferences the producer of the weights without a check
     (check_f8_conv_with_no_scale_and_zp in src/graph/backend/dnnl/patterns/conv_post_ops.cpp).
     """
     if version < (3, 3) or len(ops) < _SMALLEST:

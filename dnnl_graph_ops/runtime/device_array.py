@@ -1,4 +1,4 @@
-"""Arrays in the memory of an engine, which its nets take and give without a copy."""
+"""Arrays in an engine's memory, which its nets read and return without a copy."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Ints = tuple[int, ...]
 
 
 class DeviceArray(DeviceArrayBase):
-    """An array in the memory of an engine's device; on engines that work in host memory, an array there.
+    """An array in the memory of an engine's device, or in host memory where the engine works there.
 
-    `DeviceArray(shape, dtype, engine)` allocates without writing. A net of the same engine reads DeviceArrays where
-    they lie, and gives its results as DeviceArrays when it is given at least one. All that a call writes is there
-    when the call returns.
+    `DeviceArray(shape, dtype, engine)` allocates without initialising. A net of the same engine reads DeviceArrays
+    without a copy, and returns DeviceArrays if at least one operand is one. Calls are synchronous: results are
+    complete when the call returns.
 
     Args:
         shape: an int or a sequence of them.
@@ -32,8 +32,8 @@ class DeviceArray(DeviceArrayBase):
         engine: `dgo.engine(...)`; None: the default CPU engine.
 
     Raises:
-        ShapeError: negative sizes, or more than 64 bits can count. InvalidArgumentError: an unknown dtype.
-        Error: the device has no room.
+        ShapeError: negative sizes, or more bytes than 64 bits can count. InvalidArgumentError: an unknown dtype.
+        Error: the device is out of memory.
     """
 
     def __init__(self, shape: int | Sequence[int], dtype: Any = "f32", engine: Engine | None = None) -> None:
@@ -54,7 +54,7 @@ class DeviceArray(DeviceArrayBase):
         writable: bool,
         owner: Any,
     ) -> DeviceArray:
-        """An array over memory of `owner` that the engine reaches; strides count elements."""
+        """An array over memory of `owner` that the engine can access; strides count elements."""
         self = cls.__new__(cls)
         self.engine, self.shape, self.dtype = engine, shape, dtype
         self._element_strides = dense_strides(shape) if strides is None else strides
@@ -67,12 +67,12 @@ class DeviceArray(DeviceArrayBase):
     def strided(
         cls, shape: Sequence[int], dtype: Any, strides: Sequence[int], engine: Engine | None = None
     ) -> DeviceArray:
-        """A new array of `shape` and `dtype`, not written to, whose elements lie `strides` apart, counted in elements.
+        """An uninitialised array of `shape` and `dtype` with `strides`, counted in elements.
 
-        `engine` says in whose memory; None: the default CPU engine.
+        It lies in the memory of `engine`; None: the default CPU engine.
 
         Raises:
-            InvalidArgumentError: a dtype that oneDNN has not. Error: no memory is left.
+            InvalidArgumentError: a dtype that oneDNN lacks. Error: the device is out of memory.
         """
         reach = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
         room = cls(0 if 0 in shape else 1 + reach, dtype, engine)
@@ -83,7 +83,7 @@ class DeviceArray(DeviceArrayBase):
         """A row-major copy of a NumPy array in the memory of `engine`; None: the default CPU engine.
 
         Raises:
-            TypeError: not an array. InvalidArgumentError: a dtype that oneDNN has not.
+            TypeError: not an array. InvalidArgumentError: a dtype that oneDNN lacks.
         """
         if not isinstance(array, np.ndarray | np.generic):
             raise TypeError(f"DeviceArray.from_numpy: needs a NumPy array, got {type(array).__name__}")
@@ -93,17 +93,17 @@ class DeviceArray(DeviceArrayBase):
 
     @classmethod
     def from_dlpack(cls, obj: Any, engine: Engine | None = None, *, copy: bool | None = None) -> DeviceArray:
-        """An array of another library: dpctl, dpnp and `torch.xpu` on a device, whatever has `__dlpack__` on the CPU.
+        """An array of another library: of dpctl, dpnp or `torch.xpu` on a device, of any DLPack producer on the CPU.
 
         Args:
-            obj: something with `__sycl_usm_array_interface__` or `__dlpack__`; stays alive as long as the result.
-            engine: where the result is to be. Memory of a device is shared if it is USM of the engine's SYCL context
+            obj: an object with `__sycl_usm_array_interface__` or `__dlpack__`; stays alive as long as the result.
+            engine: the engine of the result. Memory of a device is shared if it is USM of the engine's SYCL context
                 (`Engine.from_sycl` makes an engine in the context of a queue).
             copy: True: always copy. None: share where possible. False: share, or raise.
 
         Raises:
-            TypeError: neither protocol. InvalidArgumentError: what it hands over cannot be used, or not without the
-            copy that `copy=False` forbids.
+            TypeError: neither protocol. InvalidArgumentError: the memory cannot be used, or only with a copy that
+            `copy=False` forbids.
         """
         where = "DeviceArray.from_dlpack"
         if copy is not None and not isinstance(copy, bool):
@@ -151,7 +151,7 @@ class DeviceArray(DeviceArrayBase):
 
     @property
     def strides(self) -> Ints:
-        """Bytes from an element to the next, per axis, as NumPy has it."""
+        """Strides in bytes per axis, as NumPy's."""
         return tuple(stride * self.itemsize for stride in self._element_strides)
 
     def __len__(self) -> int:
@@ -178,7 +178,7 @@ class DeviceArray(DeviceArrayBase):
         """Overwrite with the elements of a NumPy array of the same shape and dtype.
 
         Raises:
-            InvalidArgumentError: another shape or dtype, or memory that may only be read.
+            InvalidArgumentError: another shape or dtype, or read-only memory.
         """
         if array.shape != self.shape or array.dtype != self.dtype:
             raise InvalidArgumentError(
@@ -193,7 +193,7 @@ class DeviceArray(DeviceArrayBase):
             self._write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
             return
         room, view = self._window()
-        # what lies between the elements belongs to others
+        # bytes between the elements may belong to others: keep them
         self._read(room)
         view[...] = array
         self._write(room)
@@ -207,7 +207,7 @@ class DeviceArray(DeviceArrayBase):
         return self.extent == self.nbytes and is_row_major(self.shape, self._element_strides)
 
     def _window(self) -> tuple[Array, Array]:
-        """Room on the host for all bytes that the elements span, and the elements in it."""
+        """A host buffer for all bytes that the elements span, and a view of the elements in it."""
         room = np.empty(self.extent, np.uint8)
         return room, np.ndarray(self.shape, self.dtype, room, strides=self.strides)
 
@@ -224,7 +224,7 @@ class DeviceArray(DeviceArrayBase):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The DLPack capsule. Nothing is under way in the memory, so `stream` is not needed."""
+        """The DLPack capsule. No work is pending on the memory, so `stream` is not needed."""
         device = self.__dlpack_device__()
         target = device if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
         owner: Any = self
@@ -278,7 +278,7 @@ def _code(dtype: np.dtype[Any]) -> int:
 
 
 def _share(cls: type[DeviceArray], obj: Any, engine: Engine, where: str) -> DeviceArray | None:
-    """The array over the object's own memory, or None where the engine does not reach it.
+    """An array over the object's own memory, or None where the engine cannot access it.
 
     Raises:
         TypeError: the object has none of the protocols.

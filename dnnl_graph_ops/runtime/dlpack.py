@@ -1,4 +1,4 @@
-"""The DLPack protocol: its codes, asking a producer, and arrays from what it hands over."""
+"""The DLPack protocol: codes, requests to a producer, and NumPy arrays from its capsules."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ CODES = {dtype: key for key, dtype in DTYPES.items()}
 
 
 def device_of(obj: Any, where: str) -> int | None:
-    """The device type that a producer says it is on; None: it says nothing, its capsule will.
+    """The device type that a producer states; None: only its capsule states one.
 
     Raises:
-        InvalidArgumentError: it says something else.
+        InvalidArgumentError: it states no device type.
     """
     if not hasattr(obj, "__dlpack_device__"):
         return None
@@ -47,10 +47,10 @@ def device_of(obj: Any, where: str) -> int | None:
 
 
 def capsule_of(obj: Any, where: str, **options: Any) -> Any:
-    """What a producer hands over, asked in the ways of DLPack 1.0 and before; `options` need 1.0.
+    """A producer's capsule, requested as in DLPack 1.0, else as before; `options` need 1.0.
 
     Raises:
-        InvalidArgumentError: it refuses (a tensor that requires gradients, say).
+        InvalidArgumentError: the producer refuses (a tensor that requires gradients, say).
     """
     try:
         try:
@@ -69,7 +69,7 @@ def capsule_of(obj: Any, where: str, **options: Any) -> Any:
 
 
 def from_dlpack(obj: Any, *, copy: bool | None = None) -> Array:
-    """A NumPy array from whatever has `__dlpack__` and lies in CPU memory.
+    """A NumPy array from an object with `__dlpack__` in CPU memory.
 
     Args:
         obj: a tensor of PyTorch, JAX, CuPy on the host, ...; it stays alive as long as the array.
@@ -89,7 +89,7 @@ def from_dlpack(obj: Any, *, copy: bool | None = None) -> Array:
 
 
 def shared(obj: Any, where: str) -> Array:
-    """The memory of what has `__dlpack__` as an array; `where` begins messages, which are those of `from_dlpack`."""
+    """As `from_dlpack`, always sharing memory; `where` begins messages."""
     if device_of(obj, where) not in (None, CPU):
         raise InvalidArgumentError(
             f"{where}: the {type(obj).__name__} is on device {obj.__dlpack_device__()}, not in CPU memory; "

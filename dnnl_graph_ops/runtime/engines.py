@@ -39,16 +39,16 @@ class Engine:
     def from_sycl(
         queue: Any, index: int = 0, runtime: Runtime | str | None = None, memory: str | None = None
     ) -> Engine:
-        """The engine on the device and in the context of a SYCL queue: it shares USM with the queue's owner.
+        """The engine of a SYCL queue's device and context, so that it shares USM with the queue's owner.
 
         The same object for queues of one device and context.
 
         Args:
             queue: a `dpctl.SyclQueue`, a `torch.xpu.Stream`, or the address of a sycl::queue as an int. Its SYCL
                 runtime must be the one that oneDNN has loaded (libsycl.so.9).
-            index: which device of its kind it is; for messages and DLPack.
+            index: the device's index among those of its kind, for messages and DLPack.
             runtime: a `Runtime` or its name; None: "sycl".
-            memory: as of `dgo.engine`.
+            memory: see `dgo.engine`.
 
         Raises:
             TypeError: not a queue. RuntimeUnavailableError: no SYCL runtime here. UnsupportedError: an unknown
@@ -83,7 +83,7 @@ class Engine:
 
     @property
     def on_host(self) -> bool:
-        """Whether buffers lie in memory of this process, where own kernels and NumPy read them too."""
+        """Whether buffers lie in host memory, which builtin kernels and NumPy can read."""
         return self.memory is None
 
     def __repr__(self) -> str:
@@ -112,14 +112,14 @@ def engine(
 
     Args:
         kind: "cpu" or "gpu".
-        index: which device of that kind.
+        index: the device's index among those of its kind.
         runtime: a `Runtime` or its name; None: the bundled OpenMP library for the CPU, SYCL for a GPU.
-        memory: "device": buffers lie in memory of the device, and arrays are copied there and back. Always so for a
-            GPU; a CPU engine of the SYCL runtime then takes the same path, for tests.
+        memory: "device": buffers lie in the device's memory, and arrays are copied there and back. GPU engines always
+            do so; a CPU engine of the SYCL runtime can do so for tests.
 
     Raises:
         InvalidArgumentError: an unknown kind, index, runtime or memory.
-        RuntimeUnavailableError: no library or no such device here; the message says what to install.
+        RuntimeUnavailableError: no such library or device here; the message says what to install.
     """
     kind = one_of(kind, "engine: 'kind'", _KIND_NAMES)
     if isinstance(index, bool) or not isinstance(index, int):
@@ -173,11 +173,11 @@ def engines() -> tuple[Engine, ...]:
 
 
 def default_engine() -> Engine:
-    """The CPU engine that is taken when none is named."""
+    """The CPU engine of calls that name none."""
     return _default(os.environ.get(ENVIRONMENT))
 
 
 @lru_cache(8)
 def _default(by_path: str | None) -> Engine:
-    """Once for each library that the environment names: to look for it takes longer than many a layer."""
+    """The default engine, looked up once for each library that the environment names: the look-up is slow."""
     return engine("cpu")

@@ -1,4 +1,4 @@
-"""Which oneDNN libraries exist on this machine, each loaded at its first use."""
+"""The oneDNN libraries on this machine; each is loaded at its first use."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .locks import renew_after_fork
 
 ENVIRONMENT = "DNNL_GRAPH_OPS_LIBRARY"
 BUNDLED = "omp"
-# 3.4 bounds its cache of packed constants; older ones keep them with the compiled partition
+# since 3.4 the cache of packed constants is bounded; older versions keep them with the compiled partition
 _CONSTANT_CACHE_MB = 1024
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """One oneDNN library: a name, and the file it is in."""
+    """A oneDNN library: its name and its file."""
 
     name: str
     path: str
@@ -40,22 +40,22 @@ class Runtime:
 
     @property
     def version(self) -> str:
-        """Of oneDNN, "3.2.0"."""
+        """oneDNN's version as text, such as "3.2.0"."""
         return ".".join(map(str, self._library.version))
 
     @property
     def version_info(self) -> tuple[int, ...]:
-        """Of oneDNN, as numbers."""
+        """oneDNN's version as numbers, such as (3, 2, 0)."""
         return tuple(self._library.version)
 
     @property
     def cpu_runtime(self) -> str:
-        """What its CPU engines compute with: omp, sycl, none, ..."""
+        """The runtime of its CPU engines: omp, sycl, none, ..."""
         return self._library.cpu_runtime
 
     @property
     def gpu_runtime(self) -> str:
-        """What its GPU engines compute with: sycl, ocl or none."""
+        """The runtime of its GPU engines: sycl, ocl or none."""
         return self._library.gpu_runtime
 
     def __repr__(self) -> str:
@@ -64,9 +64,9 @@ class Runtime:
 
 _LOADING = threading.RLock()
 renew_after_fork(sys.modules[__name__], "_LOADING")
-_LOADED: dict[str, Library] = {}  # by the file that a path leads to
+_LOADED: dict[str, Library] = {}  # by resolved path
 _BY_PATH: dict[str, Library] = {}
-_OPENED: dict[str, Runtime] = {}  # by the path that a user named
+_OPENED: dict[str, Runtime] = {}  # by the path that the user gave
 
 
 def _load(runtime: Runtime) -> Library:
@@ -88,14 +88,14 @@ def _load(runtime: Runtime) -> Library:
 
 
 def loaded() -> list[Library]:
-    """The libraries that something has used so far."""
+    """The libraries that are loaded."""
     with _LOADING:
         return list(_LOADED.values())
 
 
 def bundled_path() -> Path:
-    """Where the wheel keeps its OpenMP build of oneDNN."""
-    # beside the extension, which an editable install keeps away from the sources
+    """The path of the OpenMP build of oneDNN in the wheel."""
+    # beside the extension, which an editable install keeps outside of the source folder
     return Path(extension_file).resolve().parent / "_lib" / "libdnnl.so.3"
 
 
@@ -108,7 +108,7 @@ def _name_of(path: Path) -> str:
 
 
 def candidates() -> dict[str, Runtime]:
-    """The libraries by name, with those that fail to load; the first can be the CPU default."""
+    """The libraries by name, those that fail to load included; the first may be the default of CPU engines."""
     found: dict[str, Runtime] = {}
     by_path = os.environ.get(ENVIRONMENT)
     if by_path:
@@ -124,12 +124,12 @@ def candidates() -> dict[str, Runtime]:
 
 
 def runtimes() -> tuple[Runtime, ...]:
-    """The oneDNN libraries that can be loaded here; those that fail to load are left out (`info()` says why)."""
+    """The oneDNN libraries that can be loaded here; `info()` says why others fail to load."""
     return tuple(runtime for runtime in candidates().values() if load_error(runtime) is None)
 
 
 def load_error(runtime: Runtime) -> str | None:
-    """Why this library cannot be loaded, or None."""
+    """The reason why a library cannot be loaded, or None."""
     try:
         _ = runtime._library
     except RuntimeUnavailableError as error:
@@ -138,7 +138,7 @@ def load_error(runtime: Runtime) -> str | None:
 
 
 def find_runtime(runtime: Runtime | str | None, kind: str, where: str = "engine") -> Runtime:
-    """The Runtime that the user meant: an object, a name, a path, or None for the default of this engine kind."""
+    """The Runtime of an object, a name or a path; None: the default of the engine kind."""
     if isinstance(runtime, Runtime):
         return runtime
     if runtime is not None and not isinstance(runtime, str | os.PathLike):
@@ -164,7 +164,7 @@ def find_runtime(runtime: Runtime | str | None, kind: str, where: str = "engine"
 
 
 def _by_path(path: Path, known: Mapping[str, Runtime]) -> Runtime:
-    """The Runtime of a file: one that is known already, or a new one named as the file."""
+    """The Runtime of a file: an existing one, or a new one with the file's name."""
     for runtime in known.values():
         if path.exists() and path.samefile(runtime.path):
             return runtime

@@ -1,4 +1,4 @@
-"""Locks that a forked child does not find held by a thread that stayed in the parent, and turns at building."""
+"""Locks that survive a fork, and a lock that builds each result once."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _attributes: dict[weakref.ref[Any], str] = {}
 
 
 def renew_after_fork(owner: Any, name: str) -> None:
-    """In a child, replace the re-entrant lock `owner.name` if nobody there could release it; one lock per owner."""
+    """In a forked child, replace the re-entrant lock `owner.name` where a thread of the parent held it."""
     _attributes[weakref.ref(owner, _attributes.pop)] = name
 
 
 class Builds:
-    """What takes long to make and is kept then: one thread makes it, others that want it meanwhile wait for theirs."""
+    """Builds slow results one at a time: threads that want the same result wait for the one that builds it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         renew_after_fork(self, "lock")
 
     def once(self, find: Callable[[], Made | None], make: Callable[[], Made]) -> Made:
-        """What `find` knows, at once; else what `make` returns, one at a time: who waited looks for it again first.
+        """Returns `find()`, or `make()` where that is None; a thread that had to wait calls `find` again first.
 
-        Where `make` raises, the next one tries itself. A thread that is building already, of which this is a finalizer
-        or a signal handler, waits for nobody: others might wait for it.
+        Where `make` raises, the next waiting thread calls its own. A thread that is building already (in a finalizer
+        or a signal handler) does not wait, since others may wait for it.
         """
         found = find()
         if found is not None:
@@ -55,7 +55,7 @@ def _after_fork() -> None:
             continue
         lock = getattr(owner, name)
         if lock.acquire(blocking=False):
-            # it was free, or is held by the thread that forked
+            # free, or held by the thread that forked
             lock.release()
         else:
             setattr(owner, name, threading.RLock())

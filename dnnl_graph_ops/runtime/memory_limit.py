@@ -1,4 +1,4 @@
-"""How much memory this process may take: that of the machine, or what its control groups allow."""
+"""The memory that this process may use: the machine's, or the limit of its control groups."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _FILES = {"cgroup": ("memory.limit_in_bytes", "memory"), "cgroup2": ("memory.max
 
 
 def memory_limit(proc: Path = Path("/proc/self")) -> int:
-    """Bytes. A group without a limit of its own has its parents'."""
+    """The limit in bytes. A group without a limit has its parent's."""
     return min((os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"), *_groups(proc)))
 
 
 @functools.cache
 def process_limit() -> int:
-    """Of this process, read once: some 30 files take a millisecond."""
+    """The limit of this process, read once: reading some 30 files takes a millisecond."""
     return memory_limit()
 
 
 def _groups(proc: Path) -> Iterator[int]:
-    """The limits of the process's groups and of their parents, as far as they can be seen."""
+    """The limits of the process's groups and of their parents, as far as they are visible."""
     try:
         groups = [line.split(":", 2) for line in (proc / "cgroup").read_text("utf-8").splitlines()]
         mounts = [line.split() for line in (proc / "mountinfo").read_text("utf-8").splitlines()]

@@ -1,4 +1,4 @@
-"""The one thread pool: OpenMP's, shared by the bundled library and our own kernels."""
+"""The thread pool: OpenMP's, shared by the bundled oneDNN and the builtin kernels."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ set_plan_threads(_count)
 
 
 def get_num_threads() -> int:
-    """How many threads a call may use; OMP_NUM_THREADS sets it at first."""
+    """The number of threads that a call may use; OMP_NUM_THREADS sets it at the start."""
     return _count
 
 
 def set_num_threads(n: int) -> None:
-    """Let calls use `n` threads. Plans made for another number are dropped and built anew at their next call.
+    """Set the number of threads of the thread pool. Plans for another number are dropped and compiled anew.
 
     Raises:
         InvalidArgumentError: n is below 1 or above 4096.
-        Error: this process cannot start so many (limits of the user or the container); the number stays as it was.
+        Error: this process cannot start `n` threads (limits of the user or the container); the number is unchanged.
     """
     before = _count
     use(n)
@@ -35,7 +35,7 @@ def set_num_threads(n: int) -> None:
 
 
 def use(n: int) -> None:
-    """The same for who may be back at the other number soon: plans for that one stay, and are not found meanwhile.
+    """As set_num_threads, but keeps the plans for the other number, for callers that switch back soon.
 
     Raises:
         InvalidArgumentError, Error: as set_num_threads.
@@ -54,10 +54,10 @@ def use(n: int) -> None:
 
 @contextmanager
 def using(n: int) -> Iterator[None]:
-    """OpenMP's setting of this thread, for compiling: the library fixes the number of threads then.
+    """Sets this thread's number of OpenMP threads, which oneDNN fixes when it compiles.
 
     Raises:
-        Error: this process cannot start so many threads.
+        Error: this process cannot start `n` threads.
     """
     require_threads(n)
     before = _openmp_threads()
@@ -69,7 +69,7 @@ def using(n: int) -> Iterator[None]:
 
 
 def _before_fork() -> None:
-    """Sees the threads that others started, PyTorch say, which shares this OpenMP."""
+    """Notes whether OpenMP threads run, also those that PyTorch started, which shares this OpenMP."""
     try:
         count = len(os.listdir("/proc/self/task"))
     except OSError:
@@ -79,7 +79,7 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    """OpenMP's threads stayed in the parent: plans are those of one thread."""
+    """OpenMP's threads stayed in the parent, so the child computes with one thread."""
     global _count
     if forked_with_one_thread():
         _count = 1

@@ -1,4 +1,4 @@
-"""The library's own log as records."""
+"""oneDNN's verbose log as records."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LOCK = threading.RLock()
 renew_after_fork(sys.modules[__name__], "_LOCK")
 _OPEN: list[Log] = []  # under the lock
 _MARK = "onednn_verbose,"
-# a field of the form key:value or a plain word; what stands before the event differs by version
+# a field key:value or a plain word; the fields before the event differ by version
 _EVENTS = ("exec", "create", "compile", "info", "error")
-# as the log names an implementation: ref:any, ref_int8:any, gemm:ref
+# names of reference implementations in the log: ref:any, ref_int8:any, gemm:ref
 _REFERENCE = re.compile("(^|[:+])ref(_|:|$)")
 
 
@@ -28,7 +28,7 @@ _REFERENCE = re.compile("(^|[:+])ref(_|:|$)")
 class Record:
     """One line of the log. Fields that a version does not print are empty.
 
-    `event` is exec, create:cache_hit, compile, ...; `milliseconds` the time that an exec or create line gives,
+    `event` is exec, create:cache_hit, compile, ...; `milliseconds` is the time of an exec or create line,
     `thread` the native id of the thread that printed it.
     """
 
@@ -44,13 +44,13 @@ class Record:
 
     @property
     def reference(self) -> bool:
-        """Whether the implementation is a slow one that is there for completeness."""
+        """Whether the implementation is a reference kernel, which is slow."""
         return _REFERENCE.search(self.implementation) is not None
 
 
 @dataclass
 class Log:
-    """What was printed; filled when the context ends."""
+    """The printed records; filled when the context ends."""
 
     records: list[Record] = field(default_factory=list)
 
@@ -59,17 +59,17 @@ class Log:
         return [record for record in self.records if record.event.startswith("exec")]
 
     def created(self) -> list[Record]:
-        """The primitives that were made, or found in the library's cache, in order."""
+        """The primitives that were created or found in oneDNN's cache, in order."""
         return [record for record in self.records if record.event.startswith("create")]
 
 
 @contextmanager
 def verbose(level: int = 1) -> Iterator[Log]:
-    """Collect the log of every loaded library, which C code writes to its `stdout`; nothing else is held meanwhile.
+    """Collect the verbose log of every loaded library, which oneDNN writes to C's `stdout`; other output passes.
 
-    All threads' executions are in it, see `Record.thread`. What ONEDNN_VERBOSE asks for is printed as ever; of its
-    words the library takes only the levels 0, 1 and 2 at run time, so that others, such as `dispatch`, hold until the
-    first log that they do not include.
+    The log has the executions of all threads (`Record.thread`). Lines that ONEDNN_VERBOSE asks for are still printed.
+    At run time oneDNN takes only the levels 0, 1 and 2, so other words of ONEDNN_VERBOSE, such as `dispatch`, are lost
+    with the first log whose level does not include them.
 
     Args:
         level: 1 for executions, 2 for creations as well.
@@ -85,7 +85,7 @@ def verbose(level: int = 1) -> Iterator[Log]:
     log = Log()
     with _LOCK:
         before = [(library, library.verbose) for library in loaded()]
-        # inside of another log the levels are its own
+        # a log within another log has the outer log's levels
         capture = LogCapture(pass_on=not _OPEN and any(asked for _, asked in before))
         _OPEN.append(log)
         try:
@@ -99,12 +99,12 @@ def verbose(level: int = 1) -> Iterator[Log]:
                     library.set_verbose(asked)
             _OPEN.pop()
             lines = [replace(parse(line), thread=thread) for thread, line in capture.stop()]
-            # a log inside of this one may have asked for more
+            # a log within this one may have raised the level
             log.records += [record for record in lines if level > 1 or not record.event.startswith("create")]
 
 
 def parse(line: str) -> Record:
-    """One line. Versions differ in what stands before the event: a format version, a component, a time stamp."""
+    """The record of a line. Fields before the event differ by version: a format version, a component, a time stamp."""
     words = line[len(_MARK) :].split(",")
     start = next((i for i, word in enumerate(words) if word.split(":")[0] in _EVENTS), None)
     if start is None:

@@ -1,4 +1,4 @@
-"""Single ints and strings as users write them; `what` names the argument in messages."""
+"""Checks ints, strings and keywords of users; `what` names the argument in messages."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=str)
 
 INT64_MAX = (1 << 63) - 1
-# oneDNN's kernels keep the sizes and attributes of sliding windows in 32 bits, and wrap what is larger
+# oneDNN's kernels keep sizes and attributes of sliding windows in 32 bits, and larger numbers wrap
 INT32_MAX = (1 << 31) - 1
 
 
 def is_bool(value: object) -> bool:
-    """Python's bool or NumPy's."""
+    """Whether a value is a bool of Python or NumPy."""
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
 
 
 def show(value: object) -> str:
-    """A short repr."""
+    """Returns a short repr."""
     try:
         text = repr(value)
-    except ValueError:  # an int of more digits than Python prints
+    except ValueError:  # an int with more digits than Python prints
         return "a huge number"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def int64(value: Any, what: str) -> int:
-    """`value` as a Python int; TypeError for anything that is not an integer (bool included)."""
+    """Returns `value` as a Python int; raises TypeError if it is no integer, such as a bool."""
     if is_bool(value):
         raise TypeError(f"{what} must be an int, got the bool {value}")
     try:
@@ -47,7 +47,7 @@ def int64(value: Any, what: str) -> int:
 
 
 def suggest(name: object, known: Iterable[str]) -> str:
-    import difflib  # only mistakes need it
+    import difflib  # imported here, as only mistakes need it
 
     lower = {item.lower(): item for item in known}
     close = difflib.get_close_matches(str(name).lower()[:64], lower, n=1)
@@ -57,26 +57,26 @@ def suggest(name: object, known: Iterable[str]) -> str:
 def no_attribute(
     module: str, name: str, known: Iterable[str], elsewhere: Mapping[str, str] | None = None
 ) -> AttributeError:
-    """The error for a name that a module does not have; `elsewhere` has what is called otherwise here."""
+    """Returns the error for a name that a module lacks; `elsewhere`: {name in other packages: name here}."""
     meant = (elsewhere or {}).get(name) or (elsewhere or {}).get(name.lower(), "")
     if meant and " " in meant:
         hint = f"; {meant}"
     else:
         hint = f"; did you mean {meant!r}?" if meant else "" if name.startswith("_") else suggest(name, known)
-    # without an object the interpreter has nothing to make a suggestion of its own from
+    # without an object the interpreter adds no suggestion of its own
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name, obj=None)
 
 
 def no_member(item: object, name: str) -> AttributeError:
-    """The error for an attribute that an object does not have; it names the public one that is alike."""
-    # a name that is there is a property, which has raised the error
+    """Returns the error for an attribute that an object lacks, with the public attribute of the nearest name."""
+    # an existing name is a property that raised the error
     others = () if name.startswith("_") or name in dir(item) else dir(item)
     hint = suggest(name, [own for own in others if not own.startswith("_")])
     return AttributeError(f"{type(item).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=None)
 
 
 def unexpected(where: str, name: str, known: Collection[str]) -> TypeError:
-    """The error for a keyword that a function does not have."""
+    """Returns the error for a keyword that a function lacks."""
     names = [repr(item) for item in words.OTHER_ARGUMENTS.get(name, ()) if item in known]
     if names:
         hint = f"; it is {' and '.join(names)} here"
@@ -88,7 +88,7 @@ def unexpected(where: str, name: str, known: Collection[str]) -> TypeError:
 
 
 def keywords_told(function: F) -> F:
-    """A function that answers a keyword which it does not have with the nearest of its own, as Python 3.13 does."""
+    """Returns the function with errors that name the nearest keyword for an unknown one, as Python 3.13 does."""
     own = signature(function).parameters
     where = function.__qualname__.removesuffix(".__init__")
 
@@ -103,12 +103,12 @@ def keywords_told(function: F) -> F:
 
 
 def spelt(where: str, given: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Keyword arguments under the names of `known`, by which other packages' `words.ARGUMENTS` are replaced.
+    """Returns keyword arguments with other packages' names (`words.ARGUMENTS`) replaced by the names of `known`.
 
-    Those given as None count as not given.
+    Leaves out arguments that are None.
 
     Raises:
-        TypeError: a name of neither, or both spellings of one argument.
+        TypeError: an unknown name, or both names of one argument.
     """
     result = {name: value for name, value in given.items() if name in known and value is not None}
     for name, value in given.items():
@@ -128,12 +128,12 @@ def spelt(where: str, given: Mapping[str, Any], known: Collection[str]) -> dict[
 
 
 def too_many(where: str, known: Collection[str]) -> TypeError:
-    """The error for more arguments by position than a function takes."""
+    """Returns the error for more positional arguments than a function takes."""
     return TypeError(f"{where}: too many positional arguments; give attributes by name: {', '.join(known)}")
 
 
 def bound(where: str, shape: Signature, args: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name; a TypeError says which there are."""
+    """Returns the arguments of a call by name; a TypeError lists the function's arguments."""
     try:
         return dict(shape.bind(*args, **given).arguments)
     except TypeError as error:
@@ -145,16 +145,16 @@ def bound(where: str, shape: Signature, args: Sequence[Any], given: Mapping[str,
 
 
 def one_of(value: object, what: str, allowed: Sequence[S]) -> S:
-    """The one of `allowed` that is meant, in any case or under another package's name."""
+    """Returns the item of `allowed` that a string names, in any case or by another package's name."""
     text = value.strip().lower() if isinstance(value, str) else ""
     for item in allowed:
         if item.lower() == text:
             return item
-    # as the families write the words of padding
+    # the spelling of padding words in the convolution ops
     shown = [item.lower() for item in allowed] if "None" in allowed else list(allowed)
     if not isinstance(value, str):
         raise TypeError(f"{what} must be a string, one of {', '.join(shown)}, got {show(value)}")
-    # the older op of filters has neither of the orders that these have for a transposed convolution
+    # ConvTransposeBackpropFilters has neither of the formats that these names have for a transposed convolution
     older = text in words.FRAMEWORKS and "filter_format" in what
     known = () if older else words.VALUES.get(text, ())
     meant = next((item for item in allowed if item in known), None)

@@ -1,4 +1,4 @@
-"""Attributes as users write them -> attributes as the library takes them."""
+"""Converts attributes from the user's spelling to oneDNN's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def op_schema(kind: str, where: str) -> OpSchema:
 
 
 def attr_lengths(kind: str, ndim: int) -> dict[str, int]:
-    """The length of each per-axis attribute for data of `ndim` dimensions: `ranks` of normalise_attrs."""
+    """Returns the length of each per-axis attribute for data of `ndim` axes: `ranks` of normalise_attrs."""
     lengths = {"spatial": max(ndim - 2, 0), "rank": ndim}
     return {name: lengths[attr.length] for name, attr in op_schema(kind, kind).attrs.items() if attr.length}
 
@@ -34,19 +34,19 @@ def normalise_attrs(
     ranks: Mapping[str, int] | None = None,
     lenient: bool = False,
 ) -> dict[str, Any]:
-    """Checked attributes in the order of the schema, with the defaults filled in.
+    """Returns checked attributes in the order of the schema, with defaults filled in.
 
-    An attribute given as None counts as not given. Lists become tuples; a list whose default the library
-    fills in itself (output_padding, dilations of a pooling) is left out when it is not given.
+    None stands for an attribute that is left out. Lists become tuples; a left-out list whose default oneDNN fills in
+    (output_padding, dilations of a pooling) stays out.
 
     Args:
         kind: op kind, "ConvTranspose".
-        attrs: what the user wrote.
-        where: names the op in messages.
-        ranks: length of the per-axis attributes (see attr_lengths); an int is repeated to that length, and
-            a list of another length is an error.
-        lenient: for attributes read from a file: longer lists whose surplus is the default are cut, 0 and 1
-            are booleans.
+        attrs: the attributes as the user wrote them.
+        where: the op's name in messages.
+        ranks: lengths of the per-axis attributes (see attr_lengths); an int is repeated to this length, and a list
+            of another length is an error.
+        lenient: for attributes read from a file: surplus defaults at the end of a list are dropped, 0 and 1 are
+            accepted as booleans.
 
     Raises:
         InvalidArgumentError: an unknown name, a value that is not among the choices or out of range, a wrong
@@ -75,10 +75,9 @@ def normalise_attrs(
 
 
 def native_attrs(kind: str, attrs: Mapping[str, Any], version: Version) -> dict[str, Any]:
-    """Normalised attributes as this version of the library takes them.
+    """Returns normalised attributes for a version of oneDNN.
 
-    Defaults of attributes that the version does not know yet are left out, and those that it still requires
-    are added.
+    Leaves out defaults of attributes that the version lacks, and adds attributes that the version requires.
     """
     op = OPS[kind]
     result = {
@@ -125,7 +124,7 @@ def _value(attr: Attr, given: Any, where: str, length: int | None, lenient: bool
 
 
 def _item(given: Any) -> Any:
-    """A 0-d array as its scalar."""
+    """Returns the scalar of a 0-d array; other objects unchanged."""
     return given[()] if getattr(given, "ndim", None) == 0 and hasattr(given, "tolist") else given
 
 

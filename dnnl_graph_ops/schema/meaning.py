@@ -1,7 +1,7 @@
-"""Reads meaning.json: what each op and each of its arguments and results means, in words and as a formula.
+"""Reads meaning.json: the meaning of each op, argument and result in words, and the op's formula.
 
-A row is read with those of its family and what arguments of one name mean everywhere; its own words win. Of a tensor
-there are its meaning and its shape, and its dtypes where the op table has none.
+An argument's words come from the op's row, else from the row of its family, else from the table of arguments. A tensor
+has a meaning and a shape, and dtypes where the op table has none.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ from typing import Any, NamedTuple
 
 
 class Words(NamedTuple):
-    """What an argument or a result means."""
+    """The meaning of an argument or a result."""
 
     text: str
-    shape: str = ""  # empty: no tensor
-    dtypes: str = ""  # empty: as the op table says
+    shape: str = ""  # empty: not a tensor
+    dtypes: str = ""  # empty: the op table's
 
 
 class Example(NamedTuple):
-    """Operands and attributes to try an op with: lists of float32 numbers, or expressions."""
+    """Operands and attributes of an example: lists of float32 numbers, or expressions."""
 
     inputs: Mapping[str, Any]
     attributes: Mapping[str, Any] = MappingProxyType({})
     of_it: str = ""  # an index into the result
-    gives: Sequence[str] = ()  # lines that it prints
+    gives: Sequence[str] = ()  # the printed lines
 
 
 class Meaning(NamedTuple):
-    """What an op does."""
+    """An op in words."""
 
     does: str
     formula: str  # LaTeX: x, y and their gradients with a bar
-    family: str  # of ops that share words; empty: none
+    family: str  # the family of ops that share words; empty: none
     words: Mapping[str, Words]
     example: Example | None
+    onnx: str = ""  # the ONNX operator that the frontend reads as this op
 
     def of(self, name: str) -> Words:
-        """The words for an argument or a result."""
+        """Returns the words for an argument or a result."""
         return self.words[name]
 
 
@@ -52,22 +53,22 @@ def _data() -> Mapping[str, Mapping[str, Any]]:
 
 
 def kinds() -> Sequence[str]:
-    """Every kind that has a row."""
+    """Returns the op kinds of the table."""
     return tuple(_data()["ops"])
 
 
 def keyword(name: str) -> str:
-    """What an attribute of this name means everywhere."""
+    """Returns the meaning of an attribute in all ops that have it."""
     text: str = _data()["arguments"][name]
     return text
 
 
 @cache
 def meaning(kind: str) -> Meaning:
-    """The row of an op kind."""
+    """Returns the row of an op kind."""
     data = _data()
     row = data["ops"][kind]
     rows = {**data["arguments"], **data["families"].get(row.get("like"), {}), **row.get("arguments", {})}
     words = {name: Words(given) if isinstance(given, str) else Words(*given) for name, given in rows.items()}
     example = Example(**row["example"]) if "example" in row else None
-    return Meaning(row["does"], row["formula"], row.get("like", ""), words, example)
+    return Meaning(row["does"], row["formula"], row.get("like", ""), words, example, row.get("onnx", ""))

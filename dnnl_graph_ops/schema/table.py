@@ -1,26 +1,26 @@
-"""Reads ops.json: every op kind of the oneDNN Graph API, and own ones, with their slots, attributes and versions.
+"""Reads ops.json: every op kind of the oneDNN Graph API and of this package, with slots, attributes and versions.
 
-Facts of the table: oneDNN 3.0 to 3.13. A slot is written "name:group" with "?" for optional, "!" for optional and made
-only for those who ask, "*" for any number and "@version" for one that came later; slots of one group have one dtype.
-An optional input "x_input" says what the attribute "x" says.
-"row_major" names the operands that kernels misread, refuse or write past the end of unless they lie densely in the
-order of their axes: "all", the "vectors", or "batches" of matrices; "@version" as for slots.
-"partly" names what can stand in for a missing kernel of some uses only: an "equal" op, of some attributes.
-"post_op": what the library fuses behind a ConvTranspose.
-"narrow": what of an op may be bf16 or f16 where the user asks for that precision in f32: its "operands", whose products
-are summed in f32, or "all" of it, which then follows its operands. Others need the range or the exactness of f32.
+The table covers oneDNN 3.0 to 3.13; meaning.json has the words for ops and arguments. Columns:
+slots: "name:group" with "?" for optional, "!" for an optional output made on request, "*" for any number and "@version"
+for the first version with the slot; slots of one group have one dtype. An optional input "x_input" replaces the
+attribute "x".
+"row_major": the operands that kernels misread, refuse or write past unless they are dense and row-major: "all",
+"vectors", or "batches" of matrices; "@version" as for slots.
+"partly": "equal" where another op replaces a missing kernel for some attributes only.
+"post_op": oneDNN fuses the op behind a ConvTranspose.
+"narrow": the part of an f32 op that mixed precision may compute in bf16 or f16: its "operands", whose products are
+summed in f32, or "all" of the op, which then has its operands' dtype. Other ops need f32's range or accuracy.
 "traits": words of the table "traits", each a fact about some kinds.
-"behind": how an operand of a binary post-op may lie over the op's result, in words of lowering.broadcasts. Other
-operands are misread by oneDNN 3.2, with AVX2 and AVX-512.
+"behind": how the second operand of a binary post-op may broadcast over the op's result, in words of
+lowering.broadcasts. oneDNN 3.2 misreads other operands, with AVX2 and AVX-512.
 "reference": a word of the table "reference": the uses that oneDNN 3.2 computes by a slow reference kernel, by its log.
-"nanoseconds": of an element of a function behind a layer, for vectors of 8 floats: by own code, by the library's
-convolutions, and by its products of matrices without AVX-512, with which these are as its convolutions.
+"nanoseconds": time per element of an element-wise op behind a layer, for vectors of 8 floats: in builtin kernels, in
+oneDNN's convolutions, and in oneDNN's matrix products without AVX-512 (with AVX-512 these equal the convolutions).
 "empty": a reduction's result over no elements.
-"pytorch": the order of weights of PyTorch and ONNX, with data in NCX.
-"own": an op that this package has and the library does not; it has no value there, its attributes no code.
-What ops and arguments mean stands in meaning.json.
+"pytorch": the weights format of PyTorch and ONNX, with data in NCX.
+"own": an op of this package that oneDNN lacks; its kind and attributes have no native codes.
 "keywords": the attributes of a family of ops as functions of this package take them, with more defaults and formats
-than the library has; some functions call one otherwise. An op names the family whose keywords its builder takes.
+than oneDNN has, some under another name. An op names the family of its builder's keywords.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 Version: TypeAlias = tuple[int, ...]
 
 FIRST: Final[Version] = (3, 0)
-# the number of what the library has none for
+# the number of kinds and attributes that oneDNN lacks
 NONE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One input or output of an op."""
+    """An input or output of an op."""
 
     name: str
     group: str
@@ -54,14 +54,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """One attribute of an op."""
+    """An attribute of an op."""
 
     name: str
-    code: int  # NONE: of own ops only
+    code: int  # NONE: an attribute of ops that oneDNN lacks
     type: str  # s64, s64[], f32, f32[], bool, string
     required: bool
     default: Any  # None: none
-    fill: int | None  # every element of a list left out, as the library fills it in
+    fill: int | None  # the value of every element that oneDNN fills in for a list that is left out
     allowed: tuple[str, ...]
     length: str | None  # "spatial": one value per spatial axis, "rank": one per axis
     since: Version
@@ -69,18 +69,18 @@ class Attr:
 
 
 class Keyword(NamedTuple):
-    """One attribute of a family of ops, as users give it."""
+    """An attribute of a family of ops, in the user's spelling."""
 
     name: str
     attribute: str
-    type: str  # as of Attr
+    type: str  # see Attr
     default: int | str | None  # None: required
-    least: int  # of numbers
-    choices: tuple[str, ...]  # of strings
+    least: int  # smallest number
+    choices: tuple[str, ...]  # allowed strings
 
 
 class Stated(NamedTuple):
-    """An input of sizes or axes, and the attribute that says the same."""
+    """An input of sizes or axes, and the attribute of the same meaning."""
 
     position: int
     attribute: str
@@ -89,21 +89,21 @@ class Stated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What was narrower in the versions before `until`."""
+    """Restrictions of the versions before `until`."""
 
     until: Version
     dtypes: Mapping[str, tuple[str, ...]]
-    same: tuple[str, ...]  # groups that had to have one dtype
+    same: tuple[str, ...]  # dtype groups that had to be equal
     required: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpSchema:
-    """One op kind."""
+    """An op kind."""
 
     kind: str
     builder: str
-    value: int = NONE  # of an own op
+    value: int = NONE  # of an op that oneDNN lacks
     since: Version
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
@@ -112,16 +112,16 @@ class OpSchema:
     attrs: Mapping[str, Attr]
     past: tuple[Past, ...]
     cpu_since: Version | None  # first version with a CPU kernel for the op alone; None: no version has one
-    row_major: str  # all, vectors, batches or empty: operands that must lie densely in the order of their axes
+    row_major: str  # all, vectors, batches or empty: operands that must be dense and row-major
     row_major_since: Version
-    partly: tuple[str, ...]  # equal: what can stand in for a missing kernel of some uses only
+    partly: tuple[str, ...]  # equal: another op replaces a missing kernel for some attributes only
     stated: Stated | None
     post_op: bool = False
-    narrow: str = ""  # operands, all or empty: what may be bf16 or f16 in place of f32
-    own: bool = False  # the library does not have it
+    narrow: str = ""  # operands, all or empty: the part that may be bf16 or f16 in place of f32
+    own: bool = False  # oneDNN lacks the op
     traits: frozenset[str]  # see TRAITS
-    behind: frozenset[str]  # how operands of post-ops behind it may lie; empty: in any way
-    reference: str = ""  # see REFERENCE; empty: the library has vector code for all uses
+    behind: frozenset[str]  # how operands of post-ops behind it may broadcast; empty: in any way
+    reference: str = ""  # see REFERENCE; empty: oneDNN has optimized kernels for all uses
     nanoseconds: tuple[float, ...]
     empty: float | None
     pytorch: str = ""
@@ -129,17 +129,17 @@ class OpSchema:
 
     @property
     def binary(self) -> bool:
-        """Whether it is a post-op with a second operand."""
+        """Whether the op is a post-op with a second operand."""
         return self.post_op and len(self.inputs) > 1
 
     @property
     def has_wide_integers(self) -> bool:
-        """Whether it reads 64-bit integers, which float64 does not hold."""
+        """Whether the op reads 64-bit integers, which float64 cannot represent."""
         return any("s64" in slot.dtypes for slot in self.inputs)
 
     @property
     def page(self) -> str:
-        """Name of the op's page in oneDNN's developer guide."""
+        """The name of the op's page in oneDNN's developer guide."""
         return f"dev_guide_op_{self.kind.lower()}"
 
 
@@ -177,7 +177,7 @@ def _stated(inputs: tuple[Slot, ...], attrs: Mapping[str, Attr]) -> Stated | Non
     return None
 
 
-# columns that are taken as they are
+# columns that need no parsing
 _PLAIN = ("builder", "value", "post_op", "narrow", "own", "reference", "pytorch", "keywords")
 
 
@@ -254,15 +254,15 @@ KEYWORDS: Final[dict[str, dict[str, Keyword]]] = {
     family: _keywords(row, _DATA["keywords"], _DATA["attributes"]) for family, row in _DATA["keywords"].items()
 }
 BUILDERS: Final[dict[str, str]] = {op.builder: kind for kind, op in OPS.items()}
-# what is said of some kinds of ops, by its word
+# facts about some op kinds, by their words
 TRAITS: Final[dict[str, str]] = _DATA["traits"]
-# by word, when the library's kernel for an op is a reference kernel
+# by word, the uses for which oneDNN's kernel is a reference kernel
 REFERENCE: Final[dict[str, str]] = _DATA["reference"]
 
 
 @cache
 def kinds(trait: str) -> frozenset[str]:
-    """The op kinds of a trait."""
+    """Returns the op kinds of a trait."""
     if trait not in TRAITS:
         raise KeyError(trait)
     return frozenset(kind for kind, op in OPS.items() if trait in op.traits)

@@ -1,4 +1,4 @@
-"""Which dtypes an op takes and gives, and which versions of the library have it."""
+"""Checks the dtypes of ops, and which versions of oneDNN have an op."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .table import OPS, OpSchema, Slot, Version
 
 
 def slots_of(slots: Sequence[Slot], counts: Sequence[int], number: int, what: str, where: str) -> list[Slot]:
-    """The slot of each of `number` inputs or outputs; the variadic slot repeats."""
+    """Returns the slot of each of `number` inputs or outputs; the variadic slot repeats."""
     if counts and number not in counts:
         wanted = f"{counts[0]} to {counts[-1]}" if len(counts) > 3 else " or ".join(map(str, counts))
         names = ", ".join(slot.name for slot in slots)
@@ -20,13 +20,13 @@ def slots_of(slots: Sequence[Slot], counts: Sequence[int], number: int, what: st
 
 
 def check_inputs(kind: str, dtypes: Sequence[str], where: str) -> dict[str, str | None]:
-    """Check the number and the dtypes of the inputs of an op.
+    """Checks the number and the dtypes of the inputs of an op.
 
     Returns:
-        The dtype of each type group that the outputs use; None where the inputs leave it open.
+        The dtype of each type group that the outputs use; None if the inputs do not determine it.
 
     Raises:
-        InvalidArgumentError: naming the input, its dtype, and what the op takes.
+        InvalidArgumentError: names the input, its dtype, and the dtypes that the op takes.
     """
     op = op_schema(kind, where)
     groups: dict[str, tuple[str, str]] = {}
@@ -52,18 +52,17 @@ def check_inputs(kind: str, dtypes: Sequence[str], where: str) -> dict[str, str 
 
 
 def output_dtypes(kind: str, dtypes: Sequence[str], where: str, wanted: str | None = None) -> tuple[str, ...]:
-    """The dtype of every output slot.
+    """Returns the dtype of every output slot.
 
     Args:
         kind: op kind.
         dtypes: canonical dtypes of the inputs.
-        where: names the op in messages.
-        wanted: dtype of the first output where the inputs leave it open (Quantize, TypeCast, MatMul, Add):
-            TypeCast, the quantizing ops, and Add and its like of mixed dtypes need it; the others keep the dtype of
-            their inputs.
+        where: the op's name in messages.
+        wanted: dtype of the first output where the inputs do not determine it (Quantize, TypeCast, MatMul, Add).
+            TypeCast, quantizing ops, and binary ops of mixed dtypes need it; other ops keep the inputs' dtype.
 
     Raises:
-        InvalidArgumentError: inputs that do not fit, a dtype that the op cannot give.
+        InvalidArgumentError: inputs that do not fit, a dtype that the op cannot return.
     """
     groups = check_inputs(kind, dtypes, where)
     op = OPS[kind]
@@ -97,10 +96,10 @@ def availability(
     *,
     outputs: Sequence[str] = (),
 ) -> str | None:
-    """Why a version of the library cannot run an op, or None if by its tables it can.
+    """Returns why a version of oneDNN cannot run an op, or None if by the table it can.
 
-    `dtypes` and `outputs` are the dtypes of the inputs and outputs that the op really has. What the CPU has no kernel
-    for is not tried on a GPU either.
+    `dtypes` and `outputs`: dtypes of the op's actual inputs and outputs. An op without a CPU kernel counts as missing
+    on a GPU, too.
     """
     op = op_schema(kind, kind)
     if op.own:
@@ -156,7 +155,7 @@ def _default(op: OpSchema, slot: Slot, dtypes: Sequence[str], where: str) -> str
         choices = f": one of {', '.join(slot.dtypes)}" if slot.dtypes else ""
         raise InvalidArgumentError(f"{where}: {op.kind} needs the dtype of its result{choices}; pass dtype=")
     if "Norm" in op.kind:
-        # the statistics
+        # mean and variance
         return "f32"
     if len(set(dtypes)) > 1:
         names = " and ".join(f"{slot.name} ({dtype})" for slot, dtype in _paired(op.inputs, dtypes))
@@ -166,7 +165,7 @@ def _default(op: OpSchema, slot: Slot, dtypes: Sequence[str], where: str) -> str
     return dtypes[0]
 
 
-# source and result dtypes that go together where the schema has them in different groups
+# allowed pairs of source and result dtypes that the schema has in different groups
 _PAIRS: Final[dict[str, tuple[Callable[[str, str], bool], str]]] = {
     "TypeCast": (
         lambda src, dst: src != dst and {src, dst} != {"f16", "bf16"},

@@ -1,4 +1,4 @@
-"""The convolution families' typed attributes: the record, what operands add to it, and how it is read from keywords."""
+"""Typed attributes of the convolution ops: the record, its reading from keywords, and shapes from operands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..schema.arguments import INT32_MAX, int64, one_of
 
 _KEYWORDS = KEYWORDS["conv_transpose"]
 DATA_FORMATS = _KEYWORDS["data_format"].choices
-# iterable, but not values in an order
+# iterable, but without an order of values
 _NO_SEQUENCE = (str, bytes, Mapping, set, frozenset)
 
 Dim: TypeAlias = int | None
@@ -22,9 +22,9 @@ Ints: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class WeightsShape:
-    """What a weights shape says: totals of the channels, the kernel, and which of two grouped shapes it is.
+    """The facts of a weights shape: numbers of channels, kernel size, and which grouped shape it is.
 
-    `documented`: the shape that the pages of ConvTranspose print, (IC/groups, OC), not the library's own.
+    `documented`: the grouped shape (IC/groups, OC) of the pages of ConvTranspose, not oneDNN's (IC, OC/groups).
     """
 
     in_channels: Dim
@@ -35,11 +35,11 @@ class WeightsShape:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """One ConvTranspose problem with auto_pad resolved; sizes in elements, None where unknown.
+    """A ConvTranspose problem with auto_pad resolved; sizes in elements, None where unknown.
 
     dst = strides * (src - 1) + dilations * (kernel - 1) + 1 - pads_begin - pads_end + output_padding
 
-    Of an ordinary convolution: the transposed one with the roles of src and dst, and of the channels, exchanged.
+    An ordinary convolution is described as the transposed one with src and dst, and IC and OC, swapped.
     """
 
     batch: Dim
@@ -62,7 +62,7 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What operands of these shapes make of an op."""
+    """The result shape, attributes and geometry of an op for operands of known shapes."""
 
     operands: tuple[Dims, ...]
     weights: WeightsShape
@@ -72,9 +72,9 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Attributes(Mapping[str, Any]):
-    """The checked attributes of an op of the convolution families, one value for each spatial axis.
+    """Checked attributes of a convolution op, with a value for each spatial axis; a mapping of the op's attributes.
 
-    A mapping of those that the op has; `resolved` is none of them.
+    `resolved` is not an attribute.
     """
 
     strides: Ints
@@ -87,7 +87,7 @@ class Attributes(Mapping[str, Any]):
     groups: int
     data_format: str
     weights_format: str
-    # the shape of the result, by the name that the op has for it
+    # the shape of the result, under the op's name for it
     src_shape: Dims | None = None
     dst_shape: Dims | None = None
     weights_shape: Dims | None = None
@@ -107,14 +107,14 @@ class Attributes(Mapping[str, Any]):
 
     @property
     def known(self) -> Resolved:
-        """What the operands' shapes say; attributes that inference has returned have it."""
+        """Shapes and geometry for the operands, set by shape inference."""
         if self.resolved is None:
             raise RuntimeError("these attributes have not met any operands")
         return self.resolved
 
     @property
     def geometry(self) -> Geometry:
-        """The problem that the op solves."""
+        """The problem of the op."""
         return self.known.geometry
 
 
@@ -122,7 +122,7 @@ _NAMES = tuple(name for name in Attributes.__dataclass_fields__ if name != "reso
 
 
 def integer(value: object, name: str, where: str, least: int | None = None) -> int:
-    """`value` as a Python int; TypeError for anything that is not an integer (bool included)."""
+    """Returns `value` as a Python int; raises TypeError if it is no integer, such as a bool."""
     number = int64(value, f"{where}: '{name}'")
     if least is not None and number < least:
         raise InvalidArgumentError(f"{where}: '{name}' must be at least {least}, got {number}")
@@ -130,7 +130,7 @@ def integer(value: object, name: str, where: str, least: int | None = None) -> i
 
 
 def integers(value: object, name: str, where: str) -> tuple[int, ...]:
-    """A sequence or 1-D integer array as a tuple of ints."""
+    """Returns a sequence or 1-D integer array as a tuple of ints."""
     if isinstance(value, _NO_SEQUENCE) or not hasattr(value, "__iter__"):
         raise TypeError(
             f"{where}: '{name}' must be a sequence of ints or a 1-D integer array, got {type(value).__name__}"
@@ -141,7 +141,7 @@ def integers(value: object, name: str, where: str) -> tuple[int, ...]:
 
 
 def per_axis(value: object, name: str, rank: int, minimum: int, where: str) -> tuple[int, ...]:
-    """An int for all axes, or one int per spatial axis, each from `minimum` to 2^31 - 1."""
+    """Returns a value for each spatial axis from an int or one int per axis, each from `minimum` to 2^31 - 1."""
     if type(value) is tuple and len(value) == rank and all(type(n) is int and minimum <= n <= INT32_MAX for n in value):
         return value
     many = hasattr(value, "__iter__") and not isinstance(value, _NO_SEQUENCE) and getattr(value, "ndim", 1) > 0
@@ -159,14 +159,14 @@ def per_axis(value: object, name: str, rank: int, minimum: int, where: str) -> t
 
 
 def choice(value: object, name: str, allowed: Sequence[str], where: str) -> str:
-    """One of `allowed`, in any case."""
+    """Returns the item of `allowed` that equals a string in any case."""
     return one_of(value, f"{where}: '{name}'", allowed)
 
 
 def attributes(
     rank: int, where: str, values: Mapping[str, Any], keywords: Mapping[str, Keyword] = _KEYWORDS
 ) -> Attributes:
-    """Check the attributes of a problem with `rank` spatial axes; missing ones take the documented default."""
+    """Checks the attributes of a problem with `rank` spatial axes; missing attributes get their defaults."""
     if not 1 <= rank <= 3:
         raise ShapeError(f"{where}: needs 1 to 3 spatial axes (arrays of rank 3 to 5), got rank {rank + 2}")
     for name in values:

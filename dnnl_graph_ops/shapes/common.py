@@ -1,4 +1,4 @@
-"""What the shape rules share: broadcasting, axes, formats of data and weights."""
+"""Functions of several shape rules: broadcasting, axes, formats of data and weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Dim: TypeAlias = int | None
 
 
 def text(shape: Sequence[Dim]) -> str:
-    """A shape for a message; "?" for a dim that is not known yet."""
+    """Returns a shape for a message; "?" stands for an unknown dim."""
     words = ["?" if dim is None else str(dim) for dim in shape]
     return f"({', '.join(words)}{',' if len(words) == 1 else ''})"
 
@@ -25,14 +25,14 @@ def agree(a: Dim, b: Dim) -> bool:
 
 
 def unify(where: str, first: str, a: Shape, second: str, b: Shape) -> Shape:
-    """The common shape of two tensors that must have the same one; a known dim fills in an unknown one."""
+    """Returns the shape of two tensors that must have equal shapes; a known dim replaces an unknown one."""
     if len(a) != len(b) or not all(map(agree, a, b)):
         raise ShapeError(f"{where}: {first} has shape {text(a)}, {second} has shape {text(b)}; they must be equal")
     return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
 
 
 def expect(where: str, what: str, shape: Shape, wanted: Shape, why: str) -> None:
-    """Refuse a tensor whose shape is not the one that `why` asks for."""
+    """Raises unless a tensor has the shape that `why` states."""
     if len(shape) != len(wanted) or not all(map(agree, shape, wanted)):
         raise ShapeError(f"{where}: {what} has shape {text(shape)}, but {why}; give it the shape {text(wanted)}")
 
@@ -42,12 +42,12 @@ def _broadcast_dim(a: Dim, b: Dim) -> Dim:
         return a
     if a == 1:
         return b
-    # an unknown dim can only turn out to be 1 or the other size
+    # an unknown dim can only be 1 or the other size
     return b if a is None else a
 
 
 def broadcast(where: str, first: str, a: Shape, second: str, b: Shape, what: str = "shape") -> Shape:
-    """NumPy's rule: align at the right, sizes are equal or 1."""
+    """Returns the broadcast shape by NumPy's rule: aligned at the right, sizes equal or 1."""
     rank = max(len(a), len(b))
     wide_a, wide_b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     for x, y in zip(wide_a, wide_b, strict=True):
@@ -61,7 +61,7 @@ def broadcast(where: str, first: str, a: Shape, second: str, b: Shape, what: str
 
 
 def broadcast_onto(where: str, what: str, shape: Shape, onto: str, target: Shape) -> None:
-    """Refuse a shape that does not broadcast to `target` without enlarging it."""
+    """Raises unless a shape broadcasts to `target` without enlarging it."""
     missing = len(target) - len(shape)
     fits = missing >= 0 and all(s == 1 or agree(s, t) for s, t in zip(shape, target[missing:], strict=True))
     if not fits:
@@ -72,7 +72,7 @@ def broadcast_onto(where: str, what: str, shape: Shape, onto: str, target: Shape
 
 
 def axis_of(where: str, name: str, axis: int, rank: int) -> int:
-    """A possibly negative axis as a non-negative one."""
+    """Returns a possibly negative axis as a non-negative one."""
     if not -rank <= axis < rank:
         raise ShapeError(f"{where}: {name} = {axis} is outside of a tensor with {rank} axes; use {-rank} to {rank - 1}")
     return axis % rank
@@ -104,13 +104,13 @@ def data_shape(batch: Dim, channels: Dim, spatial: Shape, data_format: str) -> S
 
 
 def channel_axes(weights_format: str, ndim: int) -> tuple[int, int]:
-    """The axes called I and O of weights."""
+    """Returns the axes I and O of weights."""
     first = 0 if weights_format.endswith("X") else ndim - 2
     return (first, first + 1) if "IO" in weights_format else (first + 1, first)
 
 
 def split_weights(shape: Shape, weights_format: str) -> tuple[Dim, Dim, Shape]:
-    """(dim called I, dim called O, kernel) of a weights shape."""
+    """Returns (size of I, size of O, kernel size) of a weights shape."""
     i, o = channel_axes(weights_format, len(shape))
     return shape[i], shape[o], shape[2:] if weights_format.endswith("X") else shape[:-2]
 
@@ -123,13 +123,13 @@ def join_weights(i: Dim, o: Dim, kernel: Shape, weights_format: str) -> Shape:
 def per_axis(
     where: str, attrs: Mapping[str, Any], name: str, rank: int, least: int, default: int = 0
 ) -> tuple[int, ...]:
-    """One value per spatial axis of an attribute, each from `least` to 2^31 - 1."""
+    """Returns an attribute's value for each spatial axis, each from `least` to 2^31 - 1."""
     given = attrs.get(name)
     return attributes.per_axis(default if given is None else given, name, rank, least, where)
 
 
 def check_span(where: str, axis: int, elements: int) -> None:
-    """Refuse an axis on which a window slides over more elements than the kernels count."""
+    """Raises if a window slides over more elements of an axis than the kernels count."""
     if elements > INT32_MAX:
         raise ShapeError(
             f"{where}: with its strides, dilations and padding spatial axis {axis} spans {elements} elements; at most "
@@ -138,14 +138,14 @@ def check_span(where: str, axis: int, elements: int) -> None:
 
 
 def check_counts(where: str, *counts: Dim) -> None:
-    """Refuse more images or channels than the kernels count."""
+    """Raises for more images or channels than the kernels count."""
     for count in counts:
         if count is not None and count > INT32_MAX:
             raise ShapeError(f"{where}: {count} images or channels; at most {INT32_MAX} are possible")
 
 
 def known_product(shape: Shape) -> int | None:
-    """Number of elements, None if a dim is unknown (unless another one is 0)."""
+    """Returns the number of elements; None if a dim is unknown and no other dim is 0."""
     if 0 in shape:
         return 0
     known = [dim for dim in shape if dim is not None]

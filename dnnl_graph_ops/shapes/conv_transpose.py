@@ -1,8 +1,7 @@
-"""Geometry, validation and shape inference of the ConvTranspose family.
+"""Geometry, validation and shape inference of the ConvTranspose ops.
 
-Every member of the family relates the same five things: src, weights, dst, the
-spatial attributes and the groups. They are resolved once into a `Geometry`;
-what the four operators take and return are readings of it.
+Each of the four ops relates src, weights, dst, the spatial attributes and the groups. A `Geometry` holds them all,
+and operands and results of each op follow from it.
 
 Source: oneDNN Graph API pages ConvTranspose, ConvTransposeBackwardData,
 ConvTransposeBackwardWeights; OpenVINO-style ConvTransposeBackpropFilters.
@@ -20,13 +19,13 @@ from .attributes import Attributes, Dim, Dims, Geometry, Ints, Resolved, Weights
 from .common import agree, channels_of, check_counts, check_span, data_shape, join_weights, spatial_of, split_weights
 from .registry import check_sizes, resolver
 
-# batch, channels and spatial sizes of data; pads at the beginning and the end of each axis
+# batch, channels and spatial sizes of data; pads at the begin and the end of each axis
 _Data: TypeAlias = tuple[Dim, Dim, Dims]
 _Pads: TypeAlias = tuple[Ints, Ints]
 
 
 def _pads(attrs: Attributes, kernel: Dims) -> _Pads:
-    """Explicit pads; SAME_* pads so that dst = strides * src wherever the dilated kernel covers the stride."""
+    """Returns explicit pads; SAME_* pads so that dst = strides * src where the dilated kernel covers the stride."""
     if attrs.auto_pad == "None":
         return attrs.pads_begin, attrs.pads_end
     if attrs.auto_pad == "VALID":
@@ -34,7 +33,7 @@ def _pads(attrs: Attributes, kernel: Dims) -> _Pads:
         return zeros, zeros
     begin, end = [], []
     for k, s, d in zip(kernel, attrs.strides, attrs.dilations, strict=True):
-        # an unknown kernel leaves dst unknown too; the pads are then never read
+        # an unknown kernel size makes dst unknown, and the pads are never read
         total = 0 if k is None else max(0, (k - 1) * d + 1 - s)
         half, rest = total // 2, total - total // 2
         begin.append(half if attrs.auto_pad == "SAME_UPPER" else rest)
@@ -43,7 +42,7 @@ def _pads(attrs: Attributes, kernel: Dims) -> _Pads:
 
 
 def _read_weights(shape: Dims, attrs: Attributes, where: str, ic: Dim, oc: Dim, name: str = "weights") -> WeightsShape:
-    """Read a weights shape in the library's grouped form or the documented one; the channels of the data tell which."""
+    """Reads a weights shape in oneDNN's grouped form or in its documented form, told apart by the data's channels."""
     fmt, groups = attrs.weights_format, attrs.groups
     if len(shape) != len(attrs.strides) + 2:
         raise ShapeError(
@@ -57,7 +56,7 @@ def _read_weights(shape: Dims, attrs: Attributes, where: str, ic: Dim, oc: Dim, 
     for total, what in ((ic, "in"), (oc, "out")):
         if total is not None and total % groups:
             raise ShapeError(f"{where}: {what}put channels {total} are not a multiple of groups={groups}")
-    # (IC, OC/g) is the library's grouped shape, (IC/g, OC) the one its pages print
+    # oneDNN takes the grouped shape (IC, OC/g); its pages print (IC/g, OC)
     library = agree(i, ic) and agree(_times(o, groups), oc)
     documented = agree(_times(i, groups), ic) and agree(o, oc)
     if library and (i is None or i % groups == 0):
@@ -135,13 +134,13 @@ def _forward(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
 def _geometry(
     where: str, attrs: Attributes, src: _Data, w: WeightsShape, dst: Dims, pads: _Pads, padding: Ints
 ) -> Geometry:
-    """The geometry, if the library's kernels can count it."""
+    """Returns the geometry; raises if oneDNN's kernels cannot count its sizes."""
     (batch, channels, spatial), (begin, end) = src, pads
     check_counts(where, batch, channels, w.out_channels)
     for axis, (i, k, o) in enumerate(zip(spatial, w.kernel, dst, strict=True)):
         s, d = attrs.strides[axis], attrs.dilations[axis]
         plain = _forward_size(i or 1, k or 1, s, d, 0, 0, padding[axis]) or 0
-        # the library adds a padding and the stride as it checks them
+        # oneDNN's checks add a padding and the stride
         check_span(where, axis, max(plain, o or 0, begin[axis] + s, end[axis] + s))
     return Geometry(
         batch=batch,
@@ -160,10 +159,9 @@ def _geometry(
 
 
 def _backward_sizes(dst: Dims, kernel: Dims, attrs: Attributes, pads: _Pads) -> tuple[Dims, Ints]:
-    """src sizes and the output_padding that makes the forward formula exact.
+    """Returns src's sizes and the output_padding with which the forward formula is exact.
 
-    A dst that is larger than the formula by less than a stride counts as further output_padding, as the library
-    counts it.
+    A dst that exceeds the formula by less than a stride has more output_padding, as oneDNN counts.
     """
     src: list[Dim] = []
     padding = []
@@ -178,7 +176,7 @@ def _backward_sizes(dst: Dims, kernel: Dims, attrs: Attributes, pads: _Pads) -> 
 
 @resolver("ConvTransposeBackwardData", parse=_parse)
 def _backward_data(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
-    """src_shape, if given, must agree with what diff_dst and weights say."""
+    """Infers diff_src; src_shape, if given, must agree with diff_dst and weights."""
     diff_dst, weights = shapes
     src_shape = attrs.src_shape
     batch, channels, dst = _data(diff_dst, "diff_dst", len(attrs.strides), attrs.data_format, where)
@@ -205,7 +203,7 @@ def _backward_data(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Res
 def _check_src(
     given: _Data, derived: _Data, dst: Dims, w: WeightsShape, attrs: Attributes, pads: _Pads, where: str
 ) -> Ints:
-    """output_padding that leads from the given src to dst; ShapeError when none below a stride does."""
+    """Returns the output_padding that gives dst from src; raises ShapeError if none below a stride does."""
     if not (agree(given[0], derived[0]) and agree(given[1], derived[1])):
         raise ShapeError(
             f"{where}: src has batch {given[0]} and {given[1]} channels, but the other arguments say "
@@ -227,7 +225,7 @@ def _check_src(
 
 @resolver("ConvTransposeBackwardWeights", "ConvTransposeBackpropFilters", parse=_parse)
 def _backward_weights(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
-    """Without weights_shape it is derived from src and diff_dst, in the library's grouped shape."""
+    """Infers diff_weights; without weights_shape from src and diff_dst, in oneDNN's grouped shape."""
     src, diff_dst = shapes[:2]
     rank = len(attrs.strides)
     batch, ic, spatial = _data(src, "src", rank, attrs.data_format, where)

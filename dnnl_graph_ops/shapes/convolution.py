@@ -1,4 +1,4 @@
-"""Geometry, validation and shape inference of the Convolution family.
+"""Geometry, validation and shape inference of the Convolution ops.
 
 Weights are OIX (OC, IC/groups, k...), XIO (k..., IC/groups, OC), IOX (IC/groups, OC, k...) or
 XOI (k..., OC, IC/groups).
@@ -30,12 +30,12 @@ from .windows import positions, resolve
 
 
 def _parse(attrs: Mapping[str, Any], rank: int, where: str) -> Attributes:
-    """From what the op table has checked already."""
+    """Returns the record of attributes that the op table has checked."""
     return Attributes(**{name: value for name, value in attrs.items() if value is not None})
 
 
 def _read_weights(where: str, name: str, shape: Dims, data: Dims, attrs: Attributes) -> WeightsShape:
-    """Weights whose rank, kernel and groups make sense."""
+    """Reads a weights shape; raises if rank, kernel or groups do not fit."""
     expected = len(data)
     if len(shape) != expected:
         raise ShapeError(
@@ -75,7 +75,7 @@ def _dst(where: str, src: Dims, weights: Dims, attrs: Attributes, name: str = "w
 
 
 def _geometry(where: str, attrs: Attributes, weights: WeightsShape, src: Dims, dst: Dims) -> Geometry:
-    """The equal transposed convolution: from dst to src, its output_padding what the floor of dst's size leaves."""
+    """Returns the equivalent transposed convolution from dst to src; output_padding is the floor's remainder."""
     layout = attrs.data_format
     sizes, found = spatial_of(src, layout), spatial_of(dst, layout)
     begins, ends, padding = [], [], []
@@ -114,7 +114,7 @@ def _forward(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
 
 
 def _derived_src(where: str, diff_dst: Dims, kernel: Dims, attrs: Attributes) -> Dims:
-    """Spatial sizes that lead back to diff_dst: the smallest ones, plus output_padding."""
+    """Returns the smallest spatial sizes of src that give diff_dst, plus output_padding."""
     spatial = spatial_of(diff_dst, attrs.data_format)
     extra = attrs.output_padding or (0,) * len(spatial)
     sizes: list[Dim] = []
@@ -185,7 +185,7 @@ def _backward_weights(shapes: Sequence[Dims], attrs: Attributes, where: str) -> 
 
 
 def _derived_kernel(where: str, src: Dims, diff_dst: Dims, attrs: Attributes) -> Dims:
-    """The kernel, where only one size leads from src to diff_dst."""
+    """Returns the kernel size, if exactly one gives diff_dst from src."""
     kernel: list[Dim] = []
     pairs = zip(spatial_of(src, attrs.data_format), spatial_of(diff_dst, attrs.data_format), strict=True)
     for axis, (size, count) in enumerate(pairs):
@@ -194,7 +194,7 @@ def _derived_kernel(where: str, src: Dims, diff_dst: Dims, attrs: Attributes) ->
             continue
         pads = 0 if attrs.auto_pad == "VALID" else attrs.pads_begin[axis] + attrs.pads_end[axis]
         stride, dilation = attrs.strides[axis], attrs.dilations[axis]
-        # dilations * (kernel - 1), at most; each place less than a stride below leads to diff_dst as well
+        # the largest dilations * (kernel - 1); every value less than a stride below gives the same diff_dst
         most = size + pads - 1 - stride * (count - 1)
         found = range(max(-(-(most - stride + 1) // dilation), 0), most // dilation + 1)
         if attrs.auto_pad.startswith("SAME") or len(found) != 1:

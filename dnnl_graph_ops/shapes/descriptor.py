@@ -1,4 +1,4 @@
-"""benchdnn's descriptors of convolution problems, written: `mb1_ic16ih8_oc8oh16_kh4sh2ph1`."""
+"""Writes benchdnn's descriptors of convolution problems, such as `mb1_ic16ih8_oc8oh16_kh4sh2ph1`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _AXES = "dhw"
 
 
 def descriptor(problem: Any, src: tuple[Any, Sequence[Any]], dst: tuple[Any, Sequence[Any]]) -> str:
-    """Every entry of the axes written out; what is padded behind follows from the sizes.
+    """Returns the descriptor with an entry for every axis; the pads at the end follow from the sizes.
 
     Args:
         problem: a `Geometry` whose sizes are known, or a record with its batch, groups, kernel, strides, pads_begin
@@ -29,6 +29,6 @@ def descriptor(problem: Any, src: tuple[Any, Sequence[Any]], dst: tuple[Any, Seq
     parts.append(spell("s", problem.strides) if any(s > 1 for s in problem.strides) else "")
     parts.append(spell("p", problem.pads_begin))
     if any(d > 1 for d in problem.dilations):
-        # 0 there means none
+        # benchdnn writes 0 for no dilation
         parts.append(spell("d", [d - 1 for d in problem.dilations]))
     return "".join(parts)

@@ -1,4 +1,4 @@
-"""Ops whose result has the shape of their inputs, alone or broadcast against each other."""
+"""Shape rules of element-wise ops: the result has the inputs' shape, broadcast where there are several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .registry import Meta, Shape, rule
 
 @rule(*kinds("same_shape"))
 def same_shape(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
-    """An op of one operand, or its gradient from src or dst and diff_dst."""
+    """Infers a unary op, or its gradient from src or dst and diff_dst."""
     data, *diff_dst = inputs
     for diff in diff_dst:
         data = Meta(unify(where, "the first input", data.shape, "diff_dst", diff.shape), data.dtype)

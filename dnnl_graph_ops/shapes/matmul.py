@@ -1,4 +1,4 @@
-"""Matrix product with transposition, batch broadcasting and one-dimensional operands."""
+"""Shape rule of MatMul: transposition, broadcast batches and one-dimensional operands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .registry import Meta, Shape, rule
 
 
 def _oriented(shape: Shape, transpose: bool) -> Shape:
-    # transposing a one-dimensional operand changes nothing
+    # a one-dimensional operand is not transposed
     return (*shape[:-2], shape[-1], shape[-2]) if transpose and len(shape) > 1 else shape
 
 

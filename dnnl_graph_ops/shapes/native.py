@@ -1,7 +1,7 @@
-"""Between what an op means and what the library's kernels take of it.
+"""Attributes as oneDNN's kernels need them, and the reasons why a valid op has no kernel.
 
-The op pages promise more than the kernels do, and versions differ in how they read the same attributes. Here
-are the attributes spelled so that all versions read the same, and the reasons why a valid op has no kernel.
+oneDNN's op pages promise more than its kernels do, and versions read equal attributes differently: `native_attrs`
+spells attributes so that all versions read them alike.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Version: TypeAlias = tuple[int, ...]
 
 
 class Use(NamedTuple):
-    """An op as it is going to be run."""
+    """An op with its operands' shapes, as a library is to run it."""
 
     kind: str
     inputs: Sequence[Meta]
@@ -33,13 +33,13 @@ _WINDOWS: Final = schema.kinds("explicit_pads")
 def native_attrs(
     kind: str, attrs: Mapping[str, Any], inputs: Sequence[Meta], outputs: Sequence[Meta], version: Version
 ) -> dict[str, Any]:
-    """Attributes for an op object of this version: known to it, complete, explicit pads, axes from 0.
+    """Returns attributes for a native op of this version: complete, with explicit pads and axes counted from 0.
 
-    Pads stay as they are where a size is not known. The ConvTranspose family is left as it is.
+    Pads are unchanged where a size is unknown, and in the ConvTranspose ops.
     """
     result = schema.native_attrs(kind, attrs, version)
     if result.get("axis", 0) < 0:
-        # DynamicQuantize compiles no negative one
+        # DynamicQuantize compiles no negative axis
         result["axis"] += len(inputs[0].shape)
     stated = schema.OPS[kind].stated
     if stated is not None and stated.is_shape:
@@ -66,7 +66,7 @@ def _explicit_window(
         return {}
     ends = [window.end for window in windows]
     if weights is None:
-        # the gradient of a ceil pooling has no rounding_type: pad until the floor formula meets diff_dst
+        # the gradient of a ceil pooling has no rounding_type: pad until the floor formula gives diff_dst's size
         for axis, (window, count) in enumerate(zip(windows, spatial_of(dst, layout), strict=True)):
             if count is not None and window.positions() < count:
                 ends[axis] = (count - 1) * window.stride + window.reach - window.size - window.begin
@@ -84,7 +84,7 @@ def unsupported(
     attrs: Mapping[str, Any],
     version: Version,
 ) -> str | None:
-    """Why this version has no kernel for this op, or None if by all that is known it has one."""
+    """Returns why this version has no kernel for an op, or None if it has one."""
     given, results = ([meta.dtype for meta in metas] for metas in (inputs, outputs))
     reason = schema.availability(kind, given, version, attrs, outputs=results)
     if reason is None and kind in _LIMITS:
@@ -109,7 +109,7 @@ def _interpolate(op: Use) -> str | None:
         return f"oneDNN has a kernel for {op.kind} with half_pixel only, not {mode}"
     small = op.inputs[0] if op.kind == "Interpolate" else op.outputs[0]
     if op.version >= (3, 3) and set(spatial_of(small.shape, op.attrs["data_format"])) == {1}:
-        # 3.13 cannot tell the layouts of one position apart, and then writes past the end
+        # 3.13 mistakes the layout of a tensor with one position, and writes past its end
         return f"oneDNN has no safe kernel for {op.kind} of one position"
     return None
 
@@ -130,7 +130,7 @@ def _batch_norm(op: Use) -> str | None:
             return f"oneDNN 3.2 has a kernel for {op.kind} from 4 axes on, not for {len(op.inputs[0].shape)}"
     if op.kind == "BatchNormTrainingBackward":
         if len(op.outputs) != 3:
-            # with one it takes mean and variance for constants
+            # with one, oneDNN takes mean and variance for constants
             return f"oneDNN computes {op.kind} with 3 outputs, not {len(op.outputs)}"
         if op.version < (3, 3) and len(op.inputs[0].shape) < 4 and op.attrs["data_format"] == "NXC":
             return f"oneDNN 3.2 has a kernel for {op.kind} in NXC from 4 axes on, not for {len(op.inputs[0].shape)}"
@@ -140,7 +140,7 @@ def _batch_norm(op: Use) -> str | None:
 def _last_axis(op: Use) -> str | None:
     rank = len(op.inputs[0].shape)
     if op.attrs["begin_norm_axis"] not in (-1, rank - 1):
-        # 3.2 and 3.3 accept another axis and normalise the last one all the same
+        # 3.2 and 3.3 accept another axis, but normalise the last one
         return f"oneDNN normalises the last axis only, begin_norm_axis is {op.attrs['begin_norm_axis']}"
     if not 2 <= rank <= 5:
         return f"oneDNN has a kernel for {op.kind} of 2 to 5 axes, not {rank}"
@@ -149,7 +149,7 @@ def _last_axis(op: Use) -> str | None:
 
 def _prelu(op: Use) -> str | None:
     rank = len(op.inputs[0].shape)
-    # 3.2 looks for the channels of a single axis in NXC in front of it, and ends in SIGSEGV
+    # 3.2 reads the channels of a one-axis NXC tensor from the axis in front, and crashes (SIGSEGV)
     return None if 2 <= rank <= 5 else f"oneDNN has a kernel for {op.kind} of 2 to 5 axes, not {rank}"
 
 
@@ -174,7 +174,7 @@ def _concat(op: Use) -> str | None:
 def _matmul(op: Use) -> str | None:
     src = op.inputs[0].shape
     if src[-2 if op.attrs["transpose_a"] and len(src) > 1 else -1] == 0:
-        # 3.13 refuses it, 3.2 does not say what it computes
+        # 3.13 refuses it; 3.2's result is undocumented
         return "oneDNN has no kernel for MatMul with an inner size of 0"
     bias = op.inputs[2].shape if len(op.inputs) > 2 else ()
     if any(dim != 1 for dim in bias[:-1]):
@@ -187,7 +187,7 @@ def _zero_points(op: Use) -> str | None:
     if dynamic and op.attrs["qtype"] == "per_tensor" and op.inputs[0].dtype in ("s4", "u4"):
         return f"oneDNN has no kernel for {op.kind} of {op.inputs[0].dtype} per_tensor"
     shifted = len(op.inputs) > 2 if dynamic else any(op.attrs.get("zps") or ())
-    # 3.2 compiles the dynamic ones as well, but cannot execute them
+    # 3.2 compiles dynamic quantization, but cannot execute it
     takes = op.version < (3, 3) and not dynamic
     if shifted and op.attrs["qtype"] == "per_channel" and not takes:
         return f"oneDNN {op.version[0]}.{op.version[1]} has a kernel for {op.kind} per_channel without zero points only"

@@ -1,4 +1,4 @@
-"""Batch, layer, group and RMS normalization, and the softmax family."""
+"""Shape rules of batch, layer, group and RMS normalization, and of softmax."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .registry import Meta, Shape, rule
 def _by_channel(
     where: str, src: Shape, operands: Sequence[Meta], names: Sequence[str], attrs: Mapping[str, Any], least: int = 2
 ) -> Dim:
-    """The channels of src, for each of which every operand has one value."""
+    """Returns the number of channels of src, after a check that every other operand has shape (C,)."""
     need_rank(where, "src", src, least, 5, attrs["data_format"])
     channels = channels_of(src, attrs["data_format"])
     for meta, name in zip(operands, names, strict=False):

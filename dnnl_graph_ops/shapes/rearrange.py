@@ -1,4 +1,4 @@
-"""Ops that move, join, take, pad, reduce or resample: their result has another shape than their input."""
+"""Shape rules of ops that transpose, reshape, concatenate, slice, gather, pad, reduce or resample."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def static_reshape(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str)
             f"{where}: shape = {wanted} must have sizes of at least 0, or one -1 for the size that is left"
         )
     shape: list[Dim] = list(wanted)
-    copied = set()  # sizes that are on both sides
+    copied = set()  # sizes of both shapes
     if attrs["special_zero"]:
         for axis, dim in enumerate(wanted):
             if dim == 0:
@@ -126,7 +126,7 @@ def _f32(value: float) -> float:
 def _scaled(size: Dim, scale: float, where: str) -> Dim:
     if size is None:
         return None
-    # the library multiplies in float32 and cuts off
+    # oneDNN multiplies in float32 and truncates
     value = _f32(size) * _f32(scale)
     if not math.isfinite(value) or value > INT64_MAX:
         raise ShapeError(f"{where}: scales = {scale} times the size {size} does not fit into 64 bits")
@@ -174,7 +174,7 @@ def interpolate_backward(inputs: Sequence[Meta], attrs: Mapping[str, Any], where
 
 
 class Range(NamedTuple):
-    """Elements start, start + step, ... of an axis, `size` of them; all but the step None where its size is unknown."""
+    """`size` elements start, start + step, ... of an axis; all but the step None if the axis' size is unknown."""
 
     start: Dim
     size: Dim
@@ -182,7 +182,7 @@ class Range(NamedTuple):
 
 
 def ranges(shape: Shape, attrs: Mapping[str, Any], where: str) -> dict[int, Range]:
-    """What a Slice takes of each axis that it names."""
+    """Returns the range of each axis that a Slice names."""
     starts, ends = attrs["starts"], attrs["ends"]
     axes, steps = attrs.get("axes", range(len(starts))), attrs.get("steps", (1,) * len(starts))
     if not len(starts) == len(ends) == len(axes) == len(steps):
@@ -213,7 +213,7 @@ def part(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[M
     return [Meta(tuple(taken[a].size if a in taken else dim for a, dim in enumerate(src.shape)), src.dtype)]
 
 
-# how many elements an axis must have for one more in front or behind, less the pads
+# the elements that an axis needs for its padding: the pads, plus this
 _REACH = {"reflect": 1, "wrap": 0}
 
 

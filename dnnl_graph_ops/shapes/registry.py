@@ -1,4 +1,4 @@
-"""The table of shape rules: one function per op kind, and the checks that all of them share."""
+"""The table of shape rules, one function per op kind, and checks for all rules."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Shape: TypeAlias = tuple[int | None, ...]
 
 MAX_NDIM: Final = 12  # DNNL_MAX_NDIMS
 _WIDEST_ITEM: Final = 8
-# formats that a message names
+# formats named in messages
 _MOST: Final = 3
 _FILTERS: Final = "ConvTransposeBackpropFilters"
 
 
 class Meta(NamedTuple):
-    """What is known of a tensor: its shape (None for a dim known at the call only) and canonical dtype."""
+    """The shape (None for a dynamic dim) and the canonical dtype of a tensor."""
 
     shape: Shape
     dtype: str
@@ -38,7 +38,7 @@ _RESOLVERS: Final[dict[str, tuple[Parser, Resolver]]] = {}
 
 
 def rule(*kinds: str) -> Callable[[Rule], Rule]:
-    """Register the decorated function as the shape rule of these op kinds."""
+    """Registers the decorated function as the shape rule of op kinds."""
 
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(kinds, function))
@@ -48,9 +48,9 @@ def rule(*kinds: str) -> Callable[[Rule], Rule]:
 
 
 def resolver(*kinds: str, parse: Parser) -> Callable[[Resolver], Resolver]:
-    """Register the decorated function for op kinds with typed attributes: what operands of some shapes make of them.
+    """Registers the decorated function, which resolves typed attributes for operands of known shapes.
 
-    `parse` makes the record of attributes that come in a plain mapping.
+    `parse`: makes the record from a plain mapping.
     """
 
     def register(function: Resolver) -> Resolver:
@@ -70,12 +70,12 @@ def resolver(*kinds: str, parse: Parser) -> Callable[[Resolver], Resolver]:
 def resolved(
     kind: str, shapes: Sequence[Shape], attrs: Mapping[str, Any], where: str, wanted: Shape | None = None
 ) -> Attributes:
-    """The typed attributes of an op of the convolution families with what operands of these shapes add to them.
+    """Returns the typed attributes of a convolution op, resolved for operands of these shapes.
 
-    Attributes that know these shapes come back as they are. `wanted`: the shape of an array for the result.
+    Attributes that are resolved already are returned unchanged. `wanted`: the shape of an array for the result.
 
     Raises:
-        ShapeError, InvalidArgumentError: as `checked`; shapes that would fit in other formats are told these.
+        ShapeError, InvalidArgumentError: as `checked`; the message names formats in which the shapes would fit.
     """
     parse, resolve = _RESOLVERS[kind]
     record = attrs if isinstance(attrs, Attributes) else parse(attrs, len(shapes[0]) - 2, where)
@@ -97,9 +97,9 @@ def resolved(
 def _fitting_orders(
     kind: str, resolve: Resolver, operands: Sequence[Shape], attrs: Attributes, wanted: Shape | None = None
 ) -> str:
-    """For messages: the formats in which all shapes fit, PyTorch's before others; empty if they do in none.
+    """Returns the formats in which all shapes fit, PyTorch's first, for messages; empty if there are none.
 
-    wanted: the shape that the result is to have.
+    wanted: the wanted shape of the result.
     """
     family = KEYWORDS["conv_transpose_backprop_filters" if kind == _FILTERS else "conv_transpose"]
     word = next(word for word in family.values() if word.attribute == "weights_format")
@@ -138,21 +138,21 @@ def checked(
     dtype: str | None = None,
     outputs: int | None = None,
 ) -> tuple[Mapping[str, Any], list[Meta]]:
-    """The attributes of an op, typed where its kind has such, and its outputs.
+    """Returns the attributes of an op, typed if its kind has typed attributes, and the outputs.
 
     Args:
         kind: op kind.
         inputs: shape and dtype of every input.
         attrs: normalised attributes (schema.normalise_attrs).
-        where: names the op in messages.
-        dtype: dtype of the first output where the inputs leave it open (Quantize, TypeCast, MatMul, Add).
-        outputs: how many outputs are wanted; by default those that the inputs and attributes ask for. Only
-            SoftMax (stats) and Dropout (mask) have outputs beyond these.
+        where: the op's name in messages.
+        dtype: dtype of the first output where the inputs do not determine it (Quantize, TypeCast, MatMul, Add).
+        outputs: the number of outputs; by default the number that inputs and attributes determine. Only SoftMax
+            (stats) and Dropout (mask) have more.
 
     Raises:
         ShapeError: shapes that disagree with each other or with the attributes, or sizes beyond 64 bits.
-        InvalidArgumentError: an unknown kind, a dtype or a number of tensors that the op does not have,
-            attributes that contradict each other.
+        InvalidArgumentError: an unknown kind, a dtype or a number of tensors that the op lacks, attributes that
+            contradict each other.
     """
     function = RULES.get(kind)
     if function is None:
@@ -179,7 +179,7 @@ def checked(
 
 
 def check_sizes(shape: Shape, where: str, what: str) -> None:
-    """Refuse negative dims, too many dims, and sizes whose bytes or strides do not fit into 64 bits."""
+    """Raises for negative dims, too many dims, and sizes whose bytes or strides exceed 64 bits."""
     if len(shape) > MAX_NDIM:
         raise ShapeError(f"{where}: {what} has {len(shape)} dimensions; oneDNN takes at most {MAX_NDIM}")
     elements = 1

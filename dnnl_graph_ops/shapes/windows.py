@@ -1,4 +1,4 @@
-"""Sliding windows of convolutions and poolings: how many positions they take, what auto_pad pads; rules of poolings."""
+"""Sliding windows of convolutions and poolings: positions, padding by auto_pad; shape rules of poolings."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Window:
 def resolve(
     where: str, attrs: Mapping[str, Any], sizes: Shape, kernel: Shape, *, crops: bool = False
 ) -> list[Window | None]:
-    """One window for each spatial axis; None where a size is unknown.
+    """Returns a window for each spatial axis; None where a size is unknown.
 
-    `crops`: pads_end may be negative, down to -strides as in the library: that many last elements are left out.
+    `crops`: pads_end may be negative, down to -strides as in oneDNN: the window leaves out so many last elements.
     VALID pads nothing; SAME_* pads so that the positions become ceil(size / stride) where the dilated kernel
-    covers the stride, an odd one at the end (UPPER) or at the beginning (LOWER).
+    covers the stride, with an odd padding at the end (UPPER) or at the beginning (LOWER).
     """
     rank = len(sizes)
     strides = per_axis(where, attrs, "strides", rank, 1)
@@ -59,7 +59,7 @@ def resolve(
             total = 0 if auto_pad == "VALID" else max(reach - (size % stride or stride), 0)
             begin = (total + 1) // 2 if auto_pad == "SAME_LOWER" else total // 2
             end = total - begin
-        # the library adds a padding and the stride as it checks them
+        # oneDNN's checks add a padding and the stride
         check_span(where, axis, max(size + begin + end, reach, begin + stride, end + stride))
         result.append(Window(size, stride, reach, begin, end))
     return result
@@ -75,7 +75,7 @@ def positions(
     ceil: bool = False,
     crops: bool = False,
 ) -> Shape:
-    """How many positions a window takes on each spatial axis.
+    """Returns the number of positions of a window on each spatial axis.
 
     floor or ceil of (size + pads - dilated kernel) / stride, plus 1.
     """
@@ -110,7 +110,7 @@ def pool(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[M
 
 
 def _check_gradient(where: str, src: Shape, diff_dst: Shape, attrs: Mapping[str, Any], name: str) -> None:
-    # the backward ops have no rounding_type: both results of the forward op are good
+    # backward ops have no rounding_type: the forward op's result by floor and by ceil are both accepted
     floor, ceil = (_pooled(where, src, attrs, ceil=ceil, name=name) for ceil in (False, True))
     if len(diff_dst) != len(src) or not any(all(map(agree, pooled, diff_dst)) for pooled in (floor, ceil)):
         raise ShapeError(

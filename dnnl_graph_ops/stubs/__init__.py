@@ -1,4 +1,4 @@
-"""Stubs of the functions that the op table and own kernels declare: `python -m dnnl_graph_ops.stubs` writes them."""
+"""Type stubs of the functions made from the op table and of builtin kernels; `python -m dnnl_graph_ops.stubs`."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ Ints: TypeAlias = int | Sequence[int]
 {formats}
 '''
 
-# the builders of the convolution families
+# builders of the convolution ops
 TYPED = sorted([*(name for name, kind in schema.BUILDERS.items() if kind in WORDS), "conv_transpose_backprop_filters"])
 
 
 def _understood(name: str) -> list[str]:
-    """The words that an argument takes, as they are usually written."""
+    """Returns the strings that an argument takes, in their usual spelling."""
     choices = schema.KEYWORDS[FORMATS[name]][name].choices
     if name == "auto_pad":
         return [item for word in choices for item in dict.fromkeys((word.lower(), word)) if item != "None"]
@@ -53,7 +53,7 @@ def _understood(name: str) -> list[str]:
 
 
 def _formats() -> str:
-    """Types of the arguments that take other packages' words."""
+    """Returns the types of the arguments that take other packages' words."""
     lines = []
     for name in FORMATS:
         items = ", ".join(f'"{word}"' for word in _understood(name))
@@ -67,7 +67,7 @@ def _formats() -> str:
 
 
 def _spellings(made: Signature) -> list[Signature]:
-    """The signature with other packages' words for arguments: beside ours where they have defaults, else by itself."""
+    """Yields signatures with other packages' names of arguments: beside ours if they have defaults, else apart."""
     known = made.parameters
     others = {word: ours for word, ours in words.ARGUMENTS.items() if ours[0] in known}
     required = {name for ours in others.values() for name in ours if known[name].default is Parameter.empty}
@@ -86,7 +86,7 @@ def _spellings(made: Signature) -> list[Signature]:
 
 
 def _does(name: str) -> str:
-    """What a builder says first of its op."""
+    """Returns the first sentence of a builder's docstring."""
     kind = schema.BUILDERS.get(name, "ConvTransposeBackpropFilters")
     return f"{kind}: {meaning(kind).does}"
 
@@ -96,7 +96,7 @@ _Change = Mapping[str, tuple[str, Any]]
 
 
 def _three(single: _Change, several: _Change) -> Sequence[tuple[_Change, str]]:
-    """One output by an argument or by request, else three."""
+    """Yields overloads: one output by an argument or on request, else three."""
     return (
         (single, _ONE),
         ({"outputs": ("Literal[1]", ...)}, _ONE),
@@ -109,7 +109,7 @@ _ON_REQUEST = (
     ({"outputs": ("Literal[1] | None", None)}, _ONE),
     ({"outputs": ("Literal[2]", ...)}, "tuple[Value, Value]"),
 )
-# what a builder returns by what it is given: annotation and default of arguments, `...` for none
+# return types of a builder by its arguments: annotation and default, `...` for none
 _BY_ARGUMENTS: dict[str, Sequence[tuple[_Change, str]]] = {
     "softmax": _ON_REQUEST,
     "dropout": _ON_REQUEST,
@@ -139,7 +139,7 @@ def _overloaded(name: str, every: Sequence[Signature], says: str) -> Iterator[st
 
 
 def builders() -> str:
-    """The stub of every builder of `ops`."""
+    """Returns the stub of all builders of `ops`."""
     imports = "from ..graph import Value\nfrom .wildcard import wildcard as wildcard"
     lines = [
         _HEADER.format(names="Literal, TypeAlias, overload", imports=imports, formats=_formats())
@@ -155,7 +155,7 @@ def builders() -> str:
 
 
 def one_shots() -> str:
-    """What type checkers see of `functional`."""
+    """Returns the stub of `functional`."""
     imports = "from .runtime.engines import Engine"
     lines = [_HEADER.format(names="Literal, TypeAlias, overload", imports=imports, formats=_formats())]
     for name in (*TYPED, "conv_transpose_output_shape", "convolution_output_shape"):
@@ -202,7 +202,7 @@ def table() -> tuple[tuple[str, str, bool, tuple[tuple[str, str, str], ...], str
 
 
 def _declared(parameters: Sequence[tuple[str, str, str]], returns: str) -> Signature:
-    """Of a kernel's declaration: names, types and defaults of its parameters."""
+    """Returns the names, types and defaults of a kernel's parameters, from its declaration."""
     return Signature(
         [
             Parameter(
@@ -218,7 +218,7 @@ def _declared(parameters: Sequence[tuple[str, str, str]], returns: str) -> Signa
 
 
 def _member(plain: bool, name: str, made: Signature, says: str) -> list[str]:
-    """The lines of a method, a property or a constant."""
+    """Yields the lines of a method, a property or a constant."""
     if plain and not made.parameters:
         return [*(f"# {line}" for line in wrap(says, WIDTH - 12)), f"{name}: ClassVar[{made.return_annotation}]"]
     lines = function(name, made, says, 4)[:-1]
@@ -226,7 +226,7 @@ def _member(plain: bool, name: str, made: Signature, says: str) -> list[str]:
 
 
 def kernel_functions() -> str:
-    """The stub of `_core.kernels`, by what kernels declare in C++."""
+    """Returns the stub of `_core.kernels`, from the kernels' declarations in C++."""
     classes: dict[str, list[str]] = {}
     functions: list[str] = []
     for scope, name, plain, parameters, returns, operands, says in kernels.table():
@@ -256,7 +256,7 @@ from typing import ClassVar, Final, TypeAlias
 
 
 def enumerator_names() -> str:
-    """The stub of the enumerations of graph_api, and of the classes that hold their enumerators."""
+    """Returns the stub of the enumerations of graph_api and of the classes that hold them."""
     from ..graph_api import enumerators as module
 
     lines = [*(f"{name}: Final[dict[str, str]]" for name in ("OTHER_KINDS", "OTHER_ATTRS")), ""]

@@ -1,4 +1,4 @@
-"""The stub of the extension, of the signatures and texts that its functions have: `python -m dnnl_graph_ops.stubs`."""
+"""Writes the stub of the extension from its functions' signatures and texts; `python -m dnnl_graph_ops.stubs`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _Start: TypeAlias = tuple[int, float, int]
 
 '''
 
-# what pybind11 writes, and what a stub says
+# {pybind11's spelling: the stub's}
 _WORDS = (
     (r"typing\.SupportsInt \| typing\.SupportsIndex", "int"),
     (r"typing\.SupportsFloat \| typing\.SupportsIndex", "float"),
@@ -82,7 +82,7 @@ _TYPES = {
     "dlpack_import.dtypes": "dict[tuple[int, int], np.dtype[Any]]",
     "lent_array": "np.ndarray[Any, Any] | None",
 }
-# what a type's own call and constructor take, which have no text
+# signatures of calls and constructors, which have no text
 _MORE = {
     "NetBase": '''\
 _input_names: tuple[str, ...]
@@ -109,7 +109,7 @@ _SIGNATURE = re.compile(r"^(?:\d+\. )?\w*(\(.*\) -> .*)$", re.MULTILINE)
 
 
 def core() -> str:
-    """The stub of `_core`."""
+    """Returns the stub of `_core`."""
     lines = "\n".join(_lines()).rstrip()
     return _HEADER + re.sub(r"\n{3,}", "\n\n", lines) + "\n"
 
@@ -132,7 +132,7 @@ def _lines() -> Iterator[str]:
             lines = [*(line[4:] for line in quoted(says, 4)), ""] if says else []
             lines += _MORE.get(name, "").splitlines()
             members = [(key, member) for key, member in vars(item).items() if key not in _HIDDEN]
-            # last, because the name hides the decorator
+            # last, as the name hides the decorator
             for key, member in sorted(members, key=lambda pair: pair[0] == "property"):
                 lines += _member(name, key, member)
             yield from ("", f"class {name}:", *(f"    {line}" if line else "" for line in lines), "")
@@ -144,7 +144,7 @@ _HIDDEN = frozenset(("__module__", "__doc__", "__new__", "__repr__", "_pybind11_
 def _member(scope: str, name: str, member: Any) -> Iterator[str]:
     said = getattr(member, "__func__", member).__doc__
     if isinstance(member, property) and member.fget.__doc__ != said:
-        # what was said beside the signature
+        # the text beside the signature
         said = f"{member.fget.__doc__}\n{said}"
     every = _signatures(said, f"{scope}.{name}")
     for made, says in every:
@@ -159,7 +159,7 @@ def _member(scope: str, name: str, member: Any) -> Iterator[str]:
 
 
 def _signatures(said: str | None, where: str) -> list[tuple[Signature, str]]:
-    """The signatures in a text, and what is said behind each."""
+    """Returns the signatures in a text, and the text behind each."""
     parts = _SIGNATURE.split(said or "")[1:]
     return [(_parsed(text, where), says.strip()) for text, says in zip(parts[::2], parts[1::2], strict=True)]
 

@@ -1,15 +1,15 @@
-"""Signatures and docstrings as stubs have them, broken where the formatter breaks them."""
+"""Formats signatures and docstrings for stubs, with the formatter's line breaks."""
 
 from __future__ import annotations
 
 from inspect import Parameter, Signature
 from textwrap import wrap
 
-# what a signature spells out, and what a stub calls it
+# {spelled-out type of a signature: its alias in a stub}
 _ALIASES = {"Value | Array": "Tensor", "int | Sequence[int]": "Ints"}
 WIDTH = 120
 
-# arguments that take other packages' words, and a kind that has all of its choices
+# arguments that take other packages' words, and an op kind that has all their choices
 FORMATS = {"data_format": "conv_transpose", "weights_format": "conv_transpose"}
 FORMATS |= {"filter_format": "conv_transpose_backprop_filters", "auto_pad": "conv_transpose"}
 
@@ -27,7 +27,7 @@ def _annotation(text: str, name: str) -> str:
 
 
 class _Code(str):
-    """Text that inspect prints as it is."""
+    """Text that inspect prints unquoted."""
 
     __repr__ = str.__str__
 
@@ -41,7 +41,7 @@ def _parameter(parameter: Parameter) -> str:
 
 
 def function(name: str, made: Signature, says: str, indent: int = 0) -> list[str]:
-    """The lines of a signature and of what it says, broken where the formatter breaks them."""
+    """Yields the lines of a signature and its docstring, with the formatter's line breaks."""
     parameters = [_parameter(parameter) for parameter in made.parameters.values()]
     kinds = [parameter.kind for parameter in made.parameters.values()]
     if Parameter.KEYWORD_ONLY in kinds and Parameter.VAR_POSITIONAL not in kinds:

@@ -1,16 +1,17 @@
-"""PyTorch models made faster by one line: `import dnnl_graph_ops.torch as dgt` (extra `torch`).
+"""Speeds up PyTorch models with one line: `import dnnl_graph_ops.torch as dgt` (extra `torch`).
 
     model = dgt.optimize(model)
 
-The modules Conv1d to ConvTranspose3d then compute by this package's engine on the CPU, in training and in inference,
-wherever that is measured to be faster than PyTorch's own; all else is as it was. `dgt.report(model, *inputs)` says who
-computes each layer and what that gains. `dgt.refresh(model)` is for weights that were changed behind PyTorch's back.
+The modules Conv1d to ConvTranspose3d then run in this package's engine on the CPU, in training and in inference, if
+that is measured to be faster than PyTorch's own kernels; everything else is unchanged. `dgt.report(model, *inputs)`
+lists the engine and the speedup of each layer. `dgt.refresh(model)` is for weights that changed without PyTorch's
+version counter.
 
-`torch.compile(model, backend="dnnl_graph_ops")` takes whole graphs for inference and needs no import of this package.
+`torch.compile(model, backend="dnnl_graph_ops")` compiles whole graphs for inference, without an import of this package.
 
-The import registers the ops below it, `convolution`, `conv_transpose` and both with `_backward_data` and
-`_backward_weights`, in `torch.ops.dnnl_graph_ops`: for code without modules. Their arguments are those of
-`torch.ops.aten.convolution` without `transposed`; the gradients take the size of their result in place of the bias.
+For code without modules, the import registers the ops `convolution`, `conv_transpose` and both with `_backward_data`
+and `_backward_weights` in `torch.ops.dnnl_graph_ops`. Arguments are those of `torch.ops.aten.convolution` without
+`transposed`; the gradients take the size of their result in place of the bias.
 """
 
 from ..errors import extra as _extra

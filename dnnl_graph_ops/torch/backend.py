@@ -1,7 +1,7 @@
-"""`torch.compile(model, backend="dnnl_graph_ops")`: what is captured for inference as nets of ours.
+"""The backend of `torch.compile(model, backend="dnnl_graph_ops")`: runs graphs captured for inference as our nets.
 
-PyTorch finds the backend by the entry point of the package's metadata. Where gradients are recorded, the captured graph
-runs as it is, but for its convolutions, which become our ops.
+PyTorch finds the backend by an entry point of the package. If gradients are recorded, PyTorch runs the captured graph,
+with our ops for its convolutions.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from .spec import FORWARD, make_spec
 
 Run: TypeAlias = Callable[..., Any]
 
-# nets of one captured graph over different parameters: modules that share what was captured, or parameters as they were
+# the most nets of one captured graph: modules that share the graph, or earlier values of parameters
 _MOST_ENTRIES = 4
-# of graphs that take longer, one run of both tells who is faster
+# for graphs that take longer (seconds), one run of both engines decides
 _LONG = 5e-3
 _FLOATS = ("f32", "bf16", "f16")
 _CPU = torch.device("cpu")
@@ -61,14 +61,14 @@ _LOGGER = logger(__name__)
 
 
 def dnnl_graph_ops(module: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Run:
-    """What PyTorch calls with a graph that it captured.
+    """The backend: PyTorch calls it with a captured graph.
 
     Args:
-        options: of `Graph.compile`: tune, algorithm, precision, policy, max_error; `torch.compile(..., options={...})`
-            too. With precision="auto" the first call's data are the samples.
+        options: options of `Graph.compile`: tune, algorithm, precision, policy, max_error; passed here or by
+            `torch.compile(..., options={...})`. With precision="auto" the first call's data are the samples.
 
     Raises:
-        InvalidArgumentError, TypeError: an option or a value that there is not; PyTorch names the backend beside it.
+        InvalidArgumentError, TypeError: an unknown option or value; PyTorch adds the backend's name.
     """
     options = {**(options.pop("options", None) or {}), **options}
     options.pop("mode", None)
@@ -79,13 +79,13 @@ def dnnl_graph_ops(module: fx.GraphModule, inputs: Sequence[Any], **options: Any
 
 
 def compiled(module: fx.GraphModule, inputs: Sequence[Any], building: Callable[[], None]) -> Run:
-    """A captured graph as nets, however fast PyTorch is, which draws no random numbers.
+    """Returns a captured graph as nets, without a comparison with PyTorch's speed.
 
     Args:
-        building: called before a net is made, also over other parameters; may raise.
+        building: called before each net is built, also for other parameters; may raise.
 
     Raises:
-        UnsupportedError: it draws some, which might come in another order than PyTorch's.
+        UnsupportedError: the graph draws random numbers, whose order might differ from PyTorch's.
     """
     return _compiled(module, inputs, _compiler({}, building))
 
@@ -105,7 +105,7 @@ def _check_options(
     max_error: Any = None,
     **others: Any,
 ) -> None:
-    """Raises before anything is captured: what fails later is left to PyTorch without a word."""
+    """Raises for wrong options before anything is captured: later failures silently fall back to PyTorch."""
     if others:
         raise InvalidArgumentError(
             f"torch.compile(backend='dnnl_graph_ops'): no option {sorted(others)[0]!r}; there are tune, algorithm, "
@@ -115,7 +115,7 @@ def _check_options(
 
 
 def recorded(module: fx.GraphModule) -> Run:
-    """A captured graph that gradients are recorded of: PyTorch's, with our ops for its convolutions."""
+    """Returns a captured graph for training: PyTorch's, with our ops for its convolutions."""
     graph = fx.Graph(tracer_cls=module.graph._tracer_cls)
     graph.output(graph.graph_copy(module.graph, {}))
     made = fx.GraphModule(module, graph)
@@ -130,7 +130,7 @@ def recorded(module: fx.GraphModule) -> Run:
 
 
 def _as_op(theirs: Run, axes: int, transposed: bool) -> Run:
-    """Returns what computes one of PyTorch's functions by our op."""
+    """Returns a function that computes one of PyTorch's functions by our op."""
     names = ("output_padding", "groups", "dilation") if transposed else ("dilation", "groups")
 
     def convolution(input: Tensor, weight: Tensor, bias: Any = None, *arguments: Any, **named: Any) -> Tensor:
@@ -143,7 +143,7 @@ def _as_op(theirs: Run, axes: int, transposed: bool) -> Run:
     return convolution
 
 
-# ordinary convolutions of PyTorch's, and how many spatial axes each has
+# PyTorch's ordinary convolutions: {function: number of spatial axes}
 _AXES: dict[Any, int] = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 _TRANSPOSED = {torch.conv_transpose1d: 1, torch.conv_transpose2d: 2, torch.conv_transpose3d: 3}
 _CONVOLUTIONS: dict[Any, Run] = {
@@ -158,16 +158,16 @@ def _as_aten(transposed: bool) -> Run:
     return convolution
 
 
-# our ops, of modules that are optimized, are PyTorch's to a net
+# our ops of optimized modules: {our op: PyTorch's op}, for nets
 _ORDINARY: Any = {
     getattr(torch.ops.dnnl_graph_ops, kind).default: _as_aten(transposed) for kind, transposed in ops.KINDS.items()
 }
 
 
 def _compiler(options: Mapping[str, Any], building: Callable[[], None] | None = None) -> Callable[..., Run]:
-    """Returns what makes a function of a graph of ATen ops that writes to nothing.
+    """Returns a compiler of functional graphs of ATen ops.
 
-    building: called before a net is made, which runs however fast PyTorch is; None: who is faster runs.
+    building: called before a net is built, and the net runs always; None: the faster engine runs.
     """
 
     def compiler(module: fx.GraphModule, inputs: Sequence[Any]) -> Run:
@@ -185,7 +185,7 @@ def _compiler(options: Mapping[str, Any], building: Callable[[], None] | None = 
 
 
 def _parted(module: fx.GraphModule, static: frozenset[int], *given: Any) -> Run:
-    """Parts as nets, as large as they can be; the rest runs in PyTorch."""
+    """Returns the graph divided into the largest possible nets; PyTorch runs the rest."""
     support = create_op_support(lambda _, node: node.op == "call_function" and _runs(node))
     parted = CapabilityBasedPartitioner(module, support, allows_single_node_partition=False).partition_and_fuse()
     constant = {node for i, node in enumerate(_placeholders(parted)) if i in static}
@@ -204,7 +204,7 @@ def _parted(module: fx.GraphModule, static: frozenset[int], *given: Any) -> Run:
 
 
 def _part(region: Region) -> Run:
-    """A region as part of what PyTorch runs."""
+    """Returns a region as a part of the graph that PyTorch runs."""
 
     def part(*args: Any) -> Any:
         made = region(*args)
@@ -214,7 +214,7 @@ def _part(region: Region) -> Run:
 
 
 def _runs(node: fx.Node) -> bool:
-    """Whether a net has such a node, over tensors in memory of the CPU whose sizes do not depend on data."""
+    """Whether a net can run a node: an op with tensors in CPU memory whose sizes do not depend on data."""
     values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
     each = chain.from_iterable(value if isinstance(value, tuple | list) else (value,) for value in values)
     tensors = [one for one in each if isinstance(one, Tensor)]
@@ -230,7 +230,7 @@ def _placeholders(module: fx.GraphModule) -> list[fx.Node]:
 
 
 class Region:
-    """A captured graph, and its nets: one for each state of the parameters, which keeps plans for all sizes."""
+    """A captured graph and its nets, one for each state of the parameters, with plans for all sizes."""
 
     def __init__(
         self,
@@ -282,11 +282,11 @@ class Region:
         seen = marks_of(constants)
         entry = _Entry(self._module, self._given, frozenset(self._static), args, self._options)
         if seen is None:
-            # nobody would see a change of them
+            # changes of these tensors could not be seen
             entry.net = None
             return entry
         entry.seen, entry.whose = seen, frozenset(map(id, constants))
-        # parameters as they were will not come again
+        # earlier values of parameters do not return
         kept = [one for one in self._entries if one.whose != entry.whose or one.seen.fit(constants)]
         self._entries = [entry, *kept[: _MOST_ENTRIES - 1]]
         tell_of_steps(self)
@@ -295,12 +295,12 @@ class Region:
 
 @dataclass
 class _Result:
-    """One of what a captured graph gives: None, a number, or a tensor where PyTorch plans it to lie.
+    """A result of a captured graph: None, a number, or a tensor in the layout that PyTorch expects.
 
-    node: what the net gives for it; None: nothing. argument: the number of the argument that it is a view of.
-    graph_inputs: the graph's placeholders, where views are taken by sizes of theirs.
-    order: the axes from the slowest to the fastest where the net gives them in a row, and they are to lie otherwise.
-    is_turned: whether the net gives them in that order.
+    node: the net's output for it; None: none. argument: the number of the argument that the result is a view of.
+    graph_inputs: the graph's placeholders, if a view depends on their sizes.
+    order: the expected axes from the slowest to the fastest, if the net's dense result has other axes.
+    is_turned: whether the net returns the result in this order.
     """
 
     node: fx.Node | None = None
@@ -343,7 +343,7 @@ def _result(node: fx.Node | None, given: Sequence[fx.Node]) -> _Result:
 
 
 class _Entry:
-    """A net over parameters as they are now."""
+    """A net for the current values of parameters."""
 
     def __init__(
         self,
@@ -353,11 +353,11 @@ class _Entry:
         args: Sequence[Any],
         options: Mapping[str, Any],
     ) -> None:
-        # of the parameters
+        # the marks of the parameters
         self.seen: Any = None
         self.whose: frozenset[int] = frozenset()
         self.net: Net | None = None
-        # numbers that no size of an input tells, which the net is made for
+        # numbers besides the inputs' sizes that the net is built for
         self._numbers: dict[int, Any] = {}
         self._theirs = module
         self._faster: dict[tuple[int, ...], bool] = {}
@@ -405,18 +405,18 @@ class _Entry:
                 value.strides = tuple(map(int, fake.stride()))
                 one.order = None
             elif value.dtype not in _FLOATS:
-                # no op turns others
+                # ops transpose no other dtypes
                 one.is_turned = False
             else:
                 graph.outputs[name] = static_transpose(value, order=list(one.order))
         if options.get("precision") == AUTO:
-            # the call that it is made for
+            # the call that builds the entry
             options = {"samples": [{name: _array(args[i]) for name, i in places.items()}], **options}
         self.net = graph.compile(**options)
         self._arguments = [places[name] for name in self.net.input_names]
 
     def is_faster(self, args: Sequence[Any]) -> bool:
-        """Whether the net is, found out at the first call with about such sizes; tiny graphs of many ops may not be."""
+        """Whether the net is faster than PyTorch, measured at the first call with about such sizes."""
         if torch.are_deterministic_algorithms_enabled():
             return True
         key = tuple(near(args[i].shape[axis]) for i, axis in self._varying)
@@ -430,7 +430,7 @@ class _Entry:
         return found
 
     def _tell_of_steps(self) -> None:
-        """Which ops PyTorch computes as steps of the net."""
+        """Logs the ops that PyTorch computes as steps of the net."""
         latest = None if self.net is None else self.net._latest()
         nodes = (node for group, _ in latest.built.decisions for node in group.listed) if latest else ()
         ops = Counter(node.host.title for node in nodes if node.host is not None)
@@ -456,7 +456,7 @@ def _tell(how: str, ops: Counter[str]) -> None:
 
 def _array(tensor: Tensor) -> Any:
     if tensor.is_neg():
-        # a view of a conjugate: in memory are its negatives
+        # a view of a conjugate: the memory holds the negated elements
         tensor = tensor.resolve_neg()
     array = lent_array(tensor.detach() if tensor.requires_grad else tensor)
     return tensor if array is None else array

@@ -1,4 +1,4 @@
-"""How long trials may take: a tenth of the time that calls have taken so far."""
+"""Bounds the time of measurements to a tenth of the time of all calls so far."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHARE = 0.1
 
 
 class Budget:
-    """Seconds that calls and trials took. Calls inside of a trial belong to the trial."""
+    """Seconds of calls and of measurements; calls within a measurement count as measurement."""
 
     def __init__(self) -> None:
         self.calls = self.trials = 0.0

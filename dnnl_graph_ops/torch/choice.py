@@ -1,7 +1,7 @@
-"""Who computes a layer: our engine or PyTorch's own, by what was measured on this machine in this process.
+"""Chooses between our engine and PyTorch's for a layer, by times measured on this machine in this process.
 
-Trials take a tenth of the time of calls at most. Until a layer is tried, the verdict of the nearest measured size
-stands for it. Where no size is measured our engine computes: it weighs the library's direct form, PyTorch's, as well.
+Measurements take at most a tenth of the time of calls. Until a layer is measured, the result for the nearest measured
+size holds for it. If no size is measured, our engine computes: its algorithms include PyTorch's, oneDNN's direct one.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ Result = TypeVar("Result")
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Ints = tuple[int, ...]
-Seconds: TypeAlias = tuple[float, float]  # on the wall, and of the process
+Seconds: TypeAlias = tuple[float, float]  # wall time and process time
 
-# a trial ends when so many rounds took so long; where a second round does not come near the least, it goes on longer
+# a measurement ends after so many rounds and seconds; later, if no second round comes near the fastest
 _LEAST_ROUNDS, _MOST_ROUNDS, _SECONDS, _MOST_SECONDS, _NEAR = 3, 15, 0.02, 0.2, 1.2
-# a difference that needs no more rounds, and holds for extents within a factor of two
+# a ratio of times that needs no more rounds, and that holds for extents within a factor of two
 _CLEAR, _WITHIN = 1.2, 2.0
-# of whole models, which have many layers; and how often both compute until it is known
+# the same for whole models, which have many layers; and the runs of each engine to decide
 _WIDELY, TURNS = 8.0, 3
-# of most trials: the first one of each, and the least rounds
+# runs of most measurements: the first run of each engine, and the least rounds
 _RUNS = 2 * (_LEAST_ROUNDS + 1)
-# from so many seconds on one thread's work is told by what the processor spent: others may interrupt every round of it
+# longer runs on one thread are compared by process time: other processes may interrupt every round
 _LONG = 1e-3
 
 MEASURED, NEAR, ESTIMATED = "measured", "measured at a near size", "not measured yet"
 
 
 class Case(NamedTuple):
-    """Calls that have one verdict: all that times depend on but extents, and the extents that stand for those near."""
+    """Calls with one verdict: all that times depend on besides extents, and extents rounded to nearby ones."""
 
     kind: Hashable
     extents: Ints
 
 
 class Verdict(NamedTuple):
-    """Which of the two computes, and the least seconds that both took; None: not measured."""
+    """Whether our engine computes, and the least seconds of both engines; None: not measured."""
 
     ours: bool
     our_seconds: float | None = None
@@ -59,23 +59,23 @@ class Verdict(NamedTuple):
 
     @property
     def is_clear(self) -> bool:
-        """Whether a near size has the same. What our engine refuses at one size, it refuses."""
+        """Whether the verdict holds for nearby sizes, too; a refusal of our engine holds for all sizes."""
         if self.our_seconds is None or self.their_seconds is None:
             return True
         return max(self.our_seconds, self.their_seconds) > _CLEAR * min(self.our_seconds, self.their_seconds)
 
     @property
     def is_settled(self) -> bool:
-        """Whether calls may keep it."""
+        """Whether calls may keep the verdict."""
         return self.why != ESTIMATED and (self.why != NEAR or not _at_once.get())
 
 
 UNKNOWN = Verdict(True, why=ESTIMATED)
-# kinds of calls, sizes of a kind and sizes not yet measured that are remembered
+# the most kinds of calls, sizes of a kind and unmeasured sizes that are remembered
 _MOST = 4096
 
 _measured: dict[Hashable, dict[Ints, Verdict]] = {}
-# of a call, until it is measured
+# least seconds of a call, until it is measured
 _least: dict[Case, float] = {}
 _turns: dict[Case, tuple[list[Seconds], list[Seconds]]] = {}
 _trials = Builds()
@@ -84,7 +84,7 @@ _at_once: ContextVar[bool] = ContextVar("at_once", default=False)
 
 @contextmanager
 def measuring() -> Iterator[None]:
-    """Trials of all that is called inside, whatever they take, and each at its own size."""
+    """Within this context every call is measured at once, at its own size, whatever that takes."""
     token = _at_once.set(True)
     try:
         yield
@@ -93,12 +93,12 @@ def measuring() -> Iterator[None]:
 
 
 def is_at_once() -> bool:
-    """Whether trials take what they take."""
+    """Whether calls are measured at once."""
     return _at_once.get()
 
 
 def standing(known: dict[Ints, Verdict], extents: Ints, within: float = _WITHIN) -> Verdict | None:
-    """The verdict that holds for extents: their own, or a clear one of the nearest within a factor; None: none does."""
+    """Returns the verdict for extents: their own, or a clear verdict of the nearest ones within a factor; or None."""
     if extents in known:
         return known[extents]
     if _at_once.get():
@@ -114,9 +114,9 @@ def _nearest(known: dict[Ints, Verdict], extents: Ints) -> Ints | None:
 
 
 def verdict(case: Case, ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
-    """Who computes such calls, by a trial where there is time for one.
+    """Returns the verdict for calls, measured if there is time.
 
-    Where PyTorch was told to be deterministic nothing depends on times: what our engine can compute, it does.
+    With PyTorch's deterministic algorithms the verdict does not depend on times: our engine computes all it can.
     """
     if torch.are_deterministic_algorithms_enabled():
         try:
@@ -141,12 +141,12 @@ def verdict(case: Case, ours: Callable[[], object], theirs: Callable[[], object]
 
 
 def expect(case: Case, seconds: float) -> None:
-    """A call took so long: what a trial of the case will take follows from it."""
+    """Records the seconds of a call, from which the duration of a measurement is estimated."""
     _bounded(_least)[case] = min(seconds, _least.get(case, seconds))
 
 
 def run(case: Case | None, by: Verdict, ours: Callable[[], Result], theirs: Callable[[], Result]) -> Result:
-    """The result of whom the verdict names; of PyTorch where an estimate named our engine, which refuses."""
+    """Returns the result of the verdict's engine; PyTorch's if our engine refuses a call that was not measured."""
     if by.why in (MEASURED, NEAR):
         budget.calls += (by.our_seconds if by.ours else by.their_seconds) or 0.0
         return ours() if by.ours else theirs()
@@ -168,9 +168,9 @@ def run(case: Case | None, by: Verdict, ours: Callable[[], Result], theirs: Call
 def in_turns(
     case: Case, ours: Callable[[], tuple[Result, bool]], theirs: Callable[[], Result]
 ) -> tuple[Result, Verdict | None]:
-    """The result by who is faster, of a call that is not repeated: both compute in turns until that is known.
+    """Returns the faster engine's result of a call that must not be repeated: both take turns until that is known.
 
-    `ours` also returns whether it did compute. Returns the verdict too where this call settles it.
+    `ours` also returns whether it computed. Also returns the verdict if this call settles it.
     """
     known = _bounded(_measured).setdefault(case.kind, {})
     if (found := standing(known, case.extents, _WIDELY)) is not None:
@@ -194,19 +194,19 @@ def _settle(case: Case, found: Verdict) -> Verdict:
 
 
 def _bounded(remembered: dict[Key, Value]) -> dict[Key, Value]:
-    """Begins anew where so many are remembered."""
+    """Returns the dict, emptied if it is full."""
     if len(remembered) >= _MOST:
         remembered.clear()
     return remembered
 
 
 def _apart(a: Ints, b: Ints) -> float:
-    """The largest factor between extents of two sizes."""
+    """Returns the largest ratio between extents of two sizes."""
     return max((max(m, n) / max(min(m, n), 1) for m, n in zip(a, b, strict=True)), default=1.0)
 
 
 def tried(ours: Callable[[], object], theirs: Callable[[], object], once: float = math.inf) -> Verdict:
-    """By some runs of both; by PyTorch's first one and our second one where both take so many seconds."""
+    """Returns a measured verdict; by PyTorch's first and our second run if both take more than `once` seconds."""
     try:
         ours()
     except Error as error:
@@ -214,7 +214,7 @@ def tried(ours: Callable[[], object], theirs: Callable[[], object], once: float 
     first = _timed(theirs)
     if first[0] > once and (second := _timed(ours))[0] > once:
         return compared(([second], [first]))
-    # the least of each: whatever else runs on the machine may disturb some rounds, hardly all of one
+    # the least of each engine: other processes may disturb some rounds, but hardly all of an engine
     times: tuple[list[Seconds], ...] = ([], [])
     begin = time.perf_counter()
     for round_ in range(1, _MOST_ROUNDS + 1):
@@ -235,7 +235,7 @@ def _timed(run: Callable[[], object]) -> Seconds:
 
 
 def compared(times: tuple[list[Seconds], ...]) -> Verdict:
-    """Of our engine's runs and PyTorch's, each by seconds on the wall and of the process."""
+    """Returns the verdict by the seconds of our engine's runs and of PyTorch's, each wall and process time."""
     walls = [min(wall for wall, _ in seconds) for seconds in times]
     alone = torch.get_num_threads() == 1 and min(walls) > _LONG
     mine, other = [min(spent for _, spent in seconds) for seconds in times] if alone else walls
@@ -248,9 +248,8 @@ def _is_steady(seconds: list[Seconds]) -> bool:
 
 
 def near(size: int) -> int:
-    """A size that stands for those near it: what is faster there is so here. Small ones for themselves."""
+    """Returns a size rounded down to one of four per octave; sizes up to 16 unchanged."""
     if size <= 16:
         return size
-    # four an octave
     shift = size.bit_length() - 3
     return (size >> shift) << shift

@@ -1,6 +1,6 @@
-"""The three directions of a convolution on tensors in CPU memory, each by whoever is faster.
+"""Computes fprop, dgrad and wgrad of a convolution on tensors in CPU memory, each in the faster engine.
 
-A direction takes two tensors and what comes third, as the ops do: (x, w, bias), (dy, w, size of x), (x, dy, size of w).
+The operands of a direction, as of the ops: (x, w, bias), (dy, w, size of x), (x, dy, size of w).
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from .spec import (
 
 Optional: TypeAlias = "Tensor | None"
 
-# what the convolution families take
+# dtypes of the convolution ops
 DTYPES = frozenset({torch.float32, torch.bfloat16, torch.float16})
 MOST_CALLS = 2048
 _UNSOUND = "the sizes do not fit"
-# the arguments of our functions for the shape of a gradient
+# the functions' arguments for the shape of a gradient
 _SIZES = {BACKWARD_DATA: "src_shape", BACKWARD_WEIGHTS: "weights_shape"}
 
 _forked = False
 
 
 def _after_fork() -> None:
-    """The pool's threads stayed in the parent: what it had computed with, a child cannot."""
+    """Notes that this child's thread pool stayed in the parent, if the parent computed with several threads."""
     global _forked
     try:
         check_fork()
@@ -65,7 +65,7 @@ def forked() -> bool:
 
 
 def follow_threads() -> int:
-    """PyTorch's number of threads, which is ours from here on."""
+    """Sets our number of threads to PyTorch's, and returns it."""
     n: int = 1 if forked_with_one_thread() else torch.get_num_threads()
     if n != pool.get_num_threads():
         pool.use(n)
@@ -73,12 +73,12 @@ def follow_threads() -> int:
 
 
 class Call:
-    """One direction of a convolution on tensors of certain layouts, by so many threads.
+    """One direction of a convolution, for tensors of given layouts and a number of threads.
 
     Attributes:
-        shape, strides: of the result; () where our engine computes nothing.
-        last: whether a gradient lies in channels last.
-        case: all calls that have the same verdict; None: nothing is to be measured.
+        shape, strides: of the result; () if our engine does not compute it.
+        last: whether a gradient is channels last.
+        case: the calls with the same verdict; None: not measured.
     """
 
     __slots__ = ("_again", "_attributes", "case", "direction", "last", "shape", "spec", "strides", "verdict")
@@ -94,13 +94,13 @@ class Call:
 
     @property
     def is_left(self) -> bool:
-        """Whether PyTorch computes such calls from here on."""
+        """Whether PyTorch computes such calls from now on."""
         return self.verdict.is_settled and not self.verdict.ours
 
     def again(self, *tensors: Optional, net: Net | None = None) -> TensorCall:
-        """Returns what makes such a call by our engine once more, as long as its plan is there.
+        """Returns a function that repeats the call in our engine while its plan exists.
 
-        `net`: has the weights and the bias packed.
+        `net`: a net with packed weights and bias.
         """
         assert tensors[0] is not None
         make = partial(torch.empty_strided, self.shape, self.strides, dtype=tensors[0].dtype)
@@ -110,7 +110,7 @@ class Call:
         return TensorCall(functional.cache, name, functional.plan_attributes(name, self._attributes), tensors, make)
 
     def run(self, a: Tensor, b: Tensor, third: Any, net: Net | None = None) -> Tensor:
-        """Returns the result, by whom the verdict names; by PyTorch in a child that may not compute."""
+        """Returns the result of the verdict's engine; of PyTorch in a forked child that may not compute."""
         if _forked:
             return self._theirs(a, b, third)
         if self._again is not None and net is None and self.verdict.ours and self.verdict.is_settled:
@@ -118,9 +118,9 @@ class Call:
         return choice.run(self.case, self.verdict, *self._both(a, b, third, net))
 
     def weigh(self, a: Tensor, b: Tensor, third: Any, net: Net | None) -> None:
-        """Asks who computes; an estimate is asked for again."""
+        """Updates the verdict if it is not settled."""
         if self.case is not None and not self.verdict.is_settled:
-            # what is being found out is nobody's history
+            # measurements must not be recorded
             with torch.no_grad():
                 self.verdict = verdict(self.case, *self._both(a, b, third, net))
 
@@ -151,7 +151,7 @@ calls: dict[Hashable, Call] = {}
 def call_of(
     spec: Spec, direction: str, a: Tensor, b: Tensor, third: Any, last: bool = False, net: Net | None = None
 ) -> Call:
-    """Returns what is known of such calls; a gradient is to lie in channels last or first."""
+    """Returns the Call for these operands; `last`: whether a gradient shall be channels last."""
     threads = follow_threads()
     like = (third.shape, third.stride(), third.dtype, third.device) if isinstance(third, Tensor) else third
     key = (
@@ -180,7 +180,7 @@ def _new(spec: Spec, direction: str, kind: tuple[Hashable, ...], a: Tensor, b: T
         src, weights, dst = map(tuple, check_gradient(spec, direction, a.shape, b.shape, third))
         fits = is_sound(spec, src, weights, None) and result_shape(spec, src, weights) == dst
         why = refusal(a, b) or ("" if fits else _UNSOUND)
-        # a plain tuple, as plans are looked up by
+        # a plain tuple: the key of plans
         shape = tuple(third)
     if why:
         return Call(spec, direction, last, (), Verdict(False, why=why), None)
@@ -189,27 +189,27 @@ def _new(spec: Spec, direction: str, kind: tuple[Hashable, ...], a: Tensor, b: T
 
 
 def case_of(kind: tuple[Hashable, ...], spec: Spec, weights: Ints, *tensors: Tensor) -> Case:
-    """Returns what times depend on: calls with extents near these have the same verdict."""
+    """Returns the case: calls with nearby extents have the same verdict."""
     channels = [(t.shape[1], is_last(t)) for t in tensors]
     extents = [near(extent) for t in tensors for extent in (t.shape[0], *t.shape[2:])]
     return Case((*kind, spec, tensors[0].dtype, weights, *channels), tuple(extents))
 
 
 def refusal(*tensors: Tensor) -> str:
-    """Why our engine does not take these; empty: it does."""
+    """Returns why our engine does not support these tensors; empty if it does."""
     for t in tensors:
         if t.layout is not torch.strided or t.device.type != "cpu":
             return f"a tensor of layout {t.layout} on {t.device}"
         if t.dtype not in DTYPES or t.dtype is not tensors[0].dtype:
             return f"dtype {t.dtype}"
-        # calls are told apart by strides: imaginary parts, which may be negated in passing, lie two by two
+        # calls are keyed by strides: an imaginary part, which may be lazily negated, has strides of 2
         if t.is_neg() or t.is_quantized or (t.ndim and 1 not in t.stride()):
             return "a tensor whose memory holds other numbers"
     return ""
 
 
 def theirs(spec: Spec, direction: str, a: Tensor, b: Tensor, third: Any, last: bool) -> Tensor:
-    """PyTorch's own result; a gradient in channels last or first."""
+    """Returns PyTorch's result; a gradient channels last or first."""
     if direction == FORWARD:
         return their_forward(spec, a, b, third)
     if direction == BACKWARD_DATA:
@@ -224,9 +224,9 @@ def their_forward(spec: Spec, x: Tensor, w: Tensor, b: Optional) -> Tensor:
 def their_gradients(
     spec: Spec, x: Optional, w: Optional, dy: Tensor, src: Ints, weights: Ints, last: bool, wanted: Sequence[bool]
 ) -> list[Any]:
-    """PyTorch's own, in channels last or first.
+    """Returns PyTorch's gradients, channels last or first.
 
-    What is not needed for the wanted ones may be None, and stands for memory nobody reads.
+    Operands that the wanted gradients do not need may be None.
     """
     given = [
         dy.new_empty_strided(shape, strides_of(shape, last)) if tensor is None else tensor
@@ -246,7 +246,7 @@ def gradients(
 ) -> list[Any]:
     """Returns the gradients of x and w by their calls, and of the bias; None: not wanted.
 
-    x is needed for the gradient of w, w for that of x. What PyTorch computes it computes at one go.
+    The gradient of w needs x, the gradient of x needs w. PyTorch computes its gradients in one call.
     """
     data, weigh = calls
     left = [call is not None and call.is_left for call in calls]

@@ -1,6 +1,6 @@
-"""Upsampling and the convolution that follows it in a `Sequential`, as one layer where gradients are recorded.
+"""Runs an Upsample and the convolution behind it in a `Sequential` as one layer, in training.
 
-In inference whole models run as nets, in which upsampling is folded.
+In inference whole models run as nets, which fold upsampling themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
 
 
 class Sequential(nn.Sequential):
-    """Calls its modules in turn; an Upsample and the convolution behind it as one where gradients are recorded."""
+    """Calls its modules in turn; in training an Upsample and the convolution behind it as one layer."""
 
     # without types, as TorchScript infers them from PyTorch's own method
     def forward(self, input):  # type: ignore[no-untyped-def]
@@ -60,12 +60,12 @@ def _called(sequential: nn.Sequential, input: Any) -> Any:
 
 
 def _records(input: Any) -> bool:
-    """Whether gradients are recorded of plain tensors, and nobody looks at modules or who computes them."""
+    """Whether gradients of plain tensors are recorded, and neither modules nor engines are observed."""
     return not torch.compiler.is_compiling() and is_grad_enabled() and type(input) in PLAIN and not is_observed()
 
 
 def _layer_of(first: nn.Module, second: Any) -> Layer | None:
-    """Returns the layer that an Upsample and an optimized convolution behind it are; None for others."""
+    """Returns the layer of an Upsample and an optimized convolution behind it; None for others."""
     axes = next((axes for kind, axes in _CONVOLUTIONS.items() if isinstance(second, kind)), 0)
     if not axes or type(first) is not nn.Upsample or not is_ours(second) or _is_changed(first) or _is_changed(second):
         return None
@@ -86,7 +86,7 @@ def _is_changed(module: nn.Module) -> bool:
 
 
 def _is_folded(module: Any, input: Tensor, layer: Layer) -> bool:
-    """Whether both modules are one layer with fewer products; the weights, which may be computed, are not looked at."""
+    """Whether both modules as one layer take fewer products; does not read the weights, which may be computed."""
     parameters = [*module.parameters(), input]
     plain = all(type(t) in PLAIN and t.is_cpu and t.dtype == torch.float32 for t in parameters)
     shape = (module.out_channels, module.in_channels // module.groups, *module.kernel_size)

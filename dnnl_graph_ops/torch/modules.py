@@ -1,4 +1,4 @@
-"""PyTorch's convolution modules with our engine inside: subclasses that differ in nothing but what computes."""
+"""Subclasses of PyTorch's convolution modules that differ only in the engine that computes."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ from .routes import Needs, Route, is_saving_watched, is_watched, needs_of, recor
 from .spec import FORWARD, Ints, Spec
 
 PLAIN = frozenset({Tensor, nn.Parameter})
-# hooks that compute the weights before each call, of parameters and buffers alone
+# hooks that compute the weights before each call from parameters and buffers
 _KNOWN_HOOKS = (WeightNorm, SpectralNorm, BasePruningMethod)
 _KNOWN_PARAMETRIZATIONS = frozenset(
     {parametrizations._WeightNorm, parametrizations._SpectralNorm, parametrizations._Orthogonal}
 )
 _STATE = "_dnnl_graph_ops"
-_ORIGINAL = "_dnnl_graph_ops_original"  # in the class, of which others are made by name
+_ORIGINAL = "_dnnl_graph_ops_original"  # attributes of the class; others are set by name
 _MOST_ROUTES = 256
 
 
 @dataclass(eq=False)
 class State:
-    """What a module keeps for our engine. It is no part of the module's own state: copies and pickles begin anew."""
+    """A module's data for our engine, which is no part of the module's state: copies and pickles start without it."""
 
-    # None: the parameters' own
+    # None: the parameters' dtype
     dtype: torch.dtype | None = None
-    # of the layer, and the module's own that they follow from
+    # the layer's arguments, and the module's attributes that they are derived from
     spec: Spec = field(init=False)
     arguments: tuple[Any, ...] = ()
     given: tuple[Any, ...] = ()
     packed: Packed | None = None
-    # weights that came without being packed, to see whether they stay
+    # weights of the last unpacked call, to see whether they are constant
     last: TensorMarks | None = None
-    # parameters were set since the last call
+    # whether parameters were set since the last call
     replaced: bool = False
-    # of calls that came before, as long as the arguments and what is packed stay
+    # routes of earlier calls, valid while arguments and packed weights are the same
     routes: dict[Hashable, Route] = field(default_factory=dict)
-    # of what is packed
+    # the marks of the packed tensors
     sources: frozenset[int] = frozenset()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -96,7 +96,7 @@ class State:
 
 
 class Holder(Protocol):
-    """Keeps something made of tensors; `sources` are the ids of these."""
+    """Holds data derived from tensors, whose ids are `sources`."""
 
     @property
     def sources(self) -> frozenset[int]: ...
@@ -108,7 +108,7 @@ _packing: WeakSet[Holder] = WeakSet()
 
 
 def tell_of_steps(holder: Holder) -> None:
-    """Have a holder told of what is written where versions do not tell it."""
+    """Registers a holder, which is told of writes that versions do not count."""
     _packing.add(holder)
 
 
@@ -120,7 +120,7 @@ def forget_those_of(tensors: Iterable[Tensor]) -> None:
 
 
 def _stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-    """PyTorch's fused optimizers, and those that write through `.data`, leave versions as they were."""
+    """Tells holders of an optimizer's step: fused optimizers, and those that write to `.data`, change no versions."""
     if _packing:
         forget_those_of(parameter for group in optimizer.param_groups for parameter in group["params"])
 
@@ -129,14 +129,14 @@ register_optimizer_step_post_hook(_stepped)
 
 
 def _is_direct(*tensors: Tensor | None) -> bool:
-    """Whether nothing watches or transforms what is called: no mode, no transform, no tracer."""
+    """Whether calls are neither observed nor transformed: no mode, no transform, no tracer."""
     return (
         not torch.compiler.is_compiling() and all(t is None or type(t) in PLAIN for t in tensors) and not is_watched()
     )
 
 
 def _is_traceable(*tensors: Tensor | None) -> bool:
-    """Whether an op of ours may stand in what is traced, or be transformed: not for what only knows PyTorch's."""
+    """Whether our ops may be traced or transformed; not by tracers that support PyTorch's ops only."""
     return (
         all(t is None or type(t) in PLAIN or isinstance(t, FakeTensor) for t in tensors)
         and not torch.onnx.is_in_onnx_export()
@@ -150,7 +150,7 @@ _watcher: Watcher | None = None
 
 @contextmanager
 def watch(watcher: Watcher) -> Iterator[None]:
-    """Tell somebody of each call of a module: the module, and what its layer is given."""
+    """Within this context, calls the function with each called module and its layer's operands."""
     global _watcher
     before, _watcher = _watcher, watcher
     try:
@@ -160,14 +160,14 @@ def watch(watcher: Watcher) -> Iterator[None]:
 
 
 def is_observed() -> bool:
-    """Whether somebody looks at modules or at who computes them, or autocast changes their dtypes."""
+    """Whether modules or engines are observed, or autocast changes dtypes."""
     return bool(
         _watcher is not None or _is_any_autocast_enabled() or is_watched() or nn.modules.module._has_any_global_hook()
     )
 
 
 class _Ours:
-    """Of all subclasses: their pickles have the originals, as these are made in the course of `optimize`."""
+    """Base class: pickles name the original classes, since `optimize` makes the subclasses at run time."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         given: Any = super().__reduce_ex__(max(protocol, 2))
@@ -178,10 +178,10 @@ class _Ours:
 
 
 class _Convolution(_Ours, nn.modules.conv._ConvNd):
-    """What all have in common."""
+    """Base class of all subclasses."""
 
     def _again(self, x: Tensor) -> Tensor | None:
-        """The result of a call like one that came before; None: there was none, or something else is different."""
+        """Returns the result of a repeated call by its route; None if there is none or anything differs."""
         own = self.__dict__
         state = own.get(_STATE)
         parameters = own["_parameters"]
@@ -202,7 +202,7 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
             return None
         if route.net is not None:
             packed = self.__dict__[_STATE].packed
-            # another thread may have packed changed weights since
+            # another thread may have packed changed weights
             if packed is None or packed.net is not route.net or not packed.seen.fit((w,) if b is None else (w, b)):
                 return None
             packed.reused = True
@@ -213,9 +213,9 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         return record(x, w, b, route) if x.is_cpu and w.is_cpu else None
 
     def _compute(self, x: Tensor, padding: Ints, output_padding: Ints, usual: bool = False) -> Tensor | None:
-        """The result, or None where PyTorch's own forward has to compute, or to complain.
+        """Returns the result, or None if PyTorch's forward has to compute or to raise.
 
-        `usual`: x and the paddings are the module's own, so that such calls can be told when they come again.
+        `usual`: whether x and the paddings are the call's own, so that repeated calls can be recognised.
         """
         axes = len(self.kernel_size)
         if not isinstance(x, Tensor):
@@ -244,7 +244,7 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
             if is_grad_enabled() and (x.requires_grad or any(t.requires_grad for t in self._sources() or ())):
                 w, b = self.weight, self.bias
         if not _is_direct(x, w, b):
-            # autocast and all else are the op's own business
+            # the op handles autocast and all other cases
             return ops.call("", state.spec, x, w, b) if _is_traceable(x, w, b) else None
         if not (x.is_cpu and w.is_cpu):
             return None
@@ -258,12 +258,12 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         if not call.shape:
             return None
         if net is not None and call.is_left and not any(route.net for route in state.routes.values()):
-            # no memory for what nobody calls
+            # free memory of unused plans
             net.clear_plans()
         route = Route(call, net if call.verdict.ours else None, x, w)
         needs = needs_of(x, w, b)
         out = record(x, w, b, route) if needs else call.run(x, w, b, route.net)
-        # later calls have the packed net, or weights as they are
+        # later calls use the packed net, or unpacked weights
         own = self._parameters.get("weight")
         as_they_are = own is not None and own.dtype is w.dtype and (self.training or net is not None)
         usual = usual and x.dtype is given and (as_they_are or (net is not None and not needs))
@@ -272,7 +272,7 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         return out if cast or out.dtype is given else out.to(given)
 
     def _keep(self, state: State, route: Route, x: Tensor) -> None:
-        """For calls like it."""
+        """Keeps the route for repeated calls."""
         w, b = self._parameters.get("weight"), self._parameters.get("bias")
         if w is not None and "bias" in self._parameters:
             needs = needs_of(x, w, b)
@@ -287,12 +287,12 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         super().__setattr__(name, value)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        # memory of what goes elsewhere
+        # free memory of calls that PyTorch computes
         state_of(self).forget()
         return super()._apply(fn, recurse)
 
     def _packed(self, state: State, dtype: torch.dtype | None, x: Tensor) -> Packed | None:
-        """What is packed of the weights as they are now; None where they must be taken as they come."""
+        """Returns the packed weights of the current values; None if they must be read at each call."""
         sources = self._sources()
         if sources is None:
             return None
@@ -302,7 +302,7 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
             return packed
         if not _is_direct(x, *sources):
             return None
-        # weights that change from call to call are not worth packing, and nobody's history is to be kept alive
+        # weights that change at each call are not packed, and their autograd history is not kept alive
         settled = not state.replaced and (state.last is None or state.last.fit(sources))
         if not settled or (packed is not None and not packed.reused) or any(t.grad_fn is not None for t in sources):
             state.forget()
@@ -311,13 +311,13 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         return state.pack(self, sources, dtype)
 
     def _sources(self) -> list[Tensor] | None:
-        """The tensors that the weights and the bias follow from; None if that is not known."""
+        """Returns the tensors that weights and bias are computed from; None if unknown."""
         parameters = self._parameters
         weight = parameters.get("weight")
         if weight is not None and "bias" in parameters:
             bias = parameters["bias"]
             return [weight] if bias is None else [weight, bias]
-        # what shards parameters writes them without counting, and sets them anew where we can see that
+        # sharding of parameters writes them without counting, but also sets them, which is seen
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return None
         known = any(isinstance(hook, _KNOWN_HOOKS) for hook in self._forward_pre_hooks.values())
@@ -327,7 +327,7 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
 
 
 def _key(x: Tensor, training: bool, needs: Needs) -> Hashable:
-    """What tells the calls of a module, besides its parameters and arguments."""
+    """Returns the key of a module's calls, besides its parameters and arguments."""
     try:
         strides = x.stride()
     except RuntimeError:  # sparse
@@ -343,7 +343,7 @@ def _given(own: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _parametrizations(module: Any) -> list[nn.Module]:
-    """All, in any order; one that nobody knows where the weights come from something else."""
+    """Returns all source tensors in any order, with an unknown one if weights have another source."""
     if not parametrize.is_parametrized(module):
         return [module]
     return [p for listed in module.parametrizations.values() for p in listed]
@@ -370,7 +370,7 @@ class _Ordinary(_Convolution):
         return super().forward(input) if out is None else out
 
     def _evened(self, x: Tensor) -> tuple[Tensor, Ints]:
-        """For padding="same" and "valid": what both ends have in common, and what is more at one end added to x."""
+        """For padding="same" and "valid", returns the padding of both ends, and x padded by the surplus of one end."""
         ends = self._reversed_padding_repeated_twice
         less, more = ends[::2], ends[1::2]
         if less != more:
@@ -394,9 +394,9 @@ class _Transposed(_Convolution, nn.modules.conv._ConvTransposeNd):
 
 
 def _class_of(original: type[Any], mixin: type[Any]) -> type[Any]:
-    """The subclass of a convolution's class, as others find it.
+    """Returns the subclass of a convolution's class.
 
-    torch.fx takes only modules of torch.nn for one step; TorchScript compiles what a forward wraps.
+    torch.fx treats only modules of torch.nn as one step; TorchScript compiles the wrapped forward.
     """
     own = mixin.forward
     forward = FunctionType(own.__code__, own.__globals__, own.__name__, own.__defaults__, own.__closure__)
@@ -418,7 +418,7 @@ _METHODS = ("forward", "_conv_forward", "__call__")
 
 
 def is_convolution(module: nn.Module) -> bool:
-    """Of those that can be optimized, or are."""
+    """Whether a module is a convolution that can be optimized, or is."""
     return isinstance(module, tuple(_BY_ORIGINAL))
 
 
@@ -427,14 +427,14 @@ def is_ours(module: nn.Module) -> bool:
 
 
 def optimized_class(given: type[Any]) -> type | None:
-    """What a module of such a class becomes; None: no convolution of PyTorch's, or one with a way of its own."""
+    """Returns the subclass for a class; None if it is no convolution of PyTorch or has a forward of its own."""
     if given in _BY_ORIGINAL:
         return _BY_ORIGINAL[given]
     if issubclass(given, _Ours):
         return None
     parent: Any = given.__bases__[0]
     if given.__name__ == f"Parametrized{parent.__name__}" and len(given.__bases__) == 1:
-        # torch.nn.utils.parametrize goes back to the class that it finds as the base
+        # torch.nn.utils.parametrize restores the class that it finds as the base
         base = optimized_class(parent)
         own = {name: value for name, value in given.__dict__.items() if name not in ("__dict__", "__weakref__")}
         return None if base is None else type(given.__name__, (base,), own)
@@ -448,7 +448,7 @@ def optimized_class(given: type[Any]) -> type | None:
 
 
 def _restored(given: type, *arguments: Any) -> nn.Module:
-    """What a pickled module was, before its state."""
+    """Returns a new module of a pickle, before its state is set."""
     made = optimized_class(given)
     assert made is not None
     module: nn.Module = made.__new__(made, *arguments)

@@ -1,4 +1,4 @@
-"""One pool of threads: PyTorch and this package are to share one OpenMP."""
+"""Checks that PyTorch and this package share one OpenMP, and so one thread pool."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _MAPS = Path("/proc/self/maps")
-# GNU's, also as auditwheel renames copies that wheels bring along
+# GNU's library, also under the names that auditwheel gives to copies in wheels
 _LIBRARY = re.compile(r"(/.*/libgomp[^/]*\.so[^/]*)$")
 
 
 def libraries(maps: Iterable[str]) -> list[str]:
-    """The files of OpenMP libraries among mapped memory, as the system lists it."""
+    """Returns the files of OpenMP libraries in the system's list of mapped memory."""
     return sorted({found[1] for line in maps if (found := _LIBRARY.search(line.strip()))})
 
 
 def warn_of_two() -> None:
-    """Where each has its own: their threads wait for work on the same cores, and each slows the other's down."""
+    """Warns of two OpenMP libraries: their threads spin on the same cores and slow each other down."""
     if not _MAPS.exists():
         return
     with _MAPS.open() as maps:

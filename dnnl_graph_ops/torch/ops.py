@@ -1,7 +1,7 @@
-"""`torch.ops.dnnl_graph_ops`: both convolutions and their gradients, as PyTorch knows its own.
+"""Registers `torch.ops.dnnl_graph_ops`: convolution, transposed convolution, and two gradients of each.
 
-Each takes what `aten.convolution` takes, without `transposed`; the gradients take the size of their result instead of a
-tensor. Each is linear in either tensor, so that the derivatives of all are these six.
+Each op has the arguments of `aten.convolution` without `transposed`; the gradients take the size of their result in
+place of the bias. Each op is linear in either tensor, so the derivatives of the six ops are the six ops.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ library = torch.library.Library(NAMESPACE, "DEF")
 
 
 def call(direction: str, spec: Spec, a: Tensor, b: Tensor, last: Any) -> Tensor:
-    """One of the six on two tensors and what comes third; `direction`: a key of the schemas."""
+    """Calls one of the six ops on two tensors and the bias or size; `direction`: a key of the schemas."""
     stride, padding, dilation, _, output_padding, groups = spec
     op = getattr(getattr(torch.ops, NAMESPACE), spec.kind + direction).default
     return op(a, b, last, stride, padding, dilation, output_padding, groups)
 
 
-# -- what they compute, and what that looks like: each takes a direction, a Spec, two tensors and what comes third ----
+# -- kernels and shapes: each function takes a direction, a Spec, two tensors and the bias or size --------------------
 
 
 def _compute(direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
@@ -55,7 +55,7 @@ def _elsewhere(direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any) -> 
     if direction != FORWARD:
         check_gradient(spec, direction, a.shape, b.shape, third)
         return theirs(spec, direction, a, b, third, gradient_last(a, b))
-    # what aten.convolution leaves to those who call it: this check, and complex numbers
+    # callers of aten.convolution must check this, and complex numbers
     torch._check(
         third is None or third.dtype is a.dtype,
         lambda: f"{spec.kind}: input of {a.dtype} and bias of {third.dtype} are not of one dtype",
@@ -77,12 +77,12 @@ def _fake(direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tenso
 
 
 def _looks_last(t: Tensor) -> bool:
-    """As `is_last`, of sizes and strides that may be symbolic."""
+    """As `channels_last`, for sizes and strides that may be symbolic."""
     return bool(suggest_memory_format(t.unsqueeze(2) if t.ndim == 3 else t) is not torch.contiguous_format)
 
 
 def _autocast(direction: str, spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    """The forward direction alone, as PyTorch has it."""
+    """Casts the operands of the forward ops, as PyTorch's autocast does."""
     dtype = torch.get_autocast_dtype("cpu")
 
     def cast(value: Any) -> Any:
@@ -106,7 +106,7 @@ def forward_gradients(
     last: bool,
     needs: Sequence[bool],
 ) -> list[Any]:
-    """Of input, weights and bias; the first two lie as the result does, `last` or not, whatever dy lies like."""
+    """Returns the gradients of input, weights and bias; the first two in the result's layout, whatever dy's layout."""
     return [
         laid(call(BACKWARD_DATA, spec, dy, w, src), last) if needs[0] else None,
         laid(call(BACKWARD_WEIGHTS, spec, x, dy, weights), last) if needs[1] else None,
@@ -132,7 +132,7 @@ def _has_tangent(*values: Any) -> bool:
 
 
 class Recorded(torch.autograd.Function):
-    """Records a result that is there already: a function that computes stops recording, for outer transforms too."""
+    """Records a result that was computed before: a computing Function would stop recording for outer transforms."""
 
     @staticmethod
     def forward(ctx: Any, direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any, result: list[Tensor]) -> Tensor:
@@ -144,7 +144,7 @@ class Recorded(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         a, b = ctx.saved_tensors
-        # derivatives have the dtypes of what they are derivatives of
+        # gradients have the dtypes of their operands
         with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
             return (
                 None,
@@ -154,12 +154,12 @@ class Recorded(torch.autograd.Function):
             )
 
 
-# Function's own would start another round of torch.func's transforms, inside which this kernel runs
+# Function.apply would start another level of torch.func's transforms, within which this kernel runs
 _record = super(torch.autograd.Function, Recorded).apply
 
 
 def _autograd(direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
-    """The kernel that records: what PyTorch makes of a formula, and its own op where derivatives go forwards."""
+    """Returns the autograd kernel: records gradients, and uses PyTorch's own op in forward-mode differentiation."""
     if _has_tangent(a, b, third) or (direction == FORWARD and a.is_complex()):
         return _elsewhere(direction, spec, a, b, third)
     with torch._C._AutoDispatchBelowAutograd():
@@ -174,19 +174,19 @@ def _autograd(direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any) -> T
 # -- vmap -------------------------------------------------------------------------------------------------------
 
 
-_Mapped: TypeAlias = tuple[Tensor, int]  # a result, and which of its axes is the mapped one
+_Mapped: TypeAlias = tuple[Tensor, int]  # a result, and its mapped axis
 
 
 def _joined(tensor: Tensor, dim: int | None, size: int, axis: int) -> Tensor:
-    """Of the mapped axis and another one, one axis; repeated where it is not mapped."""
+    """Returns a tensor with the mapped axis merged into another axis; repeated if it is not mapped."""
     front = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
     return front.movedim(0, axis).flatten(axis, axis + 1)
 
 
 def _mapped(direction: str, size: int, dims: Sequence[Any], spec: Spec, a: Tensor, b: Tensor, third: Any) -> _Mapped:
-    """Mapped activations alone are a larger batch; all else is so many times the groups.
+    """Runs a mapped op: mapped activations alone make a larger batch, mapped weights multiply the groups.
 
-    The axis of the groups is the second one of (N, C, ...), the first one of weights (O, I, ...) and of a bias.
+    Groups are merged into axis 1 of (N, C, ...), and into axis 0 of weights (O, I, ...) and of a bias.
     """
     batched = direction != BACKWARD_WEIGHTS and dims[1] is None and (direction == BACKWARD_DATA or dims[2] is None)
     axis = int(direction != BACKWARD_WEIGHTS and not batched)
@@ -206,7 +206,7 @@ def _mapped(direction: str, size: int, dims: Sequence[Any], spec: Spec, a: Tenso
 
 
 def _taking_arguments(transposed: bool, direction: str, rule: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A rule on a Spec as a kernel on the op's arguments."""
+    """Returns a kernel on the op's arguments from a function of a Spec."""
 
     def kernel(
         a: Tensor, b: Tensor, third: Any, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: int
@@ -229,7 +229,7 @@ def _register(kind: str, transposed: bool, direction: str) -> None:
     def map_rule(info: Any, dims: Any, a: Any, b: Any, third: Any, *arguments: Any) -> Any:
         spec = make_spec(transposed, len(arguments[0]), *arguments)
         if info.batch_size == 0:
-            # none of what one of zeros gives
+            # no gradient in place of a gradient of zeros
             one = [
                 v.sum(d) if isinstance(v, Tensor) and d is not None else v
                 for v, d in zip((a, b, third), dims[:3], strict=True)

@@ -1,4 +1,4 @@
-"""`optimize` and `refresh`: a model whose convolutions compute by our engine."""
+"""Defines `optimize` and `refresh`: models whose convolutions run in our engine."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ def optimize(
     example_inputs: Any = None,
     progress: Progress | None = None,
 ) -> Model:
-    """The model with its convolutions computed by our engine, in training and in inference.
+    """Speed up a PyTorch model: its convolutions run in this package's engine, in training and in inference.
 
-    Modules of torch.nn.Conv1d to ConvTranspose3d (lazily made, weight-normed and parametrised ones too) become
-    subclasses that differ in nothing but what computes: parameters, state_dict, hooks, names and printed text stay.
-    Who is faster with a layer is measured in the course of its calls with about such sizes, in a tenth of their time at
-    most; until then our engine computes. Where PyTorch's own kernel is faster, or ours does not compute (another
-    device, float64, complex, sparse), PyTorch's runs. In eval mode without gradients the model runs as nets of ours,
-    with all that is between its layers, where that is faster; torch.compile captures it once calls paid for that.
+    Modules torch.nn.Conv1d to ConvTranspose3d (also lazy, weight-normed and parametrised ones) become subclasses that
+    differ only in the engine: parameters, state_dict, hooks, names and printed text are unchanged. Which engine is
+    faster for a layer is measured during its calls, in at most a tenth of their time; until then our engine computes.
+    PyTorch's kernel runs if it is faster, or if our engine does not support the call (another device, float64,
+    complex, sparse). In eval mode without gradients the whole model runs as nets, ops between the layers included,
+    if that is faster; torch.compile captures the model once its calls have taken long enough.
 
     Args:
-        model: any module; a single convolution as well.
-        inplace: change the model itself; else a deep copy, whose parameters an optimizer made before does not know.
-        layers: which of the convolutions, each alone: called with the name (as in `model.named_modules()`) and the
-            module.
-        dtype: "bf16", "f16", "f32" or the dtype of PyTorch to compute these layers in, each alone; their inputs,
-            outputs and parameters stay as they are. None: in the dtype of the input.
-        example_inputs: a tensor, or a tuple of the model's positional arguments: the layers are measured and packed
-            and the model is captured on them now, and not in the course of the calls.
+        model: any module, also a single convolution.
+        inplace: whether to change the model itself; else a deep copy is changed, so create optimizers afterwards.
+        layers: a predicate that selects convolutions: called with the name (as in `model.named_modules()`) and the
+            module. The selected layers run one by one.
+        dtype: "bf16", "f16", "f32" or PyTorch's dtype to compute in, layer by layer; inputs, outputs and parameters
+            keep their dtypes. None: the dtype of the input.
+        example_inputs: a tensor, or a tuple of the model's positional arguments: measures and packs the layers and
+            captures the model now, rather than during the first calls.
         progress: called with the number of layers measured, the number of all and a layer's name; None: a bar on a
             terminal.
 
@@ -61,7 +61,7 @@ def optimize(
     Raises:
         TypeError: not a module. InvalidArgumentError: another dtype.
 
-    Where weights change without PyTorch counting it, call `refresh`.
+    After changes of weights that PyTorch does not count, call `refresh`.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"optimize: 'model' must be a torch.nn.Module, got {type(model).__name__}")
@@ -92,7 +92,7 @@ def optimize(
 
 
 def _measure(model: nn.Module, inputs: Any, progress: Progress | None) -> None:
-    """Measures the layers on inputs; tells of each when it is called, before it is measured."""
+    """Measures the layers on inputs; reports each layer when it is called, before it is measured."""
     layers = {module: name for name, module in model.named_modules() if is_ours(module)}
     called: set[nn.Module] = set()
     states = [(buffer, buffer.clone()) for buffer in model.buffers()]
@@ -109,13 +109,13 @@ def _measure(model: nn.Module, inputs: Any, progress: Progress | None) -> None:
         run_once(model, inputs, "optimize")
     with torch.no_grad():
         for buffer, state in states:
-            # of models that count calls, or remember
+            # state of models that count calls or keep tensors
             if not torch.equal(buffer, state):
                 buffer.copy_(state)
 
 
 def _copied(model: Model) -> Model:
-    """PyTorch copies no tensors that were computed, such as the weights that hooks leave in a module."""
+    """Returns a deep copy; PyTorch cannot copy computed tensors, such as weights that hooks set in a module."""
     memo: dict[int, Any] = {}
     for module in model.modules():
         for value in vars(module).values():
@@ -125,12 +125,11 @@ def _copied(model: Model) -> Model:
 
 
 def refresh(model: nn.Module) -> None:
-    """Forget what was packed of the model's weights; the next call packs them as they are then. Also of a model that
-    `torch.compile(backend="dnnl_graph_ops")` made.
+    """Drop the packed weights of a model, also of `torch.compile(backend="dnnl_graph_ops")`; the next call packs anew.
 
-    For changes that PyTorch does not count: through `parameter.data`, NumPy arrays or other views that share memory,
-    collectives of torch.distributed on a parameter, other processes, and all of inference tensors. What optimizers,
-    `load_state_dict`, `copy_` and other in-place methods change, and parameters that are replaced, are seen without it.
+    Needed after changes that PyTorch does not count: through `parameter.data`, NumPy arrays or other views of the
+    memory, by collectives of torch.distributed on a parameter, by other processes, and of inference tensors. Not
+    needed after changes by optimizers, `load_state_dict`, `copy_` and other in-place methods, or for new parameters.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"refresh: 'model' must be a torch.nn.Module, got {type(model).__name__}")
@@ -141,10 +140,10 @@ def refresh(model: nn.Module) -> None:
 
 
 def run_once(model: nn.Module, inputs: Any, where: str) -> None:
-    """A call in eval mode without gradients, after which the model is as it was.
+    """Calls the model in eval mode without gradients, and restores its state.
 
     Raises:
-        InvalidArgumentError: the model does not take as many inputs.
+        InvalidArgumentError: the model takes another number of inputs.
     """
     training = [(module, module.training) for module in model.modules()]
     arguments: Sequence[Any] = inputs if isinstance(inputs, tuple | list) else (inputs,)

@@ -1,4 +1,4 @@
-"""The weights of a module in eval mode, packed once for each of their values."""
+"""Packs the weights of a module in eval mode, once for each of their values."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .spec import Spec
 
 
 def marks_of(tensors: Sequence[Tensor]) -> TensorMarks | None:
-    """Tensors as they are now; None where their memory cannot be read.
+    """Returns marks of the tensors' memory and versions; None if their memory cannot be read.
 
-    What no version tells is not seen: writing through `.data` or `.detach()` to the same memory of a tensor whose
-    versions are counted apart, and everything that happens to inference tensors.
+    Changes that no version counts are not seen: writes through `.data` or `.detach()`, whose versions are counted
+    apart, and all changes of inference tensors.
     """
     try:
         return TensorMarks(tensors)
@@ -33,24 +33,24 @@ def marks_of(tensors: Sequence[Tensor]) -> TensorMarks | None:
 
 
 class Packed:
-    """One value of weights and bias, and a net over them that packs them for each size as it comes."""
+    """A value of weights and bias, and a net that packs them for each size at its first call."""
 
     def __init__(self, spec: Spec, seen: TensorMarks, w: Tensor, b: Tensor | None, asked: torch.dtype | None) -> None:
-        """`asked`: the dtype to compute in, if that is not the parameters' own."""
+        """`asked`: the dtype to compute in, if it is not the parameters' dtype."""
         self.seen, self.asked = seen, asked
         self.weight, self.bias = w, b
         self.reused = False
         graph = Graph(name=spec.kind)
-        # no copies: all that stays is what is packed of them
+        # no copies of the weights: only their packed form stays
         constants = [graph._keep(self._constant(which)) for which in ("weight", "bias")[: 1 if b is None else 2]]
         source = graph.input("input", (None,) * w.ndim, constants[0].dtype)
         self.net: Net | None = None
-        # PyTorch says what does not fit
+        # PyTorch reports shapes that do not fit
         with suppress(Error):
             self.net = graph.compile(getattr(builders, spec.kind)(source, *constants, **spec.attributes))
 
     def _constant(self, which: str) -> Constant:
-        # graphs live until they are collected: longer than the weights should
+        # the garbage collector frees graphs later than the weights should be freed
         reference = weakref.ref(self)
 
         def make() -> np.ndarray[Any, Any]:

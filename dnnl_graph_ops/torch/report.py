@@ -1,4 +1,4 @@
-"""`report`: for each convolution of a model who computes it, and what that gains."""
+"""Defines `report`: for each convolution of a model the engine that computes it, and the speedup."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _PYTORCH = "PyTorch"
 
 @dataclass(frozen=True)
 class LayerTime:
-    """One layer in one direction.
+    """The times of one layer in one direction.
 
     Attributes:
-        layer: its name, as in `model.named_modules()`.
-        text: the module's class and arguments, in a line.
+        layer: the name, as in `model.named_modules()`.
+        text: the module's class and arguments on one line.
         direction: "forward", "backward_data" or "backward_weights".
         input: the shape of the layer's input.
-        calls: how often a call of the model calls it with such an input.
+        calls: the number of calls of the layer with such an input in a call of the model.
         computed_by: "dnnl_graph_ops" or "PyTorch".
-        our_seconds, their_seconds: the least that one call took; None where there was nothing to compare.
-        why: "measured", or what else decided.
+        our_seconds, their_seconds: the least time of one call in each engine; None if not compared.
+        why: "measured", or another reason for the choice.
     """
 
     layer: str
@@ -48,37 +48,37 @@ class LayerTime:
 
     @property
     def gain(self) -> float:
-        """PyTorch's time over that of who computes; 1.0 where PyTorch does."""
+        """The speedup: PyTorch's time over the time of the chosen engine; 1.0 if PyTorch computes."""
         if self.computed_by == _PYTORCH or not (self.our_seconds and self.their_seconds):
             return 1.0
         return self.their_seconds / self.our_seconds
 
     @property
     def is_left(self) -> bool:
-        """Whether it was measured, and PyTorch is faster."""
+        """Whether the layer was measured and PyTorch is faster."""
         return self.computed_by == _PYTORCH and self.our_seconds is not None
 
 
 class Report(tuple[LayerTime, ...]):
-    """The layers in the order of their first calls, all directions of one after another.
+    """A tuple of `LayerTime` in the order of first calls, all directions of a layer together.
 
-    A tuple of `LayerTime`; `str()` is a table, `to_dict()` has what JSON takes. `Report(rows)` is the table of some.
+    `str()` is a table, `to_dict()` the data for JSON. `Report(rows)` is a table of selected rows.
     """
 
     __slots__ = ()
 
     @property
     def seconds(self) -> float:
-        """Of all calls of the measured layers, each by who computes it."""
+        """Seconds of all calls of the measured layers, each in the chosen engine."""
         return sum(row.calls * times[0] for row in self if (times := _times(row)))
 
     @property
     def their_seconds(self) -> float:
-        """Of all calls of the measured layers in PyTorch."""
+        """Seconds of all calls of the measured layers in PyTorch."""
         return sum(row.calls * times[1] for row in self if (times := _times(row)))
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as dicts and lists, which JSON can hold; times in seconds."""
+        """The report as dicts and lists for JSON; times in seconds."""
         layers = [{**asdict(row), "gain": row.gain} for row in self]
         return {"layers": layers, "seconds": self.seconds, "their_seconds": self.their_seconds}
 
@@ -90,14 +90,14 @@ class Report(tuple[LayerTime, ...]):
 
 
 def _times(row: LayerTime) -> tuple[float, float] | None:
-    """The seconds of who computes a call of the layer, and PyTorch's; None: not measured."""
+    """Returns the seconds of a call in the chosen engine, and in PyTorch; None: not measured."""
     if row.our_seconds is None or row.their_seconds is None:
         return None
     return row.their_seconds if row.computed_by == _PYTORCH else row.our_seconds, row.their_seconds
 
 
 def _cells(row: LayerTime, before: LayerTime | None) -> tuple[str, ...]:
-    """The cells of a row. Those that tell the layer are empty where the row before has the same."""
+    """Returns the cells of a row; cells on the layer are empty if the row before has the same layer."""
 
     def ms(seconds: float | None) -> str:
         return "-" if seconds is None else f"{seconds * 1e3:.3f}"
@@ -111,18 +111,18 @@ def _cells(row: LayerTime, before: LayerTime | None) -> tuple[str, ...]:
 
 
 def report(model: nn.Module, *example_inputs: Any) -> Report:
-    """Who computes each convolution of an optimized model on such inputs: forwards, and for both gradients in training.
+    """Report which engine computes each convolution of an optimized model: forward and, in training, both gradients.
 
-    The model is called once, in eval mode and without gradients, and is then as it was; what was not measured before
-    is measured now. Times are those of the first call with about such sizes in this process.
+    Calls the model once, in eval mode and without gradients, and restores its state; layers that were not measured
+    before are measured now. Times are from the first call with about such sizes in this process.
 
     Args:
-        model: what `optimize` returned, or a module that holds it.
+        model: the result of `optimize`, or a module that contains it.
         *example_inputs: the model's positional arguments.
 
     Raises:
-        TypeError: not a module. InvalidArgumentError: no layer of the model is optimized, or it does not take as many
-            inputs.
+        TypeError: not a module. InvalidArgumentError: no layer of the model is optimized, or the model takes another
+            number of inputs.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"report: 'model' must be a torch.nn.Module, got {type(model).__name__}")
@@ -165,7 +165,7 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
 
 
 def _passing(seen: dict[tuple[Any, ...], list[Any]], module: nn.Module, arguments: tuple[Any, ...]) -> None:
-    """A call of a convolution that is not optimized."""
+    """Returns the row of a call of a convolution that is not optimized."""
     x = arguments[0]
     seen.setdefault((module, x.shape, x.stride(), x.dtype), [None, 0])[1] += 1
 

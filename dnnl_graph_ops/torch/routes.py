@@ -1,4 +1,4 @@
-"""Calls like one that came before, by the shortest way: what was found out is not asked again, no array is made."""
+"""Caches decisions for repeated calls, which then check nothing again and create no arrays."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from .choice import expect, verdict
 from .compute import Call, Optional, call_of, case_of, their_forward
 from .spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Ints, channels_last
 
-# below so many seconds of PyTorch's it matters what a call costs besides the arithmetic
+# in PyTorch's calls below so many seconds the overhead of a call matters
 _SHORT = 0.5e-3
-# more than our way to a kernel costs beyond PyTorch's
+# an upper bound of our overhead beyond PyTorch's
 _WAY = 20e-6
 Needs: TypeAlias = tuple[bool, ...]
-Shapes: TypeAlias = tuple[Ints, Ints, Ints]  # of x and of w, and the strides of w
+Shapes: TypeAlias = tuple[Ints, Ints, Ints]  # shapes of x and w, and the strides of w
 
 
 def is_watched() -> bool:
-    """Whether something watches or transforms what is called: a mode, a transform, a tracer."""
+    """Whether calls are observed or transformed: by a mode, a transform or a tracer."""
     return bool(
         _are_functorch_transforms_active()
         or _len_torch_dispatch_stack()
@@ -46,23 +46,23 @@ def is_watched() -> bool:
 
 
 def is_transformed(dy: Tensor) -> bool:
-    """Whether a backward pass is itself recorded, traced, mapped or watched."""
+    """Whether a backward pass is itself recorded, traced, mapped or observed."""
     return (
         torch.compiler.is_compiling()
         or is_grad_enabled()
         or type(dy) is not Tensor
         or is_watched()
-        or is_legacy_batchedtensor(dy)  # by is_grads_batched
+        or is_legacy_batchedtensor(dy)  # with is_grads_batched
     )
 
 
 def is_saving_watched() -> bool:
-    """Whether what is saved for gradients goes through hooks: checkpoints compare it when they compute anew."""
+    """Whether tensors saved for gradients pass through hooks: checkpointing compares them when it recomputes."""
     return _top_saved_tensors_default_hooks(True) is not None
 
 
 def needs_of(x: Tensor, w: Tensor, b: Optional) -> Needs:
-    """Whether gradients of each are recorded; empty: of none."""
+    """Returns for each tensor whether gradients are recorded; empty: for none."""
     if not is_grad_enabled():
         return ()
     needs = x.requires_grad, w.requires_grad, b is not None and b.requires_grad
@@ -74,11 +74,11 @@ def _shapes_of(x: Tensor, w: Tensor) -> Shapes:
 
 
 class Route:
-    """Where calls with tensors like these go, forwards and back.
+    """The decisions for calls with tensors of equal layout, forward and backward.
 
     Attributes:
-        theirs: all of it, gradients too, is best left to PyTorch.
-        back: what the last backward pass was like, and its calls, once it is settled who computes them.
+        theirs: whether PyTorch computes everything, gradients included.
+        back: the key of the last backward pass, and its calls, once their verdicts are settled.
     """
 
     __slots__ = ("_again", "back", "call", "is_weighed", "last", "net", "shapes", "theirs")
@@ -91,7 +91,7 @@ class Route:
         self._again: TensorCall | None = None
 
     def run_again(self, x: Tensor, w: Tensor, b: Optional) -> Optional:
-        """None: these are other tensors, or there is no plan any more."""
+        """Returns the result; None for tensors of another layout, or if the plan was dropped."""
         again = self._again
         if again is None or compute.forked():
             return None
@@ -99,7 +99,7 @@ class Route:
         return result
 
     def prepare(self, x: Tensor, w: Tensor, b: Optional) -> None:
-        """For calls to come; there was one."""
+        """Prepares the fast path for later calls, after a first one."""
         if self.call.verdict.ours:
             self._again = self.call.again(x, w, b, net=self.net)
 
@@ -117,7 +117,7 @@ class Route:
         return compute.gradients(self.back[1], x, w, dy, self.shapes, needs[2])
 
     def weigh(self, run: Callable[..., object], x: Tensor, w: Tensor, b: Optional, needs: Needs) -> None:
-        """Leave it to PyTorch where our way there costs more than it gains; where gradients are needed, with these."""
+        """Decides for PyTorch if our overhead exceeds our gain, gradients included where they are needed."""
         ours, mine, seconds, _ = self.call.verdict
         if needs and self.back is None:
             return
@@ -141,7 +141,7 @@ class Route:
 
 
 def _alone(t: Optional) -> Optional:
-    """What gets no gradient that anybody sees, and calls no hook."""
+    """Returns a detached tensor of the same kind, whose gradient nobody sees and which calls no hooks."""
     if t is None:
         return None
     if isinstance(t, nn.Parameter):
@@ -150,7 +150,7 @@ def _alone(t: Optional) -> Optional:
 
 
 def _step(run: Callable[..., Tensor], given: tuple[Optional, ...]) -> Callable[[], object]:
-    """Forwards and back."""
+    """Returns a function that runs forward and backward."""
     wanted = [t for t in given if t is not None and t.requires_grad]
 
     def step() -> object:
@@ -161,11 +161,11 @@ def _step(run: Callable[..., Tensor], given: tuple[Optional, ...]) -> Callable[[
 
 
 class Recorded(torch.autograd.Function):
-    """A module's call that records. Its backward goes to the ops where it is itself recorded."""
+    """A module's call with recorded gradients. Its backward runs as ops if it is itself recorded."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Optional, route: Route) -> Tensor:
-        # what a gradient does not need is not kept, except that who watches sees what PyTorch's own op keeps
+        # keeps only operands that gradients need; observed calls keep those of PyTorch's own op
         needs_x, needs_w, *_ = ctx.needs_input_grad
         if (needs_x and needs_w) or is_saving_watched():
             ctx.save_for_backward(x, w)
@@ -190,5 +190,5 @@ class Recorded(torch.autograd.Function):
         return *ops.forward_gradients(route.call.spec, x, w, dy, src, weights, route.last, needs), None
 
 
-# Function's own looks for transforms, which nothing here runs under
+# Function.apply looks for transforms, which are excluded here
 record: Callable[..., Tensor] = super(torch.autograd.Function, Recorded).apply

@@ -1,6 +1,6 @@
-"""Convolutions of a captured graph that read repeated elements, as layers of the sources of these.
+"""Replaces convolutions of upsampled tensors in a captured graph by layers that read the source.
 
-Between an `interpolate` and the convolution there may be pads, and a `cat` of channels with other tensors.
+Pads, and a `cat` of channels with other tensors, may be between an `interpolate` and the convolution.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _BETWEEN = (functional.interpolate, torch.cat, *_PADS)
 
 
 def fold(convolution: fx.Node, axes: int) -> bool:
-    """Lets a convolution of a captured graph read what its operand repeats instead; returns whether it repeats any.
+    """Makes a convolution read the source of its upsampled operand; returns whether its operand is upsampled.
 
-    The ops that the convolution computes itself are those next to it that no other op reads: nothing is written between
-    them, nor is recording switched. The sources are kept for the gradients, so that no later op may write to them.
+    Fuses ops next to the convolution that no other op reads, without writes or switched recording between them. The
+    sources are kept for the gradients, so no later op may write to them.
     """
     arguments = _arguments(convolution, _CONVOLUTION)
     spec, node, near = _spec_of(arguments, axes), convolution.prev, []
@@ -65,14 +65,14 @@ def _called(layers: Sequence[Layer], memory_format: torch.memory_format) -> Call
 
 
 def _format(convolution: fx.Node) -> torch.memory_format:
-    """Returns the format of a result, which ops behind it may count on."""
+    """Returns the memory format of a result, which later ops may rely on."""
     last = {4: torch.channels_last, 5: torch.channels_last_3d}
     formats = (last.get(example.ndim) for example in _examples([convolution]) if not example.is_contiguous())
     return next(filter(None, formats), torch.contiguous_format)
 
 
 def _is_written(sources: Sequence[fx.Node], after: fx.Node) -> bool:
-    """Whether ops after one, or whoever is handed them, may write to what lies in the memory of one of the sources."""
+    """Whether later ops, or receivers of their results, may write to the memory of a source."""
     kept, node = set(map(_memory, _examples(sources))), after.next
     while node.op != "output":
         name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
@@ -87,7 +87,7 @@ def _is_written(sources: Sequence[fx.Node], after: fx.Node) -> bool:
 
 
 def _spec_of(arguments: Mapping[str, Any], axes: int) -> Spec | None:
-    """Returns the convolution that the arguments state; None if these are no numbers, or its input is one image."""
+    """Returns the convolution of the arguments; None if they are no numbers, or the input has no batch axis."""
     stride, padding, dilation = (
         each(arguments.get(name, default), axes) for name, default in (("stride", 1), ("padding", 0), ("dilation", 1))
     )
@@ -99,7 +99,7 @@ def _spec_of(arguments: Mapping[str, Any], axes: int) -> Spec | None:
 
 
 def _joined(value: fx.Node, inner: Nodes, layer: Layer) -> tuple[Sequence[fx.Node], Layer]:
-    """Returns the values whose channels a convolution's operand joins, and the convolution with the pad around them."""
+    """Returns the values that a convolution's operand concatenates, and the convolution with their padding."""
     pad = _pad_of(value, inner, layer)
     if pad is not None and not any(pad[1].edges):
         value, layer = pad[0], Layer.plain(pad[1].padded)
@@ -113,7 +113,7 @@ def _joined(value: fx.Node, inner: Nodes, layer: Layer) -> tuple[Sequence[fx.Nod
 
 
 def _source_of(value: fx.Node, inner: Nodes, layer: Layer) -> tuple[fx.Node, Layer]:
-    """Returns what an operand of a convolution repeats, and the convolution of this; as given if it repeats nothing."""
+    """Returns the source of an upsampled operand and the layer on it; unchanged if it is not upsampled."""
     larger, padded = _pad_of(value, inner, layer) or (value, layer)
     if larger not in inner or larger.target is not functional.interpolate:
         return value, layer
@@ -121,12 +121,12 @@ def _source_of(value: fx.Node, inner: Nodes, layer: Layer) -> tuple[fx.Node, Lay
     scales = _scales_of(arguments)
     mode = "constant" if value is larger else _arguments(value, _PAD).get("mode", "constant")
     far = mode == "reflect" and any(edge >= scale for edge, scale in zip(padded.edges, scales, strict=False) if edge)
-    # a reflection of fewer elements than the scale is of one element
+    # a reflection by fewer elements than the scale repeats one element
     return (arguments["input"], padded._replace(scales=scales)) if scales and not far else (value, layer)
 
 
 def _scales_of(arguments: Mapping[str, Any]) -> Ints:
-    """Returns how often an `interpolate` with these arguments repeats elements along each axis; () if it does not."""
+    """Returns the integer scale of an `interpolate` along each axis; () if it is not nearest by integers."""
     before, size = _shape(arguments["input"])[2:], arguments.get("size")
     if not before or arguments.get("mode", "nearest") not in ("nearest", "nearest-exact") or arguments.get("antialias"):
         return ()
@@ -139,7 +139,7 @@ def _scales_of(arguments: Mapping[str, Any]) -> Ints:
 
 
 def _pad_of(value: fx.Node, inner: Nodes, layer: Layer) -> tuple[fx.Node, Layer] | None:
-    """Returns what a pad before a convolution extends evenly, and the convolution with it; None if there is none."""
+    """Returns the operand of an even pad before a convolution, and the convolution with it; None if there is none."""
     if value not in inner or value.target not in _PADS:
         return None
     arguments, axes = _arguments(value, _PAD), len(layer.scales)
@@ -158,12 +158,12 @@ def _arguments(node: fx.Node, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _shape(node: Any) -> Sequence[int]:
-    """Returns the shape of a tensor as it was captured; () if the node is none."""
+    """Returns the captured shape of a tensor; () if the node is no tensor."""
     return next((example.shape for example in _examples([node])), ())
 
 
 def _examples(nodes: Iterable[Any]) -> list[Tensor]:
-    """Returns tensors without elements like those of a captured graph, which share memory where these do."""
+    """Returns fake tensors of a captured graph, which share memory where the graph's tensors do."""
     metas = (node.meta.get("example_value") for node in nodes if isinstance(node, fx.Node))
     return [example for example in metas if isinstance(example, Tensor)]
 

@@ -1,4 +1,4 @@
-"""A convolution as PyTorch states it, and what follows from that: sizes, memory formats, our attributes."""
+"""Defines Spec, a convolution in PyTorch's terms; derives sizes, memory formats and our attributes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..strides import dense_strides
 
 Ints = tuple[int, ...]
 
-# behind the kind, the names of ops and functions
+# suffixes of the directions in names of ops and functions
 FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS = "", "_backward_data", "_backward_weights"
 
 
 class Spec(NamedTuple):
-    """The arguments of `aten.convolution` behind the tensors, in its order; one int for each spatial axis."""
+    """The arguments of `aten.convolution` after the tensors, in its order; an int for each spatial axis."""
 
     stride: Ints
     padding: Ints
@@ -27,18 +27,18 @@ class Spec(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """As ops and functions are called."""
+        """The prefix in names of ops and functions."""
         return "conv_transpose" if self.transposed else "convolution"
 
     @property
     def plain(self) -> Spec:
-        """The same in Python's ints: some models have NumPy's, which PyTorch's own functions refuse."""
+        """The same with Python's ints: some models have NumPy's, which PyTorch's functions refuse."""
         stride, padding, dilation, beyond = (tuple(map(int, of)) for of in (*self[:3], self.output_padding))
         return Spec(stride, padding, dilation, self.transposed, beyond, int(self.groups))
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """As our ops take them."""
+        """The attributes of our ops."""
         shared = {
             "strides": self.stride,
             "pads_begin": self.padding,
@@ -51,7 +51,7 @@ class Spec(NamedTuple):
         return {**shared, "output_padding": self.output_padding} if self.transposed else shared
 
     def repeated(self, groups: int) -> Spec:
-        """The same for so many times the groups."""
+        """The same convolution with `times` the groups."""
         return self._replace(groups=self.groups * groups)
 
 
@@ -68,7 +68,7 @@ def each(given: Any, axes: int) -> Ints:
 def make_spec(
     transposed: bool, axes: int, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: int
 ) -> Spec:
-    """`aten.convolution` lets one int stand for all axes, and ignores a sound output_padding unless transposed."""
+    """Returns the Spec of arguments, where an int stands for all axes, and output_padding counts if transposed."""
     beyond = each(output_padding, axes)
     if not transposed and len(beyond) == axes and all(p >= 0 for p in beyond):
         beyond = (0,) * axes
@@ -76,7 +76,7 @@ def make_spec(
 
 
 def result_shape(spec: Spec, src: Sequence[Any], weights: Sequence[Any]) -> tuple[Any, ...]:
-    """Of the forward direction; sizes may be symbolic."""
+    """Returns the shape of the forward result; sizes may be symbolic."""
     spatial = []
     for i, (n, k) in enumerate(zip(src[2:], weights[2:], strict=True)):
         reach = spec.dilation[i] * (k - 1) + 1
@@ -91,9 +91,9 @@ def result_shape(spec: Spec, src: Sequence[Any], weights: Sequence[Any]) -> tupl
 def check_gradient(
     spec: Spec, direction: str, a: Sequence[Any], b: Sequence[Any], size: Sequence[Any]
 ) -> tuple[Sequence[Any], ...]:
-    """Returns the shapes of input, weights and result, of a gradient's operands and its own size; may be symbolic.
+    """Returns the shapes of input, weights and result for a gradient's operands and size; sizes may be symbolic.
 
-    Raises what PyTorch raises of its convolutions where they belong to none.
+    Raises PyTorch's error if they fit no convolution.
     """
     src, weights, dst = (size, b, a) if direction == BACKWARD_DATA else (a, size, b)
 
@@ -115,7 +115,7 @@ def check_gradient(
         src[1] == (rows if spec.transposed else columns * groups) and rows % groups == 0,
         f"weights of {rows} x {columns} channels in {groups} groups do not go with {src[1]} of the input",
     )
-    # without channels there is no result, whatever the weights have
+    # without channels there is no result
     made = (*dst[:2], *src[2:]) if src[1] == 0 else result_shape(spec, src, weights)
     for axis, (given, wanted) in enumerate(zip(dst, made, strict=True)):
         text = f"an input of {tuple(src)} and weights of {tuple(weights)} make {wanted}"
@@ -124,7 +124,7 @@ def check_gradient(
 
 
 def is_sound(spec: Spec, src: Ints, weights: Ints, bias: Ints | None) -> bool:
-    """Whether the sizes make a convolution with a result; what is wrong otherwise, PyTorch says."""
+    """Whether the sizes are those of a convolution with a result; else PyTorch reports the error."""
     axes = len(spec.stride)
     if not 1 <= axes <= 3 or len(src) != axes + 2 or len(weights) != axes + 2 or 0 in src or 0 in weights:
         return False
@@ -142,9 +142,9 @@ def is_sound(spec: Spec, src: Ints, weights: Ints, bias: Ints | None) -> bool:
 
 
 def channels_last(shape: Ints, strides: Ints) -> bool:
-    """Whether PyTorch takes a tensor for one in channels last; rows as images of one row.
+    """Whether PyTorch treats a tensor as channels last; (N, C, L) as an image of one row.
 
-    Strides of one element say nothing: what could be either is channels first.
+    Strides of axes of size 1 do not count: an ambiguous tensor is channels first.
     """
     if len(shape) == 3:
         shape = (*shape[:2], 1, shape[2])
@@ -160,7 +160,7 @@ def channels_last(shape: Ints, strides: Ints) -> bool:
 
 
 def strides_of(shape: Ints, last: bool) -> Ints:
-    """Of a dense tensor, channels last or first."""
+    """Returns the strides of a dense tensor, channels last or first."""
     if not last:
         return dense_strides(shape)
     n, *spatial, c = dense_strides((shape[0], *shape[2:], shape[1]))
@@ -168,10 +168,10 @@ def strides_of(shape: Ints, last: bool) -> Ints:
 
 
 def result_last(spec: Spec, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> bool:
-    """Whether what `aten.convolution` makes of these is in channels last; it depends on who computes there."""
+    """Whether the result of `aten.convolution` is channels last, which depends on PyTorch's own engine."""
     backend = torch._C._select_conv_backend(x, w, bias=b, **spec._asdict())
     if x.ndim == 3:
-        # rows are images of one row there, and made dense first where they are not
+        # PyTorch treats (N, C, L) as images of one row, and makes them dense first
         x, w = (x if x.is_contiguous() else x.new_empty(x.shape)).unsqueeze(2), w.unsqueeze(2)
     return torch._C._conv_determine_backend_memory_format(x, w, backend) is not torch.contiguous_format
 
@@ -181,13 +181,13 @@ def is_last(t: torch.Tensor) -> bool:
 
 
 def gradient_last(a: torch.Tensor, b: torch.Tensor, look: Callable[[torch.Tensor], bool] = is_last) -> bool:
-    """Whether an op's gradient of these is in channels last: as the result is, which one of them lies like.
+    """Whether a gradient is channels last: as the forward result is, whose layout `a` or `b` has.
 
-    b is the weights or what lies like the result; of rows a says nothing, as rows of x say nothing about the result.
+    b: the weights, or a tensor in the result's layout. For (N, C, L), `a` does not count, as x does not there.
     """
     return look(b) or (a.ndim > 3 and look(a))
 
 
 def laid(t: torch.Tensor, last: bool) -> torch.Tensor:
-    """The same in channels last or first."""
+    """Returns a tensor as channels last or first."""
     return t.movedim(1, -1).contiguous().movedim(-1, 1) if last else t.contiguous()

@@ -1,6 +1,6 @@
-"""Nearest upsampling and the convolution behind it as one transposed convolution, where gradients are recorded.
+"""Fuses nearest upsampling and the convolution behind it into one transposed convolution, in training.
 
-The taps are summed by a product with a matrix, so that PyTorch records the gradient of the layer's own weights.
+Kernel elements are summed by a product with a matrix, so that PyTorch records the gradient of the layer's weights.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ..passes import taps
 from . import ops
 from .spec import Ints, Spec
 
-# packing a tap of the weights and of their gradient takes as long as so many products, and adding two results; below so
-# many saved products the calls between count
+# in products: packing a kernel element of the weights and of their gradient, adding two results, and the least number
+# of saved products that outweighs the overhead of calls
 _PACKED, _ADDED, _LEAST_PRODUCTS = 100, 100, 5_000_000
-# PyTorch finds the element that is repeated in f32, and another one from this scale on
+# PyTorch computes the index of the repeated element in f32, which is wrong from this scale on
 _INEXACT = 41
 
 
 class Layer(NamedTuple):
-    """A convolution of a source with elements repeated `scales` times along each axis, and what is around them.
+    """A convolution of a source with elements repeated `scales` times along each axis, then padded.
 
-    `edges`: how many more elements repeat those at both ends of an axis. `zeros`: how many zeros follow.
+    `edges`: elements that repeat those at both ends of an axis. `zeros`: zeros around them.
     """
 
     spec: Spec
@@ -40,24 +40,24 @@ class Layer(NamedTuple):
 
     @classmethod
     def plain(cls, spec: Spec) -> Layer:
-        """The convolution of the source itself."""
+        """The convolution without repetition and padding of the source."""
         return cls(spec, *((n,) * len(spec.stride) for n in (1, 0, 0)))
 
     @property
     def padded(self) -> Spec:
-        """The convolution with the zeros as a part of its padding."""
+        """The convolution with the zeros in its padding."""
         return self.spec._replace(padding=tuple(map(add, self.spec.padding, self.zeros)))
 
 
 def whole_scales(factor: Any, axes: int) -> Ints:
-    """Returns how often an upsampling by a factor, or one for each axis, repeats elements; () if not a whole number."""
+    """Returns the integer scales of an upsampling by a factor, or a factor for each axis; () if not integers."""
     factors = factor if isinstance(factor, list | tuple) else (factor,) * axes
     whole = all(isinstance(number, int | float) and 1 <= number < _INEXACT and number % 1 == 0 for number in factors)
     return tuple(map(int, factors)) if whole and len(factors) == axes and max(factors) > 1 else ()
 
 
 def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, layer: Layer) -> Tensor:
-    """Returns the convolution of what a layer makes of x, computed from x where this has fewer products."""
+    """Returns the layer's convolution of the upsampled and padded x, computed from x if that takes fewer products."""
     fold = fold_of(layer, x.shape, weight.shape)
     if fold is None:
         return ops.call("", layer.padded, _enlarged(x, layer), weight, bias)
@@ -70,13 +70,13 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, layer: Layer) ->
 
 
 def joined(sources: Sequence[Tensor], weight: Tensor, bias: Tensor | None, parts: Sequence[Layer]) -> Tensor:
-    """Returns the convolution of the channels of what each of the layers makes of its source, one after the other.
+    """Returns the convolution of the concatenated channels of several layers' upsampled sources.
 
-    Layers that are computed from their source are summed with the convolution of the others.
+    Sums the layers that are computed from their source and the convolution of the others.
     """
     if len(parts) == 1:
         return convolution(sources[0], weight, bias, parts[0])
-    # sums of narrow results would round once more
+    # sums of bf16 or f16 results would round once more
     wide = weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     shapes = [(weight.shape[0], x.shape[1], *weight.shape[2:]) for x in sources]
     each = list(zip(sources, parts, shapes, strict=True))
@@ -106,7 +106,7 @@ def _cat(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _enlarged(x: Tensor, layer: Layer) -> Tensor:
-    """Returns what the convolution of a layer reads, without zeros around it."""
+    """Returns the upsampled source of a layer, without zeros around it."""
     if max(layer.scales) > 1:
         x = functional.interpolate(x, scale_factor=[float(scale) for scale in layer.scales])
     return _around(x, layer.edges, "replicate")
@@ -117,9 +117,9 @@ def _around(x: Tensor, amounts: Ints, mode: str) -> Tensor:
 
 
 def fold_of(layer: Layer, x: Sequence[int], weight: Sequence[int], *, added: bool = False) -> _Fold | None:
-    """Returns the transposed convolution that runs for one of repeated elements; None if this runs as it is.
+    """Returns the transposed convolution that replaces a convolution of repeated elements; None if none does.
 
-    It takes its place where the products that are saved are more than those of the sums of taps and their gradient,
+    It replaces the convolution if it saves more products than summing the kernel elements and their gradient takes
     and, if `added`, than adding its result to another one takes.
     """
     spec, scales, edges, _ = layer
@@ -139,9 +139,9 @@ def fold_of(layer: Layer, x: Sequence[int], weight: Sequence[int], *, added: boo
 
 
 class _Fold(NamedTuple):
-    """A transposed convolution of a source, the matrix (old taps, new taps) of its weights, and its kernel.
+    """A transposed convolution of a source, the matrix (old, new kernel elements) of its weights, and its kernel size.
 
-    `edges`: how many elements repeat those at both ends of the source before.
+    `edges`: elements that repeat those at both ends of the source first.
     """
 
     spec: Spec
@@ -152,9 +152,9 @@ class _Fold(NamedTuple):
 
 @lru_cache(256)
 def _fold(spec: Spec, scales: Ints, edges: Ints, kernel: Ints) -> _Fold | None:
-    """Returns the transposed convolution of the source; None where none computes both with fewer products."""
+    """Returns the transposed convolution of the source; None if none takes fewer products."""
     extended = tuple(-(-edge // scale) for edge, scale in zip(edges, scales, strict=True))
-    # elements of the extended source, repeated, that are not read
+    # upsampled elements of the extended source that are not read
     beyond = [n * scale - edge for n, scale, edge in zip(extended, scales, edges, strict=True)]
     if any(map(min, beyond, spec.padding)):
         return None

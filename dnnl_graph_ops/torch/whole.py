@@ -1,8 +1,8 @@
-"""Modules that hold optimized convolutions, each captured by torch.compile as nets of ours where these are faster.
+"""Runs modules that hold optimized convolutions as nets captured by torch.compile, if nets are faster.
 
-A module is captured in eval mode without gradients, as soon as its calls paid for it (`budget`). Later calls run the
-captured code where PyTorch's guards hold; others run layer by layer. Only the outermost module that can be captured is.
-No call is repeated, as it may do more than compute: nets and layers take turns until the faster of both is known.
+A module is captured in eval mode without gradients, once its calls have taken long enough (`budget`). Later calls run
+the captured code if PyTorch's guards hold, else layer by layer. Only the outermost possible module is captured. No call
+is repeated, as it may have side effects: nets and layers take turns until the faster of both is known.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .modules import PLAIN, is_observed, is_ours, state_of
 
 _LOGGER = logger(__name__)
 _NUMBERS = frozenset({NoneType, bool, int, float, str})
-# after so many calls that wait for trials all is known: the first one captures
+# calls until all is measured; the first one captures
 CALLS = 1 + 2 * choice.TURNS
-# a capture takes: for each module without others inside, and where PyTorch's compiler is not imported
+# seconds of a capture: for each innermost module, and for the import of PyTorch's compiler
 _SECONDS_A_MODULE, _SECONDS_TO_IMPORT = 0.04, 3.0
 
 Run: TypeAlias = Callable[[], Any]
@@ -39,18 +39,18 @@ _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 
 
 def attach(model: nn.Module) -> None:
-    """Let modules that hold optimized convolutions be captured."""
+    """Enables the capture of modules that hold optimized convolutions."""
     for module in model.modules():
         forward = type(module).forward
         called = forward is not nn.Module.forward and not isinstance(module, torch.jit.ScriptModule)
-        # PyTorch's compiler runs a generator at once
+        # PyTorch's compiler runs a generator to its end at once
         called = called and not inspect.isgeneratorfunction(forward)
         if called and module._compiled_call_impl is None and _layers(module) and not is_ours(module):
             Whole(module)
 
 
 def detach(model: nn.Module) -> None:
-    """Let each layer be computed alone."""
+    """Disables the capture: each layer runs alone."""
     for module in model.modules():
         if isinstance(module._compiled_call_impl, Whole):
             module._compiled_call_impl.leave(module)
@@ -61,13 +61,13 @@ def _layers(module: nn.Module) -> list[nn.Module]:
 
 
 class Stale(Exception):
-    """Parameters are other ones than those that are packed."""
+    """Raised if parameters differ from the packed ones."""
 
 
 class _Counts:
-    """Counts what captured code does. PyTorch keeps the backend for good, so that it holds no code nor tensors.
+    """Counts of captured code. PyTorch keeps the backend for good, so the backend holds no code or tensors.
 
-    hits: runs of nets. works: how often graphs were captured or nets made, which `may_work` allows.
+    hits: runs of nets. works: captures and builds of nets, which `may_work` allows.
     """
 
     def __init__(self) -> None:
@@ -93,15 +93,15 @@ class _Counts:
 
 
 class _Code:
-    """Captured code of one module. A function of its own holds it, as PyTorch keeps it with the code of functions."""
+    """The captured code of a module, held by a function of its own, as PyTorch keeps it with a function's code."""
 
     def __init__(self) -> None:
         own = FunctionType(_call.__code__.replace(), _call.__globals__)
         self.counts = _Counts()
         self.capture = torch.compile(own, backend=self.counts.backend, fullgraph=True)
-        # captured code whose guards hold, else the function as it is
+        # runs captured code whose guards hold, else the original function
         self.run = torch._dynamo.run(own)
-        # what was captured holds the function, and is held by PyTorch until it is told
+        # captured code refers to the function, and PyTorch to the code until it is reset
         weakref.finalize(self, torch._dynamo.eval_frame.remove_from_cache, own)
 
 
@@ -110,21 +110,21 @@ def _call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 class Whole:
-    """Stands in a module's `_compiled_call_impl`, which PyTorch calls in place of hooks and forward.
+    """The value of a module's `_compiled_call_impl`, which PyTorch calls in place of hooks and forward.
 
-    Copies and pickles of a module leave that attribute out: they get it back with the method `replica`, which is held
-    by the name of the module's method that would share the attribute with a replica.
+    Copies and pickles of a module lack the attribute, and get it back from the method `replica`, which replaces the
+    module's method that shares attributes with replicas.
     """
 
     def __init__(self, module: nn.Module) -> None:
         self._module = module
         self._is_off = False
         self._code: _Code | None = None
-        # calls that guards or nets did not fit
+        # calls that guards or nets did not accept
         self._due: choice.Case | None = None
-        # of the last capture, or estimated; 0: neither
+        # seconds of the last capture, or estimated; 0: unknown
         self._seconds = 0.0
-        # its cases are nobody else's
+        # a key for this module's cases alone
         self._kind = object()
         module.__dict__.update(_compiled_call_impl=self, _replicate_for_data_parallel=self.replica)
 
@@ -148,11 +148,11 @@ class Whole:
             return self._run(args, kwargs)
         finally:
             _is_inside.reset(token)
-            # layers inside counted theirs
+            # layers inside have counted their time
             budget.calls = calls + time.perf_counter() - start - (budget.trials - trials)
 
     def _is_inference(self) -> bool:
-        """Whether it is the outermost one in inference, nobody looks at layers, and what runs may depend on times."""
+        """Whether this is the outermost module in inference, no layer is observed, and times may decide."""
         return not (
             self._is_off
             or self._module.training
@@ -169,10 +169,10 @@ class Whole:
 
         case = self._case(args, kwargs)
         if case is None:
-            # modules inside may be given tensors
+            # inner modules may be called with tensors
             _is_inside.set(False)
             return apart()
-        # other threads may end it meanwhile
+        # other threads may end the capture meanwhile
         code = self._code
         if (code is None or case == self._due) and self._is_paid():
             return self._capture(apart, args, kwargs)
@@ -189,9 +189,9 @@ class Whole:
         return imports + _SECONDS_A_MODULE * sum(not module._modules for module in self._module.modules())
 
     def _capture(self, apart: Run, args: Any, kwargs: Any) -> Any:
-        """The call's result by code that it captures; what cannot be captured runs layer by layer from then on.
+        """Captures code and returns its result; a module that cannot be captured runs layer by layer from now on.
 
-        Code that was captured for other sizes stays, and the next capture waits twice as long.
+        Keeps code captured for other sizes; the next capture waits twice as long.
         """
         if (why := self._hindrance()) is not None:
             _LOGGER.info("%s runs layer by layer now: %s", type(self._module).__name__, why)
@@ -200,13 +200,15 @@ class Whole:
         counts = code.counts
         works, start, counts.may_work = counts.works, time.perf_counter(), True
         try:
-            # PyTorch takes hooks for fixed where it is not told to look
+            # without this setting PyTorch's guards ignore hooks
             with budget.trial(), torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
                 out = code.capture(self._module, args, kwargs)
         except Stale:
-            # another thread ended its capture meanwhile
+            # another thread has captured meanwhile
             return apart()
-        except Exception as error:  # PyTorch's compiler raises of all kinds; the call tells what is wrong with it
+        except (
+            Exception
+        ) as error:  # PyTorch's compiler raises errors of all types; an uncompiled call shows what is wrong
             why = f"{type(error).__name__}: {error}"
         else:
             self._due = None
@@ -224,7 +226,7 @@ class Whole:
         return out
 
     def _hindrance(self) -> str | None:
-        """Why the module cannot be captured as it is now."""
+        """Returns why the module cannot be captured now; None if it can."""
         if any(each._forward_hooks or each._forward_pre_hooks for each in self._module.modules()):
             return "it has hooks"
         if any(state_of(layer).dtype is not None for layer in _layers(self._module)):
@@ -237,18 +239,18 @@ class Whole:
         return None
 
     def _by_faster(self, code: _Code, case: choice.Case, apart: Run, args: Any, kwargs: Any) -> Any:
-        """The result by who is faster with about such sizes; in turns until that is known."""
+        """Returns the result of nets or layers, the faster for about such sizes; in turns until that is known."""
         out, verdict = choice.in_turns(case, partial(self._by_nets, code, case, apart, args, kwargs), apart)
         if verdict is not None:
             _LOGGER.info("%s, %s: %s", type(self._module).__name__, case.extents, verdict)
             if verdict.ours:
-                # the nets have weights of their own
+                # nets pack weights of their own
                 for layer in _layers(self._module):
                     state_of(layer).forget()
         return out
 
     def _by_nets(self, code: _Code, case: choice.Case, apart: Run, args: Any, kwargs: Any) -> tuple[Any, bool]:
-        """The result, and whether captured code computed it: PyTorch's guards and versions of parameters decide."""
+        """Returns the result, and whether captured code computed it, by PyTorch's guards and parameter versions."""
         hits = code.counts.hits
         try:
             out = code.run(self._module, args, kwargs)
@@ -260,7 +262,7 @@ class Whole:
         return out, is_hit
 
     def _case(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> choice.Case | None:
-        """Calls that take about the same time; None: arguments that are not captured."""
+        """Returns the case of calls that take about the same time; None for arguments that are not captured."""
         kind: list[Any] = [self._kind, torch.get_num_threads()]
         extents: list[int] = []
         for each in (*args, *kwargs.values()):

@@ -1,1 +1,1 @@
-"""Trying what fused int8 partitions of a library compute, against NumPy."""
+"""Compares results of oneDNN's fused int8 partitions with NumPy."""

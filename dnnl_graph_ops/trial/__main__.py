@@ -1,8 +1,8 @@
-"""`python -m dnnl_graph_ops.trial`: which fused int8 partitions a library computes right, tried one by one.
+"""`python -m dnnl_graph_ops.trial`: tests which fused int8 partitions a oneDNN library computes correctly.
 
-For each limit of the instruction set child processes try all combinations; one that crashes loses its process alone.
-A log has a line for each, and a run that was broken off goes on where its log ends. What is exact becomes the table
-that `lowering.trust` asks: the package's own, or without --package the user's, for this release of the library.
+For each limit of the instruction set child processes try all combinations; a crash ends one process only. A log has a
+line for each combination, and an interrupted run continues where its log ends. Exact combinations form the table for
+`lowering.trust` and this release of the library: the package's, or without --package the user's.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .combinations import PLAIN, combinations
 from .graphs import SIZES
 
 _LIMITS = ("DEFAULT", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI")
-# a combination that is fine in some sizes is tried in more; of several verdicts the last one here holds
+# a combination that is exact for some sizes is tried for more; of several verdicts the last of this list holds
 _FINE = (APART, EXACT)
 CRASHED = "crashed"
 _ORDER = (*_FINE, REFUSED, WRONG, CRASHED)
 
 
 class Verdict(NamedTuple):
-    """What a library does with a combination, and in how many sizes it was tried."""
+    """The verdict on a combination, and the number of sizes for which it was tried."""
 
     verdict: str
     sizes: int
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _try_all(rows: Sequence[Features], path: str | None, limit: str, log: Path) -> tuple[str, str]:
-    """Append the verdicts of a limit that a log has not got; returns the library's runtime and release."""
+    """Appends the verdicts of a limit that a log lacks; returns the library's runtime and release."""
     (library,) = _child([], 0, path, limit)
     isa = library["isa"]
     for size in range(len(SIZES)):
@@ -81,7 +81,7 @@ def _try_all(rows: Sequence[Features], path: str | None, limit: str, log: Path) 
 
 
 def _tried(rows: Sequence[Features], size: int, path: str | None, limit: str) -> Iterator[tuple[Features, str, str]]:
-    """The verdict and kernel of each row; after a crash another process goes on with the next one."""
+    """Yields the verdict and kernel of each row; after a crash another process continues with the next row."""
     left = rows
     while left:
         tried = 0
@@ -95,10 +95,10 @@ def _tried(rows: Sequence[Features], size: int, path: str | None, limit: str) ->
 
 
 def _child(rows: Sequence[Features], size: int, path: str | None, limit: str) -> Iterator[dict[str, Any]]:
-    """The lines of one process, which ends where it crashes.
+    """Yields the lines of a child process, up to a crash.
 
     Raises:
-        SystemExit: it ends for another reason.
+        SystemExit: the process ended for another reason.
     """
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": limit}
     if path is not None:
@@ -114,7 +114,7 @@ def _child(rows: Sequence[Features], size: int, path: str | None, limit: str) ->
 
 
 def _read(log: Path) -> Said:
-    """What a log says, by instruction set."""
+    """Returns the verdicts of a log by instruction set."""
     said: Said = {}
     if log.exists():
         for line in map(json.loads, log.read_text("utf-8").splitlines()):
@@ -133,7 +133,7 @@ def _counts(verdicts: Verdicts) -> dict[str, int]:
 
 
 def _text(said: Said) -> str:
-    """A table's file: for each instruction set what was counted, and for those that are alike what is exact."""
+    """Returns a table's text: counts for each instruction set, and exact combinations for equal sets together."""
     tables: dict[str, list[str]] = {}
     for isa, verdicts in said.items():
         like, boxes = _table(verdicts)
@@ -145,8 +145,8 @@ def _text(said: Said) -> str:
 
 
 def _table(tried: Verdicts) -> tuple[dict[str, list[str]], list[Box]]:
-    """By head the post-ops that are right wherever ReLU is, and the exact combinations as boxes without these."""
-    # where a product alone is wrong for some types it may be right for others by luck: what memory held
+    """Returns, by head, the post-ops that are exact wherever ReLU is, and the other exact combinations as boxes."""
+    # a product that is wrong for some dtypes may be exact for others by chance, from leftover memory
     wrong = [row for row, said in tried.items() if said.verdict == WRONG and row.tail in PLAIN]
     doubted = {row[:3] for row in wrong if row.weights and "axis" not in row.src + row.weights}
     exact = {row for row, said in tried.items() if said.verdict == EXACT and row[:3] not in doubted}
@@ -163,7 +163,7 @@ def _table(tried: Verdicts) -> tuple[dict[str, list[str]], list[Box]]:
 
 
 def _boxes(rows: Collection[Features]) -> list[Box]:
-    """The rows as products of sets of values, the same in all."""
+    """Returns the rows as boxes: products of sets of values that together equal the rows."""
     boxes: set[Box] = {tuple(frozenset([value]) for value in row) for row in rows}
     count = 0
     while len(boxes) != count:

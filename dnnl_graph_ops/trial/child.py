@@ -1,6 +1,6 @@
-"""One process that tries combinations in order, and prints a line of JSON for each.
+"""A process that tries combinations in order, and prints a line of JSON for each.
 
-It reads one JSON object: "rows" of features, and "size", the number of the sizes to try.
+Its standard input is a JSON object: "rows" of features, and "size", the index of the sizes to try.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..strides import dense_strides
 from .graphs import SIZES, Trial, trial
 from .truth import right, truth
 
-# rows whose ops are partitioned together, which takes as long for one as for all
+# rows whose ops are partitioned together, which takes as long as for one row
 _TOGETHER = 32
 EXACT, WRONG, REFUSED, APART = "exact", "wrong", "refused", "apart"
 
@@ -75,7 +75,7 @@ def _step(made: Trial, views: dict[Any, View], env: Env) -> NativeStep:
 
 
 def _verdict(made: Trial, views: dict[Any, View], partitions: Partitioned, used: Engine) -> tuple[str, str]:
-    """What the library does with a combination, and its kernel."""
+    """Returns the verdict on oneDNN's result for a combination, and the name of its kernel."""
     if len(partitions.partitions) > 1:
         return APART, ""
     try:

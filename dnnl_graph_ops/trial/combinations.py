@@ -1,4 +1,4 @@
-"""The combinations of an int8 partition's features that are tried: every one of each block."""
+"""The tried combinations of an int8 partition's features: the full product of each block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BINARY = tuple(
 
 
 def _forms(*features: str) -> tuple[str, ...]:
-    """Every combination of features, each left out or one of its words."""
+    """Yields every combination of features, each left out or with one of its words."""
     return tuple(" ".join(filter(None, words)) for words in product(*(["", *words.split()] for words in features)))
 
 
@@ -46,10 +46,10 @@ def _block(
     sources: tuple[str, ...] = _TYPES,
     results: tuple[str, ...] = _RESULTS,
 ) -> Iterator[Features]:
-    # post-ops with each kind of integers that they may add
+    # post-ops with each integer dtype that they may add
     skips = [(tail, skip) for tail in tails for skip in (_TYPES if "skip" in tail else ("",))]
     for rank, form, src, w, (tail, skip), dst in product(ranks, forms, sources, weights, skips, results):
-        # each group of a transposed depthwise convolution has one output channel, and one scale for all groups
+        # each group of a transposed depthwise convolution has one output channel; all groups share one scale
         if head == "ConvTranspose" and "depthwise" in form:
             w = w.removesuffix(" channel")
         yield Features(head, rank, form, src, w, tail, skip, dst)
@@ -93,6 +93,6 @@ def _pools() -> Iterator[Features]:
 
 
 def combinations() -> list[Features]:
-    """All of them, each once."""
+    """Yields all combinations, each once."""
     heads = (*_convolutions("Convolution"), *_convolutions("ConvTranspose"), *_matmuls(), *_pools())
     return list(dict.fromkeys(heads))

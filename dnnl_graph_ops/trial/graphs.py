@@ -1,4 +1,4 @@
-"""A combination of features as a graph, with data for it."""
+"""Builds the graph of a combination of features, with data."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Array = np.ndarray[Any, Any]
 
 _POINTS = {"u8": 117, "s8": -9}
 _STEP = 2.0**-4
-# what products are spread over, in units of one
+# the range of products in units
 _SPREAD = 4.0
-# of weights by the layout of the data: of Convolution, ConvTranspose
+# weights formats by data format: of Convolution, ConvTranspose
 _ORDERS = {"NXC": ("XIO", "XOI"), "NCX": ("OIX", "IOX")}
 
 
 class Sizes(NamedTuple):
-    """A layer's sizes, and what else does not count as a feature: `extreme` data has the ends of its type alone."""
+    """A layer's sizes; `extreme`: whether data has only the smallest and largest values of its dtype."""
 
     batch: int
     reads: int
@@ -38,7 +38,7 @@ class Sizes(NamedTuple):
     extreme: bool
 
 
-# the library takes other kernels for few channels
+# oneDNN has other kernels for few channels
 SIZES = (
     Sizes(1, 16, 32, 6, 3, 1, "NXC", True, False),
     Sizes(2, 64, 48, 4, 1, 0, "NXC", False, True),
@@ -48,7 +48,7 @@ SIZES = (
 
 
 class Trial(NamedTuple):
-    """A graph of one result, and data for its inputs."""
+    """A graph with one result, and data for its inputs."""
 
     graph: Graph
     result: Value
@@ -56,7 +56,7 @@ class Trial(NamedTuple):
 
 
 class _Maker:
-    """Adds operands to a graph, and data for those that are inputs."""
+    """Adds operands to a graph, and data for inputs."""
 
     def __init__(self, sizes: Sizes, seed: int) -> None:
         self.sizes, self.rng = sizes, np.random.default_rng(seed)
@@ -73,7 +73,7 @@ class _Maker:
     def integers(
         self, words: str, shape: Sequence[Any], scale: float, axis: int | None = None, constant: bool = False
     ) -> Value:
-        """Integers in words, dequantized; `axis`: where channels lie, of data whose scales must not lie there None."""
+        """Adds dequantized integers, described by words; `axis`: of the channels, None if scales must be per tensor."""
         dtype, *more = words.split()
         ends = np.iinfo(dtypes.numpy_dtype(dtype))
         drawn = self.rng.integers(ends.min, ends.max, shape, endpoint=True)
@@ -92,14 +92,14 @@ class _Maker:
         return self.operand(drawn.astype(np.float32), constant)
 
     def bias(self, row: Features, channels: int) -> list[Value]:
-        """The third operand of a head; one that is no constant is added behind."""
+        """Adds the bias operand of a head; a bias that is no constant is added behind the head."""
         return [self.floats((channels,))] if "bias" in row.tail and self.sizes.constant else []
 
 
 def trial(row: Features, sizes: Sizes, seed: int = 0) -> Trial:
-    """A graph with these features and sizes."""
+    """Returns the graph of these features and sizes."""
     if "source" in row.tail:
-        # the result is as large as what it is made of
+        # the result is as large as its operands
         sizes = sizes._replace(makes=sizes.reads, kernel=1, pad=0)
     maker = _Maker(sizes, seed)
     build = _matmul if row.head == "MatMul" else _pool if row.head in schema.kinds("pools") else _convolution
@@ -111,7 +111,7 @@ def trial(row: Features, sizes: Sizes, seed: int = 0) -> Trial:
 
 
 def _scale(terms: int) -> float:
-    """A power of two for weights, so that sums of products are spread over a few units."""
+    """Returns a power of two as the weights' scale, so that sums of products spread over a few units."""
     return 2.0 ** round(log2(_SPREAD / (sqrt(terms) * 110 * 74 * _STEP)))
 
 
@@ -123,11 +123,11 @@ def _convolution(maker: _Maker, row: Features) -> Value:
     transposed = row.head == "ConvTranspose"
     stride = 3 if "uneven" in words else 2 if "strided" in words else 1
     enlarged = transposed and stride > 1
-    # a smaller kernel than the stride has gaps
+    # a kernel smaller than the stride leaves gaps
     kernel = (max(size.kernel, stride) if enlarged else size.kernel,) * row.rank
     more: dict[str, Any] = {"pads_end": size.pad}
     if enlarged:
-        # the sizes of the source times the strides, or two less
+        # source sizes times strides, or two less
         end = kernel[0] - stride + 2 * ("uneven" in words)
         more = {"pads_end": end, "output_padding": size.pad}
     weights_format: Any = _ORDERS[size.layout][transposed]
@@ -192,7 +192,7 @@ _WITH_ATTRS = {
 
 
 def _with_post_ops(maker: _Maker, row: Features, value: Value) -> Value:
-    """The value behind its post-ops; its bias, where it is no operand of the head, too."""
+    """Returns the value behind its post-ops, and behind the bias if the head does not read it."""
     head, before, sizes = value, value, tuple(map(int, value.shape))  # type: ignore[arg-type]
     layout = "NXC" if row.head == "MatMul" else maker.sizes.layout
     channel = channel_axis(head.ndim, layout)

@@ -1,4 +1,4 @@
-"""The result of a trial by NumPy in float64."""
+"""Computes the result of a trial in NumPy in float64."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .graphs import Array, Trial
 
 
 def truth(made: Trial) -> Array:
-    """The result in float64: where it is quantized, not rounded yet."""
+    """Returns the result in float64, not rounded yet if it is quantized."""
     values: dict[Value, Array] = {value: array.astype(np.float64) for value, array in made.data.items()}
     values |= {value: value.constant.astype(np.float64) for value in made.graph.constants if value.constant is not None}
     with np.errstate(all="ignore"):
@@ -26,8 +26,8 @@ def truth(made: Trial) -> Array:
 
 
 def right(actual: Array, exact: Array) -> bool:
-    """Whether a result is the exact one, rounded."""
-    # what the definition does not tell, such as the root of a negative number, is whatever it is
+    """Whether a result is the exact result, rounded."""
+    # undefined results, such as the root of a negative number, are not compared
     actual, exact = (array[~np.isnan(exact)] for array in (actual, exact))
     if actual.dtype.kind == "f":
         bound = 1e-5 * np.abs(exact[np.isfinite(exact)]).max(initial=1)
@@ -84,7 +84,7 @@ def _pooled(node: Node, x: Array, shape: Sequence[int]) -> Array:
     layout, begins, ends = (attrs[name] for name in ("data_format", "pads_begin", "pads_end"))
     x, places = (np.moveaxis(x, -1, 1), shape[1:-1]) if layout == "NXC" else (x, shape[2:])
     sizes = zip(places, attrs["strides"], kernel, x.shape[2:], begins, ends, strict=True)
-    # how far the last window reaches beyond the padding
+    # positions by which the last window exceeds the padding
     beyond = [(0, max((o - 1) * s + k - n - p - e, 0)) for o, s, k, n, p, e in sizes]
     explicit = [*zip(begins, ends, strict=True)]
     weight = np.pad(np.ones(x.shape[2:]), explicit, constant_values=not attrs.get("exclude_pad"))

@@ -16,8 +16,9 @@ from dnnl_graph_ops.schema.meaning import kinds, meaning
 
 _OLDER = "ConvTransposeBackpropFilters"
 _PAGES = "https://uxlfoundation.github.io/oneDNN/"
+_ONNX = "https://onnx.ai/onnx/operators/onnx__"
 # what letters stand for in formulas of a family
-_WINDOWS = "$p$ and $q$ positions, $k$ taps, $s$ strides, $b$ pads_begin, $d$ dilations"
+_WINDOWS = "$p$ and $q$ positions, $k$ kernel elements, $s$ strides, $b$ pads_begin, $d$ dilations"
 _LETTERS = {
     "conv_transpose": f"{_WINDOWS}, $n$ the batch, $i$ and $o$ input and output channels (of one group)",
     "convolution": f"{_WINDOWS}, $n$ the batch, $i$ and $o$ input and output channels (of one group)",
@@ -25,7 +26,7 @@ _LETTERS = {
     "batch_norm": r"$\mu$ and $\sigma^2$ mean and variance of a channel, $n$ how many values it has",
     "layer_norm": r"$\mu$ and $\sigma^2$ mean and variance of the normalised axes, $n$ how many values they have",
     "quantize": "$s$ scales, $z$ zps",
-    "reduce": "sums and the like go over the reduced axes, of $n$ values",
+    "reduce": "sums and products are over the reduced axes, of $n$ values",
 }
 
 
@@ -71,14 +72,14 @@ def _standing(kind: str) -> Iterator[str]:
     )
     yield ""
     if row.reason:
-        yield f"Where it is not the library: {row.reason}."
+        yield f"Where another backend than oneDNN runs the op, the reason is: {row.reason}."
         yield ""
     if kind in REFERENCE:
-        yield f'With `tune="off"` the library leaves it to a reference kernel, which is slow: {REFERENCE[kind]}.'
+        yield f'With `tune="off"` oneDNN runs the op with a reference kernel, which is slow: {REFERENCE[kind]}.'
         yield ""
     dtypes = sorted({entry.dtype for entry in cpu.REFERENCE if kind in entry.ops})
     if dtypes:
-        yield f"In {' and '.join(dtypes)} it is computed in f32 where the library has reference kernels only."
+        yield f"The op runs in f32 for {' and '.join(dtypes)} where oneDNN has only reference kernels."
         yield ""
 
 
@@ -93,7 +94,7 @@ def page(kind: str) -> Iterator[str]:
     yield f"$$\n{told.formula}\n$$"
     yield ""
     letters = f"; {_LETTERS[like]}" if like in _LETTERS else ""
-    yield f"In the formula $x$ is what goes in, $y$ the result, a bar marks a gradient{letters}."
+    yield f"In the formula $x$ is the input, $y$ the result, and a bar marks a gradient{letters}."
     yield ""
     bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
     call = f"dgo.ops.{builder}{inspect.Signature(bare)}"
@@ -122,7 +123,10 @@ def page(kind: str) -> Iterator[str]:
     yield "\n## How it runs\n"
     yield from _standing(kind)
     if spec and not spec.own:
-        yield f"The library's own page: <{_PAGES}{spec.page}.html>."
+        yield f"oneDNN's page: [{kind}]({_PAGES}{spec.page}.html)."
+        yield ""
+    if told.onnx:
+        yield f"ONNX operator: [{told.onnx}]({_ONNX}{told.onnx}.html)."
 
 
 def index() -> Iterator[str]:

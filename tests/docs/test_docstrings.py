@@ -124,6 +124,11 @@ def test_one_shot_functions_give_shapes_and_a_source():
             assert "Source: " in text or name.endswith("backprop_filters"), name
 
 
+@pytest.mark.parametrize("name", [n for n in sorted(dgo.__all__) if n.startswith("conv") and n != "convert_weights"])
+def test_example_of_a_one_shot_function(name):
+    assert doctests.run(inspect.getdoc(getattr(dgo, name)), name) >= 1
+
+
 def test_examples_have_numpy_arrays_only():
     told = [meaning.meaning(kind).example for kind in meaning.kinds()]
     for example in filter(None, told):

@@ -1,1 +1,1 @@
-"""What reading a model takes, whatever kind it is of: nodes, budgets, constants, sizes that a call tells."""
+"""Reads models of any format: nodes, budgets, constants, dynamic sizes."""

@@ -1,20 +1,20 @@
-"""How much one model may compute as it is read."""
+"""Bounds the bytes that reading a model may compute."""
 
 from __future__ import annotations
 
 from ...errors import UnsupportedError
 
-# What one model may compute as it is read, in bytes: a few hundred bytes of file must not fill the memory. A model
-# that holds more itself may compute more: a weight can be cast, turned and packed.
+# Bytes that reading a model may compute: a file of a few hundred bytes must not fill the memory. A larger model may
+# compute more, since a weight may be cast, transposed and packed.
 _BUDGET = 1 << 28
 _TIMES_OWN = 4
-# Tensors of one number each, as models without their weights have in the place of these. They are views of the number
-# until a net is compiled, so that a small file may ask for weights of a real model, and for no more.
+# Bytes of fills, tensors of one repeated number, which models without weights have in place of these. A fill is a view
+# until a net is compiled, so a small file may ask for the weights of a real model, but for no more.
 _FILLS = 1 << 30
 
 
 class Budget:
-    """How many bytes may still be computed for one model: results, those that constants keep, and what is read."""
+    """The bytes that may still be computed for a model: results, kept constants, and reads of arrays."""
 
     def __init__(self, own: int, total: int | None = None) -> None:
         self.total = self.left = _BUDGET + _TIMES_OWN * own if total is None else total
@@ -23,20 +23,20 @@ class Budget:
 
     @property
     def exceeded(self) -> bool:
-        """Whether something was refused, which nothing else can make good."""
+        """Whether a `spend` was refused, which is final."""
         return bool(self._refusal)
 
     def take(self, count: int) -> bool:
-        """Whether `count` bytes more fit; they are counted then."""
+        """Counts `count` more bytes if they fit; returns whether they fit."""
         fits = count <= self.left
         self.left -= count if fits else 0
         return fits
 
     def spend(self, count: int, where: str) -> None:
-        """Count what cannot be done without.
+        """Counts bytes of a required result.
 
         Raises:
-            UnsupportedError: that is more than is left; always about the first such node, as the others follow.
+            UnsupportedError: more bytes than are left; names the first such node, as the others follow from it.
         """
         if not self.take(count):
             self._refuse(
@@ -45,7 +45,7 @@ class Budget:
             )
 
     def fill(self, count: int, where: str) -> None:
-        """Count a tensor of one number.
+        """Counts the bytes of a fill.
 
         Raises:
             UnsupportedError: as `spend` does.

@@ -1,4 +1,4 @@
-"""One standard node in a graph, by its rule."""
+"""Builds a standard node in a graph, by its rule."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .table import RULES, check
 
 
 def ruled(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budget) -> tuple[Tensor, ...]:
-    """The results of a standard node as its rule has them.
+    """Returns the results of a standard node, built by its rule.
 
     Raises:
-        UnsupportedError: there is none for it; what has been made until then is left behind.
+        UnsupportedError: no rule builds the node; ops appended before the error stay in the graph.
     """
-    # the numbers of a model may be anything; what is not finite shows in its results
+    # a model's constants may overflow: results that are not finite show it
     with np.errstate(all="ignore"):
         if (known_now := fold(node, known, budget)) is not None:
             return (known_now,)
@@ -44,7 +44,7 @@ def step_of(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budg
 
 
 def undoing(graph: Graph, known: dict[str, Tensor]) -> Callable[[], None]:
-    """Takes back what is made from now on, which has no readers then."""
+    """Removes the ops that are appended within this context, which must have no readers."""
     counts = len(graph.nodes), len(graph.constants), len(known)
 
     def undo() -> None:

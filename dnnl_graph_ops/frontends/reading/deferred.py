@@ -1,4 +1,4 @@
-"""What depends on sizes that are known at the call only: the nodes that compute it are kept, and built there."""
+"""Deferred nodes: ops that depend on dynamic sizes are kept as nodes, and built for each call's sizes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .faults import FAULTS, REMEDY, fault
 from .node import Array, OnnxNode, Tensor, tensors_of
 from .section import Section, section_of
 
-# nodes that compute the sizes of one, and what each counts in the budget of a model
+# the most nodes that compute sizes of one node, and the bytes that each counts in a model's budget
 _MOST_NODES = 1000
 _NODE_BYTES = 1 << 10
 
 
 def constant_of(graph: Graph, tensor: Tensor, known: Mapping[str, Tensor], budget: Budget) -> Value:
-    """What is computed of sizes, as a value that a call makes a constant of."""
+    """Returns a tensor computed from sizes as a value that becomes a constant at a call."""
     assert tensor.node is not None
     if tensor.dtype not in dtypes.CODES:
         raise UnsupportedError(f"{tensor.node.where}: {tensor.dtype} data; {REMEDY}")
@@ -32,9 +32,9 @@ def constant_of(graph: Graph, tensor: Tensor, known: Mapping[str, Tensor], budge
 def deferred(
     graph: Graph, node: OnnxNode, metas: Sequence[Meta], known: Mapping[str, Tensor], budget: Budget, by: str = ""
 ) -> tuple[Value, ...]:
-    """Outputs of these shapes that a call makes, of the node and those that compute sizes for it.
+    """Returns outputs of these shapes of a deferred node; the nodes that compute its sizes are deferred with it.
 
-    `by` is what runs it, where that is no op.
+    `by`: runs the node if no op does.
     """
     nodes: list[OnnxNode] = []
     values: dict[str, Value] = {}
@@ -69,9 +69,9 @@ def deferred(
 
 @dataclass(eq=False)
 class Late(Section):
-    """A section whose last node gives the results."""
+    """A section whose last node computes the results."""
 
-    # what runs that node, where it is already known to be no op
+    # runs the last node, if it is known that no op does
     by: str = ""
 
     def __call__(self, values: Sequence[Value]) -> list[Value]:
@@ -92,7 +92,7 @@ class Late(Section):
 
 
 def rebuilt(record: Any, kept: records.Kept, where: str) -> Late:
-    """The section of a record; raises as `section_of` does."""
+    """Returns the section of a record; raises as `section_of` does."""
     try:
         section = section_of(record, kept, where)
         if not 0 < len(section.nodes) <= _MOST_NODES:
@@ -103,7 +103,7 @@ def rebuilt(record: Any, kept: records.Kept, where: str) -> Late:
 
 
 class Scratch(Graph):
-    """Takes values of the graph that the nodes are built for."""
+    """A scratch graph for building nodes with values of another graph."""
 
     def _check_owner(self, value: Value, where: str) -> None:
         pass

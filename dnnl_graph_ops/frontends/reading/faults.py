@@ -1,4 +1,4 @@
-"""What a model is refused for."""
+"""Errors for which a model, or a node, is refused."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from .node import OnnxNode
 
 REMEDY = "there are no ops on it; export the model in float32"
 _SHOWN = 50
-# what the numbers of a model may lead to
+# errors that a model's constants may cause
 FAULTS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
 class NeedsSizes(UnsupportedError):
-    """A node can be built when the sizes are known."""
+    """Raised for a node that can be built once the sizes are known."""
 
 
 def fault(node: OnnxNode, error: Exception) -> InvalidArgumentError:
-    """One of them as the package's error."""
+    """Returns such an error as an error of the package."""
     return InvalidArgumentError(f"{node.where}: {type(error).__name__}: {error}")
 
 
 def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
-    """Refuse shapes that only a broken or hostile model has."""
+    """Raises for sizes that only a broken or hostile model has."""
     if len(shape) > MAX_NDIM:
         raise ShapeError(f"{where}: {len(shape)} axes, but at most {MAX_NDIM} are possible")
     if any(dim is not None and dim < 0 for dim in shape):
@@ -35,7 +35,7 @@ def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
 
 
 def refusal(where: str, problems: Sequence[str]) -> str:
-    """All that cannot be expressed, in one message."""
+    """Returns an error that lists all unsupported nodes."""
     unique = list(dict.fromkeys(problems))
     lines = [f"{where}: {len(unique)} parts of the model cannot be expressed:"]
     lines += [f"  {problem}" for problem in unique[:_SHOWN]]

@@ -1,4 +1,4 @@
-"""Nodes whose inputs are all known, and Shape: computed by NumPy as the model is read."""
+"""Folds constants: NumPy computes Shape, and nodes whose inputs are known, while the model is read."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from .numpy_steps import Row, row_of
 from .table import RULES
 
 _SIZES = ("Shape", "Size")
-# results that are larger than what they are made of: an op of a constant, or of a fill, is no way around the bound
+# bytes of a result that exceeds its operands; larger results of constants or fills are left to ops
 _LARGER = frozenset({"Expand", "Gather", "Tile"})
-# what is computed of sizes before these are known
+# operators that are folded for dynamic sizes
 _MOST_BYTES = 1 << 16
 
 
 def fold(node: OnnxNode, known: Mapping[str, Tensor], budget: Budget) -> Tensor | None:
-    """The result of a node that is known now, else None; also None where it is large and an op computes it.
+    """Returns the result of a node if it is known now, else None; None, too, if it is large and an op computes it.
 
-    What is computed of sizes that only a call knows is known as far as these do not matter.
+    A result computed from dynamic sizes is known in the elements that do not depend on these sizes.
 
     Raises:
-        UnsupportedError: a Constant of strings, a large result without an op, more than sizes made of unknown ones.
+        UnsupportedError: a Constant of strings, a large result without an op, other results than sizes computed from
+            dynamic sizes.
     """
     if node.domain:
         return None
@@ -76,7 +77,7 @@ def _constant(node: OnnxNode, budget: Budget) -> Array:
 
 
 def _filled_in(node: OnnxNode, sparse: Sparse, budget: Budget) -> Array:
-    """The tensor with its zeros."""
+    """Returns a sparse tensor as a dense array."""
     budget.spend(math.prod(sparse.dims) * sparse.values.itemsize, node.where)
     result = np.zeros(sparse.dims, sparse.values.dtype)
     linear = sparse.indices.ndim == 1
@@ -98,7 +99,7 @@ def _shape(node: OnnxNode, operand: Tensor | None) -> Tensor:
 
 
 def _partial(node: OnnxNode, numbers: Array, unknown: Array, is_open: bool) -> Tensor:
-    """What a node computes of sizes; `is_open`: only the number of its axes is known, none of its elements."""
+    """Returns the tensor that a node computes from sizes; `is_open`: only its rank is known, not its elements."""
     if not unknown.any() and not is_open:
         return tensor_of(numbers)
     ones = np.where(unknown, np.ones((), numbers.dtype), numbers)
@@ -109,9 +110,9 @@ def _partial(node: OnnxNode, numbers: Array, unknown: Array, is_open: bool) -> T
 def _measured(
     node: OnnxNode, row: Row, operands: Sequence[Tensor | None], numbers: Sequence[Any], budget: Budget
 ) -> Tensor | None:
-    """A result of sizes: computed with ones in place of those that are not known, to see which numbers are.
+    """Returns a result computed from sizes, with ones in place of dynamic sizes, to see which elements are known.
 
-    None where it is large and an op computes it.
+    None if the result is large and an op computes it.
     """
     open_ = any(
         item is not None and item.unknown is not None and (item.is_open or i in row.sizing)
@@ -137,7 +138,7 @@ def _measured(
 
 
 def _unknown(node: OnnxNode, row: Row, numbers: Sequence[Array], hidden: Sequence[Array]) -> Array:
-    """Which numbers of a result are not known."""
+    """Returns the mask of the unknown elements of a result."""
     if node.op_type == "Concat":
         return np.asarray(row.run(node, hidden))
     if row.moves and not any(item.any() for item in hidden[1:]):

@@ -1,4 +1,4 @@
-"""One node of a model, as data."""
+"""Defines nodes, tensors and subgraphs of a model as data."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from ...shapes import Meta
 from .types import CODES, NUMBERS, TYPES
 
 Array = np.ndarray[Any, Any]
-# an operand as rules have it: a value of the graph, or known as the model is read
+# an operand for rules: a value of the graph, or an array known while the model is read
 Operand = Value | Array
 
 
 def is_fill(array: Array | None) -> bool:
-    """Whether an array is a view of one number."""
+    """Whether an array is a fill: a view of one number."""
     return array is not None and array.size > 1 and not any(array.strides)
 
 
 @dataclass(frozen=True)
 class Reference:
-    """An attribute of a node in a function: the attribute of the call that has this name."""
+    """An attribute of a node in a function that refers to the call's attribute of this name."""
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class Sparse:
-    """A tensor of shape `dims` that is zero but for `values` (n,).
+    """A sparse tensor of shape `dims` with the nonzero `values` (n,).
 
-    `indices` are their places: (n,) in row-major order, or (n, axes).
+    `indices`: positions of the values, (n,) in row-major order, or (n, axes).
     """
 
     values: Array
@@ -45,10 +45,10 @@ class Sparse:
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """One node. An attribute value is an int, a float, a str, a list of these, an array, a Sparse tensor, a Body,
-    a Traced call or a Reference; else None.
+    """A node. An attribute is an int, a float, a str, a list of these, an array, a Sparse tensor, a Body, a Traced
+    call or a Reference; else None.
 
-    `opset` is the version of its domain's operators that it was written for.
+    `opset`: the version of its domain's operators.
     """
 
     name: str
@@ -59,7 +59,7 @@ class OnnxNode:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attrs: Mapping[str, Any]
-    # of what kind of model, in messages
+    # the model's format, for messages
     source: str = "ONNX"
 
     @property
@@ -68,7 +68,7 @@ class OnnxNode:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What a function must be named for the node to be a call of it."""
+        """The identity of the function that the node calls, if it calls one."""
         return self.domain, self.op_type, self.overload
 
     @once
@@ -77,22 +77,22 @@ class OnnxNode:
 
     @once
     def reads(self) -> tuple[str, ...]:
-        """Tensors that it needs, those of its subgraphs included."""
+        """Names of the tensors that the node reads, those of its subgraphs included."""
         return tuple(filter(None, (*self.inputs, *(name for body in self.bodies.values() for name in body.free))))
 
 
 @dataclass(eq=False, slots=True)
 class Tensor:
-    """What is known of a tensor as a model is read: its type, its shape, its contents. It is not changed.
+    """The facts of a tensor while a model is read: its type, shape and contents. Immutable.
 
     Attributes:
-        code: onnx's number of its type; None: it is not known; 0: it is no tensor, but a sequence or an optional.
-        shape: None: not even the number of its axes is known.
-        kind: the TypeProto of what is no tensor.
-        value: the value of the graph that it is.
-        numbers: its elements, ones in place of those that depend on sizes which a call tells.
-        unknown: where these are; None: there are none.
-        node: what computes elements of sizes, or an empty sequence.
+        code: onnx's number of the type; None: unknown; 0: no tensor, but a sequence or an optional.
+        shape: None: the rank is unknown.
+        kind: the TypeProto of a sequence or an optional.
+        value: the value of the graph, if the tensor is one.
+        numbers: the elements, ones in place of elements that depend on dynamic sizes.
+        unknown: the mask of these elements; None: there are none.
+        node: the node that computes elements from sizes, or an empty sequence.
         parts: the names of a sequence's tensors.
     """
 
@@ -111,16 +111,16 @@ class Tensor:
 
     @property
     def is_stated(self) -> bool:
-        """Whether nothing is known of its contents."""
+        """Whether the contents are unknown."""
         return self.value is None and self.numbers is None and self.parts is None
 
     @property
     def is_open(self) -> bool:
-        """Whether the sizes of what depends on sizes do so, too."""
+        """Whether the elements depend on sizes, and the shape does, too."""
         return self.unknown is not None and None in self.sizes
 
     def common(self, other: Tensor) -> Tensor:
-        """What of it holds of another one as well."""
+        """Returns the facts that two tensors share."""
         if (self.code, self.shape, self.kind) == (other.code, other.shape, other.kind):
             return self
         if self.code != other.code or not self.is_tensor:
@@ -135,19 +135,19 @@ class Tensor:
 
     @property
     def array(self) -> Array | None:
-        """Its elements, where all are known."""
+        """The elements, if all are known."""
         return self.numbers if self.unknown is None else None
 
     @property
     def operand(self) -> Any:
-        """It as rules have it: a value or an array; itself where elements depend on sizes."""
+        """The operand for rules: a value or an array; the record itself if elements depend on sizes."""
         if self.value is not None:
             return self.value
         return self if self.array is None else self.array
 
     @property
     def dtype(self) -> str:
-        """The package's name of its type, or NumPy's."""
+        """The package's name of the type, or NumPy's."""
         if self.value is not None:
             return self.value.dtype
         return dtypes.label(self.numbers.dtype if self.numbers is not None else TYPES[self.code or 0])
@@ -158,7 +158,7 @@ class Tensor:
 
 
 def tensor_of(item: Operand | Tensor) -> Tensor:
-    """A value of the graph or known elements as such a record."""
+    """Returns the record of a value of the graph or of known elements."""
     if isinstance(item, Value):
         return Tensor(CODES.get(item.dtype), item.shape, value=item)
     return Tensor(NUMBERS.get(item.dtype), item.shape, numbers=item) if isinstance(item, np.ndarray) else item
@@ -170,7 +170,7 @@ def tensors_of(items: Mapping[str, Any]) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A subgraph of a node; `infos` and `input_infos` are what it says of its outputs and inputs."""
+    """A subgraph of a node; `infos` and `input_infos`: declared facts of its outputs and inputs."""
 
     inputs: tuple[str, ...]
     arrays: Mapping[str, Array]
@@ -185,13 +185,13 @@ class Body:
 
     @once
     def free(self) -> tuple[str, ...]:
-        """Tensors around it that it reads."""
+        """Names of outer tensors that the subgraph reads."""
         reads = (*(name for node in self.nodes for name in node.reads), *self.outputs)
         return tuple(dict.fromkeys(name for name in reads if name and name not in self.local))
 
 
 def flat(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
-    """The nodes and all those of their subgraphs."""
+    """Yields the nodes and all nodes of their subgraphs."""
     for node in nodes:
         yield node
         for body in node.bodies.values():

@@ -1,4 +1,4 @@
-"""Where Resize reads along an axis."""
+"""Coordinates that Resize reads along an axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .node import Array
 
 
 def place(mode: str, index: Array, target: int, source: int, scale: Any) -> Array:
-    """Where ONNX reads along an axis for these of `target` elements, by its coordinate_transformation_mode."""
+    """Returns source coordinates of these indices of `target` elements, by ONNX's coordinate_transformation_mode."""
     if mode == "align_corners":
         return index * (source - 1) / (target - 1) if target > 1 else np.zeros(1)
     if mode == "asymmetric":

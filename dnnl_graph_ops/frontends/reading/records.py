@@ -1,4 +1,4 @@
-"""Nodes, subgraphs and arrays as JSON has them, in files of nets."""
+"""Converts nodes, subgraphs and arrays to and from records for JSON, in files of nets."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .node import Array, Body, OnnxNode, Sparse, Tensor
 from .traced import DOMAIN, Traced, of_traced, traced_of
 from .types import TYPES
 
-# of an array in a record; larger ones lie beside it
+# bytes of an array in a record; larger arrays are stored beside it
 _FEW_BYTES = 1 << 8
 _MOST_DEPTH = 40
 _FIELDS = [one.name for one in fields(OnnxNode)]
 _KINDS = {kind.name: kind for kind in TYPES.values()}
 
-# gives the number under which an array is kept; and back, by its dtype and shape
+# returns the number of a stored array; and returns an array by number, dtype and shape
 Keep = Callable[[Array], int]
 Kept = Callable[[int, str, tuple[int, ...]], Array]
 
@@ -33,7 +33,7 @@ def of_nodes(nodes: Iterable[OnnxNode], keep: Keep) -> list[dict[str, Any]]:
 
 
 def of_items(items: Mapping[str, Any], keep: Keep) -> dict[str, Any]:
-    """Attributes or arrays by name."""
+    """Returns the record of attributes or arrays by name."""
     return {name: _of_item(item, keep) for name, item in items.items()}
 
 
@@ -71,7 +71,7 @@ def _of_array(array: Array, keep: Keep) -> dict[str, Any]:
 
 
 def nodes_of(items: list[Any], kept: Kept, where: str, depth: int = 0) -> tuple[OnnxNode, ...]:
-    """What `of_nodes` gave.
+    """Returns the nodes of a record of `of_nodes`.
 
     Raises:
         InvalidArgumentError: another record.
@@ -95,7 +95,7 @@ def names_of(record: Any, key: str, where: str) -> tuple[str, ...]:
 
 
 def arrays_of(items: Any, kept: Kept, where: str, depth: int = 0) -> dict[str, Any]:
-    """What `of_items` gave."""
+    """Returns the items of a record of `of_items`."""
     if not isinstance(items, dict):
         raise InvalidArgumentError(f"{where}: needs attributes or arrays by name")
     return {
@@ -124,7 +124,7 @@ def _item_of(item: Any, kept: Kept, where: str, depth: int) -> Any:
 
 
 def info_of(item: Any, where: str) -> Tensor:
-    """What `of_info` gave."""
+    """Returns the info of a record of `of_info`."""
     if not isinstance(item, list) or len(item) != 3 or not (item[0] is None or item[0] == 0 or item[0] in TYPES):
         raise InvalidArgumentError(f"{where}: needs the type and shape of a tensor, got {str(item)[:60]!r}")
     code, dims, kind = item

@@ -1,4 +1,4 @@
-"""Nodes of a model as a function of tensors, which are built when more of these is known."""
+"""Sections of a model: nodes as a function of tensors, built once the tensors' sizes are known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .node import Array, OnnxNode, flat
 
 @dataclass(eq=False)
 class Section:
-    """Nodes in their order and arrays that are known; `budget`: how many bytes may be computed as they are built."""
+    """Nodes in order and known arrays; `budget`: bytes that may be computed while they are built."""
 
     name: str
     inputs: tuple[str, ...]
@@ -27,7 +27,7 @@ class Section:
     budget: int
 
     def record(self, keep: records.Keep) -> dict[str, Any]:
-        """The section as JSON can hold it; `keep` numbers the arrays that lie beside that."""
+        """Returns the section as a record for JSON; `keep` numbers arrays that are stored beside it."""
         return {
             "name": self.name,
             "inputs": self.inputs,
@@ -38,7 +38,7 @@ class Section:
 
 
 class Lent(Mapping[str, Array]):
-    """Arrays by name; what lies in a file is let go once it was asked for, and read again where nobody held it."""
+    """Arrays by name; arrays of a file are released once they were asked for, and read again when needed."""
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._held = {name: Constant(array) for name, array in arrays.items()}
@@ -57,7 +57,7 @@ class Lent(Mapping[str, Array]):
 
 
 def section_of(record: Any, kept: records.Kept, where: str) -> Section:
-    """The section of a record; `kept` gives what is numbered, by its dtype and shape.
+    """Returns the section of a record; `kept` returns a numbered array by dtype and shape.
 
     Raises:
         InvalidArgumentError: another record.
@@ -70,7 +70,7 @@ def section_of(record: Any, kept: records.Kept, where: str) -> Section:
 
 
 def own_bytes(arrays: Mapping[str, Array], nodes: Iterable[OnnxNode]) -> int:
-    """Bytes of arrays, of those in nodes and in their subgraphs too."""
+    """Returns the bytes of arrays, including arrays in nodes and their subgraphs."""
     written = list(flat(nodes))
     parts = [arrays, *(node.attrs for node in written)]
     parts += [body.arrays for node in written for body in node.bodies.values()]

@@ -1,7 +1,8 @@
-"""Models that are no single graph: stages, each a graph, a node that runs on arrays, or nodes that a call builds.
+"""Staged graphs, for models that one graph cannot express: each stage is a graph, a node on arrays, or nodes built at
+a call.
 
-One stage ends where a shape depends on data, where types are not the package's, where control flow begins. The graph
-behind it has inputs of unknown sizes, so that it is planned for each shape as every such graph is.
+A stage ends where a shape depends on data, a dtype is not the package's, or control flow begins. The next graph has
+inputs of dynamic shapes, and so a plan for each shape.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from ...runtime.engines import Engine, default_engine
 from .node import Array
 from .section import Section
 
-# of an input: the dtype where it is no tensor, and the shape where not even the number of axes is known
+# marks of an input that is no tensor, and of an unknown rank
 SEQUENCE = "sequence"
 UNKNOWN: tuple[int | None, ...] = (-1,)
 
 
 class Stage:
-    """Computes the tensors `gives` of the tensors `reads`, by name; a name "" in `gives` is of a result to drop."""
+    """Computes the tensors `gives` from the tensors `reads`, by name; "" in `gives` stands for a dropped result."""
 
     if TYPE_CHECKING:
 
@@ -54,11 +55,11 @@ class Stage:
         def __call__(self, values: Sequence[Any], options: Options) -> Sequence[Any]: ...
 
     def nets(self) -> Sequence[Net]:
-        """The nets that it has built so far."""
+        """The nets that the stage has built so far."""
         return ()
 
     def reports(self) -> Sequence[PartitionReport]:
-        """What `explain` says of it beside its nets."""
+        """Reports for `explain`, besides those of the nets."""
         return ()
 
     def picture(self) -> Picture:
@@ -67,7 +68,7 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class NetStage(Stage):
-    """A graph whose inputs have the names `reads`."""
+    """A stage of a graph whose inputs have the names `reads`."""
 
     net: Net
     reads: tuple[str, ...]
@@ -88,12 +89,12 @@ class NetStage(Stage):
 
 
 def several(results: Any) -> Sequence[Any]:
-    """What a net returns, as a sequence."""
+    """Returns a net's result as a sequence."""
     return results if isinstance(results, tuple) else (results,)
 
 
 def plain(array: Any) -> Any:
-    """As a graph takes it; an array of one element or none is in order whatever its strides are."""
+    """Returns an array that a graph accepts; an array of at most one element needs no copy."""
     if not isinstance(array, np.ndarray) or (array.flags.carray and min(array.strides, default=0) >= 0):
         return array
     return array.copy(order="C")
@@ -101,19 +102,19 @@ def plain(array: Any) -> Any:
 
 @dataclass(eq=False)
 class Part:
-    """A graph, and the nodes that run before it; `feeds` says which tensors its inputs are."""
+    """A graph, and the nodes that run before it; `feeds`: the tensors of its inputs."""
 
     graph: Graph
     before: list[Stage] = field(default_factory=list)
     feeds: dict[Value, str] = field(default_factory=dict)
-    # what it gives, of what something behind it reads
+    # outputs that later parts read
     gives: dict[str, Value] = field(default_factory=dict)
 
 
 class StagedGraph(Graph):
-    """The parts of a model in their order, and the rest that a call builds; `stored` are outputs that are known.
+    """The parts of a model in order, and the rest, which a call builds; `stored`: outputs that are known.
 
-    It is pickled and saved as `whole`, of which `build` makes it.
+    Pickled and saved as `whole`, from which `build` makes it again.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class StagedGraph(Graph):
 
 
 class StagedNet(Net):
-    """The net of such a model: a net for each of its graphs, and what is between them."""
+    """The net of a staged graph: a net for each graph, and the nodes between them."""
 
     graph: StagedGraph
 
@@ -149,12 +150,12 @@ class StagedNet(Net):
         self.inputs = tuple(value for value in graph.inputs if graph._keeps_inputs or value.name in read)
         NetBase.__init__(self, [value.name for value in self.inputs], len(self.outputs), PlanCache(), True)
         self._drops = self._last_reads()
-        # a call that is right has no use for them
+        # only wrong calls need them
         self._where = [f"{self!r}: input {value.name!r}" for value in self.inputs]
         self._outs_where = [f"{self!r}: 'out' for {name!r}" for name in self.outputs]
 
     def _stages_of(self, graph: StagedGraph) -> tuple[Stage, ...]:
-        """What is needed for the outputs, found from the end."""
+        """Returns the stages that the outputs depend on, searched from the end."""
         needed, stages, selections = {*self.outputs}, list[Stage](), self._options.algorithms
         selection.check_ops(selections, graph.nodes)
         self._own_options = replace(self._options, algorithms=())
@@ -177,7 +178,7 @@ class StagedNet(Net):
         return tuple(reversed(stages))
 
     def _last_reads(self) -> list[tuple[str, ...]]:
-        """The tensors that nobody reads after each stage."""
+        """Returns for each stage the tensors that no later stage reads."""
         seen, drops = {*self.outputs}, list[tuple[str, ...]]()
         for stage in reversed(self._stages):
             drops.append(tuple(name for name in dict.fromkeys((*stage.reads, *stage.gives)) if name not in seen))
@@ -188,9 +189,9 @@ class StagedNet(Net):
 
     def _call(self, given: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
         tensors = self._tensors(given)
-        # nothing of the caller's may be in a result
+        # results must not share the caller's memory
         lent = [item for item in tensors.values() if isinstance(item, np.ndarray)]
-        # nets of nodes whose ranks a call tells are built here
+        # builds nets of nodes whose ranks depend on the call
         with telling(self._progress):
             for stage, drops in zip(self._stages, self._drops, strict=True):
                 self._run(stage, tensors)
@@ -223,13 +224,13 @@ class StagedNet(Net):
     # -- looking inside ---------------------------------------------------------------------------------------
 
     def benchmark(self, *args: Any, repeat: int = 100, **kwargs: Any) -> Benchmark:
-        """Times whole calls."""
+        """Time whole calls; see `Net.benchmark`."""
         self._check_repeat(repeat)
         given, outs = self._by_name(args, kwargs), [None] * len(self.outputs)
         return Benchmark(tuple(_seconds(self._call, given, outs) for _ in range(repeat + 1))[1:])
 
     def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> list[StepTime]:
-        """Median time of each graph, and of each node between them, on these arrays."""
+        """Measure the median time of each graph, and of each node between graphs; see `Net.profile`."""
         self._check_repeat(repeat)
         given, rounds = self._by_name(args, kwargs), list[list[float]]()
         for _ in range(repeat + 1):
@@ -247,7 +248,7 @@ class StagedNet(Net):
         return replace(self._options, algorithms=tuple(names))
 
     def explain(self, *, rewrites: bool = False, passes: bool = False) -> Explanation:
-        """What runs and why: the plans of its graphs, and the nodes between them, in their order."""
+        """Explain the plans of the graphs, and the nodes between them, in order; see `Net.explain`."""
         parts = [nothing(self.engine, self._options)]
         for stage in self._stages:
             rows = tuple(stage.reports())
@@ -292,14 +293,14 @@ def _seconds(run: Callable[..., Any], *args: Any) -> float:
 
 @of_net.register
 def _drawn(net: StagedNet) -> Picture:
-    """The pictures of its stages in one, joined by the names of tensors."""
+    """Returns one picture of all stages, connected by the names of tensors."""
     stages = [(stage.picture(), stage.reads, tuple(filter(None, stage.gives))) for stage in net._stages]
     return side_by_side(net.graph.name, net.input_names, net.output_names, stages)
 
 
 @made.register
 def _made(graph: StagedGraph, outputs: Any, options: Options) -> Net:
-    """Only all outputs of the model can be asked for."""
+    """Builds the net; a staged graph can only be compiled for all its outputs."""
     if outputs is not None:
         raise UnsupportedError(
             "Graph.compile: a model that is no single graph has the outputs that it declares; leave 'outputs' out"
@@ -309,6 +310,6 @@ def _made(graph: StagedGraph, outputs: Any, options: Options) -> Net:
 
 @described.register
 def _described(net: StagedNet) -> tuple[dict[str, Any], list[Array]]:
-    """The model, whose graphs are planned again, for which the package onnx is needed."""
+    """Returns the record of the model; loading it builds the graphs again and needs the package onnx."""
     kept: list[Array] = []
     return {"model": net.graph._whole.record(numbering(kept))}, kept

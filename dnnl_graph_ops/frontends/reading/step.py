@@ -1,4 +1,4 @@
-"""One node while it is built: its operands as values or known arrays, its attributes, appending of ops."""
+"""Step: a node while it is built: operands as values or known arrays, attributes, appending of ops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Result = Operand | tuple[Operand, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """One node of the model and the graph that it goes into."""
+    """A node of the model, and the graph to build it in."""
 
     graph: Graph
     node: OnnxNode
@@ -49,7 +49,7 @@ class Step:
         return self.defaults[name] if value is None else value
 
     def spend(self, array: Array, times: int = 1) -> None:
-        """Count an array that is read or kept as a whole: many nodes may share it."""
+        """Counts an array that is read or kept as a whole: many nodes may share it."""
         self.budget.spend(times * array.nbytes, self.where)
 
     # -- operands --------------------------------------------------------------------------------------------
@@ -61,18 +61,18 @@ class Step:
         return self.known[self.node.inputs[index]]
 
     def operand(self, index: int) -> Operand:
-        """Input `index`: an array if it is known now."""
+        """Returns input `index`: an array if it is known now, else a value."""
         operand = self.input(index).operand
         if isinstance(operand, Tensor):
             raise NeedsSizes(f"{self.where}: numbers that depend on sizes")
         return operand
 
     def meta(self, index: int) -> Meta:
-        """Of input `index`, whatever it is."""
+        """Returns shape and dtype of input `index`."""
         return self.input(index).meta
 
     def value(self, index: int) -> Value:
-        """Input `index` as a value of the graph; a known array becomes a constant, once."""
+        """Returns input `index` as a value of the graph; a known array becomes a constant, once."""
         name = self.node.inputs[index]
         tensor = self.known.get(f"\0{name}") or self.known[name]
         if tensor.value is not None:
@@ -82,7 +82,7 @@ class Step:
         return value
 
     def as_value(self, operand: Operand | Tensor, name: str | None = None) -> Value:
-        """An operand, or what depends on sizes, as a value of the graph."""
+        """Returns an operand, or a tensor that depends on sizes, as a value of the graph."""
         if isinstance(operand, Tensor):
             return constant_of(self.graph, operand, self.known, self.budget)
         return operand if isinstance(operand, Value) else self.constant(operand, name)
@@ -91,18 +91,18 @@ class Step:
         if array.dtype == np.float64:
             raise UnsupportedError(f"{self.where}: float64 data; {REMEDY}")
         if is_fill(array):
-            # of one number, and counted as it was filled
+            # a fill, which was counted when it was made
             make = partial(np.full, array.shape, array.flat[0])
             return self.graph._keep(Constant(None, make, ConstantMeta(array.shape, array.dtype)), name)
         self.spend(array)
         try:
             return self.graph.constant(array, name)
         except InvalidArgumentError:
-            # the name has been given to a step of another op
+            # the name belongs to another op's step
             return self.graph.constant(array)
 
     def array(self, index: int, what: str) -> Array:
-        """Input `index`, which must be known when the graph is built."""
+        """Returns input `index` as an array; raises if it is not known while the graph is built."""
         operand = self.operand(index)
         array = operand.constant if isinstance(operand, Value) else operand
         if array is None:
@@ -122,12 +122,12 @@ class Step:
         return [int(item) for item in array.reshape(-1)]
 
     def listed(self, index: int, name: str) -> list[int] | None:
-        """Integers that are an input since some opset, and an attribute before."""
+        """Returns integers that are an attribute, or an input since some opset."""
         given: list[int] | None = self.integers(index, name) if self.has(index) else self.attr(name)
         return given
 
     def partly(self, index: int, what: str) -> list[int | None]:
-        """Integers, None in place of those that depend on sizes."""
+        """Returns integers, with None for those that depend on dynamic sizes."""
         tensor = self.input(index)
         numbers, unknown = tensor.numbers, tensor.unknown
         if numbers is None or unknown is None:
@@ -148,10 +148,10 @@ class Step:
         return axis % rank
 
     def sizes(self, shape: Sequence[int | None], what: str) -> list[int]:
-        """Those of a shape.
+        """Returns the sizes of a shape.
 
         Raises:
-            NeedsSizes: some are known at the call only.
+            NeedsSizes: some sizes are known at the call only.
         """
         known = [dim for dim in shape if dim is not None]
         if len(known) < len(shape):
@@ -161,7 +161,7 @@ class Step:
     # -- ops -------------------------------------------------------------------------------------------------
 
     def op(self, kind: str, *operands: Operand, dtype: str | None = None, **attrs: Any) -> Value:
-        """Append an op; the first one of a node is named as the node's output."""
+        """Appends an op; a node's first op has the name of the node's output."""
         slots = schema.OPS[kind].inputs
         for i, operand in enumerate(operands):
             slot, given = slots[min(i, len(slots) - 1)], dtypes.canonical(operand.dtype)
@@ -198,11 +198,11 @@ class Step:
         return value
 
     def reshape(self, value: Value, dims: Sequence[int | None]) -> Value:
-        """The same elements with other sizes: an unknown one is that of the same axis, or alone; -1: what is left."""
+        """Reshapes; an unknown size must be that of the same axis, or the only one; -1: derived."""
         if tuple(dims) == value.shape:
             return value
         if None in dims and any(dim == 0 and value.shape[axis : axis + 1] != (0,) for axis, dim in enumerate(dims)):
-            # which a reshape would take for the size of that axis
+            # a reshape would read 0 as the size of that axis
             raise NeedsSizes(f"{self.where}: shape {value.shape} to {tuple(dims)}, of no elements")
         shape = []
         for axis, dim in enumerate(dims):
@@ -213,12 +213,12 @@ class Step:
         return self.op("StaticReshape", value, shape=shape, special_zero=0 in shape and None in dims)
 
     def widened(self, value: Value) -> Value:
-        """In 32 bits, where what is computed of it needs them."""
+        """Returns a value in f32, if results computed from it need f32."""
         return value if value.dtype == "f32" else self.op("TypeCast", value, dtype="f32")
 
     def product(self, dims: Sequence[int | None]) -> int | None:
         return None if None in dims else math.prod(dims)  # type: ignore[arg-type]
 
     def full(self, number: float, like: Value) -> Array:
-        """One number that broadcasts over `like`."""
+        """Returns a constant of one number that broadcasts over `like`."""
         return np.full((1,) * like.ndim, number).astype(dtypes.numpy_dtype(like.dtype))

@@ -1,4 +1,4 @@
-"""A part of a model that becomes graphs at a call, when the ranks of what it reads are known."""
+"""Stages that build graphs at a call, when the ranks of their inputs are known."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .node import Tensor
 from .section import Section
 from .stages import Stage, plain, several
 
-# graphs of a part, for tensors of other types or ranks
+# most graphs of a stage, for different dtypes and ranks
 _MOST = 8
 Variant = tuple[tuple[Tensor, ...], Options, Net]
 
 
 class _Last(NamedTuple):
-    """The types and shapes of the last call, its options, its net, and which of the tensors that takes."""
+    """The dtypes and shapes of the last call, its options, its net, and the tensors that the net takes."""
 
     described: list[Any]
     options: Options
@@ -32,9 +32,9 @@ class _Last(NamedTuple):
 
 @dataclass(eq=False)
 class SubModel(Section, Stage):
-    """A section that has a graph for each set of ranks.
+    """A section with a graph for each set of ranks.
 
-    Sizes are taken for granted until they change; those that did are known at the call only.
+    Sizes count as fixed until they change, and are dynamic from then on.
     """
 
     build: Callable[[Sequence[Tensor]], Graph]
@@ -54,7 +54,7 @@ class SubModel(Section, Stage):
         return self.outputs
 
     def __call__(self, values: Sequence[Any], options: Options) -> Sequence[Any]:
-        # turns of a loop are alike: they look for no net
+        # iterations of a loop are alike and need no search for a net
         described, last = [_described(value) for value in values], self._last
         if last is None or None in described or last.described != described or last.options is not options:
             last = self._last = self._looked_up(values, options, described)
@@ -84,12 +84,12 @@ class SubModel(Section, Stage):
 
 
 def _described(value: Any) -> tuple[Any, tuple[int, ...]] | None:
-    """The type and shape of an array; of a sequence nothing."""
+    """Returns the dtype and shape of an array; None for a sequence."""
     return (value.dtype, value.shape) if isinstance(value, np.ndarray) else None
 
 
 def _alike(one: Tensor, other: Tensor) -> bool:
-    """Whether they differ in sizes only."""
+    """Whether two descriptions differ in sizes only."""
     return (one.code, one.kind, one.shape is None) == (other.code, other.kind, other.shape is None) and len(
         one.shape or ()
     ) == len(other.shape or ())

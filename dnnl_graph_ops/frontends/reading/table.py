@@ -1,4 +1,4 @@
-"""The table of mapped operators: op_type to its attributes and the function that builds it."""
+"""The table of rules: {op_type: attributes, and the function that builds the node}."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .step import Result, Step
 
 @dataclass(frozen=True)
 class Attr:
-    """One attribute: its type, its default, and the values that can be expressed (none listed: all)."""
+    """An attribute: its type, its default, and the supported values (empty: all)."""
 
     kind: type | tuple[type, ...]
     default: Any = None
@@ -40,13 +40,13 @@ def text(default: str | None, *allowed: str) -> Attr:
 
 @dataclass(frozen=True)
 class Rule:
-    """How an operator is built: the values of its outputs, fewer where optional ones have no counterpart."""
+    """The rule of an operator: builds its outputs, fewer if optional outputs are unsupported."""
 
     build: Callable[[Step], Result]
     inputs: tuple[int, int]
     attrs: dict[str, Attr] = field(default_factory=dict)
     outputs: int = 1
-    # what a call makes of it that knows the sizes which `build` lacks
+    # shapes of the outputs of a deferred node, if `build` needs sizes
     late: Callable[[Step], Meta | list[Meta]] | None = None
 
     @property
@@ -65,7 +65,7 @@ def rule(
     late: Callable[[Step], Meta | list[Meta]] | None = None,
     **attrs: Attr,
 ) -> Callable[[Callable[[Step], Result]], Callable[[Step], Result]]:
-    """Enter a function into the table."""
+    """Enters a function into the table."""
     counts = inputs if isinstance(inputs, tuple) else (inputs, inputs)
 
     def enter(function: Callable[[Step], Result]) -> Callable[[Step], Result]:
@@ -77,12 +77,12 @@ def rule(
 
 
 def first(step: Step) -> Meta:
-    """What is like the first input, for `late`."""
+    """Returns the first input's shape, for `late`."""
     return step.meta(0)
 
 
 def check(node: OnnxNode) -> list[str]:
-    """What of a node cannot be expressed, whatever its inputs are.
+    """Returns why a node is unsupported for any inputs; empty if it is not.
 
     Raises:
         InvalidArgumentError: attributes of a wrong type, a wrong number of inputs.

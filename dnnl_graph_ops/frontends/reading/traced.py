@@ -1,4 +1,4 @@
-"""Calls of PyTorch's ops as data: what a node of a traced program stands for."""
+"""Calls of PyTorch's ops as data, for nodes of a traced program."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ class Operand(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Stands for a number that is computed: input `number` of the node."""
+    """Stands for a computed number: input `number` of the node."""
 
     number: int
 
 
 class Earlier(NamedTuple):
-    """Stands for result `part` of call `number` of the same node."""
+    """Stands for result `part` of the node's call `number`."""
 
     number: int
     part: int
 
 
 class Other(NamedTuple):
-    """An argument that is neither tensor nor number: its kind and name, such as a dtype."""
+    """An argument that is neither a tensor nor a number, such as a dtype: its kind and name."""
 
     kind: str
     name: str
 
 
 class OpCall(NamedTuple):
-    """An op's name, such as aten.topk.default, and its arguments by name in the order of its schema.
+    """An op's name, such as aten.topk.default, and its arguments by name in the schema's order.
 
-    An argument is None, a bool, a number, a str, one of the above, or a list of these.
+    An argument is None, a bool, a number, a str, a class above, or a list of these.
     """
 
     op: str
@@ -49,9 +49,9 @@ class OpCall(NamedTuple):
 
 
 class Traced(NamedTuple):
-    """`calls` one after the other, and dtype and shape of each result of the last one.
+    """A sequence of `calls`, and the dtype and shape of each result of the last call.
 
-    Of dtypes that the package lacks NumPy's name; None for sizes that vary.
+    Dtypes that the package lacks have NumPy's name; dynamic sizes are None.
     """
 
     calls: tuple[OpCall, ...]
@@ -59,11 +59,11 @@ class Traced(NamedTuple):
 
 
 def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """An argument with `function` applied to what its lists hold."""
+    """Returns an argument with `function` applied to the items of its lists."""
     return [mapped(item, function) for item in value] if isinstance(value, list) else function(value)
 
 
-# what JSON lacks, by the names in records
+# numbers that JSON lacks, by their names in records
 _KINDS: dict[str, Callable[..., Any]] = {
     "operand": Operand, "size": Size, "earlier": Earlier, "other": Other, "complex": complex,
 }  # fmt: skip
@@ -71,7 +71,7 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def of_traced(traced: Traced) -> dict[str, Any]:
-    """The record as JSON has it."""
+    """Returns the record for JSON."""
 
     def encoded(value: Any) -> Any:
         name = _NAMES.get(type(value))
@@ -85,7 +85,7 @@ def of_traced(traced: Traced) -> dict[str, Any]:
 
 
 def traced_of(record: Any, where: str) -> Traced:
-    """What `of_traced` gave.
+    """Returns the Traced of a record of `of_traced`.
 
     Raises:
         InvalidArgumentError: lists deeper than any op takes. TypeError, ValueError, LookupError: another record.

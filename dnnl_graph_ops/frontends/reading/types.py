@@ -1,4 +1,4 @@
-"""Types of tensors by ONNX's numbers for them (TensorProto.DataType), which attributes such as those of Cast hold."""
+"""ONNX's numbers of dtypes (TensorProto.DataType), which attributes such as Cast's `to` have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NUMPY: dict[int, Any] = {
     10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64, 16: ml_dtypes.bfloat16,
     17: ml_dtypes.float8_e4m3fn, 19: ml_dtypes.float8_e5m2,
 }  # fmt: skip
-# the largest numbers of floats that Cast holds there unless it is told not to
+# the largest finite numbers, to which Cast saturates by default
 LARGEST = {17: 448.0, 19: 57344.0}
 # types by onnx's number, those too that no op of a graph takes
 TYPES: dict[int, np.dtype[Any]] = {
@@ -30,7 +30,7 @@ TYPES: dict[int, np.dtype[Any]] = {
     },
 }  # fmt: skip
 NUMBERS = {kind: code for code, kind in TYPES.items()}
-# the package's names, of those that it has
+# the package's names
 DTYPES = {code: name for code in NUMPY if (name := dtypes.label(TYPES[code])) in dtypes.CODES}
 CODES = {name: code for code, name in DTYPES.items()}
 _NAMES = (
@@ -41,6 +41,6 @@ _NAMES = (
 
 
 def type_name(code: Any) -> str:
-    """A number as ONNX names it: 11 is DOUBLE."""
+    """Returns ONNX's name of a number: 11 is DOUBLE."""
     known = isinstance(code, int) and 0 <= code < len(_NAMES)
     return _NAMES[code] if known else f"{code!r}, which is no TensorProto.DataType"

@@ -1,4 +1,4 @@
-"""Operators in NumPy, and own code for some: where no graph has them, and where their inputs are known."""
+"""Computes operators in NumPy, some by builtin kernels, if no op does or if their inputs are known."""
 
 from . import (  # noqa: F401  (fill the table)
     activations,
@@ -21,7 +21,7 @@ from . import (  # noqa: F401  (fill the table)
 from .common import Described, FindOwn, Own
 from .table import ROWS, Compute, Row, bound, needed, row_of
 
-# own code in the place of a step
+# builtin kernels that replace a NumPy step
 NATIVE: dict[str, FindOwn] = {
     **kernels.NATIVE,
     **placing.NATIVE,

@@ -1,4 +1,4 @@
-"""Functions of elements, and what is normalised over an axis, in types that no graph takes."""
+"""Activations, softmax and the like, in dtypes that no graph takes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import computes
 
 
 def sigmoid(data: Array) -> Array:
-    """Without overflow on either side."""
+    """Returns 1 / (1 + exp(-x)) without overflow for large |x|."""
     small = np.exp(-np.abs(data))
     return np.where(data >= 0, 1, small) / (1 + small)
 
@@ -27,7 +27,7 @@ def log_softmax(data: Array, axis: int) -> Array:
 
 @computes("LogSoftmax", "Softmax")
 def _softmax(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Before opset 13 over all axes from one on."""
+    """Softmax along an axis; before opset 13 over all axes from `axis` on."""
     data = inputs[0]
     old = node.opset < 13
     axis = axis_of(node, data.ndim, 1 if old else -1)

@@ -1,4 +1,4 @@
-"""Attention in what no graph takes."""
+"""Attention with dtypes or features that no graph takes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import computes
 
 
 def _heads(node: OnnxNode, data: Array, name: str) -> Array:
-    """(N, heads, length, size) of (N, length, heads * size)."""
+    """Returns (N, heads, length, size) from (N, length, heads * size)."""
     if data.ndim == 4:
         return data
     heads = int(node.attrs.get(name) or 0)
@@ -25,7 +25,7 @@ def _heads(node: OnnxNode, data: Array, name: str) -> Array:
 
 
 def _shared(node: OnnxNode, queries: Array, *others: Array) -> list[Array]:
-    """A head of keys or values for each of those of queries."""
+    """Returns keys or values repeated to one head for each query head."""
     times, rest = divmod(queries.shape[1], others[0].shape[1])
     if rest:
         raise ShapeError(f"{node.where}: {queries.shape[1]} heads of queries for {others[0].shape[1]} of keys")
@@ -33,7 +33,7 @@ def _shared(node: OnnxNode, queries: Array, *others: Array) -> list[Array]:
 
 
 def visible(length: int, total: int, offset: Any, causal: bool, left: int, right: int) -> Array:
-    """Which of `total` keys each query sees, that is so far behind the first key: a window, -1: open on that side."""
+    """Returns the mask of the keys, of `total`, that each query sees by a window; -1: unbounded on that side."""
     distance = np.arange(total) - (np.arange(length)[:, None] + np.asarray(offset)[..., None, None])
     seen = np.ones(distance.shape, bool)
     if causal:
@@ -46,7 +46,7 @@ def visible(length: int, total: int, offset: Any, causal: bool, left: int, right
 
 
 def _added(node: OnnxNode, inputs: Sequence[Any], length: int, total: int) -> Array:
-    """What is added to the scores: the mask, and minus infinity where nothing is to be seen."""
+    """Returns the summand of the scores: the mask, and -Inf for hidden keys."""
     mask, past, valid = item(inputs, 3), item(inputs, 4), item(inputs, 6)
     offset = np.asarray(0 if past is None else past.shape[2]) if valid is None else valid.reshape(-1) - length
     window = (int(node.attrs.get(f"{side}_window_size", -1)) for side in ("left", "right"))
@@ -81,7 +81,7 @@ def _attention(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     stages[1] = scores
     bias = _added(node, inputs, queries.shape[2], keys.shape[2])
     stages[2] = scores = scores + bias
-    # a row that sees nothing gives zeros
+    # a query that sees no key gives zeros
     most = scores.max(-1, keepdims=True, initial=-np.inf)
     shares = np.exp(scores - np.where(np.isfinite(most), most, 0))
     blind = np.isneginf(bias.max(-1, keepdims=True, initial=-np.inf))

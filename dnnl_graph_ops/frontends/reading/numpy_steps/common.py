@@ -1,4 +1,4 @@
-"""What the NumPy steps share."""
+"""Helpers of NumPy steps: axes, indices, attributes, views."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from ..node import Array, OnnxNode
 
 
 class Described(NamedTuple):
-    """An input that a call gives, and its number among those."""
+    """An input of a call, and its number among the inputs of the call."""
 
     dtype: str
     shape: tuple[int, ...]
     number: int
 
 
-# appends kernels to a program, on dense views of what a call gives and of the results
+# appends kernels to a program, on dense views of the inputs and of the results
 Own = Callable[[Any, Sequence[Any], Sequence[Any]], None]
-# finds them for a node: its inputs as they are known, None for those left out; None where there are none
+# returns the builtin kernels for a node with these inputs (None: left out), or None
 FindOwn = Callable[[OnnxNode, Sequence[Any]], Own | None]
 
 
 def dtype_of(operand: Any) -> str:
-    """Of what a call gives, or what is known."""
+    """Returns the dtype of an input of a call, or of a known array."""
     return operand.dtype if isinstance(operand, Described) else dtypes.label(operand.dtype)
 
 
 def views_of(program: Any, operands: Sequence[Any], reads: Sequence[Any]) -> list[Any]:
-    """Where operands lie: those that are known become constants."""
+    """Returns views of the operands; known arrays become constants."""
     return [reads[one.number] if isinstance(one, Described) else program.constant(one) for one in operands]
 
 
 def one_kernel(kernel: Any, title: str) -> Own:
-    """Own code that is a single kernel."""
+    """Returns a builder of one builtin kernel."""
     return lambda program, reads, writes: program.kernel(kernel, reads, writes, title)
 
 
 def axis_of(node: OnnxNode, rank: int, default: int) -> int:
-    """Its attribute `axis`, counted from the front.
+    """Returns a node's attribute `axis` as a non-negative axis.
 
     Raises:
-        ShapeError: there is no such axis.
+        ShapeError: the axis does not exist.
     """
     axis = int(node.attrs.get("axis", default))
     if not -rank <= axis < max(rank, 1):
@@ -54,25 +54,25 @@ def axis_of(node: OnnxNode, rank: int, default: int) -> int:
 
 
 def item(inputs: Sequence[Any], index: int) -> Any:
-    """An input that may be left out."""
+    """Returns an input; None if it is left out."""
     return inputs[index] if index < len(inputs) else None
 
 
 def number(array: Array) -> Any:
-    """The only one in an array."""
+    """Returns the only element of an array."""
     return array.reshape(-1)[0].item()
 
 
 def wide(array: Array) -> Array:
-    """Floats in 64 bits: what is computed of them is rounded once, at the end."""
+    """Returns floats as float64, so that results are rounded once, at the end."""
     return array if array.dtype.kind in "iubc" else array.astype(np.float64)
 
 
 def places(node: OnnxNode, indices: Array, size: int, back: bool = True) -> Array:
-    """Indices of an axis, those from its end (where these are allowed) counted from the front.
+    """Returns indices of an axis as non-negative ones; negative ones count from the end, if allowed.
 
     Raises:
-        ShapeError: one that is outside of it.
+        ShapeError: an index outside of the axis.
     """
     if indices.size and (indices.min() < (-size if back else 0) or indices.max() >= size):
         raise ShapeError(f"{node.where}: indices from {indices.min()} to {indices.max()} of {size} elements")
@@ -80,10 +80,10 @@ def places(node: OnnxNode, indices: Array, size: int, back: bool = True) -> Arra
 
 
 def among(node: OnnxNode, name: str, default: str, allowed: Sequence[str]) -> str:
-    """A text attribute.
+    """Returns a text attribute that must be one of these.
 
     Raises:
-        UnsupportedError: it is none of these.
+        UnsupportedError: another text.
     """
     found = str(node.attrs.get(name, default))
     if found not in allowed:

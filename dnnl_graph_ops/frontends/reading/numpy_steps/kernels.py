@@ -1,4 +1,4 @@
-"""Own code for what makes masks and places: whole numbers, truth values, comparisons, parts by their places."""
+"""Builtin kernels for masks and indices: ops on integers and booleans, comparisons, gather."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .common import Described, FindOwn, Own, dtype_of, views_of
 
 
 def _element_wise(op: str) -> FindOwn:
-    """An op of operands of one type; more than two of them are taken one after the other."""
+    """Returns an element-wise kernel for operands of one dtype; more than two operands are combined in turn."""
 
     def find(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
         found = {dtype_of(operand) for operand in inputs}
@@ -101,7 +101,7 @@ def _concat(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
 
 
 def _places_of(data: Any, places: Any) -> bool:
-    """Whether rows of the one are taken by numbers of the other."""
+    """Whether a kernel gathers rows of the first operand by indices in the second."""
     return dtype_of(places) in take.INDICES and dtype_of(data) in dtypes.CODES and dtype_of(data) not in dtypes.PACKED
 
 
@@ -132,7 +132,7 @@ def _gather_rows(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
 
 
 def _given(count: int | None, find: FindOwn) -> FindOwn:
-    """Of so many inputs, none of which is left out."""
+    """Whether a node has `count` inputs, none left out."""
 
     def found(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
         if any(one is None for one in inputs) or len(inputs) != (count or max(len(inputs), 1)):

@@ -1,4 +1,4 @@
-"""Losses of classes, as training graphs and exported criteria have them."""
+"""Classification losses: SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .table import computes
 
 
 def _reduced(node: OnnxNode, scores: Array, inputs: Sequence[Any]) -> Array:
-    """What the labelled classes cost, of log-probabilities (N, C, ...); ignored labels cost and weigh nothing."""
+    """Returns the reduced loss of log-probabilities (N, C, ...) and labels; ignored labels have weight 0."""
     labels, weights = inputs[1], item(inputs, 2)
     ignored = node.attrs.get("ignore_index")
     skipped = np.zeros(labels.shape, bool) if ignored is None else labels == ignored

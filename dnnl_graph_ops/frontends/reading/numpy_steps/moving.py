@@ -1,4 +1,4 @@
-"""Parts of tensors, more of them and other orders, where sizes or types are not a graph's."""
+"""Slices, pads, transposes, tiles and the like, with sizes or dtypes that no graph takes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .table import computes
 
 
 def sides_of(where: str, size: int, before: int, after: int) -> tuple[int, int]:
-    """Numbers of elements to add at both sides of an axis, below zero to cut off, no more than there are.
+    """Returns the numbers of elements to add at both ends of an axis; a negative number crops.
 
     Raises:
-        ShapeError: more would be cut off than there are and the other side gets.
+        ShapeError: more elements would be cropped than the axis and the other end's padding have.
     """
     left = size + before + after
     if left < 0:
@@ -28,7 +28,7 @@ def sides_of(where: str, size: int, before: int, after: int) -> tuple[int, int]:
 
 
 def _sides(node: OnnxNode, inputs: Sequence[Any]) -> list[tuple[int, int]]:
-    """Attributes until opset 10, inputs since; a negative number of elements is cut off."""
+    """Returns the pads, attributes until opset 10 and inputs since; a negative pad crops."""
     data, given, axes = inputs[0], item(inputs, 1), item(inputs, 3)
     pads = (node.attrs.get("pads") or node.attrs.get("paddings") or []) if given is None else given.reshape(-1).tolist()
     rows = list(range(data.ndim)) if axes is None else places(node, axes.reshape(-1), data.ndim).tolist()
@@ -99,5 +99,5 @@ def _determinant(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(np.linalg.det(inputs[0].astype(np.float64)))
 
 
-# the element itself stands for an optional that has one; onnx's reference implementation makes it a list
+# an optional with an element is the element itself; onnx's reference implementation makes a list
 computes("Optional")(lambda node, inputs: (item(inputs, 0),))

@@ -1,4 +1,4 @@
-"""Normalization where the graph's ops do not take the scale, the type or the results that are asked for."""
+"""Normalization with a scale, a dtype or results that the graph's ops lack."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _epsilon(node: OnnxNode) -> float:
 
 
 def _moments(data: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array]:
-    """The mean, and one by the deviation, with the axes kept."""
+    """Returns the mean and 1 / standard deviation, with reduced axes kept."""
     mean = data.mean(axes, keepdims=True)
     return mean, 1 / np.sqrt(np.square(data - mean).mean(axes, keepdims=True) + epsilon)
 
@@ -57,13 +57,13 @@ def _grouped(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     mean, inverse = _moments(parts, (2,), _epsilon(node))
     found = ((parts - mean) * inverse).reshape(data.shape)
     found = found * _per_channel(scale, data.ndim) + _per_channel(shift, data.ndim)
-    # of which onnx does not always infer the type
+    # onnx does not always infer the results' types
     return np.asarray(found).astype(inputs[0].dtype)
 
 
 @computes("BatchNormalization")
 def _by_batch(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
-    """With the batch's own mean and variance in training, which the running ones follow then."""
+    """Batch normalization in training: by the batch's statistics, which update the running ones."""
     data = wide(inputs[0])
     scale, shift, mean, variance = (_per_channel(one, data.ndim) for one in inputs[1:])
     running = mean, variance
@@ -80,7 +80,7 @@ def _by_batch(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
 
 @computes("LRN")
 def _local(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """By the squares of the channels around each."""
+    """Local response normalization: divides by the squares of neighbouring channels."""
     data, size = wide(inputs[0]), int(node.attrs["size"])
     squares, total = np.square(data), np.zeros(data.shape)
     channels = data.shape[1]

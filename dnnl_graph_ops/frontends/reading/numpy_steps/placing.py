@@ -1,4 +1,4 @@
-"""Own code for elements picked from and put to places that tensors of indices tell."""
+"""Builtin kernels for gather and scatter by tensors of indices."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..node import OnnxNode
 from .common import FindOwn, Own, axis_of, dtype_of, views_of
 
 _INDEX = {"s32": 4, "s64": 8}
-# what kernels combine, of f32 only
+# reductions that kernels have, for f32 only
 _COMBINED = frozenset({"add", "max", "min", "mul"})
 
 
 def _problem(
     data: Any, indices: Any, outer: int, sizes: Sequence[int], row: int, count: int, each: bool = False
 ) -> Any:
-    """None of types that kernels do not take, and of nothing."""
+    """Returns the problem of a gather or scatter; None for dtypes that kernels lack, and for no elements."""
     kind, width = dtype_of(data), _INDEX.get(dtype_of(indices))
     if kind not in dtypes.CODES or kind in dtypes.PACKED or width is None or 0 in (outer, row, count, *sizes):
         return None
@@ -27,7 +27,7 @@ def _problem(
 
 
 def _along(node: OnnxNode, data: Any, indices: Any) -> Any:
-    """One index for each element; None where those of a part of the other axes are meant."""
+    """Returns one index for each element; None if the indices cover only a part of the other axes."""
     axis = axis_of(node, len(data.shape), 0)
     shapes = [(*one.shape[:axis], *one.shape[axis + 1 :]) for one in (data, indices)]
     if not len(data.shape) == len(indices.shape) > 0 or shapes[0] != shapes[1]:

@@ -1,4 +1,4 @@
-"""Operators that NumPy has itself, or nearly."""
+"""Operators that are one or a few NumPy functions."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _summed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
         kernel.run(np.ascontiguousarray(data), total)
         return total
     data = np.flip(data, axis) if back else data
-    # rounded once, not term by term
+    # rounded once, not after each term
     wide = np.float64 if data.dtype.kind not in "iu" else data.dtype
-    # turned to it first: NumPy converts what it adds piece by piece
+    # convert first: NumPy converts in small pieces as it adds
     total = np.cumsum(data.astype(wide), axis)
     if node.attrs.get("exclusive", 0):
         total = np.roll(total, 1, axis)
@@ -55,13 +55,13 @@ def _summed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 
 def _summing(node: OnnxNode, shape: Sequence[int], axis: int) -> Any:
-    """The kernel for sums of f32."""
+    """Returns the kernel for sums of f32."""
     ways = (bool(node.attrs.get(name, 0)) for name in ("exclusive", "reverse"))
     return _running_sum(*_around(shape, axis), *ways)
 
 
 def _around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
-    """Elements before an axis, along it, and behind it."""
+    """Returns the sizes before an axis, of it, and behind it: (outer, n, inner)."""
     axis %= len(shape)
     return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 
@@ -75,7 +75,7 @@ def _own_sum(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
 
 
 def _takes(data: Any) -> bool:
-    """Whether a call gives it, in f32."""
+    """Whether an input is given by the call, in f32."""
     return isinstance(data, Described) and data.dtype == "f32"
 
 
@@ -88,18 +88,18 @@ def _running_sum(outer: int, length: int, inner: int, exclusive: bool, back: boo
     return kernels.running_sum(outer, length, inner, exclusive, back)
 
 
-# so many of the largest are found one after the other
+# up to so many largest elements are found one by one
 _FEW = 8
 
 
 def _count(node: OnnxNode, inputs: Sequence[Any]) -> int:
-    """`k` of TopK, an attribute until opset 9."""
+    """Returns `k` of TopK, an attribute until opset 9."""
     return int(inputs[1].reshape(-1)[0] if len(inputs) > 1 else node.attrs["k"])
 
 
 @computes("TopK", sizing=(1,))
 def _top(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, Array]:
-    """The largest in their order, of equal ones the first; NaN counts as the largest."""
+    """Returns the k largest elements in order, of equal ones the first; NaN counts as the largest."""
     data, count = inputs[0], _count(node, inputs)
     axis, largest = axis_of(node, data.ndim, -1), node.attrs.get("largest", 1)
     if not 0 <= count <= data.shape[axis]:
@@ -117,7 +117,7 @@ def _top(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, Array]:
 
 
 def _few(data: Array, count: int, axis: int, largest: bool) -> tuple[Array, Array]:
-    """A pass for each, which takes less than to sort them all."""
+    """Finds the k largest by a pass for each, which takes less time than sorting."""
     length = data.shape[axis]
     turned = data if axis == data.ndim - 1 else data.swapaxes(axis, -1)
     left = np.array(turned, order="C") if largest else np.negative(turned, order="C")
@@ -166,7 +166,7 @@ def _infinite(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 @computes("GatherElements")
 def _at_places(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Elements of the rows that there are places for, which may be fewer than those of the data."""
+    """Gathers elements of the rows that have indices, which may be fewer than the data's rows."""
     data, indices = inputs
     axis = axis_of(node, data.ndim, 0)
     if indices.ndim != data.ndim:
@@ -184,7 +184,7 @@ def _triangle(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 @computes("Clip")
 def _clipped(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """The upper bound wins over the lower one."""
+    """Clips; if the bounds cross, the upper bound is the result."""
     data, *bounds = inputs
     least, most = (*bounds, None, None)[:2]
     data = data if least is None else np.maximum(data, least)
@@ -204,14 +204,14 @@ def _above(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 @computes("LpNormalization")
 def _normalised(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Zeros stay zeros. onnx's reference implementation, up to 1.23 at least, sums signed numbers."""
+    """LpNormalization; zeros stay zeros. onnx's reference implementation (to 1.23 at least) sums signed numbers."""
     data, power = inputs[0].astype(np.float64), node.attrs.get("p", 2)
     norm = (np.abs(data) ** power).sum(_axis(node, -1), keepdims=True) ** (1 / power)
     return np.where(norm == 0, 0, data / norm)
 
 
 def _reduced(function: Callable[..., Any]) -> Compute:
-    """Of the data, the axes and whether they stay; floats are summed in 64 bits and rounded once."""
+    """Reduces data over axes; floats are summed in float64 and rounded once."""
 
     def compute(node: OnnxNode, inputs: Sequence[Any]) -> Array:
         data, axes = inputs[0], axes_of(node, inputs)
@@ -224,7 +224,7 @@ def _reduced(function: Callable[..., Any]) -> Compute:
 
 
 def _extreme(best: Any, least: Any) -> Callable[..., Array]:
-    """Of no elements the number that every other one replaces."""
+    """Maximum or minimum; of no elements the identity of the reduction."""
 
     def function(data: Array, axes: tuple[int, ...], keep: bool) -> Array:
         if data.dtype.kind == "b":
@@ -237,7 +237,7 @@ def _extreme(best: Any, least: Any) -> Callable[..., Array]:
 
 
 def _log_sum(data: Array, axes: tuple[int, ...], keep: bool) -> Array:
-    """Of exponentials, without overflow."""
+    """ReduceLogSumExp without overflow."""
     wide = data.astype(np.float64)
     most = wide.max(axes, keepdims=True, initial=-np.inf)
     base = np.where(np.isfinite(most), most, 0)
@@ -260,7 +260,7 @@ def _shifted(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(shift(a, b))
 
 
-# of whole bytes, and not among what graphs reshape
+# dtypes of whole bytes that graphs do not reshape
 _COPIED = frozenset({"boolean", "s32", "s64", "s8", "u8"})
 
 

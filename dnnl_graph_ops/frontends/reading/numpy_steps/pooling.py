@@ -1,4 +1,4 @@
-"""Windows over space: pools, what undoes them, and products of integers."""
+"""Pooling, unpooling, col2im and integer convolutions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .table import computes
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows over the last axes: `before` and `after` are what is added around, `pads` of it is stated."""
+    """Windows over the last axes; `before` and `after`: elements added around, of which `pads` are stated."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -29,7 +29,7 @@ class Windows:
     counts: tuple[int, ...]
 
     def of(self, data: Array, filling: Any) -> Array:
-        """(..., *counts, *kernel), a view of a padded copy."""
+        """Returns the windows (..., *counts, *kernel), a view of a padded copy."""
         rank = len(self.kernel)
         sides = [(0, 0)] * (data.ndim - rank) + list(zip(self.before, self.after, strict=True))
         padded = np.pad(data, sides, constant_values=filling) if any(map(any, sides)) else data
@@ -42,10 +42,10 @@ class Windows:
 
 
 def windows(node: OnnxNode, sizes: Sequence[int], kernel: Sequence[int]) -> Windows:
-    """Where a node's windows are on axes of these sizes.
+    """Returns a node's windows on axes of these sizes.
 
     Raises:
-        ShapeError: there are none.
+        ShapeError: no window fits.
     """
     rank = len(kernel)
     attrs = node.attrs
@@ -70,7 +70,7 @@ def windows(node: OnnxNode, sizes: Sequence[int], kernel: Sequence[int]) -> Wind
         room = size + first + last - span
         count = (-(-room // stride) if up else room // stride) + 1
         if up and (count - 1) * stride >= size + first:
-            # none begins behind what there is
+            # no window begins behind the data
             count -= 1
         if count < 1 or (room < 0 and not up):
             raise ShapeError(f"{node.where}: windows of {span} over {size} elements with {first} and {last} around")
@@ -80,7 +80,7 @@ def windows(node: OnnxNode, sizes: Sequence[int], kernel: Sequence[int]) -> Wind
 
 
 def _bytes(found: Windows, space: Sequence[int], lead: int) -> int:
-    """What the windows are over; a copy of each window is as large as its kernel."""
+    """Bounds the bytes of windows: a copy of each window has the kernel's size."""
     padded = math.prod(size + a + b for size, a, b in zip(space, found.before, found.after, strict=True))
     return sizes.WIDE * lead * (padded + math.prod(found.counts) * math.prod(found.kernel))
 
@@ -104,7 +104,7 @@ def _averaged(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     found, view, axes = _over(node, [data], 0.0)
     counted = np.ones(data.shape[2:])
     if node.attrs.get("count_include_pad", 0):
-        # what is stated around counts, what a last window needs beyond that does not
+        # stated padding counts in the mean; the part of a last window beyond it does not
         sides = list(zip(found.before, map(min, found.stated, found.after), strict=True))
         counted = np.pad(counted, sides, constant_values=1)
         rest = tuple(after - have for after, (_, have) in zip(found.after, sides, strict=True))
@@ -121,7 +121,7 @@ def _powered(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 @computes("MaxPool", size=window_size)
 def _largest(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
-    """With the places of the largest, counted through all of the tensor."""
+    """MaxPool with the flat indices of the largest elements."""
     (data,) = inputs
     filling = np.iinfo(data.dtype).min if data.dtype.kind in "iu" else -np.inf
     found, view, axes = _over(node, inputs, filling)
@@ -141,7 +141,7 @@ def _largest(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
 
 @computes("MaxUnpool", size=sizes.unpooled, sizing=(2,))
 def _unpooled(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Elements back at their places, counted through a tensor of the smallest size that they come from."""
+    """MaxUnpool: scatters elements to flat indices of the smallest tensor that pools to this size."""
     data, at, wanted = inputs[0], inputs[1], item(inputs, 2)
     kernel = node.attrs["kernel_shape"]
     rank = len(kernel)
@@ -171,7 +171,7 @@ def _image_size(node: OnnxNode, inputs: Sequence[Any]) -> int:
 
 @computes("Col2Im", size=_image_size, sizing=(1, 2))
 def _columns(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Blocks (N, C * block, L) added up in an image."""
+    """Col2Im: sums blocks (N, C * block, L) into an image."""
     data = inputs[0]
     image, block = (one.reshape(-1).tolist() for one in inputs[1:3])
     found = windows(node, image, block)
@@ -190,7 +190,7 @@ def _columns(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 
 def convolved(node: OnnxNode, data: Array, kernel: Array) -> Array:
-    """In 64 bits, which is exact for integers."""
+    """Convolution in 64 bits, which is exact for integers."""
     groups = int(node.attrs.get("group", 1))
     found = windows(node, data.shape[2:], kernel.shape[2:])
     rank, count = len(found.kernel), kernel.shape[0] // max(groups, 1)

@@ -1,5 +1,5 @@
-"""LSTM, GRU and RNN: the inputs of all steps in one product of matrices, then step by step, by own kernels in f32 with
-the usual activations."""
+"""LSTM, GRU and RNN: one matrix product of all inputs, then step by step; by builtin kernels in f32 with the usual
+activations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .table import ROWS, Compute, Row
 
 Function = Callable[[Array], Array]
 
-# by alpha and beta, None where the node does not say
+# functions of alpha and beta, None if the node has none
 _FUNCTIONS: dict[str, tuple[Callable[..., Array], tuple[float | None, float | None]]] = {
     "affine": (lambda x, a, b: a * x + b, (1.0, 0.0)),
     "elu": (lambda x, a, b: np.where(x < 0, a * np.expm1(np.minimum(x, 0)), x), (1.0, None)),
@@ -36,7 +36,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Array], tuple[float | None, float | No
 
 
 def _functions(node: OnnxNode, defaults: Sequence[str], directions: int) -> list[Function]:
-    """The activations of each direction, one after the other."""
+    """Returns the activations of each direction."""
     names = node.attrs.get("activations") or [*defaults] * directions
     if len(names) != len(defaults) * directions:
         raise ShapeError(f"{node.where}: {len(names)} activations, not {len(defaults)} for each direction")
@@ -47,7 +47,7 @@ def _functions(node: OnnxNode, defaults: Sequence[str], directions: int) -> list
         if name.lower() not in _FUNCTIONS:
             raise UnsupportedError(f"{node.where}: activation {name!r}, only {', '.join(_FUNCTIONS)}")
         function, numbers = _FUNCTIONS[name.lower()]
-        # the lists have numbers for those that take some
+        # the lists have values for activations that take alpha or beta
         alpha, beta = (
             given[key].pop(0) if default is not None and given[key] else default
             for key, default in zip(("alpha", "beta"), numbers, strict=True)
@@ -64,7 +64,7 @@ def _clipped(function: Callable[..., Array], alpha: Any, beta: Any, clip: float 
 
 @dataclass(frozen=True)
 class _Cell:
-    """One direction; weights and bias are those of the state before, by gate, turned for products from the right."""
+    """A direction; weights and bias of the state, by gate, transposed for products from the right."""
 
     node: OnnxNode
     functions: Sequence[Function]
@@ -109,12 +109,12 @@ _CELLS: dict[str, tuple[Callable[..., tuple[Array, ...]], int, int, tuple[str, .
 }
 
 
-# weights of a direction, of the inputs and of the state, as own kernels read them
+# packed weights of a direction for builtin kernels: of the inputs and of the state
 Packed = dict[int, tuple[Array, Array]]
 
 
 def _ran(node: OnnxNode, inputs: Sequence[Any], packed: Packed | None = None) -> tuple[Array, ...]:
-    """`packed`: what earlier calls with the same weights have packed; None: they may change."""
+    """Runs a layer; `packed`: weights packed by earlier calls; None: weights may change."""
     step, gates, count, names = _CELLS[node.op_type]
     x, w, r = inputs[:3]
     kind = np.float64 if x.dtype == np.float64 else np.float32
@@ -156,7 +156,7 @@ def _ran(node: OnnxNode, inputs: Sequence[Any], packed: Packed | None = None) ->
         each = functions[d * len(names) : (d + 1) * len(names)]
         cell = _Cell(node, each, np.ascontiguousarray(r[d].T), other, peepholes[d])
         order = _order(length, lengths, back)
-        # of all steps at once
+        # products of all steps at once
         ready = (x.reshape(length * batch, -1) @ w[d].T + own).reshape(length, batch, -1)
         ready = np.take_along_axis(ready, order[..., None], 0) if back else ready
         states = tuple(one[d] for one in begin)
@@ -177,7 +177,7 @@ def _ran(node: OnnxNode, inputs: Sequence[Any], packed: Packed | None = None) ->
     return (y, *ends)[: len(node.outputs)]
 
 
-# own cells by operator and activations; of GRU also by linear_before_reset
+# builtin cells by operator and activations; of GRU also by linear_before_reset
 _NATIVE = {
     ("RNN", ("tanh",), 0): "rnn_tanh",
     ("RNN", ("relu",), 0): "rnn_relu",
@@ -188,7 +188,7 @@ _NATIVE = {
 
 
 def _native(node: OnnxNode, names: Sequence[str], directions: int) -> list[str]:
-    """The own cell of each direction, "" where there is none."""
+    """Returns the builtin cell of each direction, "" if there is none."""
     given = [name.lower() for name in node.attrs.get("activations") or [*names] * directions]
     refused = node.attrs.get("clip") is not None or node.attrs.get("input_forget", 0)
     if refused or len(given) != len(names) * directions:
@@ -203,7 +203,7 @@ def _run_native(
     cell: str, x: Array, parameters: Sequence[Array], states: Sequence[Array], rows: Array, ends: Sequence[Array],
     back: bool, packed: bool,
 ) -> None:  # fmt: skip
-    """A direction with its weights and biases, of the inputs and of the state; writes `rows` and `ends`."""
+    """Runs a direction with weights and biases of the inputs and of the state; writes `rows` and `ends`."""
     inputs, weights, own, other = parameters
     steps, batch, size = rows.shape
     bias = _input_bias(cell, np.concatenate([own, other]), size)
@@ -233,13 +233,13 @@ def _pack(cell: str, inputs: Array, weights: Array) -> tuple[Array, Array]:
 
 
 def _keeping(fixed: Collection[int]) -> Compute:
-    """A node whose operands of these numbers never change."""
+    """Returns a function of a node whose operands of these numbers are constant."""
     packed: Packed | None = {} if {1, 2}.issubset(fixed) else None
     return lambda node, inputs: _ran(node, inputs, packed)
 
 
 def _own_layer(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
-    """A kernel for each direction: whole sequences in f32, constant weights and the usual activations."""
+    """Returns a kernel for each direction: full sequences in f32, constant weights and the usual activations."""
     _, gates, count, names = _CELLS[node.op_type]
     x, w, r = inputs[:3]
     bias, lengths, *begin = (item(inputs, i) for i in range(3, 5 + count))
@@ -289,14 +289,14 @@ def _is_single(one: Any) -> bool:
 
 
 def _place(program: Any, reads: Sequence[Any], state: Any, shape: tuple[int, ...]) -> Any:
-    """Where a state lies at first."""
+    """Returns the view of the initial state."""
     if isinstance(state, Described):
         return reads[state.number]
     return program.constant(np.zeros(shape, np.float32) if state is None else state)
 
 
 def _input_bias(cell: str, bias: Array, size: int) -> Array:
-    """What is added to the inputs' product: all but what is reset with the state's."""
+    """Returns the bias added to the inputs' product: all but the part that GRU resets with the state's product."""
     own, other = np.split(bias, 2)
     early = own.size - (size if cell == "gru_before_reset" else 0)
     total = own.copy()
@@ -305,7 +305,7 @@ def _input_bias(cell: str, bias: Array, size: int) -> Array:
 
 
 def _order(length: int, lengths: Array, back: bool) -> Array:
-    """The place of each step (length, batch); backwards from the end of each sequence."""
+    """Returns the position of each step (length, batch), backwards from the end of each sequence."""
     steps = np.arange(length)[:, None]
     return (
         np.where(steps < lengths, lengths - 1 - steps, steps)

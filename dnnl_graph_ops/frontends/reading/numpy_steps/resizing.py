@@ -1,4 +1,4 @@
-"""Resize and Upsample in all modes: axis by axis, each new element a sum of a few old ones."""
+"""Resize and Upsample in all modes: axis by axis, each element a weighted sum of a few source elements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .table import ROWS, Row
 
 @dataclass(frozen=True)
 class _Axis:
-    """One axis from `source` to `target` elements; of a cropped one the part, else None."""
+    """An axis from `source` to `target` elements; `part`: the cropped range, else None."""
 
     axis: int
     source: int
@@ -31,7 +31,7 @@ class _Axis:
     def read_at(self, mode: str, kind: type) -> Array:
         index: Array = np.arange(self.target, dtype=kind)
         if mode == "align_corners" and (length := self.scale * self.source) != self.target:
-            # onnx's tests take the size before it is rounded
+            # onnx's tests use the size before rounding
             return index * (self.source - 1) / max(length - 1, np.finfo(kind).tiny)
         if self.crop is None:
             return np.broadcast_to(place(mode, index, self.target, self.source, kind(self.scale)), self.target)
@@ -46,24 +46,24 @@ def _linear(distance: Array, _: float) -> Array:
 
 
 def _cubic(distance: Array, a: float) -> Array:
-    """The kernel of cubic convolution by R. Keys (1981)."""
+    """Returns weights of cubic convolution (R. Keys, IEEE Trans. ASSP 29, 1981)."""
     d = np.abs(distance)
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((d - 5) * d + 8) * d * a - 4 * a
     return np.where(d <= 1, near, np.where(d < 2, far, 0))
 
 
-# how far a kernel reaches, and its weights
+# the radius of a kernel, and its weights
 KERNELS: dict[str, tuple[int, Callable[[Array, float], Array]]] = {"linear": (1, _linear), "cubic": (2, _cubic)}
 
 
 def _taps(node: OnnxNode, one: _Axis, mode: str, at: Array) -> tuple[Array, Array]:
-    """The elements that each new one is made of, and their weights: (taps, target)."""
+    """Returns the source elements of each result, and their weights: (taps, target)."""
     if mode == "nearest":
         found = NEAREST[among(node, "nearest_mode", "round_prefer_floor", tuple(NEAREST))](at)
         return np.clip(found, 0, one.source - 1).astype(np.int64)[None], np.ones((1, one.target))
     reach, kernel = KERNELS[mode]
-    # where elements are left out a wider kernel reads them all
+    # with antialias the kernel is widened by the downsampling factor
     narrow = min(one.scale, 1.0) if node.attrs.get("antialias", 0) else 1.0
     half = math.ceil(reach / narrow)
     low = np.floor(at).astype(np.int64)
@@ -79,7 +79,7 @@ def _taps(node: OnnxNode, one: _Axis, mode: str, at: Array) -> tuple[Array, Arra
 
 def _along(data: Array, one: _Axis, taps: Array, weights: Array) -> Array:
     shape = (-1, *(1,) * (data.ndim - 1 - one.axis))
-    # one element each, or none
+    # one element per position, or none
     if len(taps) == 1 or not taps.size:
         return np.take(data, taps[0], one.axis)
     total = np.zeros(())
@@ -90,7 +90,7 @@ def _along(data: Array, one: _Axis, taps: Array, weights: Array) -> Array:
 
 
 def _axes(node: OnnxNode, data: Array, inputs: Sequence[Any], mode: str) -> list[_Axis]:
-    """Those that are given, with their sizes."""
+    """Returns the resized axes, with their sizes."""
     roi: Any
     scales: Any
     slots = (None, 1, None) if node.opset < 11 else (1, 2, 3)
@@ -127,7 +127,7 @@ _MODES = (
 
 
 def _resized(node: OnnxNode, inputs: Sequence[Any], stored: bool = False) -> Array:
-    """`stored`: the scales are the model's, as exporters write them."""
+    """Resizes data; `stored`: whether the scales are the model's constants, as exporters write them."""
     data, mode = inputs[0], among(node, "mode", "nearest", ("nearest", "linear", "cubic"))
     old = node.opset < 11 or node.op_type == "Upsample"
     where = "asymmetric" if old else among(node, "coordinate_transformation_mode", "half_pixel", _MODES)
@@ -136,12 +136,12 @@ def _resized(node: OnnxNode, inputs: Sequence[Any], stored: bool = False) -> Arr
     found, outside = data if mode == "nearest" else wide(data), np.zeros((), bool)
     axes = _axes(node, data, inputs, where)
     if stored and where == "align_corners":
-        # PyTorch and ONNX Runtime count the elements that there are
+        # PyTorch and ONNX Runtime normalise by the elements inside
         axes = [replace(one, scale=one.target / one.source) if one.source else one for one in axes]
     for one in axes:
         if one.source == one.target and one.scale == 1 and one.crop in (None, (0.0, 1.0)):
             continue
-        # what is nearest is decided in 32 bits, as ONNX Runtime has it
+        # the nearest element is decided in float32, as in ONNX Runtime
         at = one.read_at(where, np.float32 if mode == "nearest" else np.float64)
         found = _along(found, one, *_taps(node, one, mode, at))
         if one.crop is not None:
@@ -156,7 +156,7 @@ def _resized(node: OnnxNode, inputs: Sequence[Any], stored: bool = False) -> Arr
 
 
 def _floored(node: OnnxNode) -> OnnxNode:
-    """Before opset 11 the nearest element was the one below."""
+    """Before opset 11 nearest rounded down."""
     return replace(node, attrs={**node.attrs, "nearest_mode": "floor"})
 
 

@@ -1,4 +1,4 @@
-"""Images read at places that tensors tell, and boxes."""
+"""GridSample, RoiAlign, AffineGrid, DeformConv and NonMaxSuppression."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .pooling import windows
 from .resizing import KERNELS
 from .table import computes
 
-# of one image, in the kernel
+# bytes of an image that the kernel handles
 _MOST_PIXELS = (1 << 31) - 1
 
 
 def _reflected(at: Array, low: float, high: float) -> Array:
-    """Between two borders, by the nearer one until it is."""
+    """Reflects coordinates at the nearer border until they are between the borders."""
     size = high - low
     if size <= 0:
         return np.zeros_like(at)
@@ -33,7 +33,7 @@ def _reflected(at: Array, low: float, high: float) -> Array:
 
 @computes("GridSample")
 def _sampled(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Of data (N, C, *space) at a grid (N, *places, axes) of numbers from -1 to 1, the last axis first."""
+    """Samples data (N, C, *space) at a grid (N, *points, axes) of coordinates in -1 to 1, the last axis first."""
     data, grid = inputs
     sizes = data.shape[2:]
     if grid.ndim != data.ndim or grid.shape[-1] != len(sizes) or grid.shape[0] != data.shape[0]:
@@ -42,7 +42,7 @@ def _sampled(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     padding = among(node, "padding_mode", "zeros", ("zeros", "border", "reflection"))
     align = bool(node.attrs.get("align_corners", 0))
     edges = [(0.0, size - 1.0) if align else (-0.5, size - 0.5) for size in sizes]
-    # in the grid's type: what is nearest depends on it
+    # in the grid's dtype, which decides the nearest element
     ats = [
         (one + 1) / 2 * (size - 1) if align else ((one + 1) * size - 1) / 2
         for one, size in zip(np.moveaxis(grid[..., ::-1], -1, 0), sizes, strict=True)
@@ -56,7 +56,7 @@ def _sampled(node: OnnxNode, inputs: Sequence[Any]) -> Array:
             np.where((at < low) | (at > high), _reflected(at, low, high), at)
             for at, (low, high) in zip(ats, edges, strict=True)
         ]
-    # per axis: places to read, what they weigh
+    # per axis: indices and weights
     taps: list[list[tuple[Array, Array]]] = []
     for at, size, edge in zip(ats, sizes, edges, strict=True):
         at = np.where(np.isfinite(at), at, -2.0 - size)
@@ -65,7 +65,7 @@ def _sampled(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 
 def _gathered(data: Array, taps: list[list[tuple[Array, Array]]]) -> Array:
-    """Sums of the elements at the taps of all axes, the channels last: few operations on whole rows of channels."""
+    """Returns weighted sums over the taps of all axes, channels last: a few operations on whole rows of channels."""
     kind = np.float64 if data.dtype == np.float64 else np.float32
     sizes = data.shape[2:]
     rows = np.ascontiguousarray(np.moveaxis(data, 1, -1), kind).reshape(-1, data.shape[1])
@@ -82,7 +82,7 @@ def _gathered(data: Array, taps: list[list[tuple[Array, Array]]]) -> Array:
 
 
 def _weighed(rows: Array, weight: Array) -> Array:
-    """Rows of channels times their weights, in their place; zeros for NaN, whatever was read outside."""
+    """Multiplies rows of channels by weights in place; a NaN weight, of an element outside, gives zeros."""
     outside = np.isnan(weight)
     rows *= np.where(outside, 0, weight)[..., None]
     if outside.any():
@@ -99,7 +99,7 @@ def _taps(at: Array, mode: str) -> list[tuple[Array, Array]]:
 
 
 def _inside(tap: Array, weight: Array, size: int, edge: tuple[float, float], padding: str) -> tuple[Array, Array]:
-    """As a place that there is; the weight of what is outside, where zeros are, is NaN."""
+    """Returns clamped indices, and weights that are NaN for elements outside, with padding mode zeros."""
     if padding == "zeros":
         weight = np.where((tap >= 0) & (tap < size), weight, np.nan)
     elif padding == "reflection":
@@ -109,7 +109,7 @@ def _inside(tap: Array, weight: Array, size: int, edge: tuple[float, float], pad
 
 @computes("AffineGrid", size=sizes.grid, sizing=(1,))
 def _grid(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """The places of an affine transformation, theta (N, 2, 3) or (N, 3, 4)."""
+    """Returns the grid of an affine transformation theta, (N, 2, 3) or (N, 3, 4)."""
     theta, size = inputs
     sizes = size.reshape(-1).tolist()[2:]
     if theta.shape[1:] != (len(sizes), len(sizes) + 1):
@@ -117,14 +117,14 @@ def _grid(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     align = bool(node.attrs.get("align_corners", 0))
     lines = [
         np.linspace(-1, 1, n) if align else (2 * np.arange(n) + 1) / n - 1 for n in sizes
-    ]  # corners at -1 and 1, or the middles of the elements between
+    ]  # -1 and 1 are the centres of corner elements, or the borders of the image
     places = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(sizes)], -1)
     return np.einsum("...j,nij->n...i", places, wide(theta))
 
 
 @computes("RoiAlign", size=sizes.points)
 def _aligned(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Each region (x1, y1, x2, y2) of an image in parts of one size, each the mean or the largest of points in it."""
+    """RoiAlign: divides each region (x1, y1, x2, y2) into bins, each the mean or maximum of points in it."""
     data, regions, batch = wide(inputs[0]), wide(inputs[1]), inputs[2]
     attrs = node.attrs
     out = int(attrs.get("output_height", 1)), int(attrs.get("output_width", 1))
@@ -149,13 +149,13 @@ def _aligned(node: OnnxNode, inputs: Sequence[Any]) -> Array:
                 corners.append(image[:, y[:, :, None, None], x] * weight)
         if not corners[0].size:
             continue
-        # of the four around a point the largest as well
+        # with mode max, also the maximum of the four elements around a point
         row[:] = np.max(corners, (0, 3, 5)) if largest else sum(corners).mean((2, 4))
     return result
 
 
 def _between(at: Array, size: int) -> tuple[Array, Array, Array, Array]:
-    """The elements on both sides, how far it is to the first, and what is not too far outside."""
+    """Returns the elements on both sides, the distance to the first, and the mask of points not too far outside."""
     inside = (at >= -1) & (at <= size)
     at = np.clip(at, 0, size - 1)
     low = at.astype(np.int64)
@@ -164,7 +164,7 @@ def _between(at: Array, size: int) -> tuple[Array, Array, Array, Array]:
 
 @computes("NonMaxSuppression", sizing=(0, 1))
 def _suppressed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Boxes by their scores, without those that overlap one taken before: (batch, class, box)."""
+    """NonMaxSuppression: returns (batch, class, box) by scores, without boxes that overlap a selected one."""
     boxes, scores = inputs[:2]
     limit, overlap, least = (item(inputs, i) for i in (2, 3, 4))
     most = 0 if limit is None else int(limit.reshape(-1)[0])
@@ -192,7 +192,7 @@ def _suppressed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 
 def _corners(boxes: Array, centred: bool) -> Array:
-    """The lower and the upper corner of each box, (N, 4)."""
+    """Returns the lower and upper corners of boxes (N, 4)."""
     if centred:
         middle, half = boxes[:, :2], boxes[:, 2:] / 2
         return np.concatenate((middle - half, middle + half), -1)
@@ -202,7 +202,7 @@ def _corners(boxes: Array, centred: bool) -> Array:
 
 @computes("DeformConv", size=sizes.deformed)
 def _deformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """A convolution each tap of which reads at an own offset, and weighs as much as an own mask says."""
+    """DeformConv: a convolution whose kernel elements read at offsets and are scaled by a mask."""
     (data, kernel, offset), bias, mask = map(wide, inputs[:3]), item(inputs, 3), item(inputs, 4)
     found, rank, taps = windows(node, data.shape[2:], kernel.shape[2:]), data.ndim - 2, math.prod(kernel.shape[2:])
     groups, parts = int(node.attrs.get("group", 1)), int(node.attrs.get("offset_group", 1))
@@ -225,7 +225,7 @@ def _deformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
         columns = columns + _weighed(rows[index], np.asarray(math.prod(one[1] for one in corner)))
     if mask is not None:
         columns = columns * wide(mask).reshape(batch, parts, taps, *found.counts, 1)
-    # (batch, *space, groups, what a group reads)
+    # (batch, *space, groups, channels * taps of a group)
     columns = np.moveaxis(np.moveaxis(columns, 1, -2), 1, -1)
     columns = columns.reshape(batch, *found.counts, groups, 1, -1)
     made = columns @ np.moveaxis(kernel.reshape(groups, len(kernel) // groups, -1), 1, 2)
@@ -234,7 +234,7 @@ def _deformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 
 def _own_sample(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
-    """Of images, all but cubic."""
+    """Returns the builtin kernel for images; cubic sampling has none."""
     data, grid = inputs
     mode, padding = str(node.attrs.get("mode", "linear")), str(node.attrs.get("padding_mode", "zeros"))
     if mode not in ("linear", "bilinear", "nearest") or padding not in ("zeros", "border", "reflection"):

@@ -1,4 +1,4 @@
-"""Elements taken from and put to places that tensors of indices tell."""
+"""Gather and scatter operators by tensors of indices, and OneHot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMBINED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.min
 
 
 def _put(node: OnnxNode, data: Array, where: tuple[Any, ...], updates: Array) -> Array:
-    """A copy with these elements replaced, or combined with what is there, in the order of the updates."""
+    """Returns a copy with updates written or combined (add, mul, ...) in order."""
     how, result = among(node, "reduction", "none", ("none", *_COMBINED)), data.copy()
     if how == "none":
         result[where] = updates
@@ -41,7 +41,7 @@ def _scattered(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 
 def _at(node: OnnxNode, data: Array, indices: Array, batch: int = 0) -> tuple[Array, ...]:
-    """The rows of indices as places on the axes behind the first `batch` ones."""
+    """Returns the index rows as indices of the axes behind the first `batch` ones."""
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 <= batch <= min(data.ndim, indices.ndim - 1) or not 0 < depth <= data.ndim - batch:
         raise ShapeError(f"{node.where}: indices of shape {indices.shape} for data of {data.shape}")
@@ -67,14 +67,14 @@ def _gathered_rows(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     lead = data.shape[:batch]
     own = [
         np.arange(size).reshape(-1, *(1,) * (indices.ndim - 2 - i)) for i, size in enumerate(lead)
-    ]  # each element of a batch reads its own data
+    ]  # each batch element reads its own data
     index = (*own, *found)
     return np.asarray(data[index])
 
 
 @computes("TensorScatter")
 def _written(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """A cache of (batch, ...) with new rows from each sample's index on."""
+    """TensorScatter: a cache (batch, ...) with new rows from each sample's index on."""
     cache, update = inputs[:2]
     axis = axis_of(node, cache.ndim, -2)
     starts = item(inputs, 2)
@@ -96,7 +96,7 @@ def _one_hot(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     if not -rank <= axis < rank or depth < 0:
         raise ShapeError(f"{node.where}: axis {axis} of {rank}, depth {depth}")
     axis %= rank
-    # what is out of range is nowhere; ONNX casts indices of floats
+    # an index out of range sets no element; ONNX casts float indices
     rows = indices.astype(np.int64)
     turned = np.expand_dims(np.where(rows < 0, rows + depth, rows), axis)
     classes = np.arange(depth).reshape(-1, *(1,) * (rank - 1 - axis))
@@ -105,7 +105,7 @@ def _one_hot(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 @computes("Hardmax")
 def _hardest(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """One at the first of the largest; before opset 13 over all axes from one on."""
+    """Hardmax: 1 at the first largest element; before opset 13 over all axes from `axis` on."""
     (data,) = inputs
     old = node.opset < 13
     axis = axis_of(node, data.ndim, 1 if old else -1)

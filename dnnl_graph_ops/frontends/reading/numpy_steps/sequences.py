@@ -1,4 +1,4 @@
-"""Sequences of tensors, which are lists."""
+"""Sequence operators; a sequence of tensors is a list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .table import computes
 
 
 def _place(node: OnnxNode, position: Any, count: int, default: int) -> int:
-    """A position among `count`, from the front."""
+    """Returns a position in a sequence of `count` as a non-negative one."""
     at = default if position is None else int(number(position))
     if not -count <= at < count:
         raise ShapeError(f"{node.where}: position {at} of {count}")
@@ -24,7 +24,7 @@ def _place(node: OnnxNode, position: Any, count: int, default: int) -> int:
 @computes("SequenceInsert")
 def _inserted(node: OnnxNode, inputs: Sequence[Any]) -> list[Any]:
     items, fresh = inputs[:2]
-    # behind the last one is a place too, but counted from the back there is none
+    # insertion may be behind the last element, which no negative position expresses
     given, count = item(inputs, 2), len(items)
     at = count if given is None or number(given) == count else _place(node, given, count, 0)
     return [*items[:at], fresh, *items[at:]]

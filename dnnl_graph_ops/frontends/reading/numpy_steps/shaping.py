@@ -1,4 +1,4 @@
-"""Shapes, parts, copies and fills: what models compute their sizes of, known as these are read where its inputs are."""
+"""Shape arithmetic: operators that compute sizes, folded while the model is read if their inputs are known."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..types import LARGEST, NUMPY, TYPES, type_name
 from . import sizes
 from .table import computes
 
-# items of a shape, of axes
+# most items of a shape and of axes
 _FEW = 64
 
 
 def _integers(node: OnnxNode, given: Any) -> list[int]:
-    """Sizes or axes, as an attribute or an input has them; there are few."""
+    """Returns sizes or axes of an attribute or an input."""
     if isinstance(given, np.ndarray) and given.dtype.kind not in "iu":
         raise InvalidArgumentError(f"{node.where}: sizes and axes must be integers, got {given.dtype}")
     if np.size(given) > _FEW:
@@ -29,14 +29,14 @@ def _integers(node: OnnxNode, given: Any) -> list[int]:
 
 
 def axes_of(node: OnnxNode, inputs: Sequence[Any]) -> tuple[int, ...]:
-    """Its second input or its attribute `axes`; () where it has neither."""
+    """Returns a node's axes, its second input or its attribute `axes`; () if it has neither."""
     given = inputs[1] if len(inputs) > 1 and inputs[1] is not None else node.attrs.get("axes")
     return () if given is None else tuple(_integers(node, given))
 
 
 def _cast_size(node: OnnxNode, inputs: Sequence[Any]) -> int:
     code = node.attrs.get("to")
-    # 8 bytes for numbers that are held at the ends; types that nothing here computes have sizes, too
+    # 8 bytes for clipped numbers; dtypes that nothing here computes have sizes, too
     return int(inputs[0].size * (8 if code in LARGEST or code not in TYPES else TYPES[code].itemsize))
 
 
@@ -73,7 +73,7 @@ def _expanded(node: OnnxNode, inputs: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _expanded_size(node: OnnxNode, inputs: Sequence[Any]) -> int:
-    # a view, but as long as any other array for those that read it
+    # a view, but its readers take it as a full array
     return math.prod(_expanded(node, inputs)) * int(inputs[0].itemsize)
 
 
@@ -83,7 +83,7 @@ def _expand(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 
 def _steps(node: OnnxNode, inputs: Sequence[Any]) -> int:
-    """How many numbers a Range has."""
+    """Returns the number of elements of a Range."""
     if any(array.size != 1 for array in inputs):
         raise ShapeError(f"{node.where}: start, limit and delta must be one number each")
     start, limit, delta = (array.item() for array in inputs)
@@ -95,7 +95,7 @@ def _steps(node: OnnxNode, inputs: Sequence[Any]) -> int:
 
 
 def _range_size(node: OnnxNode, inputs: Sequence[Any]) -> int:
-    # the numbers of the steps, products, sums
+    # step numbers, products and sums
     return 3 * 8 * _steps(node, inputs)
 
 
@@ -127,7 +127,7 @@ def _slice(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     axes, steps = axes or list(range(len(starts))), steps or [1] * len(starts)
     index = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        # a start far below zero means from the first element on, an end down to it
+        # a start far below zero means the first element, an end far below zero includes it
         start = max(start, -data.shape[axis])
         index[axis] = slice(start, None if step < 0 and end < -data.shape[axis] else end, step)
     return np.asarray(data[tuple(index)])
@@ -191,5 +191,5 @@ def _flattened(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 @computes("Shape")
 def _sizes(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Of types that graphs do not know; others are known before."""
+    """Shape of tensors whose dtypes graphs lack; other shapes are known before."""
     return np.asarray(np.shape(inputs[0])[node.attrs.get("start", 0) : node.attrs.get("end")], np.int64)

@@ -15,7 +15,7 @@ from .table import computes
 
 
 def _complex(data: Array, where: str) -> Array:
-    """Of numbers whose last axis has the real part, and the other one or none."""
+    """Returns complex numbers from a last axis of real part and, optionally, imaginary part."""
     if data.shape[-1:] == (1,):
         return wide(data)[..., 0]
     if data.shape[-1:] != (2,):
@@ -46,9 +46,9 @@ def _transformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 @computes("STFT", size=sizes.framed, sizing=(1, 3))
 def _frames(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Of a signal (N, length, 1 or 2), or as PyTorch exports it (N, length), the transform of each frame.
+    """STFT: transforms the frames of a signal (N, length, 1 or 2), or (N, length) as PyTorch exports it.
 
-    The result is (N, frames, bins, 2).
+    Returns (N, frames, bins, 2).
     """
     signal, step = inputs[0], int(number(inputs[1]))
     data = wide(signal) if signal.ndim == 2 else _complex(signal, node.where)

@@ -1,5 +1,4 @@
-"""How many bytes a NumPy step takes beyond its inputs, before it runs: where numbers that a call gives, or attributes,
-may ask for more than there is."""
+"""Bounds the bytes of NumPy steps before they run, if numbers of a call or attributes determine a result's size."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from ..node import OnnxNode
 from .common import item, number
 from .table import ROWS, Row
 
-# what is computed in 64 bits
+# bytes of results computed in 64 bits
 WIDE = 8
 
 
@@ -31,14 +30,14 @@ def filters(node: OnnxNode, inputs: Sequence[Any]) -> int:
 
 
 def classes(node: OnnxNode, inputs: Sequence[Any]) -> int:
-    """The comparison and the result."""
+    """OneHot: the comparison and the result."""
     return int(inputs[0].size * number(inputs[1])) * (1 + int(inputs[2].itemsize))
 
 
 def cropped(node: OnnxNode, inputs: Sequence[Any]) -> int:
     data, sizes = inputs[0], list(inputs[0].shape)
     for axis, size in zip(node.attrs.get("axes", range(data.ndim)), _listed(inputs[1]), strict=False):
-        # what is cut off is a view, one axis after the other
+        # cropping makes views, axis by axis
         sizes[axis] = max(sizes[axis], size)
     return 2 * int(data.itemsize) * math.prod(sizes)
 
@@ -75,7 +74,7 @@ def grid(node: OnnxNode, inputs: Sequence[Any]) -> int:
 
 
 def einsum(node: OnnxNode, inputs: Sequence[Any]) -> int:
-    """The result; of three operands or more, what is between them is no larger in any sensible order."""
+    """Einsum: the result; with three operands or more, intermediate results are at most as large in a good order."""
     left, _, right = str(node.attrs.get("equation", "")).replace(" ", "").partition("->")
     sizes: dict[str, int] = {}
     for term, data in zip(left.split(","), inputs, strict=False):
@@ -98,7 +97,7 @@ def scores(node: OnnxNode, inputs: Sequence[Any]) -> int:
 
 
 def points(node: OnnxNode, inputs: Sequence[Any]) -> int:
-    """Of one region after the other the points."""
+    """RoiAlign: the points of one region at a time."""
     data, regions = inputs[:2]
     out = math.prod(int(node.attrs.get(f"output_{side}", 1)) for side in ("height", "width"))
     ratio = int(node.attrs.get("sampling_ratio", 0))
@@ -110,31 +109,31 @@ def points(node: OnnxNode, inputs: Sequence[Any]) -> int:
 
 
 def deformed(node: OnnxNode, inputs: Sequence[Any]) -> int:
-    """What each tap reads of each channel, several times."""
+    """DeformConv: several copies of the samples of every kernel element and channel."""
     data, _, offset = inputs[:3]
     each = int(offset.size) // max(data.ndim - 2, 1) * int(data.shape[1])
     return 4 * WIDE * each // max(int(node.attrs.get("offset_group", 1)), 1)
 
 
 def _itemsize(inputs: Sequence[Any]) -> int:
-    """Of a result; NumPy widens mixed types to eight bytes at most, or to what one of them has."""
+    """Returns the bytes of a result's element; NumPy widens mixed dtypes to 8 bytes, or to the widest."""
     kinds = {array.dtype for array in inputs if array is not None}
     widest = max((kind.itemsize for kind in kinds), default=0)
     return int(widest if len(kinds) == 1 else max(WIDE, widest))
 
 
 def whole(_: OnnxNode, inputs: Sequence[Any]) -> int:
-    """What is as large as all inputs together."""
+    """The bytes of all inputs together."""
     return sum(array.size for array in inputs if array is not None) * _itemsize(inputs)
 
 
 def outer(_: OnnxNode, inputs: Sequence[Any]) -> int:
-    """What inputs broadcast to; of more than two pair by pair."""
+    """The broadcast result of the inputs, pair by pair."""
     size = math.prod(np.broadcast_shapes(*(one.shape for one in inputs if one is not None)))
     return size * _itemsize(inputs) * max(len(inputs) - 1, 1)
 
 
-# of onnx.reference
+# operators of onnx.reference
 for _name in ("BlackmanWindow", "HammingWindow", "HannWindow"):
     ROWS[_name] = Row(None, window, (0,))
 ROWS["CenterCropPad"] = Row(None, cropped, (1,))

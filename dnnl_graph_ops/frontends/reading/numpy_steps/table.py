@@ -1,4 +1,4 @@
-"""The table of operators that NumPy computes: function, bound on bytes, inputs that tell shapes."""
+"""The table of operators that NumPy computes: function, bound on bytes, inputs that determine shapes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ....errors import Error
 from ....runtime.memory_limit import process_limit
 from ..node import OnnxNode
 
-# a node and its inputs, None for those left out; one result, or a tuple of several
+# a node and its inputs, None if left out; a result, or a tuple of results
 Compute = Callable[[OnnxNode, Sequence[Any]], Any]
 Size = Callable[[OnnxNode, Sequence[Any]], int]
 
@@ -21,16 +21,16 @@ def nothing(_: OnnxNode, __: Sequence[Any]) -> int:
 
 @dataclass(frozen=True)
 class Row:
-    """How an operator is computed.
+    """The NumPy step of an operator.
 
     Attributes:
-        compute: gives its results; None: onnx.reference does.
-        size: a bound of the bytes that this makes beyond a few times the inputs, or all that it makes and reads where
-            it `folds`; known beforehand.
-        sizing: inputs whose numbers tell the shape of a result.
-        folds: whether it is computed as the model is read wherever its inputs are known.
-        moves: whether its result is made of elements of the first input.
-        keeping: gives `compute` of the operands that never change, by their indices: what is made of them is made once.
+        compute: returns the results; None: onnx.reference computes them.
+        size: a bound of the bytes computed beyond a few times the inputs, or of all bytes if it `folds`; known before
+            the step runs.
+        sizing: inputs whose elements determine the shape of a result.
+        folds: whether it is computed while the model is read if its inputs are known.
+        moves: whether its result consists of elements of the first input.
+        keeping: returns `compute` for constant operands, by their indices, which are packed once.
     """
 
     compute: Compute | None
@@ -48,7 +48,7 @@ ROWS: dict[str, Row] = {}
 
 
 def computes(*op_types: str, **columns: Any) -> Callable[[Compute], Compute]:
-    """Enter a function into the table."""
+    """Enters a function into the table."""
 
     def enter(function: Compute) -> Compute:
         ROWS.update(dict.fromkeys(op_types, Row(function, **columns)))
@@ -62,16 +62,16 @@ def row_of(node: OnnxNode) -> Row | None:
 
 
 def needed(node: OnnxNode, inputs: Sequence[Any]) -> int:
-    """Bytes, as far as they are more than what a few times the inputs take."""
+    """Returns the bytes beyond a few times the inputs."""
     row = row_of(node)
     return 0 if row is None else row.size(node, inputs)
 
 
 def bound(node: OnnxNode, inputs: Sequence[Any]) -> None:
-    """Refuse what this machine cannot hold, before it is made.
+    """Raises for a result that exceeds the memory, before it is computed.
 
     Raises:
-        Error: it is more than the process may have.
+        Error: more bytes than the process may have.
     """
     size = needed(node, inputs)
     if size > process_limit():

@@ -1,4 +1,4 @@
-"""Attention and rotary embeddings: products of matrices, Softmax, and views."""
+"""Builds attention and rotary embeddings from MatMul, SoftMax and views."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FLOATS = frozenset({"f32", "bf16", "f16"})
 
 
 def _heads(step: Step, index: int, name: str) -> Value:
-    """(N, heads, length, size) of (N, length, heads * size)."""
+    """Returns (N, heads, length, size) from (N, length, heads * size)."""
     value = step.value(index)
     if value.ndim == 4:
         return value
@@ -38,7 +38,7 @@ _HEADS = ("q_num_heads", "kv_num_heads", "kv_num_heads")
 
 
 def _shapes(step: Step) -> list[Meta]:
-    """Of the results, as far as sizes are known."""
+    """Returns the results' shapes, as far as sizes are known."""
     shapes = [step.meta(i).shape for i in range(3)]
     for i, (shape, name) in enumerate(zip(shapes, _HEADS, strict=True)):
         if len(shape) == 3:
@@ -89,7 +89,7 @@ def attention(step: Step) -> tuple[Value, ...]:
     stages.append(scores)
     shares = step.op("SoftMax", scores, axis=-1)
     if guarded:
-        # what sees nothing gives zeros
+        # a query that sees no key gives zeros
         zero = step.full(0.0, shares)
         shares = step.op("Select", step.op("GreaterEqual", shares, zero), shares, zero)
     stages.append(shares)
@@ -103,7 +103,7 @@ def attention(step: Step) -> tuple[Value, ...]:
 
 
 def _shared(step: Step, each: Value, q: Value) -> Value:
-    """Keys or values for all heads of queries, some of which have the same."""
+    """Returns keys or values for all query heads; groups of query heads share one (grouped-query attention)."""
     heads, shared = step.sizes((q.shape[1], each.shape[1]), "heads")
     if heads == shared:
         return each
@@ -116,14 +116,14 @@ def _shared(step: Step, each: Value, q: Value) -> Value:
 
 
 def _scores(step: Step, q: Value, k: Value) -> Value:
-    """Scaled products (N, heads, length, keys)."""
+    """Returns scaled products (N, heads, length, keys)."""
     (depth,), scale = step.sizes(q.shape[3:], "queries"), step.attr("scale")
     made = step.op("MatMul", q, k, transpose_b=True)
     return step.op("Multiply", made, step.full(depth**-0.5 if scale is None else scale, made))
 
 
 def _masked(step: Step, scores: Value, k: Value, past: int | None) -> tuple[Value, bool]:
-    """The scores with minus infinity for what is hidden; whether a query may see nothing."""
+    """Returns the scores with -Inf for hidden keys, and whether a query may see no key."""
     length, total = scores.shape[2], k.shape[2]
     window = step.attr("left_window_size"), step.attr("right_window_size")
     bounded = bool(step.attr("is_causal")) or max(window) >= 0
@@ -155,7 +155,7 @@ def _masked(step: Step, scores: Value, k: Value, past: int | None) -> tuple[Valu
 
 
 def _masked_by(step: Step, scores: Value, mask: Value) -> Value:
-    """The scores with a mask that a call gives."""
+    """Returns the scores with a mask given by the call."""
     sizes = step.sizes(mask.shape, "a mask")
     if mask.dtype not in ("boolean", scores.dtype):
         raise UnsupportedError(f"{step.where}: a mask of {mask.dtype} for {scores.dtype}")
@@ -173,7 +173,7 @@ def _masked_by(step: Step, scores: Value, mask: Value) -> Value:
     rotary_embedding_dim=integer(0),
 )
 def rotary_embedding(step: Step) -> Value:
-    """Pairs of elements turned by an angle of their place."""
+    """RotaryEmbedding: rotates pairs of elements by an angle of their position."""
     src = step.value(0)
     data = src if src.ndim == 4 else _split(step, src, "num_heads")
     (depth,) = step.sizes(data.shape[3:], "heads")
@@ -185,7 +185,7 @@ def rotary_embedding(step: Step) -> Value:
         step.sizes(wave.shape[2:3], "waves")
         if wave.ndim != 3 or not 0 < turned <= depth or turned % 2 or wave.shape[2] != turned // 2:
             raise ShapeError(f"{step.where}: {turned} of {depth} elements turned by waves of shape {wave.shape}")
-        # beside heads, which are the second axis of four and else the third
+        # heads are axis 1 of 4, else axis 2
         shape = (wave.shape[0], 1, *wave.shape[1:]) if src.ndim == 4 else (*wave.shape[:2], 1, wave.shape[2])
         waves.append(step.reshape(wave, shape))
     cos, sin = waves

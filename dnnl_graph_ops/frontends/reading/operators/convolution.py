@@ -1,4 +1,4 @@
-"""Convolutions, matrix products and pooling."""
+"""Builds convolutions, matrix products and pooling."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _check_kernel(step: Step, weights: Value) -> None:
 
 def _window(step: Step, rank: int) -> dict[str, Any]:
     begin, end = _pads(step, rank)
-    # the library means the same by SAME_* here: out = ceil(in / stride)
+    # oneDNN's SAME_* is ONNX's here: out = ceil(in / stride)
     mode = step.attr("auto_pad")
     return {
         "strides": _per_axis(step, "strides", rank, 1),
@@ -65,12 +65,12 @@ def _window(step: Step, rank: int) -> dict[str, Any]:
     }
 
 
-# images of one channel from which on they are filtered as channels of one image, and up to which
+# from and up to this number of one-channel images, they are convolved as channels of one image
 _FILTERED = range(8, 4097)
 
 
 def _open(channels: Callable[[Step], int | None]) -> Callable[[Step], Meta]:
-    """Images of so many channels, whose sizes a call tells."""
+    """Whether data has `channels` channels and dynamic spatial sizes."""
 
     def late(step: Step) -> Meta:
         src = step.meta(0)
@@ -89,7 +89,7 @@ def conv(step: Step) -> Value:
     alone = None not in src.shape and src.shape[1] == weights.shape[0] == weights.shape[1] == 1
     known = all(isinstance(one, Value) and one.constant is not None for one in operands[1:])
     if images is not None and images in _FILTERED and alone and known:
-        # a filter over each of many images, as upfirdn has it: channels that have a kernel each
+        # one filter for many images, as in upfirdn: a depthwise convolution
         groups = images
         operands = [step.reshape(src, (1, images, *src.shape[2:]))]
         operands += [np.repeat(step.array(i, "a filter"), images, 0) for i in range(1, step.count) if step.has(i)]
@@ -128,7 +128,7 @@ def conv_transpose(step: Step) -> Value:
     zeros = [[max(-pad, 0) for pad in pads[name]] for name in ("pads_begin", "pads_end")]
     if not any(map(any, zeros)):
         return step.conv_transpose(operands, {**spread, **pads, **named})
-    # pads below zero are zeros around the sums, to which the bias is added
+    # negative pads are zeros around the sums, before the bias is added
     pads = {name: [max(pad, 0) for pad in each] for name, each in pads.items()}
     sums = step.conv_transpose(operands[:2], {**spread, **pads, **named})
     begin, end = ([0, 0, *each] for each in zeros)
@@ -145,13 +145,13 @@ def _transposed_pads(
     dilations: list[int],
     output_padding: list[int],
 ) -> dict[str, list[int]]:
-    """ONNX's meaning: SAME_* makes out = in * stride, output_shape says it.
+    """Returns pads by ONNX's meaning: SAME_* gives out = in * stride, unless output_shape states the sizes.
 
-    Of what is lacking SAME_* has zeros on both sides, pads below zero; else all of them are at the end.
+    If the sums are smaller than out, zeros are added: on both sides (negative pads) with SAME_*, else at the end.
     """
     rank, mode, wanted = src.ndim - 2, step.attr("auto_pad"), step.attr("output_shape")
     if wanted and len(wanted) == rank + 2:
-        # older files state all axes
+        # older files state the sizes of all axes
         wanted = wanted[2:]
     if wanted and len(wanted) != rank:
         raise ShapeError(f"{step.where}: output_shape={wanted[:8]} has {len(wanted)} values for {rank} spatial axes")
@@ -170,7 +170,7 @@ def _transposed_pads(
         lack = max(-total, 0) if mode in ("NOTSET", "VALID") else 0
         extra.append(output_padding[axis] + lack)
         total += lack
-        # the odd one, of a lack too, is at the end for SAME_UPPER
+        # an odd pad, or zero, is at the end for SAME_UPPER
         half = abs(total) // 2 * (1 if total > 0 else -1)
         begin.append(half if mode == "SAME_UPPER" else total - half)
         end.append(total - begin[-1])
@@ -192,7 +192,7 @@ def matmul(step: Step) -> Value:
     broadcast=integer(1, 0, 1),
 )
 def gemm(step: Step) -> Value:
-    """Before opset 7 an attribute says whether the last operand broadcasts, as it does since where it must."""
+    """Gemm. Before opset 7 an attribute states whether C broadcasts; since then it does if needed."""
     a, b = step.value(0), step.value(1)
     for value in (a, b):
         if value.ndim != 2:
@@ -212,7 +212,7 @@ def gemm(step: Step) -> Value:
 
 
 def _pool(step: Step, kind: str, **more: Any) -> Value:
-    """ONNX drops a last window that starts in the padding at the end, the library does not."""
+    """Pooling. ONNX drops a last window that starts in the padding at the end, oneDNN does not."""
     src = step.value(0)
     rank, kernel = _spatial_rank(step, src), step.attr("kernel_shape")
     if not kernel or len(kernel) != rank:
@@ -230,7 +230,7 @@ def _pool(step: Step, kind: str, **more: Any) -> Value:
 def _last_dropped(
     step: Step, sizes: Sequence[int | None], kernel: list[int], attrs: Mapping[str, Any], dilations: list[int]
 ) -> list[int]:
-    """Pads with which the floor of sizes gives the windows that ONNX has; empty where their ceil does, too."""
+    """Returns the pads with which floor gives ONNX's windows; empty if ceil gives them, too."""
     ends, dropped = [], False
     for axis, size in enumerate(sizes):
         stride, begin, end = (attrs[name][axis] for name in ("strides", "pads_begin", "pads_end"))

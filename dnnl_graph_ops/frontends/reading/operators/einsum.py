@@ -1,4 +1,4 @@
-"""Einsum of one or two operands: a product of matrices between transposes and reshapes."""
+"""Builds Einsum of one or two operands from MatMul, transposes and reshapes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _shape(step: Step) -> Meta:
 def einsum(step: Step) -> Value:
     operands = [step.value(i) for i in range(step.count)]
     terms, wanted = _terms(step, [value.shape for value in operands])
-    # without the axes that nobody else has
+    # sum the axes that only this operand has
     others = [{*wanted}.union(*terms[:i], *terms[i + 1 :]) for i in range(len(terms))]
     kept = [_summed(step, *each) for each in zip(operands, terms, others, strict=True)]
     if len(kept) == 1:
@@ -48,7 +48,7 @@ def einsum(step: Step) -> Value:
 
 
 def _terms(step: Step, shapes: list[Shape]) -> tuple[list[list[str]], list[str]]:
-    """The labels of each operand's axes, and of the result's."""
+    """Returns the labels of the operands' axes, and of the result's."""
     equation = (step.attr("equation") or "").replace(" ", "")
     where = f"{step.where}: equation={equation[:60]!r}"
     inputs, arrow, output = equation.partition("->")

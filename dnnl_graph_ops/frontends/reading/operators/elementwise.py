@@ -1,4 +1,4 @@
-"""Activations and arithmetic."""
+"""Builds activations and arithmetic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .gelu import gelu_source
 
 _F32_MAX = float(np.finfo(np.float32).max)
 
-# the same function, with attributes of the same names
+# operators with the same function and attribute names
 _SAME: dict[str, tuple[str, dict[str, Any]]] = {
     **{kind: (kind, {}) for kind in ("Abs", "Cos", "Erf", "Exp", "HardSwish", "Log", "Mish")},
     **{kind: (kind, {}) for kind in ("Reciprocal", "Round", "Sigmoid", "Sin", "Sqrt", "Tanh")},
@@ -80,7 +80,7 @@ def clip(step: Step) -> Value:
     for i, (name, without) in enumerate((("min", -_F32_MAX), ("max", _F32_MAX)), 1):
         given = step.scalar(i, name) if step.has(i) else step.attr(name)
         limits.append(without if given is None else min(max(float(given), -_F32_MAX), _F32_MAX))
-    # ONNX: min(max, max(x, min)), which is max where the least is above it
+    # ONNX: min(max, max(x, min)), which is max if min > max
     return step.op("Clamp", step.value(0), min=min(limits), max=limits[1])
 
 
@@ -91,7 +91,7 @@ def prelu(step: Step) -> Value:
         if slope.size == 1:
             return step.op("LeakyReLU", src, alpha=float(slope.reshape(())))
         if step.node.opset < 7 and slope.ndim == 1:
-            # one for each channel, whatever stands behind these
+            # one per channel
             slope = slope.reshape(-1, *(1,) * (src.ndim - 2))
         per_channel = slope.ndim == src.ndim - 1 and slope.shape[1:] == (1,) * (slope.ndim - 1)
         if per_channel and 3 <= src.ndim <= 5:
@@ -105,7 +105,7 @@ _BINARY = {"Add": "Add", "Div": "Divide", "Max": "Maximum", "Min": "Minimum", "M
 
 
 def _aligned(operand: Operand, other: Operand) -> Operand:
-    """A known array without axes gets as many as the other side has."""
+    """Returns a known 0-d array with as many axes as the other operand."""
     if isinstance(operand, Value) or operand.ndim or not other.shape:
         return operand
     return operand.reshape((1,) * len(other.shape))
@@ -116,7 +116,7 @@ def _pair(step: Step, kind: str, a: Operand, b: Operand) -> Value:
 
 
 def _shared(step: Step, operand: Operand, other: Operand) -> Operand:
-    """A large constant is stored once, however many nodes read it."""
+    """Returns a constant that is stored once for all nodes that read it."""
     found = _aligned(operand, other)
     if found is operand and not isinstance(found, Value):
         index = next((i for i in range(step.count) if step.operand(i) is operand), None)
@@ -136,7 +136,7 @@ def binary(step: Step) -> Value:
     made = _pair(step, _BINARY[step.node.op_type], step.operand(0), step.operand(1))
     source = gelu_source(step.operand(0), step.operand(1)) if step.node.op_type == "Mul" else None
     if source is not None and source.shape == made.shape:
-        # what it is made of has no readers now
+        # the operands have no readers now
         return step.op("GELU", source, mode="gelu_erf")
     return made
 
@@ -149,7 +149,7 @@ def at_least(step: Step) -> Value:
 
 @rule("Greater", "Less", inputs=2)
 def beyond(step: Step) -> Value:
-    """Beyond a known number is at the next one that its type has, or further."""
+    """Builds Greater and Less of a known number: >= its next larger value, or <= its next smaller one."""
     src, limit = step.operand(0), step.operand(1)
     upwards = step.node.op_type == "Greater"
     if isinstance(limit, Value) and limit.constant is None:
@@ -198,7 +198,7 @@ def where(step: Step) -> Value:
     try:
         return step.op("Select", cond, *sources)
     except ShapeError as error:
-        # a condition that the sources are broadcast to
+        # the sources broadcast to the condition
         raise UnsupportedError(f"{step.where}: {error}") from None
 
 
@@ -241,7 +241,7 @@ def softmax(step: Step) -> Value:
     axis = step.axis((1 if flat else -1) if given is None else given, src.ndim)
     if not flat or axis == src.ndim - 1:
         return step.op(kind, src, axis=axis)
-    # before opset 13: over all axes from this one on
+    # before opset 13 over all axes from this one on
     sizes = step.sizes(src.shape, "a tensor")
     dims = [math.prod(sizes[:axis]), math.prod(sizes[axis:])]
     return step.reshape(step.op(kind, step.reshape(src, dims), axis=1), src.shape)

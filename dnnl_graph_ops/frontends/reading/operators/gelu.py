@@ -1,4 +1,4 @@
-"""The GELU as exporters write it before opset 20: x / sqrt(2), Erf, and what follows."""
+"""Recognises GELU as exporters write it before opset 20: x (1 + Erf(x / sqrt(2))) / 2."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..node import Operand
 
 
 def gelu_source(a: Operand, b: Operand) -> Value | None:
-    """x, where the product of a and b is x (1 + erf(x / sqrt(2))) / 2, in whatever order it is multiplied."""
+    """Returns x if a * b is x (1 + erf(x / sqrt(2))) / 2, multiplied in any order; else None."""
     (one, left), (other, right) = (_factors(operand, 2) for operand in (a, b))
     numbers, factors = one * other, left + right
     if len(factors) != 2 or not math.isclose(numbers, 0.5, rel_tol=1e-6):
@@ -23,13 +23,13 @@ def gelu_source(a: Operand, b: Operand) -> Value | None:
 
 
 def _number(operand: Operand) -> float | None:
-    """What a constant of one number says."""
+    """Returns the number of a constant of one element."""
     array = operand.constant if isinstance(operand, Value) else operand
     return float(np.reshape(array, ())) if array is not None and array.size == 1 else None
 
 
 def _factors(operand: Operand, depth: int) -> tuple[float, list[Value]]:
-    """A product taken apart: its numbers as one, and the other factors."""
+    """Returns a product's constant factor, and its other factors."""
     number = _number(operand)
     if number is not None:
         return number, []
@@ -49,7 +49,7 @@ def _factors(operand: Operand, depth: int) -> tuple[float, list[Value]]:
 
 
 def _other(node: Node, number: float) -> Value | None:
-    """The operand of an Add beside a number."""
+    """Returns the operand of an Add whose other operand is a number."""
     for value, beside in (node.inputs, node.inputs[::-1]):
         if _number(beside) == number:
             return value
@@ -57,7 +57,7 @@ def _other(node: Node, number: float) -> Value | None:
 
 
 def _is_one_and_erf(value: Value, x: Value) -> bool:
-    """Whether it is 1 + erf(x / sqrt(2)) of the same shape."""
+    """Whether a value is 1 + erf(x / sqrt(2)) of x's shape."""
     if value.node is None or value.node.kind != "Add" or value.shape != x.shape:
         return False
     erf = _other(value.node, 1.0)

@@ -1,4 +1,4 @@
-"""Reshape, Transpose, Concat and reductions."""
+"""Builds Reshape, Transpose, Concat and reductions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _flattened(step: Step) -> Meta:
 @rule("Flatten", axis=integer(1), late=_flattened)
 def flatten(step: Step) -> Value:
     src, axis = step.value(0), step.attr("axis")
-    # an unknown size that is the first axis stays one; others are what is left
+    # an unknown size of axis 0 stays unknown; another one is derived (-1)
     dims = [-1 if dim is None else dim for dim in _flattened(step).shape]
     return step.reshape(src, [src.shape[0], *dims[1:]] if src.ndim > 1 and axis in (1, 1 - src.ndim) else dims)
 
@@ -81,7 +81,7 @@ def _squeezed(step: Step) -> Meta:
 def squeeze(step: Step) -> Value:
     src, given = step.value(0), step.listed(1, "axes") or ()
     if any(src.shape[step.axis(axis, src.ndim)] is None for axis in given):
-        # which of the other unknown sizes are those of the axes behind is not told by a reshape
+        # a reshape does not tell which unknown sizes belong to the axes behind
         raise NeedsSizes(f"{step.where}: an axis of unknown size, of {src.shape}")
     return step.reshape(src, _squeezed(step).shape)
 
@@ -111,7 +111,7 @@ def transpose(step: Step) -> Value:
 
 
 def _block(step: Step, src: Value) -> tuple[int, list[int]]:
-    """The block size, and the channels, height and width of an image."""
+    """Returns the block size, and the channels, height and width of an image."""
     block = step.attr("blocksize")
     if block is None or block < 1:
         raise ShapeError(f"{step.where}: blocksize = {block} must be at least 1")
@@ -121,7 +121,7 @@ def _block(step: Step, src: Value) -> tuple[int, list[int]]:
 
 
 def _moved(step: Step) -> Meta:
-    """Of DepthToSpace and SpaceToDepth."""
+    """Builds DepthToSpace or SpaceToDepth."""
     (n, c, h, w), block = step.meta(0).shape, step.attr("blocksize")
     if step.node.op_type == "DepthToSpace":
         return Meta((n, c and c // block**2, h and h * block, w and w * block), step.meta(0).dtype)
@@ -170,7 +170,7 @@ _REDUCED: dict[str, Any] = {"axes": ints(), "keepdims": integer(1, 0, 1), "noop_
 
 
 def _reduced(step: Step, kind: str, value: Value, axes: Sequence[int], keep: bool) -> Value:
-    """`value` reduced over `axes`; of a tensor without axes its only element."""
+    """Returns `value` reduced over `axes`; a 0-d tensor unchanged."""
     if not value.ndim:
         value, axes, keep = step.reshape(value, (1,)), [0], False
     return step.op(kind, value, axes=list(axes), keep_dims=keep)
@@ -185,14 +185,14 @@ def reduce(step: Step) -> Value:
     if axes or not step.attr("noop_with_empty_axes"):
         value = _reduced(step, kind, value, _all_axes(step, axes, value), bool(step.attr("keepdims")))
     elif kind in ("ReduceL1", "ReduceL2"):
-        # the norm of each element alone
+        # the norm of each element
         value = step.op("Abs", value)
     return step.op(last, value) if last else value
 
 
 @rule("ReduceLogSumExp", inputs=(1, 2), **_REDUCED)
 def reduce_log_sum_exp(step: Step) -> Operand:
-    """The largest value is taken out of the sum, which could overflow; where it is infinite, the largest finite one."""
+    """ReduceLogSumExp; subtracts the maximum, or the largest finite number if that is infinite, against overflow."""
     src, given = step.value(0), step.listed(1, "axes")
     if not given and step.attr("noop_with_empty_axes"):
         return src

@@ -1,4 +1,4 @@
-"""Batch, layer, instance and group normalization."""
+"""Builds batch, layer, instance and group normalization."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..node import Array, Operand
 from ..step import Step
 from ..table import first, integer, ints, number, rule
 
-# scale and shift are written out, one element for each position
+# scale and shift are expanded to one element per position
 _MAX_AFFINE = 1 << 24
-# of what GroupNorm takes
+# dtypes of GroupNorm
 _MOST_AXES = 5
 
 
 def _statistics(step: Step, index: int) -> Operand:
-    """Scale, shift, mean, variance: the library takes no f16 here."""
+    """Returns scale, shift, mean and variance in f32: oneDNN takes no f16 here."""
     operand = step.operand(index)
     if isinstance(operand, Value) or operand.dtype != np.float16:
         return step.value(index)
@@ -60,8 +60,8 @@ def batch_normalization(step: Step) -> Value:
 
 
 def _as_post_ops(step: Step, src: Value, gamma: Array, beta: Array, mean: Array, variance: Array) -> Value:
-    """One multiplication and one addition, which the library fuses behind a convolution."""
-    # before any arithmetic, which would broadcast
+    """Builds a multiplication and an addition, which oneDNN fuses behind a convolution."""
+    # checked before arithmetic, which would broadcast
     for array in (gamma, beta, mean, variance):
         if array.shape != (src.shape[1],):
             raise ShapeError(f"{step.where}: statistics of shape {array.shape} for {src.shape[1]} channels")
@@ -75,7 +75,7 @@ def _as_post_ops(step: Step, src: Value, gamma: Array, beta: Array, mean: Array,
 
 
 def _like_first(step: Step) -> list[Meta]:
-    """Of layers: the result, and for each layer a mean and one by the deviation."""
+    """Returns the result of layer normalization, and for each layer the mean and 1 / standard deviation."""
     src = step.meta(0)
     axis = step.axis(step.attr("axis"), len(src.shape))
     layers = Meta((*src.shape[:axis], *(1,) * (len(src.shape) - axis)), "f32")
@@ -98,7 +98,7 @@ def layer_normalization(step: Step) -> tuple[Value, ...]:
     if inner is None or inner > _MAX_AFFINE:
         kind = NeedsSizes if inner is None else UnsupportedError
         raise kind(f"{step.where}: over unknown or very large sizes, {src.shape} from axis {axis} on")
-    # the op has an axis before those of a layer
+    # the op needs an axis before the normalised ones
     flat = src if 0 < axis == src.ndim - 1 else step.reshape(src, (*(src.shape[:axis] or (1,)), inner))
     scale = _affine(step, 1, src.shape[axis:])
     shift = _affine(step, 2, src.shape[axis:]) if step.has(2) else np.zeros(inner, np.float32)
@@ -125,7 +125,7 @@ def rms_normalization(step: Step) -> Value:
     axis = step.axis(step.attr("axis"), src.ndim)
     if axis == src.ndim - 1 and src.dtype == scale.dtype == "f32" and scale.shape == src.shape[-1:] and src.ndim > 1:
         return step.op("RMSNorm", src, scale, begin_norm_axis=-1, epsilon=float(step.attr("epsilon")))
-    # in parts, each of which has a kernel
+    # as several ops that have kernels
     wide = step.widened(src)
     mean = step.op("ReduceMean", step.op("Square", wide), axes=list(range(axis, src.ndim)), keep_dims=True)
     made = step.op("Divide", wide, _deviation(step, mean))
@@ -143,7 +143,7 @@ def mean_variance_normalization(step: Step) -> Value:
 
 
 def _affine(step: Step, index: int, shape: tuple[int | None, ...]) -> Operand:
-    """Scale or shift of a layer, as one axis."""
+    """Returns scale or shift of a layer as one axis."""
     found = step.operand(index)
     if isinstance(found, Value) and not found.is_constant:
         if found.shape != tuple(shape):
@@ -157,7 +157,7 @@ def _affine(step: Step, index: int, shape: tuple[int | None, ...]) -> Operand:
 
 
 def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
-    """Normalize over channels of a group and space, then scale and shift each channel."""
+    """Normalizes over a group's channels and space, then scales and shifts each channel."""
     src = step.value(0)
     if src.ndim < 3 or src.shape[1] is None or src.shape[1] > _MAX_AFFINE:
         kind = NeedsSizes if src.ndim > 2 and src.shape[1] is None else UnsupportedError

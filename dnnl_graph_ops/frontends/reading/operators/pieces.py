@@ -1,4 +1,4 @@
-"""Slice, Split, Pad, Gather, Expand and Tile: parts of tensors, and more of them."""
+"""Builds Slice, Split, Pad, Gather, Expand and Tile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..numpy_steps.moving import sides_of
 from ..step import Result, Step
 from ..table import ANY, integer, ints, number, rule, text
 
-# indices that stand next to each other are taken as one part; more parts than this are gathered one by one
+# runs of neighbouring indices become slices; with more slices than this, elements are gathered
 _MOST_PARTS = 16
 
 
@@ -45,7 +45,7 @@ def _taken(step: Step) -> Meta:
 
 @rule("Slice", inputs=(1, 5), starts=ints(), ends=ints(), axes=ints(), steps=ints(), late=_taken)
 def part(step: Step) -> Operand:
-    """Attributes until opset 9, inputs since."""
+    """Slice: attributes until opset 9, inputs since."""
     src = step.value(0)
     starts, ends, axes, steps = (step.listed(i, name) for i, name in enumerate(_BOUNDS, 1))
     if starts is None or ends is None:
@@ -66,11 +66,11 @@ def _sliced(
     steps = [1] * len(starts) if steps is None else steps
     if any(size is None and start < -1 and by < 0 for start, by, size in zip(starts, steps, sizes, strict=False)):
         raise NeedsSizes(f"{step.where}: backwards from a start in front of the first element, or not, of {src.shape}")
-    # backwards from far in front of the first element means from it, not from nowhere
+    # with a negative step, a start far in front of the first element means the first element
     starts = [start if size is None else max(start, -size) for start, size in zip(starts, sizes, strict=False)]
     attrs: dict[str, Any] = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
     found = ranges(src.shape, attrs, step.where)
-    # exporters write the size of an axis, or the largest number, for the end of what is not cut off
+    # exporters write an axis' size or the largest int for an end that crops nothing
     bounds = zip(starts, ends, steps, found.values(), sizes, strict=True)
     if all(((a, c) == (0, 1) and b > INT64_MAX >> 1) or one == (0, size, 1) for a, b, c, one, size in bounds):
         return src
@@ -94,7 +94,7 @@ def split(step: Step) -> Result:
         parts = step.attr("num_outputs") or count
         if parts < 1 or (step.attr("num_outputs") is None and size % parts):
             raise ShapeError(f"{step.where}: {size} elements in {parts} equal parts")
-        # the last one is smaller where they cannot be equal
+        # the last part may be smaller
         each = -(-size // parts)
         sizes = [min(each, max(size - i * each, 0)) for i in range(parts)]
     if len(sizes) < count or min(sizes, default=0) < 0 or (size is not None and sum(sizes) != size):
@@ -118,12 +118,12 @@ def _padded(step: Step) -> Meta:
     return Meta(tuple(shape), src.dtype)
 
 
-# modes that go on over an edge, and elements of an axis that one pass does not reach
+# modes that continue across an edge, for more elements than one pass adds
 _REACH = {"reflect": 1, "wrap": 0}
 
 
 def _far(step: Step, src: Value, pads: list[list[int]]) -> Value:
-    """`src` with the axes gathered whose edges get more elements than one pass reaches; `pads` are those left."""
+    """Returns `src` with the axes gathered whose pads exceed one pass, and the remaining `pads`."""
     mode = step.attr("mode")
     for axis, (size, *sides) in enumerate(zip(src.shape, *pads, strict=True)):
         if not any(sides):
@@ -147,7 +147,7 @@ def _far(step: Step, src: Value, pads: list[list[int]]) -> Value:
     value=number(0.0),
 )
 def pad(step: Step) -> Value:
-    """Attributes until opset 10, inputs since; a negative number of elements is cut off."""
+    """Pad: attributes until opset 10, inputs since; a negative pad crops."""
     src = step.value(0)
     pads = step.attr("paddings") if (given := step.listed(1, "pads")) is None else given
     value = step.scalar(2, "the value") if step.has(2) else float(step.attr("value"))
@@ -183,7 +183,7 @@ def _gathered(step: Step) -> Meta:
 
 @rule("Gather", inputs=2, axis=integer(0), late=_gathered)
 def gather(step: Step) -> Value:
-    """Known places that follow each other are parts, which are views; others are gathered."""
+    """Gather: known indices in runs become slices, which are views; others are gathered."""
     src, indices = step.value(0), step.operand(1)
     axis = step.axis(step.attr("axis"), src.ndim)
     size = src.shape[axis]
@@ -203,7 +203,7 @@ def gather(step: Step) -> Value:
 
 
 def _parts(step: Step, src: Value, axis: int, places: Array) -> Value | None:
-    """Elements of an axis in steps as one part; several parts joined, if they are few."""
+    """Returns elements of an axis at a regular step as a slice; a few slices concatenated; else None."""
     runs: list[list[int]] = []
     for place in places.tolist():
         if runs and (len(runs[-1]) == 1 or place - runs[-1][-1] == runs[-1][1] - runs[-1][0]) and place != runs[-1][-1]:
@@ -223,7 +223,7 @@ def _parts(step: Step, src: Value, axis: int, places: Array) -> Value | None:
 
 
 def _repeated(step: Step, src: Value, counts: list[int]) -> Value:
-    """Every axis as often as its count says."""
+    """Tile: repeats every axis by its count."""
     for axis, count in enumerate(counts):
         if count == 1:
             continue
@@ -264,7 +264,7 @@ def _expanded(step: Step) -> Meta:
 
 @rule("Expand", inputs=2, late=_expanded)
 def expand(step: Step) -> Value:
-    """To the common shape of two that broadcast."""
+    """Expand: broadcasts to the common shape."""
     src, wanted = step.value(0), step.integers(1, "the shape")
     rank = max(src.ndim, len(wanted))
     if rank > MAX_NDIM or min(wanted, default=0) < 0:

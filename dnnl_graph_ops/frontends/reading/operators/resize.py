@@ -1,4 +1,4 @@
-"""Resize and Upsample: by Interpolate on axes where it reads the same points, on others by what is gathered."""
+"""Builds Resize and Upsample: by Interpolate if it reads the same points, else by gathered elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..table import Attr, integer, number, rule, text
 
 
 def _read_by(mode: str, nearest: str | None, index: Array, target: int, source: int, scale: float) -> Array:
-    """The places, or by `nearest` the elements there, for which ties are decided in f32 as ONNX Runtime has them."""
+    """Returns coordinates, or with `nearest` indices, whose ties are decided in f32 as in ONNX Runtime."""
     if nearest is None:
         at = place(mode, index, target, source, scale)
     else:
@@ -28,7 +28,7 @@ def _read_by(mode: str, nearest: str | None, index: Array, target: int, source: 
 
 
 def _same_points(mode: str, nearest: str | None, source: int, target: int, scale: float, align: bool) -> bool:
-    """Whether the library reads the same points along an axis."""
+    """Whether oneDNN's Interpolate reads the same points along an axis."""
     for start in range(0, target, _BLOCK):
         index = np.arange(start, min(start + _BLOCK, target))
         onnx = _read_by(mode, nearest, index, target, source, scale)
@@ -40,7 +40,7 @@ def _same_points(mode: str, nearest: str | None, source: int, target: int, scale
 
 
 def _read(step: Step, src: Value, places: Array, axis: int) -> Value:
-    """At these places of an axis, between two elements by how near they are."""
+    """Interpolates linearly at coordinates of an axis."""
     low = np.floor(places).astype(np.int64)
     part = (places - low).astype(np.float32).reshape(-1, *(1,) * (src.ndim - 1 - axis))
     left = step.op("Gather", src, low, axis=axis)
@@ -51,9 +51,9 @@ def _read(step: Step, src: Value, places: Array, axis: int) -> Value:
     return step.op("Add", step.op("Multiply", left, 1 - part), step.op("Multiply", right, part))
 
 
-# no sense in comparing more points than this
+# most points that are compared
 _MAX_SIZE = 1 << 24
-# points that are compared at a time, and what one counts in the budget of a model
+# points compared at a time, and bytes that a point counts in a model's budget
 _BLOCK = 1 << 16
 _POINT_BYTES = 4
 
@@ -77,7 +77,7 @@ def _resized(
         raise UnsupportedError(f"{step.where}: resizes the batch or the channels")
     align = mode == "align_corners"
     wanted: list[int | None] = []
-    elsewhere: dict[int, Array] = {}  # places on axes where Interpolate would read others
+    elsewhere: dict[int, Array] = {}  # coordinates of axes where Interpolate would read others
     for axis in range(2, src.ndim):
         scale, size = float(scales[axis]), src.shape[axis]
         if size is None and scale != int(scale):
@@ -116,7 +116,7 @@ def _resized(
 
 def _late(step: Step) -> Meta:
     src, index = step.meta(0), 3 if step.node.opset >= 11 else step.count
-    # of sizes those of space are known at the call; scales multiply what is not known now
+    # spatial sizes are known at the call; scales multiply dynamic sizes
     sizes = step.partly(index, "sizes") if step.has(index) else [None] * len(src.shape)
     lead = (now if size is None else size for now, size in zip(src.shape[:2], sizes, strict=False))
     return Meta((*lead, *sizes[2:]), src.dtype)
