@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import Error, UnsupportedError
 from . import contention, data, memory, peaks, timing
-from .peers.task import Loaded, Prepared, task_of
+from .peers.task import Loaded, Prepared, Task, task_of
 
 # seconds; one call of that length is the judge of itself, a shorter one may have waited for the machine
 _LONG = 2.0
@@ -48,16 +48,18 @@ class Worker:
         if self._module is None:
             raise Error("the worker was not greeted")
         resident = memory.resident()
-        begin = time.perf_counter()
-        self._prepared = self._module.prepare(task_of(task))
-        compiled = time.perf_counter()
-        held = self._prepared
+        wanted = task_of(task)
+        begin = timing.clock(wanted.threads)
+        prepare = self._module.prepare if isinstance(wanted, Task) else self._module.prepare_model
+        self._prepared = prepare(wanted)
+        held: Prepared = self._prepared
+        compiled, started = timing.clock(wanted.threads), time.perf_counter()
         held.run()
-        first = time.perf_counter()
-        once = first - compiled
+        first, ended = timing.clock(wanted.threads), time.perf_counter()
+        once = ended - started
         if once < _LONG:
             held.run()
-            once = min(once, time.perf_counter() - first)
+            once = min(once, time.perf_counter() - ended)
         return {
             "detail": held.detail,
             "compile_s": compiled - begin if held.compile_s is None else held.compile_s,

@@ -12,7 +12,7 @@ import pytest
 
 from dnnl_graph_ops.bench import data, reference, sources, suite
 from dnnl_graph_ops.bench.cases import Wanted, entrants, expand
-from dnnl_graph_ops.bench.options import Options
+from dnnl_graph_ops.bench.options import Options, described
 from dnnl_graph_ops.bench.peers import registry
 from dnnl_graph_ops.bench.peers.task import padding_before, symmetric_padding
 from dnnl_graph_ops.bench.problem import CLASSES, OPS, Problem
@@ -396,6 +396,39 @@ def test_peers_are_listed_without_importing_them():
         registry.select(["nobody"])
     absent = registry.Peer("ghost", "ghost", ("no_such_module_here",))
     assert "pip install no_such_module_here" in absent.missing()
+
+
+def test_every_option_is_described():
+    assert [*described()] == sorted(described(), key=[*Options().as_dict()].index)
+    assert described().keys() == Options().as_dict().keys()
+
+
+def test_public_suites_have_their_layers():
+    counts = {name: len(sources.find(name)) for name in suite.PUBLIC}
+    assert counts == {"phoronix": 10, "xnnpack": 11, "ansor": 28, "deepbench": 56}
+    # by hand: the last of ENet's layers doubles 256, and its second adds one row to what padding leaves
+    by_name = {wanted.problem.name: wanted.problem for wanted in sources.find("xnnpack")}
+    assert by_name["ENet/3"].dst_shape() == (1, 12, 512, 512)
+    assert by_name["ENet/2"].dst_shape() == (1, 16, 256, 256)
+    assert all(wanted.problem.family == "ansor" for wanted in sources.find("ansor"))
+
+
+def test_another_library_is_a_peer_by_its_file(tmp_path):
+    (tmp_path / "libdnnl.so.3.99").touch()
+    (tmp_path / "libdnnl.so.3").symlink_to("libdnnl.so.3.99")
+    (mine, literal), notes = registry.select([f"dgo@{tmp_path}/libdnnl.so.3", f"onednn@{tmp_path}/libdnnl.so.3"])
+    assert not notes
+    assert (mine.name, literal.name) == ("dgo@3.99", "onednn@3.99")
+    assert mine.environment["DNNL_GRAPH_OPS_LIBRARY"] == str(tmp_path / "libdnnl.so.3.99")
+    (case,), _ = expand([Wanted(synthetic.problem())], Options())
+    found = entrants(case, registry.peers()["dgo"], [mine, literal], Options())
+    assert {(e.side, e.options.get("tune")) for e in found} == {
+        ("dgo", "heuristic"), ("dgo@3.99", None), ("onednn@3.99", "off"),
+    }  # fmt: skip
+    assert not any(map(registry.is_rival, (mine.name, literal.name, "dgo-compile", "openvino-default")))
+    assert registry.is_rival("torch-compile")
+    with pytest.raises(InvalidArgumentError, match="there is no such file"):
+        registry.select(["dgo@/nowhere/libdnnl.so.3"])
 
 
 def test_other_words_are_understood():

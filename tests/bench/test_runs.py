@@ -23,11 +23,9 @@ from dnnl_graph_ops.bench.problem import OPS
 from dnnl_graph_ops.errors import Error, InvalidArgumentError, UnsupportedError
 
 from . import synthetic
+from .conftest import FAKE, OWN
+from .thread_worker import ThreadWorker
 
-TESTS = Path(__file__).resolve().parents[1]
-ENVIRONMENT = {"PYTHONPATH": str(TESTS)}
-FAKE = registry.Peer("fake", "bench.fake_peer", directions=("fwd", "bwd_d", "bwd_w"), environment=ENVIRONMENT)
-OWN = replace(FAKE, name="dgo", layouts=("NXC", "NCX"))
 FAST = Options(
     peers=("fake",),
     layouts=("NCX",),
@@ -38,14 +36,6 @@ FAST = Options(
     threads=1,
     case_seconds=5,
 )
-
-
-@pytest.fixture
-def fakes(monkeypatch, apart) -> bool:
-    """Both sides of a race are played by `fake_peer`; whether in processes of their own."""
-    monkeypatch.setattr(registry, "peers", lambda: {"dgo": OWN, "fake": FAKE})
-    monkeypatch.setattr(runner, "_peaks", lambda *arguments: {**synthetic.PEAKS, "gflops": {}})
-    return apart
 
 
 def task(name: str) -> dict:
@@ -140,6 +130,24 @@ def test_failures_become_rows_and_the_rest_goes_on(fakes):
     assert not fakes or (statuses["dies"] == ("failed", {"failed"}) and "exit code 7" in document[4].reason)
     assert document.complete
     assert document.versions["fake"] == {"fake": "1.0"}
+
+
+@pytest.mark.parametrize("apart", ["in threads"], indirect=True)
+def test_numbers_are_compared_before_anything_is_timed(fakes, monkeypatch):
+    asked = []
+    send = ThreadWorker.send
+
+    def recorded(worker, do, **arguments):
+        asked.append((worker.peer.name, do))
+        send(worker, do, **arguments)
+
+    monkeypatch.setattr(ThreadWorker, "send", recorded)
+    (row,) = runner.run_wanted(wanted("rough"), FAST)
+    assert [entry.status for entry in row.entries] == ["ok", "wrong"]
+    commands = [do for _, do in asked]
+    assert commands.count("check") == 2
+    assert "burst" not in commands[: len(commands) - commands[::-1].index("check")]
+    assert {name for name, do in asked if do == "burst"} == {"dgo"}
 
 
 def test_a_peer_may_be_given_a_larger_error_and_is_marked_then(fakes, monkeypatch):
