@@ -8,6 +8,7 @@
 #include "kernels/chain/vtable.hpp"
 #include "kernels/copy/vtable.hpp"
 #include "kernels/depthwise/vtable.hpp"
+#include "kernels/dot/vtable.hpp"
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/norm/vtable.hpp"
 #include "kernels/overlap/vtable.hpp"
@@ -26,6 +27,7 @@ struct VectorCode {
     const ChainCode& chain;
     const CopyCode& copy;
     const DepthwiseCode& depthwise;
+    const DotCode& dot;
     const FilterCode& filter;
     const NormCode& norm;
     const OverlapCode& overlap;
