@@ -37,6 +37,12 @@ struct DotSums {
     int64_t to_step;
 };
 
+// A run of the destination: of it elements [low, high) exist.
+struct DotTarget {
+    char* at;
+    int64_t low, high;
+};
+
 // A panel is a list of units, each of `unit` elements of the depth: two halves of 16 columns after each other, in a half
 // rows of 64 bytes, in a row 4 bytes of the depth for each column.
 struct Dot {
@@ -50,7 +56,9 @@ struct Dot {
     // to[i][j] = start[i][j] + the sum of all terms, for 16 or 32 columns and up to 32 rows, or a few more: whole tiles.
     void (*product)(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums, int64_t rows,
                     int64_t columns);
-    void (*round)(const float* from, int64_t count, char* to);  // a multiple of 32 sums -> bf16; null: it has no way
+    // Of rows of sums, `step` apart, elements [begin, end) of their runs -> bf16, 32 at a time; gives whether some are left.
+    // Null: it has no way.
+    bool (*round)(const float* from, int64_t step, const DotTarget* targets, int64_t rows, int64_t begin, int64_t end);
 };
 
 }  // namespace dgo

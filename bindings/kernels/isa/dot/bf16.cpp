@@ -29,14 +29,24 @@ struct Bf16Finish {
     }
 
     void start(const TargetGroup&, const FilterImage& image, int64_t column, int64_t count, float* to) const {
-        for (int64_t c = column; c < column + count; ++c) to[c - column] = bias[group * run + c % image.run];
+        const float* from = bias + group * run;
+        for (int64_t c = 0, at = column % image.run; c < count; ++c) {
+            to[c] = from[at];
+            if (++at == image.run) at = 0;
+        }
     }
 
     void scale(float*, const char*, int64_t, int64_t) const {}
 
+    // Of rows as many times 32 as the set rounds; gives whether some are left.
+    bool round_rows(Cell cell, const float* from, const DotTarget* targets, int64_t rows, int64_t begin,
+                    int64_t end) const {
+        return cell != Cell::bf16 || dot.round == nullptr || end - begin < 32 ||
+               dot.round(from, kChunk, targets, rows, begin, end);
+    }
+
     DGO_INLINE void round(Cell cell, const float* from, int64_t count, char* to) const {
         const int64_t whole = cell == Cell::bf16 && dot.round != nullptr ? count / 32 * 32 : 0;
-        if (whole > 0) dot.round(from, whole, to);
         if (whole < count) narrow(cell, from + whole, count - whole, to + whole * 2);
     }
 

@@ -95,6 +95,8 @@ struct Int8Finish {
         }
     }
 
+    bool round_rows(Cell, const int32_t*, const DotTarget*, int64_t, int64_t, int64_t) const { return true; }
+
     void round(Cell cell, const int32_t* row, int64_t count, char* to) const {
         if (cell == Cell::s32) {
             __builtin_memcpy(to, row, static_cast<size_t>(count) * 4);

@@ -14,12 +14,6 @@ namespace {
 // weights, with the rows and the sums of a task.
 constexpr int64_t kChunk = 256, kPartBytes = 32 * 1024;
 
-// A run of the destination: of it elements [low, high) exist.
-struct DotTarget {
-    char* at;
-    int64_t low, high;
-};
-
 // Some of the depth whose weights are not all zero: elements of a run, and where their units begin in a panel.
 struct DotSpan {
     int64_t run, begin, depth, panel;
@@ -233,18 +227,21 @@ private:
                           high - low);
                 }
             };
-            if (!has_tail_) {
-                for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) {
-                    finish.scale_and_round(image.cell, row, to, low, n);
-                });
-            } else {
+            if (has_tail_) {
                 for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) { finish.scale(row, to, low, n); });
                 for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) {
                     tail_.add(reinterpret_cast<float*>(row), to, low, n);
                 });
                 tail_.flush();
+            }
+            if (!finish.round_rows(image.cell, result + column - begin, targets + t, end - t, n, until)) continue;
+            if (has_tail_) {
                 for_each_row(
                     [&](const Sum* row, char* to, int64_t, int64_t n) { finish.round(image.cell, row, n, to); });
+            } else {
+                for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) {
+                    finish.scale_and_round(image.cell, row, to, low, n);
+                });
             }
         }
     }

@@ -7,16 +7,25 @@
 namespace dgo::DGO_ISA {
 
 // Sums -> bf16; see Dot.
-inline void rounded_pairs(const float* from, int64_t count, char* to) {
-    for (int64_t c = 0; c < count; c += 2 * kLanes) {
-        store_bytes(to + 2 * c, _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + c + kLanes), _mm512_loadu_ps(from + c)));
+inline bool round_pairs(const float* from, int64_t step, const DotTarget* targets, int64_t rows, int64_t begin,
+                        int64_t end) {
+    bool left = false;
+    for (const DotTarget* target = targets; target != targets + rows; ++target, from += step) {
+        int64_t c = larger(begin, target->low);
+        const int64_t high = smaller(end, target->high);
+        for (; c + 2 * kLanes <= high; c += 2 * kLanes) {
+            const float* some = from + c - begin;
+            store_bytes(target->at + 2 * c, _mm512_cvtne2ps_pbh(_mm512_loadu_ps(some + kLanes), _mm512_loadu_ps(some)));
+        }
+        left |= c < high;
     }
+    return left;
 }
 
 using RoundFn = decltype(Dot::round);
 struct Bf16Pairs {
     static constexpr int64_t kItem = 2;
-    static constexpr RoundFn kRound = rounded_pairs;
+    static constexpr RoundFn kRound = round_pairs;
 };
 struct ByteQuads {
     static constexpr int64_t kItem = 1;
