@@ -7,7 +7,7 @@
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
 #include "kernels/dot/gradient_params.hpp"
-#include "kernels/dot/sets.hpp"
+#include "kernels/sets.hpp"
 #include "kernels/filtering/arrangement.hpp"
 #include "kernels/filtering/described.hpp"
 #include "kernels/isa.hpp"

@@ -12,7 +12,7 @@
 
 #include "kernels/declaration.hpp"
 #include "kernels/dot/layout.hpp"
-#include "kernels/dot/sets.hpp"
+#include "kernels/sets.hpp"
 #include "kernels/filtering/described.hpp"
 #include "kernels/isa.hpp"
 
