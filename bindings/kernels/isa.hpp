@@ -8,6 +8,7 @@
 #include "kernels/chain/vtable.hpp"
 #include "kernels/copy/vtable.hpp"
 #include "kernels/depthwise/vtable.hpp"
+#include "kernels/dot/vtable.hpp"
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/norm/vtable.hpp"
 #include "kernels/overlap/vtable.hpp"
@@ -26,6 +27,7 @@ struct VectorCode {
     const ChainCode& chain;
     const CopyCode& copy;
     const DepthwiseCode& depthwise;
+    const DotCode& dot;
     const FilterCode& filter;
     const NormCode& norm;
     const OverlapCode& overlap;
@@ -39,8 +41,6 @@ struct VectorCode {
 // The code for this CPU, chosen at the first call: what DNNL_GRAPH_OPS_ISA names (avx2, avx512), or else the widest
 // that ONEDNN_MAX_CPU_ISA allows the library, too. An error where the CPU lacks what is asked for, or AVX2, FMA and F16C.
 const VectorCode& vector_code();
-// Why that is not a wider one; empty for the widest.
-const std::string& vector_reason();
 // One by its name, or the one above without; to be read and never run: this CPU may lack what it is made of.
 const VectorCode& vector_code_of(const std::string& isa);
 

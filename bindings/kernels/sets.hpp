@@ -1,78 +1,51 @@
-// One kind of products in the code of several instruction sets, of which one is chosen at the first call.
+// The instruction sets that own kernels are compiled for. Of each kind of code one is chosen at the first call.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "common/error.hpp"
 #include "kernels/cpu.hpp"
+#include "kernels/dot/dot.hpp"
 
 namespace dgo {
 
-template <class Code>
-class Sets {
+class SetTable {
 public:
     struct Row {
+        const void* code;  // null: not in this build
         const char* name;
-        const Code* code;
         Needs needs;
     };
 
     // Rows in the order of preference; those that need test sets are taken by their names only.
-    Sets(const char* kind, const char* variable_name, std::vector<Row> rows)
-        : kind_(kind), variable_(variable_name), rows_(std::move(rows)) {
-        const std::string name = variable(variable_name);
-        if (name == "none") {
-            reason = std::string(variable_name) + " is none";
-            return;
-        }
-        if (!name.empty()) {
-            code = &named(name);
-            return;
-        }
-        for (const Row& row : rows_) {
-            if (row.needs == Needs::test_sets) break;
-            std::string lacking = limit(row.needs);
-            if (lacking.empty()) lacking = refusal(row.needs);
-            if (lacking.empty()) {
-                code = row.code;
-                return;
-            }
-            reason = lacking;
-        }
-    }
+    SetTable(const char* kind, const char* variable, std::vector<Row> rows);
+    SetTable(const SetTable&) = delete;
 
-    // One that this CPU runs by its name, or the chosen one without; throws where there is none.
-    const Code& of(const std::string& name) const {
-        if (!name.empty()) return named(name);
-        if (code == nullptr) {
-            fail(ErrorKind::runtime_unavailable, std::string("there are no ") + kind_ + " products here: " + reason);
-        }
-        return *code;
+    // The row by its name, whether or not this CPU runs it; throws where there is none.
+    const Row& named(const std::string& name) const;
+    // The code of a set that this CPU runs, by its name, or of the chosen one without; throws where there is none.
+    const void* of(const std::string& name) const;
+    // The name of the chosen one, or empty, and why it is no better one, or empty.
+    std::pair<std::string, std::string> isa_and_reason() const {
+        return {chosen_ == nullptr ? "" : chosen_->name, reason_};
     }
-
-    const Code* code = nullptr;  // null: none
-    std::string reason;  // why it is no better one
 
 private:
-    const Code& named(const std::string& name) const {
-        std::string all;
-        for (const Row& row : rows_) {
-            all += std::string(row.name) + ", ";
-            if (name != row.name) continue;
-            const std::string why = refusal(row.needs);
-            if (why.empty()) return *row.code;
-            fail(ErrorKind::runtime_unavailable, std::string(kind_) + " products by '" + name +
-                                                     "' do not run here: " + why + "; set " + variable_ +
-                                                     " to another set or none, or leave it out");
-        }
-        fail(ErrorKind::invalid_argument, std::string(variable_) + " is '" + name +
-                                              "', which is no instruction set of " + kind_ + " products; set it to " +
-                                              all + "or none, or leave it out");
-    }
-
     const char *kind_, *variable_;
     std::vector<Row> rows_;
+    const Row* chosen_ = nullptr;
+    std::string reason_;
 };
+
+template <class Code>
+struct Sets : SetTable {
+    using SetTable::SetTable;
+
+    const Code& of(const std::string& name) const { return *static_cast<const Code*>(SetTable::of(name)); }
+};
+
+const Sets<Dot>& bf16_sets();
+const Sets<Dot>& int8_sets();
 
 }  // namespace dgo

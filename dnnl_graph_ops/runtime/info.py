@@ -70,20 +70,19 @@ def own_kernels() -> dict[str, Any]:
     except Error as error:
         return {"error": str(error)}
     wider = {"avx512": reason} if reason else {}
-    better = _better(NARROW_SETS, narrow, lacking, "DNNL_GRAPH_OPS_NARROW")
+    better = _better(NARROW_SETS, narrow, lacking)
     sets = {
         "f32": (wide, wider),
         "bf16": (narrow or wide, better if narrow else {**better, **wider}),
         "f16": (wide, {"avx512fp16": "own kernels convert f16 to f32", **wider}),
-        "s8": (integer or "none", _better(INTEGER_SETS, integer, missing, "DNNL_GRAPH_OPS_INT8")),
+        "s8": (integer or "none", _better(INTEGER_SETS, integer, missing)),
     }
     return {dtype: {"set": name, "not": lost} if lost else {"set": name} for dtype, (name, lost) in sets.items()}
 
 
-def _better(sets: Sequence[str], chosen: str, reason: str, variable: str) -> dict[str, str]:
-    """Why each set before the chosen one is not used; one that was named leaves no reason."""
-    before = sets[: sets.index(chosen)] if chosen in sets else sets
-    return dict.fromkeys(before, reason or f"{variable} is {chosen}")
+def _better(sets: Sequence[str], chosen: str, reason: str) -> dict[str, str]:
+    """Why each set before the chosen one is not used."""
+    return dict.fromkeys(sets[: sets.index(chosen)] if chosen in sets else sets, reason)
 
 
 def _runtime(runtime: Any) -> dict[str, Any]:

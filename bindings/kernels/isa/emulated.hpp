@@ -106,6 +106,16 @@ DGO_BY_HALVES(unpackhi_epi16)
 DGO_BY_HALVES(unpacklo_epi32)
 DGO_BY_HALVES(unpackhi_epi32)
 DGO_BY_HALVES(packus_epi32)
+DGO_BY_HALVES(packs_epi32)
+#undef DGO_BY_HALVES
+
+#define DGO_BY_HALVES(name)                                                          \
+    inline __m512 _mm512_##name(__m512 a, __m512 b) {                                \
+        const auto x = emulated::cast<emulated::Floats>(a), y = emulated::cast<emulated::Floats>(b); \
+        return emulated::cast<__m512>(emulated::Floats{_mm256_##name(x.low, y.low), _mm256_##name(x.high, y.high)}); \
+    }
+DGO_BY_HALVES(min_ps)
+DGO_BY_HALVES(max_ps)
 #undef DGO_BY_HALVES
 
 #undef _mm512_inserti64x4
@@ -146,12 +156,15 @@ inline __m512i _mm512_permutexvar_epi64(__m512i index, __m512i v) {
     return emulated::cast<__m512i>(lane);
 }
 
-// The only comparison that is used: whether either is a NaN.
+// The only comparisons that are used: whether either is a NaN, and whether the first is greater.
 #undef _mm512_cmp_ps_mask
-inline __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int) {
+inline __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int how) {
     const auto x = emulated::cast<emulated::Floats>(a), y = emulated::cast<emulated::Floats>(b);
-    const int low = _mm256_movemask_ps(_mm256_cmp_ps(x.low, y.low, _CMP_UNORD_Q));
-    return static_cast<__mmask16>(low | _mm256_movemask_ps(_mm256_cmp_ps(x.high, y.high, _CMP_UNORD_Q)) << 8);
+    const auto half = [how](__m256 c, __m256 d) {
+        return _mm256_movemask_ps(how == _CMP_GT_OQ ? _mm256_cmp_ps(c, d, _CMP_GT_OQ)
+                                                    : _mm256_cmp_ps(c, d, _CMP_UNORD_Q));
+    };
+    return static_cast<__mmask16>(half(x.low, y.low) | half(x.high, y.high) << 8);
 }
 
 inline __m512 _mm512_permutexvar_ps(__m512i index, __m512 v) {

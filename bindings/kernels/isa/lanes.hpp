@@ -11,6 +11,10 @@
 #error "compile with -DDGO_ISA=<namespace of the instruction set>"
 #endif
 
+// What tests and users call the set.
+#define DGO_TEXT_(x) #x
+#define DGO_TEXT(x) DGO_TEXT_(x)
+
 #include "kernels/isa/integer.hpp"
 #ifdef DGO_EMULATE_AVX512
 #include "kernels/isa/emulated.hpp"

@@ -2,9 +2,6 @@
 #include "kernels/isa/lanes.hpp"
 #include "kernels/isa/table.hpp"
 
-#define DGO_TEXT_(x) #x
-#define DGO_TEXT(x) DGO_TEXT_(x)
-
 namespace dgo::DGO_ISA {
 
 extern const bool kEmulated;
@@ -15,8 +12,8 @@ const bool kEmulated = false;
 #endif
 
 extern const VectorCode kVectorCode;
-const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,      kAttentionCode, kChainCode,   kCopyCode,
-                                kDepthwiseCode,    kFilterCode, kNormCode,      kOverlapCode, kRecurrentCode,
-                                kRowCode,          kStemCode,   kTailCode,      kWindowCode};
+const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,   kAttentionCode, kChainCode,   kCopyCode,
+                                kDepthwiseCode,    kDotCode, kFilterCode,    kNormCode,    kOverlapCode,
+                                kRecurrentCode,    kRowCode, kStemCode,      kTailCode,    kWindowCode};
 
 }  // namespace dgo::DGO_ISA

@@ -9,6 +9,7 @@ extern const AttentionCode kAttentionCode;
 extern const ChainCode kChainCode;
 extern const CopyCode kCopyCode;
 extern const DepthwiseCode kDepthwiseCode;
+extern const DotCode kDotCode;
 extern const FilterCode kFilterCode;
 extern const NormCode kNormCode;
 extern const OverlapCode kOverlapCode;

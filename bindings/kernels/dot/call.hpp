@@ -8,7 +8,7 @@
 namespace dgo {
 
 // How sums in s32 become results. An element of the left factor stands for itself less `src_zero`.
-struct IntegerParams {
+struct Int8Params {
     int32_t src_zero = 0;
     bool sums = false;     // results are the sums, in s32
     float scale = 1;       // integer results are quotients by it, plus zero, rounded
@@ -22,10 +22,10 @@ struct IntegerParams {
 
 // Scales and what follows them are of integers only: vectors of all channels, and the sums of what each position reads,
 // for each group of channels; points (zero points of the weights) and sums may be null.
-struct NarrowCall {
+struct DotCall {
     const char *src, *packed, *bias;
     TailCall tail;
-    const IntegerParams* integer = nullptr;
+    const Int8Params* integer = nullptr;
     const float* scales = nullptr;
     const int32_t* points = nullptr;
     const int32_t* sums = nullptr;

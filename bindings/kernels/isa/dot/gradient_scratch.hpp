@@ -1,23 +1,23 @@
 // Sizes of narrow backward weights that the packing, the products and the writing of taps agree on.
 #pragma once
 
-#include "kernels/isa/narrow/block.hpp"
+#include "kernels/isa/dot/code.hpp"
 #include "kernels/isa/scratch_carver.hpp"
-#include "kernels/narrow/gradient_params.hpp"
 
 namespace dgo::DGO_ISA {
+namespace {
 
 constexpr int64_t kHalf = 16;        // channels that are packed together
 constexpr int64_t kPairBytes = 64;   // a pair of positions of them
-constexpr int64_t kUnitPairs = kNarrowUnit / 2;
-constexpr int64_t kBlock = kNarrowColumns * kNarrowColumns + 16;  // floats; not a multiple of 4 KB, a cache set's step
+constexpr int64_t kUnitPairs = kBf16Unit / 2;
+constexpr int64_t kBlock = kDotColumns * kDotColumns + 16;  // floats; not a multiple of 4 KB, a cache set's step
 
 // What one thread sums: a tap of the first axis and some of the others, for in channels [in, in_end) and out channels
 // [out, out_end) of a group, over steps [step, step_end).
 struct GradientTask {
     int64_t group, plane, in, in_end, out, out_end, step, step_end;
-    NarrowTaps taps;
-    NarrowRange columns;  // taps of the last axis
+    GradientTaps taps;
+    GradientRange columns;  // taps of the last axis
     float* sums;  // [tap][32 out channels][32 in channels][kBlock], rows are in channels
 };
 
@@ -29,7 +29,10 @@ struct GradientSizes {
     int64_t tap, task;  // floats of the sums
 };
 
-inline GradientSizes sizes_of(const NarrowGradientParams& params) {
+// Whether a row is read a whole unit at a time, not pair by pair.
+bool reads_units(const Bf16GradientParams& params) { return params.dot->step > 2; }
+
+GradientSizes sizes_of(const Bf16GradientParams& params) {
     GradientSizes s;
     s.taps = params.most_rows * params.row_taps;
     const int64_t line = ceil_div(params.width, 2);
@@ -39,7 +42,7 @@ inline GradientSizes sizes_of(const NarrowGradientParams& params) {
     s.in_halves = smaller(2 * s.in_units, ceil_div(params.in_channels, kHalf));
     s.out_halves = smaller(2 * params.out_units, ceil_div(params.out_channels, kHalf));
     s.pitch = s.units * 64 + 64;
-    const int64_t tails = kNarrowStep > 2 ? params.most_rows * kUnitPairs : 0;
+    const int64_t tails = reads_units(params) ? params.most_rows * kUnitPairs : 0;
     s.panel = (params.slot_count * line + tails + 1) * kPairBytes;
     s.tap = s.in_units * params.out_units * kBlock;
     s.task = s.taps * s.tap;
@@ -49,7 +52,7 @@ inline GradientSizes sizes_of(const NarrowGradientParams& params) {
 // How the taps lie in memory decides in which order they are put together; lines: of the last axis.
 enum class TapOrder { columns, rows, taps, lines, none };
 
-inline TapOrder order_of(const NarrowGradientParams& params) {
+TapOrder order_of(const Bf16GradientParams& params) {
     const FilterWeights& w = params.weights;
     if (w.out_stride == 1) return TapOrder::columns;
     if (w.in_stride == 1) return TapOrder::rows;
@@ -69,7 +72,7 @@ struct GradientMemory {
     float *zeros, *sums;
 };
 
-inline GradientMemory divide(const NarrowGradientParams& params, char* memory, int64_t* bytes) {
+GradientMemory divide(const Bf16GradientParams& params, char* memory, int64_t* bytes) {
     const GradientSizes s = sizes_of(params);
     ScratchCarver carver(memory);
     GradientMemory m;
@@ -77,10 +80,11 @@ inline GradientMemory divide(const NarrowGradientParams& params, char* memory, i
     m.lines = carver.take<char>(s.units * kUnitPairs * kPairBytes);
     m.left = carver.take<char>(s.in_halves * kHalf * s.pitch);
     m.right = carver.take<char>(params.row_taps * s.out_halves * s.panel);
-    m.zeros = carver.take(kNarrowColumns);
+    m.zeros = carver.take(kDotColumns);
     m.sums = carver.take(params.step_parts == 1 ? s.task : 0);
     *bytes = carver.bytes;
     return m;
 }
 
+}  // namespace
 }  // namespace dgo::DGO_ISA

@@ -4,23 +4,24 @@
 #include <cstdint>
 
 #include "kernels/cell.hpp"
+#include "kernels/dot/dot.hpp"
 #include "kernels/filtering/filter_product.hpp"
 
 namespace dgo {
 
-struct NarrowRange {
+struct GradientRange {
     int64_t first, end;
 
     int64_t count() const { return end - first; }
 };
 
 // Taps of the middle axis that are summed together, in order, and the lines that they share.
-struct NarrowTaps {
-    NarrowRange rows, runs;
+struct GradientTaps {
+    GradientRange rows, runs;
 };
 
 // Lines of diff_dst that some taps of the middle axis share: the first is line stride * i + shift for line i of src.
-struct NarrowLines {
+struct GradientLines {
     int64_t shift;
     int64_t more;  // beyond those of a step
     int64_t slot;
@@ -28,17 +29,18 @@ struct NarrowLines {
 
 // Backward weights as sums over positions of src, a line of the last axis after the other: src put across is the left
 // factor, diff_dst, a copy of its lines for each tap of the last axis, the right one. Strides count elements.
-struct NarrowGradientParams {
+struct Bf16GradientParams {
+    const Dot* dot;
     int64_t batch, groups;
     int64_t in_channels, out_channels;  // of one group
     Axes in, out, kernel, stride, pad, dilation;
     FilterTensor src, diff;
-    const NarrowRange *planes,
+    const GradientRange *planes,
         *columns;  // positions of src that meet diff_dst, for each tap of the first and last axis
-    const NarrowTaps* taps;
+    const GradientTaps* taps;
     int64_t tap_parts;
     const int64_t *rows, *slots;  // of `taps`: the tap, and its first line
-    const NarrowLines* runs;
+    const GradientLines* runs;
     int64_t most_rows, slot_count;  // of one of `taps`, the most
     int64_t row_taps, row_parts;    // of the last axis that are summed together, and how many times
     // A step: so many lines of src, of as many positions; `across` planes, or of one plane.

@@ -1,10 +1,9 @@
 // Backward weights: src put across and diff_dst in pairs of positions, multiplied tap by tap -> sums -> taps.
 #include <omp.h>
 
+#include "kernels/isa/dot/gradient_pack.hpp"
 #include "kernels/isa/filtering/tiles.hpp"
 #include "kernels/isa/filtering/transpose_panels.hpp"
-#include "kernels/isa/narrow/gradient_pack.hpp"
-#include "kernels/isa/narrow/vtable.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -12,39 +11,37 @@ namespace {
 // Adds the products of a step to the sums of in channels [from, end) of the task, or lets these begin with it.
 void multiply(const Step& step, const GradientTask& task, const GradientSizes& s, int64_t from, int64_t end, bool first,
               const GradientMemory& memory) {
-    const NarrowGradientParams& params = step.params;
+    const Bf16GradientParams& params = step.params;
     const int64_t halves = ceil_div(task.out_end - task.out, kHalf);
     const int64_t rows = end - from, columns = halves * kHalf;
     const int64_t depth = 2 * step.lines * step.pairs;
-    const int64_t whole = kNarrowStep == 2 ? depth : depth / kNarrowUnit * kNarrowUnit;
+    const int64_t whole = reads_units(params) ? depth / kBf16Unit * kBf16Unit : depth;
     const int64_t* slots = params.slots + task.taps.rows.first;
     for (int64_t x = 0; x < task.columns.count(); ++x) {
-        for (int64_t out = 0; out < columns; out += kNarrowColumns) {
-            const NarrowPanel panel(memory.right + (x * halves + out / kHalf) * s.panel, s.panel,
-                                    kUnitPairs * kPairBytes);
+        for (int64_t out = 0; out < columns; out += kDotColumns) {
+            const DotPanel panel{memory.right + (x * halves + out / kHalf) * s.panel, s.panel, kUnitPairs * kPairBytes};
             for (int64_t y = 0; y < task.taps.rows.count(); ++y) {
-                NarrowTerm terms[2];
+                DotTerm terms[2];
                 int64_t count = 0;
                 if (whole > 0) terms[count++] = {{}, slots[y] * step.pairs * kPairBytes, whole};
                 if (whole < depth) terms[count++] = {{}, last_unit(step, y), depth - whole};
                 float* sums =
-                    task.sums + (y * task.columns.count() + x) * s.tap + out / kNarrowColumns * s.in_units * kBlock;
-                for (int64_t in = 0; in < rows; in += kNarrowColumns, sums += kBlock) {
+                    task.sums + (y * task.columns.count() + x) * s.tap + out / kDotColumns * s.in_units * kBlock;
+                for (int64_t in = 0; in < rows; in += kDotColumns, sums += kBlock) {
                     for (int64_t i = 0; i < count; ++i) {
                         const char* at = memory.left + in * s.pitch + (terms[i].depth == whole ? 0 : whole * 2);
                         terms[i].rows[0] = {at, s.pitch};
                         terms[i].rows[1] = {at + kHalf * s.pitch, s.pitch};
                     }
-                    const NarrowSums where{first ? memory.zeros : sums, first ? 0 : kNarrowColumns, sums,
-                                           kNarrowColumns};
-                    narrow_product(terms, count, panel, where, rows - in, columns - out);
+                    const DotSums where{first ? memory.zeros : sums, first ? 0 : kDotColumns, sums, kDotColumns};
+                    params.dot->product(terms, count, panel, where, rows - in, columns - out);
                 }
             }
         }
     }
 }
 
-void narrowed(const NarrowGradientParams& params, const float* from, int64_t count, int64_t stride, char* to) {
+void narrowed(const Bf16GradientParams& params, const float* from, int64_t count, int64_t stride, char* to) {
     const auto put = [&](auto tag) {
         using C = decltype(tag);
         for (int64_t i = 0; i < count; ++i) C::put(reinterpret_cast<typename C::T*>(to) + i * stride, from[i]);
@@ -106,7 +103,7 @@ void write_pairs_across(const float* from, int64_t from_stride, int64_t rows, in
 }
 
 // to[i * stride + j] = from[i + j * from_stride]
-void write_across(const NarrowGradientParams& params, const float* from, int64_t from_stride, int64_t rows,
+void write_across(const Bf16GradientParams& params, const float* from, int64_t from_stride, int64_t rows,
                   int64_t columns, int64_t stride, char* to) {
     if (params.weights_cell == Cell::bf16) return write_pairs_across(from, from_stride, rows, columns, stride, to);
     transpose_to<F32>(reinterpret_cast<const F32::T*>(from), from_stride, rows, columns, reinterpret_cast<float*>(to),
@@ -115,7 +112,7 @@ void write_across(const NarrowGradientParams& params, const float* from, int64_t
 
 // The sums of up to 32 in channels from `row` of the task on -> diff_weights; those of `parts`, `part` floats apart, are
 // added up in place.
-void write_rows(const NarrowGradientParams& params, const GradientTask& task, int64_t row, int64_t parts, int64_t part,
+void write_rows(const Bf16GradientParams& params, const GradientTask& task, int64_t row, int64_t parts, int64_t part,
                 char* weights) {
     const GradientSizes s = sizes_of(params);
     const FilterWeights& w = params.weights;
@@ -123,14 +120,14 @@ void write_rows(const NarrowGradientParams& params, const GradientTask& task, in
     const bool in_taps = order == TapOrder::taps || order == TapOrder::lines;
     const int64_t lines = task.taps.rows.count(), columns = task.columns.count();
     const int64_t together = order == TapOrder::taps ? lines * columns : in_taps ? columns : 1;
-    const int64_t rows = smaller(kNarrowColumns, task.in_end - task.in - row), across = s.in_units * kBlock;
-    float* block = task.sums + row / kNarrowColumns % s.in_units * kBlock;
-    for (int64_t out = task.out; out < task.out_end; out += kNarrowColumns, block += across) {
-        const int64_t count = smaller(kNarrowColumns, task.out_end - out);
+    const int64_t rows = smaller(kDotColumns, task.in_end - task.in - row), across = s.in_units * kBlock;
+    float* block = task.sums + row / kDotColumns % s.in_units * kBlock;
+    for (int64_t out = task.out; out < task.out_end; out += kDotColumns, block += across) {
+        const int64_t count = smaller(kDotColumns, task.out_end - out);
         for (int64_t tap = 0; tap < lines * columns && parts > 1; ++tap) {
             float* to = block + tap * s.tap;
             for (int64_t other = 1; other < parts; ++other) {
-                for (int64_t i = 0; i < rows * kNarrowColumns; ++i) to[i] += to[other * part + i];
+                for (int64_t i = 0; i < rows * kDotColumns; ++i) to[i] += to[other * part + i];
             }
         }
         const int64_t first = task.group * w.group_stride + (task.in + row) * w.in_stride + out * w.out_stride +
@@ -141,10 +138,10 @@ void write_rows(const NarrowGradientParams& params, const GradientTask& task, in
             const float* from = block + tap * s.tap;
             char* to = weights + (first + y * w.tap_strides[1] + x * w.tap_strides[2]) * params.weights_item;
             if (order == TapOrder::rows) {
-                write_across(params, from, kNarrowColumns, count, rows, w.out_stride, to);
+                write_across(params, from, kDotColumns, count, rows, w.out_stride, to);
                 continue;
             }
-            for (int64_t r = 0; r < rows; ++r, from += kNarrowColumns, to += w.in_stride * params.weights_item) {
+            for (int64_t r = 0; r < rows; ++r, from += kDotColumns, to += w.in_stride * params.weights_item) {
                 if (in_taps) {
                     write_across(params, from, s.tap, count, together, w.out_stride, to);
                 } else if (order == TapOrder::columns) {
@@ -158,7 +155,7 @@ void write_rows(const NarrowGradientParams& params, const GradientTask& task, in
 }
 
 // Each 32 in channels are written as soon as they are summed.
-void finish_at_once(const NarrowGradientParams& params, const GradientTask& task, const char* src, const char* diff,
+void finish_at_once(const Bf16GradientParams& params, const GradientTask& task, const char* src, const char* diff,
                     const GradientMemory& memory, char* weights) {
     const GradientSizes s = sizes_of(params);
     const bool any = task.step < task.step_end;
@@ -170,8 +167,8 @@ void finish_at_once(const NarrowGradientParams& params, const GradientTask& task
     } else {
         __builtin_memset(task.sums, 0, static_cast<size_t>(s.task) * sizeof(float));
     }
-    for (int64_t in = task.in; in < task.in_end; in += kNarrowColumns) {
-        const int64_t end = smaller(in + kNarrowColumns, task.in_end);
+    for (int64_t in = task.in; in < task.in_end; in += kDotColumns) {
+        const int64_t end = smaller(in + kDotColumns, task.in_end);
         if (any) {
             pack_left(step, in, end, s, src, memory);
             multiply(step, task, s, in, end, true, memory);
@@ -180,7 +177,7 @@ void finish_at_once(const NarrowGradientParams& params, const GradientTask& task
     }
 }
 
-void sum_task(const NarrowGradientParams& params, const GradientTask& task, const char* src, const char* diff,
+void sum_task(const Bf16GradientParams& params, const GradientTask& task, const char* src, const char* diff,
               const GradientMemory& memory) {
     const GradientSizes s = sizes_of(params);
     if (task.step == task.step_end) __builtin_memset(task.sums, 0, static_cast<size_t>(s.task) * sizeof(float));
@@ -194,7 +191,7 @@ void sum_task(const NarrowGradientParams& params, const GradientTask& task, cons
     }
 }
 
-GradientTask task_of(const NarrowGradientParams& params, int64_t rank, int64_t part, float* sums) {
+GradientTask task_of(const Bf16GradientParams& params, int64_t rank, int64_t part, float* sums) {
     GradientTask task;
     const int64_t in = rank % params.in_parts, out = rank / params.in_parts % params.out_parts;
     int64_t outer = rank / params.in_parts / params.out_parts;
@@ -205,10 +202,10 @@ GradientTask task_of(const NarrowGradientParams& params, int64_t rank, int64_t p
     outer /= params.tap_parts;
     task.plane = outer % params.kernel[0];
     task.group = outer / params.kernel[0];
-    task.in = in * params.in_units * kNarrowColumns;
-    task.in_end = smaller(task.in + params.in_units * kNarrowColumns, params.in_channels);
-    task.out = out * params.out_units * kNarrowColumns;
-    task.out_end = smaller(task.out + params.out_units * kNarrowColumns, params.out_channels);
+    task.in = in * params.in_units * kDotColumns;
+    task.in_end = smaller(task.in + params.in_units * kDotColumns, params.in_channels);
+    task.out = out * params.out_units * kDotColumns;
+    task.out_end = smaller(task.out + params.out_units * kDotColumns, params.out_channels);
     const int64_t steps = steps_of(params, task.plane);
     task.step = steps * part / params.step_parts;
     task.step_end = steps * (part + 1) / params.step_parts;
@@ -216,19 +213,17 @@ GradientTask task_of(const NarrowGradientParams& params, int64_t rank, int64_t p
     return task;
 }
 
-int64_t tasks_of(const NarrowGradientParams& params) {
+int64_t tasks_of(const Bf16GradientParams& params) {
     return params.groups * params.kernel[0] * params.tap_parts * params.row_parts * params.in_parts * params.out_parts;
 }
 
-}  // namespace
-
-int64_t narrow_gradient_scratch(const NarrowGradientParams& params) {
+int64_t gradient_scratch(const Bf16GradientParams& params) {
     int64_t bytes = 0;
     divide(params, nullptr, &bytes);
     return bytes;
 }
 
-int64_t narrow_gradient_sums(const NarrowGradientParams& params) {
+int64_t gradient_sums(const Bf16GradientParams& params) {
     if (params.step_parts == 1) return 0;
     ScratchCarver carver(nullptr);
     int64_t sets;
@@ -239,17 +234,16 @@ int64_t narrow_gradient_sums(const NarrowGradientParams& params) {
     return carver.bytes;
 }
 
-void run_narrow_gradient(const NarrowGradientParams& params, const char* src, const char* diff, char* memory,
-                         char* weights) {
+void run_gradient(const Bf16GradientParams& params, const char* src, const char* diff, char* memory, char* weights) {
     const GradientSizes s = sizes_of(params);
     const int64_t tasks = tasks_of(params), parts = params.step_parts;
     auto* shared = reinterpret_cast<float*>(memory + params.sums);
 #pragma omp parallel num_threads(params.threads)
     {
-        const NarrowState state;
+        const DotThread thread(*params.dot);
         int64_t bytes = 0;
         const GradientMemory own = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
-        __builtin_memset(own.zeros, 0, kNarrowColumns * sizeof(float));
+        __builtin_memset(own.zeros, 0, kDotColumns * sizeof(float));
 #pragma omp for schedule(dynamic, 1)
         for (int64_t item = 0; item < tasks * parts; ++item) {
             float* sums = parts == 1 ? own.sums : shared + item * s.task;
@@ -262,19 +256,23 @@ void run_narrow_gradient(const NarrowGradientParams& params, const char* src, co
             }
             sum_task(params, task, x, y, own);
             if (parts > 1) continue;
-            for (int64_t row = 0; row < task.in_end - task.in; row += kNarrowColumns) {
+            for (int64_t row = 0; row < task.in_end - task.in; row += kDotColumns) {
                 write_rows(params, task, row, 1, 0, weights);
             }
         }
         if (parts > 1) {
 #pragma omp for schedule(dynamic, 1)
             for (int64_t item = 0; item < tasks * params.in_units; ++item) {
-                const int64_t rank = item / params.in_units, row = item % params.in_units * kNarrowColumns;
+                const int64_t rank = item / params.in_units, row = item % params.in_units * kDotColumns;
                 const GradientTask task = task_of(params, rank, 0, shared + rank * parts * s.task);
                 if (row < task.in_end - task.in) write_rows(params, task, row, parts, s.task, weights);
             }
         }
     }
 }
+
+}  // namespace
+
+const DotGradient kBf16Gradient = {gradient_scratch, gradient_sums, run_gradient};
 
 }  // namespace dgo::DGO_ISA

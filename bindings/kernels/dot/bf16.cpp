@@ -6,16 +6,16 @@
 #include <vector>
 
 #include "kernels/declaration.hpp"
+#include "kernels/dot/layout.hpp"
+#include "kernels/sets.hpp"
 #include "kernels/filtering/described.hpp"
-#include "kernels/narrow/isa.hpp"
-#include "kernels/narrow/layout.hpp"
-#include "kernels/tail/tail.hpp"
+#include "kernels/isa.hpp"
 
 namespace dgo {
 
 namespace {
 
-constexpr PanelSizes kPanels{kNarrowPanel, 64, kNarrowDepth};
+constexpr PanelSizes kPanels{kDotColumns, 64, kBf16Unit};
 constexpr int64_t kParallelWeights = 1 << 16;
 
 void check_bf16(const char* name, int dtype) {
@@ -27,13 +27,13 @@ void check_bf16(const char* name, int dtype) {
 class NarrowProduct final : public ScratchKernel {
 public:
     NarrowProduct(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Tail& tail,
-                  const NarrowCode& code)
-        : code_(code), layout_(joined, direction, kPanels, 2, bias_dtype, threads, tail) {
+                  const Dot& dot)
+        : dot_(dot), layout_(joined, direction, kPanels, 2, bias_dtype, threads, tail) {
         name = direction == FilterDirection::forward ? "narrow_forward" : "narrow_backward_data";
         check_bf16("src", joined.src.dtype);
         ProductParams& params = layout_.params;
         arity = (params.has_bias ? 5 : 4) + layout_.tail.operands();
-        params.scratch_per_thread = code_.products_scratch(params);
+        params.scratch_per_thread = vector_code().dot.bf16.scratch(dot_, params);
         scratch_bytes = checked_product(name, {params.scratch_per_thread, params.threads});
     }
 
@@ -41,20 +41,19 @@ public:
         const ProductParams& params = layout_.params;
         const char* bias = params.has_bias ? operands[2] : nullptr;
         char* const* last = operands + arity - 2;
-        const NarrowCall call{operands[0], operands[1], bias, layout_.tail.call(operands + (params.has_bias ? 3 : 2))};
-        code_.products(params, call, last[0], last[1]);
+        const DotCall call{operands[0], operands[1], bias, layout_.tail.call(operands + (params.has_bias ? 3 : 2))};
+        vector_code().dot.bf16.run(dot_, params, call, last[0], last[1]);
     }
 
 private:
-    const NarrowCode& code_;
-    NarrowLayout layout_;
+    const Dot& dot_;
+    DotLayout layout_;
 };
 
 class NarrowPack final : public Kernel {
 public:
-    NarrowPack(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads,
-               const NarrowCode& code)
-        : code_(code), arrangement_(problem, direction, kPanels) {
+    NarrowPack(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads)
+        : arrangement_(problem, direction, kPanels) {
         name = "narrow_pack";
         arity = 2;
         check_direct(problem);
@@ -66,7 +65,7 @@ public:
         if (params.n_stride != 1 && params.k_stride != 1) find_taps();
     }
 
-    void run(char* const* operands) const override { code_.pack(params_, operands[0], operands[1]); }
+    void run(char* const* operands) const override { vector_code().dot.bf16_pack(params_, operands[0], operands[1]); }
 
 private:
     void find_taps() {
@@ -80,7 +79,7 @@ private:
             }
         }
         const int64_t segments = arrangement_.layout.segments;
-        const int64_t words = ceil_div(params.k, kNarrowDepth) * kNarrowDepth * kNarrowPanel;
+        const int64_t words = ceil_div(params.k, kBf16Unit) * kBf16Unit * kDotColumns;
         for (const TargetGroup& group : arrangement_.groups.groups) {
             for (int64_t i = 0; i < group.target_count; ++i) {
                 for (int64_t s = 0; s < segments; ++s) {
@@ -115,10 +114,9 @@ private:
         return number;
     }
 
-    const NarrowCode& code_;
     Arrangement arrangement_;
-    std::vector<NarrowTap> taps_;
-    NarrowPackParams params_{};
+    std::vector<Bf16Tap> taps_;
+    Bf16PackParams params_{};
 };
 
 int64_t packed_size(const FilterProblem& problem, const std::string& direction) {
@@ -132,7 +130,8 @@ Bytes packing(const FilterProblem& problem, const std::string& direction) {
 std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides,
                                   int threads, const std::string& isa) {
     const FilterWeights weights = filter_weights(p, dtype, strides);
-    return std::make_unique<NarrowPack>(p, filter_direction(direction), weights, threads, narrow_sets().of(isa));
+    bf16_sets().of(isa);  // there is one
+    return std::make_unique<NarrowPack>(p, filter_direction(direction), weights, threads);
 }
 
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction, int src_dtype,
@@ -141,17 +140,14 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::s
     const FilterDirection to = filter_direction(direction);
     const FilterSides sides(p, to, src_dtype, src_strides, dst_dtype, dst_strides);
     return std::make_unique<NarrowProduct>(Joined(p, sides.src, sides.dst), to, bias_dtype, threads, tail,
-                                           narrow_sets().of(isa));
+                                           bf16_sets().of(isa));
 }
 
-std::pair<std::string, std::string> isa_and_reason() {
-    const NarrowCode* code = narrow_sets().code;
-    return {code == nullptr ? "" : code->isa, narrow_sets().reason};
-}
+std::pair<std::string, std::string> isa_and_reason() { return bf16_sets().isa_and_reason(); }
 
 }  // namespace
 
-// isa: the set by its name, or empty; see narrow_code_of.
+// isa: the set by its name, or empty for the chosen one.
 const Declaration kNarrow[] = {
     {"FilterProblem.narrow_packed_size(self, direction)", packed_size,
      "bf16 elements of the weights that narrow_product takes."},

@@ -2,8 +2,8 @@
 // side, taps that do are read together.
 #include <omp.h>
 
+#include "kernels/isa/dot/code.hpp"
 #include "kernels/isa/filtering/vtable.hpp"
-#include "kernels/isa/narrow/vtable.hpp"
 #include "kernels/isa/transpose.hpp"
 
 namespace dgo::DGO_ISA {
@@ -12,20 +12,20 @@ namespace {
 using Word = Words::u16;
 constexpr int64_t kColumns = 8;  // that are turned together
 constexpr int64_t kMostTaps = 64;  // of a task: each writes somewhere else
-constexpr int64_t kUnitWords = kNarrowUnitBytes / 2, kHalfWords = kUnitWords / 2;
+constexpr int64_t kUnitWords = kDotColumns * kBf16Unit, kHalfWords = kUnitWords / 2;
 
 int64_t segment_count(const PackParams& params) {
     return params.taps.segments[0] * params.taps.segments[1] * params.taps.segments[2];
 }
 int64_t panel_count(const PackParams& params, const TargetGroup& group) {
-    return ceil_div(group.target_count * params.n, kNarrowColumns);
+    return ceil_div(group.target_count * params.n, kDotColumns);
 }
-int64_t segment_words(const PackParams& params) { return ceil_div(params.k, kNarrowUnit) * kUnitWords; }
+int64_t segment_words(const PackParams& params) { return ceil_div(params.k, kBf16Unit) * kUnitWords; }
 
 // Of a column's words: those of row k of a segment, k even.
 DGO_INLINE int64_t row_words(int64_t k) {
-    static_assert(kUnitWords == 32 * kNarrowUnit, "two halves of 16 words for each of the depth");
-    return 16 * (k + (k & -kNarrowUnit));
+    static_assert(kUnitWords == 32 * kBf16Unit, "two halves of 16 words for each of the depth");
+    return 16 * (k + (k & -kBf16Unit));
 }
 
 // Where up to 8 columns of pairs go: those from `cut` on begin the next 16 columns. Null: nowhere.
@@ -45,7 +45,7 @@ Sink sink_at(Word* segment, int64_t column, int64_t count, Word* next) {
 
 // Columns [begin, end) of 8 to `to` and on.
 DGO_INLINE void put_some(Word* to, __m256 pairs, int64_t begin, int64_t end) {
-#ifdef DGO_WIDE
+#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
     _mm256_mask_storeu_ps(to - 2 * begin, static_cast<__mmask8>((1u << end) - (1u << begin)), pairs);
 #else
     uint32_t all[kColumns];
@@ -100,7 +100,7 @@ void put_unit(const PackParams& params, const Word* weights, int64_t k, const Si
     for (int64_t block = 0; block < blocks; ++block) {
         for (int i = 0; i < kCount; ++i) whole = whole && sinks[block][i].whole();
     }
-    const int64_t end = smaller(k + kNarrowUnit, params.k), ks = params.k_stride, step = kColumns * params.n_stride;
+    const int64_t end = smaller(k + kBf16Unit, params.k), ks = params.k_stride, step = kColumns * params.n_stride;
     const auto rows = [&](auto put_rows) __attribute__((always_inline)) {
         for (; k < end; k += 2) {
             const Word* from = weights + k * ks;
@@ -118,25 +118,25 @@ void put_unit(const PackParams& params, const Word* weights, int64_t k, const Si
 }
 
 // Channels [n, n + count) of all targets, at most 16, and all of the depth for taps [first, end), which lie side by side.
-void pack_taps(const NarrowPackParams& narrow, const Word* weights, int64_t n, int64_t count, int64_t first,
-               int64_t end, Word* packed) {
+void pack_taps(const Bf16PackParams& narrow, const Word* weights, int64_t n, int64_t count, int64_t first, int64_t end,
+               Word* packed) {
     const PackParams& params = narrow.weights;
     const int64_t taps = end - first, blocks = ceil_div(count, kColumns), words = segment_words(params);
     const int64_t panel_words = segment_count(params) * words;
     Sink sinks[2][kMostTaps];
     for (int64_t i = 0; i < taps * blocks; ++i) {
-        const NarrowTap& tap = narrow.taps[first + i % taps];
+        const Bf16Tap& tap = narrow.taps[first + i % taps];
         const int64_t block = i / taps, column = tap.column + n + block * kColumns;
         const int64_t some = smaller(kColumns, count - block * kColumns);
-        Word* segment = packed + tap.to + column / kNarrowColumns * panel_words;
+        Word* segment = packed + tap.to + column / kDotColumns * panel_words;
         sinks[block][i % taps] = tap.to < 0 ? Sink{nullptr, nullptr, 0, some}
-                                            : sink_at(segment, column % kNarrowColumns, some, segment + panel_words);
+                                            : sink_at(segment, column % kDotColumns, some, segment + panel_words);
     }
     weights += narrow.taps[first].from + n * params.n_stride;
     // two blocks fill lines while they are near; rows that are far apart are read one block after the other
     const int64_t at_once = params.n_stride < params.k_stride ? blocks : 1;
-    for (int64_t part = 0; part < ceil_div(params.k, kNarrowUnit) * blocks; part += at_once) {
-        const int64_t k = part / blocks * kNarrowUnit, block = part % blocks;
+    for (int64_t part = 0; part < ceil_div(params.k, kBf16Unit) * blocks; part += at_once) {
+        const int64_t k = part / blocks * kBf16Unit, block = part % blocks;
         const auto unit = [&](auto put_some_taps, int64_t t) {
             const Sink* const there[] = {sinks[block] + t, sinks[1] + t};
             put_some_taps(params, weights + block * kColumns * params.n_stride + t, k, there, at_once);
@@ -160,7 +160,7 @@ void pack_taps(const NarrowPackParams& narrow, const Word* weights, int64_t n, i
 // The first `count` of 8 words; the others are not touched.
 DGO_INLINE __m256i load_some(const Word* at, int64_t count) {
     if (count == kColumns) return bits<__m256i>(load_words<2, 8>(at));
-#ifdef DGO_WIDE
+#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
     return _mm256_cvtepu16_epi32(_mm_maskz_loadu_epi16(static_cast<__mmask8>((1u << count) - 1), at));
 #else
     Word some[kColumns] = {};
@@ -218,9 +218,9 @@ int64_t tap_offset(const PackParams& params, int64_t segment, int64_t target) {
 // One segment of one panel: zeros where nothing else comes, and what is not taken together.
 void pack_segment(const PackParams& params, const TargetGroup& group, int64_t panel, int64_t segment, bool together,
                   const Word* weights, Word* to) {
-    const int64_t first = panel * kNarrowColumns, all = group.target_count * params.n;
-    const int64_t end = smaller(first + kNarrowColumns, all);
-    bool whole = end - first == kNarrowColumns && params.k % kNarrowUnit == 0;
+    const int64_t first = panel * kDotColumns, all = group.target_count * params.n;
+    const int64_t end = smaller(first + kDotColumns, all);
+    bool whole = end - first == kDotColumns && params.k % kBf16Unit == 0;
     for (int64_t c = first; whole && c < end; c += params.n - c % params.n) {
         whole = tap_offset(params, segment, group.targets[c / params.n]) >= 0;
     }
@@ -239,7 +239,7 @@ void pack_segment(const PackParams& params, const TargetGroup& group, int64_t pa
 
 }  // namespace
 
-void run_narrow_pack(const NarrowPackParams& narrow, const char* weights, char* packed) {
+void run_bf16_pack(const Bf16PackParams& narrow, const char* weights, char* packed) {
     const PackParams& params = narrow.weights;
     const int64_t segments = segment_count(params), words = segment_words(params);
     const bool together = narrow.run > 0;

@@ -1,10 +1,11 @@
 // The factors of a step of narrow backward weights: pairs of positions of 16 channels each.
 #pragma once
 
-#include "kernels/isa/narrow/gradient_scratch.hpp"
+#include "kernels/isa/dot/gradient_scratch.hpp"
 #include "kernels/isa/transpose.hpp"
 
 namespace dgo::DGO_ISA {
+namespace {
 
 struct Sixteen {
     static constexpr int kVectors = 16 / kLanes;
@@ -19,7 +20,7 @@ struct Channels {
     DGO_INLINE Sixteen load(const char* at) const {
         Sixteen all;
         if constexpr (!kAll) {
-#ifdef DGO_WIDE
+#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
             const auto some = static_cast<__mmask16>((1u << count) - 1);
             all.part[0] = bits<Vec<kLanes>::u32>(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, at)));
             return all;
@@ -66,7 +67,7 @@ DGO_INLINE void put_line(const Line& line, const Channels& channels, int64_t pai
     for (int64_t pair = cut; pair < pairs; ++pair) at_edge(pair);
 }
 
-inline void put_pairs(const Line& line, int64_t channels, int64_t pairs, char* to) {
+void put_pairs(const Line& line, int64_t channels, int64_t pairs, char* to) {
     const Channels some{channels};
     if (channels == kHalf) {
         put_line<true>(line, some, pairs, to);
@@ -77,13 +78,13 @@ inline void put_pairs(const Line& line, int64_t channels, int64_t pairs, char* t
 
 // Lines [first, first + lines) of one plane, or where steps go across planes, of all; positions [x, x + width) of each.
 struct Step {
-    const NarrowGradientParams& params;
+    const Bf16GradientParams& params;
     int64_t plane;  // tap of the first axis
     int64_t first, lines, x, width, pairs;  // pairs: of a line
 
     void find(SrcLine* places) const {
         const FilterTensor& t = params.src;
-        const NarrowRange& range = params.planes[plane];
+        const GradientRange& range = params.planes[plane];
         const int64_t height = params.in[1], depth = range.end - range.first;
         for (int64_t i = 0; i < lines; ++i) {
             const int64_t of_plane = (first + i) / height;
@@ -94,17 +95,17 @@ struct Step {
     }
 };
 
-inline int64_t steps_of(const NarrowGradientParams& params, int64_t plane) {
+int64_t steps_of(const Bf16GradientParams& params, int64_t plane) {
     const int64_t planes = params.batch * (params.planes[plane].end - params.planes[plane].first);
     if (params.across) return ceil_div(planes * params.in[1], params.lines);
     return planes * params.line_steps * params.width_steps;
 }
 
-inline Step step_of(const NarrowGradientParams& params, int64_t plane, int64_t number) {
+Step step_of(const Bf16GradientParams& params, int64_t plane, int64_t number) {
     const int64_t height = params.in[1];
     Step step{params, plane, 0, 0, 0, params.in[2], 0};
     if (params.across) {
-        const NarrowRange& range = params.planes[plane];
+        const GradientRange& range = params.planes[plane];
         const int64_t all = params.batch * (range.end - range.first) * height;
         step.first = number * params.lines;
         step.lines = smaller(params.lines, all - step.first);
@@ -120,9 +121,9 @@ inline Step step_of(const NarrowGradientParams& params, int64_t plane, int64_t n
 }
 
 // Rows of the left factor: in channels [first, end), their positions side by side.
-inline void pack_left(const Step& step, int64_t first, int64_t end, const GradientSizes& s, const char* src,
-                      const GradientMemory& memory) {
-    const NarrowGradientParams& params = step.params;
+void pack_left(const Step& step, int64_t first, int64_t end, const GradientSizes& s, const char* src,
+               const GradientMemory& memory) {
+    const Bf16GradientParams& params = step.params;
     const FilterTensor& t = params.src;
     const int64_t pairs = step.lines * step.pairs, units = ceil_div(pairs, kUnitPairs);
     __builtin_memset(memory.lines + pairs * kPairBytes, 0,
@@ -144,12 +145,12 @@ inline void pack_left(const Step& step, int64_t first, int64_t end, const Gradie
 }
 
 // Panels of the right factor: out channels of diff_dst, for each tap of the last axis a copy of the lines.
-inline void pack_right(const Step& step, const GradientTask& task, const GradientSizes& s, const char* diff,
-                       const GradientMemory& memory) {
-    const NarrowGradientParams& params = step.params;
+void pack_right(const Step& step, const GradientTask& task, const GradientSizes& s, const char* diff,
+                const GradientMemory& memory) {
+    const Bf16GradientParams& params = step.params;
     const FilterTensor& t = params.diff;
     const int64_t stride = params.stride[2], halves = ceil_div(task.out_end - task.out, kHalf);
-    const auto pack = [&](const NarrowLines& run, int64_t i) {
+    const auto pack = [&](const GradientLines& run, int64_t i) {
         // beyond the lines of src, those of a plane go on
         const SrcLine& at = memory.places[smaller(i, step.lines - 1)];
         const int64_t y = params.stride[1] * (at.y + larger(i - step.lines + 1, 0)) + run.shift;
@@ -160,7 +161,7 @@ inline void pack_right(const Step& step, const GradientTask& task, const Gradien
             for (int64_t tap = task.columns.first; tap < task.columns.end; ++tap) {
                 char* to = memory.right + ((tap - task.columns.first) * halves + channel) * s.panel +
                            (run.slot + i) * step.pairs * kPairBytes;
-                const NarrowRange& columns = params.columns[tap];
+                const GradientRange& columns = params.columns[tap];
                 const int64_t begin = larger(columns.first - step.x, 0),
                               end = smaller(columns.end - step.x, step.width);
                 if (!exists || begin >= end) {
@@ -180,14 +181,13 @@ inline void pack_right(const Step& step, const GradientTask& task, const Gradien
 }
 
 // Where whole units are read, the last one of a tap, filled up with zeros, is apart: behind the lines, in bytes.
-inline int64_t last_unit(const Step& step, int64_t number) {
+int64_t last_unit(const Step& step, int64_t number) {
     return (step.params.slot_count * step.pairs + number * kUnitPairs) * kPairBytes;
 }
 
-inline void pack_last_units(const Step& step, const GradientTask& task, const GradientSizes& s,
-                            const GradientMemory& memory) {
+void pack_last_units(const Step& step, const GradientTask& task, const GradientSizes& s, const GradientMemory& memory) {
     const int64_t pairs = step.lines * step.pairs, left = pairs % kUnitPairs;
-    if (kNarrowStep == 2 || left == 0) return;
+    if (!reads_units(step.params) || left == 0) return;
     const int64_t* slots = step.params.slots + task.taps.rows.first;
     const int64_t panels = task.columns.count() * ceil_div(task.out_end - task.out, kHalf);
     for (int64_t panel = 0; panel < panels; ++panel) {
@@ -201,4 +201,5 @@ inline void pack_last_units(const Step& step, const GradientTask& task, const Gr
     }
 }
 
+}  // namespace
 }  // namespace dgo::DGO_ISA

@@ -11,20 +11,14 @@
 #include <string>
 
 #include "kernels/declaration.hpp"
+#include "kernels/dot/layout.hpp"
+#include "kernels/sets.hpp"
 #include "kernels/filtering/described.hpp"
-#include "kernels/integer/isa.hpp"
-#include "kernels/narrow/layout.hpp"
-#include "kernels/tail/tail.hpp"
+#include "kernels/isa.hpp"
 
 namespace dgo {
 
 namespace {
-
-// How src becomes rows for a set: bytes of an element, elements of a position, and whether it is its rows as it lies.
-struct IntegerLayout {
-    int64_t item, pitch;
-    bool as_it_is;
-};
 
 // src_zero: of src, by its own type. Results of s8 and u8 are rounded quotients by dst_scale, plus dst_zero, from low to
 // high.
@@ -53,11 +47,11 @@ int threads_for(int64_t bytes, int threads) {
     return threads > 0 ? threads : omp_get_max_threads();
 }
 
-PanelSizes panels(const IntegerCode& code) { return {kNarrowPanel, 64, code.depth}; }
+PanelSizes panels(const Dot& dot) { return {kDotColumns, 64, dot.unit}; }
 
 // Elements of the packed weights for each column.
-int64_t panel_depth(const Arrangement& of, const IntegerCode& code) {
-    const int64_t depth = panels(code).depth;
+int64_t panel_depth(const Arrangement& of, const Dot& dot) {
+    const int64_t depth = panels(dot).depth;
     return of.layout.segments * (ceil_div(of.rows, depth) * depth);
 }
 
@@ -72,37 +66,39 @@ FilterWeights as_floats(FilterWeights weights) {
 }
 
 // Where the totals of the columns lie behind the weights.
-int64_t weights_bytes(const Arrangement& of, const FilterProblem& problem, const IntegerCode& code) {
-    return ceil_div(checked_product(kName, {of.packed_size(problem), code.item}), 64) * 64;
+int64_t weights_bytes(const Arrangement& of, const FilterProblem& problem, const Dot& dot) {
+    return ceil_div(checked_product(kName, {of.packed_size(problem), dot.item}), 64) * 64;
 }
 
 class IntegerRowsKernel final : public Kernel {
 public:
-    IntegerRowsKernel(const IntegerRows& params, const IntegerCode& code) : code_(code), params_(params) {
+    IntegerRowsKernel(const Int8Rows& params, const Dot& dot) : dot_(dot), params_(params) {
         name = "integer_rows";
         arity = 2;
     }
 
-    void run(char* const* operands) const override { code_.rows(params_, operands[0], operands[1]); }
+    void run(char* const* operands) const override {
+        vector_code().dot.int8_rows(dot_, params_, operands[0], operands[1]);
+    }
 
 private:
-    const IntegerCode& code_;
-    const IntegerRows params_;
+    const Dot& dot_;
+    const Int8Rows params_;
 };
 
 class IntegerPack final : public Kernel {
 public:
     IntegerPack(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int64_t channels,
-                bool has_points, int threads, const IntegerCode& code)
-        : code_(code), arrangement_(problem, direction, panels(code)),
+                bool has_points, int threads, const Dot& dot)
+        : dot_(dot), arrangement_(problem, direction, panels(dot)),
           params_(arrangement_.pack_params(problem, direction, as_floats(weights))), has_points_(has_points),
-          totals_(weights_bytes(arrangement_, problem, code)) {
+          totals_(weights_bytes(arrangement_, problem, dot)) {
         name = "integer_pack";
         arity = has_points ? 3 : 2;
         check_direct(problem);
         params_.cell = integer_cell("weights", weights.dtype);
         params_.item = 1;
-        const int64_t step = panels(code).depth;
+        const int64_t step = panels(dot).depth;
         check_number(name, "channels", channels, (params_.k - 1) / step * step + 1, params_.k);
         params_.k = channels;
         params_.threads = threads_for(totals_, threads);
@@ -111,11 +107,12 @@ public:
     void run(char* const* operands) const override {
         const auto* points = has_points_ ? reinterpret_cast<const int32_t*>(operands[1]) : nullptr;
         char* packed = operands[arity - 1];
-        code_.pack(params_, operands[0], points, packed, reinterpret_cast<int32_t*>(packed + totals_));
+        vector_code().dot.int8_pack(dot_, params_, operands[0], points, packed,
+                                    reinterpret_cast<int32_t*>(packed + totals_));
     }
 
 private:
-    const IntegerCode& code_;
+    const Dot& dot_;
     Arrangement arrangement_;
     PackParams params_;
     const bool has_points_;
@@ -124,7 +121,7 @@ private:
 
 // How quotients by the scale are found: as products by its inverse, but where the two may be rounded to different numbers.
 // Within 512, beyond which every result is the largest or the smallest, they differ by less than 2e-4.
-void find_inverse(IntegerParams& params) {
+void find_inverse(Int8Params& params) {
     constexpr float kDoubtful = 0.5f - 2e-4f;
     int exponent;
     const float inverse = 1 / params.scale;
@@ -136,19 +133,19 @@ void find_inverse(IntegerParams& params) {
 class IntegerProduct final : public ScratchKernel {
 public:
     IntegerProduct(const Joined& joined, FilterDirection direction, const IntegerQuantization& how, int dst_dtype,
-                   int bias_dtype, int64_t position, int threads, const Tail& tail, const IntegerCode& code)
-        : code_(code), layout_(joined, direction, panels(code), code.item, bias_dtype, threads, tail),
-          has_points_(how.has_points), totals_(weights_bytes(layout_.arrangement, joined.problem, code)) {
+                   int bias_dtype, int64_t position, int threads, const Tail& tail, const Dot& dot)
+        : dot_(dot), layout_(joined, direction, panels(dot), dot.item, bias_dtype, threads, tail),
+          has_points_(how.has_points), totals_(weights_bytes(layout_.arrangement, joined.problem, dot)) {
         name = direction == FilterDirection::forward ? "integer_forward" : "integer_backward_data";
         ProductParams& params = layout_.params;
-        params.src.item = code.item;
+        params.src.item = dot.item;
         params.dst.cell = number_cell(dst_dtype);
         params.dst.item = item_size(dst_dtype);
         check_finish(how, dst_dtype, bias_dtype);
         const bool is_s8 = integer_cell("src", how.src_dtype) == Cell::s8;
         check_number(name, "src_zero", how.src_zero, is_s8 ? -128 : 0, is_s8 ? 127 : 255);
         // bytes without a sign are 128 more, words have none
-        integer_.src_zero = code.item == 1 ? how.src_zero + (is_s8 ? 128 : 0) : 0;
+        integer_.src_zero = dot.item == 1 ? how.src_zero + (is_s8 ? 128 : 0) : 0;
         integer_.sums = params.dst.cell == Cell::s32;
         integer_.scale = static_cast<float>(how.dst_scale);
         find_inverse(integer_);
@@ -156,7 +153,7 @@ public:
         const bool signs = params.dst.cell == Cell::s8;
         integer_.low = std::max(how.dst_low, signs ? -128 : 0);
         integer_.high = std::min(how.dst_high, signs ? 127 : 255);
-        integer_.panel_depth = panel_depth(layout_.arrangement, code);
+        integer_.panel_depth = panel_depth(layout_.arrangement, dot);
         if (how.has_points) {
             check_number(name, "position", position, joined.problem.groups * params.dst.channels, kMostSize);
             integer_.pitch = position * params.dst.item;
@@ -164,13 +161,13 @@ public:
             for (TargetGroup& group : layout_.arrangement.groups.groups) group.folded = false;
         }
         arity = (integer_.sums ? 4 : 5) + (params.has_bias ? 1 : 0) + (has_points_ ? 2 : 0) + layout_.tail.operands();
-        params.scratch_per_thread = code_.products_scratch(params);
+        params.scratch_per_thread = vector_code().dot.int8.scratch(dot_, params);
         scratch_bytes = checked_product(name, {params.scratch_per_thread, params.threads});
     }
 
     void run(char* const* operands) const override {
         const ProductParams& params = layout_.params;
-        NarrowCall call{operands[0], operands[1], nullptr, {}, &integer_};
+        DotCall call{operands[0], operands[1], nullptr, {}, &integer_};
         call.totals = reinterpret_cast<const int32_t*>(operands[1] + totals_);
         char* const* next = operands + 2;
         if (!integer_.sums) call.scales = reinterpret_cast<const float*>(*next++);
@@ -180,7 +177,7 @@ public:
             call.sums = reinterpret_cast<const int32_t*>(*next++);
         }
         call.tail = layout_.tail.call(next);
-        code_.products(params, call, operands[arity - 2], operands[arity - 1]);
+        vector_code().dot.int8.run(dot_, params, call, operands[arity - 2], operands[arity - 1]);
     }
 
 private:
@@ -198,40 +195,41 @@ private:
         }
     }
 
-    const IntegerCode& code_;
-    NarrowLayout layout_;
-    IntegerParams integer_;
+    const Dot& dot_;
+    DotLayout layout_;
+    Int8Params integer_;
     const bool has_points_;
     const int64_t totals_;
 };
 
-IntegerLayout layout_of(int64_t channels, int dtype, const std::string& isa) {
-    const IntegerCode& code = integer_sets().of(isa);
-    const int64_t step = kPositionBytes / code.item, pitch = ceil_div(channels, step) * step;
-    return {code.item, pitch, code.item == 1 && integer_cell("src", dtype) == Cell::u8 && pitch == channels};
+// Elements of a position of rows.
+int64_t pitch_of(int64_t channels, const Dot& dot) {
+    const int64_t step = kPositionBytes / dot.item;
+    return ceil_div(channels, step) * step;
 }
 
-std::tuple<int64_t, int64_t, bool> layout_parts(int64_t channels, int src_dtype, const std::string& isa) {
-    const IntegerLayout layout = layout_of(channels, src_dtype, isa);
-    return {layout.item, layout.pitch, layout.as_it_is};
+std::tuple<int64_t, int64_t, bool> layout_of(int64_t channels, int dtype, const std::string& isa) {
+    const Dot& dot = int8_sets().of(isa);
+    const int64_t pitch = pitch_of(channels, dot);
+    return {dot.item, pitch, dot.item == 1 && integer_cell("src", dtype) == Cell::u8 && pitch == channels};
 }
 
 int64_t packed_size(const FilterProblem& problem, const std::string& direction, const std::string& isa) {
-    const IntegerCode& code = integer_sets().of(isa);
-    const Arrangement of(problem, filter_direction(direction), panels(code));
-    return weights_bytes(of, problem, code) + of.packed_size(problem) / panel_depth(of, code) * 4;  // a total of each
+    const Dot& dot = int8_sets().of(isa);
+    const Arrangement of(problem, filter_direction(direction), panels(dot));
+    return weights_bytes(of, problem, dot) + of.packed_size(problem) / panel_depth(of, dot) * 4;  // a total of each
 }
 
 Bytes packing(const FilterProblem& problem, const std::string& direction, const std::string& isa) {
-    const IntegerCode& code = integer_sets().of(isa);
-    return {code.isa + Arrangement(problem, filter_direction(direction), panels(code)).packing(problem)};
+    const Dot& dot = int8_sets().of(isa);
+    return {dot.isa + Arrangement(problem, filter_direction(direction), panels(dot)).packing(problem)};
 }
 
-bool pack_subtracts(const std::string& isa) { return integer_sets().of(isa).item == 2; }
+bool pack_subtracts(const std::string& isa) { return int8_sets().of(isa).item == 2; }
 
 std::unique_ptr<Kernel> make_rows(const Dims& sizes, const Dims& strides, int64_t channels, int dtype, int zero,
                                   int threads, const std::string& isa) {
-    const IntegerCode& code = integer_sets().of(isa);
+    const Dot& dot = int8_sets().of(isa);
     if (sizes.size() != strides.size() || sizes.size() > 4) {
         fail(ErrorKind::invalid_argument, "integer_rows: sizes and strides of at most 4 axes are needed");
     }
@@ -239,26 +237,20 @@ std::unique_ptr<Kernel> make_rows(const Dims& sizes, const Dims& strides, int64_
     all_sizes.push_back(channels);
     all_strides.push_back(1);
     check_extent("integer_rows", "src", all_sizes, all_strides);
-    IntegerRows params{{1, 1, 1, 1},
-                       {0, 0, 0, 0},
-                       channels,
-                       layout_of(channels, dtype, isa).pitch,
-                       integer_cell("src", dtype),
-                       zero,
-                       1};
+    Int8Rows params{{1, 1, 1, 1}, {0, 0, 0, 0}, channels, pitch_of(channels, dot), integer_cell("src", dtype), zero, 1};
     std::copy(sizes.rbegin(), sizes.rend(), std::reverse_iterator(params.sizes + 4));
     std::copy(strides.rbegin(), strides.rend(), std::reverse_iterator(params.strides + 4));
     const int64_t bytes = checked_product("integer_rows", {sizes.empty() ? 1 : params.sizes[0], params.sizes[1],
-                                                           params.sizes[2], params.sizes[3], params.pitch, code.item});
+                                                           params.sizes[2], params.sizes[3], params.pitch, dot.item});
     params.threads = threads_for(bytes, threads);
-    return std::make_unique<IntegerRowsKernel>(params, code);
+    return std::make_unique<IntegerRowsKernel>(params, dot);
 }
 
 std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides,
                                   int64_t channels, bool has_points, int threads, const std::string& isa) {
     const FilterWeights weights = filter_weights(p, dtype, strides);
     const FilterDirection to = filter_direction(direction);
-    return std::make_unique<IntegerPack>(p, to, weights, channels, has_points, threads, integer_sets().of(isa));
+    return std::make_unique<IntegerPack>(p, to, weights, channels, has_points, threads, int8_sets().of(isa));
 }
 
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction,
@@ -271,20 +263,17 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::s
     const Joined joined(p, as_floats(sides.src), as_floats(sides.dst));
     const IntegerQuantization how{src_dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, has_points};
     return std::make_unique<IntegerProduct>(joined, to, how, dst_dtype, bias_dtype, position, threads, tail,
-                                            integer_sets().of(isa));
+                                            int8_sets().of(isa));
 }
 
-std::pair<std::string, std::string> isa_and_reason() {
-    const IntegerCode* code = integer_sets().code;
-    return {code == nullptr ? "" : code->isa, integer_sets().reason};
-}
+std::pair<std::string, std::string> isa_and_reason() { return int8_sets().isa_and_reason(); }
 
 }  // namespace
 
 const Declaration kInteger[] = {
     {"integer_isa()", isa_and_reason,
      "The instruction set of integer products, or '' for none; and why no better one is used, or ''."},
-    {"integer_layout(channels, src_dtype, isa='')", layout_parts,
+    {"integer_layout(channels, src_dtype, isa='')", layout_of,
      "Of rows: bytes of an element, elements of a position, and whether src is its rows as it lies."},
     {"integer_pack_subtracts(isa='')", pack_subtracts,
      "Whether zero points of weights go to integer_pack rather than to integer_product."},

@@ -1,4 +1,4 @@
-#include "kernels/narrow/layout.hpp"
+#include "kernels/dot/layout.hpp"
 
 #include <algorithm>
 
@@ -26,13 +26,13 @@ void lay_out_tasks(ProductParams& params, Arrangement& arrangement, int64_t item
         TargetGroup& group = arrangement.groups.groups[g];
         const int64_t tiles = params.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
         const int64_t columns = group.target_count * params.dst.channels;
-        const int64_t units = ceil_div(tiles, kNarrowBlockRows);
-        group.blocks = columns == 0 ? 0 : ceil_div(units, rows / kNarrowBlockRows);
+        const int64_t units = ceil_div(tiles, kDotBlockRows);
+        group.blocks = columns == 0 ? 0 : ceil_div(units, rows / kDotBlockRows);
         // Of few blocks the same number for each thread.
         const bool uneven = group.blocks > 1 && group.blocks < 8 * params.threads;
         if (uneven) group.blocks = std::min(ceil_div(group.blocks, params.threads) * params.threads, units);
         // Few tiles: the columns are shared out, too, and each thread finds the rows for itself.
-        const int64_t panels = std::max<int64_t>(1, ceil_div(columns, kNarrowPanel));
+        const int64_t panels = std::max<int64_t>(1, ceil_div(columns, kDotColumns));
         const int64_t blocks = group.blocks * params.channel_groups;
         const bool many = params.threads == 1 || blocks == 0 || blocks >= 4 * params.threads;
         group.parts = many ? 1 : std::clamp<int64_t>(ceil_div(2 * params.threads, blocks), 1, panels);
@@ -40,7 +40,7 @@ void lay_out_tasks(ProductParams& params, Arrangement& arrangement, int64_t item
         group.first_task = params.tasks;
         params.tasks += group.blocks * group.parts;
         if (group.blocks > 0) {
-            params.block = std::max(params.block, ceil_div(units, group.blocks) * kNarrowBlockRows);
+            params.block = std::max(params.block, ceil_div(units, group.blocks) * kDotBlockRows);
         }
     }
     params.groups = arrangement.groups.groups.data();
@@ -49,8 +49,8 @@ void lay_out_tasks(ProductParams& params, Arrangement& arrangement, int64_t item
 
 }  // namespace
 
-NarrowLayout::NarrowLayout(const Joined& joined, FilterDirection direction, const PanelSizes& panels, int64_t item,
-                           int bias_dtype, int threads, const Tail& post_ops)
+DotLayout::DotLayout(const Joined& joined, FilterDirection direction, const PanelSizes& panels, int64_t item,
+                     int bias_dtype, int threads, const Tail& post_ops)
     : arrangement(joined.problem, direction, panels),
       tail(fitted_tail(post_ops, joined.problem.batch, joined.problem.groups * arrangement.columns,
                        direction == FilterDirection::forward ? joined.problem.out : joined.problem.in, joined.dst)) {

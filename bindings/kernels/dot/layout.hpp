@@ -2,21 +2,21 @@
 #pragma once
 
 #include "kernels/filtering/arrangement.hpp"
-#include "kernels/narrow/vtable.hpp"
+#include "kernels/dot/vtable.hpp"
 #include "kernels/tail/tail.hpp"
 
 namespace dgo {
 
-struct NarrowLayout {
+struct DotLayout {
     Arrangement arrangement;
     FittedTail tail;
     ProductParams params{};
 
     // `item`: bytes of an element of src.
-    NarrowLayout(const Joined& joined, FilterDirection direction, const PanelSizes& panels, int64_t item,
-                 int bias_dtype, int threads, const Tail& tail);
-    NarrowLayout(const NarrowLayout&) = delete;
-    NarrowLayout& operator=(const NarrowLayout&) = delete;
+    DotLayout(const Joined& joined, FilterDirection direction, const PanelSizes& panels, int64_t item, int bias_dtype,
+              int threads, const Tail& tail);
+    DotLayout(const DotLayout&) = delete;
+    DotLayout& operator=(const DotLayout&) = delete;
 };
 
 // Throws where a tile has several results.

@@ -6,10 +6,11 @@
 
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
+#include "kernels/dot/gradient_params.hpp"
+#include "kernels/sets.hpp"
 #include "kernels/filtering/arrangement.hpp"
 #include "kernels/filtering/described.hpp"
-#include "kernels/narrow/gradient_params.hpp"
-#include "kernels/narrow/isa.hpp"
+#include "kernels/isa.hpp"
 
 namespace dgo {
 
@@ -31,15 +32,15 @@ int64_t units_of(int64_t channels) { return ceil_div(channels, kUnit); }
 int64_t evened(int64_t units, int64_t most) { return ceil_div(units, ceil_div(units, most)); }
 
 // Positions of src that meet diff_dst by one tap.
-NarrowRange meeting(const FilterProblem& p, int a, int64_t tap) {
+GradientRange meeting(const FilterProblem& p, int a, int64_t tap) {
     const int64_t shift = p.dilation[a] * tap - p.pad[a];
     const int64_t first = std::clamp<int64_t>(ceil_div(-shift, p.stride[a]), 0, p.in[a]);
     const int64_t end = std::clamp<int64_t>(floor_div(p.out[a] - 1 - shift, p.stride[a]) + 1, first, p.in[a]);
     return {first, end};
 }
 
-std::vector<NarrowRange> ranges(const FilterProblem& p, int a) {
-    std::vector<NarrowRange> all;
+std::vector<GradientRange> ranges(const FilterProblem& p, int a) {
+    std::vector<GradientRange> all;
     for (int64_t tap = 0; tap < p.kernel[a]; ++tap) all.push_back(meeting(p, a, tap));
     return all;
 }
@@ -47,10 +48,10 @@ std::vector<NarrowRange> ranges(const FilterProblem& p, int a) {
 class NarrowGradient final : public ScratchKernel {
 public:
     NarrowGradient(const FilterProblem& p, const FilterTensor& src, const FilterTensor& diff,
-                   const FilterWeights& weights, int threads, const NarrowCode& code)
-        : code_(code) {
+                   const FilterWeights& weights, int threads, const Dot& dot) {
         name = kName;
         arity = 4;
+        params_.dot = &dot;
         planes_ = ranges(p, 0);
         columns_ = ranges(p, 2);
         params_.batch = p.batch;
@@ -74,14 +75,14 @@ public:
         const int64_t steps = lay_out_steps(p);
         params_.at_once = steps == 1;
         lay_out_tasks(p, steps);
-        params_.scratch_per_thread = code.gradient_scratch(params_);
+        params_.scratch_per_thread = vector_code().dot.gradient.scratch(params_);
         params_.sums = checked_product(kName, {params_.scratch_per_thread, params_.threads});
-        scratch_bytes = params_.sums + checked_product(kName, {code.gradient_sums(params_)});
+        scratch_bytes = params_.sums + checked_product(kName, {vector_code().dot.gradient.sums(params_)});
         checked_product(kName, {scratch_bytes});
     }
 
     void run(char* const* operands) const override {
-        code_.gradient(params_, operands[0], operands[1], operands[2], operands[3]);
+        vector_code().dot.gradient.run(params_, operands[0], operands[1], operands[2], operands[3]);
     }
 
 private:
@@ -127,7 +128,7 @@ private:
         runs_.clear();
         params_.most_rows = params_.slot_count = 0;
         for (size_t first = 0; first < all.size(); first += static_cast<size_t>(classes)) {
-            NarrowTaps together{{count(rows_), 0}, {count(runs_), 0}};
+            GradientTaps together{{count(rows_), 0}, {count(runs_), 0}};
             std::vector<std::pair<int64_t, int64_t>> found;  // tap, slot
             int64_t used = 0;
             for (size_t i = first; i < std::min(all.size(), first + static_cast<size_t>(classes)); ++i) {
@@ -208,12 +209,11 @@ private:
         return static_cast<int64_t>(list.size());
     }
 
-    const NarrowCode& code_;
-    std::vector<NarrowRange> planes_, columns_;
-    std::vector<NarrowTaps> taps_;
-    std::vector<NarrowLines> runs_;
+    std::vector<GradientRange> planes_, columns_;
+    std::vector<GradientTaps> taps_;
+    std::vector<GradientLines> runs_;
     std::vector<int64_t> rows_, slots_;
-    NarrowGradientParams params_{};
+    Bf16GradientParams params_{};
 };
 
 // A last axis of one position would leave half of each pair empty: another axis, or the batch, takes its place.
@@ -266,7 +266,7 @@ std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& problem, int s
     const Joined joined(problem, src, diff_dst);
     const Turned turned(joined.problem, joined.src, joined.dst, diff_weights);
     return std::make_unique<NarrowGradient>(turned.problem, turned.src, turned.diff, turned.weights, threads,
-                                            narrow_sets().of(isa));
+                                            bf16_sets().of(isa));
 }
 
 }  // namespace

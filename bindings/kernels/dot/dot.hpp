@@ -1,0 +1,64 @@
+// How an instruction set multiplies narrow operands: bf16 with sums in f32, or 8 bits with sums in s32.
+#pragma once
+
+#include <cstdint>
+
+namespace dgo {
+
+// A block of up to kDotBlockRows rows and kDotColumns columns stays in registers while a list of terms is summed; kDotRows
+// of its rows lie a pitch apart.
+constexpr int64_t kDotRows = 16, kDotBlockRows = 32, kDotColumns = 32;
+
+// 16 rows of the left factor; pitch in bytes.
+struct DotRows {
+    const char* at;
+    int64_t pitch;
+};
+
+// Some of the depth: `depth` elements of each row, rounded up to a step, by as many units of a panel, which begin so many
+// bytes into it. Weights that fill up the last unit are zero, and what a row has there is read: finite numbers.
+struct DotTerm {
+    DotRows rows[2];  // the second are not looked at for a block of 16 rows
+    int64_t panel, depth;
+};
+
+// The first unit of a panel, and how far its second 16 columns and the next unit lie, in bytes.
+struct DotPanel {
+    const char* at;
+    int64_t half, unit;
+};
+
+// Sums begin with those at start[i * start_step][:], which may be where they go: a step of 0 is one row for all. In sums,
+// of 4 bytes each.
+struct DotSums {
+    const void* start;
+    int64_t start_step;
+    void* to;
+    int64_t to_step;
+};
+
+// A run of the destination: of it elements [low, high) exist.
+struct DotTarget {
+    char* at;
+    int64_t low, high;
+};
+
+// A panel is a list of units, each of `unit` elements of the depth: two halves of 16 columns after each other, in a half
+// rows of 64 bytes, in a row 4 bytes of the depth for each column.
+struct Dot {
+    const char* isa;
+    int64_t item;  // bytes of an element of both factors: 2 where those of 8 bits are widened
+    int64_t step;  // elements of a row that are read at once
+    int64_t unit;
+    // Around the products of each thread.
+    void (*begin)();
+    void (*end)();
+    // to[i][j] = start[i][j] + the sum of all terms, for 16 or 32 columns and up to 32 rows, or a few more: whole tiles.
+    void (*product)(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums, int64_t rows,
+                    int64_t columns);
+    // Of rows of sums, `step` apart, elements [begin, end) of their runs -> bf16, 32 at a time; gives whether some are left.
+    // Null: it has no way.
+    bool (*round)(const float* from, int64_t step, const DotTarget* targets, int64_t rows, int64_t begin, int64_t end);
+};
+
+}  // namespace dgo

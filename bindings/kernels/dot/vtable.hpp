@@ -1,0 +1,59 @@
+// What the vector code offers for products of narrow operands, whatever set multiplies.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/dot/call.hpp"
+#include "kernels/dot/dot.hpp"
+#include "kernels/filtering/vtable.hpp"
+
+namespace dgo {
+
+constexpr int64_t kBf16Unit = 32;  // of all sets
+
+struct Bf16GradientParams;
+
+// A tap of the weights: where its channels begin, where they go in the first panel (below zero: nowhere), and the column
+// of the first of them.
+struct Bf16Tap {
+    int64_t from, to, column;
+};
+
+struct Bf16PackParams {
+    PackParams weights;
+    const Bf16Tap* taps;
+    int64_t tap_count, run;  // run: so many lie side by side in memory and are packed together; 0: channels do
+};
+
+// Activations of 8 bits -> rows of the left factor: dense positions of `pitch` elements.
+struct Int8Rows {
+    int64_t sizes[4], strides[4];  // of all axes but the channels, which are contiguous; in elements
+    int64_t channels, pitch;
+    Cell cell;
+    int32_t zero;  // is subtracted where elements have 16 bits
+    int threads;
+};
+
+// Of one type of operands. The params of products are those of the direct form; scratch: bytes per thread.
+struct DotProducts {
+    int64_t (*scratch)(const Dot& dot, const ProductParams& params);
+    void (*run)(const Dot& dot, const ProductParams& params, const DotCall& call, char* scratch, char* dst);
+};
+
+struct DotGradient {
+    int64_t (*scratch)(const Bf16GradientParams& params);  // bytes per thread
+    int64_t (*sums)(const Bf16GradientParams& params);     // bytes of all sums, where the steps have parts
+    void (*run)(const Bf16GradientParams& params, const char* src, const char* diff, char* scratch, char* weights);
+};
+
+struct DotCode {
+    const DotProducts &bf16, &int8;
+    const DotGradient& gradient;
+    void (*bf16_pack)(const Bf16PackParams& params, const char* weights, char* packed);
+    // points: zero points of all out channels, to be subtracted here where elements have 16 bits, else null
+    void (*int8_pack)(const Dot& dot, const PackParams& params, const char* weights, const int32_t* points,
+                      char* packed, int32_t* totals);
+    void (*int8_rows)(const Dot& dot, const Int8Rows& params, const char* src, char* rows);
+};
+
+}  // namespace dgo

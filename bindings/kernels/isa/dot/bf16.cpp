@@ -1,0 +1,62 @@
+// Products of bf16: sums begin with the bias, and are f32.
+#include "kernels/isa/dot/products.hpp"
+
+namespace dgo::DGO_ISA {
+namespace {
+
+struct Bf16Finish {
+    using Sum = float;
+    static constexpr int filling = 0;
+
+    const Dot& dot;
+    const ProductParams& params;
+    const DotCall& call;
+    int64_t group = 0, run = params.dst.run;
+    float* bias = nullptr;  // [group][run]
+
+    Bf16Finish(const Dot& with, const ProductParams& of, const DotCall& operands, const char*)
+        : dot(with), params(of), call(operands) {}
+
+    void carve(ScratchCarver& carver) { bias = carver.take(params.channel_groups * run); }
+
+    void prepare() {
+        __builtin_memset(bias, 0, static_cast<size_t>(params.channel_groups * run) * sizeof(float));
+        for (int64_t i = 0; params.has_bias && i < params.channel_groups * params.dst.fold; ++i) {
+            const int64_t channels = params.dst.channels, g = i / params.dst.fold;
+            const char* from = call.bias + g * channels * (params.bias_cell == Cell::f32 ? 4 : 2);
+            widen(params.bias_cell, from, channels, bias + i * channels);
+        }
+    }
+
+    void start(const TargetGroup&, const FilterImage& image, int64_t column, int64_t count, float* to) const {
+        const float* from = bias + group * run;
+        for (int64_t c = 0, at = column % image.run; c < count; ++c) {
+            to[c] = from[at];
+            if (++at == image.run) at = 0;
+        }
+    }
+
+    void scale(float*, const char*, int64_t, int64_t) const {}
+
+    // Of rows as many times 32 as the set rounds; gives whether some are left.
+    bool round_rows(Cell cell, const float* from, const DotTarget* targets, int64_t rows, int64_t begin,
+                    int64_t end) const {
+        return cell != Cell::bf16 || dot.round == nullptr || end - begin < 32 ||
+               dot.round(from, kChunk, targets, rows, begin, end);
+    }
+
+    DGO_INLINE void round(Cell cell, const float* from, int64_t count, char* to) const {
+        const int64_t whole = cell == Cell::bf16 && dot.round != nullptr ? count / 32 * 32 : 0;
+        if (whole < count) narrow(cell, from + whole, count - whole, to + whole * 2);
+    }
+
+    DGO_INLINE void scale_and_round(Cell cell, const float* row, char* to, int64_t, int64_t count) const {
+        round(cell, row, count, to);
+    }
+};
+
+}  // namespace
+
+const DotProducts kBf16Products = kProductsOf<Bf16Finish>;
+
+}  // namespace dgo::DGO_ISA

@@ -1,0 +1,9 @@
+#include "kernels/isa/dot/code.hpp"
+
+#include "kernels/isa/table.hpp"
+
+namespace dgo::DGO_ISA {
+
+const DotCode kDotCode = {kBf16Products, kInt8Products, kBf16Gradient, run_bf16_pack, run_int8_pack, run_int8_rows};
+
+}  // namespace dgo::DGO_ISA

@@ -1,0 +1,332 @@
+// Forward and backward data in the direct form: rows of src by the packed weights of all taps that share them. Rows that
+// lie a step apart are read where they are; others are copied.
+#pragma once
+
+#include <omp.h>
+
+#include "kernels/isa/dot/code.hpp"
+#include "kernels/isa/filtering/product_scratch.hpp"
+
+namespace dgo::DGO_ISA {
+namespace {
+
+// Of results and of the bytes of a panel at once: the rows of a block stay in the first cache level, and in the second the
+// weights, with the rows and the sums of a task.
+constexpr int64_t kChunk = 256, kPartBytes = 32 * 1024;
+
+// Some of the depth whose weights are not all zero: elements of a run, and where their units begin in a panel.
+struct DotSpan {
+    int64_t run, begin, depth, panel;
+};
+
+// Tiles that follow each other on a line.
+struct Piece {
+    int64_t t, count;
+    TilePlace place;
+};
+
+// One thread's products. Finish: what sums of its type begin with, and what becomes of them.
+template <class Finish>
+class Products {
+public:
+    using Sum = typename Finish::Sum;
+
+    Products(const Dot& dot, const ProductParams& params, const DotCall& call, char* memory, char* dst)
+        : finish_(dot, params, call, dst), dot_(dot), params_(params),
+          tail_(call.tail, dst, params.dst.item, params.dst.channels), has_tail_(call.tail.params != nullptr) {
+        ScratchCarver carver(memory);
+        const int64_t groups = ceil_div(params.block, kDotRows), runs = params.src.runs;
+        zeros_ = carver.take<char>(run_bytes());
+        left_ = carver.take<char>(groups * runs * kDotRows * copy_pitch());
+        finish_.carve(carver);
+        columns_start_ = carver.take<Sum>(kChunk);
+        // what finishes a row may read a panel beyond it
+        result_ = carver.take<Sum>((parts() > 1 ? params.block : kDotBlockRows) * kChunk + kDotColumns);
+        rows_ = carver.take<DotRows>((groups + 1) * runs);
+        targets_ =
+            carver.take<DotTarget>(smaller(params.dst.segments, kChunk / params.dst.channels + 2) * params.block);
+        spans_ = carver.take<DotSpan>(kChunk / kDotColumns * most_spans());
+        span_counts_ = carver.take<int64_t>(kChunk / kDotColumns);
+        terms_ = carver.take<DotTerm>(most_spans());
+        scratch_bytes = carver.bytes;
+    }
+
+    void prepare() {
+        finish_.prepare();
+        __builtin_memset(zeros_, finish_.filling, static_cast<size_t>(run_bytes()));
+    }
+
+    void run(int64_t task, const char* src, const char* packed, char* dst) {
+        const int64_t g = task / params_.tasks;
+        tail_.first_channel = g * params_.dst.channels;
+        finish_.group = g;
+        src += g * params_.src.channels * dot_.item;
+        packed += g * params_.packed * dot_.item;
+        dst += g * params_.dst.channels * params_.dst.item;
+        task %= params_.tasks;
+        const TargetGroup* group = params_.groups;
+        while (task >= group->first_task + group->blocks * group->parts) ++group;
+        task -= group->first_task;
+        const int64_t tiles = params_.batch * group->tiles[0] * group->tiles[1] * group->tiles[2];
+        const int64_t block = task / group->parts, part = task % group->parts;
+        const int64_t blocks = ceil_div(tiles, kDotBlockRows);
+        const int64_t first = blocks * block / group->blocks * kDotBlockRows;
+        const int64_t count = smaller(blocks * (block + 1) / group->blocks * kDotBlockRows, tiles) - first;
+        const int64_t all = group_columns(params_, *group), panels = ceil_div(all, kDotColumns);
+        const int64_t begin = panels * part / group->parts * kDotColumns;
+        const int64_t end = smaller(panels * (part + 1) / group->parts * kDotColumns, all);
+        find_rows(*group, first, count, src);
+        write_columns(group->folded ? params_.dst : unfolded(params_.dst), *group, first, count, begin, end,
+                      packed + group->packed * dot_.item, dst);
+    }
+
+    int64_t scratch_bytes;
+
+private:
+    int64_t unit_count() const { return ceil_div(params_.src.channels, dot_.unit); }
+    int64_t panel_bytes() const { return params_.src.segments * unit_count() * unit_bytes(dot_); }
+    // Of a column, in so many bytes of a panel.
+    int64_t elements(int64_t bytes) const { return bytes / kDotColumns >> (dot_.item == 2 ? 1 : 0); }
+    int64_t parts() const { return ceil_div(panel_bytes(), kPartBytes); }
+    int64_t most_spans() const { return params_.src.segments + parts(); }
+    int64_t run_bytes() const { return round_up(params_.src.run, dot_.unit) * dot_.item; }
+    // From one copied row to the next: not a multiple of 4 KB apart, which would share one cache set.
+    int64_t copy_pitch() const { return run_bytes() % 1024 == 0 ? run_bytes() + 64 : run_bytes(); }
+
+    // One run of 16 tiles, copied; what is absent, or fills up, is the filling.
+    void copy_rows(const char* src, const Piece* pieces, int64_t piece_count, int64_t run, char* to,
+                   int64_t pitch) const {
+        constexpr int last = kFilterAxes - 1;
+        const FilterImage& image = params_.src;
+        const int64_t item = dot_.item;
+        const auto width = static_cast<size_t>(round_up(image.run, dot_.step) * item);
+        int64_t done = 0;
+        for (const Piece* piece = pieces; piece != pieces + piece_count; ++piece) {
+            const LineRun line = line_run(image, piece->place, run);
+            int64_t position = line.position;
+            const char* data = src + line.offset * item;
+            for (int64_t i = 0; i < piece->count; ++i, ++done, position += image.step[last]) {
+                char* row = to + done * pitch;
+                const int64_t low = larger(0, -position) * image.channels;
+                const int64_t high =
+                    line.absent ? 0 : smaller(image.fold, image.size[last] - position) * image.channels;
+                if (low > 0 || high * item < static_cast<int64_t>(width)) {
+                    __builtin_memset(row, finish_.filling, width);
+                }
+                if (low >= high) continue;
+                const char* from = data + (position * image.strides[last] + low) * item;
+                __builtin_memcpy(row + low * item, from, static_cast<size_t>((high - low) * item));
+            }
+        }
+        for (; done < kDotRows; ++done) __builtin_memset(to + done * pitch, finish_.filling, width);
+    }
+
+    // The rows of the left factor, 16 at a time.
+    void find_rows(const TargetGroup& group, int64_t first, int64_t count, const char* src) {
+        constexpr int last = kFilterAxes - 1;
+        const FilterImage& image = params_.src;
+        const int64_t pitch = copy_pitch(), item = dot_.item;
+        const bool whole = image.run % dot_.step == 0;
+        DotRows* rows = rows_;
+        char* left = left_;
+        for (int64_t t = 0; t < count; t += kDotRows) {
+            Piece pieces[kDotRows];
+            int64_t piece_count = 0;
+            for_each_line(group.tiles, group.base, params_.outputs, first + t, smaller(kDotRows, count - t),
+                          [&](int64_t at, int64_t n, const TilePlace& p) { pieces[piece_count++] = {at, n, p}; });
+            for (int64_t run = 0; run < image.runs; ++run, ++rows) {
+                const LineRun line = line_run(image, pieces[0].place, run);
+                const int64_t end = line.position + (kDotRows - 1) * image.step[last] + image.fold;
+                const bool alone = pieces[0].count == kDotRows;
+                if (alone && line.absent) {
+                    *rows = {zeros_, 0};
+                } else if (alone && line.position >= 0 && end <= image.size[last] && whole) {
+                    *rows = {src + (line.offset + line.position * image.strides[last]) * item,
+                             image.step[last] * image.strides[last] * item};
+                } else {
+                    copy_rows(src, pieces, piece_count, run, left, pitch);
+                    *rows = {left, pitch};
+                    left += kDotRows * pitch;
+                }
+            }
+        }
+    }
+
+    void find_targets(const FilterImage& image, const TargetGroup& group, int64_t first, int64_t count, int64_t run,
+                      char* dst, DotTarget* targets) const {
+        constexpr int last = kFilterAxes - 1;
+        for_each_line(group.tiles, group.base, params_.outputs, first, count,
+                      [&](int64_t t, int64_t n, const TilePlace& p) {
+                          const LineRun line = line_run(image, p, run);
+                          int64_t position = line.position;
+                          for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
+                              targets[i].at = dst + (line.offset + position * image.strides[last]) * image.item;
+                              targets[i].low = larger(0, -position) * image.channels;
+                              targets[i].high =
+                                  line.absent ? 0 : smaller(image.fold, image.size[last] - position) * image.channels;
+                          }
+                      });
+    }
+
+    // The spans of the panel at a column of a group, none in two parts of the depth; neighbours in a run become one where
+    // no unit is filled up.
+    int64_t find_spans(const TargetGroup& group, int64_t column, DotSpan* spans) const {
+        const int64_t channels = params_.src.channels, fold = params_.src.fold, element = kDotColumns * dot_.item,
+                      of_segment = unit_count() * unit_bytes(dot_);
+        const int64_t first = column / params_.dst.channels;
+        const int64_t last = smaller((column + kDotColumns - 1) / params_.dst.channels, group.target_count - 1);
+        int64_t count = 0;
+        for (int64_t s = 0; s < params_.src.segments; ++s) {
+            bool all = params_.zero != nullptr;
+            for (int64_t t = first; all && t <= last; ++t) {
+                all = params_.zero[s * params_.dst.segments + group.targets[t]] != 0;
+            }
+            int64_t panel = s * of_segment;
+            for (int64_t done = 0, depth; !all && done < channels; done += depth, panel += depth * element) {
+                const int64_t begin = s % fold * channels + done, room = elements(kPartBytes - panel % kPartBytes);
+                depth = smaller(channels - done, room);
+                DotSpan* before = spans + count - 1;
+                if (count > 0 && before->run == s / fold && before->begin + before->depth == begin &&
+                    before->panel + before->depth * element == panel && panel % kPartBytes != 0) {
+                    before->depth += depth;
+                } else {
+                    spans[count++] = {s / fold, begin, depth, panel};
+                }
+            }
+        }
+        return count;
+    }
+
+    // The terms of up to 32 rows for the spans of one part of the depth, or of all. `below`: so many rows on the second 16
+    // begin, or 0 where there are none.
+    int64_t find_terms(const DotRows* rows, int64_t below, const DotSpan* spans, int64_t count, int64_t part) {
+        int64_t found = 0;
+        for (const DotSpan* span = spans; span != spans + count; ++span) {
+            if (part >= 0 && span->panel / kPartBytes != part) continue;
+            const DotRows &first = rows[span->run], &second = rows[below + span->run];
+            const int64_t begin = span->begin * dot_.item;
+            terms_[found++] = {
+                {{first.at + begin, first.pitch}, {second.at + begin, second.pitch}}, span->panel, span->depth};
+        }
+        return found;
+    }
+
+    // Rows [t, end) of columns [begin, stop) from `result` to where they belong.
+    void write_rows(const FilterImage& image, int64_t begin, int64_t stop, int64_t t, int64_t end, Sum* result) {
+        const DotTarget* targets = targets_;
+        const Finish finish = finish_;  // which no store changes
+        for (int64_t column = begin, next; column < stop; column = next, targets += params_.block) {
+            next = smaller((column / image.run + 1) * image.run, stop);
+            const int64_t n = column % image.run, until = n + next - column;
+            const auto for_each_row = [&](auto visit) __attribute__((always_inline)) {
+                for (int64_t i = t; i < end; ++i) {
+                    const DotTarget& target = targets[i];
+                    const int64_t low = larger(n, target.low), high = smaller(until, target.high);
+                    if (low >= high) continue;
+                    visit(result + (i - t) * kChunk + column - begin + low - n, target.at + low * image.item, low,
+                          high - low);
+                }
+            };
+            if (has_tail_) {
+                for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) { finish.scale(row, to, low, n); });
+                for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) {
+                    tail_.add(reinterpret_cast<float*>(row), to, low, n);
+                });
+                tail_.flush();
+            }
+            if (!finish.round_rows(image.cell, result + column - begin, targets + t, end - t, n, until)) continue;
+            if (has_tail_) {
+                for_each_row(
+                    [&](const Sum* row, char* to, int64_t, int64_t n) { finish.round(image.cell, row, n, to); });
+            } else {
+                for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) {
+                    finish.scale_and_round(image.cell, row, to, low, n);
+                });
+            }
+        }
+    }
+
+    // Columns [begin, end) of a block of tiles.
+    void write_columns(const FilterImage& image, const TargetGroup& group, int64_t first, int64_t count, int64_t begin,
+                       int64_t end, const char* packed, char* dst) {
+        const int64_t bytes = panel_bytes(), runs = params_.src.runs, most = most_spans();
+        // rows of one block find all of their weights once: in order
+        const int64_t part_count = count > kDotBlockRows ? parts() : 1;
+        // without zeros all panels have the same spans
+        const bool alike = params_.zero == nullptr;
+        for (int64_t column = begin, stop; column < end; column = stop) {
+            stop = smaller(column + kChunk, end);
+            const int64_t base = column / image.run;
+            for (int64_t run = base; run * image.run < stop; ++run) {
+                find_targets(image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
+                             targets_ + (run - base) * params_.block);
+            }
+            finish_.start(group, image, column, round_up(stop - column, kDotColumns), columns_start_);
+            for (int64_t c = column; c < (alike ? column + 1 : stop); c += kDotColumns) {
+                const int64_t panel = (c - column) / kDotColumns;
+                span_counts_[panel] = find_spans(group, c, spans_ + panel * most);
+            }
+            for (int64_t part = 0; part < part_count; ++part) {
+                for (int64_t t = 0; t < count; t += kDotBlockRows) {
+                    const DotRows* rows = rows_ + t / kDotRows * runs;
+                    const int64_t rows_end = smaller(t + kDotBlockRows, count);
+                    Sum* result = result_ + (part_count > 1 ? t * kChunk : 0);
+                    int64_t terms = 0;
+                    for (int64_t c = column; c < stop; c += kDotColumns) {
+                        const int64_t panel = alike ? 0 : (c - column) / kDotColumns;
+                        if (c == column || !alike) {
+                            const int64_t below = rows_end - t > kDotRows ? runs : 0;
+                            terms = find_terms(rows, below, spans_ + panel * most, span_counts_[panel],
+                                               part_count > 1 ? part : -1);
+                        }
+                        if (part > 0 && terms == 0) continue;
+                        Sum* to = result + c - column;
+                        const Sum* start = part == 0 ? columns_start_ + c - column : to;
+                        dot_.product(terms_, terms,
+                                     {packed + c / kDotColumns * bytes, unit_bytes(dot_) / 2, unit_bytes(dot_)},
+                                     {start, part == 0 ? 0 : kChunk, to, kChunk}, rows_end - t, stop - c);
+                    }
+                    if (part == part_count - 1) write_rows(image, column, stop, t, rows_end, result);
+                }
+            }
+        }
+    }
+
+    Finish finish_;
+    const Dot& dot_;
+    const ProductParams& params_;
+    TailRows tail_;
+    const bool has_tail_;
+    char *zeros_, *left_;
+    Sum *columns_start_, *result_;
+    DotRows* rows_;  // [16 tiles][run]
+    DotTarget* targets_;  // [run of a chunk][tile]
+    DotSpan* spans_;  // [panel of a chunk][span]
+    int64_t* span_counts_;
+    DotTerm* terms_;
+};
+
+template <class Finish>
+int64_t products_scratch_of(const Dot& dot, const ProductParams& params) {
+    return Products<Finish>(dot, params, {}, nullptr, nullptr).scratch_bytes;
+}
+
+template <class Finish>
+void run_products_of(const Dot& dot, const ProductParams& params, const DotCall& call, char* memory, char* dst) {
+#pragma omp parallel num_threads(params.threads)
+    {
+        Products<Finish> products(dot, params, call, memory + omp_get_thread_num() * params.scratch_per_thread, dst);
+        products.prepare();
+        const DotThread thread(dot);
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t task = 0; task < params.tasks * params.channel_groups; ++task) {
+            products.run(task, call.src, call.packed, dst);
+        }
+    }
+}
+
+template <class Finish>
+constexpr DotProducts kProductsOf = {products_scratch_of<Finish>, run_products_of<Finish>};
+
+}  // namespace
+}  // namespace dgo::DGO_ISA

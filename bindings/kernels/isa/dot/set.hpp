@@ -1,0 +1,62 @@
+// What the ways of multiplying share: the types of operands, and a table of a tile's functions.
+#pragma once
+
+#include "kernels/dot/dot.hpp"
+#include "kernels/isa/lanes.hpp"
+
+namespace dgo::DGO_ISA {
+
+// Sums -> bf16; see Dot.
+inline bool round_pairs(const float* from, int64_t step, const DotTarget* targets, int64_t rows, int64_t begin,
+                        int64_t end) {
+    bool left = false;
+    for (const DotTarget* target = targets; target != targets + rows; ++target, from += step) {
+        int64_t c = larger(begin, target->low);
+        const int64_t high = smaller(end, target->high);
+        for (; c + 2 * kLanes <= high; c += 2 * kLanes) {
+            const float* some = from + c - begin;
+            store_bytes(target->at + 2 * c, _mm512_cvtne2ps_pbh(_mm512_loadu_ps(some + kLanes), _mm512_loadu_ps(some)));
+        }
+        left |= c < high;
+    }
+    return left;
+}
+
+using RoundFn = decltype(Dot::round);
+struct Bf16Pairs {
+    static constexpr int64_t kItem = 2;
+    static constexpr RoundFn kRound = round_pairs;
+};
+struct ByteQuads {
+    static constexpr int64_t kItem = 1;
+    static constexpr RoundFn kRound = nullptr;
+};
+struct WordPairs {
+    static constexpr int64_t kItem = 2;
+    static constexpr RoundFn kRound = nullptr;
+};
+
+// Weights that the first rows of a block ask for ahead of their use: those of few rows come from memory. Panels follow each
+// other, and what is asked for in vain behind the last one is never waited for.
+constexpr int64_t kFetchedAhead = 8192;
+
+DGO_INLINE void fetch_ahead(const char* line) {
+    _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(line) + kFetchedAhead), _MM_HINT_T0);
+}
+
+// As vpdpbusd and tdpbusd multiply: bytes of rows without a sign, the columns' with one, sums without saturation.
+DGO_INLINE uint32_t quad(const char* row, const char* column) {
+    uint32_t sum = 0;
+    for (int k = 0; k < 4; ++k)
+        sum += static_cast<uint32_t>(static_cast<uint8_t>(row[k]) * static_cast<int8_t>(column[k]));
+    return sum;
+}
+
+template <class Tile>
+constexpr Dot dot_of() {
+    using Operands = typename Tile::Operands;
+    return {DGO_TEXT(DGO_ISA), Operands::kItem, Tile::kStep,   Tile::kUnit,
+            Tile::begin,       Tile::end,       Tile::product, Operands::kRound};
+}
+
+}  // namespace dgo::DGO_ISA
