@@ -153,7 +153,7 @@ def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> 
         if case.direction in peer.directions and case.dtype in peer.dtypes:
             # one that knows a single layout runs in it whatever ours is
             known = [v for v in peer.layouts if v in options.layouts] if len(peer.layouts) > 1 else peer.layouts
-            found += [Entrant(peer, layout, {}, f"{peer.name} {layout}") for layout in known]
+            found += [Entrant(peer, layout, dict(peer.options), f"{peer.name} {layout}") for layout in known]
     return found
 
 
@@ -161,12 +161,14 @@ def _of_model(own: Peer, peers: Sequence[Peer], options: Options) -> list[Entran
     """`own` is `registry.OPTIMIZED` where modules are asked for."""
     own, *rivals = (replace(peer, module=peer.models) for peer in (own, *peers) if peer.takes_models(options.train))
     if options.optimized:
-        found = [Entrant(own, layout, {}, f"{OWN} {layout}", OWN) for layout in own.layouts]
+        found = [Entrant(own, layout, dict(own.options), f"{OWN} {layout}", OWN) for layout in own.layouts]
     else:
         found = _variants(own, ("NCX",), options)
         found += [one for each in found for one in _precise(each, "f32", options)]
         found += [_fixed(each) for each in found if options.fixed]
-    return found + [Entrant(peer, layout, {}, f"{peer.name} {layout}") for peer in rivals for layout in peer.layouts]
+    return found + [
+        Entrant(peer, layout, dict(peer.options), f"{peer.name} {layout}") for peer in rivals for layout in peer.layouts
+    ]
 
 
 def _variants(own: Peer, layouts: Sequence[str], options: Options) -> list[Entrant]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ..errors import Error, UnsupportedError
 from . import contention
-from .peers.registry import OPTIMIZED, OWN, Peer
+from .peers.registry import Peer
 
 _THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",
@@ -23,8 +23,6 @@ _THREAD_VARIABLES: Final = (
     "OPENBLAS_NUM_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
-# who needs the real package
-_OURS: Final = (OWN, OPTIMIZED)
 # a process is quiet when its threads ran for less than this share of a look of this length
 _LOOK: Final = 0.001
 _QUIET_SHARE: Final = 0.1
@@ -92,7 +90,7 @@ class WorkerProcess:
             environment |= {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         start = str(Path(__file__).with_name("worker_start.py"))
-        real = "1" if peer.name in _OURS else "0"
+        real = "1" if peer.ours else "0"
         self._process = subprocess.Popen(
             [sys.executable, start, peer.module, ",".join(map(str, cpus)), real, peer.first],
             stdin=subprocess.PIPE,

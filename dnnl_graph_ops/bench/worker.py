@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import Error, UnsupportedError
 from . import contention, data, memory, peaks, timing
-from .peers.task import Loaded, Prepared, task_of
+from .peers.task import Loaded, Prepared, Task, task_of
 
 # seconds; one call of that length is the judge of itself, a shorter one may have waited for the machine
 _LONG = 2.0
@@ -49,9 +49,11 @@ class Worker:
             raise Error("the worker was not greeted")
         resident = memory.resident()
         begin = time.perf_counter()
-        self._prepared = self._module.prepare(task_of(task))
+        wanted = task_of(task)
+        prepare = self._module.prepare if isinstance(wanted, Task) else self._module.prepare_model
+        self._prepared = prepare(wanted)
         compiled = time.perf_counter()
-        held = self._prepared
+        held: Prepared = self._prepared
         held.run()
         first = time.perf_counter()
         once = first - compiled

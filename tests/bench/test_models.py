@@ -73,7 +73,7 @@ def test_every_module_of_a_peer_for_models_is_there() -> None:
     assert {registry.OWN, "openvino-default", *models.RIVALS} <= found
     for peer in registry.peers().values():
         if peer.models:
-            assert (Path(cli.__file__).parent / "peers/whole" / f"{peer.models.rpartition('.')[2]}.py").is_file()
+            assert (Path(cli.__file__).parent / "peers" / f"{peer.models.rpartition('.')[2]}.py").is_file()
 
 
 def test_a_run_from_start_to_end_has_every_column(

@@ -32,7 +32,7 @@ def test_ours_is_the_optimized_module_in_both_layouts() -> None:
     found = cases.entrants(case, own, peers, Options(train=True))
     assert [entrant.label for entrant in found][:2] == ["dgo NXC", "dgo NCX"]
     assert {entrant.side for entrant in found} == {"dgo", "torch", "torch-compile"}
-    assert found[0].peer.module.endswith("whole.pytorch_optimized")
+    assert found[0].peer.module.endswith("pytorch_models")
     task = found[0].task(case, Options(train=True), 1)
     assert isinstance(task, ModelTask)
     assert task.train

@@ -398,6 +398,24 @@ def test_peers_are_listed_without_importing_them():
     assert "pip install no_such_module_here" in absent.missing()
 
 
+def test_another_library_is_a_peer_by_its_file(tmp_path):
+    (tmp_path / "libdnnl.so.3.99").touch()
+    (tmp_path / "libdnnl.so.3").symlink_to("libdnnl.so.3.99")
+    (mine, literal), notes = registry.select([f"dgo@{tmp_path}/libdnnl.so.3", f"onednn@{tmp_path}/libdnnl.so.3"])
+    assert not notes
+    assert (mine.name, literal.name) == ("dgo@3.99", "onednn@3.99")
+    assert mine.environment["DNNL_GRAPH_OPS_LIBRARY"] == str(tmp_path / "libdnnl.so.3.99")
+    (case,), _ = expand([Wanted(synthetic.problem())], Options())
+    found = entrants(case, registry.peers()["dgo"], [mine, literal], Options())
+    assert {(e.side, e.options.get("tune")) for e in found} == {
+        ("dgo", "heuristic"), ("dgo@3.99", None), ("onednn@3.99", "off"),
+    }  # fmt: skip
+    assert not any(map(registry.is_rival, (mine.name, literal.name, "dgo-compile", "openvino-default")))
+    assert registry.is_rival("torch-compile")
+    with pytest.raises(InvalidArgumentError, match="there is no such file"):
+        registry.select(["dgo@/nowhere/libdnnl.so.3"])
+
+
 def test_other_words_are_understood():
     options = Options(directions=("forward", "backward_weights"), dtypes=("float32", "int8", "BF16"), layouts=("NHWC",))
     assert (options.directions, options.dtypes) == (("fwd", "bwd_w"), ("f32", "int8", "bf16"))

@@ -2,7 +2,8 @@
 
 Weights are packed when the module is loaded. A 1D layer is a 2D one of height 1. In 1D and 2D src is given, and dst
 left, in the layout that MNN calls NC4HW4; forward copies src into the backend's own packs, which cannot be avoided
-from Python, and no other conversion is timed. A 3D layer, which MNN computes as several 2D ones, takes and gives NCX.
+from Python, and no other conversion is timed. A 3D layer, which MNN computes as several 2D ones, and a file take and
+give NCX.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ import onnx
 
 from ...errors import Error, UnsupportedError
 from .onnx_model import NODES, model
-from .task import Prepared, Task, keeping, raised
+from .task import ModelTask, Prepared, Task, flattened, keeping, raised
 
 
 def versions() -> dict[str, str]:
@@ -53,10 +55,10 @@ def prepare(task: Task) -> Prepared:
 def _load(task: Task, folder: Path, packed: bool) -> Any:
     source = folder / "layer.onnx"
     onnx.save(model(task), str(source))
-    return load(source, folder / "layer.mnn", ["src"], ["dst"], task.threads, packed)
+    return _converted(source, folder / "layer.mnn", ["src"], ["dst"], task.threads, packed)
 
 
-def load(source: Path, target: Path, given: list[str], made: list[str], threads: int, packed: bool) -> Any:
+def _converted(source: Path, target: Path, given: list[str], made: list[str], threads: int, packed: bool) -> Any:
     """An ONNX file as a Module with these inputs and outputs.
 
     Raises:
@@ -73,3 +75,24 @@ def load(source: Path, target: Path, given: list[str], made: list[str], threads:
     if module is None:
         raise Error("MNN did not load the model")
     return module
+
+
+def prepare_model(task: ModelTask) -> Prepared:
+    begin = time.perf_counter()
+    graph = onnx.load(task.path, load_external_data=False).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    names = [value.name for value in graph.input if value.name not in constants]
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "model.mnn"
+        module = _converted(Path(task.path), target, names, [value.name for value in graph.output], task.threads, False)
+    seconds = time.perf_counter() - begin
+    inputs = [expr.const(array, list(array.shape), expr.NCHW) for array in task.inputs()]
+
+    def read(outputs: Any) -> Any:
+        plain = (expr.convert(out, expr.NCHW) if out.data_format == expr.NC4HW4 else out for out in outputs)
+        return flattened(out.read() for out in plain)
+
+    prepared = keeping(lambda: module.forward(inputs), read, "precision high")
+    prepared.run()
+    prepared.compile_s = seconds
+    return prepared

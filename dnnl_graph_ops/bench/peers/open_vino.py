@@ -1,11 +1,13 @@
-"""OpenVINO, CPU plug-in: a model of one (Group)ConvolutionBackpropData or (Group)Convolution, latency mode.
+"""OpenVINO, CPU plug-in, latency mode: a model of one (Group)ConvolutionBackpropData or (Group)Convolution, or a file.
 
-Input and output are shared with it.
+A layer's input and output are shared with it; a file has one request with its own outputs. A file is computed in f32,
+with the option `hint` "default" in the precision that the plug-in takes by itself.
 """
 
 from __future__ import annotations
 
 import io
+import time
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from openvino import opset13 as opset
 
 from ...errors import UnsupportedError, extra
 from .. import data, quantized
-from .task import Prepared, Task
+from .task import Loaded, ModelTask, Prepared, Task, flattened
 
 _DTYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16, quantized.DTYPE: ov.Type.u8}
 # per op: of one group, of several
@@ -134,3 +136,38 @@ def _detail(compiled: Any) -> str:
         if kind not in ("Input", "Output", "Const"):
             chosen.append(f"{kind}:{kernel}")
     return ", ".join(chosen) or "no kernel is named"
+
+
+def prepare_model(task: ModelTask) -> Prepared:
+    begin = time.perf_counter()
+    compiled = _compiled(task)
+    seconds = time.perf_counter() - begin
+    inputs = task.inputs()
+    request = compiled.create_infer_request()
+    for index, array in enumerate(inputs):
+        request.set_input_tensor(index, ov.Tensor(array))
+
+    def result() -> Any:
+        return flattened(tensor.data for tensor in request.output_tensors)
+
+    return Prepared(request.infer, result, _precision(compiled), hold=tuple(inputs), compile_s=seconds)
+
+
+def load(task: ModelTask) -> Loaded:
+    compiled = _compiled(task)
+    request = compiled.create_infer_request()
+
+    def call(inputs: list[Any]) -> Any:
+        # results lie in the request, which the next call writes
+        return request.infer(inputs, share_inputs=True, share_outputs=True)
+
+    return Loaded(list, call, lambda made: flattened(made.values()), _precision(compiled))
+
+
+def _compiled(task: ModelTask) -> Any:
+    precision = None if task.options.get("hint") == "default" else ov.Type.f32
+    return ov.Core().compile_model(task.path, "CPU", settings(task.threads, precision))
+
+
+def _precision(compiled: Any) -> str:
+    return f"latency mode, {compiled.get_property('INFERENCE_PRECISION_HINT').get_type_name()}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from ...errors import Error, InvalidArgumentError
@@ -15,6 +16,10 @@ OWN: Final = "dgo"
 TORCH: Final = "torch"
 # this package inside PyTorch
 OPTIMIZED: Final = "torch-optimized"
+# oneDNN's own kernels, through this package
+LITERAL: Final = "onednn"
+# OpenVINO with fewer bits than f32
+LENIENT: Final = "openvino-default"
 _GROUP: Final = "dnnl_graph_ops.bench_peers"
 _OTHER_NAMES: Final = {
     "pytorch": TORCH,
@@ -41,6 +46,8 @@ class Peer:
         models: import path of the module that prepares whole models (`ModelTask`); empty: it takes none.
         trains: that module prepares training steps too.
         first: what its process imports before all else.
+        options: of its tasks.
+        ours: its process needs this package's library.
     """
 
     name: str
@@ -56,6 +63,8 @@ class Peer:
     models: str = ""
     trains: bool = False
     first: str = ""
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+    ours: bool = False
 
     def takes_models(self, train: bool) -> bool:
         """Whole ones; `train`: their training steps."""
@@ -72,16 +81,39 @@ class Peer:
 _ALL = ("fwd", "bwd_d", "bwd_w")
 _HERE = __name__.rpartition(".")[0]
 
+_TORCH_MODELS: Final = f"{_HERE}.pytorch_models"
+# constants folded into the compiled function, as the other runtimes do with theirs
+_FROZEN: Final = {"TORCHINDUCTOR_FREEZING": "1"}
+_OURS = Peer(
+    OWN,
+    f"{_HERE}.own",
+    directions=_ALL,
+    dtypes=("f32", "bf16", "f16", "s8", "u8", "int8"),
+    layouts=("NXC", "NCX"),
+    default=False,
+    models=f"{_HERE}.own_models",
+    ours=True,
+)
+_INSIDE_TORCH = Peer(
+    OPTIMIZED,
+    "",
+    (TORCH,),
+    directions=(),
+    dtypes=(),
+    layouts=("NXC", "NCX"),
+    default=False,
+    models=_TORCH_MODELS,
+    options={"form": "optimized"},
+    trains=True,
+    ours=True,
+    # as users do: both then run on the OpenMP that PyTorch brings, and its threads wait as PyTorch has them
+    first=TORCH,
+)
+
 _BUILT_IN: Final = (
-    Peer(
-        OWN,
-        f"{_HERE}.own",
-        directions=_ALL,
-        dtypes=("f32", "bf16", "f16", "s8", "u8", "int8"),
-        layouts=("NXC", "NCX"),
-        default=False,
-        models=f"{_HERE}.whole.own",
-    ),
+    _OURS,
+    # the op as oneDNN's own partition computes it
+    replace(_OURS, name=LITERAL, models="", options={"tune": "off"}),
     Peer(
         TORCH,
         f"{_HERE}.pytorch",
@@ -89,9 +121,10 @@ _BUILT_IN: Final = (
         directions=_ALL,
         dtypes=("f32", "bf16", "f16"),
         layouts=("NXC", "NCX"),
-        models=f"{_HERE}.whole.pytorch",
+        models=_TORCH_MODELS,
         trains=True,
     ),
+    # compiles for seconds to minutes a layer: only by name
     Peer(
         "torch-compile",
         f"{_HERE}.pytorch_compile",
@@ -99,50 +132,40 @@ _BUILT_IN: Final = (
         "torch, and a C++ compiler",
         dtypes=("f32", "bf16", "f16"),
         layouts=("NXC", "NCX"),
-        # constants folded into the compiled function, as the other runtimes do with theirs
-        environment={"TORCHINDUCTOR_FREEZING": "1"},
-        # compiles for seconds to minutes a layer: only by name
+        environment=_FROZEN,
         default=False,
-        models=f"{_HERE}.whole.pytorch_compile",
+        models=_TORCH_MODELS,
+        options={"form": "inductor"},
         trains=True,
     ),
-    Peer(
-        OPTIMIZED,
-        "",
-        (TORCH,),
-        directions=(),
-        dtypes=(),
-        layouts=("NXC", "NCX"),
-        default=False,
-        models=f"{_HERE}.whole.pytorch_optimized",
-        trains=True,
-        # as users do: both then run on the OpenMP that PyTorch brings, and its threads wait as PyTorch has them
-        first=TORCH,
-    ),
+    _INSIDE_TORCH,
+    replace(_INSIDE_TORCH, name=f"{OWN}-compile", options={"form": "backend"}),
+    replace(_INSIDE_TORCH, name=f"{OWN}-export", options={"form": "export"}, layouts=("NCX",), trains=False),
     Peer(
         "onnxruntime",
         f"{_HERE}.onnx_runtime",
         ("onnxruntime", "onnx"),
         "onnxruntime onnx",
         dtypes=("f32", "f16", "int8"),
-        models=f"{_HERE}.whole.onnx_runtime",
+        models=f"{_HERE}.onnx_runtime",
     ),
     Peer(
         "openvino",
         f"{_HERE}.open_vino",
         ("openvino",),
         dtypes=("f32", "bf16", "f16", "int8"),
-        models=f"{_HERE}.whole.open_vino",
+        models=f"{_HERE}.open_vino",
     ),
     # whole models in the precision that it chooses itself, bf16 where the CPU has it
     Peer(
-        "openvino-default",
+        LENIENT,
         "",
         ("openvino",),
         directions=(),
         dtypes=(),
         tolerance=0.2,
-        models=f"{_HERE}.whole.open_vino_default",
+        models=f"{_HERE}.open_vino",
+        options={"hint": "default"},
     ),
     Peer("ncnn", f"{_HERE}.tencent_ncnn", ("ncnn",), layouts=("packed",), tolerance=1e-4),
     Peer(
@@ -152,7 +175,7 @@ _BUILT_IN: Final = (
         "MNN onnx",
         layouts=("packed",),
         tolerance=5e-3,
-        models=f"{_HERE}.whole.alibaba_mnn",
+        models=f"{_HERE}.alibaba_mnn",
     ),
 )
 
@@ -175,15 +198,35 @@ def peers() -> dict[str, Peer]:
     return known
 
 
+def is_rival(name: str) -> bool:
+    """Whether a peer is another's code that computes in the same precision."""
+    return not name.startswith((OWN, LITERAL)) and name != LENIENT
+
+
+def _with_library(peer: Peer, file: str) -> Peer:
+    path = Path(file).expanduser().resolve()
+    if not path.is_file():
+        raise InvalidArgumentError(f"peer {peer.name}@{file}: there is no such file; give the path of a libdnnl.so.3")
+    name = f"{peer.name}@{path.name.removeprefix('libdnnl.so.')}"
+    return replace(peer, name=name, environment={**peer.environment, "DNNL_GRAPH_OPS_LIBRARY": str(path)})
+
+
 def select(names: Iterable[str]) -> tuple[list[Peer], list[str]]:
     """The asked-for competitors that are installed, and a note for each that is not.
 
-    "all" stands for every default one, "none" for none.
+    "all" stands for every default one, "none" for none, "dgo@FILE" and "onednn@FILE" for this package and for oneDNN's
+    own kernels with another libdnnl.so.3.
 
     Raises:
-        InvalidArgumentError: a name that is not known.
+        InvalidArgumentError: a name that is not known, or no such file.
     """
     known = peers()
+    names = list(names)
+    for place, name in enumerate(names):
+        base, at, file = name.partition("@")
+        if at and base in (OWN, LITERAL):
+            peer = _with_library(known[base], file)
+            known[peer.name], names[place] = peer, peer.name
     wanted: list[str] = []
     for name in names:
         if name == "all":

@@ -10,13 +10,13 @@ import numpy as np
 
 import dnnl_graph_ops as dgo
 
-from ..own import detail, poison, precision, versions
-from ..task import Loaded, ModelTask, Prepared, flattened
+from .own import detail, poison, precision, versions
+from .task import Loaded, ModelTask, Prepared, flattened
 
-__all__ = ["load", "prepare", "versions"]
+__all__ = ["load", "prepare_model", "versions"]
 
 
-def prepare(task: ModelTask) -> Prepared:
+def prepare_model(task: ModelTask) -> Prepared:
     dgo.set_num_threads(task.threads)
     engine = _engine(task)
     begin = time.perf_counter()

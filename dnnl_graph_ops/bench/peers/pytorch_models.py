@@ -1,7 +1,11 @@
-"""PyTorch: the zoo's module itself, channels first or channels last; its inference or a training step."""
+"""PyTorch on the zoo's modules, channels first or channels last: inference or a training step.
+
+The option `form` says who computes: PyTorch's eager mode, inductor, or this package by one of its ways into PyTorch.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,13 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ....errors import UnsupportedError
-from ... import zoo
-from ...zoo import training
-from ..pytorch import CHANNELS_LAST, versions
-from ..task import Loaded, ModelTask, Prepared, flattened, keeping
-
-__all__ = ["EAGER", "Form", "load", "prepare", "versions"]
+from ...errors import UnsupportedError
+from .. import zoo
+from ..zoo import training
+from . import pytorch
+from .pytorch import CHANNELS_LAST
+from .task import Loaded, ModelTask, Prepared, flattened, keeping
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,70 @@ class Form:
     compiles: bool = False
 
 
-EAGER = Form("eager")
+def _exported(module: torch.nn.Module, vary: bool) -> Callable[..., Any]:
+    """The net of `dgo.from_torch`, made of the first call's inputs."""
+    import dnnl_graph_ops as dgo
+
+    held: list[Any] = []
+
+    def run(*inputs: torch.Tensor) -> Any:
+        if not held:
+            axes = tuple(dict.fromkeys(range(2, each.ndim), torch.export.Dim.AUTO) for each in inputs)
+            program = torch.export.export(module, inputs, dynamic_shapes=axes if vary else None)
+            held.append(dgo.from_torch(program).compile())
+        made = held[0](*(each.numpy() for each in inputs))
+        return tuple(map(torch.from_numpy, made)) if isinstance(made, tuple) else torch.from_numpy(made)
+
+    return run
 
 
-def prepare(task: ModelTask, form: Form = EAGER) -> Prepared:
+def _optimized(module: torch.nn.Module) -> torch.nn.Module:
+    import dnnl_graph_ops.torch as dgt
+
+    return dgt.optimize(module)
+
+
+OPTIMIZED = "optimized"
+_FORMS = {
+    "": Form("eager"),
+    "inductor": Form(
+        "torch.compile (inductor)", run=lambda module, vary: torch.compile(module, dynamic=vary), compiles=True
+    ),
+    OPTIMIZED: Form("dgt.optimize", _optimized),
+    "backend": Form(
+        'torch.compile(backend="dnnl_graph_ops")',
+        run=lambda module, vary: torch.compile(module, backend="dnnl_graph_ops", dynamic=vary),
+        compiles=True,
+    ),
+    "export": Form("dgo.from_torch", run=_exported, compiles=True),
+}
+
+
+def _form(task: ModelTask) -> Form:
+    return _FORMS[task.options.get("form", "")]
+
+
+def versions() -> dict[str, str]:
+    """PyTorch's, and this package's in a process that has it."""
+    if not hasattr(sys.modules["dnnl_graph_ops"], "__version__"):
+        return pytorch.versions()
+    from . import own
+
+    return {**own.versions(), **pytorch.versions()}
+
+
+def prepare_model(task: ModelTask) -> Prepared:
     torch.set_num_threads(task.threads)
-    return _training(task, form) if task.train else _inference(task, form)
+    prepared = (_training if task.train else _inference)(task, _form(task))
+    if task.options.get("form") == OPTIMIZED:
+        from ...torch.choice import measuring
+        from ...torch.whole import CALLS
+
+        # who computes is settled before times are taken
+        with measuring():
+            for _ in range(CALLS):
+                prepared.run()
+    return prepared
 
 
 def _inference(task: ModelTask, form: Form) -> Prepared:
@@ -81,8 +142,9 @@ def _training(task: ModelTask, form: Form) -> Prepared:
     return prepared
 
 
-def load(task: ModelTask, form: Form = EAGER) -> Loaded:
+def load(task: ModelTask) -> Loaded:
     torch.set_num_threads(task.threads)
+    form = _form(task)
     module, formats = _module(task, len(zoo.shapes(task.zoo)[0]) if task.zoo else 0, form)
     run = form.run(module, True)
 

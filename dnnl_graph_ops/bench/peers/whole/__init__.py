@@ -1,1 +1,0 @@
-"""The competitors on whole models."""
