@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import Error, InvalidArgumentError
-from . import zoo
+from . import suite, zoo
 from .document import Document, check_writable, merge, write_text
 from .options import DTYPES, PRECISIONS, Options
 from .peers.task import POST_OPS
@@ -99,7 +99,8 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="real_layers (default), a layer's name, a file (list of problems in JSON, batch file of "
+        help="real_layers (default), a public list (" + ", ".join(suite.PUBLIC) + "), a layer's name, a file (list of "
+        "problems in JSON, batch file of "
         "benchdnn) or a benchdnn descriptor such as mb1ic64ih32oc64oh64kh4sh2ph1 or, quoted, "
         "'--conv mb1ic64ih32oc64kh3ph1'; may be repeated",
     )

@@ -94,6 +94,8 @@ def _from_text(text: str, quick: bool, ops: Sequence[str]) -> list[Wanted]:
     if text == suite.NAME:
         layers = suite.quick_layers if quick else suite.real_layers
         return [Wanted(problem) for op in ops for problem in layers(op)]
+    if text in suite.PUBLIC:
+        return list(suite.public(text))
     path = Path(text)
     if path.suffix.lower() == ".onnx":
         raise InvalidArgumentError(f"suite {text!r}: a model is no list of layers; measure it with --model {text}")
@@ -107,8 +109,8 @@ def _from_text(text: str, quick: bool, ops: Sequence[str]) -> list[Wanted]:
     if re.search(r"[a-z]+\d", text) and re.match(r"_?(g|mb|ic|oc)\d", text):
         return [Wanted(parse(text, op=ops[0]))]
     raise InvalidArgumentError(
-        f"suite {text!r}: not {suite.NAME!r}, not a layer of it, not a file, not a descriptor"
-        f"{_nearest(text, [suite.NAME, *by_name])}"
+        f"suite {text!r}: not {suite.NAME!r}, not a layer of it, none of {', '.join(suite.PUBLIC)}, not a file, not a "
+        f"descriptor{_nearest(text, [suite.NAME, *suite.PUBLIC, *by_name])}"
     )
 
 

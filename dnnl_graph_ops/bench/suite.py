@@ -1,15 +1,20 @@
-"""The suites of real layers, one an op: published models with their own sizes and where those come from."""
+"""The suites: layers of published models, one list an op, with their sizes' source; and the public lists of others."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from . import batchfile
+from .cases import Wanted
 from .problem import OPS, Problem
 
 NAME: Final = "real_layers"
+# lists of others, as batch files of benchdnn; the first line says where from
+PUBLIC: Final = ("phoronix", "xnnpack", "ansor", "deepbench")
 _FILES: Final = dict(zip(OPS, ("real_layers.json", "conv_layers.json"), strict=True))
 # small layers of every family, of every class of ordinary convolutions: what `--quick` measures
 QUICK: Final = (
@@ -50,3 +55,10 @@ def quick_layers(op: str = OPS[0]) -> tuple[Problem, ...]:
 def by_name() -> dict[str, Problem]:
     """Every layer of every op."""
     return {problem.name: problem for op in OPS for problem in real_layers(op)}
+
+
+@cache
+def public(name: str) -> tuple[Wanted, ...]:
+    """The problems of one of `PUBLIC`; their family is its name."""
+    wanted = batchfile.read(Path(__file__).parent / "suites" / f"{name}.txt")
+    return tuple(replace(each, problem=replace(each.problem, family=name)) for each in wanted)

@@ -398,6 +398,16 @@ def test_peers_are_listed_without_importing_them():
     assert "pip install no_such_module_here" in absent.missing()
 
 
+def test_public_suites_have_their_layers():
+    counts = {name: len(sources.find(name)) for name in suite.PUBLIC}
+    assert counts == {"phoronix": 10, "xnnpack": 11, "ansor": 28, "deepbench": 56}
+    # by hand: the last of ENet's layers doubles 256, and its second adds one row to what padding leaves
+    by_name = {wanted.problem.name: wanted.problem for wanted in sources.find("xnnpack")}
+    assert by_name["ENet/3"].dst_shape() == (1, 12, 512, 512)
+    assert by_name["ENet/2"].dst_shape() == (1, 16, 256, 256)
+    assert all(wanted.problem.family == "ansor" for wanted in sources.find("ansor"))
+
+
 def test_another_library_is_a_peer_by_its_file(tmp_path):
     (tmp_path / "libdnnl.so.3.99").touch()
     (tmp_path / "libdnnl.so.3").symlink_to("libdnnl.so.3.99")
