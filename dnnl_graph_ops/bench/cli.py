@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ..errors import Error, InvalidArgumentError
@@ -78,6 +79,14 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     one.add_argument("results", nargs=1)
     _add_outputs(one)
     one.set_defaults(function=_merge)
+    one = commands.add_parser("publish", help="measure every suite for some minutes: a small file of this machine")
+    one.add_argument("--minutes", type=float, default=15.0, help="in all, with earlier calls of the same day (15)")
+    one.add_argument("--out", default=".", metavar="FOLDER", help="of the file, its page and the full results (.)")
+    one.add_argument("--threads", type=int, default=0, help="of every competitor (one per core)")
+    one.add_argument("--peers", type=_commas, default=(), help="of layers, beside the usual ones, e.g. onednn@LIBRARY")
+    one.add_argument("--page", metavar="FILE", help="only write the page of this file again, beside it")
+    one.add_argument("--quiet", action="store_true", help="no progress")
+    one.set_defaults(function=_publish)
     one = commands.add_parser("list", help="show problems and peers without measuring")
     _add_problems(one)
     one.set_defaults(function=_list)
@@ -285,6 +294,19 @@ def _write(document: Document, parsed: argparse.Namespace) -> None:
             write_text(getattr(parsed, name), render(document))
     if parsed.plot:
         plot.save(document, parsed.plot)
+
+
+def _publish(parsed: argparse.Namespace) -> int:
+    from . import publish
+    from .report import machine_page, progress
+
+    if parsed.page:
+        write_text(Path(parsed.page).with_suffix(".md"), machine_page.page(machine_page.load(parsed.page)))
+        return 0
+    shown = None if parsed.quiet else progress.Bar()
+    options = {"threads": parsed.threads, "peers": parsed.peers, "progress": shown}
+    print(publish.run(parsed.minutes, parsed.out, **options))
+    return 0
 
 
 def _compare(parsed: argparse.Namespace) -> int:

@@ -23,11 +23,8 @@ from dnnl_graph_ops.bench.problem import OPS
 from dnnl_graph_ops.errors import Error, InvalidArgumentError, UnsupportedError
 
 from . import synthetic
+from .conftest import FAKE, OWN
 
-TESTS = Path(__file__).resolve().parents[1]
-ENVIRONMENT = {"PYTHONPATH": str(TESTS)}
-FAKE = registry.Peer("fake", "bench.fake_peer", directions=("fwd", "bwd_d", "bwd_w"), environment=ENVIRONMENT)
-OWN = replace(FAKE, name="dgo", layouts=("NXC", "NCX"))
 FAST = Options(
     peers=("fake",),
     layouts=("NCX",),
@@ -38,14 +35,6 @@ FAST = Options(
     threads=1,
     case_seconds=5,
 )
-
-
-@pytest.fixture
-def fakes(monkeypatch, apart) -> bool:
-    """Both sides of a race are played by `fake_peer`; whether in processes of their own."""
-    monkeypatch.setattr(registry, "peers", lambda: {"dgo": OWN, "fake": FAKE})
-    monkeypatch.setattr(runner, "_peaks", lambda *arguments: {**synthetic.PEAKS, "gflops": {}})
-    return apart
 
 
 def task(name: str) -> dict:

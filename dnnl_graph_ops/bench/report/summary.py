@@ -39,6 +39,7 @@ WORDS = frozenset(
         "class",
         "lowest row",
         "model",
+        "suite",
         "",
     }
 )

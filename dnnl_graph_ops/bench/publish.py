@@ -1,0 +1,265 @@
+"""The figures of one machine and day: every suite in bounded time, most informative rows first, as one small file.
+
+`run` measures and writes STEM.json and its page STEM.md. The full results lie beside them in the folder STEM; a later
+call with the same machine, threads and day goes on from them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from . import machine, models, pool, suite, zoo
+from .cases import Wanted
+from .descriptor import parse
+from .document import Document, write_text
+from .options import Options
+from .peers.registry import LENIENT, LITERAL, OWN
+from .problem import DIRECTIONS, OPS
+from .quantized import DTYPE
+from .report import machine_page
+from .rows import Entry, Row
+from .runner import Progress, run_wanted
+
+_SEED: Final = 7
+# layers so small that a call is all that they take
+_CALLS: Final = ("--conv mb1ic1ih1oc1oh1kh1nCall/1x1", "--conv mb1ic16ih8oc16oh8kh3ph1nCall/3x3",
+                 "--deconv mb1ic16ih8oc16oh16kh2sh2nCall/2x2")  # fmt: skip
+_CALL: Final = "call"
+# models of the zoo that come first, and those that are called with many sizes
+_FIRST: Final = ("unet", "hifigan_v2", "encodec_decoder", "resnet18", "edsr", "mobilenet", "dcgan", "vae_decoder")
+_LENGTHS: Final = {
+    "hifigan_v2": "20:120x12", "convtranspose1d": "20:1019x40", "unet": "64:192x8", "encodec_decoder": "20:120x12",
+}  # fmt: skip
+_SUITES: Final = dict(zip(OPS, ("transposed", "ordinary"), strict=True))
+_MEGA: Final = 1e6
+_FILES: Final = ("onnxruntime", "openvino", LENIENT, "torch")
+# what the published file keeps of `machine.record`
+_MACHINE: Final = (
+    "cpu", "cpu_family", "isa", "native_types", "cores", "threads", "caches", "memory_gib", "governor", "virtual",
+    "kernel", "python", "numpy", "load",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows that one run measures.
+
+    Attributes:
+        share: of the time.
+        seconds: a row takes; a part whose share is less is left out.
+        wanted: the first so many rows.
+        options: of its own.
+        records: what is published of a measured row.
+    """
+
+    share: float
+    seconds: float
+    wanted: Callable[[int], list[Wanted]]
+    options: dict[str, Any]
+    records: Callable[[Row], Iterator[dict[str, Any]]]
+
+
+def run(
+    minutes: float, folder: str | Path = ".", *, threads: int = 0, peers: Sequence[str] = (), progress: Any = None
+) -> Path:
+    """Measures for so many minutes in all, earlier calls that this one goes on from included. Returns the file.
+
+    Args:
+        peers: of layers, beside PyTorch, ONNX Runtime, OpenVINO and oneDNN's own kernels.
+
+    Raises:
+        InvalidArgumentError: unknown peers, or the folder cannot be written.
+    """
+    threads = threads or pool.physical_cores()
+    here = machine.record(threads, pool.cpu_list(threads))
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    words = f"{here['cpu']} {here['cpu_family']} {here['isa']} {threads} {today}"
+    target = Path(folder) / f"{re.sub('[^a-z0-9]+', '_', words.lower())}.json"
+    full = target.with_suffix("")
+    full.mkdir(parents=True, exist_ok=True)
+    parts = {name: part for name, part in _PARTS.items() if 60 * minutes * part.share >= part.seconds}
+    whole = sum(part.share for part in parts.values())
+    documents = {name: Document.load(at) for name in _PARTS if (at := full / f"{name}.json").exists()}
+    for name, part in parts.items():
+        seconds = 60 * minutes * part.share / whole
+        before = documents.get(name, Document())
+        options = {**_OPTIONS, **part.options, "threads": threads, "budget": max(1.0, seconds - before.seconds)}
+        if name == "layers":
+            options["peers"] = (*options["peers"], *peers)
+        wanted = part.wanted(max(1, int(seconds / part.seconds)))
+        if before.rows and before.seconds >= seconds:
+            continue
+        path = full / f"{name}.json"
+        documents[name] = run_wanted(
+            wanted, Options(**options), progress=progress or Progress(), path=path, resume=True
+        )
+        write(target, documents, here, today)
+        if not documents[name].complete:
+            break
+    write(target, documents, here, today)
+    return target
+
+
+def write(target: Path, documents: dict[str, Document], here: dict[str, Any], today: str) -> None:
+    """The file and its page."""
+    rows = [(name, row) for name, d in documents.items() for row in d if row.status != "skipped"]
+    versions = {name: v for d in documents.values() for each in d.versions.values() for name, v in each.items()}
+    record = {
+        "schema": machine_page.SCHEMA,
+        "schema_version": machine_page.SCHEMA_VERSION,
+        "date": today,
+        "machine": {name: here[name] for name in _MACHINE},
+        "versions": versions,
+        "method": {k: v for k, v in _OPTIONS.items() if k != "peers"},
+        "seconds": round(sum(document.seconds for document in documents.values())),
+        "measured": len(rows),
+        "contended": sum("contended" in row.flags for _, row in rows),
+        "rows": [each for name, row in rows for each in _PARTS[name].records(row)],
+    }
+    write_text(target, _text(record))
+    write_text(target.with_suffix(".md"), machine_page.page(record))
+
+
+def _text(record: dict[str, Any]) -> str:
+    """JSON with a line for each row."""
+    head = json.dumps({**record, "rows": []}, indent=1).removesuffix("]\n}")
+    return head + ",".join(f"\n  {json.dumps(row)}" for row in record["rows"]) + "\n ]\n}\n"
+
+
+def _layers(count: int) -> list[Wanted]:
+    """A layer of each op, direction, dtype and list in turn, drawn by a seed; f32 of real layers twice as often."""
+    draw = random.Random(_SEED)
+
+    def drawn(problems: Sequence[Any], direction: str, dtype: str) -> Iterator[Wanted]:
+        return iter([Wanted(each, (direction,), (dtype,)) for each in draw.sample(problems, len(problems))])
+
+    real = {op: suite.real_layers(op) for op in OPS}
+    plain = [drawn(real[op], direction, "f32") for direction in DIRECTIONS for op in OPS]
+    narrow = [drawn(real[op], direction, "bf16") for direction in DIRECTIONS for op in OPS]
+    narrow += [drawn(real[op], "fwd", dtype) for dtype in (DTYPE, "f16") for op in OPS]
+    public = [drawn([each.problem for each in suite.public(name)], "fwd", "f32") for name in suite.PUBLIC]
+    calls = drawn([replace(parse(each), family=_CALL) for each in _CALLS], "fwd", "f32")
+    turns = [*plain, calls, *public, *plain, *narrow]
+    found: list[Wanted] = []
+    while len(found) < count and (turn := [each for one in turns if (each := next(one, None))]):
+        found += turn
+    return found[:count]
+
+
+def _models(count: int, **how: Any) -> list[Wanted]:
+    return models.wanted([*dict.fromkeys((*_FIRST, *zoo.ENTRIES))][:count], **how)
+
+
+def _lengths(count: int) -> list[Wanted]:
+    return [each for name, sizes in [*_LENGTHS.items()][:count] for each in models.wanted([name], sizes)]
+
+
+def _record(
+    row: Row, suite_name: str, unit: str, scale: float, value: Callable[[Entry], float | None]
+) -> dict[str, Any]:
+    """A quantity of our best entry, and others' over it, or why there is none."""
+    own = row.own
+    others: dict[str, Any] = {}
+    ours = value(own) if own else None
+    for entry in row.entries:
+        if entry.peer == OWN or isinstance(others.get(entry.peer), float):
+            continue
+        best, ratio = row.best(entry.peer), row.ratio(entry.peer)
+        theirs = value(best) if best else None
+        if best is None or ratio is None:
+            others[entry.peer] = entry.status
+        elif theirs and ours:
+            others[entry.peer] = _round(theirs / ours)
+    return {
+        "suite": suite_name,
+        "name": row.name,
+        "direction": "" if row.model else row.direction,
+        "dtype": row.dtype,
+        "unit": unit,
+        "ours": _round(ours / scale) if ours else None,
+        "by": own.label.partition(" ")[2] if own else row.reason[:120],
+        "others": others,
+        "marks": row.flags,
+    }
+
+
+def _timed(row: Row, suite_name: str, unit: str, scale: float) -> dict[str, Any]:
+    """Of a call: the ratios are those within the rounds, with their intervals."""
+    record = _record(row, suite_name, unit, scale, lambda entry: entry.median)
+    record["others"] |= {r.peer: [_round(r.median), _round(r.low), _round(r.high)] for r in row.ratios}
+    return record
+
+
+def _of_layer(row: Row) -> Iterator[dict[str, Any]]:
+    name = row.family if row.family in (*suite.PUBLIC, _CALL) else _SUITES[row.op]
+    record = _timed(row, name, "ms", 1e-3)
+    if row.own and row.own.native:
+        record["native"] = _round(row.own.native / 1e-3)
+    yield {**record, "gmacs": _round(row.gmacs), "problem": row.descriptor}
+
+
+def _of_file(row: Row) -> Iterator[dict[str, Any]]:
+    yield _timed(row, "ONNX, a call", "ms", 1e-3)
+    readers = [entry for entry in row.entries if entry.peer != "torch"]
+    row = Row(**{**vars(row), "entries": readers})
+    yield _record(row, "ONNX, until it can be called", "s", 1.0, lambda entry: entry.compile_s)
+    yield _record(row, "ONNX, until the first result", "s", 1.0, _first)
+    yield _record(row, "ONNX, peak memory", "MB", _MEGA, lambda entry: entry.memory_bytes)
+
+
+def _first(entry: Entry) -> float | None:
+    return None if entry.compile_s is None or entry.first_s is None else entry.compile_s + entry.first_s
+
+
+def _of_module(row: Row) -> Iterator[dict[str, Any]]:
+    yield _timed(row, f"PyTorch, {'a training step' if row.model.get('train') else 'a call'}", "ms", 1e-3)
+
+
+def _of_lengths(row: Row) -> Iterator[dict[str, Any]]:
+    for what, unit, scale, name in (
+        ("each called once", "s", 1.0, "total"),
+        ("a later call", "ms", 1e-3, "later"),
+        ("memory after all", "MB", _MEGA, "after_bytes"),
+    ):
+        value = partial(_of_calls, name=name)
+        yield _record(row, f"sizes, {what}", unit, scale, value)
+
+
+def _of_calls(entry: Entry, name: str) -> float | None:
+    return getattr(entry.calls, name) if entry.calls else None
+
+
+def _round(value: float) -> float:
+    """Three digits; four say no more of a time on a machine."""
+    return float(f"{value:.3g}")
+
+
+_OPTIONS: Final[dict[str, Any]] = {
+    "interval": 0.06,
+    "min_rounds": 6,
+    "max_rounds": 15,
+    "burst": 0.03,
+    "case_seconds": 4.0,
+}
+_TORCH: Final = {"optimized": True, "peers": ("torch", "torch-compile", f"{OWN}-compile", f"{OWN}-export")}
+_PARTS: Final = {
+    "layers": Part(
+        0.5, 4.5, _layers, {"peers": ("torch", "onnxruntime", "openvino", LITERAL), "max_gmacs": 2.2}, _of_layer
+    ),
+    "models": Part(0.2, 12.0, _models, {"peers": _FILES}, _of_file),
+    "pytorch": Part(0.15, 40.0, _models, _TORCH, _of_module),
+    "lengths": Part(
+        0.08, 30.0, _lengths, {"peers": ("onnxruntime", "openvino", "torch"), "sizes": "1:2x1"}, _of_lengths
+    ),
+    "training": Part(
+        0.07, 15.0, lambda count: _models(count, train=True), {"train": True, "peers": ("torch",)}, _of_module
+    ),
+}
