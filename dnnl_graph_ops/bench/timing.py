@@ -17,26 +17,31 @@ _ENOUGH_SECONDS: Final = 0.01
 LONG: Final = 0.4
 
 
+def clock(threads: int) -> float:
+    """Seconds for what is timed once; those of the process with one thread, as others' do not count then."""
+    return time.process_time() if threads == 1 else time.perf_counter()
+
+
 def burst(run: Callable[[], object], seconds: float, long: float = LONG) -> list[float]:
     """Executes for about `seconds` or until a median is known, at least once. Seconds per execution, one a sample."""
-    clock = time.perf_counter
-    started = clock()
+    now = time.perf_counter
+    started = now()
     run()
     # the first execution only says how long one takes: caches are cold after waiting
-    once = clock() - started
+    once = now() - started
     inner = 1 if once >= _SHORTEST_SAMPLE else min(_MOST_INNER, int(_SHORTEST_SAMPLE / max(once, 1e-8)) + 1)
     if once > long:
         return [once]
     times: list[float] = []
-    enough, deadline = (clock() + least for least in (min(seconds, _ENOUGH_SECONDS), seconds))
+    enough, deadline = (now() + least for least in (min(seconds, _ENOUGH_SECONDS), seconds))
     while len(times) < _MOST_SAMPLES:
-        begin = clock()
+        begin = now()
         if inner == 1:
             run()
         else:
             for _ in range(inner):
                 run()
-        end = clock()
+        end = now()
         times.append((end - begin) / inner)
         if end >= deadline or (end >= enough and len(times) >= _ENOUGH_SAMPLES):
             break

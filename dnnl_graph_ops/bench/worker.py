@@ -48,18 +48,18 @@ class Worker:
         if self._module is None:
             raise Error("the worker was not greeted")
         resident = memory.resident()
-        begin = time.perf_counter()
         wanted = task_of(task)
+        begin = timing.clock(wanted.threads)
         prepare = self._module.prepare if isinstance(wanted, Task) else self._module.prepare_model
         self._prepared = prepare(wanted)
-        compiled = time.perf_counter()
         held: Prepared = self._prepared
+        compiled, started = timing.clock(wanted.threads), time.perf_counter()
         held.run()
-        first = time.perf_counter()
-        once = first - compiled
+        first, ended = timing.clock(wanted.threads), time.perf_counter()
+        once = ended - started
         if once < _LONG:
             held.run()
-            once = min(once, time.perf_counter() - first)
+            once = min(once, time.perf_counter() - ended)
         return {
             "detail": held.detail,
             "compile_s": compiled - begin if held.compile_s is None else held.compile_s,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 import onnx
 
 from ...errors import Error, UnsupportedError
+from ..timing import clock
 from .onnx_model import NODES, model
 from .task import ModelTask, Prepared, Task, flattened, keeping, raised
 
@@ -78,14 +78,14 @@ def _converted(source: Path, target: Path, given: list[str], made: list[str], th
 
 
 def prepare_model(task: ModelTask) -> Prepared:
-    begin = time.perf_counter()
+    begin = clock(task.threads)
     graph = onnx.load(task.path, load_external_data=False).graph
     constants = {tensor.name for tensor in graph.initializer}
     names = [value.name for value in graph.input if value.name not in constants]
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "model.mnn"
         module = _converted(Path(task.path), target, names, [value.name for value in graph.output], task.threads, False)
-    seconds = time.perf_counter() - begin
+    seconds = clock(task.threads) - begin
     inputs = [expr.const(array, list(array.shape), expr.NCHW) for array in task.inputs()]
 
     def read(outputs: Any) -> Any:

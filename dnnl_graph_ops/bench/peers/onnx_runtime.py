@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import onnxruntime  # type: ignore[import-untyped, import-not-found, unused-igno
 
 from ...dtypes import numpy_dtype
 from .. import data, quantized
+from ..timing import clock
 from .onnx_model import NODES, model
 from .task import Loaded, ModelTask, Prepared, Task, flattened
 
@@ -50,9 +50,9 @@ def prepare(task: Task) -> Prepared:
 
 
 def prepare_model(task: ModelTask) -> Prepared:
-    begin = time.perf_counter()
+    begin = clock(task.threads)
     session = _session(task)
-    compiled = time.perf_counter() - begin
+    compiled = clock(task.threads) - begin
     bound = _bound(session, task.inputs())
     return Prepared(
         lambda: session.run_with_iobinding(bound),

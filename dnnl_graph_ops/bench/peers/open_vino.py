@@ -7,7 +7,6 @@ with the option `hint` "default" in the precision that the plug-in takes by itse
 from __future__ import annotations
 
 import io
-import time
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from openvino import opset13 as opset
 
 from ...errors import UnsupportedError, extra
 from .. import data, quantized
+from ..timing import clock
 from .task import Loaded, ModelTask, Prepared, Task, flattened
 
 _DTYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16, quantized.DTYPE: ov.Type.u8}
@@ -139,9 +139,9 @@ def _detail(compiled: Any) -> str:
 
 
 def prepare_model(task: ModelTask) -> Prepared:
-    begin = time.perf_counter()
+    begin = clock(task.threads)
     compiled = _compiled(task)
-    seconds = time.perf_counter() - begin
+    seconds = clock(task.threads) - begin
     inputs = task.inputs()
     request = compiled.create_infer_request()
     for index, array in enumerate(inputs):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 import dnnl_graph_ops as dgo
 
+from ..timing import clock
 from .own import detail, poison, precision, versions
 from .task import Loaded, ModelTask, Prepared, flattened
 
@@ -19,10 +19,10 @@ __all__ = ["load", "prepare_model", "versions"]
 def prepare_model(task: ModelTask) -> Prepared:
     dgo.set_num_threads(task.threads)
     engine = _engine(task)
-    begin = time.perf_counter()
+    begin = clock(task.threads)
     inputs = task.inputs()
     net = _compiled(task.path, engine, task, inputs)
-    compiled = time.perf_counter() - begin
+    compiled = clock(task.threads) - begin
     out = net(*inputs)
     buffers = out if isinstance(out, tuple) else (out,)
     return Prepared(

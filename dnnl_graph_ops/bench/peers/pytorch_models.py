@@ -6,7 +6,6 @@ The option `form` says who computes: PyTorch's eager mode, inductor, or this pac
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 
 from ...errors import UnsupportedError
 from .. import zoo
+from ..timing import clock
 from ..zoo import training
 from . import pytorch
 from .pytorch import CHANNELS_LAST
@@ -105,7 +105,7 @@ def prepare_model(task: ModelTask) -> Prepared:
 
 
 def _inference(task: ModelTask, form: Form) -> Prepared:
-    begin = time.perf_counter()
+    begin = clock(task.threads)
     given = task.inputs() if task.zoo else []
     module, formats = _module(task, given[0].ndim if given else 0, form)
     run = form.run(module, False)
@@ -118,20 +118,20 @@ def _inference(task: ModelTask, form: Form) -> Prepared:
     prepared = keeping(compute, _flat, form.detail)
     if form.compiles:
         prepared.run()
-    prepared.compile_s = time.perf_counter() - begin
+    prepared.compile_s = clock(task.threads) - begin
     return prepared
 
 
 def _training(task: ModelTask, form: Form) -> Prepared:
     """Its result: the gradients, over their scales; of the first step once poisoned."""
-    begin = time.perf_counter()
+    begin = clock(task.threads)
     given = task.inputs() if task.zoo else []
     module, formats = _module(task, given[0].ndim if given else 0, form)
     inputs, targets = (_taken(arrays, formats) for arrays in (given, task.targets()))
     step = training.Step(module, inputs, targets, form.run(module, False))
     if form.compiles:
         step()
-    seconds = time.perf_counter() - begin
+    seconds = clock(task.threads) - begin
     scales = task.scales()
 
     def result() -> Any:
