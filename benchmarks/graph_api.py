@@ -18,6 +18,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from turns import in_turns
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import graph_api
@@ -26,15 +27,10 @@ CALLS = 2000
 # the C API as the loop calls it, by handles that Python hands over
 SOURCE = """
 #include <stddef.h>
-#include <time.h>
 typedef int (*execute_t)(const void*, void*, size_t, const void**, size_t, const void**);
-double loop(execute_t execute, const void* compiled, void* stream, size_t inputs, const void** in, size_t outputs,
-            const void** out, int calls) {
-    struct timespec start, end;
-    clock_gettime(CLOCK_MONOTONIC, &start);
+void loop(execute_t execute, const void* compiled, void* stream, size_t inputs, const void** in, size_t outputs,
+          const void** out, int calls) {
     for (int i = 0; i < calls; ++i) execute(compiled, stream, inputs, in, outputs, out);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    return ((end.tv_sec - start.tv_sec) * 1e9 + (end.tv_nsec - start.tv_nsec)) / calls;
 }
 """
 
@@ -45,7 +41,7 @@ class Twin:
     def __init__(self, library: str, loop: ctypes.CDLL, kind: int, inputs: int) -> None:
         self.c = ctypes.CDLL(library)
         self.loop = loop.loop
-        self.loop.restype = ctypes.c_double
+        self.loop.restype = None
         self.engine, self.stream = ctypes.c_void_p(), ctypes.c_void_p()
         self.check("engine_create", ctypes.byref(self.engine), 1, ctypes.c_size_t(0))
         self.check("stream_create", ctypes.byref(self.stream), self.engine, 1)
@@ -79,16 +75,16 @@ class Twin:
         if status:
             raise RuntimeError(f"dnnl_{name}: status {status}")
 
-    def seconds(self) -> float:
-        """Nanoseconds a call."""
+    def run(self) -> None:
+        """CALLS calls."""
         result = ctypes.c_void_p(ctypes.addressof(self.bound) + 8 * self.inputs)
         execute = self.c.dnnl_graph_compiled_partition_execute
         sizes = ctypes.c_size_t(self.inputs), ctypes.c_size_t(1)
-        return self.loop(execute, self.compiled, self.stream, sizes[0], self.bound, sizes[1], result, CALLS)
+        self.loop(execute, self.compiled, self.stream, sizes[0], self.bound, sizes[1], result, CALLS)
 
 
 def ours(kind: int, inputs: int):
-    """The op by graph_api: a function that gives nanoseconds a call."""
+    """The op by graph_api: a function of CALLS calls."""
     f32, strided = graph_api.logical_tensor.f32, graph_api.logical_tensor.strided
     tensors = [graph_api.logical_tensor(i, f32, [16], strided) for i in range(inputs + 1)]
     op = graph_api.op(0, kind, tensors[:-1], tensors[-1:])
@@ -98,14 +94,12 @@ def ours(kind: int, inputs: int):
     bound = [graph_api.tensor(lt, e, np.ones(16, np.float32)) for lt in tensors]
     ins, outs = bound[:-1], bound[-1:]
 
-    def seconds() -> float:
+    def run() -> None:
         execute = compiled.execute
-        start = time.perf_counter_ns()
         for _ in range(CALLS):
             execute(s, ins, outs)
-        return (time.perf_counter_ns() - start) / CALLS
 
-    return seconds
+    return run
 
 
 def main(rounds: int = 100) -> None:
@@ -118,10 +112,10 @@ def main(rounds: int = 100) -> None:
         loop = ctypes.CDLL(str(built))
         for name, inputs in (("ReLU", 1), ("Add", 2)):
             kind = graph_api.op.kind[name]
-            c, python = Twin(library, loop, kind, inputs), ours(kind, inputs)
-            pairs = [(c.seconds(), python()) for _ in range(rounds)]
-            here, there = (statistics.median(side) / 1e3 for side in zip(*pairs, strict=True))
-            beyond = statistics.median(b - a for a, b in pairs) / 1e3
+            runs = {"c": Twin(library, loop, kind, inputs).run, "python": ours(kind, inputs)}
+            times = in_turns(runs, dict.fromkeys(runs, 1), range(rounds), time.perf_counter)
+            here, there = (1e6 * statistics.median(side) / CALLS for side in times.values())
+            beyond = 1e6 * statistics.median(b - a for a, b in zip(*times.values(), strict=True)) / CALLS
             print(f"| {name} | {inputs + 1} | {here:.2f} | {there:.2f} | {beyond:.2f} |")
 
 

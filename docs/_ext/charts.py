@@ -1,6 +1,5 @@
-"""Bars of a column of a table that a page has: a `{chart}` with the page, the column, and a caption below."""
+"""Bars of a suite of a machine's figures: a `{chart}` with the file, the suite, and a caption below."""
 
-import re
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,32 +8,31 @@ from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 from sphinx.application import Sphinx
 
+from dnnl_graph_ops.bench.report import machine_page
+
 _ROW, _LEFT, _BAR, _END = 24, 190, 360, 60
 
 
-def table(text: str, column: str) -> list[tuple[str, float]]:
-    """Names and numbers of a column of the first Markdown table that has it; means stand in bold and are left out."""
-    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    head = next(i for i, row in enumerate(rows) if column in row)
-    place = rows[head].index(column)
-    found = []
-    for row in rows[head + 2 :]:
-        if len(row) != len(rows[head]) or not re.fullmatch(r"[\d.]+", row[place]):
-            break
-        found.append((row[0], float(row[place])))
-    return found
+def values(record: machine_page.Record, suite: str) -> list[tuple[str, float]]:
+    """Names, and the time of the fastest of the others over ours, the largest first."""
+    rows = [
+        (row["name"], best[0])
+        for row in record["rows"]
+        if row["suite"] == suite and (best := machine_page.fastest(row))
+    ]
+    return sorted(rows, key=lambda row: -row[1])
 
 
-def bars(values: list[tuple[str, float]]) -> str:
+def bars(found: list[tuple[str, float]]) -> str:
     """SVG: a bar for each value, and a line where both sides are equally fast."""
-    top = max(value for _, value in values)
+    top = max(value for _, value in found)
     scale = _BAR / top
-    height = _ROW * (len(values) + 1)
+    height = _ROW * (len(found) + 1)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _BAR + _END} {height}" role="img" '
         'font-size="14" font-family="inherit">'
     ]
-    for i, (name, value) in enumerate(values):
+    for i, (name, value) in enumerate(found):
         y = i * _ROW
         colour = "var(--pst-color-primary, #0a7d91)" if value >= 1 else "var(--pst-color-danger, #c02020)"
         parts += [
@@ -52,18 +50,18 @@ def bars(values: list[tuple[str, float]]) -> str:
 
 
 class Chart(Directive):
-    """`{chart} page.md`, `:column:` of the table; the content is the caption."""
+    """`{chart} FILE` and `:suite:`; the content is the caption."""
 
     required_arguments = 1
     has_content = True
-    option_spec: ClassVar = {"column": directives.unchanged_required}
+    option_spec: ClassVar = {"suite": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         env = self.state.document.settings.env
         path = Path(env.srcdir, self.arguments[0])
         env.note_dependency(str(path))
+        text = bars(values(machine_page.load(path), self.options["suite"]))
         caption = " ".join(self.content)
-        text = bars(table(path.read_text("utf-8"), self.options["column"]))
         body = f'<figure class="chart">{text}<figcaption>{escape(caption)}</figcaption></figure>'
         return [nodes.raw("", body, format="html")]
 

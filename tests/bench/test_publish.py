@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -109,3 +110,13 @@ def test_the_first_layers_are_of_every_kind_and_more_time_keeps_them():
 @pytest.mark.parametrize("path", sorted(MACHINES.glob("*.json")), ids=lambda path: path.stem)
 def test_pages_of_machines_are_those_of_their_files(path):
     assert path.with_suffix(".md").read_text() == machine_page.page(machine_page.load(path))
+
+
+def test_the_readme_has_figures_of_these_files_only():
+    section = (ROOT / "README.md").read_text().partition("## Figures")[2].partition("\n## ")[0]
+    table = {
+        line for line in section.splitlines() if line.startswith("| ") and not line.startswith(("| suite", "| ---"))
+    }
+    pages = {line for path in MACHINES.glob("*.md") for line in path.read_text().splitlines()}
+    assert table <= pages
+    assert not re.search(r"\d\.\d\d", "".join(line for line in section.splitlines() if line not in table))
