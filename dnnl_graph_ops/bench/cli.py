@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from ..errors import Error, InvalidArgumentError
 from . import suite, zoo
 from .document import Document, check_writable, merge, write_text
-from .options import DTYPES, PRECISIONS, Options
-from .peers.task import POST_OPS
-from .problem import CLASSES, DIRECTIONS, LAYOUTS, OPS
-from .sizes import FORM
+from .options import Options, described
+from .problem import CLASSES, DIRECTIONS, OPS
 from .sources import Filters
 
 _INTERRUPTED = 130
@@ -130,71 +129,31 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--class", dest="classes", type=_commas, default=(), help=f"only these, of {', '.join(CLASSES)}")
     group.add_argument("--below-gmacs", type=float, default=None, help="only layers of at most so many 1e9 products")
     group.add_argument("--mb", type=int, default=0, help="batch instead of each layer's own")
-    group.add_argument(
-        "--max-gmacs",
-        type=float,
-        default=None,
-        help="halve the batch until a layer is below; skip it if one image is not",
-    )
+
+
+# options that have another name than their field
+_NAMES = {
+    "directions": "direction",
+    "dtypes": "dtype",
+    "layouts": "layout",
+    "precisions": "precision",
+    "runtimes": "runtime",
+}
+_TYPES = {"int": int, "float": float, "float | None": float, "str": str, "tuple[str, ...]": _commas}
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    default = Options()
     _add_problems(parser)
-    group = parser.add_argument_group("what is measured")
-    text = f"of {','.join(DIRECTIONS)} (fwd; all with --quick)"
-    group.add_argument("--direction", dest="directions", type=_commas, default=None, help=text)
-    text = f"of {','.join(DTYPES)} (f32); int8: layers in QDQ form, u8 to u8, weights by channel"
-    group.add_argument("--dtype", dest="dtypes", type=_commas, default=None, help=text)
-    group.add_argument(
-        "--precision", dest="precisions", type=_commas, default=(), metavar="|".join(PRECISIONS),
-        help="f32 layers and models computed by this package in fewer bits too (f32: int8 layers in floats too), each "
-        "a column: its time over ours, and its error, of the largest value of f32's or of NumPy's QDQ",
-    )  # fmt: skip
-    group.add_argument("--layout", dest="layouts", type=_commas, default=None, help=f"of {','.join(LAYOUTS)} (both)")
-    group.add_argument("--weights", default="constant", choices=("constant", "variable"), help="of the forward")
-    group.add_argument("--post-ops", type=_commas, default=(), help=f"after the forward, of {','.join(POST_OPS)}")
-    group.add_argument("--peers", type=_commas, default=default.peers, help="all (installed ones), none, or names")
-    group.add_argument("--tune", type=_commas, default=default.tune, help="of off,heuristic,measure: our variants")
-    group.add_argument("--algorithm", type=_commas, default=default.algorithm, help="of auto,direct,fast: our variants")
-    group.add_argument(
-        "--runtime", dest="runtimes", type=_commas, default=(), help="names of dgo.runtimes(): our variants"
-    )
-    group.add_argument("--engine", default="cpu", help="cpu or gpu, for this package")
-    group.add_argument("--fpmath-mode", default="strict")
-    group = parser.add_argument_group("method")
-    group.add_argument("--threads", type=int, default=0, help="of every competitor (one per core)")
-    group.add_argument(
-        "--sizes", default="", metavar=FORM,
-        help="call each model, its sizes unknown when it is compiled, with COUNT different ones in random order, every "
-        "extent of its first input from LOW to HIGH, a multiple of STEP (of what the model needs): first calls beside "
-        "later ones, and resident memory",
-    )  # fmt: skip
-    group.add_argument(
-        "--optimized", action="store_true",
-        help="models of the zoo as PyTorch's modules: ours is dnnl_graph_ops.torch.optimize(module), called under "
-        "inference_mode in both layouts, against torch's own in both (--peers torch)",
-    )  # fmt: skip
-    group.add_argument(
-        "--train", action="store_true",
-        help="with --optimized, which it implies: training steps (forward, mean squared error, backward, Adam), the "
-        "first one's gradients checked",
-    )  # fmt: skip
-    group.add_argument("--fixed", action="store_true", help="with --sizes: also a net of ours for each size alone")
-    group.add_argument(
-        "--wait", default=default.wait, choices=("library", "passive"),
-        help="how OpenMP threads wait: as the libraries do, or passively, for machines that are in use",
-    )  # fmt: skip
-    group.add_argument("--interval", type=float, default=None, help="width of the ratios' 95 %% intervals (0.06)")
-    group.add_argument("--min-rounds", type=int, default=None)
-    group.add_argument("--max-rounds", type=int, default=None)
-    group.add_argument(
-        "--case-seconds", type=float, default=None,
-        help="at most so long in rounds for a row (20), and 5 times that, but 20 s, for each preparation",
-    )  # fmt: skip
-    group.add_argument("--burst", type=float, default=None, help="seconds of one burst (0.06)")
-    group.add_argument("--budget", type=float, default=None, help="seconds for the whole run")
-    group.add_argument("--seed", type=int, default=0)
+    group, told = parser.add_argument_group("options"), described()
+    for each in fields(Options):
+        value = each.default
+        default = ",".join(value) if isinstance(value, tuple) else value
+        how: dict[str, Any] = {
+            "help": f"{told[each.name].rstrip('.')}{f' ({default})' if default else ''}".replace("%", "%%")
+        }
+        how |= {"action": "store_true"} if each.type == "bool" else {"type": _TYPES[str(each.type)], "metavar": "..."}
+        flag = f"--{_NAMES.get(each.name, each.name).replace('_', '-')}"
+        group.add_argument(flag, dest=each.name, default=None, **how)
     _add_outputs(parser)
     group = parser.add_argument_group("long runs")
     group.add_argument("--resume", action="store_true", help="go on with the --json of an interrupted run")
@@ -232,7 +191,7 @@ def _wanted(parsed: argparse.Namespace) -> list[Any]:
     from . import models, sources
 
     if parsed.models:
-        return models.wanted(parsed.models, getattr(parsed, "sizes", ""), getattr(parsed, "train", False))
+        return models.wanted(parsed.models, getattr(parsed, "sizes", None) or "", bool(getattr(parsed, "train", None)))
     filters = Filters(parsed.match, parsed.family, parsed.below_gmacs, parsed.mb, parsed.classes)
     return filters.apply(sources.find(parsed.suite or ["real_layers"], quick=parsed.quick, ops=parsed.ops))
 

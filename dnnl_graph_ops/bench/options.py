@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
@@ -25,27 +27,40 @@ PRECISIONS: Final = (*FEWER, "f32")
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of a run; times in seconds.
+    """Settings of a run; times in seconds. The command line has one option for each, with these words.
 
     Attributes:
-        directions, dtypes, layouts, weights: what of each problem is measured. `weights` is the forward's:
-            "constant" or "variable"; the backward ops always take theirs at the call.
-        tune, algorithm, runtimes: variants of this package; each combination is a competitor.
-        precisions: further variants of this package, each reported beside the others: of f32 "bf16", "f16" and "auto",
-            as `Graph.compile` takes them; of int8 "f32", the same layer in floats. f32 layers are then given normal
-            numbers instead of integers.
+        directions: of fwd, bwd_d, bwd_w; with `quick` all.
+        dtypes: of f32, bf16, f16, s8, u8, int8 (layers in QDQ form, u8 to u8, weights by channel).
+        layouts: of NXC, NCX.
+        peers: all (installed ones), none, or names; onednn@FILE and dgo@FILE take another libdnnl.so.3.
+        weights: the forward's, constant or variable; the backward ops always take theirs at the call.
+        post_ops: after the forward, of relu, sigmoid, tanh.
+        tune: of off, heuristic, measure: variants of this package, each combination a competitor.
+        algorithm: of auto, direct, fast: further variants.
+        runtimes: names of dgo.runtimes(): further variants.
+        engine: cpu or gpu, for this package.
+        fpmath_mode: of this package.
+        threads: of every competitor; 0: one for each core.
+        sizes: call each model, its sizes unknown when it is compiled, with COUNT different ones in random order,
+            LOW:HIGH[:STEP]xCOUNT: every extent of its first input from LOW to HIGH, a multiple of STEP (of what the
+            model needs): first calls beside later ones, and resident memory. Empty: each has its own size.
+        fixed: with sizes: also a net of ours for each size alone.
+        optimized: models of the zoo as PyTorch's modules, called under inference_mode in both layouts: ours is
+            dnnl_graph_ops.torch.optimize(module), beside torch's own in both.
+        train: training steps of these (forward, mean squared error, backward, Adam), the first one's gradients checked.
+        wait: how threads wait inside a parallel region: library, as the libraries do, or passive, for machines in use.
+        precisions: of bf16, f16, auto: f32 layers (of normal numbers then) and models computed by this package in fewer
+            bits too, each a column: its time over ours, and its error; f32: int8 layers in floats too.
         interval: rounds are added until the 95 % interval of every ratio is narrower than this (relative).
-        min_rounds, max_rounds, case_seconds: bounds of that. A competitor that takes more than 5 times case_seconds,
-            and more than 20 s, to prepare or to check a case has failed.
+        min_rounds: at least so many.
+        max_rounds: at most so many.
+        case_seconds: at most so long in rounds for a row. A competitor that takes more than 5 times that, and more than
+            20 s, to prepare or to check it has failed.
         burst: longest burst of one competitor in one round.
-        budget: the whole run's time; problems get fewer rounds as it runs out, and those left when it has
-            are skipped. 0: none.
-        wait: "library" or "passive", how threads wait inside a parallel region.
-        threads: 0 means one for each core.
-        sizes: what whole models are called with one after another (`sizes.parse`); empty: each has its own size.
-        fixed: beside nets for any sizes also one for each size alone.
-        optimized: whole models of the zoo as PyTorch's modules, ours by `dgt.optimize`, instead of nets of their files.
-        train: training steps of these, not their inference.
+        budget: of the whole run: problems get fewer rounds as it runs out, and those left then are skipped; 0: none.
+        max_gmacs: halve the batch until a layer has at most so many 1e9 products; skip it if one image has more.
+        seed: of operands, sizes and turns.
     """
 
     directions: tuple[str, ...] = ("fwd",)
@@ -132,6 +147,13 @@ class Options:
         known = {f.name for f in fields(cls)}
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
         return cls(**values)
+
+
+def described() -> dict[str, str]:
+    """The words of each option."""
+    told = inspect.cleandoc(Options.__doc__ or "").partition("Attributes:\n")[2]
+    found = re.findall(r"^    (\w+): (.*?)(?=^    \w|\Z)", told, re.MULTILINE | re.DOTALL)
+    return {name: " ".join(words.split()) for name, words in found}
 
 
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {

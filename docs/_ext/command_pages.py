@@ -21,6 +21,7 @@ COMMANDS = (
     ("bench", "compare"),
     ("bench", "merge"),
     ("bench", "report"),
+    ("bench", "publish"),
     ("bench", "list"),
     ("cache",),
     ("fit",),

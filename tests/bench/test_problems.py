@@ -12,7 +12,7 @@ import pytest
 
 from dnnl_graph_ops.bench import data, reference, sources, suite
 from dnnl_graph_ops.bench.cases import Wanted, entrants, expand
-from dnnl_graph_ops.bench.options import Options
+from dnnl_graph_ops.bench.options import Options, described
 from dnnl_graph_ops.bench.peers import registry
 from dnnl_graph_ops.bench.peers.task import padding_before, symmetric_padding
 from dnnl_graph_ops.bench.problem import CLASSES, OPS, Problem
@@ -396,6 +396,11 @@ def test_peers_are_listed_without_importing_them():
         registry.select(["nobody"])
     absent = registry.Peer("ghost", "ghost", ("no_such_module_here",))
     assert "pip install no_such_module_here" in absent.missing()
+
+
+def test_every_option_is_described():
+    assert [*described()] == sorted(described(), key=[*Options().as_dict()].index)
+    assert described().keys() == Options().as_dict().keys()
 
 
 def test_public_suites_have_their_layers():
