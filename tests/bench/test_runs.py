@@ -24,6 +24,7 @@ from dnnl_graph_ops.errors import Error, InvalidArgumentError, UnsupportedError
 
 from . import synthetic
 from .conftest import FAKE, OWN
+from .thread_worker import ThreadWorker
 
 FAST = Options(
     peers=("fake",),
@@ -129,6 +130,24 @@ def test_failures_become_rows_and_the_rest_goes_on(fakes):
     assert not fakes or (statuses["dies"] == ("failed", {"failed"}) and "exit code 7" in document[4].reason)
     assert document.complete
     assert document.versions["fake"] == {"fake": "1.0"}
+
+
+@pytest.mark.parametrize("apart", ["in threads"], indirect=True)
+def test_numbers_are_compared_before_anything_is_timed(fakes, monkeypatch):
+    asked = []
+    send = ThreadWorker.send
+
+    def recorded(worker, do, **arguments):
+        asked.append((worker.peer.name, do))
+        send(worker, do, **arguments)
+
+    monkeypatch.setattr(ThreadWorker, "send", recorded)
+    (row,) = runner.run_wanted(wanted("rough"), FAST)
+    assert [entry.status for entry in row.entries] == ["ok", "wrong"]
+    commands = [do for _, do in asked]
+    assert commands.count("check") == 2
+    assert "burst" not in commands[: len(commands) - commands[::-1].index("check")]
+    assert {name for name, do in asked if do == "burst"} == {"dgo"}
 
 
 def test_a_peer_may_be_given_a_larger_error_and_is_marked_then(fakes, monkeypatch):
