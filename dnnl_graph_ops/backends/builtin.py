@@ -11,7 +11,7 @@ from ..lowering import elementwise_group, plain, select, take
 from ..lowering.env import Env
 from ..lowering.program import Program, View
 from ..schema import kinds
-from . import composed, gradients, movement, norm, window
+from . import composed, dynamic, gradients, movement, norm, window
 from .backend import Backend, Built, FusionGroup, Kind, Target
 
 Views = Sequence[View]
@@ -47,6 +47,8 @@ KERNELS: dict[str, Kernel] = {
     **dict.fromkeys(kinds("pools"), Kernel(window.pool, window.is_float, window.pools_faster)),
     **_each(composed.BUILDERS, composed.serves, composed.slow_in_library),
     **dict.fromkeys(norm.OWN_NORMS, Kernel(norm.build, norm.serves, norm.serves)),
+    "DynamicDequantize": Kernel(dynamic.dequantize, dynamic.serves, dynamic.serves),
+    "DynamicQuantize": Kernel(dynamic.quantize, dynamic.serves, dynamic.serves),
     "Gather": Kernel(take.gather),
     "GreaterEqual": Kernel(plain.compare),
     "Interpolate": Kernel(

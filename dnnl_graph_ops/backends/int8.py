@@ -1,7 +1,9 @@
-"""Runs quantized convolutions as products of integers: finds their groups, and appends their steps.
+"""Runs quantized convolutions and MatMuls as products of integers: finds their groups, and appends their steps.
 
 Sums are exact in s32. Each is converted to f32 once, multiplied by the product of both scales, and then the bias is
-added. Post-ops and the division by the result's scale are in f32 as well.
+added. Post-ops and the division by the result's scale are in f32 as well. A DynamicDequantize of the source has its
+scale and zero point at the call: the product is that of the integers as they are, less the zero point times the sums of
+the weights.
 """
 
 from __future__ import annotations
@@ -28,24 +30,26 @@ from ..algorithms.views import (
 )
 from ..graph import Node, Value
 from ..ir import dims
-from ..lowering import elementwise_group, trust
-from ..lowering.elementwise_group import fused
+from ..lowering import elementwise_group, plain
+from ..lowering.elementwise_group import fused, over
 from ..lowering.env import Env
-from ..lowering.epilogue import Epilogue, labelled
+from ..lowering.epilogue import Epilogue, EpilogueOp, labelled, renumbered
 from ..lowering.family import CONV_KINDS, make_problem, post_ops
 from ..lowering.problem import DGRAD, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View, argument
 from ..lowering.rewrites import Rewrite
 from ..lowering.trust import channels, integer_words
-from ..shapes import resolved
 from ..strides import channels_last, dense_strides
+from . import dynamic, matmul
 from .backend import Backend, Built, FusionGroup, Search
 from .search import behind
+from .window import fold
 
 Array = np.ndarray[Any, Any]
 ViewOf = Callable[[Value], View]
 
-HEADS = schema.kinds("convolves")
+_CONVOLUTIONS = schema.kinds("convolves")
+_DEQUANTIZES = schema.kinds("dequantizes")
 _BOUNDING = schema.kinds("bounds")
 # terms of a sum in s32: with more, sums of the largest products would not fit
 _MOST_TERMS = (2**31 - 1) // 255**2
@@ -63,13 +67,15 @@ _TILES, _FEWEST_OF_TILES, _WITHOUT_TILES = "amxint8", 16, "avx512vnni"
 
 FUSE_INT8 = Rewrite(
     "fuse_int8",
-    "a convolution of integers, its post-ops and a Quantize run as one product of integers",
+    "a convolution or MatMul of integers, its post-ops and a Quantize run as one product of integers",
     (
         "a Dequantize computes each operand",
         "no tensor is empty",
         "the integers have 8 bits",
         "the source has one scale",
         "scales of weights lie along the result's channels",
+        "weights of a MatMul are constant",
+        "every position meets all weights, of one zero point, where the source's is known at the call",
         "the result has one scale",
         "sums fit into 32 bits",
         "padding with zeros adds few products",
@@ -86,7 +92,7 @@ BOUND_INTEGERS = Rewrite(
 
 
 class Quantized(NamedTuple):
-    """Nodes of a quantized convolution: Dequantize of src and of weights, the head, post-ops, and Quantize or None."""
+    """Nodes of a quantized product: Dequantize of src and of weights, the head, post-ops, and Quantize or None."""
 
     src: Node
     weights: Node
@@ -94,10 +100,19 @@ class Quantized(NamedTuple):
     epilogue: tuple[Node, ...]
     quantize: Node | None
 
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the scale of src is known at the call."""
+        return len(self.src.inputs) > 1
+
+
+def _is_head(node: Node) -> bool:
+    return node.kind in _CONVOLUTIONS or matmul.by_rows(node)
+
 
 def quantized(nodes: Sequence[Node]) -> Quantized | None:
-    """Returns nodes, in any order, as the parts of a quantized convolution; None where they are not one."""
-    head = next((node for node in nodes if node.kind in HEADS), None)
+    """Returns nodes, in any order, as the parts of a quantized product; None where they are not one."""
+    head = next((node for node in nodes if _is_head(node)), None)
     if head is None:
         return None
     src, weights = (value.node for value in head.inputs[:2])
@@ -109,21 +124,42 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
     integers = [
         value.dtype for value in (*src.inputs[:1], *weights.inputs[:1], *(quantize.outputs if quantize else ()))
     ]
-    if src.kind != "Dequantize" or weights.kind != "Dequantize":
+    if src.kind not in _DEQUANTIZES or weights.kind != "Dequantize":
         unmet = "a Dequantize computes each operand"
     elif any(0 in node.outputs[0].shape for node in (src, weights, head)):
         unmet = "no tensor is empty"
     elif not elementwise_group.INTEGERS.issuperset(integers):
         unmet = "the integers have 8 bits"
-    elif len(src.attrs["scales"]) != 1:
+    elif not (dynamic.has_one_scale(src) if len(src.inputs) > 1 else len(src.attrs["scales"]) == 1):
         unmet = "the source has one scale"
     elif "axis" in integer_words(weights, channels(head)).split():
         unmet = "scales of weights lie along the result's channels"
+    elif head.kind not in _CONVOLUTIONS and not weights.inputs[0].is_constant:
+        unmet = "weights of a MatMul are constant"
+    elif len(src.inputs) > 1 and not _is_even(src, weights, head):
+        unmet = "every position meets all weights, of one zero point, where the source's is known at the call"
     elif quantize is not None and len(quantize.attrs["scales"]) != 1:
         unmet = "the result has one scale"
     if unmet:
         return FUSE_INT8.declined(head, unmet)
     return Quantized(src, weights, head, tuple(rest), quantize)
+
+
+def _is_even(src: Node, weights: Node, head: Node) -> bool:
+    """Whether all positions of the result meet the same weights, where src is padded with its zero point.
+
+    Weights with another zero point than `_shift` have one for all channels then, and one scale.
+    """
+    integers, _, *point = (value.dtype for value in src.inputs)
+    if head.kind in _CONVOLUTIONS and (not CONV_KINDS[head.kind].ordinary or point not in ([], [integers])):
+        return False
+    points, shift = set(weights.attrs.get("zps") or (0,)), _shift(weights)
+    return points == {shift} or len(points) == len(set(weights.attrs["scales"])) == 1
+
+
+def _shift(weights: Node) -> int:
+    """Returns the integer that a kernel of bytes subtracts from weights as it packs them: it multiplies by s8."""
+    return 128 if weights.inputs[0].dtype == "u8" else 0
 
 
 def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
@@ -152,7 +188,7 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
         unmet = "the kernel takes the layer"
     elif kernels.integer_isa()[0] == _WORDS and _floats_are_faster(problem, waste, env):
         unmet = "integer products are faster by estimate"
-    elif not elementwise_group.expresses(problem.epilogue, _as_floats(laid)):
+    elif not elementwise_group.expresses(_with_rest(problem, q), _as_floats(laid)):
         unmet = "the kernel has the post-ops"
     FUSE_INT8.tell(q.head, unmet)
     return None if unmet else q
@@ -188,11 +224,19 @@ def set_for(best: str, depth: int) -> str:
 
 def _problem(q: Quantized, view_of: ViewOf, env: Env) -> ConvProblem:
     """Returns the head as a problem on the integers that its Dequantize ops read, with the post-ops and dst."""
-    head = q.head
-    inputs = [view_of(node.inputs[0]) for node in (q.src, q.weights)] + [view_of(value) for value in head.inputs[2:]]
-    last = q.quantize or (q.epilogue[-1] if q.epilogue else head)
+    head, last = q.head, (q.epilogue[-1] if q.epilogue else q.head).outputs[0]
+    integers = {node.outputs[0]: node.inputs[0] for node in (q.src, q.weights)}
+    if q.quantize is not None:
+        integers[last] = q.quantize.outputs[0]
+
+    def seen(value: Value) -> View:
+        return view_of(integers.get(value, value))
+
+    if head.kind not in _CONVOLUTIONS:
+        return matmul.problem_of(head, q.epilogue, seen, env)
     epilogue = post_ops(head, q.epilogue, view_of, env)
-    return make_problem(head.kind, head.attrs, inputs, view_of(last.outputs[0]), epilogue, f"{head.kind} {head.name!r}")
+    inputs = list(map(seen, head.inputs))
+    return make_problem(head.kind, head.attrs, inputs, seen(last), epilogue, f"{head.kind} {head.name!r}")
 
 
 def _floats_are_faster(problem: ConvProblem, waste: float, env: Env) -> bool:
@@ -213,6 +257,19 @@ def _floats_are_faster(problem: ConvProblem, waste: float, env: Env) -> bool:
     return floats < direct * waste / _GAIN_OF_WORDS + _FINISHED * problem.result.size
 
 
+def _with_rest(problem: ConvProblem, q: Quantized, rest: View | None = None) -> Epilogue:
+    """Returns the post-ops, behind the sum with `rest` (N, 1, spatial...) where the zero points of both operands ask.
+
+    Without a `rest`, some view stands in for it.
+    """
+    if not q.is_dynamic or set(q.weights.attrs.get("zps") or (0,)) == {_shift(q.weights)}:
+        return problem.epilogue
+    if rest is None:
+        batch, _, *spatial = problem.result.shape
+        rest = argument(Place.SCRATCH, "f32", (batch, 1, *spatial), dense_strides((batch, 1, *spatial)))
+    return (EpilogueOp("Add", {}, (0, rest)), *renumbered(problem.epilogue, 1))
+
+
 def _somewhere(value: Value) -> View:
     return argument(Place.SCRATCH, value.dtype, dims(value), dense_strides(dims(value)))
 
@@ -225,11 +282,8 @@ def _as_floats(view: View) -> View:
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _of_channels(q: Quantized, values: Sequence[float], dtype: Any) -> Array:
-    """Expands scales or zero points of the weights, of size 1, OC / groups or OC, to an array (OC)."""
-    record = resolved(q.head.kind, [value.shape for value in q.head.inputs], q.head.attrs, q.head.name)
-    g = record.geometry
-    size = int((g.in_channels if CONV_KINDS[q.head.kind].ordinary else g.out_channels) or 0)
+def _of_channels(size: int, values: Sequence[float], dtype: Any) -> Array:
+    """Expands scales or zero points of the weights, of size 1, OC / groups or OC, to an array (OC) of this size."""
     array = np.asarray(values, dtype)
     # several values are those of one group's channels, or of all
     return np.broadcast_to(array, (size,)).copy() if array.size == 1 else np.tile(array, size // array.size)
@@ -326,35 +380,126 @@ class _Steps:
         self.program.kernel(kernel, reads, [scratch, target], label)
 
 
+class _Dynamic:
+    """The scale and the zero point of src, which the call tells."""
+
+    def __init__(self, built: Built, q: Quantized) -> None:
+        self.program, self.weights = built.program, q.weights
+        self.scale, *point = map(built.view, q.src.inputs[1:])
+        self.point = point[0] if point else None
+
+    def padded(self, problem: ConvProblem) -> ConvProblem:
+        """Returns the problem without pads, on a copy of src that has its zero point in their place."""
+        g = problem.geometry
+        around = [*zip(g.pads_begin, g.pads_end, strict=True)]
+        if self.point is None or not any(map(any, around)):
+            return problem
+        # what no position reads is not copied
+        axes = zip(g.y, g.strides, g.kernel, g.dilations, strict=True)
+        sizes = tuple((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in axes)
+        order = channels_last(problem.x.ndim)
+        whole = self.program.scratch((*problem.x.shape[:2], *sizes), problem.x.dtype, order)
+        self.program.copy(over(self.point, whole.shape), whole, "pad with the zero point")
+        source, inside = problem.x, whole
+        for axis, ((begin, _), size) in enumerate(zip(around, sizes, strict=True), 2):
+            first, into = max(-begin, 0), max(begin, 0)
+            count = min(source.shape[axis] - first, size - into)
+            source, inside = source.narrow(axis, first, count), inside.narrow(axis, into, count)
+        self.program.copy(source, inside)
+        none = (0,) * g.rank
+        return replace(problem, x=whole, geometry=replace(g, x=sizes, pads_begin=none, pads_end=none))
+
+    def scales(self, scales: Array) -> View:
+        """Returns the products of the weights' scales (OC) and the scale."""
+        return self._chained(self.program.constant(scales), ("Multiply", self.scale))
+
+    def corrections(self, problem: ConvProblem, zero: int, positions: tuple[int, ...]) -> list[View]:
+        """Returns the sums in s32 of the weights (OC), less their zero point, and the zero point at each position."""
+        assert self.point is not None
+        point = self.program.scratch(positions, "s32")
+        number = plain.cast(self.program, self.point, "s32")
+        self.program.copy(over(number, positions), point, "zero point of each position")
+        return [plain.cast(self.program, self._sums(problem, zero), "s32"), point]
+
+    def rest(self, problem: ConvProblem, zero: int, sums: View) -> View:
+        """Returns what the weights' zero point, less what packing subtracts, takes from each position (N, spatial...).
+
+        `sums`: of src over the window of each position.
+        """
+        count, sums = self._terms(problem), plain.cast(self.program, sums, "f32")
+        factor = self._chained(self.scale, ("Multiply", self._number(-zero * self.weights.attrs["scales"][0])))
+        if self.point is None:
+            return self._chained(sums, ("Multiply", factor))
+        shift = self._chained(plain.cast(self.program, self.point, "f32"), ("Multiply", self._number(count)))
+        return self._chained(sums, ("Subtract", shift), ("Multiply", factor))
+
+    def _terms(self, problem: ConvProblem) -> int:
+        return prod(problem.w.shape[2:])
+
+    def _sums(self, problem: ConvProblem, zero: int) -> View:
+        """Returns the sums of the weights (OC), in f32, which has them exactly."""
+        floats = self.program.converted(problem.w, "f32")
+        sums = self.program.scratch((*problem.w.shape[:2], *(1,) * (problem.w.ndim - 2)), "f32")
+        fold(self.program, "ReduceSum", floats, sums)
+        vector = sums.without_last(problem.w.ndim - 2).merge(0)
+        return vector if not zero else self._chained(vector, ("Subtract", self._number(zero * self._terms(problem))))
+
+    def _number(self, value: float) -> View:
+        return self.program.constant(np.asarray(value, np.float32))
+
+    def _chained(self, source: View, *ops: tuple[str, View]) -> View:
+        target = self.program.like(source, "f32")
+        epilogue = tuple(EpilogueOp(kind, {}, (number, view)) for number, (kind, view) in enumerate(ops))
+        if not elementwise_group.apply(self.program, source, epilogue, target, "scale of the call"):
+            raise RuntimeError("more operands than own code takes")
+        return target
+
+
 def build(built: Built, group: FusionGroup) -> Decision:
     program, q, env = built.program, group.match, built.env
     problem = _problem(q, built.view, env)
     built.macs += problem.macs
+    call = _Dynamic(built, q) if q.is_dynamic else None
+    if call is not None:
+        problem = call.padded(problem)
     steps, weights, result = _Steps(program, q, problem, env), q.weights, problem.result
-    early = kernels.integer_pack_subtracts(steps.isa)
-    shift = 128 if weights.inputs[0].dtype == "u8" and not early else 0
-    points = _of_channels(q, weights.attrs.get("zps") or (0,), np.int32) - np.int32(shift)
+    early, makes = kernels.integer_pack_subtracts(steps.isa), result.shape[1]
+    zeros = _of_channels(makes, weights.attrs.get("zps") or (0,), np.int32)
+    points = zeros - np.int32(0 if early else _shift(weights))
     late = bool(points.any()) and not early
     rows, strides = steps.rows()
     merged = merged_weights(program, problem.w)
     packed = steps.packed(steps.description, merged, merged.strides, points if early and points.any() else None)
     target = result_view(program, result)
-    if late and target.strides != channels_last_strides(target):
+    corrected = late if call is None else call.point is not None
+    if (late or corrected) and target.strides != channels_last_strides(target):
         # the kernel indexes sums by the position in a dense result
         target = program.scratch(result.shape, result.dtype, channels_last(result.ndim))
-    scales = np.float32(q.src.attrs["scales"][0]) * _of_channels(q, weights.attrs["scales"], np.float32)
-    reads = [rows, packed, program.constant(scales)]
+    scales = _of_channels(makes, weights.attrs["scales"], np.float32)
+    epilogue = problem.epilogue
+    if call is None:
+        reads = [rows, packed, program.constant(np.float32(q.src.attrs["scales"][0]) * scales)]
+    else:
+        reads = [rows, packed, call.scales(scales)]
     if problem.bias is not None:
         reads.append(program.in_a_row(problem.bias))
-    if late:
-        reads += [program.constant(points), steps.sums(rows, strides, target)]
+    sums = steps.sums(rows, strides, target) if late else None
+    if call is not None:
+        if sums is not None:
+            rest = call.rest(problem, int(points[0]), sums.permute((0, sums.ndim - 1, *range(1, sums.ndim - 1))))
+            epilogue = _with_rest(problem, q, rest)
+        if corrected:
+            positions = target.shape[0], *target.shape[2:], problem.geometry.groups
+            reads += call.corrections(problem, int(zeros[0]) if early else _shift(weights), positions)
+    elif sums is not None:
+        reads += [program.constant(points), sums]
     to = q.quantize
-    epilogue, low, high = (problem.epilogue, -128, 255) if to is None else bounded(problem.epilogue, to)
+    epilogue, low, high = (epilogue, -128, 255) if to is None else bounded(epilogue, to)
     after = fused(program, epilogue, _as_floats(target))
     kernel = kernels.integer_product(
         steps.description, problem.direction, strides, dtypes.CODES[target.dtype],
         [target.strides[0], *target.strides[2:]], *steps.read(),
-        1.0 if to is None else to.attrs["scales"][0], 0 if to is None else _point(to), low, high, late,
+        1.0 if to is None else to.attrs["scales"][0], 0 if to is None else _point(to), low, high, corrected,
         0 if problem.bias is None else dtypes.CODES["f32"], target.shape[1], env.threads, after.epilogue, steps.isa,
     )  # fmt: skip
     by = "" if steps.isa == kernels.integer_isa()[0] else f" by {steps.isa}"
@@ -362,21 +507,21 @@ def build(built: Built, group: FusionGroup) -> Decision:
     steps.run(kernel, [*reads, *after.views], target, label)
     if target is not result:
         program.copy(target, result, FROM_CHANNELS_LAST)
-    return Decision("own integer", trust.multiplied(group.nodes))
+    return Decision("own integer", q.src.inputs[0].dtype)
 
 
 # ---- groups ----------------------------------------------------------------------------------------------------------
 
 
 def _find(search: Search) -> None:
-    """Takes from a search each quantized convolution with its Dequantize ops, post-ops and Quantize.
+    """Takes from a search each quantized product with its Dequantize ops, post-ops and Quantize.
 
-    Convolutions in an exact partition of the library together with both Dequantize ops are left to the library.
+    Products in an exact partition of the library together with both Dequantize ops are left to the library.
     """
     joining = set(search.elementwise)
     for number, node in enumerate(search.nodes):
         makers = [search.numbers[value.node] for value in node.inputs[:2] if value.node in search.numbers]
-        if node.kind not in HEADS or len(makers) < 2:
+        if len(makers) < 2 or not _is_head(node):
             continue
         group = _longest(makers, number, joining, search)
         if group is not None:
@@ -388,7 +533,7 @@ def _find(search: Search) -> None:
 
 
 def _longest(makers: list[int], head: int, joining: set[int], search: Search) -> FusionGroup | None:
-    """Returns the longest group of a convolution that own code runs; None where there is none.
+    """Returns the longest group of a product that own code runs; None where there is none.
 
     Tried are the group with post-ops and a Quantize, without the Quantize, and without both.
     """

@@ -24,23 +24,29 @@ _ADDING = kinds("adds")
 _PLAIN: dict[str, Any] = {"groups": 1, "auto_pad": "None", "data_format": "NXC", "weights_format": "XIO"}
 
 
+def by_rows(node: Node) -> bool:
+    """Whether a node is a MatMul of the rows of src and one matrix of weights, none of them empty."""
+    if node.kind != "MatMul" or node.attrs.get("transpose_a"):
+        return False
+    src, weights, *bias = node.inputs
+    return (
+        len(weights.shape) == 2
+        and src.ndim in _AXES
+        and all(value.is_constant and len(value.shape) == 1 for value in bias)
+        and all(size for value in (*node.inputs, *node.outputs) for size in value.shape)
+    )
+
+
 def leads(node: Node) -> bool:
     """Whether a node is a MatMul in f32 with constant weights (IC, OC), which may run with post-ops.
 
     A product of a single row is left to the library, which is faster where each weight is read once.
     """
-    if node.kind != "MatMul" or node.attrs.get("transpose_a"):
-        return False
-    src, weights, *bias = node.inputs
-    values = (*node.inputs, *node.outputs)
     return (
-        weights.is_constant
-        and len(weights.shape) == 2
-        and src.ndim in _AXES
-        and all(value.dtype == "f32" for value in values)
-        and all(value.is_constant and len(value.shape) == 1 for value in bias)
-        and all(size for value in values for size in value.shape)
-        and any(size != 1 for size in src.shape[:-1])
+        by_rows(node)
+        and node.inputs[1].is_constant
+        and all(value.dtype == "f32" for value in (*node.inputs, *node.outputs))
+        and any(size != 1 for size in node.inputs[0].shape[:-1])
     )
 
 

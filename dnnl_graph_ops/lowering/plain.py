@@ -38,6 +38,15 @@ def append(program: Program, op: str, sources: Sequence[View], target: View, lab
     program.append("plain", args, sources, [target], label)
 
 
+def cast(program: Program, view: View, dtype: str) -> View:
+    """Returns `view` itself if it has the dtype, else a copy in `dtype`, which is appended."""
+    if view.dtype == dtype:
+        return view
+    target = program.like(view, dtype)
+    append(program, "cast", [view], target, "cast")
+    return target
+
+
 def is_whole(node: Node) -> bool:
     """Whether all inputs and outputs of a node are s32 or s64."""
     return all(value.dtype in _INTEGERS for value in (*node.inputs, *node.outputs))

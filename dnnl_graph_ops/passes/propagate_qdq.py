@@ -13,6 +13,7 @@ from ..schema import kinds
 
 # kinds that may be fused with the Dequantize of their operands
 _WITH_DEQUANTIZE = kinds("multiplies") | kinds("pools")
+_DEQUANTIZES = kinds("dequantizes")
 _MOVING_VIEWS = kinds("moves").intersection(VIEWS)
 
 MOVE_INTEGERS = Rewrite(
@@ -42,7 +43,7 @@ def run(graph: GraphView) -> None:
             for maker in dequantized:
                 graph.insert(maker, before=node)
             graph.replace(node, twin(node, inputs=inputs))
-    results = {node: node.outputs[0] for node in graph if node.kind == "Dequantize"}
+    results = {node: node.outputs[0] for node in graph if node.kind in _DEQUANTIZES}
     graph.remove(*(node for node, value in results.items() if not graph.reads(value) and value not in graph.returned))
 
 
@@ -108,6 +109,6 @@ def _of_tensor(node: Node) -> bool:
 
 def _repeated(value: Value) -> Value:
     """Returns the result of a new copy of the Dequantize that computes `value`; `value` itself if another op does."""
-    if value.node is None or value.node.kind != "Dequantize":
+    if value.node is None or value.node.kind not in _DEQUANTIZES:
         return value
     return linked(twin(value.node), [like(value)]).outputs[0]

@@ -25,6 +25,7 @@ from ..reading.node import Array, Body, OnnxNode, Reference, Sparse, Tensor, fla
 from ..reading.records import Keep, Kept
 from ..reading.section import Lent, Section, own_bytes, section_of
 from ..reading.types import type_name
+from .dynamic import written_apart
 from .functions import Function, inlined
 from .q_operators import in_pairs
 from .wire import Stretch, without_large
@@ -103,6 +104,7 @@ def read(source: Any) -> Model:
     if functions:
         nodes = inlined(nodes, functions, (*given, *outputs))
         _check_count(sum(1 for _ in flat(nodes)))
+    nodes = written_apart(nodes, arrays, opsets[""], (*given, *outputs))
     nodes, more = in_pairs(nodes, arrays, opsets[""], (*given, *outputs))
     arrays |= more
     ordered, budget = _ordered(nodes, (*given, *more), outputs), Budget(nbytes).total

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear with scales that are known."""
+"""QuantizeLinear and DequantizeLinear with known scales, and with one scale that the call tells."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _ATTRS: dict[str, Any] = {
 }
 _QUANTIZED = ("s8", "u8")
 _DEQUANTIZED = ("f32", "bf16", "f16")
+_SMALLEST = np.asarray(np.finfo(np.float32).smallest_normal)
 # of a Python number in a list, for each byte of a float
 _LIST_BYTES = 16
 
@@ -68,10 +69,41 @@ def quantize(step: Step) -> Value:
     return step.op("Quantize", src, dtype=dtype, **_attributes(scales, points, axis))
 
 
+@rule("DynamicQuantizeLinear", outputs=3)
+def quantize_by_range(step: Step) -> tuple[Value, Value, Value]:
+    """Bytes over the range of the data and 0, with their scale and zero point, in f32 as ONNX Runtime computes them."""
+    src = step.value(0)
+    bounds = {"ReduceMin": "Minimum", "ReduceMax": "Maximum"}
+    axes = range(src.ndim)
+    ends = [step.op(kind, src, axes=axes, keep_dims=False) if axes else src for kind in bounds]
+    zero = np.zeros((), np.float32)
+    low, high = (step.op(kind, end, zero) for kind, end in zip(bounds.values(), ends, strict=True))
+    scale = step.op("Divide", step.op("Subtract", high, low), np.asarray(255, np.float32))
+    # zeros alone are 0 by whatever scale
+    divisor = step.op("Maximum", scale, _SMALLEST)
+    below = step.op("Divide", step.op("Multiply", low, np.asarray(-1, np.float32)), divisor)
+    point = step.op("Quantize", below, dtype="u8", scales=[1.0], zps=[0])
+    return step.op("DynamicQuantize", src, divisor, point, dtype="u8"), scale, point
+
+
+def _is_computed(step: Step, index: int) -> bool:
+    """Whether input `index` is one number that the call tells."""
+    operand = step.input(index).operand
+    return isinstance(operand, Value) and not operand.is_constant and operand.shape in ((), (1,))
+
+
+def _by_computed_scale(step: Step, code: int) -> Value:
+    if (code and DTYPES.get(code) != "f32") or step.value(1).dtype != "f32":
+        raise UnsupportedError(f"{step.where}: to {type_name(code)} by a scale that is computed")
+    return step.op("DynamicDequantize", *(step.value(i) for i in range(3) if step.has(i)))
+
+
 @rule("DequantizeLinear", inputs=(2, 3), **_ATTRS)
 def dequantize(step: Step) -> Operand:
     """Floats of the scale's type, computed in f32."""
     operand, code = step.operand(0), step.attr("output_dtype")
+    if _is_computed(step, 1):
+        return _by_computed_scale(step, code)
     result = DTYPES.get(code) if code else dtypes.label(step.array(1, "the scale").dtype)
     if result not in _DEQUANTIZED:
         wanted = type_name(code) if code else result
