@@ -30,8 +30,8 @@ from ..algorithms.views import (
 )
 from ..graph import Node, Value
 from ..ir import dims
-from ..lowering import elementwise_group, plain
-from ..lowering.elementwise_group import fused, over
+from ..lowering import elementwise_group
+from ..lowering.elementwise_group import fused
 from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue, EpilogueOp, labelled, renumbered
 from ..lowering.family import CONV_KINDS, make_problem, post_ops
@@ -43,7 +43,6 @@ from ..strides import channels_last, dense_strides
 from . import dynamic, matmul
 from .backend import Backend, Built, FusionGroup, Search
 from .search import behind
-from .window import fold
 
 Array = np.ndarray[Any, Any]
 ViewOf = Callable[[Value], View]
@@ -289,6 +288,12 @@ def _of_channels(size: int, values: Sequence[float], dtype: Any) -> Array:
     return np.broadcast_to(array, (size,)).copy() if array.size == 1 else np.tile(array, size // array.size)
 
 
+def _is_dense(view: View) -> bool:
+    """Whether a channels-last view has no gaps; strides of axes of one position may be anything."""
+    wanted = channels_last_strides(view)
+    return all(a == b for a, b, size in zip(view.strides, wanted, view.shape, strict=True) if size > 1)
+
+
 def _point(node: Node) -> int:
     return int((node.attrs.get("zps") or (0,))[0])
 
@@ -380,86 +385,11 @@ class _Steps:
         self.program.kernel(kernel, reads, [scratch, target], label)
 
 
-class _Dynamic:
-    """The scale and the zero point of src, which the call tells."""
-
-    def __init__(self, built: Built, q: Quantized) -> None:
-        self.program, self.weights = built.program, q.weights
-        self.scale, *point = map(built.view, q.src.inputs[1:])
-        self.point = point[0] if point else None
-
-    def padded(self, problem: ConvProblem) -> ConvProblem:
-        """Returns the problem without pads, on a copy of src that has its zero point in their place."""
-        g = problem.geometry
-        around = [*zip(g.pads_begin, g.pads_end, strict=True)]
-        if self.point is None or not any(map(any, around)):
-            return problem
-        # what no position reads is not copied
-        axes = zip(g.y, g.strides, g.kernel, g.dilations, strict=True)
-        sizes = tuple((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in axes)
-        order = channels_last(problem.x.ndim)
-        whole = self.program.scratch((*problem.x.shape[:2], *sizes), problem.x.dtype, order)
-        self.program.copy(over(self.point, whole.shape), whole, "pad with the zero point")
-        source, inside = problem.x, whole
-        for axis, ((begin, _), size) in enumerate(zip(around, sizes, strict=True), 2):
-            first, into = max(-begin, 0), max(begin, 0)
-            count = min(source.shape[axis] - first, size - into)
-            source, inside = source.narrow(axis, first, count), inside.narrow(axis, into, count)
-        self.program.copy(source, inside)
-        none = (0,) * g.rank
-        return replace(problem, x=whole, geometry=replace(g, x=sizes, pads_begin=none, pads_end=none))
-
-    def scales(self, scales: Array) -> View:
-        """Returns the products of the weights' scales (OC) and the scale."""
-        return self._chained(self.program.constant(scales), ("Multiply", self.scale))
-
-    def corrections(self, problem: ConvProblem, zero: int, positions: tuple[int, ...]) -> list[View]:
-        """Returns the sums in s32 of the weights (OC), less their zero point, and the zero point at each position."""
-        assert self.point is not None
-        point = self.program.scratch(positions, "s32")
-        number = plain.cast(self.program, self.point, "s32")
-        self.program.copy(over(number, positions), point, "zero point of each position")
-        return [plain.cast(self.program, self._sums(problem, zero), "s32"), point]
-
-    def rest(self, problem: ConvProblem, zero: int, sums: View) -> View:
-        """Returns what the weights' zero point, less what packing subtracts, takes from each position (N, spatial...).
-
-        `sums`: of src over the window of each position.
-        """
-        count, sums = self._terms(problem), plain.cast(self.program, sums, "f32")
-        factor = self._chained(self.scale, ("Multiply", self._number(-zero * self.weights.attrs["scales"][0])))
-        if self.point is None:
-            return self._chained(sums, ("Multiply", factor))
-        shift = self._chained(plain.cast(self.program, self.point, "f32"), ("Multiply", self._number(count)))
-        return self._chained(sums, ("Subtract", shift), ("Multiply", factor))
-
-    def _terms(self, problem: ConvProblem) -> int:
-        return prod(problem.w.shape[2:])
-
-    def _sums(self, problem: ConvProblem, zero: int) -> View:
-        """Returns the sums of the weights (OC), in f32, which has them exactly."""
-        floats = self.program.converted(problem.w, "f32")
-        sums = self.program.scratch((*problem.w.shape[:2], *(1,) * (problem.w.ndim - 2)), "f32")
-        fold(self.program, "ReduceSum", floats, sums)
-        vector = sums.without_last(problem.w.ndim - 2).merge(0)
-        return vector if not zero else self._chained(vector, ("Subtract", self._number(zero * self._terms(problem))))
-
-    def _number(self, value: float) -> View:
-        return self.program.constant(np.asarray(value, np.float32))
-
-    def _chained(self, source: View, *ops: tuple[str, View]) -> View:
-        target = self.program.like(source, "f32")
-        epilogue = tuple(EpilogueOp(kind, {}, (number, view)) for number, (kind, view) in enumerate(ops))
-        if not elementwise_group.apply(self.program, source, epilogue, target, "scale of the call"):
-            raise RuntimeError("more operands than own code takes")
-        return target
-
-
 def build(built: Built, group: FusionGroup) -> Decision:
     program, q, env = built.program, group.match, built.env
     problem = _problem(q, built.view, env)
     built.macs += problem.macs
-    call = _Dynamic(built, q) if q.is_dynamic else None
+    call = dynamic.CallScale(built, q.src, q.weights) if q.is_dynamic else None
     if call is not None:
         problem = call.padded(problem)
     steps, weights, result = _Steps(program, q, problem, env), q.weights, problem.result
@@ -472,7 +402,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
     packed = steps.packed(steps.description, merged, merged.strides, points if early and points.any() else None)
     target = result_view(program, result)
     corrected = late if call is None else call.point is not None
-    if (late or corrected) and target.strides != channels_last_strides(target):
+    if (late or corrected) and not _is_dense(target):
         # the kernel indexes sums by the position in a dense result
         target = program.scratch(result.shape, result.dtype, channels_last(result.ndim))
     scales = _of_channels(makes, weights.attrs["scales"], np.float32)

@@ -1,4 +1,4 @@
-"""Graphs of int8 convolutions that own products of integers run, and of the bounds of their results."""
+"""Graphs of int8 convolutions and MatMuls that own products of integers run, and of the bounds of their results."""
 
 from dnnl_graph_ops import ops
 from dnnl_graph_ops._core import kernels
@@ -34,6 +34,25 @@ def _quantized(d: Draw, value, axis: int | None = None):
     return ops.quantize(value, dtype=d.pick("u8", "s8"), scales=scales, zps=[zero] * count, **along)
 
 
+def _of_call(d: Draw, value):
+    """Floats of integers, by a scale that the call tells, and a zero point or none."""
+    scale = d.input((1,))
+    d.arrays[scale][:] = d.pick(*SCALES)
+    return ops.dynamic_dequantize(value, scale, *([d.input((1,), value.dtype)] if d.chance(0.8) else []))
+
+
+def _rows(d: Draw, unmet: str | None):
+    """A MatMul of rows of integers."""
+    channels, made = d.pick(4, 8), d.pick(8, 16)
+    x = d.input((*d.sizes(d.whole(1, 3)), channels), d.pick("u8", "s8"))
+    turned = d.chance()
+    make = d.input if unmet == "weights of a MatMul are constant" else d.constant
+    w = make((made, channels) if turned else (channels, made), dtype=d.pick("s8", "s8", "u8"))
+    src = _of_call(d, x) if d.chance() else _scaled(d, x)
+    bias = [d.constant((made,))] if d.chance() else []
+    return ops.matmul(src, _scaled(d, w, int(not turned) if d.chance() else None), *bias, transpose_b=turned)
+
+
 def _product(d: Draw, data_format: str, unmet: str | None = None):
     """A convolution of integers of 4 channels or more; a kernel's columns are 16."""
     rank = d.whole(1, 2)
@@ -46,7 +65,11 @@ def _product(d: Draw, data_format: str, unmet: str | None = None):
     shape = (batch, channels, *sizes) if data_format == "NCX" else (batch, *sizes, channels)
     x = d.input(shape, "f8_e4m3" if unmet == "the integers have 8 bits" else d.pick("u8", "s8"))
     window.fits(x.shape)
-    src = _scaled(d, x, 1 if unmet == "the source has one scale" else None)
+    uneven = unmet is not None and unmet.startswith("every position meets all weights")
+    if x.dtype in ("u8", "s8") and (uneven or d.chance(0.3)) and unmet != "the source has one scale":
+        src = _of_call(d, x)
+    else:
+        src = _scaled(d, x, 1 if unmet == "the source has one scale" else None)
     transposed = d.chance(0.3)
     pair = (channels, made) if transposed else (made, channels)
     w = (d.constant if d.chance() else d.input)((*pair, *window.kernel), dtype=d.pick("s8", "s8", "u8"))
@@ -83,7 +106,8 @@ def int8_products(d: Draw, unmet: str | None) -> None:
             (int8, "_floats_are_faster", lambda problem, waste, env: True),
         ]
     data_format = d.pick("NCX", "NXC")
-    y = _product(d, data_format, unmet)
+    rows = unmet == "weights of a MatMul are constant" or (unmet is None and d.chance(0.3))
+    y = _rows(d, unmet) if rows else _product(d, data_format, unmet)
     for _ in range(d.whole(0, 2)):
         y = d.pick(*TAIL)(y)
     if unmet == "the kernel has the post-ops":

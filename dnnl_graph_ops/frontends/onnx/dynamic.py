@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from ..reading.node import Array, OnnxNode
 from .functions import fresh_names, names_of
 
@@ -33,8 +35,8 @@ class _Scaled(NamedTuple):
 
 def written_apart(
     nodes: Sequence[OnnxNode], arrays: Mapping[str, Array], opset: int, others: Iterable[str]
-) -> list[OnnxNode]:
-    """The nodes, those of dynamic quantization written apart.
+) -> tuple[list[OnnxNode], dict[str, Array]]:
+    """The nodes, those of dynamic quantization written apart, and arrays that these read besides.
 
     Args:
         arrays: what is known, by name.
@@ -42,21 +44,24 @@ def written_apart(
         others: names of the model's inputs and outputs.
     """
     if not any(_type(node) in _PRODUCTS for node in nodes):
-        return list(nodes)
+        return list(nodes), {}
     others = tuple(others)
     makers = {name: node for node in nodes for name in node.outputs}
     reads = Counter([*others, *(name for node in nodes for name in node.reads)])
     fresh = fresh_names((*others, *names_of(nodes)))
     found: list[OnnxNode] = []
     gone: set[str] = set()
+    more: dict[str, Array] = {}
     for node in nodes:
         parts = _parts(node, makers, arrays)
         if parts is None or any(reads[one.outputs[0]] > 1 for one in parts[:2]):
             found.append(node)
         else:
-            found += _in_floats(node, parts, arrays, opset, fresh)
+            made, numbers = _in_floats(node, parts, arrays, opset, fresh)
+            found += made
+            more |= numbers
             gone.update(one.outputs[0] for one in parts[:2])
-    return [node for node in found if gone.isdisjoint(node.outputs)]
+    return [node for node in found if gone.isdisjoint(node.outputs)], more
 
 
 def _parts(node: OnnxNode, makers: Mapping[str, OnnxNode], arrays: Mapping[str, Array]) -> _Scaled | None:
@@ -92,21 +97,26 @@ def _fits(product: OnnxNode, arrays: Mapping[str, Array], scale: str) -> bool:
 
 def _in_floats(
     node: OnnxNode, parts: _Scaled, arrays: Mapping[str, Array], opset: int, fresh: Callable[[str], str]
-) -> list[OnnxNode]:
+) -> tuple[list[OnnxNode], dict[str, Array]]:
     product, kind = parts.product, _PRODUCTS[parts.product.op_type]
-    weights, points = product.inputs[1], product.inputs[3:]
+    weights = product.inputs[1]
     floats = [fresh(name) for name in product.inputs[:2]]
     axis = kind[1] % arrays[weights].ndim
+    # vectors of one length, as DequantizeLinear has them
+    scales = arrays[parts.weights_scale].reshape(-1)
+    more = {fresh(parts.weights_scale): scales}
+    more |= {fresh(name): np.resize(arrays[name], scales.shape) for name in product.inputs[3:] if name}
 
     def dequantized(inputs: Sequence[str], output: str, attrs: Mapping[str, int]) -> OnnxNode:
         name, version = f"{product.name}/DequantizeLinear", max(opset, _BY_CHANNEL)
         return OnnxNode(name, "DequantizeLinear", "", "", version, tuple(inputs), (output,), attrs, node.source)
 
-    return [
+    made = [
         dequantized(parts.ranged.outputs, floats[0], {}),
-        dequantized((weights, parts.weights_scale, *points), floats[1], {"axis": axis}),
+        dequantized((weights, *more), floats[1], {"axis": axis}),
         replace(product, op_type=kind[0], inputs=tuple(floats), outputs=node.outputs, opset=opset),
     ]
+    return made, more
 
 
 def _type(node: OnnxNode | None) -> str:

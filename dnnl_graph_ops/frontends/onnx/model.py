@@ -104,9 +104,11 @@ def read(source: Any) -> Model:
     if functions:
         nodes = inlined(nodes, functions, (*given, *outputs))
         _check_count(sum(1 for _ in flat(nodes)))
-    nodes = written_apart(nodes, arrays, opsets[""], (*given, *outputs))
-    nodes, more = in_pairs(nodes, arrays, opsets[""], (*given, *outputs))
-    arrays |= more
+    more: dict[str, Array] = {}
+    for rewrite in (written_apart, in_pairs):
+        nodes, made = rewrite(nodes, arrays, opsets[""], (*given, *more, *outputs))
+        arrays |= made
+        more |= made
     ordered, budget = _ordered(nodes, (*given, *more), outputs), Budget(nbytes).total
     return Model(
         _text(graph.name) or "onnx", tuple(inputs), Lent(arrays), ordered, outputs, budget,
