@@ -18,6 +18,8 @@ struct Kernel {
 
     int arity = 0;
     std::string name;
+    // What multiplies: operation, type, instruction set, rows and columns of its registers; empty: the vector code of the set.
+    std::string by;
 };
 
 }  // namespace dgo

@@ -347,8 +347,7 @@ def _step(plan: Plan, number: int, engine: Engine, step: Described) -> StepRepor
     written = {view.buffer for view in part.writes}
     scratch = sum(buffer.nbytes for buffer in written if buffer.place is Place.SCRATCH)
     if isinstance(part, KernelStep):
-        sets = {"narrow": kernels.narrow_isa()[0], "integer": kernels.integer_isa()[0]}
-        implementation = f"own, {sets.get(part.kernel.name.partition('_')[0], kernels.isa())}"
+        implementation = f"own, {part.kernel.by or kernels.isa()}"
     elif isinstance(part, HostStep):
         implementation, slow = part.by, part.by != "NumPy"
     else:

@@ -215,6 +215,13 @@ def test_narrow_gradients_of_weights(seed, source, weights_format):
     np.testing.assert_array_equal(got, exact.astype(np.float32).astype(got.dtype))
 
 
+def test_a_product_names_what_multiplies():
+    problem = Case(1, (16, 16), (4,), (4,), (1,), (1,), (0,), (1,), (1,), 1, "IOX").problem()
+    strides, tile = positions(unwritten([1, 4, 16])), {"avx2": "6x16", "avx512": "12x32"}[kernels.isa()]
+    kernel = kernels.filter_forward(problem, code("f32"), strides, code("f32"), strides)
+    assert kernel.by == f"conv_dgrad_f32_{kernels.isa()}_{tile}"
+
+
 def test_every_thread_takes_part(seed):
     """Each thread readies its own part of the scratch before the tiles are shared out."""
     rng = np.random.default_rng(seed)

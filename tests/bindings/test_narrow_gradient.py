@@ -80,7 +80,7 @@ def check(rng: np.random.Generator, case: Case, isa: str, dtype: str, threads: i
     np.testing.assert_array_equal(got, want.astype(np.float32).astype(got.dtype))
 
 
-@pytest.mark.cases(40, 300, 300, each=EACH)
+@pytest.mark.cases(40, 300, 1000, each=EACH)
 @pytest.mark.parametrize("isa", SETS)
 def test_exact_on_small_integers(seed: int, start: int, isa: str) -> None:
     for rng, case in draws(seed, start, random_case):

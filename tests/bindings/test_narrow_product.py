@@ -225,6 +225,15 @@ def test_any_number_of_threads(seed, isa, threads):
     np.testing.assert_array_equal(got, truth(case, "forward", src, weights, bias).astype(np.float32).astype(got.dtype))
 
 
+@pytest.mark.parametrize(("isa", "tile"), [("amx", "32x32"), ("avx512bf16", "8x32"), ("emulated", "32x32")])
+def test_a_product_names_what_multiplies(isa, tile):
+    if isa not in SETS:
+        pytest.skip(LACKING if isa == "emulated" else f"this CPU lacks {isa}")
+    x, problem = positions(unwritten([1, 4, 16], "f32")), case_of(16, 16).problem()
+    kernel = kernels.narrow_product(problem, "forward", code("bf16"), x, code("f32"), x, isa=isa)
+    assert kernel.by == f"dot_bf16_{isa}_{tile}"
+
+
 @pytest.mark.skipif(not SETS, reason=LACKING)
 def test_refusals_name_the_cause():
     problem = case_of(16, 16).problem()

@@ -4,6 +4,7 @@
 //  and, or, xor, not: boolean; is_nan: f32 to boolean
 //  cast: any two of these types but f32 to s8 or u8; what no integer holds is the least one
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <type_traits>
 
@@ -25,33 +26,7 @@ struct Truth {
     operator bool() const { return byte != 0; }
 };
 
-template <class T>
-using Wrapping = std::make_unsigned_t<T>;
-
-template <class T>
-T wrapped(Wrapping<T> value) {
-    return static_cast<T>(value);
-}
-
 // The functions are told apart by their types, so that each loop is compiled for one.
-struct Add {
-    template <class T>
-    T operator()(T a, T b) const {
-        return wrapped<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
-    }
-};
-struct Subtract {
-    template <class T>
-    T operator()(T a, T b) const {
-        return wrapped<T>(static_cast<Wrapping<T>>(a) - static_cast<Wrapping<T>>(b));
-    }
-};
-struct Multiply {
-    template <class T>
-    T operator()(T a, T b) const {
-        return wrapped<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
-    }
-};
 struct Maximum {
     template <class T>
     T operator()(T a, T b) const {
@@ -63,49 +38,6 @@ struct Minimum {
     T operator()(T a, T b) const {
         return a < b ? a : b;
     }
-};
-struct Equal {
-    template <class T>
-    bool operator()(T a, T b) const {
-        return a == b;
-    }
-    bool operator()(Truth a, Truth b) const { return bool(a) == bool(b); }
-};
-struct Greater {
-    template <class T>
-    bool operator()(T a, T b) const {
-        return a > b;
-    }
-};
-struct GreaterEqual {
-    template <class T>
-    bool operator()(T a, T b) const {
-        return a >= b;
-    }
-};
-struct Less {
-    template <class T>
-    bool operator()(T a, T b) const {
-        return a < b;
-    }
-};
-struct LessEqual {
-    template <class T>
-    bool operator()(T a, T b) const {
-        return a <= b;
-    }
-};
-struct And {
-    bool operator()(Truth a, Truth b) const { return bool(a) & bool(b); }
-};
-struct Or {
-    bool operator()(Truth a, Truth b) const { return bool(a) | bool(b); }
-};
-struct Xor {
-    bool operator()(Truth a, Truth b) const { return bool(a) != bool(b); }
-};
-struct Not {
-    bool operator()(Truth a) const { return !bool(a); }
 };
 struct IsNan {
     bool operator()(float a) const { return a != a; }
@@ -147,7 +79,7 @@ template <class F, class T, class R>
 void two(char* const* at, const int64_t* steps, int64_t count) {
     R* const to = reinterpret_cast<R*>(at[0]);
     const T *const a = reinterpret_cast<const T*>(at[1]), *const b = reinterpret_cast<const T*>(at[2]);
-    const F function{};
+    const auto function = [](T x, T y) { return static_cast<R>(F{}(x, y)); };
     if (steps[0] == 1 && steps[1] == 1 && steps[2] == 1) {
         for (int64_t i = 0; i < count; ++i) to[i] = function(a[i], b[i]);
     } else if (steps[0] == 1 && steps[1] == 1 && steps[2] == 0) {
@@ -180,9 +112,10 @@ constexpr int code_of() {
 template <class T>
 void add_arithmetic(std::vector<Entry>& table) {
     constexpr int code = code_of<T>();
-    table.push_back({"add", code, code, 2, two<Add, T, T>});
-    table.push_back({"subtract", code, code, 2, two<Subtract, T, T>});
-    table.push_back({"multiply", code, code, 2, two<Multiply, T, T>});
+    using Wrapping = std::make_unsigned_t<T>;
+    table.push_back({"add", code, code, 2, two<std::plus<Wrapping>, T, T>});
+    table.push_back({"subtract", code, code, 2, two<std::minus<Wrapping>, T, T>});
+    table.push_back({"multiply", code, code, 2, two<std::multiplies<Wrapping>, T, T>});
     table.push_back({"maximum", code, code, 2, two<Maximum, T, T>});
     table.push_back({"minimum", code, code, 2, two<Minimum, T, T>});
 }
@@ -190,11 +123,12 @@ void add_arithmetic(std::vector<Entry>& table) {
 template <class T>
 void add_comparisons(std::vector<Entry>& table) {
     constexpr int code = code_of<T>();
-    table.push_back({"equal", code, kBooleanCode, 2, two<Equal, T, bool>});
-    table.push_back({"greater", code, kBooleanCode, 2, two<Greater, T, bool>});
-    table.push_back({"greater_equal", code, kBooleanCode, 2, two<GreaterEqual, T, bool>});
-    table.push_back({"less", code, kBooleanCode, 2, two<Less, T, bool>});
-    table.push_back({"less_equal", code, kBooleanCode, 2, two<LessEqual, T, bool>});
+    using V = std::conditional_t<std::is_same_v<T, Truth>, bool, T>;
+    table.push_back({"equal", code, kBooleanCode, 2, two<std::equal_to<V>, T, bool>});
+    table.push_back({"greater", code, kBooleanCode, 2, two<std::greater<V>, T, bool>});
+    table.push_back({"greater_equal", code, kBooleanCode, 2, two<std::greater_equal<V>, T, bool>});
+    table.push_back({"less", code, kBooleanCode, 2, two<std::less<V>, T, bool>});
+    table.push_back({"less_equal", code, kBooleanCode, 2, two<std::less_equal<V>, T, bool>});
 }
 
 template <class T, class R>
@@ -230,10 +164,10 @@ std::vector<Entry> entries() {
     add_casts<int8_t>(table);
     add_casts<uint8_t>(table);
     add_casts<Truth>(table);
-    table.push_back({"and", kBooleanCode, kBooleanCode, 2, two<And, Truth, bool>});
-    table.push_back({"or", kBooleanCode, kBooleanCode, 2, two<Or, Truth, bool>});
-    table.push_back({"xor", kBooleanCode, kBooleanCode, 2, two<Xor, Truth, bool>});
-    table.push_back({"not", kBooleanCode, kBooleanCode, 1, one<Not, Truth, bool>});
+    table.push_back({"and", kBooleanCode, kBooleanCode, 2, two<std::bit_and<bool>, Truth, bool>});
+    table.push_back({"or", kBooleanCode, kBooleanCode, 2, two<std::bit_or<bool>, Truth, bool>});
+    table.push_back({"xor", kBooleanCode, kBooleanCode, 2, two<std::not_equal_to<bool>, Truth, bool>});
+    table.push_back({"not", kBooleanCode, kBooleanCode, 1, one<std::logical_not<bool>, Truth, bool>});
     table.push_back({"is_nan", kF32, kBooleanCode, 1, one<IsNan, float, bool>});
     return table;
 }

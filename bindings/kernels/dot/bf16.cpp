@@ -30,6 +30,7 @@ public:
                   const Dot& dot)
         : dot_(dot), layout_(joined, direction, kPanels, 2, bias_dtype, threads, tail) {
         name = direction == FilterDirection::forward ? "narrow_forward" : "narrow_backward_data";
+        by = dot_name(dot);
         check_bf16("src", joined.src.dtype);
         ProductParams& params = layout_.params;
         arity = (params.has_bias ? 5 : 4) + layout_.tail.operands();

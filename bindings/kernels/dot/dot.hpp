@@ -47,6 +47,8 @@ struct DotTarget {
 // rows of 64 bytes, in a row 4 bytes of the depth for each column.
 struct Dot {
     const char* isa;
+    const char* type;  // of the factors
+    int rows, columns;  // of the registers that hold sums
     int64_t item;  // bytes of an element of both factors: 2 where those of 8 bits are widened
     int64_t step;  // elements of a row that are read at once
     int64_t unit;

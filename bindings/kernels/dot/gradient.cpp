@@ -7,6 +7,7 @@
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
 #include "kernels/dot/gradient_params.hpp"
+#include "kernels/dot/layout.hpp"
 #include "kernels/sets.hpp"
 #include "kernels/filtering/arrangement.hpp"
 #include "kernels/filtering/described.hpp"
@@ -50,6 +51,7 @@ public:
     NarrowGradient(const FilterProblem& p, const FilterTensor& src, const FilterTensor& diff,
                    const FilterWeights& weights, int threads, const Dot& dot) {
         name = kName;
+        by = dot_name(dot);
         arity = 4;
         params_.dot = &dot;
         planes_ = ranges(p, 0);

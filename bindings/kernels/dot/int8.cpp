@@ -137,6 +137,7 @@ public:
         : dot_(dot), layout_(joined, direction, panels(dot), dot.item, bias_dtype, threads, tail),
           has_points_(how.has_points), totals_(weights_bytes(layout_.arrangement, joined.problem, dot)) {
         name = direction == FilterDirection::forward ? "integer_forward" : "integer_backward_data";
+        by = dot_name(dot);
         ProductParams& params = layout_.params;
         params.src.item = dot.item;
         params.dst.cell = number_cell(dst_dtype);

@@ -70,6 +70,11 @@ DotLayout::DotLayout(const Joined& joined, FilterDirection direction, const Pane
     lay_out_tasks(params, arrangement, item);
 }
 
+std::string dot_name(const Dot& dot) {
+    return std::string("dot_") + dot.type + "_" + dot.isa + "_" + std::to_string(dot.rows) + "x" +
+           std::to_string(dot.columns);
+}
+
 void check_direct(const FilterProblem& problem) {
     for (int64_t tile : problem.tile.axis) {
         if (tile != 1)

@@ -19,6 +19,9 @@ struct DotLayout {
     DotLayout& operator=(const DotLayout&) = delete;
 };
 
+// As 'dot_bf16_amx_32x32'.
+std::string dot_name(const Dot& dot);
+
 // Throws where a tile has several results.
 void check_direct(const FilterProblem& problem);
 

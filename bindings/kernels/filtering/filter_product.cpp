@@ -71,6 +71,12 @@ bool is_in_strips(const FilterImage& src, const FilterImage& dst, int64_t batch,
     return true;
 }
 
+// As 'conv_fprop_f32_avx512_12x32', by what an ordinary convolution would do: a transposed one forward is its dgrad.
+std::string convolution_name(const char* direction) {
+    return std::string("conv_") + direction + "_f32_" + vector_code().isa + "_" + std::to_string(code().rows) + "x" +
+           std::to_string(code().panel);
+}
+
 class ProductKernel final : public ScratchKernel {
 public:
     ProductKernel(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Tail& tail)
@@ -84,6 +90,7 @@ public:
         const bool forward = direction == FilterDirection::forward;
         const FilterLayout& layout = arrangement_.layout;
         name = forward ? "filter_forward" : "filter_backward_data";
+        by = convolution_name(forward ? "dgrad" : "fprop");
         params_.has_bias = bias_dtype != 0;
         params_.bias_cell = params_.has_bias ? float_cell(bias_dtype) : Cell::f32;
         arity = (params_.has_bias ? 5 : 4) + tail_.operands();
@@ -244,6 +251,7 @@ public:
         : layout_(backward_layout(problem)),
           params_(gradient_params(problem, src, diff, layout_, threads, vector_code())) {
         name = "filter_backward_weights";
+        by = convolution_name("wgrad");
         arity = 4;
         params_.taps = layout_.taps();
         params_.weights_cell = float_cell(weights.dtype);

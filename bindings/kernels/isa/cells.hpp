@@ -143,9 +143,7 @@ DGO_INLINE typename Vec<L>::u32 load(const typename C::T* at) {
         using V = typename Vec<L>::u32;
         if constexpr (L == 4) return bits<V>(_mm_cvtph_ps(load_low<int64_t>(at)));
         if constexpr (L == 8) return bits<V>(_mm256_cvtph_ps(load_bytes<__m128i>(at)));
-#ifdef DGO_WIDE
         if constexpr (L == 16) return bits<V>(_mm512_cvtph_ps(load_bytes<__m256i>(at)));
-#endif
     } else {
         return C::template widen<L>(load_words<C::kSize, L>(at));
     }
@@ -157,9 +155,7 @@ DGO_INLINE void store(typename C::T* at, typename Vec<L>::u32 v) {
         constexpr int kRound = _MM_FROUND_TO_NEAREST_INT;
         if constexpr (L == 4) store_bytes(at, _mm_cvtsi128_si64(_mm_cvtps_ph(bits<__m128>(v), kRound)));
         if constexpr (L == 8) store_bytes(at, _mm256_cvtps_ph(bits<__m256>(v), kRound));
-#ifdef DGO_WIDE
         if constexpr (L == 16) store_bytes(at, _mm512_cvtps_ph(bits<__m512>(v), kRound));
-#endif
     } else {
         store_words<C::kSize, L>(at, C::template narrow<L>(v));
     }

@@ -19,11 +19,11 @@ DGO_INLINE Lanes broadcast(float value) { return value - Lanes{}; }
 
 // sum += left * right, in place: left to itself GCC moves the sums of an unrolled loop about and spills them.
 DGO_INLINE void multiply_add(Lanes& sum, Lanes left, Lanes right) {
-#ifdef DGO_EMULATE_AVX512
-    sum += left * right;
-#else
-    asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(left), "v"(right));
-#endif
+    if constexpr (kEmulates) {
+        sum += left * right;
+    } else {
+        asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(left), "v"(right));
+    }
 }
 
 // One step of the inner dimension of a register tile.

@@ -22,12 +22,15 @@
 
 namespace dgo::DGO_ISA {
 
-#if defined(__AVX512F__) || defined(DGO_EMULATE_AVX512)
-#define DGO_WIDE  // vectors of 16 lanes
-constexpr int kLanes = 16;
+#ifdef DGO_EMULATE_AVX512
+constexpr bool kEmulates = true;
 #else
-constexpr int kLanes = 8;
+constexpr bool kEmulates = false;
 #endif
+
+constexpr int kLanes = DGO_LANES;
+// Of 16 lanes, by instructions that treat them all.
+constexpr bool kWide = kLanes == 16 && !kEmulates;
 
 template <int L>
 struct Vec {
@@ -76,10 +79,8 @@ DGO_INLINE typename Vec<L>::u32 load_words(const void* at) {
         if constexpr (Size == 2) return bits<V>(_mm256_cvtepu16_epi32(load_bytes<__m128i>(at)));
         if constexpr (Size == 1) return bits<V>(_mm256_cvtepu8_epi32(load_low<int64_t>(at)));
     } else {
-#ifdef DGO_WIDE
         if constexpr (Size == 2) return bits<V>(_mm512_cvtepu16_epi32(load_bytes<__m256i>(at)));
         if constexpr (Size == 1) return bits<V>(_mm512_cvtepu8_epi32(load_bytes<__m128i>(at)));
-#endif
     }
 }
 
@@ -99,10 +100,8 @@ DGO_INLINE void store_words(void* at, typename Vec<L>::u32 v) {
         if constexpr (Size == 2) store_bytes(at, words);
         if constexpr (Size == 1) store_bytes(at, _mm_cvtsi128_si64(_mm_packus_epi16(words, words)));
     } else {
-#ifdef DGO_WIDE
         if constexpr (Size == 2) store_bytes(at, _mm512_cvtepi32_epi16(bits<__m512i>(v)));
         if constexpr (Size == 1) store_bytes(at, _mm512_cvtepi32_epi8(bits<__m512i>(v)));
-#endif
     }
 }
 
@@ -170,21 +169,24 @@ typedef float Lanes __attribute__((vector_size(4 * kLanes)));
 typedef float LanesAt __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
 // Of `count` < kLanes floats, without touching what follows them; zeros in the other lanes.
-DGO_INLINE Lanes load_part(const float* at, int64_t count) {
-#ifdef DGO_WIDE
-    return bits<Lanes>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), at));
-#else
-    const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return bits<Lanes>(_mm256_maskload_ps(at, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index)));
-#endif
+template <int L = kLanes>
+DGO_INLINE typename Vec<L>::f32 load_part(const float* at, int64_t count) {
+    using V = typename Vec<L>::f32;
+    if constexpr (L == 16) {
+        return bits<V>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), at));
+    } else {
+        const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        return bits<V>(_mm256_maskload_ps(at, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index)));
+    }
 }
 
-DGO_INLINE void store_part(float* at, Lanes v, int64_t count) {
-#ifdef DGO_WIDE
-    _mm512_mask_storeu_ps(at, static_cast<__mmask16>((1u << count) - 1), bits<__m512>(v));
-#else
+template <int L = kLanes>
+DGO_INLINE void store_part(float* at, typename Vec<L>::f32 v, int64_t count) {
+    if constexpr (L == 16) {
+        return _mm512_mask_storeu_ps(at, static_cast<__mmask16>((1u << count) - 1), bits<__m512>(v));
+    }
     // Masked stores take tens of cycles on some processors.
-    const __m256 all = bits<__m256>(v);
+    const auto all = load_bytes<__m256>(&v);
     __m128 part = _mm256_castps256_ps128(all);
     if ((count & 4) != 0) {
         store_bytes(at, part);
@@ -197,7 +199,6 @@ DGO_INLINE void store_part(float* at, Lanes v, int64_t count) {
         part = _mm_movehl_ps(part, part);
     }
     if ((count & 1) != 0) *at = _mm_cvtss_f32(part);
-#endif
 }
 
 DGO_INLINE Lanes load_some(const float* at, int64_t count) {

@@ -5,11 +5,7 @@
 namespace dgo::DGO_ISA {
 
 extern const bool kEmulated;
-#ifdef DGO_EMULATE_AVX512
-const bool kEmulated = true;
-#else
-const bool kEmulated = false;
-#endif
+const bool kEmulated = kEmulates;
 
 extern const VectorCode kVectorCode;
 const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,   kAttentionCode, kChainCode,   kCopyCode,

@@ -18,40 +18,14 @@ struct OpRow {
     bool binary;
 };
 
-constexpr bool kBinary = true;
 constexpr OpRow kOps[] = {
-    {"abs", TailOp::abs, false},
-    {"add", TailOp::add, kBinary},
-    {"clamp", TailOp::clamp, false},
-    {"divide", TailOp::divide, kBinary},
-    {"elu", TailOp::elu, false},
-    {"erf", TailOp::erf, false},
-    {"exp", TailOp::exp, false},
-    {"gelu_erf", TailOp::gelu_erf, false},
-    {"gelu_tanh", TailOp::gelu_tanh, false},
-    {"hardsigmoid", TailOp::hardsigmoid, false},
-    {"hardswish", TailOp::hardswish, false},
-    {"leaky_relu", TailOp::leaky_relu, false},
-    {"linear", TailOp::linear, false},
-    {"log", TailOp::log, false},
-    {"maximum", TailOp::maximum, kBinary},
-    {"minimum", TailOp::minimum, kBinary},
-    {"mish", TailOp::mish, false},
-    {"move", TailOp::move, false},
-    {"multiply", TailOp::multiply, kBinary},
-    {"power", TailOp::power, false},
-    {"prelu", TailOp::prelu, kBinary},
-    {"reciprocal", TailOp::reciprocal, false},
-    {"relu", TailOp::relu, false},
-    {"round", TailOp::round, false},
-    {"sigmoid", TailOp::sigmoid, false},
-    {"softplus", TailOp::softplus, false},
-    {"sqrt", TailOp::sqrt, false},
-    {"square", TailOp::square, false},
-    {"squared_difference", TailOp::squared_difference, kBinary},
-    {"subtract", TailOp::subtract, kBinary},
-    {"swish", TailOp::swish, false},
-    {"tanh", TailOp::tanh, false},
+#define UNARY(name, ...) {#name, TailOp::name, false},
+#define BINARY(name, ...) {#name, TailOp::name, true},
+#define OTHER UNARY
+#include "kernels/tail/ops.inc"
+#undef UNARY
+#undef BINARY
+#undef OTHER
 };
 
 struct SpreadRow {

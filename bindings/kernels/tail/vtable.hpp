@@ -7,40 +7,15 @@
 
 namespace dgo {
 
-// What a step computes; x is `left`, y is `right`, which ops of one operand do not have. NaN gives NaN.
+// What a step computes; x is `left`, y is `right`, which ops of one operand do not have.
 enum class TailOp : uint8_t {
-    abs,
-    add,
-    clamp,  // min(max(x, alpha), beta)
-    divide,
-    elu,  // x > 0 ? x : alpha * (e^x - 1)
-    erf,
-    exp,
-    gelu_erf,
-    gelu_tanh,
-    hardsigmoid,  // clamp(alpha * x + beta, 0, 1)
-    hardswish,    // x * clamp(x / 6 + 1 / 2, 0, 1)
-    leaky_relu,   // x > 0 ? x : alpha * x
-    linear,       // alpha * x + beta
-    log,
-    maximum,
-    minimum,
-    mish,  // x * tanh(log(1 + e^x))
-    move,  // x
-    multiply,
-    power,  // x^alpha
-    prelu,  // x > 0 ? x : y * x
-    reciprocal,
-    relu,
-    round,  // ties to even
-    sigmoid,
-    softplus,  // log(1 + e^(alpha * x)) / alpha
-    sqrt,
-    square,
-    squared_difference,
-    subtract,
-    swish,  // x / (1 + e^(-alpha * x))
-    tanh,
+#define UNARY(name, ...) name,
+#define BINARY UNARY
+#define OTHER UNARY
+#include "kernels/tail/ops.inc"
+#undef UNARY
+#undef BINARY
+#undef OTHER
 };
 
 // How an operand lies over dst.

@@ -8,37 +8,109 @@ namespace dgo::DGO_ISA {
 
 // ---- whole vectors of words -------------------------------------------------------------------------------------
 
-#ifdef DGO_WIDE
-using Whole = __m512i;
-#define DGO_UNPACK(bits_)                                                                                        \
-    DGO_INLINE Whole unpack_low##bits_(Whole a, Whole b) { return _mm512_unpacklo_epi##bits_(a, b); }            \
-    DGO_INLINE Whole unpack_high##bits_(Whole a, Whole b) { return _mm512_unpackhi_epi##bits_(a, b); }
-#else
-using Whole = __m256i;
-#define DGO_UNPACK(bits_)                                                                                        \
-    DGO_INLINE Whole unpack_low##bits_(Whole a, Whole b) { return _mm256_unpacklo_epi##bits_(a, b); }            \
-    DGO_INLINE Whole unpack_high##bits_(Whole a, Whole b) { return _mm256_unpackhi_epi##bits_(a, b); }
-#endif
-DGO_UNPACK(8)
-DGO_UNPACK(16)
-DGO_UNPACK(32)
+// Instructions seldom cross the borders between pieces of 16 bytes, the quarters of a line.
+constexpr int kQuarters = kLanes / 4;  // of a vector
+constexpr int kLineQuarters = 4;
+
+#define DGO_UNPACK(bits_, size)                                                                     \
+    static DGO_INLINE V unpack_low##bits_(V a, V b) { return _mm##size##_unpacklo_epi##bits_(a, b); } \
+    static DGO_INLINE V unpack_high##bits_(V a, V b) { return _mm##size##_unpackhi_epi##bits_(a, b); }
+
+template <int L>
+struct WholeOf;
+
+template <>
+struct WholeOf<16> {
+    using V = __m512i;
+    using Half = __m256i;
+    DGO_UNPACK(8, 512)
+    DGO_UNPACK(16, 512)
+    DGO_UNPACK(32, 512)
+
+    static DGO_INLINE V joined(Half low, Half high) {
+        return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    }
+    static DGO_INLINE Half low(V v) { return _mm512_castsi512_si256(v); }
+    static DGO_INLINE Half high(V v) { return _mm512_extracti64x4_epi64(v, 1); }
+    static DGO_INLINE V of_quarters(const __m128i (&q)[4]) {
+        __m512i all = _mm512_castsi128_si512(q[0]);
+        all = _mm512_inserti32x4(all, q[1], 1);
+        all = _mm512_inserti32x4(all, q[2], 2);
+        return _mm512_inserti32x4(all, q[3], 3);
+    }
+    static DGO_INLINE void to_quarters(V v, __m128i (&q)[4]) {
+        q[0] = _mm512_extracti32x4_epi32(v, 0);
+        q[1] = _mm512_extracti32x4_epi32(v, 1);
+        q[2] = _mm512_extracti32x4_epi32(v, 2);
+        q[3] = _mm512_extracti32x4_epi32(v, 3);
+    }
+    static DGO_INLINE V of_eights(const __m256i (&v)[2]) { return joined(v[0], v[1]); }
+    // The first quarters of a to d, then the second ones, and so on.
+    static DGO_INLINE void turned(V a, V b, V c, V d, V (&to)[4]) {
+        const V ab = _mm512_shuffle_i64x2(a, b, 0x44), cd = _mm512_shuffle_i64x2(c, d, 0x44);
+        const V ab2 = _mm512_shuffle_i64x2(a, b, 0xee), cd2 = _mm512_shuffle_i64x2(c, d, 0xee);
+        to[0] = _mm512_shuffle_i64x2(ab, cd, 0x88);
+        to[1] = _mm512_shuffle_i64x2(ab, cd, 0xdd);
+        to[2] = _mm512_shuffle_i64x2(ab2, cd2, 0x88);
+        to[3] = _mm512_shuffle_i64x2(ab2, cd2, 0xdd);
+    }
+    static DGO_INLINE Half to_f16(V v) { return _mm512_cvtps_ph(bits<__m512>(v), _MM_FROUND_TO_NEAREST_INT); }
+    static DGO_INLINE bool any_nan(V a, V b) {
+        return _mm512_cmp_ps_mask(bits<__m512>(a), bits<__m512>(b), _CMP_UNORD_Q) != 0;
+    }
+    static DGO_INLINE V words_of(V a, V b) {
+        alignas(64) static constexpr int64_t kOrder[8] = {0, 2, 4, 6, 1, 3, 5, 7};
+        return _mm512_permutexvar_epi64(load_bytes<__m512i>(kOrder), _mm512_packus_epi32(a, b));
+    }
+};
+
+template <>
+struct WholeOf<8> {
+    using V = __m256i;
+    using Half = __m128i;
+    DGO_UNPACK(8, 256)
+    DGO_UNPACK(16, 256)
+    DGO_UNPACK(32, 256)
+
+    static DGO_INLINE V joined(Half low, Half high) { return _mm256_set_m128i(high, low); }
+    static DGO_INLINE Half low(V v) { return _mm256_castsi256_si128(v); }
+    static DGO_INLINE Half high(V v) { return _mm256_extracti128_si256(v, 1); }
+    static DGO_INLINE V of_quarters(const __m128i (&q)[2]) { return joined(q[0], q[1]); }
+    static DGO_INLINE void to_quarters(V v, __m128i (&q)[2]) {
+        q[0] = low(v);
+        q[1] = high(v);
+    }
+    static DGO_INLINE V of_eights(const __m256i (&v)[1]) { return v[0]; }
+    static DGO_INLINE void turned(V a, V b, V c, V d, V (&to)[4]) {
+        to[0] = _mm256_permute2x128_si256(a, b, 0x20);
+        to[1] = _mm256_permute2x128_si256(c, d, 0x20);
+        to[2] = _mm256_permute2x128_si256(a, b, 0x31);
+        to[3] = _mm256_permute2x128_si256(c, d, 0x31);
+    }
+    static DGO_INLINE Half to_f16(V v) { return _mm256_cvtps_ph(bits<__m256>(v), _MM_FROUND_TO_NEAREST_INT); }
+    static DGO_INLINE bool any_nan(V a, V b) {
+        const __m256i nan = bits<__m256i>(_mm256_cmp_ps(bits<__m256>(a), bits<__m256>(b), _CMP_UNORD_Q));
+        return _mm256_testz_si256(nan, nan) == 0;
+    }
+    static DGO_INLINE V words_of(V a, V b) { return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8); }
+};
 #undef DGO_UNPACK
 
-constexpr int kQuarters = kLanes / 4;  // pieces of 16 bytes in a vector: instructions seldom cross their borders
-constexpr int kLineQuarters = 4;       // and in a line
+using Wholes = WholeOf<kLanes>;
+using Whole = Wholes::V;
 
 template <int Size>
 DGO_INLINE Whole unpack_low(Whole a, Whole b) {
-    if constexpr (Size == 1) return unpack_low8(a, b);
-    if constexpr (Size == 2) return unpack_low16(a, b);
-    if constexpr (Size == 4) return unpack_low32(a, b);
+    if constexpr (Size == 1) return Wholes::unpack_low8(a, b);
+    if constexpr (Size == 2) return Wholes::unpack_low16(a, b);
+    if constexpr (Size == 4) return Wholes::unpack_low32(a, b);
 }
 
 template <int Size>
 DGO_INLINE Whole unpack_high(Whole a, Whole b) {
-    if constexpr (Size == 1) return unpack_high8(a, b);
-    if constexpr (Size == 2) return unpack_high16(a, b);
-    if constexpr (Size == 4) return unpack_high32(a, b);
+    if constexpr (Size == 1) return Wholes::unpack_high8(a, b);
+    if constexpr (Size == 2) return Wholes::unpack_high16(a, b);
+    if constexpr (Size == 4) return Wholes::unpack_high32(a, b);
 }
 
 // Words in each quarter of as many vectors: every step turns the number of a vector and of a word by one bit.
@@ -61,37 +133,17 @@ DGO_INLINE void transpose_quarters(Whole (&r)[16 / Size]) {
 // The quarters of two vectors of words (f32 bits, in order) as one vector of their 16-bit words, rounded.
 template <class D>
 DGO_INLINE Whole narrow_two(typename Vec<kLanes>::u32 a, typename Vec<kLanes>::u32 b) {
-#ifdef DGO_WIDE
     if constexpr (kSame<D, F16>) {
-        constexpr int kRound = _MM_FROUND_TO_NEAREST_INT;
-        const __m512i low = _mm512_castsi256_si512(_mm512_cvtps_ph(bits<__m512>(a), kRound));
-        return _mm512_inserti64x4(low, _mm512_cvtps_ph(bits<__m512>(b), kRound), 1);
+        return Wholes::joined(Wholes::to_f16(bits<Whole>(a)), Wholes::to_f16(bits<Whole>(b)));
     } else {
         // testing for NaN and rounding without it is faster than masking each vector
-        const bool none = _mm512_cmp_ps_mask(bits<__m512>(a), bits<__m512>(b), _CMP_UNORD_Q) == 0;
-        if (__builtin_expect(none, 1)) {
+        if (__builtin_expect(!Wholes::any_nan(bits<Whole>(a), bits<Whole>(b)), 1)) {
             a = D::round(a), b = D::round(b);
         } else {
             a = D::template narrow<kLanes>(a), b = D::template narrow<kLanes>(b);
         }
-        alignas(64) static constexpr int64_t kOrder[8] = {0, 2, 4, 6, 1, 3, 5, 7};
-        const __m512i packed = _mm512_packus_epi32(bits<__m512i>(a), bits<__m512i>(b));
-        return _mm512_permutexvar_epi64(load_bytes<__m512i>(kOrder), packed);
+        return Wholes::words_of(bits<Whole>(a), bits<Whole>(b));
     }
-#else
-    if constexpr (kSame<D, F16>) {
-        constexpr int kRound = _MM_FROUND_TO_NEAREST_INT;
-        return _mm256_set_m128i(_mm256_cvtps_ph(bits<__m256>(b), kRound), _mm256_cvtps_ph(bits<__m256>(a), kRound));
-    } else {
-        const __m256i nan = bits<__m256i>(_mm256_cmp_ps(bits<__m256>(a), bits<__m256>(b), _CMP_UNORD_Q));
-        if (__builtin_expect(_mm256_testz_si256(nan, nan), 1)) {
-            a = D::round(a), b = D::round(b);
-        } else {
-            a = D::template narrow<kLanes>(a), b = D::template narrow<kLanes>(b);
-        }
-        return _mm256_permute4x64_epi64(_mm256_packus_epi32(bits<__m256i>(a), bits<__m256i>(b)), 0xd8);
-    }
-#endif
 }
 
 // Words of 16 bits as f32 bits: eight, or half a vector.
@@ -103,7 +155,6 @@ DGO_INLINE typename Vec<8>::u32 widened(__m128i words) {
         return S::template widen<8>(bits<typename Vec<8>::u32>(_mm256_cvtepu16_epi32(words)));
 }
 
-#ifdef DGO_WIDE
 template <class S>
 DGO_INLINE typename Vec<16>::u32 widened(__m256i words) {
     if constexpr (kSame<S, F16>)
@@ -111,12 +162,6 @@ DGO_INLINE typename Vec<16>::u32 widened(__m256i words) {
     else
         return S::template widen<16>(bits<typename Vec<16>::u32>(_mm512_cvtepu16_epi32(words)));
 }
-DGO_INLINE __m256i low_half(__m512i v) { return _mm512_castsi512_si256(v); }
-DGO_INLINE __m256i high_half(__m512i v) { return _mm512_extracti64x4_epi64(v, 1); }
-#else
-DGO_INLINE __m128i low_half(__m256i v) { return _mm256_castsi256_si128(v); }
-DGO_INLINE __m128i high_half(__m256i v) { return _mm256_extracti128_si256(v, 1); }
-#endif
 
 // ---- cells ------------------------------------------------------------------------------------------------------
 
@@ -144,27 +189,19 @@ struct Turned {
     // As many words as a quarter holds from each of four rows (two without wide vectors), kRows rows apart.
     static DGO_INLINE Whole load_pieces(const From* const* rows, int64_t at) {
         if constexpr (kNarrows) {
+            constexpr int kEights = kLanes / 8;
+            __m256i piece[2][kEights];
+#pragma GCC unroll 4
+            for (int i = 0; i < 2 * kEights; ++i) {
+                piece[i / kEights][i % kEights] = bits<__m256i>(load<S, 8>(rows[i * kRows] + at));
+            }
             using V = typename Vec<kLanes>::u32;
-#ifdef DGO_WIDE
-            const auto two = [&](int i) {
-                const __m256i a = bits<__m256i>(load<S, 8>(rows[i * kRows] + at));
-                const __m256i b = bits<__m256i>(load<S, 8>(rows[(i + 1) * kRows] + at));
-                return bits<V>(_mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1));
-            };
-            return narrow_two<D>(two(0), two(2));
-#else
-            return narrow_two<D>(bits<V>(load<S, 8>(rows[0] + at)), bits<V>(load<S, 8>(rows[kRows] + at)));
-#endif
+            return narrow_two<D>(bits<V>(Wholes::of_eights(piece[0])), bits<V>(Wholes::of_eights(piece[1])));
         } else {
-            const auto piece = [&](int i) { return load_bytes<__m128i>(rows[i * kRows] + at); };
-#ifdef DGO_WIDE
-            __m512i all = _mm512_castsi128_si512(piece(0));
-            all = _mm512_inserti32x4(all, piece(1), 1);
-            all = _mm512_inserti32x4(all, piece(2), 2);
-            return _mm512_inserti32x4(all, piece(3), 3);
-#else
-            return _mm256_set_m128i(piece(1), piece(0));
-#endif
+            __m128i piece[kQuarters];
+#pragma GCC unroll 4
+            for (int i = 0; i < kQuarters; ++i) piece[i] = load_bytes<__m128i>(rows[i * kRows] + at);
+            return Wholes::of_quarters(piece);
         }
     }
 
@@ -172,8 +209,8 @@ struct Turned {
         if constexpr (kSame<S, D> || kNarrows) {
             store_bytes(at, row);
         } else {
-            store<D, kLanes>(at, widened<S>(low_half(row)));
-            store<D, kLanes>(at + kLanes, widened<S>(high_half(row)));
+            store<D, kLanes>(at, widened<S>(Wholes::low(row)));
+            store<D, kLanes>(at + kLanes, widened<S>(Wholes::high(row)));
         }
     }
 
@@ -186,15 +223,6 @@ struct Turned {
         }
     }
 };
-
-template <int Quarter>
-DGO_INLINE __m128i quarter(Whole v) {
-#ifdef DGO_WIDE
-    return _mm512_extracti32x4_epi32(v, Quarter);
-#else
-    return _mm256_extracti128_si256(v, Quarter);
-#endif
-}
 
 // All below: to[i][j] = from[j][i], where the arrays hold the addresses of rows.
 
@@ -212,21 +240,13 @@ DGO_INLINE void turn_tile(const typename S::T* const* from, int64_t i, typename 
     }
 #pragma GCC unroll 16
     for (int column = 0; column < kRows; ++column) {
-        const Whole a = turn[0][column], b = turn[1][column], c = turn[2][column], d = turn[3][column];
-        const auto at = [&](int quarter) { return to[quarter * kRows + column] + j; };
-#ifdef DGO_WIDE
-        const __m512i ab = _mm512_shuffle_i64x2(a, b, 0x44), cd = _mm512_shuffle_i64x2(c, d, 0x44);
-        const __m512i ab2 = _mm512_shuffle_i64x2(a, b, 0xee), cd2 = _mm512_shuffle_i64x2(c, d, 0xee);
-        Cells::store_row(at(0), _mm512_shuffle_i64x2(ab, cd, 0x88));
-        Cells::store_row(at(1), _mm512_shuffle_i64x2(ab, cd, 0xdd));
-        Cells::store_row(at(2), _mm512_shuffle_i64x2(ab2, cd2, 0x88));
-        Cells::store_row(at(3), _mm512_shuffle_i64x2(ab2, cd2, 0xdd));
-#else
-        Cells::store_row(at(0), _mm256_permute2x128_si256(a, b, 0x20));
-        Cells::store_row(at(0) + Cells::kWide, _mm256_permute2x128_si256(c, d, 0x20));
-        Cells::store_row(at(1), _mm256_permute2x128_si256(a, b, 0x31));
-        Cells::store_row(at(1) + Cells::kWide, _mm256_permute2x128_si256(c, d, 0x31));
-#endif
+        constexpr int kOfLine = kLineQuarters / kQuarters;  // vectors
+        Whole line[4];
+        Wholes::turned(turn[0][column], turn[1][column], turn[2][column], turn[3][column], line);
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; ++v) {
+            Cells::store_row(to[v / kOfLine * kRows + column] + j + v % kOfLine * Cells::kWide, line[v]);
+        }
     }
 }
 
@@ -257,12 +277,10 @@ DGO_INLINE void turn_rows(const typename S::T* const* from, int64_t i, typename 
     transpose_quarters<Cells::kSize>(r);
 #pragma GCC unroll 16
     for (int column = 0; column < kRows; ++column) {
-        Cells::store_piece(to[column] + j, quarter<0>(r[column]));
-        Cells::store_piece(to[kRows + column] + j, quarter<1>(r[column]));
-#ifdef DGO_WIDE
-        Cells::store_piece(to[2 * kRows + column] + j, quarter<2>(r[column]));
-        Cells::store_piece(to[3 * kRows + column] + j, quarter<3>(r[column]));
-#endif
+        __m128i piece[kQuarters];
+        Wholes::to_quarters(r[column], piece);
+#pragma GCC unroll 4
+        for (int q = 0; q < kQuarters; ++q) Cells::store_piece(to[q * kRows + column] + j, piece[q]);
     }
 }
 

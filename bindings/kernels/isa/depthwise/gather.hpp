@@ -29,12 +29,12 @@ constexpr int kOutputs = L;
 // Keeps a value that several products share from being loaded for each of them.
 template <int L, int K>
 DGO_INLINE void hold(Floats<L>& x) {
-#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
-    asm("" : "+v"(x));
-#else
     constexpr int kRegisters = 16;
-    if constexpr (L == 8 && kOutputs<L> + K < kRegisters - 1) asm("" : "+x"(x));
-#endif
+    if constexpr (kWide) {
+        asm("" : "+v"(x));
+    } else if constexpr (L == 8 && kOutputs<L> + K < kRegisters - 1) {
+        asm("" : "+x"(x));
+    }
 }
 
 template <int L>
@@ -42,9 +42,7 @@ DGO_INLINE Floats<L> permute(Floats<L> v, typename Vec<L>::s32 lanes) {
     if constexpr (L == 8) {
         return bits<Floats<8>>(_mm256_permutevar8x32_ps(bits<__m256>(v), bits<__m256i>(lanes)));
     } else {
-#ifdef DGO_WIDE
         return bits<Floats<L>>(_mm512_permutexvar_ps(bits<__m512i>(lanes), bits<__m512>(v)));
-#endif
     }
 }
 

@@ -19,16 +19,14 @@ struct Channels {
     template <bool kAll>
     DGO_INLINE Sixteen load(const char* at) const {
         Sixteen all;
-        if constexpr (!kAll) {
-#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
+        if constexpr (!kAll && kWide) {
             const auto some = static_cast<__mmask16>((1u << count) - 1);
             all.part[0] = bits<Vec<kLanes>::u32>(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, at)));
             return all;
-#else
+        } else if constexpr (!kAll) {
             uint16_t some[16] = {};
             __builtin_memcpy(some, at, static_cast<size_t>(count) * 2);
             return load<true>(reinterpret_cast<const char*>(some));
-#endif
         }
         for (int v = 0; v < Sixteen::kVectors; ++v) all.part[v] = load_words<2, kLanes>(at + v * kLanes * 2);
         return all;

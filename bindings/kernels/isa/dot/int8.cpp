@@ -11,31 +11,38 @@ constexpr int kByteVectors = 32 / kLanes;
 constexpr int64_t kBytesAtOnce = 32;
 
 // The compiler makes comparisons and blends of what is written with operators.
-#ifdef DGO_WIDE
-DGO_INLINE Lanes lesser(Lanes a, Lanes b) { return bits<Lanes>(_mm512_min_ps(bits<__m512>(a), bits<__m512>(b))); }
-DGO_INLINE Lanes greater(Lanes a, Lanes b) { return bits<Lanes>(_mm512_max_ps(bits<__m512>(a), bits<__m512>(b))); }
+template <int L = kLanes>
+DGO_INLINE Lanes lesser(Lanes a, Lanes b) {
+    if constexpr (L == 16) return bits<Lanes>(_mm512_min_ps(bits<__m512>(a), bits<__m512>(b)));
+    if constexpr (L == 8) return bits<Lanes>(_mm256_min_ps(bits<__m256>(a), bits<__m256>(b)));
+}
+template <int L = kLanes>
+DGO_INLINE Lanes greater(Lanes a, Lanes b) {
+    if constexpr (L == 16) return bits<Lanes>(_mm512_max_ps(bits<__m512>(a), bits<__m512>(b)));
+    if constexpr (L == 8) return bits<Lanes>(_mm256_max_ps(bits<__m256>(a), bits<__m256>(b)));
+}
+template <int L = kLanes>
 DGO_INLINE bool any_above(Lanes v, float limit) {
-    return _mm512_cmp_ps_mask(bits<__m512>(v), bits<__m512>(limit - Lanes{}), _CMP_GT_OQ) != 0;
+    const Lanes all = limit - Lanes{};
+    if constexpr (L == 16) return _mm512_cmp_ps_mask(bits<__m512>(v), bits<__m512>(all), _CMP_GT_OQ) != 0;
+    if constexpr (L == 8) {
+        return _mm256_movemask_ps(_mm256_cmp_ps(bits<__m256>(v), bits<__m256>(all), _CMP_GT_OQ)) != 0;
+    }
 }
 // Words in two halves; gives the order of fours of their bytes.
-DGO_INLINE __m256i words_of(const Lanes (&v)[2], __m256i& left, __m256i& right) {
-    const __m512i all = _mm512_packs_epi32(bits<__m512i>(to_integers(v[0])), bits<__m512i>(to_integers(v[1])));
-    left = _mm512_castsi512_si256(all);
-    right = _mm512_extracti64x4_epi64(all, 1);
-    return _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7);
+template <int kCount>
+DGO_INLINE __m256i words_of(const Lanes (&v)[kCount], __m256i& left, __m256i& right) {
+    if constexpr (kCount == 2) {
+        const __m512i all = _mm512_packs_epi32(bits<__m512i>(to_integers(v[0])), bits<__m512i>(to_integers(v[1])));
+        left = _mm512_castsi512_si256(all);
+        right = _mm512_extracti64x4_epi64(all, 1);
+        return _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7);
+    } else {
+        left = _mm256_packs_epi32(bits<__m256i>(to_integers(v[0])), bits<__m256i>(to_integers(v[1])));
+        right = _mm256_packs_epi32(bits<__m256i>(to_integers(v[2])), bits<__m256i>(to_integers(v[3])));
+        return _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    }
 }
-#else
-DGO_INLINE Lanes lesser(Lanes a, Lanes b) { return bits<Lanes>(_mm256_min_ps(bits<__m256>(a), bits<__m256>(b))); }
-DGO_INLINE Lanes greater(Lanes a, Lanes b) { return bits<Lanes>(_mm256_max_ps(bits<__m256>(a), bits<__m256>(b))); }
-DGO_INLINE bool any_above(Lanes v, float limit) {
-    return _mm256_movemask_ps(_mm256_cmp_ps(bits<__m256>(v), _mm256_set1_ps(limit), _CMP_GT_OQ)) != 0;
-}
-DGO_INLINE __m256i words_of(const Lanes (&v)[4], __m256i& left, __m256i& right) {
-    left = _mm256_packs_epi32(bits<__m256i>(to_integers(v[0])), bits<__m256i>(to_integers(v[1])));
-    right = _mm256_packs_epi32(bits<__m256i>(to_integers(v[2])), bits<__m256i>(to_integers(v[3])));
-    return _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-}
-#endif
 
 // Whole numbers below 2^31 -> bytes, as far as they go, then from low to high.
 DGO_INLINE void store_whole(const Lanes (&v)[kByteVectors], bool signs, int low, int high, char* to) {

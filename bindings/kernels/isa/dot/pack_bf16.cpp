@@ -45,13 +45,13 @@ Sink sink_at(Word* segment, int64_t column, int64_t count, Word* next) {
 
 // Columns [begin, end) of 8 to `to` and on.
 DGO_INLINE void put_some(Word* to, __m256 pairs, int64_t begin, int64_t end) {
-#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
-    _mm256_mask_storeu_ps(to - 2 * begin, static_cast<__mmask8>((1u << end) - (1u << begin)), pairs);
-#else
-    uint32_t all[kColumns];
-    store_bytes(all, pairs);
-    __builtin_memcpy(to, all + begin, static_cast<size_t>(end - begin) * 4);
-#endif
+    if constexpr (kWide) {
+        _mm256_mask_storeu_ps(to - 2 * begin, static_cast<__mmask8>((1u << end) - (1u << begin)), pairs);
+    } else {
+        uint32_t all[kColumns];
+        store_bytes(all, pairs);
+        __builtin_memcpy(to, all + begin, static_cast<size_t>(end - begin) * 4);
+    }
 }
 
 template <bool kWhole>
@@ -160,13 +160,13 @@ void pack_taps(const Bf16PackParams& narrow, const Word* weights, int64_t n, int
 // The first `count` of 8 words; the others are not touched.
 DGO_INLINE __m256i load_some(const Word* at, int64_t count) {
     if (count == kColumns) return bits<__m256i>(load_words<2, 8>(at));
-#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
-    return _mm256_cvtepu16_epi32(_mm_maskz_loadu_epi16(static_cast<__mmask8>((1u << count) - 1), at));
-#else
-    Word some[kColumns] = {};
-    __builtin_memcpy(some, at, static_cast<size_t>(count) * 2);
-    return bits<__m256i>(load_words<2, 8>(some));
-#endif
+    if constexpr (kWide) {
+        return _mm256_cvtepu16_epi32(_mm_maskz_loadu_epi16(static_cast<__mmask8>((1u << count) - 1), at));
+    } else {
+        Word some[kColumns] = {};
+        __builtin_memcpy(some, at, static_cast<size_t>(count) * 2);
+        return bits<__m256i>(load_words<2, 8>(some));
+    }
 }
 
 // All of the depth of one segment for up to 8 columns; channels of one kind lie side by side.

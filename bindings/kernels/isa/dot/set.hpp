@@ -24,14 +24,17 @@ inline bool round_pairs(const float* from, int64_t step, const DotTarget* target
 
 using RoundFn = decltype(Dot::round);
 struct Bf16Pairs {
+    static constexpr const char* kType = "bf16";
     static constexpr int64_t kItem = 2;
     static constexpr RoundFn kRound = round_pairs;
 };
 struct ByteQuads {
+    static constexpr const char* kType = "int8";
     static constexpr int64_t kItem = 1;
     static constexpr RoundFn kRound = nullptr;
 };
 struct WordPairs {
+    static constexpr const char* kType = "int8";
     static constexpr int64_t kItem = 2;
     static constexpr RoundFn kRound = nullptr;
 };
@@ -55,8 +58,8 @@ DGO_INLINE uint32_t quad(const char* row, const char* column) {
 template <class Tile>
 constexpr Dot dot_of() {
     using Operands = typename Tile::Operands;
-    return {DGO_TEXT(DGO_ISA), Operands::kItem, Tile::kStep,   Tile::kUnit,
-            Tile::begin,       Tile::end,       Tile::product, Operands::kRound};
+    return {DGO_TEXT(DGO_ISA), Operands::kType, Tile::kRowsAtOnce, Tile::kColumnsAtOnce, Operands::kItem, Tile::kStep,
+            Tile::kUnit,       Tile::begin,     Tile::end,         Tile::product,        Operands::kRound};
 }
 
 }  // namespace dgo::DGO_ISA

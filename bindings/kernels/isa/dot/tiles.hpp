@@ -28,6 +28,7 @@ template <class Type, class Block>
 struct Tiles {
     using Operands = Type;
     static constexpr int64_t kStep = 64 / Type::kItem, kUnit = kStep;
+    static constexpr int kRowsAtOnce = kDotBlockRows, kColumnsAtOnce = kDotColumns;
 
     static void begin() {}
     static void end() {}
@@ -105,6 +106,7 @@ DGO_INLINE float bf16_at(const char* at) { return flushed(bits<float>(uint32_t{l
 
 // For tests, in plain C++: operands, and a sum with the products of a unit of a row and of a column.
 struct PlainBf16 {
+    static constexpr const char* kType = "bf16";
     static constexpr int64_t kItem = 2;
     static constexpr RoundFn kRound = nullptr;
 

@@ -6,12 +6,7 @@
 
 namespace dgo::DGO_ISA {
 
-#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
-#define DGO_INDEXED  // products with an element that an instruction addresses by two registers
-constexpr int kOneVectorRows = 24;
-#else
-constexpr int kOneVectorRows = 12;
-#endif
+constexpr int kOneVectorRows = kWide ? 24 : 12;
 
 // Rows of a register tile: one vector of columns leaves room for more of them.
 template <int kVectors>
@@ -21,8 +16,9 @@ constexpr int kFewestRows = 8;             // of a strip
 constexpr int64_t kStripFloats = 1 << 13;  // results that a tail finds near
 constexpr int kFewSteps = 4;               // without a branch
 
-// The elements of rows that are a step apart, multiplied a few at a time.
-template <int kVectors, int kRows>
+// The elements of rows that are a step apart, multiplied a few at a time. kIndexed: an instruction addresses them by two
+// registers.
+template <int kVectors, int kRows, bool kIndexed = kWide && kVectors == 1>
 struct RowElements {
     const float* at[kRows];
     int64_t done = 0;
@@ -39,10 +35,9 @@ struct RowElements {
     }
 };
 
-#ifdef DGO_INDEXED
 // One vector of columns leaves no time to look for the rows: five of them share a pointer.
 template <int kRows>
-struct RowElements<1, kRows> {
+struct RowElements<1, kRows, true> {
     static constexpr int kPointers = (kRows + 4) / 5;
     const float* at[kPointers];
     int64_t step, three;  // bytes
@@ -77,7 +72,6 @@ struct RowElements<1, kRows> {
         }
     }
 };
-#endif
 
 // What post-ops will read of some rows.
 struct RowsBeside {

@@ -18,14 +18,12 @@ template <class C>
 DGO_INLINE Lanes load_lanes(const typename C::T* at, int64_t count) {
     if (count >= kLanes) return load_float<C, kLanes>(at);
     if constexpr (kSame<C, F32>) return load_part(reinterpret_cast<const float*>(at), count);
-#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
-    if constexpr (C::kSize == 2) {
+    if constexpr (C::kSize == 2 && kWide) {
         const __m256i words = _mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << count) - 1), at);
         Words::u16 whole[kLanes];
         store_bytes(whole, words);
         return load_float<C, kLanes>(whole);
     }
-#endif
     float values[kLanes] = {};
     for (int64_t i = 0; i < count; ++i) values[i] = C::get(at + i);
     return load_bytes<Lanes>(values);
@@ -35,14 +33,12 @@ template <class C>
 DGO_INLINE void store_lanes(typename C::T* at, Lanes v, int64_t count) {
     if (count >= kLanes) return store_float<C, kLanes>(at, v);
     if constexpr (kSame<C, F32>) return store_part(reinterpret_cast<float*>(at), v, count);
-#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
-    if constexpr (C::kSize == 2) {
+    if constexpr (C::kSize == 2 && kWide) {
         Words::u16 words[kLanes];
         store_float<C, kLanes>(words, v);
         _mm256_mask_storeu_epi16(at, static_cast<__mmask16>((1u << count) - 1), load_bytes<__m256i>(words));
         return;
     }
-#endif
     float values[kLanes];
     store_bytes(values, v);
     for (int64_t i = 0; i < count; ++i) C::put(at + i, values[i]);

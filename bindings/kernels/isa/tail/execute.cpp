@@ -93,41 +93,16 @@ void execute(const TailStep& step, const TailSource& left, const TailSource& rig
     const Rows all{left, right, to, rows, columns};
     const float alpha = step.alpha, beta = step.beta;
     switch (step.op) {
-        case TailOp::abs: return all.unary([](Lanes x) { return absolute(x); });
-        case TailOp::add: return all.binary([](Lanes x, Lanes y) { return x + y; });
-        case TailOp::clamp: return all.unary([=](Lanes x) { return at_most(at_least(x, alpha), beta); });
-        case TailOp::divide: return all.binary([](Lanes x, Lanes y) { return x / y; });
-        case TailOp::elu:
-            return all.unary([=](Lanes x) { return x > 0.0f ? x : alpha * exponential_less_one(at_most(x, 0.0f)); });
-        case TailOp::erf: return all.unary([](Lanes x) { return error_function(x); });
-        case TailOp::exp: return all.unary([](Lanes x) { return exponential(x); });
-        case TailOp::gelu_erf: return all.unary([](Lanes x) { return gelu_with_erf(x); });
-        case TailOp::gelu_tanh: return all.unary([](Lanes x) { return gelu_with_tanh(x); });
-        case TailOp::hardsigmoid:
-            return all.unary([=](Lanes x) { return at_most(at_least(alpha * x + beta, 0.0f), 1.0f); });
-        case TailOp::hardswish:
-            return all.unary([](Lanes x) { return x * at_most(at_least(x * (1.0f / 6.0f) + 0.5f, 0.0f), 1.0f); });
-        case TailOp::leaky_relu: return all.unary([=](Lanes x) { return x > 0.0f ? x : alpha * x; });
-        case TailOp::linear: return all.unary([=](Lanes x) { return alpha * x + beta; });
-        case TailOp::log: return all.unary([](Lanes x) { return logarithm(x); });
-        case TailOp::maximum: return all.binary([](Lanes x, Lanes y) { return larger_of(x, y); });
-        case TailOp::minimum: return all.binary([](Lanes x, Lanes y) { return smaller_of(x, y); });
-        case TailOp::mish: return all.unary([](Lanes x) { return mish_of(x); });
-        case TailOp::move: return all.unary([](Lanes x) { return x; });
-        case TailOp::multiply: return all.binary([](Lanes x, Lanes y) { return x * y; });
-        case TailOp::power: return all.power(alpha);
-        case TailOp::prelu: return all.binary([](Lanes x, Lanes y) { return x > 0.0f ? x : x * y; });
-        case TailOp::reciprocal: return all.unary([](Lanes x) { return 1.0f / x; });
-        case TailOp::relu: return all.unary([](Lanes x) { return x <= 0.0f ? Lanes{} : x; });
-        case TailOp::round: return all.unary([](Lanes x) { return rounded(x); });
-        case TailOp::sigmoid: return all.unary([](Lanes x) { return logistic(x); });
-        case TailOp::softplus: return all.unary([=](Lanes x) { return soft_plus(alpha * x) / alpha; });
-        case TailOp::sqrt: return all.unary([](Lanes x) { return root(x); });
-        case TailOp::square: return all.unary([](Lanes x) { return x * x; });
-        case TailOp::squared_difference: return all.binary([](Lanes x, Lanes y) { return (x - y) * (x - y); });
-        case TailOp::subtract: return all.binary([](Lanes x, Lanes y) { return x - y; });
-        case TailOp::swish: return all.unary([=](Lanes x) { return times_logistic(x, alpha * x); });
-        case TailOp::tanh: return all.unary([](Lanes x) { return hyperbolic_tangent(x); });
+#define UNARY(name, ...) \
+    case TailOp::name: return all.unary([=](Lanes x) { return __VA_ARGS__; });
+#define BINARY(name, ...) \
+    case TailOp::name: return all.binary([=](Lanes x, Lanes y) { return __VA_ARGS__; });
+#define OTHER(name, call) \
+    case TailOp::name: return all.call;
+#include "kernels/tail/ops.inc"
+#undef UNARY
+#undef BINARY
+#undef OTHER
     }
 }
 

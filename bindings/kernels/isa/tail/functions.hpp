@@ -18,28 +18,6 @@ DGO_INLINE Lanes with_sign(Lanes magnitude, Lanes sign) {
     return bits<Lanes>(bits<Integers>(magnitude) | (bits<Integers>(sign) & INT32_MIN));
 }
 
-#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
-DGO_INLINE Lanes root(Lanes x) { return bits<Lanes>(_mm512_sqrt_ps(bits<__m512>(x))); }
-DGO_INLINE Lanes rounded(Lanes x) {
-    return bits<Lanes>(_mm512_roundscale_ps(bits<__m512>(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-}
-DGO_INLINE Lanes to_floats(Integers x) { return bits<Lanes>(_mm512_cvtepi32_ps(bits<__m512i>(x))); }
-// The nearest, ties to even.
-DGO_INLINE Integers to_integers(Lanes x) { return bits<Integers>(_mm512_cvtps_epi32(bits<__m512>(x))); }
-// Of a bound that is a number; NaN where x is.
-DGO_INLINE Lanes at_most(Lanes x, float most) {
-    return bits<Lanes>(_mm512_min_ps(_mm512_set1_ps(most), bits<__m512>(x)));
-}
-DGO_INLINE Lanes at_least(Lanes x, float least) {
-    return bits<Lanes>(_mm512_max_ps(_mm512_set1_ps(least), bits<__m512>(x)));
-}
-// Of numbers the larger; `most` where v is NaN.
-DGO_INLINE Lanes larger_number(Lanes most, Lanes v) {
-    return bits<Lanes>(_mm512_max_ps(bits<__m512>(v), bits<__m512>(most)));
-}
-// x * 2^n for whole n
-DGO_INLINE Lanes scaled(Lanes x, Lanes n) { return bits<Lanes>(_mm512_scalef_ps(bits<__m512>(x), bits<__m512>(n))); }
-#else
 // Calls function(half) for every 8 lanes.
 template <class To, class From, class Function>
 DGO_INLINE To by_eights(const From& from, Function&& function) {
@@ -52,44 +30,62 @@ DGO_INLINE To by_eights(const From& from, Function&& function) {
     }
     return to;
 }
+
+// Instructions for vectors of one width each: kNative is the kind that there is.
+template <bool kNative = kWide>
 DGO_INLINE Lanes root(Lanes x) {
+    if constexpr (kNative) return bits<Lanes>(_mm512_sqrt_ps(bits<__m512>(x)));
     return by_eights<Lanes>(x, [](__m256 v) { return _mm256_sqrt_ps(v); });
 }
+template <bool kNative = kWide>
 DGO_INLINE Lanes rounded(Lanes x) {
-    return by_eights<Lanes>(x,
-                            [](__m256 v) { return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); });
+    constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    if constexpr (kNative) return bits<Lanes>(_mm512_roundscale_ps(bits<__m512>(x), kNearest));
+    return by_eights<Lanes>(x, [](__m256 v) { return _mm256_round_ps(v, kNearest); });
 }
+template <bool kNative = kWide>
 DGO_INLINE Lanes to_floats(Integers x) {
+    if constexpr (kNative) return bits<Lanes>(_mm512_cvtepi32_ps(bits<__m512i>(x)));
     return by_eights<Lanes>(x, [](__m256 v) { return _mm256_cvtepi32_ps(_mm256_castps_si256(v)); });
 }
+// The nearest, ties to even.
+template <bool kNative = kWide>
 DGO_INLINE Integers to_integers(Lanes x) {
+    if constexpr (kNative) return bits<Integers>(_mm512_cvtps_epi32(bits<__m512>(x)));
     return by_eights<Integers>(x, [](__m256 v) { return _mm256_cvtps_epi32(v); });
 }
+// Of a bound that is a number; NaN where x is.
+template <bool kNative = kWide>
 DGO_INLINE Lanes at_most(Lanes x, float most) {
+    if constexpr (kNative) return bits<Lanes>(_mm512_min_ps(_mm512_set1_ps(most), bits<__m512>(x)));
     return by_eights<Lanes>(x, [=](__m256 v) { return _mm256_min_ps(_mm256_set1_ps(most), v); });
 }
+template <bool kNative = kWide>
 DGO_INLINE Lanes at_least(Lanes x, float least) {
+    if constexpr (kNative) return bits<Lanes>(_mm512_max_ps(_mm512_set1_ps(least), bits<__m512>(x)));
     return by_eights<Lanes>(x, [=](__m256 v) { return _mm256_max_ps(_mm256_set1_ps(least), v); });
 }
+// Of numbers the larger; `most` where v is NaN.
+template <int L = kLanes>
 DGO_INLINE Lanes larger_number(Lanes most, Lanes v) {
-    if constexpr (kLanes == 8) return bits<Lanes>(_mm256_max_ps(bits<__m256>(v), bits<__m256>(most)));
+    if constexpr (kWide && L == 16) return bits<Lanes>(_mm512_max_ps(bits<__m512>(v), bits<__m512>(most)));
+    if constexpr (L == 8) return bits<Lanes>(_mm256_max_ps(bits<__m256>(v), bits<__m256>(most)));
     return v > most ? v : most;
 }
+// x * 2^n for whole n
+template <bool kNative = kWide>
 DGO_INLINE Lanes scaled(Lanes x, Lanes n) {
+    if constexpr (kNative) return bits<Lanes>(_mm512_scalef_ps(bits<__m512>(x), bits<__m512>(n)));
     const Integers power = to_integers(n);
     // in two steps, as the powers of subnormal results have no number
     const Integers first = power >> 1, rest = power - first;
     return x * bits<Lanes>((first + 127) << 23) * bits<Lanes>((rest + 127) << 23);
 }
-#endif
 
 // x * 2^n for whole n from -126 on; of 128 infinity
 DGO_INLINE Lanes scaled_once(Lanes x, Lanes n) {
-#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
-    return scaled(x, n);
-#else
+    if constexpr (kWide) return scaled(x, n);
     return x * bits<Lanes>((to_integers(n) + 127) << 23);
-#endif
 }
 
 template <int kCount>

@@ -56,12 +56,10 @@ DGO_INLINE Floats<L> folded(Floats<L> a, Floats<L> v) {
         return a + v;
     } else if constexpr (F == Fold::product) {
         return a * v;
-#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
-    } else if constexpr (L == 16) {
+    } else if constexpr (L == 16 && kWide) {
         const __m512 x = bits<__m512>(a), y = bits<__m512>(v);
         const __mmask16 numbers = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
         return bits<V>(kMax ? _mm512_mask_max_ps(x, numbers, x, y) : _mm512_mask_min_ps(x, numbers, x, y));
-#endif
     } else if constexpr (L == 8) {
         const __m256 x = bits<__m256>(a), y = bits<__m256>(v);
         return bits<V>(
@@ -115,9 +113,7 @@ DGO_INLINE void pieces(int64_t channels, const Piece& piece) {
 template <class Body>
 DGO_INLINE void by_width(int64_t channels, const Body& body) {
     if (channels >= kLanes) return body.template with<kLanes, kLanes>();
-#ifdef DGO_WIDE
     if (channels >= 8) return body.template with<8, 8>();
-#endif
     if (channels >= 4) return body.template with<4, 4>();
     if (channels == 3) return body.template with<4, 3>();
     if (channels == 2) return body.template with<4, 2>();
