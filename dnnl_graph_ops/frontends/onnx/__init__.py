@@ -1,4 +1,4 @@
-"""ONNX models as graphs; needs the package `onnx`."""
+"""Imports ONNX models as graphs; needs the package `onnx`."""
 
 from .importer import from_onnx
 

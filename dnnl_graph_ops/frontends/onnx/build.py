@@ -1,4 +1,4 @@
-"""One node of an ONNX model in a graph: by its rule, else when sizes are known, else on the host."""
+"""Builds a node of an ONNX model: by its rule, else once sizes are known, else as a step on the host."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from . import reference
 
 
 def built(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budget) -> tuple[Tensor, ...]:
-    """The results of a node: computed if they are known now, else of ops of the graph.
+    """Returns the results of a node: folded if they are known now, else outputs of ops.
 
     Raises:
-        UnsupportedError: it cannot be expressed.
+        UnsupportedError: the node is unsupported.
     """
     undo = undoing(graph, known)
     try:
@@ -42,7 +42,7 @@ def built(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budget
 
 
 def _by_reference(graph: Graph, step: Step, why: str) -> Sequence[Operand]:
-    """The results of a node that the table does not express."""
+    """Returns the results of a node that no rule supports."""
     node, known, budget = step.node, step.known, step.budget
     try:
         one = reference.found(node, known)

@@ -1,4 +1,4 @@
-"""If, Loop, Scan and SequenceMap: their subgraphs are models of their own."""
+"""If, Loop, Scan and SequenceMap: each subgraph is a model of its own."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..reading.submodel import SubModel
 from ..reading.types import TYPES
 from .turns import counters
 
-# turns of one Loop
+# most iterations of a Loop
 _MOST_TURNS = 1 << 22
 
 
 class Call(NamedTuple):
-    """A node at a call: a subgraph by its name takes its own inputs, and what it reads of the tensors around it."""
+    """A node at a call: its subgraphs by name, each a function of its inputs and of the outer tensors that it reads."""
 
     node: OnnxNode
     bodies: Mapping[str, SubModel]
@@ -33,7 +33,7 @@ class Call(NamedTuple):
         return self.turn(name, len(own))(own)
 
     def turn(self, name: str, count: int) -> Callable[[Sequence[Any]], Sequence[Any]]:
-        """A subgraph as a function of its `count` own inputs."""
+        """Returns a subgraph as a function of its `count` own inputs."""
         body, wanted = self.bodies[name], len(self.node.bodies[name].inputs)
         if count != wanted:
             raise InvalidArgumentError(f"{self.node.where}: {name} takes {wanted} inputs, not {count}")
@@ -42,7 +42,7 @@ class Call(NamedTuple):
 
 
 class Control(NamedTuple):
-    """How an operator with subgraphs runs, and what is known of its results beforehand."""
+    """An operator with subgraphs: a function that runs it, and one that infers its results."""
 
     bodies: tuple[str, ...]
     compute: Callable[[Call], Sequence[Any]]
@@ -67,7 +67,7 @@ def _as_many(node: OnnxNode, infos: Sequence[Tensor]) -> list[Tensor]:
 
 
 class Rows:
-    """Results of turns, which become one array with a new axis."""
+    """Results of iterations, stacked on a new axis."""
 
     def __init__(self, node: OnnxNode) -> None:
         self.node, self.items, self.nbytes = node, list[Array](), 0
@@ -88,7 +88,7 @@ class Rows:
 
 
 def _loop(call: Call) -> Sequence[Any]:
-    """A trip count and a condition, either of which may be left out; carried values, then rows of the others."""
+    """Loop: trip count and condition, both optional; returns carried values, then stacked results."""
     most, condition, *carried = call.inputs
     body = call.node.bodies["body"]
     infos, count_turns = body.infos, counters(body)
@@ -116,7 +116,7 @@ def _with_axis(info: Tensor) -> Tensor:
 def _loop_results(node: OnnxNode) -> list[Tensor]:
     _, *infos = node.bodies["body"].infos or (Tensor(),)
     count = len(node.inputs) - 2
-    # sizes of carried values may change from turn to turn
+    # sizes of carried values may change between iterations
     carried = [info if info.shape is None else replace(info, shape=(None,) * len(info.shape)) for info in infos[:count]]
     return _as_many(node, [*carried, *map(_with_axis, infos[count:])])
 
@@ -125,7 +125,7 @@ def _scan(call: Call) -> Sequence[Any]:
     node, inputs = call.node, list(call.inputs)
     if node.opset >= 9:
         return _scanned(call, inputs, node.attrs.get("scan_input_axes"), node.attrs.get("scan_output_axes"))
-    # opset 8: lengths, and everything once for each element of a batch
+    # opset 8: lengths, and a scan for each element of a batch
     lengths, *inputs = inputs
     done = []
     for number in range(len(inputs[0])):
@@ -174,7 +174,7 @@ def _scan_results(node: OnnxNode) -> list[Tensor]:
 
 
 def _mapped(call: Call) -> Sequence[Any]:
-    """A sequence, and sequences that go with it or tensors for all of its elements."""
+    """SequenceMap: maps over a sequence, and parallel sequences or tensors for all elements."""
     first, *more = call.inputs
     turns = [
         call.body("body", [item, *(other[i] if isinstance(other, list) else other for other in more)])
@@ -184,7 +184,7 @@ def _mapped(call: Call) -> Sequence[Any]:
 
 
 def _flexible(call: Call) -> Sequence[Any]:
-    """Attention whose scores and shares subgraphs change, in 32 bits or more."""
+    """FlexAttention: attention whose scores and probabilities subgraphs change, in f32 or more."""
     q, k, v = call.inputs
     code = call.node.attrs.get("softmax_precision")
     kind = TYPES[code] if code else np.dtype(np.float64 if q.dtype == np.float64 else np.float32)
@@ -223,5 +223,5 @@ _CONTROL = {
 
 
 def control(node: OnnxNode) -> Control | None:
-    """How a node with subgraphs runs; None: it has none, or no such operator."""
+    """Returns the Control of a node; None if it has no subgraphs or is another operator."""
     return _CONTROL.get((node.domain, node.op_type))

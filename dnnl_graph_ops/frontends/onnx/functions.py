@@ -1,6 +1,6 @@
-"""A model's local functions: each call is replaced by the nodes of the body, with a bound on what that makes.
+"""Inlines a model's local functions, with a bound on the number of nodes.
 
-The inliner of `onnx` has no bound: functions that call each other twice double the nodes with each of them, and before
+The inliner of `onnx` has no bound: functions that each call the next one twice double the nodes each time, and before
 onnx 1.20 a function that calls itself overflows the stack.
 
 Source: the ONNX IR specification, "Functions".
@@ -17,7 +17,7 @@ from ...graph.json_format import MAX_OPS
 from ...graph.order import topological
 from ..reading.node import Array, Body, OnnxNode, Reference, flat
 
-# nodes and names of tensors together; names cost as much as nodes do
+# most nodes plus names of tensors; a name costs as much as a node
 _MAX_SIZE = 10 * MAX_OPS
 _NAME_LENGTH = 200
 
@@ -27,7 +27,7 @@ Identity = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Function:
-    """A function with its body; `defaults` are the attributes that a call may leave out."""
+    """A function with its body; `defaults`: attributes that a call may leave out."""
 
     identity: Identity
     inputs: tuple[str, ...]
@@ -42,13 +42,13 @@ class Function:
 
 
 def inlined(nodes: Sequence[OnnxNode], functions: Iterable[Function], taken: Iterable[str]) -> list[OnnxNode]:
-    """The nodes with every call of a function replaced by its body.
+    """Returns the nodes with every call of a function replaced by the body.
 
     Args:
-        taken: names of tensors that new names must not meet, besides those that the nodes use.
+        taken: names of tensors that new names must differ from, besides those of the nodes.
 
     Raises:
-        InvalidArgumentError: two functions of one identity, functions that call themselves, more than can be built.
+        InvalidArgumentError: two functions of one identity, functions that call themselves, too many nodes.
     """
     table: dict[Identity, Function] = {}
     for function in functions:
@@ -61,7 +61,7 @@ def inlined(nodes: Sequence[OnnxNode], functions: Iterable[Function], taken: Ite
 
 
 def names_of(nodes: Iterable[OnnxNode]) -> Iterator[str]:
-    """Every name of a tensor in them."""
+    """Returns all names of tensors in nodes."""
     for node in flat(nodes):
         yield from (*node.inputs, *node.outputs)
         for body in node.bodies.values():
@@ -89,7 +89,7 @@ def _inlined(
 
 
 def _check_size(nodes: Sequence[OnnxNode], table: Mapping[Identity, Function]) -> None:
-    """Refuse circles of calls, and more nodes than a graph may have, before the first body is copied."""
+    """Raises for cycles of calls, and for more nodes than a graph may have, before a body is copied."""
     functions = list(table.values())
     number = {function.identity: i for i, function in enumerate(functions)}
     needs = [{number[n.identity] for n in flat(function.nodes) if n.identity in number} for function in functions]
@@ -100,7 +100,7 @@ def _check_size(nodes: Sequence[OnnxNode], table: Mapping[Identity, Function]) -
         )
     sizes: dict[Identity, int] = {}
     for i in order:
-        # as sums without a bound these numbers would have as many digits as there are functions
+        # without a bound these sums would have as many digits as there are functions
         sizes[functions[i].identity] = min(_size(functions[i].nodes, table, sizes), _MAX_SIZE + 1)
     if _size(nodes, table, sizes) > _MAX_SIZE:
         raise InvalidArgumentError(
@@ -119,7 +119,7 @@ def _size(nodes: Iterable[OnnxNode], table: Mapping[Identity, Function], sizes: 
 
 
 def fresh_names(used: Iterable[str]) -> Callable[[str], str]:
-    """Makes names that are none of these."""
+    """Returns a function that generates names other than these."""
     taken, count = set(used), 0
 
     def fresh(name: str) -> str:
@@ -133,7 +133,7 @@ def fresh_names(used: Iterable[str]) -> Callable[[str], str]:
 
 
 def _body(function: Function, call: OnnxNode, fresh: Callable[[str], str]) -> Iterator[OnnxNode]:
-    """The nodes of one call, with the tensors and attributes of the caller."""
+    """Returns the nodes of a call, with the caller's tensors and attributes."""
     for given, known, what in (
         (call.inputs, function.inputs, "inputs"),
         (call.outputs, function.outputs, "outputs"),
@@ -141,7 +141,7 @@ def _body(function: Function, call: OnnxNode, fresh: Callable[[str], str]) -> It
         if len(given) > len(known):
             raise InvalidArgumentError(f"{call.where}: has {len(given)} {what}, but the function {len(known)}")
     renamed = dict.fromkeys(function.inputs, "") | dict(zip(function.inputs, call.inputs, strict=False))
-    # an output that the caller does not want gets a name as all inner tensors do
+    # an output that the caller drops gets a new name, as inner tensors do
     renamed |= {name: wanted for name, wanted in zip(function.outputs, call.outputs, strict=False) if wanted}
     values = {**function.defaults, **call.attrs}
     rename = _renaming(renamed, fresh)
@@ -152,7 +152,7 @@ def _body(function: Function, call: OnnxNode, fresh: Callable[[str], str]) -> It
 def _renaming(
     renamed: dict[str, str], fresh: Callable[[str], str], own: Collection[str] | None = None
 ) -> Callable[[str], str]:
-    """Gives tensors, or of them its `own`, other names: those in `renamed`, which others are added to."""
+    """Returns a function that renames tensors, or only `own`, by `renamed`, to which it adds new names."""
 
     def rename(name: str) -> str:
         if name and name not in renamed and (own is None or name in own):
@@ -163,7 +163,7 @@ def _renaming(
 
 
 def _renamed(node: OnnxNode, rename: Callable[[str], str], values: Mapping[str, Any], prefix: str = "") -> OnnxNode:
-    """A node with other names of its tensors, and the values of attributes that a function was given."""
+    """Returns a node with renamed tensors, and with References replaced by the call's attributes."""
     attrs = {
         name: values[value.name] if isinstance(value, Reference) else value
         for name, value in node.attrs.items()
@@ -181,7 +181,7 @@ def _renamed(node: OnnxNode, rename: Callable[[str], str], values: Mapping[str, 
 
 
 def moved(body: Body, rename: Callable[[str], str], values: Mapping[str, Any], prefix: str) -> Body:
-    """A subgraph whose surroundings have other names."""
+    """Returns a subgraph with its outer tensors renamed."""
 
     def inner(name: str) -> str:
         return name if not name or name in body.local else rename(name)
@@ -193,7 +193,7 @@ def moved(body: Body, rename: Callable[[str], str], values: Mapping[str, Any], p
 def spliced(
     body: Body, node: OnnxNode, inputs: Sequence[str], outputs: Sequence[str], fresh: Callable[[str], str]
 ) -> tuple[list[OnnxNode], dict[str, Array]]:
-    """The nodes of a subgraph in place of the node that has it, and its arrays."""
+    """Returns the nodes of a subgraph that replace its node, and its arrays."""
     rename = _renaming(dict(zip(body.inputs, inputs, strict=True)), fresh, body.local)
     arrays = {rename(name): array for name, array in body.arrays.items()}
     nodes = [_renamed(one, rename, {}, f"{node.name}/") for one in body.nodes]
@@ -202,5 +202,5 @@ def spliced(
 
 
 def identity(node: OnnxNode, source: str, result: str) -> OnnxNode:
-    """One tensor as another, in place of a node."""
+    """Returns an Identity of one tensor to another."""
     return OnnxNode(node.name, "Identity", "", "", node.opset, (source,), (result,), {})

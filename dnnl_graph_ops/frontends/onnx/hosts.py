@@ -1,4 +1,4 @@
-"""Nodes that run between graphs, on arrays of any type: where shapes depend on data, and what no graph has."""
+"""Nodes that run between graphs on arrays of any dtype: data-dependent shapes, and operators that graphs lack."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from . import reference
 from .control import control
 from .model import onnx_package
 
-# floats of fewer than 16 bits and integers of fewer than 8: what NumPy does with them is not what ONNX says
+# floats below 16 bits and integers below 8: NumPy's arithmetic differs from ONNX's
 _NARROW = frozenset((17, 18, 19, 20, 21, 22, 23, 24, 25, 26))
 
 
 def info_of(value: Any) -> Tensor:
-    """What there is to say of a value at a call."""
+    """Returns the facts of a value at a call."""
     if isinstance(value, np.ndarray):
         return Tensor(NUMBERS.get(value.dtype), value.shape)
     kind = onnx_package().TypeProto()
@@ -41,7 +41,7 @@ def info_of(value: Any) -> Tensor:
 
 
 def check(node: OnnxNode) -> list[str]:
-    """What of a node nothing here runs, whatever its inputs are."""
+    """Returns why a node is unsupported for any inputs; empty if it is not."""
     if (flow := control(node)) is not None:
         if missing := [name for name in flow.bodies if name not in node.bodies]:
             return [f"{node.where}: attribute {missing[0]!r} is missing, or not of its type"]
@@ -54,7 +54,7 @@ def check(node: OnnxNode) -> list[str]:
 
 
 def results_of(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, Array]) -> list[Tensor]:
-    """What its results are, as far as its inputs tell.
+    """Returns the facts of a node's results, as far as its inputs determine them.
 
     Raises:
         UnsupportedError: inputs that the operator does not take.
@@ -67,20 +67,20 @@ def results_of(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str,
         return [Tensor()] * len(node.outputs)
     results = reference.inferred(node, infos, arrays)
     if node.op_type == "NonZero" and not node.domain and infos[node.inputs[0]].shape == ():
-        # a number counts as one element of one axis, as ONNX Runtime has it; onnx infers that of no axis
+        # a scalar counts as a tensor of one axis, as in ONNX Runtime; onnx infers no axes
         results = [replace(results[0], shape=(1, None))]
     return results
 
 
 @dataclass(frozen=True, eq=False)
 class HostNode(Stage):
-    """A node as a function of tensors; `arrays` are those of its inputs that are known."""
+    """A node as a function of tensors; `arrays`: the inputs that are known."""
 
     node: OnnxNode
     arrays: Mapping[str, Array]
     results: tuple[Tensor, ...]
     bodies: Mapping[str, SubModel]
-    # what its results are of inputs of such types, where only a call tells these
+    # facts of the results by the inputs' types, if these are known at the call only
     _types: dict[tuple[int | None, ...], list[Tensor]] = field(default_factory=dict)
 
     @once
@@ -106,7 +106,7 @@ class HostNode(Stage):
 
     @property
     def compute(self) -> Callable[[OnnxNode, Sequence[Any]], Any] | None:
-        """NumPy's, where that has the operator."""
+        """The NumPy step of the operator, or None."""
         row = row_of(self.node)
         return None if row is None or any(info.code in _NARROW for info in self.results) else row.compute
 
@@ -115,10 +115,10 @@ class HostNode(Stage):
         return reference.alone(self.node)
 
     def check(self) -> None:
-        """Refuse what would run by the reference implementation, which lacks it.
+        """Checks that the reference implementation has the operator, if it would run the node.
 
         Raises:
-            UnsupportedError: it does.
+            UnsupportedError: the reference implementation lacks it.
         """
         if control(self.node) is None and self.compute is None:
             reference.check_runs(self.node.where, self._model)
@@ -130,10 +130,10 @@ class HostNode(Stage):
         return "NumPy" if self.compute is not None or control(self.node) is not None else "onnx.reference"
 
     def __call__(self, values: Sequence[Any], options: Options) -> list[Any]:
-        """Its results.
+        """Returns the results.
 
         Raises:
-            Error: whatever computes it fails, or gives something else than onnx inferred.
+            Error: the computation fails, or its results differ from those that onnx inferred.
         """
         node = self.node
         tensors = {**self.arrays, **dict(zip(self.reads, values, strict=True))}
@@ -150,7 +150,7 @@ class HostNode(Stage):
         return [self._checked(item, info) for item, info in zip(found, self._results_of(tensors), strict=False)]
 
     def _results_of(self, tensors: Mapping[str, Any]) -> Sequence[Tensor]:
-        """What its results are: where types are not known before the call, as these inputs tell."""
+        """Returns the facts of the results; by these inputs, if types are known at the call only."""
         if control(self.node) is not None or all(info.code is not None for info in self.results):
             return self.results
         infos = {name: info_of(tensors[name]) for name in self.node.reads}
@@ -160,7 +160,7 @@ class HostNode(Stage):
                 found = results_of(self.node, infos, self.arrays)
             except UnsupportedError:
                 found = list(self.results)
-            # sizes may change from call to call
+            # sizes are dynamic
             self._types[key] = [replace(info, shape=None) for info in found]
         return self._types[key]
 
@@ -189,7 +189,7 @@ class HostNode(Stage):
 
 
 def label_of(info: Tensor, where: str) -> str:
-    """The name of its type, as nets and graphs state it."""
+    """Returns the name of a tensor's dtype for nets and graphs."""
     if info.code not in TYPES:
         raise UnsupportedError(f"{where}: element type {type_name(info.code)}")
     return dtypes.label(TYPES[info.code])

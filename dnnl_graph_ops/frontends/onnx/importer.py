@@ -1,4 +1,4 @@
-"""Build graphs from an ONNX model, node by node; all that cannot be expressed is said at once."""
+"""Builds graphs from an ONNX model, node by node; one error lists all unsupported nodes."""
 
 from __future__ import annotations
 
@@ -32,29 +32,33 @@ from .turns import turns_of, unrolled
 
 
 def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
-    """An ONNX model as a graph: `from_onnx("m.onnx").compile()(x)`.
+    """Import an ONNX model as a graph: `from_onnx("m.onnx").compile()(x)`.
 
     Args:
         model_or_path: a path, the file's content as bytes, or an `onnx.ModelProto`.
-        engine: where it will run; None: the default CPU engine.
+        engine: the engine that runs the graph; None: the default CPU engine.
 
     Returns:
-        A Graph whose inputs are those without initializer, in their order, and whose `outputs` are those
-        of the model. A symbolic dim is known at the call only, and so is what a model computes of it; nodes that depend
-        on that are built at the first call of each shape. Data stays channels-first. Of a model from a path, a net
-        without such dims keeps only what it has made of large initializers; the file stays open, and they are read
-        again when they are wanted (by another `compile`, for other strides, by `pickle`): an error if it was written to
-        meanwhile. Deleting it, or renaming another to its name, changes nothing.
+        A Graph whose inputs are the model's inputs without initializer, in order, and whose `outputs` are the model's
+        outputs. Data stays channels first (NCX).
 
-        Where a shape depends on data (NonZero, a Reshape to computed sizes), a type is not the package's (float64,
-        strings) or a node has subgraphs (If, Loop, Scan), the model is cut: its net runs such nodes on arrays, and a
-        graph of its own before and behind them. `Net.explain` says which they are.
+        Dynamic shapes: symbolic dims of the model are dynamic dims of the graph. Nodes that depend on sizes are built
+        at the first call with each shape.
+
+        Memory: for a model from a path without dynamic dims, a net keeps only the packed form of large initializers.
+        The file stays open, and initializers are read again when they are needed (by another `compile`, for other
+        strides, by `pickle`), which is an error if the file was changed. Deleting the file, or renaming another file
+        to its name, has no effect.
+
+        Staged graphs: the model is divided into several graphs at nodes whose shapes depend on data (NonZero, a
+        Reshape to computed sizes), at dtypes that the package lacks (float64, strings) and at nodes with subgraphs
+        (If, Loop, Scan). The net runs these nodes on arrays between its graphs. `Net.explain` lists them.
 
     Raises:
         RuntimeUnavailableError: the package `onnx` is missing, which the extra `onnx` installs.
-        UnsupportedError: lists every node and attribute value that not even onnx's reference implementation has, what
-            lies behind them left out; or the model computes more constants as it is read than 256 MiB and four times
-            what it stores, or fills more than 1 GiB with single numbers.
+        UnsupportedError: lists all unsupported nodes and attribute values, which not even onnx's reference
+            implementation computes, but not the nodes behind them; or folding constants takes more than 256 MiB and
+            four times the model's size, or more than 1 GiB of tensors are filled with single numbers.
         InvalidArgumentError: no ONNX model, cycles, functions that call themselves, missing tensors, wrong types.
         ShapeError: impossible shapes.
 
@@ -67,25 +71,25 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
 
 
 def graph_of(model: Model, engine: Engine | None) -> Graph:
-    """A model as a graph, which keeps all of its inputs."""
+    """Returns the graph of a model, with all inputs."""
     graph = _builder(model, engine).graph()
     graph._keeps_inputs = True
     return graph
 
 
 def graph_of_record(record: Any, kept: Kept, engine: Engine | None, where: str) -> Graph:
-    """The graph of a model in the file of a net."""
+    """Returns the graph of a model in the file of a net."""
     return graph_of(of_record(record, kept, where), engine)
 
 
 def survey(model_or_path: Any) -> Survey:
-    """What would run each node of an ONNX model, also of one that `from_onnx` refuses, and all that is missing.
+    """Report which backend would run each node of an ONNX model, and which operators are unsupported.
 
     Args:
-        model_or_path: as of `from_onnx`.
+        model_or_path: as for `from_onnx`; also a model that `from_onnx` refuses.
 
     Raises:
-        RuntimeUnavailableError, InvalidArgumentError, ShapeError: as by `from_onnx`.
+        RuntimeUnavailableError, InvalidArgumentError, ShapeError: as `from_onnx`.
     """
     builder = _builder(read(model_or_path), None)
     return Survey(tuple(builder.fates), tuple(dict.fromkeys(builder.problems)))
@@ -99,26 +103,26 @@ def _builder(model: Model, engine: Engine | None) -> _Builder:
 
 
 class _Builder:
-    """The parts of a model so far.
+    """The parts of a model that have been built.
 
-    Time goes by halves: the nodes before part k run at 2k - 1, its graph at 2k; a node is put as early as its inputs
-    are there.
+    The nodes before part k run at time 2k - 1, the part's graph at time 2k. A node is placed at the earliest time at
+    which its inputs exist.
     """
 
     def __init__(self, model: Model, engine: Engine | None) -> None:
         self.model, self.engine, self.budget = model, engine, Budget(0, model.budget)
         self.problems = list(model.problems)
         self.parts: list[Part] = []
-        # what each part's graph is built of, by name
+        # for each part, the tensors known in its graph, by name
         self.known: list[dict[str, Tensor]] = []
         self.tensors = tensors_of(model.arrays)
-        # when they are there, of those that are not known before
+        # the time at which each tensor exists; tensors known before have none
         self.times: dict[str, int] = {}
         self.inputs: list[Value] = []
         self.rest: list[OnnxNode] = []
         self.is_cut = False
         self._renames: Callable[[str], str] | None = None
-        # of each node, in the order of the model, its operator and what becomes of it
+        # for each node of the model, in order, its operator and its fate
         self.fates: list[tuple[str, Fate]] = []
         self._part(0)
         for name, info in zip(model.inputs, model.infos, strict=True):
@@ -147,9 +151,9 @@ class _Builder:
     # -- nodes ------------------------------------------------------------------------------------------------
 
     def add(self, node: OnnxNode) -> None:
-        """Build one node; what is unsupported about it is noted, and its results stay unknown."""
+        """Builds a node; notes why it is unsupported, and leaves its results unknown."""
         if not all(name in self.tensors for name in node.reads):
-            # behind a node that cannot be expressed: only what is wrong with this one too
+            # behind an unsupported node: report only what is unsupported about this node
             problems = hosts.check(node)
             self.problems += problems
             self._note(node, Fate.NOTHING if problems else Fate.BEHIND)
@@ -171,12 +175,12 @@ class _Builder:
         if self._stood_in(node):
             return None
         if node.op_type == "Squeeze" and any(not array.size for array in self._arrays(node.reads[1:]).values()):
-            # all axes of 1, as ONNX Runtime has it; onnx infers that there are none
+            # axes of size 1, as in ONNX Runtime; onnx infers no axes
             node = replace(node, inputs=node.inputs[:1])
         for name in node.reads:
             self._write(name)
         vague = [self.tensors[name] for name in node.reads if self.tensors[name].is_stated]
-        # what is in the rest has no time
+        # tensors of the rest have no time
         if any(self.times.get(name) == _LAST for name in node.reads):
             return self._put_off(node)
         if not node.bodies and control(node) is None and all(item.code in DTYPES for item in vague):
@@ -211,7 +215,7 @@ class _Builder:
                 known[name], self.times[name] = item, 2 * number
 
     def _bring(self, name: str, number: int) -> None:
-        """Make a tensor known to a part's graph."""
+        """Makes a tensor known in a part's graph."""
         part, known, stack = self.parts[number], self.known[number], [name]
         while stack:
             name = stack[-1]
@@ -225,7 +229,7 @@ class _Builder:
             stack.pop()
 
     def _imported(self, part: Part, name: str, item: Tensor) -> Tensor:
-        """What is made before a part as an input of its graph."""
+        """Returns an earlier tensor as an input of a part's graph."""
         label = name.replace("\0", "?") or "?"
         try:
             value = part.graph.input(label, item.sizes, item.dtype)
@@ -236,7 +240,7 @@ class _Builder:
         return tensor_of(value)
 
     def _want(self, name: str) -> None:
-        """Let the graph that makes a tensor give it."""
+        """Makes a tensor an output of the graph that computes it."""
         time = self.times.get(name, -1)
         if time < 0 or time % 2 or time == _LAST:
             return
@@ -250,7 +254,7 @@ class _Builder:
         part.gives[name] = value
 
     def _run_on_arrays(self, node: OnnxNode, why: str) -> None:
-        """Put a node between two graphs."""
+        """Places a node between two graphs."""
         problems = hosts.check(node)
         infos = {name: self.tensors[name] for name in node.reads}
         arrays = self._arrays(node.reads)
@@ -290,7 +294,7 @@ class _Builder:
         return SubModel(**vars(section), build=build, info_of=hosts.info_of)
 
     def _stood_in(self, node: OnnxNode) -> bool:
-        """Put other nodes in the place of one: of the branch, the turns or the sequence that are known by now."""
+        """Replaces a node by the nodes of its known branch, iterations or sequence."""
         if node.domain:
             return False
         if node.op_type == "If":
@@ -307,7 +311,7 @@ class _Builder:
         return True
 
     def _turned(self, node: OnnxNode) -> StandIn | None:
-        """A Loop or Scan with fewer states, or the nodes of its turns where their number is known."""
+        """Returns a Loop or Scan with fewer states, or its unrolled nodes if the trip count is known."""
         smaller = without_invariants(node, self._fresh)
         if smaller is not None:
             return smaller, {}
@@ -315,7 +319,7 @@ class _Builder:
         return None if turns is None else unrolled(node, turns, spliced, self._fresh)
 
     def _chosen(self, node: OnnxNode) -> StandIn | None:
-        """The branch of an If where the condition is known."""
+        """Returns the branch of an If whose condition is known."""
         condition = self.tensors.get((*node.inputs, "")[0], Tensor()).array
         body = node.bodies.get("then_branch" if condition is not None and condition.any() else "else_branch")
         if condition is None or condition.size != 1 or body is None:
@@ -323,18 +327,18 @@ class _Builder:
         return spliced(body, node, (), node.outputs, self._fresh)
 
     def _arrays(self, names: Iterable[str]) -> dict[str, Array]:
-        """Those of tensors that are known."""
+        """Returns the arrays of known tensors."""
         arrays = {name: self.tensors[name].array for name in names}
         return {name: array for name, array in arrays.items() if array is not None}
 
     def _fresh(self, name: str) -> str:
-        """A name that no tensor has."""
+        """Returns a new name of a tensor."""
         if self._renames is None:
             self._renames = fresh_names((*self.tensors, *names_of(self.model.nodes)))
         return self._renames(name)
 
     def _write(self, name: str) -> None:
-        """Let a node make a sequence that something reads as a whole."""
+        """Adds a node that makes a sequence, for readers of the whole sequence."""
         tensor = self.tensors[name]
         if tensor.parts is None:
             return
@@ -347,7 +351,7 @@ class _Builder:
             self._run_on_arrays(node, "")
 
     def _put_off(self, node: OnnxNode) -> None:
-        """Leave a node to the call."""
+        """Defers a node to the call."""
         self.problems += hosts.check(node)
         self._note(node, Fate.LATER)
         self.is_cut = True
@@ -358,7 +362,7 @@ class _Builder:
     # -- the whole --------------------------------------------------------------------------------------------
 
     def graph(self) -> Graph:
-        """The graph, or where the model is cut, the graphs."""
+        """Returns the graph, or the staged graph."""
         outputs = [name for name in self.model.outputs if name in self.tensors]
         for name in outputs:
             self._write(name)
@@ -402,12 +406,12 @@ class _Builder:
         return graph.constant(tensor.array)
 
     def _stated(self, name: str) -> Value:
-        """An output as the graph names it."""
+        """Returns an output with the graph's name for it."""
         info = self.tensors[name]
         label = info.dtype if info.code in TYPES else SEQUENCE
         shape = UNKNOWN if info.shape is None else info.shape
         return Value(self.parts[0].graph, -1, shape, label, name)
 
 
-# when what is built at the call is there
+# the time of tensors that are built at the call
 _LAST = 1 << 60

@@ -1,6 +1,6 @@
-"""States that a Loop or Scan hands on unchanged, as exporters pass weights: tensors around the body instead.
+"""Removes loop-invariant states of Loop and Scan, as which exporters pass weights: the body reads outer tensors.
 
-A weight that the model stores is a constant of the body's graph then, which is packed once.
+A stored weight then is a constant of the body's graph, which is packed once.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 from ..reading.node import Body, OnnxNode
 from .functions import identity, moved
 
-# where states begin among the inputs of the node and of its body, and among the body's outputs
+# index of the first state in the inputs of the node and of its body, and in the body's outputs
 _STATES = {"Loop": (2, 1), "Scan": (0, 0)}
 
 
 def without_invariants(node: OnnxNode, fresh: Callable[[str], str]) -> list[OnnxNode] | None:
-    """The node without states that no turn changes, between Identities; None where turns change all states."""
+    """Returns the node without invariant states, between Identities; None if there are none."""
     body = node.bodies.get("body")
     if body is None or node.op_type not in _STATES or (node.op_type == "Scan" and node.opset < 9):
         return None
@@ -52,7 +52,7 @@ def without_invariants(node: OnnxNode, fresh: Callable[[str], str]) -> list[Onnx
 
 
 def _origins(body: Body) -> Callable[[str], str]:
-    """Of a tensor in a body the one that Identities make it of."""
+    """Returns the tensor that Identities in a body copy from."""
     sources = {one.outputs[0]: one.inputs[0] for one in body.nodes if one.op_type == "Identity" and not one.domain}
 
     def origin(name: str) -> str:

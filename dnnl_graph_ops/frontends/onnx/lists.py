@@ -1,4 +1,4 @@
-"""Sequences whose tensors are known by name as the model is read: no node of them runs."""
+"""Resolves sequences whose tensors are known by name while the model is read: their nodes need not run."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import numpy as np
 from ..reading.node import OnnxNode, Tensor
 from .turns import Fresh, stacked
 
-# what stands in for a node: other nodes, and arrays or other tensors that are known
+# the replacement of a node: other nodes, and known arrays or tensors
 StandIn = tuple[list[OnnxNode], dict[str, Any]]
 Tensors = Mapping[str, Tensor]
 
 
 def stand_in(node: OnnxNode, tensors: Tensors, fresh: Fresh) -> StandIn | None:
-    """None where the node must run."""
+    """Returns the replacement of a sequence node; None if the node must run."""
     function = _NODES.get(node.op_type)
     return function(node, tensors, fresh) if function is not None and len(node.outputs) == 1 else None
 
 
 def written(name: str, sequence: Tensor) -> OnnxNode:
-    """A node that makes the sequence."""
+    """Returns a node that makes the sequence."""
     if sequence.parts or sequence.node is None:
         return OnnxNode(name, "SequenceConstruct", "", "", 11, sequence.parts or (), (name,), {})
     return replace(sequence.node, outputs=(name,))
 
 
 def _sequence(node: OnnxNode, tensors: Tensors) -> Tensor:
-    """The sequence that a node reads, if it is one."""
+    """Returns the sequence that a node reads, or None."""
     return tensors.get((*node.inputs, "")[0], Tensor())
 
 
 def _place(node: OnnxNode, tensors: Tensors, index: int, count: int, default: int) -> int | None:
-    """A position among so many, from the front; None where it is not known, or outside."""
+    """Returns a position in `count` items as a non-negative one; None if unknown or outside."""
     if index >= len(node.inputs) or not node.inputs[index]:
         return default
     array = tensors[node.inputs[index]].array
@@ -55,7 +55,7 @@ def _same(node: OnnxNode, tensors: Tensors, _: Fresh) -> StandIn | None:
 def _inserted(node: OnnxNode, tensors: Tensors, _: Fresh) -> StandIn | None:
     if (parts := _sequence(node, tensors).parts) is None:
         return None
-    # behind the last one is a place, too
+    # insertion may be behind the last item
     at = _place(node, tensors, 2, len(parts) + 1, len(parts))
     return None if at is None or at < 0 else _gives(node, (*parts[:at], node.inputs[1], *parts[at:]))
 

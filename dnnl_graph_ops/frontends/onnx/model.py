@@ -1,4 +1,4 @@
-"""An ONNX model as checked data: bounded sizes, its initializers as arrays, nodes in topological order."""
+"""Reads ONNX models as checked data: bounded sizes, initializers as arrays, nodes in topological order."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from .wire import Stretch, without_large
 
 Dims = tuple[int | None, ...]
 
-# a protobuf message cannot be longer
+# the size limit of a protobuf message
 MAX_BYTES = 1 << 31
 _BFLOAT16 = 16
 _MOST_DEPTH = 40
-# what lies in a file as NumPy has it
+# dtypes whose raw data is NumPy's
 _PLAIN: dict[int, Any] = {1: np.float32, 10: np.float16, _BFLOAT16: ml_dtypes.bfloat16}
-# ONNX Runtime's, of 16 bits too and with scales in f16, as ONNX has them since opset 21
+# ONNX Runtime's operators, also with 16 bits and f16 scales, which ONNX has since opset 21
 _SINCE_OPSET_21 = frozenset({("com.microsoft", "QuantizeLinear"), ("com.microsoft", "DequantizeLinear")})
 # UNDEFINED
 _NO_TYPE = 0
@@ -46,7 +46,7 @@ _NO_TYPE = 0
 
 @dataclass(eq=False)
 class Model(Section):
-    """A whole model: `infos` of its inputs, which no initializer fills; `problems`: what cannot be expressed here."""
+    """A model: `infos`: facts of the inputs without initializer; `problems`: unsupported parts."""
 
     infos: tuple[Tensor, ...]
     problems: tuple[str, ...] = ()
@@ -56,10 +56,10 @@ class Model(Section):
 
 
 def onnx_package() -> Any:
-    """The package `onnx`.
+    """Returns the package `onnx`.
 
     Raises:
-        RuntimeUnavailableError: it is not installed.
+        RuntimeUnavailableError: the package is not installed.
     """
     try:
         import onnx
@@ -72,11 +72,11 @@ def onnx_package() -> Any:
 
 
 def read(source: Any) -> Model:
-    """A model from a path, bytes, or a ModelProto.
+    """Reads a model from a path, bytes, or a ModelProto.
 
     Raises:
         TypeError: anything else. FileNotFoundError: a path without a file.
-        InvalidArgumentError: no ONNX model, or one that contradicts itself; ShapeError: impossible shapes.
+        InvalidArgumentError: no ONNX model, or a contradictory one; ShapeError: impossible shapes.
     """
     onnx = onnx_package()
     proto, folder, filed = _proto(onnx, source)
@@ -93,7 +93,7 @@ def read(source: Any) -> Model:
     opsets = _opsets(proto.opset_import)
     if not opsets:
         raise InvalidArgumentError("from_onnx: the model imports no version of any operators (opset_import)")
-    # of a model that has none of them
+    # the default opset of a model without opset imports
     opsets.setdefault("", int(onnx.defs.onnx_opset_version()))
     nodes = [*sparse, *_nodes(onnx, graph.node, opsets, folder)]
     declared = dict.fromkeys(_text(item.name) for item in graph.input)
@@ -118,13 +118,13 @@ def read(source: Any) -> Model:
 
 @dataclass(frozen=True)
 class _Filed:
-    """The initializers, by number, that the proto does not have."""
+    """Initializers that stay in the file, by number."""
 
     file: ModelFile
     large: Mapping[int, Stretch]
 
     def array(self, index: int, tensor: Any) -> Array | None:
-        """The elements of one of them; None after the proto has got them, where they are not as NumPy has them."""
+        """Returns the elements of an initializer; None, with its data put into the proto, if NumPy cannot map them."""
         piece = self.file.piece(*self.large[index])
         kind, shape = _PLAIN.get(tensor.data_type), tuple(tensor.dims)
         if kind and not tensor.data_location and math.prod(shape) * np.dtype(kind).itemsize == len(piece):
@@ -148,7 +148,7 @@ def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None, _Filed | None]:
             source, large = without_large(file)
             filed = _Filed(file, large)
         except ValueError:
-            # protobuf says what is wrong with it
+            # protobuf reports the error
             source = file.piece(0, file.size)[:] if file.size else b""
     proto = onnx.ModelProto()
     try:
@@ -163,10 +163,10 @@ def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None, _Filed | None]:
 
 
 def of_record(record: Any, kept: Kept, where: str) -> Model:
-    """The model of a record, checked as one from a file of its own.
+    """Returns the model of a record, with the checks of `read`.
 
     Raises:
-        InvalidArgumentError: another record, or what `read` refuses.
+        InvalidArgumentError: another record, or a model that `read` refuses.
     """
     try:
         section = section_of(record, kept, where)
@@ -194,7 +194,7 @@ def of_record(record: Any, kept: Kept, where: str) -> Model:
 
 
 def _check_graphs(graphs: Sequence[Any]) -> None:
-    """Refuse more nodes than a graph may have, and subgraphs that are too deep to be read by recursion."""
+    """Raises for too many nodes, and for subgraphs nested too deeply for recursion."""
     count, stack = len(graphs) - 1, [(graph, 0) for graph in graphs]
     while stack:
         graph, depth = stack.pop()
@@ -212,18 +212,18 @@ def _check_count(nodes: int) -> None:
 
 
 def _text(name: str | bytes) -> str:
-    """A string that is not UTF-8 arrives as bytes."""
+    """Returns a string, which protobuf returns as bytes if it is not UTF-8."""
     return name if isinstance(name, str) else name.decode("utf-8", "replace")
 
 
 def _domain(name: str | bytes) -> str:
-    """The standard operators have two names."""
+    """Returns the canonical domain; standard operators have two names for it."""
     text = _text(name)
     return "" if text == "ai.onnx" else text
 
 
 def _opsets(imports: Iterable[Any]) -> dict[str, int]:
-    """The versions of operators by domain; the first one said counts."""
+    """Returns {domain: opset version}; the first import of a domain counts."""
     found: dict[str, int] = {}
     for item in imports:
         found.setdefault(_domain(item.domain), int(item.version))
@@ -233,7 +233,7 @@ def _opsets(imports: Iterable[Any]) -> dict[str, int]:
 def _arrays(
     onnx: Any, tensors: Iterable[Any], folder: Path | None, filed: _Filed | None, problems: list[str]
 ) -> dict[str, Array | None]:
-    """The initializers by name; None for one that cannot be expressed."""
+    """Returns the initializers by name; None for an unsupported one."""
     arrays: dict[str, Array | None] = {}
     for index, tensor in enumerate(tensors):
         name = _text(tensor.name)
@@ -251,7 +251,7 @@ def _arrays(
 
 
 def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
-    """The elements of a TensorProto."""
+    """Returns the elements of a TensorProto."""
     check_size(tensor.dims, 1, where)
     if tensor.data_type == _NO_TYPE or tensor.data_type not in onnx.TensorProto.DataType.values():
         raise UnsupportedError(f"{where}: element type {type_name(tensor.data_type)}")
@@ -270,7 +270,7 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
 
 
 def _sparse_constants(onnx: Any, tensors: Iterable[Any], folder: Path | None) -> list[OnnxNode]:
-    """Sparse initializers as nodes that give them: what they fill counts as what a node computes."""
+    """Returns sparse initializers as Constant nodes, whose dense size counts in the budget of nodes."""
     names = [_text(tensor.values.name) for tensor in tensors]
     return [
         OnnxNode(name, "Constant", "", "", 13, (), (name,), {"sparse_value": _sparse(onnx, tensor, folder, where)})
@@ -307,7 +307,7 @@ def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) 
 
 
 def info_of(info: Any, where: str) -> Tensor:
-    """What a ValueInfoProto says.
+    """Returns the facts of a ValueInfoProto.
 
     Raises:
         UnsupportedError: neither a tensor of numbers or strings, nor a sequence or an optional.
@@ -322,7 +322,7 @@ def info_of(info: Any, where: str) -> Tensor:
         raise UnsupportedError(f"{where}: element type {type_name(tensor.elem_type)}")
     if not tensor.HasField("shape"):
         return Tensor(tensor.elem_type)
-    # exporters write -1 for a size that a call tells
+    # exporters write -1 for a dynamic dim
     dims = tuple(
         int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0 else None
         for dim in tensor.shape.dim
@@ -348,7 +348,7 @@ def _node(onnx: Any, node: Any, index: int, opsets: Mapping[str, int], folder: P
 
 
 def _function(onnx: Any, function: Any, opsets: Mapping[str, int], folder: Path | None) -> Function:
-    """A FunctionProto; what it imports no version of is that of the model."""
+    """Returns the function of a FunctionProto; domains without an opset import have the model's."""
     identity = _domain(function.domain), _text(function.name), _text(function.overload)
     inputs, outputs = tuple(map(_text, function.input)), tuple(map(_text, function.output))
     read = Function(identity, inputs, outputs, {}, ())
@@ -363,7 +363,7 @@ def _function(onnx: Any, function: Any, opsets: Mapping[str, int], folder: Path 
 
 
 def _body(onnx: Any, graph: Any, opsets: Mapping[str, int], folder: Path | None, where: str) -> Body | None:
-    """A subgraph; None if something in it cannot be expressed."""
+    """Returns a subgraph; None if a part of it is unsupported."""
     problems: list[str] = []
     stored = _arrays(onnx, graph.initializer, folder, None, problems)
     nodes = [*_sparse_constants(onnx, graph.sparse_initializer, folder), *_nodes(onnx, graph.node, opsets, folder)]
@@ -377,7 +377,7 @@ def _body(onnx: Any, graph: Any, opsets: Mapping[str, int], folder: Path | None,
 
 
 def _declared(item: Any, where: str) -> Tensor:
-    """What a subgraph says of an input or output; it need not."""
+    """Returns a subgraph's declared facts of an input or output, if any."""
     try:
         return info_of(item, where)
     except UnsupportedError:
@@ -409,10 +409,10 @@ def _attribute(onnx: Any, attr: Any, opsets: Mapping[str, int], folder: Path | N
 
 
 def _ordered(nodes: Sequence[OnnxNode], given: Iterable[str], outputs: Sequence[str]) -> tuple[OnnxNode, ...]:
-    """Topological order, by position where that is free.
+    """Returns the nodes in topological order, by position where the order is free.
 
     Raises:
-        InvalidArgumentError: a name made twice, a tensor that nobody makes, a cycle.
+        InvalidArgumentError: two nodes write one tensor, a tensor that nothing writes, a cycle.
     """
     maker: dict[str, int | None] = {}
     for name in given:

@@ -1,4 +1,4 @@
-"""Nodes that the table does not express, computed by NumPy or by onnx's own reference implementation, which is slow."""
+"""Computes nodes that no rule supports, by NumPy or by onnx's reference implementation, which is slow."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ from ..reading.step import Step
 from ..reading.types import CODES, DTYPES, NUMPY, type_name
 from .model import onnx_package
 
-# known tensors up to so many bytes are part of the step, where shapes can be inferred from them; others are operands
+# known tensors up to so many bytes are part of the step, so that shapes can be inferred; larger ones are operands
 _FEW_BYTES = 1 << 12
-# what is computed as the model is read; the reference implementation is slow
+# most bytes that the slow reference implementation folds
 _MOST_BYTES = 1 << 20
 _FLOAT8 = (17, 19)
 _PARTS = {np.dtype(kind): code for code, kind in NUMPY.items()}
 _EQUATION = re.compile("[A-Za-z,. >-]*")
 
 
-# defaults that onnx's inference of shapes takes for others
+# defaults that onnx's shape inference mistakes
 _STATED: dict[str, dict[str, Any]] = {"STFT": {"onesided": 1}}
 
-# until these versions onnx counted windows that begin behind the data, or inferred nothing
+# until these opsets onnx counts windows that begin behind the data, or infers nothing
 _LATER = {
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), 22),
     **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), 16),
 }
-# of which it infers nothing in any version: the result is like the first input
+# operators that onnx never infers: the result has the first input's shape and type
 _LIKE_FIRST = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
 
-# what no two calls compute alike; onnx marks more
+# random operators; onnx marks more
 _RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 
 
-# whose shapes onnx does not infer even of known numbers
+# operators whose shapes onnx does not infer even from known inputs
 _UNTOLD = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 
 
@@ -65,10 +65,10 @@ def _evaluator_of(model: bytes) -> Any:
 
 
 def check_runs(where: str, model: bytes) -> None:
-    """Refuse a model of one node that the reference implementation does not run.
+    """Checks that the reference implementation runs a model of one node.
 
     Raises:
-        UnsupportedError: it has no such operator, or not of these attributes.
+        UnsupportedError: it lacks the operator, or these attributes of it.
         RuntimeUnavailableError: it needs a package that is missing.
     """
     onnx_package()
@@ -77,7 +77,7 @@ def check_runs(where: str, model: bytes) -> None:
     except ImportError as error:
         raise RuntimeUnavailableError(f"{where}: runs by onnx.reference only: {error}") from error
     except NotImplementedError:
-        # the message lists all operators that there are
+        # the message lists all operators
         raise UnsupportedError(f"{where}: not even onnx.reference has it") from None
     except MemoryError:
         raise
@@ -86,7 +86,7 @@ def check_runs(where: str, model: bytes) -> None:
 
 
 class Wanted(NamedTuple):
-    """A result as onnx infers it: its element type, by onnx's number, and its shape."""
+    """An inferred result: onnx's number of its element type, and its shape."""
 
     code: int
     shape: tuple[int | None, ...]
@@ -98,13 +98,13 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """One node as a function of arrays: those of its operands that are no part of it."""
+    """A node as a function of the operands that are not part of it."""
 
     node: OnnxNode
     results: tuple[Wanted, ...]
-    # for each input what is known of it, else the number of the array that a call gives
+    # for each input its known array, else the number of the call's array
     inputs: tuple[Array | int | None, ...]
-    # of NumPy, where that does it
+    # the NumPy step, if there is one
     compute: Compute | None
     own: Own | None
 
@@ -127,15 +127,15 @@ class Reference:
         return alone(self.node)
 
     def check(self) -> None:
-        """Refuse what the reference implementation lacks as well."""
+        """Raises if the reference implementation lacks the operator, too."""
         if self.compute is None:
             check_runs(self.node.where, self.model)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        """Its results.
+        """Returns the results.
 
         Raises:
-            Error: onnx.reference fails, or gives something else than onnx inferred.
+            Error: onnx.reference fails, or its results differ from those that onnx inferred.
         """
         try:
             with np.errstate(all="ignore"):
@@ -164,17 +164,17 @@ def _digest(array: Array) -> int:
 
 
 class Found(NamedTuple):
-    """A node for the reference implementation, and the operands that it is given at a call."""
+    """A node for the reference implementation, and its operands at a call."""
 
     reference: Reference
     operands: tuple[int, ...]
 
     @property
     def metas(self) -> list[Meta]:
-        """Of its results.
+        """Shapes and dtypes of the results.
 
         Raises:
-            UnsupportedError: of types that the package does not have.
+            UnsupportedError: dtypes that the package lacks.
         """
         for code, _ in self.reference.results:
             if code not in DTYPES:
@@ -187,11 +187,11 @@ class Found(NamedTuple):
 
 
 def found(node: OnnxNode, known: Mapping[str, Tensor]) -> Found:
-    """The node for the reference implementation.
+    """Returns the node for the reference implementation.
 
     Raises:
-        UnsupportedError: it has no such form: operators that are not standard, subgraphs, types without numbers,
-            results that onnx cannot infer, or random ones.
+        UnsupportedError: non-standard or random operators, subgraphs, non-numeric types, results that onnx cannot
+            infer.
         ShapeError: impossible shapes.
     """
     _schema(node)
@@ -215,7 +215,7 @@ def found(node: OnnxNode, known: Mapping[str, Tensor]) -> Found:
 
 
 def _proto(node: OnnxNode) -> Any:
-    """The node, whose inputs are named x0, x1 and so on, its outputs y0, y1 and so on."""
+    """Returns the node as a NodeProto with inputs x0, x1, ... and outputs y0, y1, ..."""
     onnx, schema = onnx_package(), _schema(node)
     inputs = [name and f"x{i}" for i, name in enumerate(node.inputs)]
     outputs = [f"y{i}" for i in range(len(node.outputs))]
@@ -223,7 +223,7 @@ def _proto(node: OnnxNode) -> Any:
     stated = _STATED.get(node.op_type, {}) if not node.domain else {}
     for name, value in {**stated, **node.attrs}.items():
         if isinstance(value, Sparse):
-            # of a Constant, which nothing here runs
+            # an attribute of a Constant, which nothing here runs
             continue
         plain = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         try:
@@ -239,7 +239,7 @@ def _version(node: OnnxNode) -> Any:
 
 
 def alone(node: OnnxNode) -> bytes:
-    """The model of a node, for `evaluate`."""
+    """Returns the model of a node, for `evaluate`."""
     onnx = onnx_package()
     made = _proto(node)
     inputs, results = (
@@ -251,13 +251,13 @@ def alone(node: OnnxNode) -> bytes:
 
 
 def evaluate(model: bytes, inputs: Sequence[Any]) -> list[Any]:
-    """What onnx's reference implementation makes of the inputs of such a model, None for those left out."""
+    """Returns the reference implementation's results of a model; inputs that are left out are None."""
     given = {f"x{i}": item for i, item in enumerate(inputs) if item is not None}
     return list(_evaluator_of(model).run(None, given))
 
 
 def inferred(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, Array]) -> list[Tensor]:
-    """What onnx says of the results of a node, all of whose inputs have a type, and some are known.
+    """Returns onnx's inferred results of a node, whose inputs all have types and some are known.
 
     Raises:
         ShapeError: shapes or numbers that do not fit.
@@ -276,7 +276,7 @@ def inferred(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, A
         )
         if name in arrays and arrays[name].nbytes <= _FEW_BYTES and arrays[name].dtype in _PARTS:
             data[f"x{i}"] = onnx.numpy_helper.from_array(np.array(arrays[name]), f"x{i}")
-    # onnx does not come back from other letters
+    # onnx hangs on other letters
     if node.op_type == "Einsum" and not _EQUATION.fullmatch(str(node.attrs.get("equation"))):
         raise InvalidArgumentError(f"{node.where}: 'equation' has more than letters, commas, dots, spaces and an arrow")
     version, made = _version(node), _proto(node)
@@ -289,7 +289,7 @@ def inferred(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, A
         raise
     except Exception as error:
         text = " ".join(str(error).split())
-        # of a type's fault it says another word there
+        # for a type error the message has another word
         kind = ShapeError if "[ShapeInferenceError]" in text else UnsupportedError
         raise kind(f"{node.where}: onnx cannot infer its results: {text[:300]}") from None
     return [_info(node, kinds.get(name)) for name in made.output]
@@ -312,7 +312,7 @@ def _info(node: OnnxNode, kind: Any) -> Tensor:
 def _wanted(node: OnnxNode, info: Tensor) -> Wanted:
     """
     Raises:
-        UnsupportedError: it is no tensor, of an unknown number of axes, or of a type that NumPy has not.
+        UnsupportedError: no tensor, an unknown rank, or a dtype that NumPy lacks.
     """
     if info.code == 0:
         raise UnsupportedError(f"{node.where}: gives no tensor")
@@ -325,10 +325,10 @@ def _wanted(node: OnnxNode, info: Tensor) -> Wanted:
 
 
 def check_types(node: OnnxNode, given: Mapping[int, int | None]) -> None:
-    """Refuse operands, by their position, of types that the operator does not take, as far as these are known.
+    """Checks the known dtypes of operands, by position.
 
     Raises:
-        UnsupportedError: one that it does not take, or that is not like those that it must be like.
+        UnsupportedError: a dtype that the operator does not take, or operands of different dtypes that must be equal.
     """
     slots, codes = _schema(node).inputs, dict[str, int]()
     for index, code in given.items():
@@ -343,10 +343,10 @@ def check_types(node: OnnxNode, given: Mapping[int, int | None]) -> None:
 
 
 def _code(node: OnnxNode, item: Tensor) -> int:
-    """onnx's number of a tensor's element type.
+    """Returns onnx's number of a tensor's element type.
 
     Raises:
-        UnsupportedError: an operand of a type that the package does not have; small known ones may have any.
+        UnsupportedError: an operand of a dtype that the package lacks; small known operands may have any dtype.
     """
     code = CODES.get(item.dtype) if (part := _part(item)) is None else _PARTS.get(part.dtype)
     if code is None:
@@ -355,25 +355,25 @@ def _code(node: OnnxNode, item: Tensor) -> int:
 
 
 def check(node: OnnxNode) -> None:
-    """Refuse what the reference implementation has not either, whatever its inputs are.
+    """Checks that the reference implementation can have the operator, for any inputs.
 
     Raises:
-        UnsupportedError: operators that are not standard, subgraphs.
+        UnsupportedError: non-standard operators, subgraphs.
     """
     _proto(node)
 
 
-# what onnx's inference of shapes takes for granted, where it reads beyond its data otherwise
+# preconditions of onnx's shape inference, which else reads beyond its data
 _RANGES: dict[str, dict[str, tuple[int, int]]] = {"GatherND": {"batch_dims": (0, MAX_NDIM)}}
 
 
 def _schema(node: OnnxNode) -> Any:
-    """What onnx says of the operator."""
+    """Returns onnx's schema of the operator."""
     onnx = onnx_package()
     try:
         schema = onnx.defs.get_schema(node.op_type, node.opset, node.domain)
     except (onnx.defs.SchemaError, TypeError):
-        # the latter of versions that are no int of 32 bits
+        # the latter for versions beyond 32 bits
         name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         known = {operator.name for operator in onnx.defs.get_all_schemas()}
         near = "" if node.op_type in known else suggest(node.op_type, known).replace("'", "")
@@ -392,9 +392,9 @@ def _schema(node: OnnxNode) -> Any:
 
 
 def _by_numpy(node: OnnxNode, known: Mapping[str, Tensor], wanted: Sequence[Wanted]) -> Compute | None:
-    """The node by NumPy; None: it is not among what that does."""
+    """Returns the NumPy step of the node, or None."""
     row = row_of(node)
-    # what saturates has more rules than NumPy's conversion
+    # saturating casts follow more rules than NumPy's conversion
     if row is None or any(code in _FLOAT8 for code, _ in wanted):
         return None
     if row.keeping is None:
@@ -403,7 +403,7 @@ def _by_numpy(node: OnnxNode, known: Mapping[str, Tensor], wanted: Sequence[Want
 
 
 def _by_kernel(node: OnnxNode, given: Sequence[str], known: Mapping[str, Tensor]) -> Own | None:
-    """Own code for the node on these operands, or None."""
+    """Returns the builtin kernels for the node on these operands, or None."""
     find = NATIVE.get(node.op_type) if not node.domain else None
     if find is None:
         return None
@@ -425,14 +425,14 @@ def _part(item: Tensor) -> Array | None:
 
 
 def folded(node: OnnxNode, known: Mapping[str, Tensor], budget: Budget, one: Found) -> tuple[Array, ...] | None:
-    """Its results, where its operands are known now and these are small."""
+    """Returns the results, if the operands are known now and the results are small."""
     given = [known[name].array if name else None for name in node.inputs]
     items = [item for item in given if item is not None]
     if len(items) < sum(map(bool, node.inputs)) or not one.is_known:
         return None
     size = sum(wanted.nbytes for wanted in one.reference.results) + sum(item.nbytes for item in items)
     size += needed(node, given)
-    # a step of constants is computed as well, when the net is compiled
+    # a step on constants is folded, too, when the net is compiled
     budget.spend(size, node.where)
     if size > _MOST_BYTES:
         return None
@@ -445,7 +445,7 @@ def folded(node: OnnxNode, known: Mapping[str, Tensor], budget: Budget, one: Fou
 
 
 def depends_on_data(node: OnnxNode, known: Mapping[str, Tensor]) -> bool:
-    """Whether the shapes of its results are those of numbers that a graph computes."""
+    """Whether the results' shapes depend on elements that a graph computes."""
     row = row_of(node)
     slots = () if row is None else row.sizing
     if slots and node.op_type in _UNTOLD:
@@ -460,13 +460,13 @@ def depends_on_data(node: OnnxNode, known: Mapping[str, Tensor]) -> bool:
 
 
 def is_open(node: OnnxNode, known: Mapping[str, Tensor]) -> bool:
-    """Whether its results may depend on sizes that are known at the call only."""
+    """Whether the results may depend on dynamic sizes."""
     items = [known[name] for name in node.inputs if name]
     return any(item.unknown is not None or None in item.sizes for item in items)
 
 
 def appended(graph: Graph, step: Step, one: Found) -> tuple[Value, ...]:
-    """The node in a graph whose sizes are known.
+    """Appends the node to a graph of known sizes.
 
     Raises:
         UnsupportedError: the shape of a result depends on data.

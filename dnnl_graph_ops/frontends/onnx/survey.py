@@ -1,4 +1,4 @@
-"""What becomes of each node of a model."""
+"""Defines Survey, the report of which backend runs each node of a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..reading.node import Tensor
 
 
 class Fate(Enum):
-    """What runs a node."""
+    """The backend that runs a node."""
 
     GRAPH = "ops of a graph"
     KNOWN = "known when the model is read"
@@ -26,12 +26,12 @@ class Fate(Enum):
     NOTHING = "nothing"
 
 
-# what to say of them beside their names
+# remarks beside the names
 _REMARKS = {Fate.NUMPY: ", on the host", Fate.REFERENCE: ", on the host: slow"}
 
 
 def fate_of(nodes: Sequence[Node], found: Sequence[Tensor]) -> Fate:
-    """Of a node of the model that became these nodes of a graph, and these results."""
+    """Returns the fate of a model's node from its graph nodes and results."""
     late = [node.late for node in nodes if isinstance(node.late, Late)]
     for one in late:
         if one.by:
@@ -43,7 +43,7 @@ def fate_of(nodes: Sequence[Node], found: Sequence[Tensor]) -> Fate:
 
 @dataclass(frozen=True)
 class Survey:
-    """What would run each node of a model, by operator, and what is missing. `str()` is a table."""
+    """The backends of a model's nodes by operator, and the unsupported operators. `str()` is a table."""
 
     nodes: tuple[tuple[str, Fate], ...]
     problems: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Loops whose turns are known as the model is read: the nodes of all of them, one turn after the other."""
+"""Unrolls loops whose trip count is known while the model is read."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..reading.fold import fold
 from ..reading.node import Array, Body, OnnxNode, Tensor, flat, tensor_of, tensors_of
 from ..reading.numpy_steps import row_of
 
-# nodes that take the place of one Loop
+# most nodes of an unrolled Loop
 _MOST_NODES = 1 << 14
-# numbers of which conditions are made
+# most elements of arrays that a condition is computed from
 _FEW = 1 << 12
 _MOST_TURNS = 1 << 10
 
@@ -23,7 +23,7 @@ Fresh = Callable[[str], str]
 
 
 def counters(body: Body) -> Callable[[int], tuple[Array, Array]]:
-    """The number of a turn, and that it is gone on, of the ranks that the body declares: 0, or 1 in older files."""
+    """Returns iteration number and condition of the ranks that the body declares: 0, or 1 in older files."""
     infos = (*body.input_infos, Tensor(), Tensor())
     number, condition = (len(info.shape or ()) for info in infos[:2])
     goes = np.array(True, ndmin=condition)
@@ -31,7 +31,7 @@ def counters(body: Body) -> Callable[[int], tuple[Array, Array]]:
 
 
 def turns_of(node: OnnxNode, arrays: Mapping[str, Array]) -> int | None:
-    """How many turns a Loop takes; None where a call tells, or where they are too many nodes."""
+    """Returns the trip count of a Loop; None if it depends on the call, or gives too many nodes."""
     body, given = node.bodies.get("body"), (*node.inputs, "", "")[:2]
     if body is None or len(body.inputs) != max(len(node.inputs), 2) or len(body.outputs) < len(body.inputs) - 1:
         return None
@@ -61,7 +61,7 @@ def turns_of(node: OnnxNode, arrays: Mapping[str, Array]) -> int | None:
 
 
 def _needed(body: Body) -> list[OnnxNode]:
-    """The nodes that the condition depends on, in this turn or a later one."""
+    """Returns the nodes that the condition depends on, in this or a later iteration."""
     wanted = {body.outputs[0]}
     before = dict(zip(body.inputs[2:], body.outputs[1:], strict=False))
     while True:
@@ -75,7 +75,7 @@ def _needed(body: Body) -> list[OnnxNode]:
 
 
 def _evaluated(nodes: Sequence[OnnxNode], known: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What is known of their results."""
+    """Returns the known results of nodes."""
     budget = Budget(0)
     for node in nodes:
         if node.bodies or not all(name in known for name in node.reads):
@@ -90,7 +90,7 @@ def _evaluated(nodes: Sequence[OnnxNode], known: dict[str, Tensor]) -> dict[str,
 
 
 def _computed(node: OnnxNode, known: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-    """What NumPy makes of few numbers."""
+    """Returns NumPy's results for a few elements."""
     inputs = [known[name].array if name else None for name in node.inputs]
     row = row_of(node)
     if (
@@ -106,7 +106,7 @@ def _computed(node: OnnxNode, known: Mapping[str, Tensor]) -> tuple[Tensor, ...]
 def unrolled(
     node: OnnxNode, turns: int, spliced: Callable[..., tuple[list[OnnxNode], dict[str, Array]]], fresh: Fresh
 ) -> tuple[list[OnnxNode], dict[str, Array]] | None:
-    """The nodes of so many turns, and their arrays; None where results have no rows."""
+    """Returns the nodes of `count` iterations, and their arrays; None if stacked results have no rows."""
     body = node.bodies["body"]
     carried, count = list(node.inputs[2:]), len(body.inputs) - 2
     rows: list[list[str]] = [[] for _ in body.outputs[1 + count :]]
@@ -136,7 +136,7 @@ def unrolled(
 def stacked(
     node: OnnxNode, names: Sequence[str], result: str, axis: int, arrays: dict[str, Array], fresh: Fresh
 ) -> list[OnnxNode]:
-    """Tensors as parts of one, on a new axis."""
+    """Returns nodes that stack tensors on a new axis."""
     parts, nodes = [fresh(name) for name in names], list[OnnxNode]()
     if node.opset >= 13:
         axes = fresh("axes")

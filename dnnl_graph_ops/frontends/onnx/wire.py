@@ -1,4 +1,4 @@
-"""A model's bytes without its large initializers: these are read from the file, where protobuf would copy them."""
+"""Reads a model's bytes without its large initializers, which protobuf would copy, and which stay in the file."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import BinaryIO, NamedTuple
 
 from ...graph.files import ModelFile
 
-# raw data from here on stays in the file
+# bytes of raw data from which it stays in the file
 LARGE_BYTES = 1 << 16
-# ModelProto.graph, GraphProto.initializer, TensorProto.raw_data
+# field numbers of ModelProto.graph, GraphProto.initializer, TensorProto.raw_data
 _ROUTE = (7, 5, 9)
-# of a field on the wire
+# wire types of fields
 _VARINT, _LONG, _BYTES, _INT = 0, 1, 2, 5
 _FIXED = {_LONG: 8, _INT: 4}
 
 
 class Stretch(NamedTuple):
-    """Where something lies in the file."""
+    """A range of bytes in the file."""
 
     offset: int
     nbytes: int
@@ -33,10 +33,10 @@ class _Field(NamedTuple):
 
 
 def without_large(file: ModelFile) -> tuple[bytes, dict[int, Stretch]]:
-    """The model without its large raw data, and where this lies by the number of the initializer.
+    """Returns the model without large raw data, and the ranges of the data by the initializer's number.
 
     Raises:
-        ValueError: no protobuf message, or one whose initializers have their data more than once.
+        ValueError: no protobuf message, or an initializer with its data more than once.
     """
     walk = _Walk()
     with os.fdopen(os.dup(file.descriptor), "rb") as stream:

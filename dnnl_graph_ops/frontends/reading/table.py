@@ -77,7 +77,7 @@ def rule(
 
 
 def first(step: Step) -> Meta:
-    """Returns the first input's shape, for `late`."""
+    """Returns shape and dtype of the first input, for `late`."""
     return step.meta(0)
 
 

@@ -1,4 +1,4 @@
-"""Exported programs of PyTorch as graphs; torch is imported when one is read."""
+"""Imports exported PyTorch programs as graphs; torch is imported at the first use."""
 
 from .importer import from_torch
 

@@ -1,4 +1,4 @@
-"""One op of PyTorch in a graph: by its rule, else when sizes are known, else by PyTorch itself."""
+"""Builds an op of PyTorch: by its rule, else once sizes are known, else as a step that PyTorch computes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .movement import TURNS
 from .sizes import SIZES, number
 from .table import RULES
 
-# constants up to so many bytes are copied, and rules look at them
+# constants up to so many bytes are copied, and rules may read them
 _FEW_BYTES = 1 << 14
 
 
 def built(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budget) -> tuple[Tensor, ...]:
-    """The results of an op up to the last that is read: computed if they are known now, else of ops of the graph.
+    """Returns the results of an op up to the last that is read: folded if known now, else outputs of ops.
 
     Raises:
-        UnsupportedError: it cannot be expressed, not even by PyTorch.
+        UnsupportedError: not even a step of PyTorch computes the op.
     """
     return tuple(map(tensor_of, _built(graph, node, known, budget)[: len(node.outputs)]))
 
@@ -58,10 +58,10 @@ def _built(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budge
 
 
 def _ruled(call: Call) -> tuple[Any, ...]:
-    """By its rule.
+    """Builds an op by its rule.
 
     Raises:
-        UnsupportedError: it has none, or that does not express this one.
+        UnsupportedError: no rule, or the rule does not support these arguments.
     """
     turns = call.node.op_type in TURNS and isinstance(call.items[0], Value) and call.items[0].ndim == 2
     if all(map(_is_known, call.items)) and not turns:
@@ -82,14 +82,14 @@ def _is_known(item: Any) -> bool:
 
 
 def constant(graph: Graph, array: Array, name: str | None = None) -> Array | Value:
-    """What is known, as an array if it is small, else as a constant over the same memory."""
+    """Returns a known tensor: as an array if it is small, else as a constant over the same memory."""
     if array.ndim <= 1 or array.nbytes <= _FEW_BYTES or not host.is_own(array):
         return np.array(array)
     return graph._keep(held(array), name)
 
 
 def held(array: Array) -> Constant:
-    """Elements that are brought in order only when they are needed."""
+    """Returns a constant that is made row-major when it is needed."""
 
     def make() -> Array:
         ordered = np.ascontiguousarray(array)
@@ -101,5 +101,5 @@ def held(array: Array) -> Constant:
 
 
 def parameter(graph: Graph, tensor: Any, name: str | None = None) -> Array | Value:
-    """A tensor of the model."""
+    """Returns a parameter or buffer of the model."""
     return constant(graph, from_dlpack(tensor.detach()), name)

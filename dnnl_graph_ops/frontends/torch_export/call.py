@@ -1,4 +1,4 @@
-"""One op of PyTorch while it is built: its arguments, what PyTorch said of its results, standard operators for it."""
+"""Call: an op of PyTorch while it is built: its arguments, traced results, and standard operators for it."""
 
 from __future__ import annotations
 
@@ -22,58 +22,58 @@ from ..reading.traced import OpCall, Operand, Size, Traced, mapped
 from ..reading.types import NUMPY
 from . import host
 
-# of the standard operators that rules are written in
+# opset of the standard operators in rules
 _OPSET = 22
 _CODES = {np.dtype(kind): code for code, kind in NUMPY.items()}
 
 
 @dataclass(frozen=True)
 class Call(Step):
-    """One op of PyTorch and the graph that it goes into."""
+    """An op of PyTorch, and the graph to build it in."""
 
-    # of what this one made or read
+    # bytes that this op computed or read
     names: dict[int, str] = field(default_factory=dict)
 
     @once
     def traced(self) -> Traced:
-        """The op and its arguments, and before it those whose results no node holds."""
+        """The op and its arguments, after the calls whose results are no nodes."""
         found: Traced = self.node.attrs["traced"]
         return found
 
     @once
     def items(self) -> list[Any]:
-        """What its node reads, as rules have it."""
+        """The operands of its node, for rules."""
         return [self.input(i).operand for i in range(self.count)]
 
     @property
     def meta(self) -> Meta:  # type: ignore[override]
-        """Of the first result, with all sizes that are known now."""
+        """Shape and dtype of the first result, with all sizes known now."""
         return self.metas[0]
 
     @once
     def metas(self) -> list[Meta]:
-        """Of all results, with all sizes that are known now.
+        """Shapes and dtypes of all results, with all sizes known now.
 
         Raises:
-            UnsupportedError: of types that the package does not have.
+            UnsupportedError: dtypes that the package lacks.
         """
         results = self.traced.results
         if any(None in shape for _, shape in results):
             results = self.inferred or results
         for dtype, shape in results:
             if dtype not in dtypes.CODES:
-                # who reads it takes it from here: see Reader
+                # readers use this record: see Reader
                 raise UnsupportedError(f"{self.where}: gives {dtype}, which no op here takes")
             check_size(shape, dtypes.itemsize(dtype), self.where)
         return [Meta(shape, dtype) for dtype, shape in results]
 
     @once
     def inferred(self) -> tuple[tuple[str, tuple[int | None, ...]], ...] | None:
-        """dtype and shape of the results, where all sizes are known; None: they are not, or PyTorch cannot tell."""
+        """Dtype and shape of the results if all sizes are known; None if not, or if PyTorch cannot infer them."""
         return host.inferred(self)
 
     def argument(self, value: Any) -> Any:
-        """An argument of the op as rules take it: tensors as they are known, sizes as numbers."""
+        """Returns an argument of the op for rules: tensors as operands, sizes as numbers."""
         return mapped(value, self._known)
 
     def _known(self, value: Any) -> Any:
@@ -85,10 +85,10 @@ class Call(Step):
 
     @once
     def series(self) -> tuple[OpCall, ...]:
-        """The op, and before it those whose results no node holds, with numbers in place of sizes.
+        """The op, after the calls whose results are no nodes, with numbers in place of sizes.
 
         Raises:
-            NeedsSizes: not all sizes among their arguments are known.
+            NeedsSizes: sizes among the arguments are unknown.
         """
         return tuple(
             OpCall(op, {name: mapped(value, self._sized) for name, value in arguments.items()})
@@ -108,7 +108,7 @@ class Call(Step):
     # -- what it is made of --------------------------------------------------------------------------------------
 
     def std(self, op_type: str, *operands: Any, count: int = 1, **attrs: Any) -> Any:
-        """The result of a standard operator, a tuple of `count`; numbers become arrays, lists of them too."""
+        """Builds a standard operator; returns its result, or a tuple of `count`. Numbers and lists become arrays."""
         names = tuple(self._named(operand) for operand in operands)
         outputs = tuple(self._fresh(i) for i in range(count))
         given = {name: value for name, value in attrs.items() if value is not None}
@@ -135,7 +135,7 @@ class Call(Step):
         return self.names[id(operand)]
 
     def cast(self, item: Any, dtype: str) -> Any:
-        """An operand in another dtype; a Python number as an array."""
+        """Returns an operand in another dtype; a Python number as an array."""
         kind = dtypes.numpy_dtype(dtype)
         if isinstance(item, int | float | bool):
             return np.asarray(item, kind)
@@ -146,26 +146,26 @@ class Call(Step):
         return self.std("Cast", item, to=_CODES[kind])
 
     def times(self, item: Any, factor: float) -> Any:
-        """An operand of the result's dtype by a number."""
+        """Multiplies an operand of the result's dtype by a number."""
         return item if factor == 1 else self.std("Mul", item, self.cast(factor, self.meta.dtype))
 
     def elements(self, item: Any) -> Any:
-        """An operand, or its elements where they are known as the graph is built."""
+        """Returns an operand, or its elements if they are known now."""
         return item.constant if isinstance(item, Value) and item.is_constant else item
 
     def needs_sizes(self, what: str) -> NeedsSizes:
         return NeedsSizes(f"{self.where}: {what}")
 
     def reshaped(self, item: Any, shape: Sequence[int | None]) -> Any:
-        """The same elements with other sizes, of which one may be unknown."""
+        """Reshapes an operand; one size may be unknown."""
         unknown = [axis for axis, dim in enumerate(shape) if dim is None]
         if len(unknown) > 1:
-            # two that are not known need not be the same
+            # two unknown sizes need not be equal
             raise self.needs_sizes(f"{item.shape} to {tuple(shape)}")
         return self.reshape(self.as_value(item), [-1 if dim is None else dim for dim in shape])
 
     def fits(self, made: Sequence[Any]) -> bool:
-        """Whether these are the results that PyTorch announced, at least those that are read."""
+        """Whether the results that are read have the traced dtypes and shapes."""
         read = [i for i, name in enumerate(self.node.outputs) if name]
         return len(made) > max(read, default=-1) and all(
             (item.dtype if isinstance(item, Value) else dtypes.label(item.dtype)) == dtype

@@ -1,4 +1,4 @@
-"""Activations, arithmetic, choices."""
+"""Rules of activations, arithmetic, comparisons and where."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def elu(call: Call, self: Any, alpha: float = 1.0, scale: float = 1.0, input_sca
     input_scale = 1 / alpha if input_scale is None else input_scale
     made = call.std("Elu", call.times(self, input_scale), alpha=float(alpha))
     if input_scale != 1:
-        # what lies above zero is not scaled
+        # positive elements are not scaled
         made = call.std("Add", call.std("Relu", self), call.std("Min", made, call.cast(0.0, self.dtype)))
     return call.times(made, scale)
 
@@ -51,7 +51,7 @@ def clamp(call: Call, self: Any, min: Any = None, max: Any = None, min_val: Any 
     ends = min_val if min is None else min, max_val if max is None else max
     low, high = (None if end is None else call.cast(float(end), call.meta.dtype) for end in ends)
     if low is None or high is None:
-        # Clip would hold infinite numbers at the largest of the type
+        # Clip would limit infinite elements to the largest finite number
         return call.std("Max", self, low) if high is None else call.std("Min", self, high)
     return call.std("Clip", self, low, high)
 
@@ -59,14 +59,14 @@ def clamp(call: Call, self: Any, min: Any = None, max: Any = None, min_val: Any 
 @aten("softplus")
 def softplus(call: Call, self: Any, beta: float, threshold: float) -> Any:
     if threshold < 15:
-        # beyond it the argument itself is given, which a larger threshold does not show in f32
+        # beyond the threshold the result is the argument; larger thresholds make no difference in f32
         raise UnsupportedError(f"{call.where}: threshold={threshold}")
     return call.times(call.std("Softplus", call.times(self, beta)), 1 / beta)
 
 
 @aten("prelu", "_prelu_kernel")
 def prelu(call: Call, self: Any, weight: Any) -> Any:
-    """A one-dimensional weight belongs to the channels."""
+    """PReLU; a one-dimensional weight is per channel."""
     slope = call.elements(weight)
     shape = (*slope.shape, *(1,) * (len(self.shape) - 2)) if len(slope.shape) == 1 else slope.shape
     return call.std(
@@ -84,10 +84,10 @@ def glu(call: Call, self: Any, dim: int) -> Any:
 
 
 def _float(call: Call) -> str:
-    """The dtype of the result.
+    """Returns the result's dtype.
 
     Raises:
-        UnsupportedError: it holds no floating-point numbers, which are what standard operators here take.
+        UnsupportedError: no floating-point dtype, which the standard operator needs.
     """
     dtype = call.meta.dtype
     if dtype not in ("f32", "bf16", "f16"):
@@ -114,7 +114,7 @@ def binary(call: Call, self: Any, other: Any, kind: str, alpha: float = 1) -> An
 
 
 def _is_exact(number: float) -> bool:
-    """Whether its reciprocal is: it is a power of two."""
+    """Whether the reciprocal of a number is exact: the number is a power of two."""
     return number != 0 and math.isfinite(number) and abs(math.frexp(number)[0]) == 0.5
 
 
@@ -131,7 +131,7 @@ def power(call: Call, self: Any, exponent: float) -> Any:
 
 @aten("lerp.Scalar")
 def lerp(call: Call, self: Any, end: Any, weight: float) -> Any:
-    """From the nearer end, as PyTorch has it: the other one may be infinite."""
+    """lerp from the nearer end, as in PyTorch: the other end may be infinite."""
     apart = call.std("Sub", end, self)
     if weight < 0.5:
         return call.std("Add", self, call.times(apart, float(weight)))
@@ -175,7 +175,7 @@ def softmax(call: Call, self: Any, dim: int, kind: str) -> Any:
     "to.device", "to.dtype_layout", "to.other", "type_as", "to.prim_Device", "_conj", "resolve_conj", "resolve_neg",
 )  # fmt: skip
 def same(call: Call, self: Any, /) -> Any:
-    """Perhaps in another dtype."""
+    """Copies; may convert to another dtype."""
     wanted = call.meta
     if tuple(self.shape) != wanted.shape and None not in wanted.shape:
         raise UnsupportedError(f"{call.where}: from {self.shape} to {wanted.shape}")
@@ -184,7 +184,7 @@ def same(call: Call, self: Any, /) -> Any:
 
 @aten("copy", "fill.Scalar", "fill.Tensor")
 def filled(call: Call, _self: Any, value: Any, /) -> Any:
-    """What is written over it."""
+    """fill and copy: the written value, broadcast to the tensor."""
     wanted = call.meta
     if None in wanted.shape:
         raise call.needs_sizes(f"to {wanted.shape}")

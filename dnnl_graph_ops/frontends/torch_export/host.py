@@ -1,4 +1,4 @@
-"""Ops that no rule expresses, computed by PyTorch itself: as steps of a net, or once where all is known."""
+"""Runs ops without a rule in PyTorch: as steps of a net, or folded if all operands are known."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ..reading.traced import Earlier, OpCall, Operand, Other, mapped
 
 
 def pytorch(where: str) -> Any:
-    """The package torch.
+    """Returns the package torch.
 
     Raises:
-        RuntimeUnavailableError: it is not installed.
+        RuntimeUnavailableError: the package is not installed.
     """
     try:
         import torch
@@ -34,7 +34,7 @@ def pytorch(where: str) -> Any:
 
 
 class Known(NamedTuple):
-    """An op, and what is asked of it at each call: the names of its arguments without and with names."""
+    """An op, and the names of its positional and keyword arguments."""
 
     op: Any
     positional: tuple[str, ...]
@@ -44,7 +44,7 @@ class Known(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def _found(name: str) -> Known | str:
-    """The op of a name such as aten.topk.default; or why it is none of tensors alone."""
+    """Returns the op of a name such as aten.topk.default, or why it does not map tensors to tensors only."""
     torch = pytorch("from_torch")
     try:
         found = functools.reduce(getattr, name.split("."), torch.ops)
@@ -62,17 +62,17 @@ def _found(name: str) -> Known | str:
 
 
 def overload(name: str, where: str, arguments: Mapping[str, Any]) -> Known:
-    """The op of a name such as aten.topk.default, of those that compute tensors of tensors and nothing else.
+    """Returns the op of a name such as aten.topk.default, if it maps tensors to tensors and nothing else.
 
     Raises:
-        UnsupportedError: there is none, or it writes to its arguments, gives random numbers or is none of tensors.
+        UnsupportedError: no such op, or it writes to its arguments, is random or is no op on tensors.
     """
     found = _found(name)
     if isinstance(found, str):
         raise UnsupportedError(f"{where}: {found}")
     if _is_training(arguments):
         raise UnsupportedError(f"{where}: as in training; call model.eval() before it is exported")
-    # what drops nothing gives no random numbers
+    # dropout with p = 0 is not random
     drops = arguments.get("dropout_p") if "dropout_p" in found.positional else arguments.get("train", True)
     if found.is_random and drops:
         raise UnsupportedError(f"{where}: {name[:80]} gives random numbers")
@@ -80,12 +80,12 @@ def overload(name: str, where: str, arguments: Mapping[str, Any]) -> Known:
 
 
 def _is_training(arguments: Mapping[str, Any]) -> bool:
-    """Whether it counts on statistics that it writes."""
+    """Whether an op updates running statistics."""
     counts = arguments.get("training") or arguments.get("use_input_stats")
     return bool(arguments.get("train") or (counts and arguments.get("running_mean") is not None))
 
 
-# functions of numbers alone
+# functions of numbers
 _MAKERS = frozenset(
     {
         "arange", "bartlett_window", "blackman_window", "empty", "eye", "full", "hamming_window", "hann_window",
@@ -95,7 +95,7 @@ _MAKERS = frozenset(
 
 
 def tensor_of(array: Array) -> Any:
-    """A tensor over the memory of an array."""
+    """Returns a tensor over an array's memory."""
     torch = pytorch("from_torch")
     if array.dtype.kind in "fiub" and array.flags.writeable:
         return torch.from_numpy(array)
@@ -105,29 +105,29 @@ def tensor_of(array: Array) -> Any:
 
 
 def array_of(tensor: Any) -> Array:
-    """An array over the memory of a tensor."""
+    """Returns an array over a tensor's memory."""
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     try:
         found: Array = tensor.numpy()
     except TypeError:
-        # a type that only we have
+        # a dtype that PyTorch lacks
         return from_dlpack(tensor)
     return found
 
 
-# Arrays may lie in another order than PyTorch planned: these ask for strides, the ops in their place for elements.
+# Arrays may have other strides than PyTorch planned: these ops depend on strides, their replacements do not.
 _IN_ANY_ORDER = {
     "aten.view.default": "aten.reshape.default",
     "aten._unsafe_view.default": "aten.reshape.default",
     "aten.view_as.default": "aten.reshape_as.default",
 }
-# kernels of row-major tensors alone, as PyTorch's graphs give them
+# ops whose kernels need row-major tensors, which PyTorch's graphs provide
 _ROW_MAJOR = frozenset({"aten.native_group_norm.default"})
 
 
 def _prepared(series: Sequence[OpCall], where: str, device: str = "cpu") -> Callable[[Sequence[Any]], list[Any]]:
-    """A function of the tensors that operands stand for, all on `device`, to the results of the last op."""
+    """Returns a function from the operands' tensors, all on `device`, to the results of the last op."""
     torch = pytorch(where)
     kinds = {"dtype": torch.dtype, "memory_format": torch.memory_format}
 
@@ -178,12 +178,12 @@ def _prepared(series: Sequence[OpCall], where: str, device: str = "cpu") -> Call
 
 
 def _moves(value: Any) -> bool:
-    """Whether an argument has tensors in it."""
+    """Whether an argument contains tensors."""
     return any(map(_moves, value)) if isinstance(value, list) else isinstance(value, Operand | Earlier)
 
 
 def computed(call: Any) -> list[Array]:
-    """The results of ops on known tensors."""
+    """Returns the results of ops on known tensors."""
     arrays: list[Any] = [one.constant if isinstance(one, Value) else one for one in call.items]
     made = list(map(array_of, _prepared(call.series, call.where)(list(map(tensor_of, arrays)))))
     if not any(np.may_share_memory(result, array) for result in made for array in arrays):
@@ -193,7 +193,7 @@ def computed(call: Any) -> list[Array]:
 
 
 def inferred(call: Any) -> tuple[tuple[str, tuple[int | None, ...]], ...] | None:
-    """dtype and shape of the results, where all sizes are known; None: they are not, or PyTorch cannot tell."""
+    """Returns dtype and shape of the results if all sizes are known; None if not, or if PyTorch cannot infer them."""
     torch = pytorch(call.where)
     if any(None in one.shape for one in call.items):
         return None
@@ -210,13 +210,13 @@ _NAMES = {"boolean": "bool", "f8_e5m2": "float8_e5m2", "f8_e4m3": "float8_e4m3fn
 
 
 def _torch_name(item: Any) -> str:
-    """PyTorch's name of the dtype of a value or an array."""
+    """Returns PyTorch's name of the dtype of a value or an array."""
     dtype = dtypes.numpy_dtype(item.dtype) if isinstance(item.dtype, str) else item.dtype
     return _NAMES.get(dtypes.label(dtype)) or dtype.name
 
 
 def stated(dtype: Any) -> str:
-    """The canonical name of a dtype of PyTorch, or its own where there is none."""
+    """Returns the canonical name of a dtype of PyTorch, or PyTorch's name."""
     name = str(dtype).removeprefix("torch.")
     try:
         return dtypes.canonical(name)
@@ -226,11 +226,11 @@ def stated(dtype: Any) -> str:
 
 @dataclass(frozen=True)
 class TorchStep:
-    """Ops as a step of a net, which gives the first results of the last one."""
+    """Ops as a step of a net, which returns the first results of the last op."""
 
     where: str
     series: tuple[OpCall, ...]
-    # what is no operand of the step, of the `count` inputs that the ops read
+    # of the ops' `count` inputs, those that are part of the step
     parts: Mapping[int, Array]
     count: int
     results: tuple[Meta, ...]
@@ -249,10 +249,10 @@ class TorchStep:
         return digest.digest()
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        """Its results.
+        """Returns the results.
 
         Raises:
-            Error: PyTorch fails, or gives something else than it announced.
+            Error: PyTorch fails, or its results differ from the traced ones.
         """
         rest = iter(arrays)
         tensors = [tensor_of(next(rest)) if one is None else one for one in self._parts]
@@ -281,12 +281,12 @@ class TorchStep:
 
 
 def appended(call: Any) -> tuple[Value, ...]:
-    """The op in a graph whose sizes are known.
+    """Appends the op to a graph of known sizes.
 
     Raises:
-        UnsupportedError: results whose shape depends on data, or of types that the package does not have.
+        UnsupportedError: results whose shape depends on data, or of dtypes that the package lacks.
     """
-    # those behind the last result that is read may be of other shapes than PyTorch announces
+    # results behind the last one that is read may have other shapes than PyTorch announces
     count = len(call.node.outputs)
     metas = call.metas[:count]
     if any(None in meta.shape for meta in metas):
@@ -295,7 +295,7 @@ def appended(call: Any) -> tuple[Value, ...]:
         raise ShapeError(f"{call.where}: gives {call.inferred}, where {metas} was announced")
     parts = {i: one for i, one in enumerate(call.items) if isinstance(one, np.ndarray) and _is_part(one)}
     step = TorchStep(call.where, call.series, parts, len(call.items), tuple(metas))
-    # what it is refused for shows here
+    # raises the reason of a refusal
     step._run  # noqa: B018
     operands = [call.as_value(one) for i, one in enumerate(call.items) if i not in parts]
     slots = [f"dst_{i}" for i in range(len(metas))]
@@ -305,10 +305,10 @@ def appended(call: Any) -> tuple[Value, ...]:
 
 
 def is_own(array: Array) -> bool:
-    """Whether the package has such a type."""
+    """Whether the package has a dtype."""
     return dtypes.label(array.dtype) in dtypes.CODES
 
 
 def _is_part(array: Array) -> bool:
-    """What is no constant of the graph: few elements, and those of types that it does not have."""
+    """Whether a known tensor is part of the step, not a constant: few elements, or a dtype that the package lacks."""
     return array.nbytes <= 1 << 12 or not is_own(array)

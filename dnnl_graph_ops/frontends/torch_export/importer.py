@@ -1,4 +1,4 @@
-"""`from_torch`: an exported program as a graph."""
+"""Defines `from_torch`, which builds the graph of an exported program."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from .table import RULES
 
 
 def from_torch(program: Any, engine: Engine | None = None) -> Graph:
-    """An `ExportedProgram` of `torch.export.export` as a graph: `from_torch(program).compile()(x)`.
+    """Import an `ExportedProgram` of `torch.export.export` as a graph: `from_torch(program).compile()(x)`.
 
     Args:
-        program: what `torch.export.export(model.eval(), args)` gives, for inference.
-        engine: where it will run; None: the default CPU engine.
+        program: the result of `torch.export.export(model.eval(), args)`, for inference.
+        engine: the engine that runs the graph; None: the default CPU engine.
 
     Returns:
-        A Graph whose inputs are the program's tensors in the order in which its call takes them, nested ones one after
-        the other, and whose `outputs` are those of the program in that order, both by PyTorch's names for them. Dims
-        that were exported as dynamic are known at the call only. Parameters are not copied: they must not change while
-        the graph is compiled. What no op expresses PyTorch computes, as a step on the host.
+        A Graph whose inputs are the program's input tensors in the order of its call, nested ones flattened, and whose
+        `outputs` are the program's outputs in order, both under PyTorch's names. Dynamic dims of the export stay
+        dynamic. Parameters are not copied: do not change them while the graph is compiled. Ops that this package
+        lacks run in PyTorch, as steps on the host.
 
     Raises:
         TypeError: no ExportedProgram. RuntimeUnavailableError: torch is missing.
-        UnsupportedError: lists all that cannot be expressed: buffers or inputs that are written to, results that are no
-            tensors, types that the package does not have, control flow, random numbers.
+        UnsupportedError: lists all unsupported parts: writes to buffers or inputs, results that are no tensors, dtypes
+            that the package lacks, control flow, random numbers.
     """
     torch = pytorch("from_torch")
     if not isinstance(program, torch.export.ExportedProgram):
@@ -71,7 +71,7 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
                 known[name] = graph.input(name, dims_of(value.shape), stated(value.dtype))
             except Error as error:
                 problems.append(f"input {name!r}: {error}")
-    # what checks its arguments and no more has a token for its result
+    # ops that only check their arguments return a token
     given = [spec.arg for spec in signature.output_specs if spec.kind is not kinds.OutputKind.TOKEN]
     results = [(argument, fxs.get(getattr(argument, "name", ""))) for argument in given]
     outputs = [fx for argument, fx in results if fx is not None]
@@ -93,16 +93,16 @@ def appended(
     problems: list[str],
     instead: Mapping[Any, Any] | None = None,
 ) -> None:
-    """Build what the outputs depend on, of values, arrays and records of them; what cannot be is added to `problems`.
+    """Builds the nodes that the outputs depend on, from values, arrays and records; adds errors to `problems`.
 
-    `instead`: ops to take in place of some nodes' own.
+    `instead`: ops that replace some nodes' ops.
     """
     tensors, fxs = tensors_of(known), read(outputs)
     reader = Reader({fx: fx.name for fx in fxs if fx.op == "placeholder"}, instead or {})
     for fx in fxs:
         try:
             node = None if fx.op == "placeholder" else reader.node(fx)
-            # others are behind what cannot be expressed
+            # other nodes are behind unsupported ones
             if node is not None and all(name in tensors for name in node.inputs):
                 made = built(graph, node, tensors, budget)
                 tensors.update((name, item) for name, item in zip(node.outputs, made, strict=False) if name)
@@ -129,7 +129,7 @@ def appended(
 
 
 def is_expressible(fx: Any) -> bool:
-    """Whether a node of PyTorch's graphs, whose arguments are, has a place in a graph of ours."""
+    """Whether a node of PyTorch's graphs is supported, if its arguments are."""
     if fx.target is operator.getitem:
         return is_expressible(fx.args[0])
     if size_op(fx.target):
@@ -154,7 +154,7 @@ def _tensors(value: Any) -> list[Any]:
 
 
 def size_of(graph: Graph, fx: Any, given: Sequence[Any], known: Mapping[str, Any], budget: Budget) -> Any:
-    """A number that PyTorch takes for the size of an input, as that; None: it is that of none."""
+    """Returns a symbolic number as the size of an input's axis; None if it is none."""
     number = str(fx.meta["val"])
     for other in given:
         shape = getattr(other.meta["val"], "shape", ())
@@ -166,7 +166,7 @@ def size_of(graph: Graph, fx: Any, given: Sequence[Any], known: Mapping[str, Any
 
 
 def _written(signature: Any) -> list[str]:
-    """What the program changes besides giving its results."""
+    """Returns the names of buffers and inputs that the program writes to."""
     remedy = "; export the model after model.eval()"
     kinds = {"buffers": ("buffer", remedy), "user_inputs": ("input", ""), "parameters": ("parameter", "")}
     return [
@@ -176,12 +176,12 @@ def _written(signature: Any) -> list[str]:
     ]
 
 
-# what PyTorch computes in one piece better than in the many that it would be taken apart into
+# ops that PyTorch computes faster as a whole than decomposed
 _WHOLE = ("aten.lstm.", "aten.gru.", "aten.rnn_tanh.", "aten.rnn_relu.", "aten.upsample_bicubic2d.")
 
 
 def _decomposed(program: Any) -> Any:
-    """The program in ops that have rules, as far as PyTorch can take others apart."""
+    """Returns the program with ops without rules decomposed, as far as PyTorch can."""
     import torch
 
     called = [fx for fx in program.graph.nodes if fx.op == "call_function"]
@@ -214,7 +214,7 @@ def _is_ruled(op: Any) -> bool:
 
 
 def _constant(program: Any) -> set[Any]:
-    """Ops that are only called with what is known beforehand."""
+    """Returns the ops that the program calls on known tensors only."""
     given = {spec.arg.name for spec in program.graph_signature.input_specs if spec.target is None}
     constants: dict[Any, bool] = {}
     open_ = set()

@@ -1,4 +1,4 @@
-"""Convolutions, products, normalization, pooling, resizing, attention, reductions."""
+"""Rules of convolutions, matrix products, normalization, pooling, resizing, attention and reductions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _per_axis(values: Any, count: int) -> list[int]:
 
 
 def _on_images(call: Call, kind: str, item: Any, axes: int, *operands: Any, **attrs: Any) -> Any:
-    """A standard operator on images with `axes` axes, which may lack one for the batch."""
+    """Builds a standard operator on data with `axes` spatial axes, which may lack the batch axis."""
     if len(item.shape) == axes + 2:
         return call.std(kind, item, *operands, **attrs)
     made = call.std(kind, call.reshaped(item, (1, *item.shape)), *operands, **attrs)
@@ -69,7 +69,7 @@ def _product(call: Call, a: Any, b: Any, bias: Any = None, **flags: Any) -> Any:
 
 
 def _turned_constant(value: Value) -> Value | None:
-    """What a matrix is the transposed of: products take it as it lies, and nobody keeps it turned."""
+    """Returns the constant whose transpose a matrix is: products read it transposed, and no copy is kept."""
     if value.node is None or value.node.kind != "StaticTranspose" or value.ndim != 2:
         return None
     return value.node.inputs[0] if value.node.inputs[0].is_constant else None
@@ -91,7 +91,7 @@ def addmm(call: Call, self: Any, a: Any, b: Any, /, beta: float = 1, alpha: floa
 
 
 def _affine(call: Call, weight: Any, bias: Any, shape: Any, dtype: str) -> list[Any]:
-    """Scale and shift of a shape, either of which may be left out."""
+    """Returns scale and shift of a shape; both are optional."""
     kind = dtypes.numpy_dtype(dtype)
     given = [np.full(tuple(shape), i, kind) if item is None else item for i, item in ((1, weight), (0, bias))]
     return list(map(call.elements, given))
@@ -109,7 +109,7 @@ def batch_norm(
     given += map(call.elements, (running_mean, running_var))
     if len(input.shape) != 2:
         return call.std("BatchNormalization", input, *given, epsilon=float(eps))
-    # of a matrix: one factor and one term for each column
+    # for a matrix, one scale and one shift per column
     if not all(isinstance(item, np.ndarray) for item in given):
         raise UnsupportedError(f"{call.where}: by numbers that are computed")
     scale, shift, mean, variance = (item.astype(np.float64) for item in given)
@@ -120,7 +120,7 @@ def batch_norm(
 
 @aten("_native_batch_norm_legit.no_stats")
 def own_statistics(call: Call, input: Any, weight: Any, bias: Any, eps: float) -> Any:
-    """Of one image: what InstanceNorm is taken apart into."""
+    """Batch normalization by the statistics of one image, into which PyTorch decomposes InstanceNorm."""
     if input.shape[0] != 1:
         raise UnsupportedError(f"{call.where}: by the statistics of a batch")
     return group_norm(call, input, weight, bias, eps, input.shape[1])
@@ -168,7 +168,7 @@ def rms_norm(call: Call, input: Any, normalized_shape: Any, weight: Any, eps: fl
 
 
 def _axes(call: Call) -> int:
-    """Of images, as the op's name says."""
+    """Returns the number of spatial axes from the op's name."""
     return int(next(letter for letter in call.node.op_type if letter in "123"))
 
 
@@ -183,7 +183,7 @@ def pool(
     axes = _axes(call)
     kernel = _per_axis(kernel_size, axes)
     if ceil_mode and None in self.shape[-axes:]:
-        # a window larger than the data, which the op here refuses, has a result in PyTorch
+        # PyTorch accepts a window larger than the data, the op here does not
         raise call.needs_sizes(f"of shape {self.shape}")
     return _on_images(
         call, kind, self, axes, kernel_shape=kernel, strides=_per_axis(stride, axes) if stride else kernel,
@@ -213,7 +213,7 @@ def adaptive_pool(call: Call, self: Any, kind: str, whole: str) -> Any:
 
 
 def _windows(size: int, count: int) -> tuple[int, int] | None:
-    """The length and distance of so many windows that adaptive pooling has along an axis; None if these vary."""
+    """Returns kernel size and stride of an axis of adaptive pooling; None if its windows vary."""
     starts = [i * size // count for i in range(count)]
     lengths = {-(-(i + 1) * size // count) - start for i, start in enumerate(starts)}
     steps = {after - before for before, after in pairwise(starts)} or {size}
@@ -246,7 +246,7 @@ def upsample(
 
 
 def _reduced(self: Any, dim: Any) -> list[int]:
-    """The axes that a reduction is over."""
+    """Returns the axes of a reduction."""
     return list(range(len(self.shape))) if dim is None or dim == [] else listed(dim)
 
 
@@ -319,7 +319,7 @@ def attention(
         products, hides = _masked(call, products, attn_mask)
     shares = call.std("Softmax", products, axis=-1)
     if hides:
-        # rows whose scores all are -Inf give zeros; rows of NaN stay
+        # rows of -Inf scores give zeros; rows of NaN stay
         kind = dtypes.numpy_dtype(dtype)
         largest = call.std("ReduceMax", products, [-1], keepdims=1)
         unseen = call.op("GreaterEqual", np.full(1, -np.inf, kind), largest)
@@ -328,7 +328,7 @@ def attention(
 
 
 def _for_all_heads(call: Call, each: Value, q: Value) -> Any:
-    """Keys or values for all heads of queries, some of which have the same."""
+    """Returns keys or values for all query heads; groups of query heads share one (grouped-query attention)."""
     if each.ndim != 4 or None in each.shape or q.shape[1] is None:
         raise call.needs_sizes(f"of {q.shape} and {each.shape}")
     n, shared, *rest = map(int, each.shape)  # type: ignore[arg-type]
@@ -341,7 +341,7 @@ def _for_all_heads(call: Call, each: Value, q: Value) -> Any:
 
 
 def _masked(call: Call, products: Value, mask: Any) -> tuple[Any, bool]:
-    """The products (..., L, S) plus a mask, -Inf where a condition is false; whether it may hide a row as a whole."""
+    """Returns the scores (..., L, S) with a mask (-Inf where false), and whether it may hide a whole row."""
     known, kind = call.elements(mask), dtypes.numpy_dtype(products.dtype)
     if isinstance(known, np.ndarray):
         numbers = np.where(known, 0, -np.inf).astype(kind) if known.dtype == np.bool_ else known.astype(kind)

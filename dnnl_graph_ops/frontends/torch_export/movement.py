@@ -1,4 +1,4 @@
-"""What moves elements and leaves them as they are; parts, and more of them."""
+"""Rules of ops that move elements: reshape, permute, slice, concatenate, pad, expand, index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...graph import Value
 from .table import Call, aten, listed
 
 _END = (1 << 63) - 1
-# what products of matrices take as it lies
+# transposes that matrix products absorb
 TURNS = frozenset({"aten.t.default", "aten.permute.default", "aten.transpose.int", "aten.numpy_T.default"})
 
 
@@ -86,7 +86,7 @@ def unbind(call: Call, self: Any, dim: int) -> Any:
 
 @aten("cat", "concat", "concatenate")
 def cat(call: Call, tensors: list[Any], dim: int) -> Any:
-    # an empty vector stands for nothing, whatever the others are
+    # PyTorch's cat ignores empty vectors
     items = [call.cast(item, call.meta.dtype) for item in tensors if tuple(item.shape) != (0,)]
     return call.std("Concat", *items, axis=dim)
 
@@ -166,7 +166,7 @@ aten("embedding")(lambda call, weight, indices: call.std("Gather", weight, indic
 
 @aten("index.Tensor")
 def index(call: Call, self: Any, indices: list[Any]) -> Any:
-    """By one tensor of places; by several, or a mask, is the host's."""
+    """Indexing by one tensor of indices; several tensors, or a mask, run on the host."""
     given = [(axis, places) for axis, places in enumerate(indices) if places is not None]
     if len(given) != 1 or _is_mask(given[0][1]):
         raise UnsupportedError(f"{call.where}: by {len(given)} tensors, or by a mask")
@@ -185,7 +185,7 @@ def pixel_shuffle(call: Call, self: Any, upscale_factor: int) -> Any:
 
 
 def _moved(call: Call, item: Any, split: Any, order: list[int]) -> Any:
-    """The axes of a shape that an operand is split into, in another order and then those of the result."""
+    """Reshapes an operand, permutes its axes, and reshapes it to the result."""
     return call.reshaped(call.std("Transpose", call.reshaped(item, split), perm=order), call.meta.shape)
 
 

@@ -1,4 +1,4 @@
-"""Where PyTorch plans the results of a captured graph to lie: strides that whoever reads them may count on."""
+"""The strides that PyTorch plans for the results of a captured graph, which their readers may rely on."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 def hinted(dims: Sequence[int | SymInt]) -> tuple[int, ...]:
-    """Sizes or strides, those that vary as they were when the graph was captured."""
+    """Returns sizes or strides as ints; dynamic ones have their values at the capture."""
     return tuple(dim if isinstance(dim, int) else int(dim.node.hint) for dim in dims)
 
 
 def order_of(fake: Tensor) -> tuple[int, ...] | None:
-    """The axes of a tensor from the slowest to the fastest; None if it is not all of its memory, without gaps."""
+    """Returns the axes of a dense tensor from the slowest to the fastest; None if the tensor is not dense."""
     shape, strides = hinted(fake.shape), hinted(fake.stride())
     (nbytes,) = hinted([fake.untyped_storage().nbytes()])
     order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
     expected = 1
     for axis in reversed(order):
-        # a size that is 1 at the capture alone may be two at the next call: windows that overlap then
+        # a size of 1 at the capture may be 2 at the next call, and windows overlap then
         is_one = isinstance(fake.shape[axis], int) and shape[axis] == 1
         if not is_one and strides[axis] != expected and 0 not in shape:
             return None
@@ -34,9 +34,9 @@ def order_of(fake: Tensor) -> tuple[int, ...] | None:
 
 
 def base_of(result: fx.Node, may_vary: bool = False) -> tuple[fx.Node, tuple[fx.Node, ...]]:
-    """The node whose memory a result is a view of, and the views from there to the result: PyTorch is to take them.
+    """Returns the node whose memory a result views, and the views from the node to the result, for PyTorch to run.
 
-    may_vary: whether numbers among the views' arguments may be computed of the graph's arguments.
+    may_vary: whether arguments of the views may be numbers computed from the graph's arguments.
 
     Raises:
         UnsupportedError: a view of other arguments.
@@ -62,7 +62,7 @@ def base_of(result: fx.Node, may_vary: bool = False) -> tuple[fx.Node, tuple[fx.
 
 
 def _is_told(node: fx.Node) -> bool:
-    """Whether a number is an argument of the graph, or follows from sizes of them."""
+    """Whether a number is an argument of the graph, or is computed from sizes of arguments."""
     from torch import SymInt
 
     val = node.meta.get("val")
@@ -73,7 +73,7 @@ def _is_told(node: fx.Node) -> bool:
 
 
 def _symbols(arguments: Mapping[fx.Node, Any]) -> dict[Any, Any]:
-    """Returns the symbols of sizes that vary, with the sizes that the arguments have."""
+    """Returns the values of symbolic sizes for these arguments."""
     from torch import SymInt, Tensor
 
     sizes: dict[Any, Any] = {}
@@ -85,7 +85,7 @@ def _symbols(arguments: Mapping[fx.Node, Any]) -> dict[Any, Any]:
 
 
 def viewed(tensor: Any, views: Sequence[fx.Node], arguments: Mapping[fx.Node, Any]) -> Any:
-    """A tensor seen through views, one after the other, by numbers that are computed of the graph's arguments."""
+    """Applies views to a tensor, with numbers computed from the graph's arguments."""
     from torch.fx.node import map_arg
 
     @cache

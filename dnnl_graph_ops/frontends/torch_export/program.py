@@ -1,4 +1,4 @@
-"""What PyTorch traced, as nodes: one for each op that a result depends on."""
+"""Converts traced programs of PyTorch to nodes, one for each op that a result depends on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .sizes import SIZES, size_op
 
 
 def dims_of(shape: Sequence[Any]) -> tuple[int | None, ...]:
-    """None for sizes that are not fixed."""
+    """Returns sizes, None for dynamic ones."""
     return tuple(dim if isinstance(dim, int) else _fixed(dim) for dim in shape)
 
 
@@ -26,26 +26,26 @@ def _fixed(dim: Any) -> int | None:
 
 
 class Behind(UnsupportedError):
-    """A node reads what cannot be expressed itself."""
+    """Raised for a node that reads an unsupported one."""
 
 
 class Reader:
-    """Nodes of PyTorch's graphs. `names`: what a node's tensor is called, of those that are given and those read.
+    """Reads nodes of PyTorch's graphs. `names`: the names of given and of read tensors by node.
 
-    `instead`: ops to take in place of some nodes' own.
+    `instead`: ops that replace some nodes' ops.
     """
 
     def __init__(self, names: Mapping[Any, str], instead: Mapping[Any, Any]) -> None:
         self.names = dict(names)
         self.instead = instead
-        # calls with results of types that the package lacks: part of those that read them
+        # calls with results of dtypes that the package lacks, which become part of their readers
         self.inner: set[Any] = set()
 
     def node(self, fx: Any) -> OnnxNode | None:
-        """One of them; None for the part of a result, which is a name for it, and what is part of those that read it.
+        """Returns a node; None for a getitem, which is a name, and for a call that is part of its readers.
 
         Raises:
-            UnsupportedError: a call of something else than ops on tensors and sizes.
+            UnsupportedError: a call of another function than ops on tensors and sizes.
         """
         is_part = fx.target is operator.getitem and isinstance(fx.args[1], int)
         if is_part and fx.args[0] not in self.inner:
@@ -53,7 +53,7 @@ class Reader:
             return None
         series, where = _Series(self), f"torch node {fx.name!r} ({fx.target})"
         if (op := size_op(fx.target)) is not None:
-            # numbers are operands there
+            # numbers are operands of size ops
             numbers = {str(i): series.encoded(item, Operand) for i, item in enumerate(fx.args)}
             self.names[fx] = fx.name
             return _made(fx.name, [OpCall(op, numbers)], series.inputs, [fx.name])
@@ -65,7 +65,7 @@ class Reader:
             self.inner.add(fx)
             return None
         if is_part:
-            # a result of a call that has others besides, which no op here takes
+            # one result of a call with several, which no op here takes
             series.calls.append(OpCall("aten.alias.default", {"self": series.placed(fx)}))
         elif str(fx.target) == "aten.as_strided.default":
             series.append_strided(fx, where)
@@ -75,10 +75,10 @@ class Reader:
         return _made(fx.name, series.calls, series.inputs, _outputs(fx), results)
 
     def name(self, fx: Any) -> str:
-        """What the tensor or number of a node is called.
+        """Returns the name of a node's tensor or number.
 
         Raises:
-            Behind: it could not be expressed.
+            Behind: the node is unsupported.
         """
         if fx not in self.names:
             raise Behind(f"torch node {fx.name!r} is not there")
@@ -86,33 +86,33 @@ class Reader:
 
 
 class _Series:
-    """The calls of one node as they are collected, and what they read."""
+    """Collects the calls of one node, and the tensors that they read."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self.inputs: list[str] = []
         self.calls: list[OpCall] = []
-        # of calls whose results are no nodes
+        # positions of calls whose results are no nodes
         self._places: dict[Any, int] = {}
 
     def append(self, fx: Any) -> None:
-        """An op and its arguments, behind those that only these calls read."""
+        """Appends an op and its arguments, after the calls that only it reads."""
         target = self._reader.instead.get(fx, fx.target)
         arguments = {}
         for i, argument in enumerate(target._schema.arguments):
             given = fx.args[i] if i < len(fx.args) else fx.kwargs.get(argument.name, argument.default_value)
             encoded = self.encoded(given)
             if encoded is None and given is not None and not str(argument.type).startswith("Optional"):
-                # an op that has no default takes it
+                # the op has no default for it
                 encoded = _other(given)
             arguments[argument.name] = encoded
         self.calls.append(OpCall(str(target), arguments))
 
     def append_strided(self, fx: Any, where: str) -> None:
-        """Elements by their places in memory, which is made as PyTorch plans it.
+        """Appends as_strided: elements by their positions in memory, which gets PyTorch's planned layout.
 
         Raises:
-            UnsupportedError: what lies there is not one tensor without gaps, or its begin varies.
+            UnsupportedError: the memory is not one dense tensor, or the offset is dynamic.
         """
         given, size, stride, *rest = fx.args
         offset = rest[0] if rest else fx.kwargs.get("storage_offset")
@@ -135,7 +135,7 @@ class _Series:
             read = Earlier(len(self.calls) - 1, 0)
 
     def placed(self, fx: Any) -> Earlier:
-        """Stands for a result that is no node."""
+        """Returns a placeholder for a result that is no node."""
         whole, number = (fx.args[0], fx.args[1]) if fx.target is operator.getitem else (fx, 0)
         if whole not in self._places:
             self.append(whole)
@@ -143,7 +143,7 @@ class _Series:
         return Earlier(self._places[whole], number)
 
     def encoded(self, value: Any, number: type[Operand | Size] = Size) -> Any:
-        """An argument as records have it; `number` stands for one that is computed."""
+        """Returns an argument for records; `number` stands for a computed number."""
         if value is None or isinstance(value, bool | int | float | str | complex | Other):
             return value
         if isinstance(value, list | tuple):
@@ -173,13 +173,13 @@ def _other(value: Any) -> Other:
 def _made(
     name: str, calls: Sequence[OpCall], inputs: Sequence[str], outputs: Sequence[str], results: Sequence[Any] = ()
 ) -> OnnxNode:
-    """A node of some calls, the last of which it is named for."""
+    """Returns a node of several calls, named for the last one."""
     attrs = {"traced": Traced(tuple(calls), tuple(results))}
     return OnnxNode(name, calls[-1].op, DOMAIN, "", 0, tuple(inputs), tuple(outputs), attrs, "torch")
 
 
 def _outputs(fx: Any) -> tuple[str, ...]:
-    """Names of the results up to the last that is read, none for those before it that are not."""
+    """Returns the names of the results up to the last that is read, "" for results that are not read."""
     if not isinstance(fx.meta["val"], tuple | list):
         return (fx.name,)
     read = {user.args[1] for user in fx.users if user.target is operator.getitem and user.users}
@@ -187,7 +187,7 @@ def _outputs(fx: Any) -> tuple[str, ...]:
 
 
 def out_of_place(graph: Any) -> dict[Any, Any]:
-    """For ops that write to what nobody else reads from then on: those that give the same as a result of their own."""
+    """Returns out-of-place ops for in-place ops whose operand nothing else reads afterwards."""
     place = {fx: i for i, fx in enumerate(graph.nodes)}
     found: dict[Any, Any] = {}
     for fx in place:
@@ -203,13 +203,13 @@ def out_of_place(graph: Any) -> dict[Any, Any]:
 
 
 def _is_new(fx: Any) -> bool:
-    """Whether all results of a call are tensors of their own, and no argument is written to."""
+    """Whether all results of a call are new tensors, and no argument is written to."""
     schema = getattr(fx.target, "_schema", None)
     return schema is not None and all(one.alias_info is None for one in (*schema.returns, *schema.arguments))
 
 
 def _functional(schema: Any) -> Any:
-    """The op that an op in place is of."""
+    """Returns the out-of-place op of an in-place op."""
     import torch
 
     namespace, name = schema.name.split("::")
@@ -218,14 +218,14 @@ def _functional(schema: Any) -> Any:
 
 
 def flat_outputs(graph: Any) -> list[Any]:
-    """The nodes that a graph of PyTorch gives, None where it gives that."""
+    """Returns the output nodes of a graph of PyTorch; outputs may be None."""
     (output,) = (fx for fx in graph.nodes if fx.op == "output")
     (given,) = output.args
     return list(given) if isinstance(given, tuple | list) else [given]
 
 
 def of_size(name: str, tensor: str, axis: int) -> OnnxNode:
-    """The size of an axis as a node."""
+    """Returns a node that computes the size of an axis."""
     return _made(name, [OpCall(f"{SIZES}sym_size.int", {"self": Operand(0), "dim": axis})], [tensor], [name])
 
 
@@ -240,10 +240,10 @@ def _is_tensor(fx: Any) -> bool:
 
 
 def _results(fx: Any, where: str) -> list[tuple[str, tuple[int | None, ...]]]:
-    """dtype and shape of each result.
+    """Returns dtype and shape of each result.
 
     Raises:
-        UnsupportedError: no tensors, or of sizes that depend on data.
+        UnsupportedError: no tensors, or data-dependent sizes.
     """
     import torch
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
@@ -265,7 +265,7 @@ def _results(fx: Any, where: str) -> list[tuple[str, tuple[int | None, ...]]]:
 
 
 def read(outputs: Sequence[Any]) -> list[Any]:
-    """The nodes that some depend on, those that need nothing else first."""
+    """Returns the nodes that some nodes depend on, in topological order."""
     order: list[Any] = []
     seen: set[Any] = set()
     stack = [(fx, False) for fx in reversed(outputs)]

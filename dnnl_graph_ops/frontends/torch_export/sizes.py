@@ -1,4 +1,4 @@
-"""Numbers that are computed of sizes: PyTorch's ops on symbolic ints, as standard operators on numbers."""
+"""Rules of PyTorch's ops on symbolic ints (sizes), as standard operators on numbers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ...errors import UnsupportedError
 from ..reading.node import Tensor
 from .call import Call
 
-# what names of such ops begin with
+# prefix of the names of these ops
 SIZES = "size."
-# numbers of types in standard operators
+# ONNX's numbers of dtypes
 _INT, _FLOAT = 7, 11
 
 
@@ -34,7 +34,7 @@ def _wide(call: Call, item: Any) -> Any:
 
 
 def _floor(call: Call, a: Any, b: Any) -> Any:
-    """Towards minus infinity; Div of whole numbers cuts off."""
+    """Floor division; Div of integers truncates."""
     return call.std("Div", call.std("Sub", a, call.std("Mod", a, b)), b)
 
 
@@ -45,7 +45,7 @@ def _power(call: Call, a: Any, b: Any) -> Any:
 
 
 _PLAIN = {"add": "Add", "sub": "Sub", "mul": "Mul", "neg": "Neg", "mod": "Mod", "sym_max": "Max", "sym_min": "Min"}
-# by the names of PyTorch's functions
+# by PyTorch's names of functions
 NUMBERS: dict[str, Callable[..., Any]] = {
     **{name: _plain(kind) for name, kind in _PLAIN.items()},
     "sym_size.int": _size,
@@ -60,21 +60,21 @@ NUMBERS: dict[str, Callable[..., Any]] = {
 
 
 def size_op(target: Any) -> str | None:
-    """The name here of a function of symbolic ints; None: it is another function."""
+    """Returns the name of a function of symbolic ints; None for another function."""
     name = getattr(target, "__name__", "")
     is_one = name in NUMBERS and ("." in name or target.__module__ in ("_operator", "math", "torch"))
     return SIZES + name if is_one else None
 
 
 def number(call: Call) -> Any:
-    """The result of an op on sizes.
+    """Returns the result of an op on sizes.
 
     Raises:
-        UnsupportedError: none of those above.
+        UnsupportedError: another op than those above.
     """
     name = call.node.op_type.removeprefix(SIZES)
     if name not in NUMBERS:
         raise UnsupportedError(f"{call.where}: no op on sizes")
     made = NUMBERS[name](call, *map(call.argument, call.traced.calls[-1].arguments.values()))
-    # what it is made of has no names elsewhere
+    # intermediate results have no names elsewhere
     return replace(made, node=call.node) if isinstance(made, Tensor) else made

@@ -1,4 +1,4 @@
-"""The table of PyTorch's ops: the name of an overload to the function that builds it of standard operators."""
+"""The table of rules for PyTorch's ops: {overload: function that builds it from standard operators}."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Build = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Rule:
-    """How an op is built: by `build` of the call, some of the op's arguments, and what the row adds.
+    """The rule of an op: calls `build` with the Call, some arguments of the op, and the row's extras.
 
     Attributes:
-        places: how many of the op's first arguments it takes, whatever their names: those before the "/".
-        names: of the others that it takes, where the op has them.
+        places: the number of leading arguments that it takes by position: those before the "/".
+        names: names of the other arguments that it takes, if the op has them.
     """
 
     build: Build
@@ -36,7 +36,7 @@ RULES: dict[str, Rule] = {}
 
 
 def aten(*names: str, **more: Any) -> Callable[[Build], Build]:
-    """Enter a function for some overloads of torch.ops.aten; the default one needs no name."""
+    """Enters a function for overloads of torch.ops.aten; the default overload needs no name."""
 
     def enter(function: Build) -> Build:
         code = function.__code__
@@ -51,7 +51,7 @@ def aten(*names: str, **more: Any) -> Callable[[Build], Build]:
 
 
 def listed(value: Any) -> list[Any]:
-    """Numbers of which one may stand alone."""
+    """Returns a list of numbers from a list or a single number."""
     return value if isinstance(value, list) else [value]
 
 

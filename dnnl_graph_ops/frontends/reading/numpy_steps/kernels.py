@@ -132,7 +132,7 @@ def _gather_rows(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
 
 
 def _given(count: int | None, find: FindOwn) -> FindOwn:
-    """Whether a node has `count` inputs, none left out."""
+    """Returns `find` for nodes with `count` inputs (None: any number), none of them left out."""
 
     def found(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
         if any(one is None for one in inputs) or len(inputs) != (count or max(len(inputs), 1)):

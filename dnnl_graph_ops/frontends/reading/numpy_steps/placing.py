@@ -19,7 +19,7 @@ _COMBINED = frozenset({"add", "max", "min", "mul"})
 def _problem(
     data: Any, indices: Any, outer: int, sizes: Sequence[int], row: int, count: int, each: bool = False
 ) -> Any:
-    """Returns the problem of a gather or scatter; None for dtypes that kernels lack, and for no elements."""
+    """Returns the kernel's problem of a gather or scatter; None if kernels lack a dtype, or there are no elements."""
     kind, width = dtype_of(data), _INDEX.get(dtype_of(indices))
     if kind not in dtypes.CODES or kind in dtypes.PACKED or width is None or 0 in (outer, row, count, *sizes):
         return None

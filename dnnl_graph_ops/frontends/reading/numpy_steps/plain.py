@@ -166,7 +166,7 @@ def _infinite(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 @computes("GatherElements")
 def _at_places(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Gathers elements of the rows that have indices, which may be fewer than the data's rows."""
+    """GatherElements; indices may cover only the first rows of the other axes."""
     data, indices = inputs
     axis = axis_of(node, data.ndim, 0)
     if indices.ndim != data.ndim:

@@ -70,7 +70,7 @@ _FILTERED = range(8, 4097)
 
 
 def _open(channels: Callable[[Step], int | None]) -> Callable[[Step], Meta]:
-    """Whether data has `channels` channels and dynamic spatial sizes."""
+    """Returns a `late` function: the result has `channels(step)` channels and dynamic spatial sizes."""
 
     def late(step: Step) -> Meta:
         src = step.meta(0)
