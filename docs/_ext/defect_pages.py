@@ -14,8 +14,8 @@ def page() -> Iterator[str]:
     names = [".".join(map(str, version)) for version in VERSIONS]
     yield "# Defects of oneDNN, and ops that it lacks\n"
     yield (
-        f"Versions {' and '.join(names)} were tested, and their source and the source between them was read; a defect seen "
-        "in the older version only may exist in versions between. No defect reaches a net or a one-shot function.\n"
+        f"Versions {' and '.join(names)} were tested, and their source and the source between them was read; a "
+        "defect seen in the older version only may exist in versions between. None reaches a net or a one-shot function.\n"
     )
     yield f"| defect | {' | '.join(names)} | workaround |"
     yield "|---" * (len(names) + 2) + "|"
