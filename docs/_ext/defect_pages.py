@@ -15,7 +15,7 @@ def page() -> Iterator[str]:
     yield "# Defects of oneDNN, and ops that it lacks\n"
     yield (
         f"Versions {' and '.join(names)} were tested, and their source and the source between them was read; a "
-        "defect seen in the older version only may exist in versions between. None reaches a net or a one-shot function.\n"
+        "defect seen in the older one only may exist in versions between. None reaches nets or one-shot functions.\n"
     )
     yield f"| defect | {' | '.join(names)} | workaround |"
     yield "|---" * (len(names) + 2) + "|"
