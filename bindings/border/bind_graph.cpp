@@ -22,7 +22,7 @@ std::optional<std::vector<std::int64_t>> known(const OptionalDims& dims) {
     if (!dims) return std::nullopt;
     std::vector<std::int64_t> out;
     for (const auto& dim : *dims) {
-        // The library's own mark for unknown is not an integer a caller may write.
+        // The library's value for "unknown" must not come from a caller.
         if (dim && *dim < 0)
             fail(ErrorKind::shape,
                  "dims and strides cannot be negative, got " + std::to_string(*dim) + "; write None for unknown");

@@ -1,4 +1,4 @@
-// Partitions and what they compile to, with the checks of the tensors that one is executed on.
+// Partitions and compiled partitions, with the checks of tensors before an execution.
 #include <algorithm>
 #include <optional>
 
@@ -28,11 +28,11 @@ bool same_layout(const LogicalTensor& a, const LogicalTensor& b) {
     return true;
 }
 
-// As many as nearly every partition has; more lie on the heap.
+// Enough for nearly every partition; more tensors are stored on the heap.
 constexpr std::size_t kUsual = 16;
 
-// The Python objects of one call, each with a reference: a list that they come from may change while others hold the
-// GIL.
+// The Python objects of one call, each with a reference: the list that holds them may change while other threads hold
+// the GIL.
 class Operands {
 public:
     Operands(const char* side, PyObject* sequence, const std::vector<LogicalTensor>& compiled, const Engine& engine,
@@ -72,7 +72,7 @@ PyTypeObject* tensor_type = nullptr;
 PyTypeObject* stream_type = nullptr;
 PyTypeObject* compiled_type = nullptr;
 
-// The library compares none of this; a wrong order would silently give wrong numbers.
+// The library does not compare these; a wrong order would silently give wrong results.
 Operands::Operands(const char* side, PyObject* sequence, const std::vector<LogicalTensor>& compiled,
                    const Engine& engine, bool written)
     : side_(side), object_list_(compiled.size()), tensor_list_(compiled.size()), handle_list_(compiled.size()) {
@@ -105,7 +105,7 @@ Operands::Operands(const char* side, PyObject* sequence, const std::vector<Logic
     }
 }
 
-// Strided tensors with gaps may lie in each other's: only where one of two is dense do they share an element.
+// Strided tensors may interleave in each other's gaps: two overlap for certain only if one of them is dense.
 bool overlap(const Tensor& a, const Tensor& b) {
     const auto first = [](const Tensor& t) { return static_cast<const char*>(t.data()); };
     return (a.dense() || b.dense()) && first(a) < first(b) + b.bytes() && first(b) < first(a) + a.bytes();

@@ -56,7 +56,7 @@ Memory memory_of(const py::object& source, const Engine& engine) {
             "Tensor: the buffer must be a NumPy array, an object with the buffer protocol or an "
             "address, got " +
             std::string(py::str(py::type::handle_of(source).attr("__name__"))));
-    // the view, unlike the source, keeps the memory where it is: a bytearray could be emptied, a mapping closed
+    // the view pins the memory, the source does not: a bytearray could be emptied, a mapping closed
     auto view = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(source.ptr()));
     if (!view) throw py::error_already_set();
     const Py_buffer& info = *PyMemoryView_GET_BUFFER(view.ptr());
@@ -65,7 +65,7 @@ Memory memory_of(const py::object& source, const Engine& engine) {
     return {info.buf, span(info.shape, info.strides, info.ndim, info.itemsize), !info.readonly, true, std::move(view)};
 }
 
-// Keeps what the memory belongs to.
+// Keeps the owner of the memory alive.
 class BoundTensor : public Tensor {
 public:
     BoundTensor(const LogicalTensor& lt, std::shared_ptr<const Engine> engine, const Memory& memory)

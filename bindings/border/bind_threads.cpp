@@ -9,7 +9,7 @@
 
 namespace py = pybind11;
 
-// Exported: tells threadpoolctl this file from other packages' that are named alike.
+// Exported: by this symbol threadpoolctl tells this file from other packages' files of the same name.
 extern "C" PYBIND11_EXPORT const char dnnl_graph_ops_thread_pool;
 const char dnnl_graph_ops_thread_pool = 1;
 

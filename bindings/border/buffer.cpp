@@ -25,7 +25,7 @@ void register_dtype(const py::dtype& dtype, int code) {
                                               std::to_string(array_itemsize(code)));
     dtype_table::code_of[number] = static_cast<std::uint8_t>(code);
     dtype_table::itemsize_of[code] = static_cast<std::uint8_t>(array_itemsize(code));
-    // the first dtype of a code is the one results get: NumPy has several integers of equal size
+    // results get the first dtype of a code: NumPy has several integers of equal size
     if (!dtype_table::descr_of[code]) dtype_table::descr_of[code] = dtype.inc_ref().ptr();
 }
 

@@ -26,7 +26,7 @@ inline std::array<std::uint8_t, 256> itemsize_of{};  // by code
 
 inline PyTypeObject* array_type = nullptr;  // numpy.ndarray; set by bind_buffer
 
-// Null unless the object is exactly a numpy.ndarray; subclasses may mean something else by their memory.
+// Null unless the object is exactly a numpy.ndarray; subclasses may interpret their memory differently.
 inline const Array* exact_array(PyObject* object) {
     return Py_TYPE(object) == array_type ? py::detail::array_proxy(object) : nullptr;
 }
@@ -47,7 +47,7 @@ inline bool is_writeable(const Array& array) { return array.flags & py::detail::
 
 inline bool is_row_major(const Array& array) { return array.flags & py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_; }
 
-// Whether memory can be read as `layout` says, with nothing to convert.
+// Whether memory can be read by `layout` without a conversion.
 inline bool matches(const Layout& layout, const Array& array) {
     if (array.nd != layout.rank || dtype_code(array) != layout.dtype) return false;
     for (int i = 0; i < layout.rank; ++i)
@@ -62,7 +62,7 @@ inline bool extents_overlap(const char* a, std::size_t a_bytes, const char* b, s
     return a_bytes && b_bytes && a < b + b_bytes && b < a + a_bytes;
 }
 
-// Raises TypeError, ShapeError or InvalidArgumentError that says what `who` must be; returns the array.
+// Returns the array; raises TypeError, ShapeError or InvalidArgumentError with the expected dtype and shape of `who`.
 const Array& require_match(const Layout& layout, PyObject* object, const std::string& who, bool written);
 
 // New references; null with a Python error set. A view does not own its memory.

@@ -65,7 +65,7 @@ void dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-// Kept for as long as the process, as their addresses are in Python's objects.
+// Never freed: Python objects hold their addresses.
 DeclaredFunction& function_of(const Declaration& declared) {
     static std::deque<DeclaredFunction>& all = *new std::deque<DeclaredFunction>;
     return all.emplace_back(declared);

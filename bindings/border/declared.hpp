@@ -34,7 +34,7 @@ struct DeclaredClass {
     PyTypeObject* type = nullptr;
     const DeclaredFunction* constructor = nullptr;
 };
-// All of them; null for a name that no class has.
+// All classes; null for an unknown name.
 std::deque<DeclaredClass>& declared_classes();
 const DeclaredClass* declared_class(std::string_view name);
 

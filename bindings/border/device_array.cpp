@@ -17,7 +17,7 @@ namespace {
 std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& shape) {
     std::vector<std::int64_t> strides(shape.size(), 1);
     for (std::size_t i = shape.size(); i-- > 1;)
-        // what overflows is refused where sizes are checked
+        // the check of sizes refuses an overflow
         strides[i - 1] = static_cast<std::int64_t>(static_cast<std::uint64_t>(strides[i]) *
                                                    static_cast<std::uint64_t>(std::max<std::int64_t>(shape[i], 1)));
     return strides;
@@ -27,7 +27,7 @@ bool same_elements(const Layout& a, const Layout& b) {
     return a.dtype == b.dtype && a.rank == b.rank && a.dims == b.dims && (a.extent == 0 || a.strides == b.strides);
 }
 
-// All bytes from the first element to behind the last one.
+// Bytes from the first element to behind the last one, gaps included.
 void copy(const DeviceArray& self, const py::array& host, bool to_host) {
     const std::size_t bytes = self.layout.extent;
     if (!(host.flags() & py::array::c_style) || static_cast<std::size_t>(host.nbytes()) != bytes)

@@ -16,7 +16,7 @@ class DeviceArray {
 public:
     // Allocates, row-major.
     DeviceArray(std::shared_ptr<const Engine> engine, int dtype, const std::vector<std::int64_t>& shape);
-    // Names memory of another owner that the engine reaches; throws if the engine knows better.
+    // Refers to memory of another owner; throws if the engine cannot access it.
     DeviceArray(std::shared_ptr<const Engine> engine, Layout layout, char* data, bool writable, pybind11::object owner);
 
     char* data() const { return memory_.data(); }
@@ -32,7 +32,7 @@ private:
     DeviceMemory memory_;
 };
 
-// The address, after a check of everything that a plan of `engine` relies on; `who` for messages.
+// The address, after all checks that a plan of `engine` needs; `who` begins messages.
 char* require_match(const Layout& layout, const Engine& engine, const DeviceArray& array, const std::string& who,
                     bool written);
 

@@ -41,8 +41,8 @@ bool add_product(std::int64_t a, std::int64_t b, std::int64_t& sum) {
 
 bool is_empty(const Tensor& t) { return std::find(t.shape, t.shape + t.ndim, 0) != t.shape + t.ndim; }
 
-// Throws unless shape and strides describe memory that can be; what a capsule says of the lengths of its lists is
-// believed, as nothing could tell.
+// Throws unless shape and strides describe possible memory; the lengths of a capsule's lists cannot be checked and are
+// trusted.
 void check_shape(const Tensor& t) {
     if (t.ndim < 0 || t.ndim > kMaxAxes)
         refuse("the tensor has " + std::to_string(t.ndim) + " axes; 0 to " + std::to_string(kMaxAxes) +
@@ -52,7 +52,7 @@ void check_shape(const Tensor& t) {
         if (t.shape[i] < 0) refuse("the shape has the negative size " + std::to_string(t.shape[i]));
     const bool empty = is_empty(t);
     if (!t.data && !empty) refuse("the tensor has elements and a null address");
-    // all bytes from the lowest to behind the highest element, and those of the elements side by side
+    // bytes from the lowest to behind the highest element, and bytes of the dense elements
     const std::int64_t itemsize = (std::int64_t{t.dtype.bits} * t.dtype.lanes + 7) / 8;
     std::int64_t below = 0, above = itemsize, dense = itemsize;
     bool fits = true;
@@ -133,7 +133,7 @@ py::tuple open_tensor(const py::capsule& capsule) {
         strides, py::make_tuple(t.dtype.code, t.dtype.lanes == 1 ? t.dtype.bits : 0), !taken.read_only, taken.owner);
 }
 
-// What an exported tensor keeps alive.
+// The objects that an exported tensor keeps alive.
 struct Export {
     py::object owner;
     std::vector<std::int64_t> shape, strides;
@@ -141,8 +141,8 @@ struct Export {
 
 template <typename M>
 void drop_export(M* managed) {
-    // NumPy's reference count is Python's business, and a consumer may drop the tensor on any thread, and when the
-    // interpreter is gone: then the memory goes with the process
+    // dropping the array needs the GIL, but a consumer may drop the tensor on any thread, also after the interpreter
+    // has ended: then the memory is freed with the process
     const TryAcquireGil gil;
     if (!gil) return;
     delete static_cast<Export*>(managed->context);

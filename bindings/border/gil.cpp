@@ -8,7 +8,7 @@ namespace dgo {
 namespace gil {
 namespace {
 
-// Stays true when the interpreter is gone.
+// True from the end of the interpreter on.
 bool finalizing() {
 #if PY_VERSION_HEX >= 0x030D0000
     return Py_IsFinalizing() != 0;
@@ -17,7 +17,7 @@ bool finalizing() {
 #endif
 }
 
-// Whether this thread holds it; unlike PyGILState_Check, also right when the interpreter is gone.
+// Whether this thread holds the GIL; unlike PyGILState_Check, also right after the interpreter has ended.
 bool held() {
     PyThreadState* const own = PyGILState_GetThisThreadState();
 #if PY_VERSION_HEX >= 0x030D0000
@@ -35,7 +35,7 @@ void park() {
 
 }  // namespace gil
 
-// Who forks has the GIL: only threads without it can be inside of native code then.
+// The forking thread has the GIL, so other threads in native code do not.
 ReleaseGil::ReleaseGil(bool held) : state_(nullptr) {
     if (!held || gil::finalizing()) return;
     fork_guard::begin();

@@ -17,8 +17,8 @@ namespace gil {
 
 [[noreturn]] void park();
 
-// Calls what may wait for the GIL, as any Python code does now and then. `f` must own nothing: its destructors would run
-// before the thread is parked.
+// Calls `f`, which may wait for the GIL, as any Python code may. `f` must own nothing: its destructors would run before
+// the thread is parked.
 template <typename F>
 auto waiting(F&& f) -> decltype(f()) {
 #ifdef __GLIBCXX__
@@ -34,8 +34,8 @@ auto waiting(F&& f) -> decltype(f()) {
 
 }  // namespace gil
 
-// A reference of its own to the Python object around a native one: its caller's frame may lose it while others hold the
-// GIL.
+// A reference to the Python object around a native one: the caller's frame may drop its reference while other threads
+// hold the GIL.
 template <typename T>
 pybind11::object kept(const T& object) {
     return pybind11::cast(&object, pybind11::return_value_policy::reference);

@@ -29,7 +29,7 @@ void bind_guard(py::module_&) {
         try {
             if (p) std::rethrow_exception(p);
         } catch (const NativeError& e) {
-            // A message may quote text of the caller's that is not UTF-8.
+            // A message may quote the caller's text, which may not be UTF-8.
             PyObject* text = PyUnicode_DecodeUTF8(e.what(), Py_ssize_t(std::strlen(e.what())), "backslashreplace");
             if (!text) return;
             auto message = py::reinterpret_steal<py::object>(text);

@@ -5,14 +5,14 @@
 
 namespace dgo {
 
-// Of a class that is bound with a single native base; null of any other object.
+// The native object of a class with a single native base; null for other objects.
 template <typename T>
 T* instance_of(PyObject* object, PyTypeObject* type) {
     if (!PyObject_TypeCheck(object, type)) return nullptr;
     return static_cast<T*>(reinterpret_cast<pybind11::detail::instance*>(object)->get_value_and_holder().value_ptr());
 }
 
-// The object itself, or its attribute _native where it is one of Python's that holds such an object.
+// The object itself, or the attribute _native of a Python object that wraps one.
 inline pybind11::object native_of(PyObject* object, PyTypeObject* type) {
     static PyObject* const name = PyUnicode_InternFromString("_native");
     if (PyObject_TypeCheck(object, type)) return pybind11::reinterpret_borrow<pybind11::object>(object);

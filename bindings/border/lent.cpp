@@ -28,7 +28,7 @@ const dlpack::ExchangeApi* look_up_api(PyTypeObject* type) {
     return api && api->borrow ? api : nullptr;
 }
 
-// Sizes, and strides in bytes, as NumPy has them; null if a tensor cannot be an array.
+// NumPy's sizes and strides in bytes; null if a tensor cannot be an array.
 PyObject* numpy_fields(const dlpack::Tensor& t, Py_intptr_t* dims, Py_intptr_t* strides) {
     const int dtype = dtype_of(t.dtype);
     PyObject* const descr = dtype_table::descr_of[dtype];
@@ -53,7 +53,7 @@ py::object lent_array(py::object tensor) {
     std::array<Py_intptr_t, kMaxRank> dims, strides;
     PyObject* const descr = numpy_fields(t, dims.data(), strides.data());
     if (!descr) return py::none();
-    // an empty tensor has no address, for which NumPy would take memory of its own
+    // an empty tensor has no address; for a null address NumPy would allocate memory
     char* const data = t.data ? static_cast<char*>(t.data) + t.byte_offset : nullptr;
     static const auto& numpy = py::detail::npy_api::get();
     Py_INCREF(descr);  // NewFromDescr takes a reference over

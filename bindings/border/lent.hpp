@@ -6,17 +6,17 @@
 
 namespace dgo {
 
-// The functions of a tensor's type; null if it has none that lend. Throws.
+// The exchange functions of a tensor's type; null if it has none. Throws.
 const dlpack::ExchangeApi* exchange_api(PyTypeObject* type);
 
 // The oneDNN code of a type, or 0.
 int dtype_of(const dlpack::DataType& type);
 
-// What a NumPy array over a tensor's memory would have, without the array: for look-ups and plans, which read fields
-// only. Never to be handed to Python.
+// Fields of a NumPy array over a tensor's memory, without the array: for look-ups and plans, which read fields only.
+// Never passed to Python.
 class LentFields {
 public:
-    // False where NumPy could not have it, or with a Python error set.
+    // False if no NumPy array could describe the tensor, or with a Python error set.
     bool read(const dlpack::ExchangeApi& api, PyObject* tensor);
     // Sets the flag that new arrays have; read() leaves it out, which look-ups of inputs do not need.
     void find_row_major();

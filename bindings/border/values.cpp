@@ -70,7 +70,7 @@ Border::Items PythonValues::items(Handle value) {
     PyObject* sequence = object_of(value);
     if (!PyTuple_Check(sequence)) {
         if (PyUnicode_Check(sequence) || PyBytes_Check(sequence) || PyDict_Check(sequence)) refuse(sequence);
-        // not PySequence_Fast: what an item's own code does to a list would reach this
+        // not PySequence_Fast: an item's code could change the list meanwhile
         kept_.push_back(py::reinterpret_steal<py::object>(PySequence_Tuple(sequence)));
         if (!kept_.back()) refuse(object_of(value));
         sequence = kept_.back().ptr();

@@ -58,7 +58,7 @@ void dealloc_boxed(PyObject* self) {
     Py_DECREF(type);
 }
 
-// Called through Boxed::vectorcall.
+// The entry point behind Boxed::vectorcall.
 template <typename T>
 inline PyMemberDef vectorcall_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Boxed<T>, vectorcall), READONLY, nullptr},

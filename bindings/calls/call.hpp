@@ -30,7 +30,7 @@ struct Call {
     // Takes the argument out= (null or None: not given) for so many results; false if it is not an array, or for
     // several results a tuple or list of arrays.
     bool set_out(PyObject* argument, std::size_t results);
-    // Whether the plan can write the results: every given array as declared, writable, apart from every other one.
+    // Whether the plan can write the results: given arrays have the declared layout, are writable and do not overlap.
     bool fits_results(const Executor& plan) const;
 
     PyObject* in[kMaxArguments];

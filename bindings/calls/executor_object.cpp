@@ -30,7 +30,7 @@ py::object called(const py::object& function, const py::tuple& args) {
     return py::reinterpret_steal<py::object>(result);
 }
 
-// Whether two arrays share an element; what takes too long to find out counts as shared.
+// Whether two arrays share an element; true if the exact answer takes too long.
 bool share_memory(py::handle a, py::handle b) {
     if (py::isinstance<DeviceArray>(a) || py::isinstance<DeviceArray>(b)) return true;
     const auto function = py::module_::import("numpy").attr("shares_memory").cast<py::object>();
@@ -68,7 +68,7 @@ void refuse_overlaps(const Executor& core, const Arguments& args) {
     }
 }
 
-// Arrays over the memory of a callback's operands. They must not outlive the call: one that does is emptied.
+// Arrays over the memory of a callback's operands, valid during the call; an array that outlives the call is emptied.
 class Views {
 public:
     Views(const std::vector<Layout>& layouts, const std::vector<bool>& writeable, char* const* operands) {
@@ -186,7 +186,7 @@ py::list describe(const ExecutorObject& self) {
     return rows;
 }
 
-// Shape and strides in elements of each; strides are 0 where they do not matter.
+// Shape and strides in elements of each tensor; strides of axes of size 1 are 0.
 std::vector<std::pair<Shape, Shape>> layouts(const std::vector<Argument>& arguments) {
     std::vector<std::pair<Shape, Shape>> found;
     for (const auto& [layout, name, unpack] : arguments) {

@@ -16,7 +16,7 @@ namespace py = pybind11;
 namespace dgo {
 namespace {
 
-// Less is not worth the time that looking for free pages takes, and touching them anew.
+// Fewer bytes do not justify the time to search for free pages and to fault them in again.
 constexpr std::size_t kMany = std::size_t{8} << 20;
 
 using Clock = std::chrono::steady_clock;
@@ -29,7 +29,7 @@ constexpr double kLong = 0.01, kPause = 50;
 std::size_t waiting = 0;  // bytes freed since the last time
 Clock::time_point not_before;
 
-// Of the calling thread: others may want its CPU meanwhile.
+// CPU time of the calling thread: other threads may use its CPU meanwhile.
 double cpu_seconds() {
     timespec now{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

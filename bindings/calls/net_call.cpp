@@ -1,5 +1,5 @@
-// NetBase: the callable that compile.Net derives from. A call that an already made plan fits is served here;
-// everything else, every mistake included, goes to the Python method _slow_call.
+// NetBase: the callable base class of compile.Net. A call with an existing plan runs here; all other calls, wrong ones
+// included, go to the Python method _slow_call.
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -50,7 +50,7 @@ std::size_t find_name(const Net& net, std::size_t inputs, PyObject* key) {
 
 bool is_out(PyObject* key) { return key == str_out || PyUnicode_Compare(key, str_out) == 0; }
 
-// Sorts the arguments of a call into inputs and results; false for anything unusual.
+// Sorts the arguments of a call into inputs and results; false for unusual arguments.
 bool read_arguments(const Net& net, PyObject* const* args, std::size_t positional, PyObject* keywords, Call& call) {
     if (!net.names) return false;
     const auto inputs = static_cast<std::size_t>(PyTuple_GET_SIZE(net.names.ptr()));

@@ -62,7 +62,7 @@ PyObject* cache_executor(PyObject* self, PyObject* const* args, Py_ssize_t count
     });
 }
 
-// Throws unless the plan reads and writes arrays just like those of the query.
+// Throws unless the plan reads and writes arrays of the query's layouts.
 void require_same_arrays(const Executor& core, const Call& call) {
     const auto count = [&](const char* what, std::size_t plan, std::size_t given) {
         if (plan != given)
@@ -82,7 +82,7 @@ using Start = std::tuple<std::uint64_t, double, int>;  // generation, seconds of
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// When the making of a plan began, if that is stated; now if not. None where the store was cleared since.
+// The time at which compiling a plan began, if stated, else now. None if the store was cleared since.
 std::optional<Start> start_of(const PlanStore& store, PyObject* const* args, Py_ssize_t count, Py_ssize_t at) {
     if (count <= at) return Start{store.generation(), now(), plan_threads()};
     const auto start = py::handle(args[at]).cast<Start>();

@@ -44,7 +44,7 @@ bool hash_attribute(PyObject* object, std::uint64_t& hash, int depth = 0) {
     return object == Py_None || PyBool_Check(object) || PyType_Check(object);
 }
 
-// Whether two such attributes are the same: 2 is neither 2.0 nor True, 0.0 is not -0.0; a list is its tuple.
+// Whether two such attributes are equal: 2 differs from 2.0 and True, 0.0 from -0.0; a list equals its tuple.
 bool same_attribute(PyObject* a, PyObject* b) {
     if (a == b) return true;
     if (is_sequence(a) && is_sequence(b)) {
@@ -64,7 +64,7 @@ bool same_attribute(PyObject* a, PyObject* b) {
     return false;
 }
 
-// A copy that nobody can change: lists become tuples.
+// An immutable copy: lists become tuples.
 py::object frozen(py::handle object) {
     if (!object || !is_sequence(object.ptr())) return py::reinterpret_borrow<py::object>(object);
     py::tuple copy(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object.ptr())));
@@ -77,7 +77,7 @@ std::uint64_t array_word(int dtype, int rank) {
     return static_cast<std::uint64_t>(dtype) << 8 | static_cast<std::uint64_t>(rank);
 }
 
-// What is known of all stores together.
+// Totals of all stores.
 class All {
 public:
     // Before an entry is added, which throws where memory is short, or is removed.
@@ -106,7 +106,7 @@ public:
         return total;
     }
 
-    // Seconds that a byte saves, the fewer the more uses there were since the last one of the plan.
+    // The score: seconds saved per byte, divided by the number of uses of plans since the plan's last use.
     double worth(const PlanStore::Entry& entry) const {
         const auto age = static_cast<double>(uses - entry.used + 1);
         return std::max(entry.seconds, 1e-6) / static_cast<double>(alone(entry) + 1) / age;
@@ -199,13 +199,13 @@ inline bool PlanStore::Entry::is_for(const Key& key) const {
     const std::size_t size = words.size();
     if (engine.ptr() != key.engine || threads != key.threads) return false;
     if (size != static_cast<std::size_t>(key.end() - key.begin())) return false;
-    // word by word: they were written a moment ago, which wide reads would wait for
+    // word by word: wide reads would wait for the stores of these words
     for (std::size_t i = 0; i < size; ++i)
         if (words[i] != key.begin()[i]) return false;
     return !key.name || (same_attribute(name.ptr(), key.name) && same_attribute(attributes.ptr(), key.attributes));
 }
 
-// Entries that no store has any more; their memory goes back where there is much of it.
+// Removed entries; much freed memory goes back to the system.
 class PlanStore::Removed {
 public:
     Removed() = default;
@@ -314,7 +314,7 @@ bool PlanStore::insert(const Key& key, PlanRef plan, py::object payload, double 
     entries_.splice(entries_.begin(), added);
     described_ = &entries_.front();
     use(entries_.begin());
-    // some room at once: who makes small plans in turn is not to have all others weighed for each of them
+    // frees some room at once, so that many small plans do not score all others each time
     shrink(removed, all().limit - all().limit / 16);
     return true;
 }

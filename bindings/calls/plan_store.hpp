@@ -12,7 +12,7 @@
 
 namespace dgo {
 
-// How many threads calls use from here on: what is looked up are plans for so many.
+// Sets the number of threads of later calls, which look up plans for this number.
 int plan_threads();
 
 // A one-shot function with its attributes on an engine, all borrowed; all null: a net.
@@ -20,20 +20,20 @@ struct Callee {
     PyObject *name = nullptr, *attributes = nullptr, *engine = nullptr;
 };
 
-// What a call is looked up by: data type, shape and strides of every array, and what one-shot functions add to it.
-// Row-major results count as none: arrays for them are allocated that way.
+// The key of a call: data type, shape and strides of every array; of one-shot functions also name, attributes, engine.
+// Row-major results are left out of the key, since results are allocated row-major.
 class Key : public Callee {
 public:
     explicit Key(const Callee& callee = {}) : Callee(callee) {}
     Key(const Key&) = delete;
     Key& operator=(const Key&) = delete;
 
-    // All arrays of a call; false where plans cannot read one of them as it is.
+    // Appends all arrays of a call; false if a plan cannot read one of them without a copy.
     bool add(const Call& call);
     void add(const Layout& layout);
     void add_results(const std::vector<Layout>& results);
 
-    // False where attributes are of types that a plan cannot be found by.
+    // False for attributes of types that keys do not support.
     bool hash(std::uint64_t& hash) const;
     const std::uint64_t* begin() const { return words_; }
     const std::uint64_t* end() const { return words_ + size_; }
@@ -42,7 +42,7 @@ public:
     int threads = plan_threads();
 
 private:
-    // Where so many more words go.
+    // The place for `count` more words.
     std::uint64_t* add_words(std::size_t count) {
         if (room_ - size_ < count) grow();
         size_ += count;
@@ -57,9 +57,9 @@ private:
     std::size_t size_ = 0, room_ = first_.size();
 };
 
-// Plans, up to a number of bytes for all stores together. Where these are not enough, those go first that took the
-// least time to make for the bytes which they alone hold, the longer ago they were used the sooner. The plan that a
-// store used last stays whatever it takes.
+// Plans, up to a limit of bytes for all stores together. Beyond the limit, plans of the lowest score are evicted first:
+// the time to compile a plan, divided by the bytes that only it holds and by the uses since its last use. The plan that
+// a store used last is never evicted.
 class PlanStore {
 public:
     PlanStore();
@@ -82,12 +82,12 @@ public:
     };
     using Entries = std::list<Entry>;
 
-    // Both make the plan the one used last; null where there is none.
+    // Both mark the plan as used last; null if there is none.
     const Entry* find(const Key& key);
-    // The plan that runs the arrays of a call as they are. A call that grew out of memory is served by Python like any
-    // other unusual one: there is none for it.
+    // The plan that runs the arrays of a call without copies. Null, too, when memory is short: Python then handles the
+    // call, like other unusual calls.
     const PlanRef* serve(const Callee& callee, Call& call) noexcept;
-    // In place of an older plan of that key; false if plans of such a key are never found.
+    // Replaces an older plan of this key; false if such a key is never looked up.
     bool insert(const Key& key, PlanRef plan, py::object payload, double seconds);
     void clear();
 
@@ -99,7 +99,7 @@ public:
                 if (const int stop = visit(object->ptr())) return stop;
         return 0;
     }
-    // Of an executor that it has, if that is the one it got last; none otherwise.
+    // The entry of an executor, if it was inserted last; else none.
     py::object payload_of(PyObject* executor) const;
     std::uint64_t generation() const { return generation_; }  // how often it was cleared
 
@@ -113,15 +113,15 @@ private:
     class Removed;
 
     Entries::iterator lookup(const Key& key);
-    // For a net, if that is the plan used last: no key is written down for it.
+    // For a net, if the plan used last fits: needs no key.
     const PlanRef* serve_again(const Call& call);
-    // Apart, as the memory of a key is not to be laid out for calls that need none.
+    // A function of its own, so that calls without a key do not set up the key's memory.
     [[gnu::noinline]] const PlanRef* serve_by_key(const Callee& callee, Call& call) noexcept;
     void use(Entries::iterator entry);
-    // Moves an entry out; whoever calls drops it when the store is consistent again: that may run any Python code.
+    // Moves an entry out. The caller drops it once the store is consistent, since that may run any Python code.
     void remove(Entries::iterator entry, Removed& removed);
     void clear(Removed& removed);
-    // Down to so many bytes where all plans together hold more than the limit.
+    // Evicts plans down to `bytes` if all plans together hold more than the limit.
     static void shrink(Removed& removed, std::size_t enough);
 
     Entries entries_;

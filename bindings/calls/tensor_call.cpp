@@ -1,4 +1,4 @@
-// TensorCall: a call on another library's tensors that came before, made again without an array in between.
+// TensorCall: repeats a call on another library's tensors without creating arrays.
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostTensors = 4;
 
-// One argument as it was at first; no type where it was None.
+// An argument of the first call; without a type if it was None.
 struct Expected {
     py::object type;
     const dlpack::ExchangeApi* api = nullptr;
@@ -41,7 +41,7 @@ struct TensorCall {
     std::vector<Expected> expected;
 };
 
-// Whether an argument is as it was at first, with its fields. One that lends nothing is not.
+// Whether an argument has the fields of the first call's; false without exchange functions.
 bool fits(const Expected& expected, PyObject* argument, LentFields& fields) {
     if (!expected.type) return argument == Py_None;
     if (reinterpret_cast<PyObject*>(Py_TYPE(argument)) != expected.type.ptr()) return false;

@@ -1,4 +1,4 @@
-// TensorMarks: whether tensors of PyTorch are still what they were.
+// TensorMarks: tells whether tensors of PyTorch have changed.
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kNotCounted = -1;  // no version: an inference tensor
 
-// What tells a tensor's values from earlier ones of the same object.
+// The mark of a tensor's values: its memory, layout and version.
 struct Mark {
     bool operator==(const Mark& other) const {
         if (data != other.data || version != other.version || rank != other.rank || dtype != other.dtype) return false;
@@ -70,7 +70,7 @@ bool read_memory(PyObject* tensor, Mark& mark) {
     return true;
 }
 
-// Whether it is the tensor as it was. What cannot be read any more is not.
+// Whether the tensor is unchanged; false if it cannot be read any more.
 bool is_same(const Marked& marked, PyObject* tensor) {
     if (marked.tensor.ptr() != tensor) return false;
     Mark now;

@@ -1,4 +1,4 @@
-// The errors of native code. Whoever called from Python gets them as exceptions of dnnl_graph_ops.errors.
+// The errors of native code, which Python callers get as exceptions of dnnl_graph_ops.errors.
 #pragma once
 
 #include <exception>

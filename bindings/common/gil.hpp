@@ -19,13 +19,13 @@ private:
     void* state_;  // a PyThreadState, or null: nothing to take back
 };
 
-// For code that runs with or without it (destructors).
+// For code that runs with or without the GIL (destructors).
 class ReleaseGilIfHeld : public ReleaseGil {
 public:
     ReleaseGilIfHeld();
 };
 
-// For code of any thread that can do without it: true if the thread has the GIL now, false if nobody can have it.
+// For code of any thread that can work without the GIL: true if the thread has it now, false if no thread can have it.
 class TryAcquireGil {
 public:
     TryAcquireGil();
@@ -40,7 +40,7 @@ private:
     int state_ = 0;  // a PyGILState_STATE
 };
 
-// For code that cannot go on without it (callbacks).
+// For code that needs the GIL (callbacks).
 class AcquireGil : public TryAcquireGil {
 public:
     AcquireGil();

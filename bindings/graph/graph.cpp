@@ -28,7 +28,7 @@ void Graph::add_op(const Op& op) {
         fail(ErrorKind::invalid_argument,
              op.str() + " belongs to '" + op.lib->path() + "', the graph to '" + lib->path() + "'");
     if (finalized_) fail(ErrorKind::invalid_argument, op.str() + " cannot be added: the graph is finalized");
-    // The library would drop the second one and report success.
+    // The library would drop the second op and report success.
     if (const auto it = ops_.find(op.id); it != ops_.end())
         fail(ErrorKind::invalid_argument,
              op.str() + " has the id of op '" + it->second + "', which is in the graph already");
@@ -78,7 +78,7 @@ std::size_t Graph::partition_count() const {
 std::vector<std::shared_ptr<Partition>> Graph::partitions() const {
     std::lock_guard lock(mutex_);
     need_filtered("partitions");
-    // The library writes as many handles as it has, whatever number it is told.
+    // The library writes all its handles, whatever number is passed.
     const auto number = DGO_READ(std::size_t, lib->api(), graph_graph_get_partition_num, handle);
     std::vector<dnnl_graph_partition_t> handles(number);
     if (number) DGO_CALL(lib->api(), graph_graph_get_partitions, handle, number, handles.data());

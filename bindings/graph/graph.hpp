@@ -1,4 +1,4 @@
-// A graph of operations that the library cuts into partitions.
+// A graph of ops, which the library divides into partitions.
 #pragma once
 
 #include <cstddef>

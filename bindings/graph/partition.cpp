@@ -22,7 +22,7 @@ std::string ids_text(const std::vector<std::size_t>& ids) {
     return out;
 }
 
-// The library reads past its lists, loops for ever or crashes on what these refuse.
+// These checks refuse arguments on which the library reads past its lists, loops for ever or crashes.
 void check_ports(const char* side, const std::vector<LogicalTensor>& given, const std::vector<LogicalTensor>& ports) {
     const auto ids = [](const std::vector<LogicalTensor>& list) {
         std::unordered_set<std::size_t> out;
@@ -135,7 +135,7 @@ std::shared_ptr<CompiledPartition> Partition::compile(const std::vector<LogicalT
     for (const auto& lt : outputs) check_output(lt);
 
     const Api& api = lib->api();
-    // of nothing but what it holds: it may be called when this partition's owner is gone
+    // captures everything it uses: it may be called after this partition's owner was destroyed
     const CompiledPartition::Make make = [self = shared_from_this(), engine, inputs, outputs] {
         const fork_guard::Busy busy;
         const Api& api = self->lib->api();

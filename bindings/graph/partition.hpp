@@ -1,4 +1,4 @@
-// Partitions as the library hands them out, and what they compile to.
+// Partitions of the library, and compiled partitions.
 #pragma once
 
 #include <array>
@@ -20,10 +20,10 @@ class Op;
 // Any number of threads may execute one compiled partition at once, each with its own stream, tensors, scratchpad.
 class CompiledPartition {
 public:
-    // Makes a handle in a thread, which is the one that calls it.
+    // Makes a handle in the calling thread.
     using Make = std::function<dnnl_graph_compiled_partition_t()>;
 
-    // Takes over the handle, which is at home in the calling thread if there is `again` to make one in another.
+    // Takes over the handle. With `again`, which makes a handle in another thread, it belongs to the calling thread.
     CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_graph_compiled_partition_t handle,
                       std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs, Make again);
     ~CompiledPartition();
@@ -33,7 +33,7 @@ public:
     LogicalTensor query(std::size_t id) const;
     // (input id, output id)
     const std::vector<std::pair<std::size_t, std::size_t>>& inplace_ports() const { return inplace_ports_; }
-    // Bytes that execute wants as scratchpad; 0 when the library allocates by itself (before 3.13).
+    // Bytes of the scratchpad for execute; 0 when the library allocates it (before 3.13).
     std::size_t scratchpad_size() const { return scratchpad_size_; }
     const LogicalTensor& scratchpad() const { return scratchpad_; }
     // As many tensors, in the order of `inputs` and `outputs`; nothing is checked. scratchpad: a tensor of
@@ -46,14 +46,14 @@ public:
     const std::vector<LogicalTensor> inputs, outputs;  // in the order given to compile; outputs with the final layout
 
 private:
-    // What must be run, and destroyed, in the thread that made it: a handle for each of the two.
+    // Handles that must run, and be destroyed, in the thread that made them: one for each of the two threads.
     struct Tied {
         Make make;
         std::mutex making;
         std::array<std::atomic<dnnl_graph_compiled_partition_t>, 2> handles;
     };
 
-    // Calls the job with the handle that it may use, where it may.
+    // Calls the job in a thread that may use the handle, with this handle.
     template <typename Job>
     void there(const Job& job) const;
 

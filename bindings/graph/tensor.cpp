@@ -23,7 +23,7 @@ void Tensor::set_data(void* data) {
     data_ = data;
 }
 
-// The library crashes on null even where it reads nothing.
+// The library crashes on a null pointer even of an empty tensor.
 void* Tensor::usable(void* data) const {
     alignas(64) static char nothing[64];
     if (data) return data;

@@ -23,7 +23,7 @@ public:
 
     const LogicalTensor lt;
     const std::shared_ptr<const Engine> engine;
-    // Of the memory that elements lie in; 0 of a scalar that the library keeps.
+    // Bytes of the memory; 0 for a scalar that the library keeps.
     std::size_t bytes() const { return bytes_; }
     bool dense() const { return dense_; }  // no bytes between the elements
     bool writable = true;

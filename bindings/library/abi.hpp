@@ -1,4 +1,4 @@
-// What libdnnl has gained since the 3.2 headers this extension is built against. The library's enums and structs
+// Additions to libdnnl since 3.2, whose headers this extension is built against. The library's enums and structs
 // are append-only within major version 3, so newer values are only numbers the old types have room for.
 #pragma once
 

@@ -22,7 +22,7 @@ dnnl_engine_kind_t engine_kind_from(int kind) {
 }
 
 namespace {
-// Those of OpenMP are started as a computation needs them; others from the beginning.
+// OpenMP's threads start when a computation needs them, other runtimes' threads at the beginning.
 void note_threads(const Engine& engine) {
     const unsigned runtime = engine.lib->cpu_runtime();
     if (engine.on_device || (runtime != kRuntimeSequential && runtime != kRuntimeOmp)) fork_guard::has_threads = true;

@@ -68,7 +68,7 @@ void* work(void*) {
     }
 }
 
-// What others leave for the first thread to do.
+// Jobs that other threads leave to the first thread.
 class Left {
 public:
     void add(std::function<void()> job) {
@@ -98,7 +98,7 @@ Left& left() {
     return *one;
 }
 
-// Signals are for the threads that were there before.
+// Signals are handled by other threads.
 void start() {
     sigset_t all, before;
     sigfillset(&all);

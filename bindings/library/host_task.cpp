@@ -19,7 +19,7 @@ std::atomic<int> callers{0};
 std::mutex moving;
 cpu_set_t everywhere;  // where the thread may run when it follows nobody; written before `thread`
 
-// What the kernel refuses (a changed cpuset, say) ends the following; it is never an error of the call.
+// A refusal by the kernel (a changed cpuset, say) ends the following, without an error of the call.
 void move_to(int cpu) {
     const std::lock_guard lock(moving);
     const pid_t id = thread.load(std::memory_order_acquire);

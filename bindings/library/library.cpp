@@ -51,7 +51,7 @@ struct RuntimeRow {
 constexpr RuntimeRow kRuntimes[] = {{0, "none"},       {1, "sequential"}, {2, "omp"},    {4, "tbb"},
                                     {8, "threadpool"}, {256, "ocl"},      {512, "sycl"}, {1024, "ze"}};
 
-// What the user wants to be logged; null for nothing.
+// The user's setting of the log; null if none.
 const char* asked_verbosity() {
     for (const char* const name : {"ONEDNN_VERBOSE", "DNNL_VERBOSE"})
         if (const char* const value = std::getenv(name); value && *value) return value;
@@ -175,7 +175,7 @@ void Library::drop_caches() const noexcept {
     const fork_guard::Busy busy;
     const std::lock_guard turn(turn_);
     const std::lock_guard none_compiles(compiling_);
-    // these are emptied by a capacity of 0 alone
+    // only a capacity of 0 empties these caches
     const auto empty = [](auto get, auto set) {
         int capacity = 0;
         if (get(&capacity) == dnnl_success && capacity && set(0) == dnnl_success) set(capacity);

@@ -22,7 +22,7 @@ struct Tap {
     std::vector<LogCapture*> captures;
     std::FILE* real = nullptr;
     std::FILE* stream = nullptr;
-    // what was written of a line that has no end yet; `passed`: its beginning has been handed on
+    // the beginning of an unfinished line; `passed`: it has been passed on
     std::string begun;
     bool passed = false;
 
@@ -37,11 +37,11 @@ Tap& tap() {
 void hand_on(std::FILE* file, std::string_view text) {
     if (text.empty()) return;
     std::fwrite(text.data(), 1, text.size(), file);
-    // who printed has flushed our stream, or ended a line
+    // the printing thread has flushed our stream, or ended a line
     std::fflush(file);
 }
 
-// Keeps the lines of the log; returns the rest, to be handed on.
+// Keeps the lines of the log; returns the other lines, to be passed on.
 std::string Tap::take(std::string_view text) {
     std::string rest;
     while (!text.empty()) {
@@ -88,7 +88,7 @@ std::FILE* open_stream() {
     cookie_io_functions_t functions = {};
     functions.write = &write_to_tap;
     std::FILE* const stream = fopencookie(nullptr, "w", functions);
-    // a child of fork() prints as ever
+    // a child of fork() prints without a capture
     const auto lock = [] { tap().mutex.lock(); };
     const auto unlock = [] { tap().mutex.unlock(); };
     const auto reset = [] {

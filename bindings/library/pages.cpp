@@ -10,7 +10,7 @@
 namespace dgo {
 namespace {
 
-// Code that was changed as it was loaded is not what the file has.
+// Code that relocation changed differs from the file.
 bool changes_code(const dl_phdr_info& info) {
     for (int i = 0; i < info.dlpi_phnum; ++i) {
         const ElfW(Phdr) & segment = info.dlpi_phdr[i];

@@ -1,4 +1,4 @@
-// What loading a library leaves resident.
+// Frees pages that loading a library leaves resident.
 #pragma once
 
 namespace dgo {

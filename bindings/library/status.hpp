@@ -36,7 +36,7 @@ auto guarded(const char* what, F&& f) {
 #define DGO_CALL(api, function, ...) \
     (::dgo::fork_guard::check(), ::dgo::guarded("dnnl_" #function, [&] { return (api).function(__VA_ARGS__); }))
 
-// What the function writes through its last argument. DGO_READ(std::size_t, lib.api(), graph_op_get_id, op)
+// The value that a function writes through its last argument. DGO_READ(std::size_t, lib.api(), graph_op_get_id, op)
 #define DGO_READ(type, api, function, ...)            \
     [&] {                                             \
         type out{};                                   \

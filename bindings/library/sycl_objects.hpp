@@ -1,5 +1,5 @@
-// What only the SYCL runtime can tell about its objects. It has no C interface: its functions are called by their C++
-// names, where the loaded version has them.
+// Queries of SYCL objects, by functions of the SYCL runtime. It has no C interface: its functions are called by their
+// C++ names, if the loaded version has them.
 #pragma once
 
 #include <cstdint>

@@ -12,13 +12,13 @@
 
 namespace dgo::thread_end {
 
-// Shared by threads that end; held alone by who destroys.
+// Threads that end share this lock; a destroying thread holds it exclusively.
 inline std::shared_mutex& ending() {
     static auto* const mutex = new std::shared_mutex;  // never destroyed: threads may end later than main
     return *mutex;
 }
 
-// For the time of an execution; the first one of a thread makes the table.
+// Held during an execution; the first execution of a thread makes the table.
 class Execution {
 public:
     Execution() {

@@ -19,7 +19,7 @@
 namespace dgo::threads {
 namespace {
 
-// What OMP_STACKSIZE asks for, a number and perhaps one of the units B, K, M and G; 0: nothing that can be read.
+// The bytes of OMP_STACKSIZE, a number with an optional unit B, K, M or G; 0 if it cannot be parsed.
 std::size_t stack_bytes(const char* text) {
     if (!text) return 0;
     char* end = nullptr;
@@ -33,7 +33,7 @@ std::size_t stack_bytes(const char* text) {
     return number > (ULLONG_MAX >> shift) ? 0 : static_cast<std::size_t>(number << shift);
 }
 
-// Threads with the stacks that OpenMP's have, all alive until it is destroyed.
+// Threads with stacks of OpenMP's size, all alive until the object is destroyed.
 class Crowd {
 public:
     Crowd() {
@@ -56,7 +56,7 @@ public:
     Crowd(const Crowd&) = delete;
     Crowd& operator=(const Crowd&) = delete;
 
-    // 0, or why the first one that failed did.
+    // 0, or the error of the first thread that failed.
     int start(int count) {
         for (int i = 0; i < count; ++i) {
             threads_.emplace_back();

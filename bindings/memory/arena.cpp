@@ -24,13 +24,13 @@ Pools& pools() {
     return *pools;
 }
 
-// Blocks that wait in a pool.
+// Idle blocks of a pool.
 std::size_t most_idle() {
     static const std::size_t most = std::max(1u, std::thread::hardware_concurrency());
     return most;
 }
 
-// All of a thread's own: plain types, which need no look at whether they are made yet.
+// Thread-local variables of trivial types, which need no check of their initialisation.
 thread_local char* small_block = nullptr;
 thread_local bool small_taken = false;
 std::atomic<std::size_t> small_bytes{0};  // of all threads

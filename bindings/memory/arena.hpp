@@ -28,15 +28,15 @@ private:
     std::size_t size_ = 0;
 };
 
-// Scratch of small runs: a block of each thread, as taking it must cost next to nothing. Null while another run of this
-// thread has it, one whose callback calls a plan in turn.
+// Scratch of small runs: a block per thread, which takes no time to acquire. Null while another run of this thread has
+// the block, whose callback calls a plan.
 inline constexpr std::size_t kSmallScratch = 64 * 1024;
 namespace small_scratch {
 char* take();  // throws std::bad_alloc
 void give_back();
 }  // namespace small_scratch
 
-// Large blocks are shared by all plans of an engine: what one plan has just used is warm in the cache for the
+// Large blocks are shared by all plans of an engine: a block that one plan has just used is warm in the cache for the
 // next, and a thousand cached plans hold no more scratch than the largest of them, once per concurrent run.
 class BlockPool {
 public:
@@ -46,10 +46,10 @@ public:
     BlockPool& operator=(const BlockPool&) = delete;
 
     Block borrow(std::size_t bytes);
-    // An idle block that fits without much waste, or an empty one.
+    // An idle block that fits without much waste, or an empty block.
     Block reuse(std::size_t bytes);
     void give_back(Block block);
-    // A plan that needs so much begins, or ends: idle blocks of more than twice what the largest one needs are dropped.
+    // A plan that needs `bytes` begins, or ends: idle blocks of more than twice the largest plan's need are dropped.
     void join(std::size_t bytes);
     void leave(std::size_t bytes) noexcept;
     std::size_t idle_bytes();
@@ -65,7 +65,7 @@ private:
 BlockPool& host_blocks();
 BlockPool& library_blocks();  // what the library asks for itself
 
-// Of all pools, and the small blocks of all threads; of these only the calling one's is dropped.
+// Drops idle blocks of all pools, and the calling thread's small block.
 std::size_t idle_block_bytes();
 void drop_idle_blocks();
 

@@ -20,7 +20,7 @@ dnnl_memory_t create(const Engine& engine, std::size_t bytes, void* data) {
     const auto drop = [&api](dnnl_memory_desc_t d) { api.memory_desc_destroy(d); };
     const std::unique_ptr<std::remove_pointer_t<dnnl_memory_desc_t>, decltype(drop)> owner(desc, drop);
     dnnl_memory_t handle = nullptr;
-    // by default a SYCL buffer would do as well, which has no address
+    // the default could be a SYCL buffer, which has no address
     if (engine.on_device && api.sycl_interop_memory_create)
         DGO_CALL(api, sycl_interop_memory_create, &handle, desc, engine.handle, dnnl_sycl_interop_usm, data);
     else

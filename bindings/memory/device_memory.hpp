@@ -1,4 +1,4 @@
-// A piece of an engine's memory. Code of the host reaches it through copies only.
+// A block of an engine's memory, which host code accesses through copies only.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@ namespace dgo {
 
 class Engine;
 
-// The engine must outlive the object. Copies return when the data has moved; what streams still do to the memory is
-// for the caller to wait for. Needs no GIL.
+// The engine must outlive the object. Copies are synchronous, but the caller must wait for streams that still use the
+// memory. Needs no GIL.
 class DeviceMemory {
 public:
     DeviceMemory() = default;
-    // Allocates where the engine's partitions find it: USM of the device for SYCL. Throws when there is no room.
+    // Allocates memory for the engine's partitions: USM of the device for SYCL. Throws if the device is out of memory.
     DeviceMemory(const Engine& engine, std::size_t bytes);
-    // Names memory that the engine reaches by its address.
+    // Refers to memory that the engine can access by its address.
     DeviceMemory(const Engine& engine, std::size_t bytes, void* data);
     ~DeviceMemory();
     DeviceMemory(DeviceMemory&& other) noexcept;
@@ -29,7 +29,7 @@ public:
     // The first bytes, to and from the host.
     void read(void* host, std::size_t bytes) const;
     void write(const void* host, std::size_t bytes) const;
-    // Gives all of it to `use` at an address of the host, then takes back what stands there.
+    // Calls `use` with a host copy of all bytes, then copies the bytes back.
     void map(const std::function<void(char*)>& use) const;
 
 private:

@@ -39,7 +39,7 @@ Layout::Layout(int dtype, const std::vector<std::int64_t>& shape, const std::vec
     extent = static_cast<std::size_t>(bytes);
     for (int i = 0; i < rank; ++i) {
         dims[i] = shape[i];
-        // an axis of one element has no step; neither has an empty array
+        // strides of an axis of size 1, and of an empty array, do not matter
         strides[i] = empty || shape[i] < 2 ? 0 : element_strides[i] * itemsize;
     }
 }

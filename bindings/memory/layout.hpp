@@ -19,7 +19,7 @@ struct Layout {
     Layout(int dtype, const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides);
 
     bool row_major() const;
-    // Whether two index tuples may reach the same element; errs towards true.
+    // Whether two index tuples may have the same address; errs towards true.
     bool overlaps_itself() const;
     std::string str() const;
 

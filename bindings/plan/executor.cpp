@@ -44,7 +44,7 @@ private:
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Calls poll when the last call is a tenth of a second ago.
+// Calls `poll` if the last call is a tenth of a second ago.
 class Heartbeat {
 public:
     explicit Heartbeat(const Executor::Poll& poll) : poll_(poll) {}
@@ -274,7 +274,7 @@ void Executor::finalize(bool release_gil, int threads) {
         fail(ErrorKind::invalid_argument, name_ + ": threads is 0 or positive, got " + std::to_string(threads));
     arena_bytes_ = (arena_bytes_ + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
 
-    // Steps run one after the other, so all share one scratchpad, which lies behind the plan's own scratch.
+    // Steps run in sequence, so all share one scratchpad, which follows the plan's scratch.
     std::size_t scratchpad = 0;
     for (const Step& step : steps_)
         if (step.partition) scratchpad = std::max(scratchpad, step.partition->scratchpad_size());
@@ -439,7 +439,7 @@ std::vector<double> Executor::benchmark(const Addresses& arrays, std::size_t rep
         for (std::size_t i = 0; i < batch; ++i) run_steps(lease.context());
         return seconds_since(start);
     };
-    // a batch takes at least 5 us, two hundred times what reading the clock takes
+    // a batch takes at least 5 us, two hundred times the time to read the clock
     double once = batch_seconds(1);
     for (int i = 0; i < 2 && once < 1e-3; ++i) once = std::min(once, batch_seconds(1));
     const std::size_t batch = once < 5e-6 ? static_cast<std::size_t>(5e-6 / std::max(once, 5e-8)) + 1 : 1;

@@ -25,7 +25,7 @@ enum class SlotKind { input, output, constant, scratch };
 enum class StepKind { partition, kernel, callback };
 const char* step_kind_name(StepKind kind);
 
-// A place in the memory of a slot.
+// An offset in the memory of a slot.
 struct Ref {
     int slot = 0;
     std::int64_t offset = 0;  // bytes
@@ -63,7 +63,7 @@ public:
         std::size_t bytes;
     };
 
-    // A step runs where the s32 at `flag` is 0, or is not; always if there is none.
+    // A condition: the step runs if the s32 at `flag` is 0, or is not 0; always without a flag.
     struct Condition {
         Ref flag{-1, 0};
         bool wanted = false;
@@ -95,7 +95,7 @@ public:
 
     void add_partition(std::shared_ptr<const CompiledPartition> partition, const std::vector<Ref>& in,
                        const std::vector<Ref>& out, std::string label);
-    // bytes: how far each operand reaches; empty: unknown, which will do for memory of the host.
+    // bytes: the extent of each operand; empty: unknown, which suffices for host memory.
     void add_kernel(std::shared_ptr<const Kernel> kernel, const std::vector<Ref>& refs,
                     const std::vector<std::size_t>& bytes, std::string label);
     void add_callback(Callback callback, const std::vector<Ref>& refs, const std::vector<Layout>& layouts,
@@ -126,7 +126,7 @@ public:
     std::size_t arena_bytes() const { return arena_bytes_ + scratchpad_bytes_; }
     std::size_t constant_bytes() const { return constant_bytes_; }
     Held held() const;
-    // Those that nobody but plans keeps, several perhaps.
+    // Constants that only plans keep alive, possibly several plans.
     const std::vector<Constant>& constants() const { return constants_; }
     std::size_t idle_contexts() const;
 
@@ -155,7 +155,7 @@ private:
 
     void expect_building() const;
     int add_slot(SlotKind kind, std::size_t bytes);
-    // What is wrong with so many bytes at a place in a slot; empty: nothing.
+    // The error in a range of bytes of a slot; empty if there is none.
     std::string misplaced(const Ref& ref, std::size_t bytes) const;
     void add_operand(const Ref& ref, std::size_t bytes, bool written, const LogicalTensor* tensor, const Step& step);
     [[noreturn]] void bad_step(const Step& step, const std::string& what) const;
@@ -173,7 +173,7 @@ private:
     void run_step(const Step& step, const Context& context) const;
     void run_steps(const Context& context) const;
 
-    // Of engines whose partitions work on memory of a device.
+    // For engines whose partitions work in device memory.
     bool on_device() const { return engine_ && engine_->on_device; }
     void prepare_device();
     void bind_on_device(Context& context, const Addresses& arrays) const;

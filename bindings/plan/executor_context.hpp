@@ -1,4 +1,4 @@
-// What one running execution needs for itself.
+// The state of a running execution.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace dgo {
 
-// What an empty operand points at: some entry points refuse null.
+// The address of empty operands: some entry points refuse null.
 alignas(kScratchAlignment) inline char nothing_on_host[kScratchAlignment];
 
 struct Executor::Context {
@@ -21,7 +21,7 @@ struct Executor::Context {
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
 
-    // After an error: what was started may still use memory that is about to be given back.
+    // After an error: started work may still use memory that is about to be freed.
     void settle() noexcept {
         if (stream) api->stream_wait(stream->handle);
     }

@@ -1,5 +1,5 @@
-// Running a plan where partitions work on memory of a device: arguments are copied there and back, constants stay
-// there, and what only the host can compute works on copies.
+// Runs a plan whose partitions work in device memory: arguments are copied there and back, constants stay there, and
+// steps of the host work on copies.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -12,7 +12,7 @@
 namespace dgo {
 namespace {
 
-// A copy of the elements alone, or null where a layout leaves nothing between them.
+// A dense copy of the elements, or null if the layout is dense.
 std::shared_ptr<const Kernel> unpacking(const Layout& layout) {
     std::vector<std::int64_t> shape(layout.dims.begin(), layout.dims.begin() + layout.rank), strides;
     std::size_t bytes = static_cast<std::size_t>(layout.itemsize);
@@ -52,7 +52,7 @@ void Executor::bind_on_device(Context& context, const Addresses& arrays) const {
             const bool there = arrays.on_device && arrays.on_device[first + i];
             const bool copied = !there && slot.in_partitions && slot.bytes;
             if (copied && slot.kind == SlotKind::input) staging(context, s).write(address, slot.bytes);
-            // a result that partitions write has its one true copy on the device until the end
+            // the valid copy of a result that partitions write is on the device until the end
             context.host[s] = there || (copied && slot.kind == SlotKind::output) ? nullptr : address;
             bind(context, s, there && address ? address : copied ? staging(context, s).data() : nothing());
         }

@@ -49,7 +49,7 @@ def checked_options(
     )
     if options.algorithms and options.tune == "off":
         raise InvalidArgumentError(
-            "Graph.compile: 'algorithms' selects what tune='heuristic' or 'measure' may run; tune='off' runs the "
+            "Graph.compile: 'algorithms' selects for tune='heuristic' or 'measure'; tune='off' runs the "
             "literal ops, leave one of them out"
         )
     if precision is not None and (options.tune == "off" or options.policy != "fusion" or not engine.on_host):

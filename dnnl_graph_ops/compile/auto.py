@@ -30,7 +30,7 @@ def within(make: Make, options: Options, samples: Any, bound: float) -> Net:
     """
     if samples is None:
         raise InvalidArgumentError(
-            f"{_WHERE}: precision='auto' measures errors on samples; pass samples=[x, ...], what the net is called with"
+            f"{_WHERE}: precision='auto' measures errors on samples; pass samples=[x, ...], arrays to call the net with"
         )
     wide = make(replace(options, precision="f32"))
     search = _Search(make, options, wide, _given(wide, samples), bound)

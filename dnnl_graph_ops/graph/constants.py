@@ -76,7 +76,7 @@ class Constant:
         self._derived: WeakValueDictionary[Hashable, Constant] | None = None
         if array is None:
             if make is None or like is None:
-                raise TypeError("a constant needs an array, or what makes it")
+                raise TypeError("a constant needs an array, or a function that computes it")
             self.shape, self.dtype = like
             self.token: Hashable = self
             return

@@ -190,7 +190,7 @@ def addresses(allocate: Any, free: Any, where: str) -> tuple[int, int]:
         _address(free, f"{where}: the function that frees"),
     )
     if (found[0] == 0) != (found[1] == 0):
-        raise InvalidArgumentError(f"{where}: needs the function that allocates and the one that frees, or neither")
+        raise InvalidArgumentError(f"{where}: give both functions, to allocate and to free, or neither")
     return found
 
 

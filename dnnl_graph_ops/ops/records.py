@@ -159,7 +159,9 @@ def _op(graph: Graph, item: Any, values: Sequence[Value], file: ArrayFile, where
     else:
         kept, metas = _inferred(kind, inputs, attrs, kinds, where)
     if [meta.dtype for meta in metas] != kinds:
-        raise InvalidArgumentError(f"{where}: gives {', '.join(meta.dtype for meta in metas)}, not what was saved")
+        raise InvalidArgumentError(
+            f"{where}: its results are {', '.join(meta.dtype for meta in metas)}, unlike those that were saved"
+        )
     made = graph._add_node(kind, where, inputs, kept, metas, [f"dst_{i}" for i in range(len(metas))], name, late=late)
     for value, output in zip(made, stated, strict=True):
         value.name = field(output, "name", str, where)

@@ -42,9 +42,9 @@ from ..runtime.locks import Builds
 from . import ops, sources
 from .choice import near, tried
 from .compute import follow_threads, forked
+from .conv_params import FORWARD, conv_params
 from .modules import tell_of_steps
 from .packed import marks_of
-from .spec import FORWARD, make_spec
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -138,7 +138,7 @@ def _as_op(theirs: Run, axes: int, transposed: bool) -> Run:
         if isinstance(named.get("padding"), str) or input.ndim != axes + 2:
             return theirs(input, weight, bias, **named)
         given = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "groups": 1, **named}
-        return ops.call(FORWARD, make_spec(transposed, axes, **given), input, weight, bias)
+        return ops.call(FORWARD, conv_params(transposed, axes, **given), input, weight, bias)
 
     return convolution
 

@@ -21,12 +21,12 @@ from ..errors import Error
 from ..runtime import threads as pool
 from . import choice
 from .choice import UNKNOWN, Case, Verdict, near, verdict
-from .spec import (
+from .conv_params import (
     BACKWARD_DATA,
     BACKWARD_WEIGHTS,
     FORWARD,
+    ConvParams,
     Ints,
-    Spec,
     check_gradient,
     is_last,
     is_sound,
@@ -84,7 +84,7 @@ class Call:
     __slots__ = ("_again", "_attributes", "case", "direction", "last", "shape", "spec", "strides", "verdict")
 
     def __init__(
-        self, spec: Spec, direction: str, last: bool, shape: Ints, verdict: Verdict, case: Case | None
+        self, spec: ConvParams, direction: str, last: bool, shape: Ints, verdict: Verdict, case: Case | None
     ) -> None:
         self.spec, self.direction, self.last = spec, direction, last
         self.shape, self.strides = shape, strides_of(shape, last) if shape else ()
@@ -149,7 +149,7 @@ calls: dict[Hashable, Call] = {}
 
 
 def call_of(
-    spec: Spec, direction: str, a: Tensor, b: Tensor, third: Any, last: bool = False, net: Net | None = None
+    spec: ConvParams, direction: str, a: Tensor, b: Tensor, third: Any, last: bool = False, net: Net | None = None
 ) -> Call:
     """Returns the Call for these operands; `last`: whether a gradient shall be channels last."""
     threads = follow_threads()
@@ -168,7 +168,9 @@ def call_of(
     return call
 
 
-def _new(spec: Spec, direction: str, kind: tuple[Hashable, ...], a: Tensor, b: Tensor, third: Any, last: bool) -> Call:
+def _new(
+    spec: ConvParams, direction: str, kind: tuple[Hashable, ...], a: Tensor, b: Tensor, third: Any, last: bool
+) -> Call:
     src: Ints
     weights: Ints
     if direction == FORWARD:
@@ -188,7 +190,7 @@ def _new(spec: Spec, direction: str, kind: tuple[Hashable, ...], a: Tensor, b: T
     return Call(spec, direction, last, shape, UNKNOWN, case_of((direction, *kind), spec, weights, *measured))
 
 
-def case_of(kind: tuple[Hashable, ...], spec: Spec, weights: Ints, *tensors: Tensor) -> Case:
+def case_of(kind: tuple[Hashable, ...], spec: ConvParams, weights: Ints, *tensors: Tensor) -> Case:
     """Returns the case: calls with nearby extents have the same verdict."""
     channels = [(t.shape[1], is_last(t)) for t in tensors]
     extents = [near(extent) for t in tensors for extent in (t.shape[0], *t.shape[2:])]
@@ -208,7 +210,7 @@ def refusal(*tensors: Tensor) -> str:
     return ""
 
 
-def theirs(spec: Spec, direction: str, a: Tensor, b: Tensor, third: Any, last: bool) -> Tensor:
+def theirs(spec: ConvParams, direction: str, a: Tensor, b: Tensor, third: Any, last: bool) -> Tensor:
     """Returns PyTorch's result; a gradient channels last or first."""
     if direction == FORWARD:
         return their_forward(spec, a, b, third)
@@ -217,12 +219,12 @@ def theirs(spec: Spec, direction: str, a: Tensor, b: Tensor, third: Any, last: b
     return their_gradients(spec, a, None, b, a.shape, third, last, (False, True, False))[1]
 
 
-def their_forward(spec: Spec, x: Tensor, w: Tensor, b: Optional) -> Tensor:
+def their_forward(spec: ConvParams, x: Tensor, w: Tensor, b: Optional) -> Tensor:
     return torch.convolution(x, w, b, *spec)
 
 
 def their_gradients(
-    spec: Spec, x: Optional, w: Optional, dy: Tensor, src: Ints, weights: Ints, last: bool, wanted: Sequence[bool]
+    spec: ConvParams, x: Optional, w: Optional, dy: Tensor, src: Ints, weights: Ints, last: bool, wanted: Sequence[bool]
 ) -> list[Any]:
     """Returns PyTorch's gradients, channels last or first.
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, is_grad_enabled, nn
 
 from . import upsampled
+from .conv_params import ordinary
 from .modules import PLAIN, is_observed, is_ours, state_of
-from .spec import ordinary
 from .upsampled import Layer
 
 _CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}

@@ -26,9 +26,9 @@ from .._core import TensorMarks
 from ..runtime import threads as pool
 from . import ops
 from .compute import DTYPES, call_of, forked, refusal, their_forward
+from .conv_params import FORWARD, ConvParams, Ints
 from .packed import Packed, marks_of
 from .routes import Needs, Route, is_saving_watched, is_watched, needs_of, record
-from .spec import FORWARD, Ints, Spec
 
 PLAIN = frozenset({Tensor, nn.Parameter})
 # hooks that compute the weights before each call from parameters and buffers
@@ -48,7 +48,7 @@ class State:
     # None: the parameters' dtype
     dtype: torch.dtype | None = None
     # the layer's arguments, and the module's attributes that they are derived from
-    spec: Spec = field(init=False)
+    spec: ConvParams = field(init=False)
     arguments: tuple[Any, ...] = ()
     given: tuple[Any, ...] = ()
     packed: Packed | None = None
@@ -228,12 +228,12 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         arguments = self.stride, padding, self.dilation, self.transposed, output_padding, self.groups
         if torch.compiler.is_compiling():
             w, b = self.weight, self.bias
-            return ops.call("", Spec(*arguments), x, w, b) if _is_traceable(x, w, b) else None
+            return ops.call("", ConvParams(*arguments), x, w, b) if _is_traceable(x, w, b) else None
         state = state_of(self)
         if state.arguments != arguments:
             state.forget()
             state.arguments = arguments
-            state.spec = Spec(*arguments).plain
+            state.spec = ConvParams(*arguments).plain
         cast = torch.is_autocast_enabled("cpu")
         dtype = torch.get_autocast_dtype("cpu") if cast else state.dtype
         packed = None if self.training or forked() else self._packed(state, dtype, x)

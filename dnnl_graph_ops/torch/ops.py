@@ -18,7 +18,16 @@ from torch._prims_common import suggest_memory_format
 from torch.autograd import forward_ad
 
 from .compute import bias_gradient, call_of, theirs
-from .spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Spec, check_gradient, gradient_last, laid, make_spec
+from .conv_params import (
+    BACKWARD_DATA,
+    BACKWARD_WEIGHTS,
+    FORWARD,
+    ConvParams,
+    check_gradient,
+    conv_params,
+    gradient_last,
+    laid,
+)
 
 NAMESPACE = "dnnl_graph_ops"
 _ARGUMENTS = "SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt[] output_padding, SymInt groups"
@@ -32,17 +41,17 @@ KINDS = {"convolution": False, "conv_transpose": True}
 library = torch.library.Library(NAMESPACE, "DEF")
 
 
-def call(direction: str, spec: Spec, a: Tensor, b: Tensor, last: Any) -> Tensor:
+def call(direction: str, spec: ConvParams, a: Tensor, b: Tensor, last: Any) -> Tensor:
     """Calls one of the six ops on two tensors and the bias or size; `direction`: a key of the schemas."""
     stride, padding, dilation, _, output_padding, groups = spec
     op = getattr(getattr(torch.ops, NAMESPACE), spec.kind + direction).default
     return op(a, b, last, stride, padding, dilation, output_padding, groups)
 
 
-# -- kernels and shapes: each function takes a direction, a Spec, two tensors and the bias or size --------------------
+# -- kernels and shapes: each function takes a direction, ConvParams, two tensors and the bias or size -----------------
 
 
-def _compute(direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
+def _compute(direction: str, spec: ConvParams, a: Tensor, b: Tensor, third: Any) -> Tensor:
     if direction != FORWARD:
         size = tuple(third)
         return call_of(spec, direction, a, b, size, gradient_last(a, b)).run(a, b, size)
@@ -51,7 +60,7 @@ def _compute(direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any) -> Te
     return call_of(spec, direction, a, b, third).run(a, b, third)
 
 
-def _elsewhere(direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
+def _elsewhere(direction: str, spec: ConvParams, a: Tensor, b: Tensor, third: Any) -> Tensor:
     if direction != FORWARD:
         check_gradient(spec, direction, a.shape, b.shape, third)
         return theirs(spec, direction, a, b, third, gradient_last(a, b))
@@ -69,7 +78,7 @@ def _elsewhere(direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any) -> 
     return getattr(torch, f"conv{axes}d")(a, b, third, stride, padding, dilation, groups)
 
 
-def _fake(direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
+def _fake(direction: str, spec: ConvParams, a: Tensor, b: Tensor, third: Any) -> Tensor:
     if direction == FORWARD:
         return _elsewhere(direction, spec, a, b, third)
     check_gradient(spec, direction, a.shape, b.shape, third)
@@ -81,7 +90,7 @@ def _looks_last(t: Tensor) -> bool:
     return bool(suggest_memory_format(t.unsqueeze(2) if t.ndim == 3 else t) is not torch.contiguous_format)
 
 
-def _autocast(direction: str, spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+def _autocast(direction: str, spec: ConvParams, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
     """Casts the operands of the forward ops, as PyTorch's autocast does."""
     dtype = torch.get_autocast_dtype("cpu")
 
@@ -97,7 +106,7 @@ def _autocast(direction: str, spec: Spec, x: Tensor, w: Tensor, b: Tensor | None
 
 
 def forward_gradients(
-    spec: Spec,
+    spec: ConvParams,
     x: Any,
     w: Any,
     dy: Tensor,
@@ -114,7 +123,9 @@ def forward_gradients(
     ]
 
 
-def _gradients(direction: str, spec: Spec, a: Tensor, b: Tensor, grad: Tensor, last: bool, needs: Any) -> list[Any]:
+def _gradients(
+    direction: str, spec: ConvParams, a: Tensor, b: Tensor, grad: Tensor, last: bool, needs: Any
+) -> list[Any]:
     if direction == FORWARD:
         return forward_gradients(spec, a, b, grad, a.shape, b.shape, last, needs)
     ways: tuple[Any, Any]
@@ -135,7 +146,9 @@ class Recorded(torch.autograd.Function):
     """Records a result that was computed before: a computing Function would stop recording for outer transforms."""
 
     @staticmethod
-    def forward(ctx: Any, direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any, result: list[Tensor]) -> Tensor:
+    def forward(
+        ctx: Any, direction: str, spec: ConvParams, a: Tensor, b: Tensor, third: Any, result: list[Tensor]
+    ) -> Tensor:
         ctx.save_for_backward(a, b)
         out = result.pop()
         ctx.direction, ctx.spec, ctx.last = direction, spec, _looks_last(out)
@@ -158,7 +171,7 @@ class Recorded(torch.autograd.Function):
 _record = super(torch.autograd.Function, Recorded).apply
 
 
-def _autograd(direction: str, spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
+def _autograd(direction: str, spec: ConvParams, a: Tensor, b: Tensor, third: Any) -> Tensor:
     """Returns the autograd kernel: records gradients, and uses PyTorch's own op in forward-mode differentiation."""
     if _has_tangent(a, b, third) or (direction == FORWARD and a.is_complex()):
         return _elsewhere(direction, spec, a, b, third)
@@ -183,7 +196,9 @@ def _joined(tensor: Tensor, dim: int | None, size: int, axis: int) -> Tensor:
     return front.movedim(0, axis).flatten(axis, axis + 1)
 
 
-def _mapped(direction: str, size: int, dims: Sequence[Any], spec: Spec, a: Tensor, b: Tensor, third: Any) -> _Mapped:
+def _mapped(
+    direction: str, size: int, dims: Sequence[Any], spec: ConvParams, a: Tensor, b: Tensor, third: Any
+) -> _Mapped:
     """Runs a mapped op: mapped activations alone make a larger batch, mapped weights multiply the groups.
 
     Groups are merged into axis 1 of (N, C, ...), and into axis 0 of weights (O, I, ...) and of a bias.
@@ -206,12 +221,12 @@ def _mapped(direction: str, size: int, dims: Sequence[Any], spec: Spec, a: Tenso
 
 
 def _taking_arguments(transposed: bool, direction: str, rule: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Returns a kernel on the op's arguments from a function of a Spec."""
+    """Returns a kernel on the op's arguments from a function of a ConvParams."""
 
     def kernel(
         a: Tensor, b: Tensor, third: Any, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: int
     ) -> Tensor:
-        spec = make_spec(transposed, a.ndim - 2, stride, padding, dilation, output_padding, groups)
+        spec = conv_params(transposed, a.ndim - 2, stride, padding, dilation, output_padding, groups)
         return rule(direction, spec, a, b, third)
 
     return kernel
@@ -227,7 +242,7 @@ def _register(kind: str, transposed: bool, direction: str) -> None:
     torch.library.register_fake(f"{NAMESPACE}::{name}", taking(_fake), lib=library)
 
     def map_rule(info: Any, dims: Any, a: Any, b: Any, third: Any, *arguments: Any) -> Any:
-        spec = make_spec(transposed, len(arguments[0]), *arguments)
+        spec = conv_params(transposed, len(arguments[0]), *arguments)
         if info.batch_size == 0:
             # no gradient in place of a gradient of zeros
             one = [

@@ -168,5 +168,5 @@ def _check_arguments(model: nn.Module, arguments: Sequence[Any], where: str) -> 
     except TypeError as error:
         raise InvalidArgumentError(
             f"{where}: {type(model).__name__} takes {taken}, and was given {len(arguments)} example inputs ({error}); "
-            f"pass those that it is called with, such as dgt.report(model, x)"
+            f"pass the model's arguments, such as dgt.report(model, x)"
         ) from None

@@ -17,7 +17,7 @@ from ..compile.net import Net
 from ..errors import Error, InvalidArgumentError
 from ..graph import Graph
 from ..graph.constants import Constant, Meta
-from .spec import Spec
+from .conv_params import ConvParams
 
 
 def marks_of(tensors: Sequence[Tensor]) -> TensorMarks | None:
@@ -35,7 +35,9 @@ def marks_of(tensors: Sequence[Tensor]) -> TensorMarks | None:
 class Packed:
     """A value of weights and bias, and a net that packs them for each size at its first call."""
 
-    def __init__(self, spec: Spec, seen: TensorMarks, w: Tensor, b: Tensor | None, asked: torch.dtype | None) -> None:
+    def __init__(
+        self, spec: ConvParams, seen: TensorMarks, w: Tensor, b: Tensor | None, asked: torch.dtype | None
+    ) -> None:
         """`asked`: the dtype to compute in, if it is not the parameters' dtype."""
         self.seen, self.asked = seen, asked
         self.weight, self.bias = w, b

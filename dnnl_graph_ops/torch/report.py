@@ -14,9 +14,9 @@ from ..compile.tables import table
 from ..errors import InvalidArgumentError
 from .choice import Verdict, measuring
 from .compute import call_of
+from .conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
 from .modules import is_convolution, is_ours, watch
 from .optimize import run_once
-from .spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
 
 _PYTORCH = "PyTorch"
 

@@ -24,7 +24,7 @@ from ..compile.net import Net
 from . import compute, ops
 from .choice import expect, verdict
 from .compute import Call, Optional, call_of, case_of, their_forward
-from .spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Ints, channels_last
+from .conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Ints, channels_last
 
 # in PyTorch's calls below so many seconds the overhead of a call matters
 _SHORT = 0.5e-3

@@ -13,7 +13,7 @@ from torch import Tensor, fx
 from torch.nn import functional
 
 from . import upsampled
-from .spec import Ints, Spec, each, ordinary
+from .conv_params import ConvParams, Ints, each, ordinary
 from .upsampled import Layer
 
 Nodes: TypeAlias = Collection[fx.Node]
@@ -37,7 +37,7 @@ def fold(convolution: fx.Node, axes: int) -> bool:
     sources are kept for the gradients, so no later op may write to them.
     """
     arguments = _arguments(convolution, _CONVOLUTION)
-    spec, node, near = _spec_of(arguments, axes), convolution.prev, []
+    spec, node, near = _params_of(arguments, axes), convolution.prev, []
     while node.target in _BETWEEN:
         near.append(node)
         node = node.prev
@@ -86,7 +86,7 @@ def _is_written(sources: Sequence[fx.Node], after: fx.Node) -> bool:
     return not kept.isdisjoint(map(_memory, _examples(node.all_input_nodes)))
 
 
-def _spec_of(arguments: Mapping[str, Any], axes: int) -> Spec | None:
+def _params_of(arguments: Mapping[str, Any], axes: int) -> ConvParams | None:
     """Returns the convolution of the arguments; None if they are no numbers, or the input has no batch axis."""
     stride, padding, dilation = (
         each(arguments.get(name, default), axes) for name, default in (("stride", 1), ("padding", 0), ("dilation", 1))

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from ..passes import taps
 from . import ops
-from .spec import Ints, Spec
+from .conv_params import ConvParams, Ints
 
 # in products: packing a kernel element of the weights and of their gradient, adding two results, and the least number
 # of saved products that outweighs the overhead of calls
@@ -33,18 +33,18 @@ class Layer(NamedTuple):
     `edges`: elements that repeat those at both ends of an axis. `zeros`: zeros around them.
     """
 
-    spec: Spec
+    spec: ConvParams
     scales: Ints
     edges: Ints
     zeros: Ints
 
     @classmethod
-    def plain(cls, spec: Spec) -> Layer:
+    def plain(cls, spec: ConvParams) -> Layer:
         """The convolution without repetition and padding of the source."""
         return cls(spec, *((n,) * len(spec.stride) for n in (1, 0, 0)))
 
     @property
-    def padded(self) -> Spec:
+    def padded(self) -> ConvParams:
         """The convolution with the zeros in its padding."""
         return self.spec._replace(padding=tuple(map(add, self.spec.padding, self.zeros)))
 
@@ -144,14 +144,14 @@ class _Fold(NamedTuple):
     `edges`: elements that repeat those at both ends of the source first.
     """
 
-    spec: Spec
+    spec: ConvParams
     edges: Ints
     matrix: Tensor
     kernel: Ints
 
 
 @lru_cache(256)
-def _fold(spec: Spec, scales: Ints, edges: Ints, kernel: Ints) -> _Fold | None:
+def _fold(spec: ConvParams, scales: Ints, edges: Ints, kernel: Ints) -> _Fold | None:
     """Returns the transposed convolution of the source; None if none takes fewer products."""
     extended = tuple(-(-edge // scale) for edge, scale in zip(edges, scales, strict=True))
     # upsampled elements of the extended source that are not read
@@ -168,4 +168,4 @@ def _fold(spec: Spec, scales: Ints, edges: Ints, kernel: Ints) -> _Fold | None:
         return None
     stride, begin, dilation = zip(*((w.stride, w.begin, w.dilation) for w in folded), strict=True)
     matrix = torch.from_numpy(taps.whole([window.matrix for window in folded]).T.astype(np.float32))
-    return _Fold(Spec(stride, begin, dilation, True, (0,) * len(stride), spec.groups), extended, matrix, new)
+    return _Fold(ConvParams(stride, begin, dilation, True, (0,) * len(stride), spec.groups), extended, matrix, new)

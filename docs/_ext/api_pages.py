@@ -18,7 +18,7 @@ MODULES = {
         "The C++ objects of the oneDNN Graph API, one to one ([tutorial](../tutorials/graph_api.md))."
     ),
     "dnnl_graph_ops.nn": "Modules that hold weights and compute gradients.",
-    "dnnl_graph_ops.quantize": "int8: scales from samples.",
+    "dnnl_graph_ops.quantize": "Post-training quantization to int8, with scales from samples.",
     "dnnl_graph_ops.torch": "`import dnnl_graph_ops.torch as dgt`; needs the extra `torch`.",
 }
 # module: what it imports that need not be there
@@ -64,9 +64,9 @@ def index(there: list[str]) -> Iterator[str]:
     for name, text in MODULES.items():
         where = f"[{name}]({name}.md)" if name in there else f"{name} (not installed where these pages were made)"
         yield f"- {where}: {text}"
-    yield "- [commands](commands.md): `dnnl-graph-ops` and what follows it"
-    yield "- [defects](defects.md): what oneDNN gets wrong, by version, and what is done about it"
-    yield "- [words](words.md): what other packages call arguments, layouts, data types and ops"
+    yield "- [commands](commands.md): the command `dnnl-graph-ops` and its subcommands"
+    yield "- [defects](defects.md): known defects of oneDNN by version, and their workarounds"
+    yield "- [words](words.md): names of other packages for arguments, layouts, dtypes and ops"
     yield "\n```{toctree}\n:hidden:\n"
     yield from (*there, "commands", "defects", "words")
     yield "```"

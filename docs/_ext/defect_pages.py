@@ -14,15 +14,15 @@ def page() -> Iterator[str]:
     names = [".".join(map(str, version)) for version in VERSIONS]
     yield "# Defects of oneDNN, and ops that it lacks\n"
     yield (
-        f"Looked at were {' and '.join(names)}, by tests and by source, and the source between them: what was seen "
-        "in the older one alone may be there in versions between. None of these reaches a net or a one-shot function.\n"
+        f"Versions {' and '.join(names)} were tested, and their source and the source between them was read; a "
+        "defect seen in the older one only may exist in versions between. None reaches nets or one-shot functions.\n"
     )
-    yield f"| what goes wrong | {' | '.join(names)} | here |"
+    yield f"| defect | {' | '.join(names)} | workaround |"
     yield "|---" * (len(names) + 2) + "|"
     for defect in DEFECTS:
         marks = " | ".join("yes" if defect in known(version) else "" for version in VERSIONS)
         yield f"| {defect.what} | {marks} | {defect.instead} |"
-    yield "\nOps that a version does not have, or has no CPU kernel for when they stand alone:\n"
+    yield "\nOps that a version lacks, or has no CPU kernel for outside of fused patterns:\n"
     for name, version in zip(names, VERSIONS, strict=True):
         yield f"- {name}: {', '.join(lacking(version))}"
 

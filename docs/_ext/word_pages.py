@@ -27,12 +27,12 @@ def _table(title: str, rows: Iterable[str]) -> Iterator[str]:
 
 
 def page() -> Iterator[str]:
-    yield "# Other packages' words\n"
-    yield "These are understood wherever ours are expected. Strings may be in any case.\n"
+    yield "# Names of other packages\n"
+    yield "These synonyms are accepted in place of this package's names. Strings may be in any case.\n"
     yield from _table("Arguments", _rows(words.ARGUMENTS))
     yield (
         "\nBoth spellings of one argument are an error. `padding=p` pads p at both ends of an axis. "
-        "Modules of `dgo.nn` have the words on the left, and understand those on the right.\n"
+        "Modules of `dgo.nn` have the names on the left, and accept the names on the right.\n"
     )
     yield from _table("Layouts and orders of weights", _rows(words.VALUES))
     yield (
@@ -41,7 +41,7 @@ def page() -> Iterator[str]:
     )
     yield from _table("Data types", _rows(words.DTYPES))
     yield "\nAlso NumPy's and ml_dtypes' types and names, and PyTorch's: `torch.half`, `\"torch.half\"`.\n"
-    yield "\nWhat follows is not understood, but the error names ours.\n"
+    yield "\nThe following names are refused with an error that tells this package's name.\n"
     yield from _table("Names of ops", _rows(words.OPS))
     yield from _table("Further arguments", _rows(words.OTHER_ARGUMENTS))
 

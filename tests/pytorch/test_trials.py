@@ -9,7 +9,7 @@ import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.torch import budget, choice, modules
 from dnnl_graph_ops.torch.choice import ESTIMATED, MEASURED, NEAR, Case, Verdict
 from dnnl_graph_ops.torch.compute import calls
-from dnnl_graph_ops.torch.spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+from dnnl_graph_ops.torch.conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 
 KIND = "a kind of layer"
 

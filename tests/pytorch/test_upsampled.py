@@ -14,7 +14,7 @@ import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.lowering import rewrites
 from dnnl_graph_ops.passes import layers
 from dnnl_graph_ops.torch import upsampled
-from dnnl_graph_ops.torch.spec import Spec
+from dnnl_graph_ops.torch.conv_params import ConvParams
 
 CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 
@@ -50,7 +50,7 @@ def drawn(rng, axes, groups):
     kernel, dilation = (tuple(int(n) for n in rng.integers(1, most, axes)) for most in (5, 4))
     padding = tuple(int(rng.integers(0, (k - 1) * d + 1)) for k, d in zip(kernel, dilation, strict=True))
     stride = tuple(int(n) for n in rng.choice([1, 1, 1, 2], axes))
-    spec = Spec(stride, padding, dilation, False, (0,) * axes, groups)
+    spec = ConvParams(stride, padding, dilation, False, (0,) * axes, groups)
     edges, zeros = (tuple(int(n) for n in rng.choice([0, 0, 1, 2], axes)) for _ in range(2))
     return upsampled.Layer(spec, scales, edges, zeros), kernel
 
@@ -442,7 +442,7 @@ def test_results_lie_in_memory_as_pytorchs(formats, unpriced):
 
 def test_parts_that_are_read_as_they_are_are_one_convolution():
     """bf16 sums of two convolutions would round once more: 256 - 1."""
-    spec = Spec((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
+    spec = ConvParams((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
     plain = upsampled.Layer.plain(spec)
     parts = [plain._replace(scales=(2, 2), zeros=(1, 1)), plain]
     x, y = (torch.ones(1, 1, n, n, dtype=torch.bfloat16) for n in (4, 10))

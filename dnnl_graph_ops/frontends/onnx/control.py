@@ -14,7 +14,7 @@ from ...runtime.memory_limit import process_limit
 from ..reading.node import Array, OnnxNode, Tensor
 from ..reading.submodel import SubModel
 from ..reading.types import TYPES
-from .turns import counters
+from .unroll import counters
 
 # most iterations of a Loop
 _MOST_TURNS = 1 << 22

@@ -25,10 +25,10 @@ from .control import control
 from .functions import fresh_names, names_of, spliced
 from .hosts import HostNode
 from .invariants import without_invariants
-from .lists import StandIn, stand_in, written
 from .model import Model, of_record, read
+from .static_sequences import Replacement, replaced, written
 from .survey import Fate, Survey, fate_of
-from .turns import turns_of, unrolled
+from .unroll import trip_count, unrolled
 
 
 def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
@@ -172,7 +172,7 @@ class _Builder:
         self.fates.append((f"{node.domain}.{node.op_type}" if node.domain else node.op_type, fate))
 
     def _add(self, node: OnnxNode) -> None:
-        if self._stood_in(node):
+        if self._replace(node):
             return None
         if node.op_type == "Squeeze" and any(not array.size for array in self._arrays(node.reads[1:]).values()):
             # axes of size 1, as in ONNX Runtime; onnx infers no axes
@@ -293,16 +293,16 @@ class _Builder:
 
         return SubModel(**vars(section), build=build, info_of=hosts.info_of)
 
-    def _stood_in(self, node: OnnxNode) -> bool:
+    def _replace(self, node: OnnxNode) -> bool:
         """Replaces a node by the nodes of its known branch, iterations or sequence."""
         if node.domain:
             return False
         if node.op_type == "If":
-            found = self._chosen(node)
+            found = self._branch_of(node)
         elif node.op_type in ("Loop", "Scan"):
-            found = self._turned(node)
+            found = self._unrolled(node)
         else:
-            found = stand_in(node, self.tensors, self._fresh)
+            found = replaced(node, self.tensors, self._fresh)
         if found is None:
             return False
         self.tensors |= tensors_of(found[1])
@@ -310,15 +310,15 @@ class _Builder:
             self.add(one)
         return True
 
-    def _turned(self, node: OnnxNode) -> StandIn | None:
+    def _unrolled(self, node: OnnxNode) -> Replacement | None:
         """Returns a Loop or Scan with fewer states, or its unrolled nodes if the trip count is known."""
         smaller = without_invariants(node, self._fresh)
         if smaller is not None:
             return smaller, {}
-        turns = turns_of(node, self._arrays(node.reads)) if node.op_type == "Loop" else None
-        return None if turns is None else unrolled(node, turns, spliced, self._fresh)
+        count = trip_count(node, self._arrays(node.reads)) if node.op_type == "Loop" else None
+        return None if count is None else unrolled(node, count, spliced, self._fresh)
 
-    def _chosen(self, node: OnnxNode) -> StandIn | None:
+    def _branch_of(self, node: OnnxNode) -> Replacement | None:
         """Returns the branch of an If whose condition is known."""
         condition = self.tensors.get((*node.inputs, "")[0], Tensor()).array
         body = node.bodies.get("then_branch" if condition is not None and condition.any() else "else_branch")

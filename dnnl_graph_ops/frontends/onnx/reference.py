@@ -473,7 +473,7 @@ def appended(graph: Graph, step: Step, one: Found) -> tuple[Value, ...]:
     """
     metas = one.metas
     if not one.is_known:
-        raise UnsupportedError(f"{step.where}: the shape of its result depends on data, or on what onnx cannot infer")
+        raise UnsupportedError(f"{step.where}: the shape of its result depends on data, or cannot be inferred by onnx")
     operands = [step.value(index) for index in one.operands]
     slots = [f"dst_{i}" for i in range(len(metas))]
     made = graph._add_node("Wildcard", step.where, operands, {}, metas, slots, None, step.node.name.replace("\0", "?"))

@@ -133,7 +133,7 @@ class Step:
         if numbers is None or unknown is None:
             return list(self.integers(index, what))
         if tensor.is_open or numbers.size > 64 or numbers.dtype.kind not in "iu":
-            raise UnsupportedError(f"{self.where}: {what} of which the number or the type is not known")
+            raise UnsupportedError(f"{self.where}: {what} of unknown number or dtype")
         return [None if open_ else int(number) for number, open_ in zip(numbers.flat, unknown.flat, strict=True)]
 
     def scalar(self, index: int, what: str) -> float:

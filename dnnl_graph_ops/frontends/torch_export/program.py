@@ -123,7 +123,7 @@ class _Series:
         base, _ = base_of(given, may_vary=True)
         order = order_of(base.meta["val"])
         if order is None:
-            raise UnsupportedError(f"{where}: PyTorch plans what it reads with gaps")
+            raise UnsupportedError(f"{where}: the memory that it reads has gaps")
         read = self.encoded(base)
         more: dict[str, dict[str, Any]] = {
             "aten.permute.default": {"dims": order},
@@ -153,7 +153,9 @@ class _Series:
 
         if isinstance(value, Node) and value in self._reader.inner:
             if number is Operand:
-                raise UnsupportedError(f"torch node {value.name!r} ({value.target}): sizes of what no op here takes")
+                raise UnsupportedError(
+                    f"torch node {value.name!r} ({value.target}): the size of a tensor that no op here computes"
+                )
             return self.placed(value)
         if isinstance(value, Node):
             name = self._reader.name(value)

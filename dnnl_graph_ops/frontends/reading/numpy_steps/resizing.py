@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ....errors import ShapeError
+from ..coordinates import NEAREST, source_coordinates
 from ..node import Array, OnnxNode
-from ..places import NEAREST, place
 from . import sizes
 from .common import among, item, places, wide
 from .table import ROWS, Row
@@ -34,7 +34,9 @@ class _Axis:
             # onnx's tests use the size before rounding
             return index * (self.source - 1) / max(length - 1, np.finfo(kind).tiny)
         if self.crop is None:
-            return np.broadcast_to(place(mode, index, self.target, self.source, kind(self.scale)), self.target)
+            return np.broadcast_to(
+                source_coordinates(mode, index, self.target, self.source, kind(self.scale)), self.target
+            )
         start, end = self.crop
         if self.target == 1:
             return np.full(1, (start + end) / 2 * (self.source - 1))

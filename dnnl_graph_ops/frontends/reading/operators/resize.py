@@ -11,9 +11,9 @@ import numpy as np
 from ....errors import ShapeError, UnsupportedError
 from ....graph import Value
 from ....shapes import Meta
+from ..coordinates import NEAREST, source_coordinates
 from ..faults import NeedsSizes
 from ..node import Array
-from ..places import NEAREST, place
 from ..step import Step
 from ..table import Attr, integer, number, rule, text
 
@@ -21,9 +21,9 @@ from ..table import Attr, integer, number, rule, text
 def _read_by(mode: str, nearest: str | None, index: Array, target: int, source: int, scale: float) -> Array:
     """Returns coordinates, or with `nearest` indices, whose ties are decided in f32 as in ONNX Runtime."""
     if nearest is None:
-        at = place(mode, index, target, source, scale)
+        at = source_coordinates(mode, index, target, source, scale)
     else:
-        at = NEAREST[nearest](place(mode, index.astype(np.float32), target, source, np.float32(scale)))
+        at = NEAREST[nearest](source_coordinates(mode, index.astype(np.float32), target, source, np.float32(scale)))
     return np.clip(at, 0, source - 1)
 
 
@@ -32,7 +32,7 @@ def _same_points(mode: str, nearest: str | None, source: int, target: int, scale
     for start in range(0, target, _BLOCK):
         index = np.arange(start, min(start + _BLOCK, target))
         onnx = _read_by(mode, nearest, index, target, source, scale)
-        own = place("align_corners" if align else "half_pixel", index, target, source, target / source)
+        own = source_coordinates("align_corners" if align else "half_pixel", index, target, source, target / source)
         own = np.clip(own if nearest is None else NEAREST["round_prefer_ceil"](own), 0, source - 1)
         if not (np.allclose(onnx, own, atol=1e-6) if nearest is None else np.array_equal(onnx, own)):
             return False

@@ -27,10 +27,10 @@ def counters(body: Body) -> Callable[[int], tuple[Array, Array]]:
     infos = (*body.input_infos, Tensor(), Tensor())
     number, condition = (len(info.shape or ()) for info in infos[:2])
     goes = np.array(True, ndmin=condition)
-    return lambda turn: (np.array(turn, np.int64, ndmin=number), goes)
+    return lambda iteration: (np.array(iteration, np.int64, ndmin=number), goes)
 
 
-def turns_of(node: OnnxNode, arrays: Mapping[str, Array]) -> int | None:
+def trip_count(node: OnnxNode, arrays: Mapping[str, Array]) -> int | None:
     """Returns the trip count of a Loop; None if it depends on the call, or gives too many nodes."""
     body, given = node.bodies.get("body"), (*node.inputs, "", "")[:2]
     if body is None or len(body.inputs) != max(len(node.inputs), 2) or len(body.outputs) < len(body.inputs) - 1:
@@ -45,10 +45,10 @@ def turns_of(node: OnnxNode, arrays: Mapping[str, Array]) -> int | None:
         inner: arrays[name] for inner, name in zip(body.inputs[2:], node.inputs[2:], strict=True) if name in arrays
     }
     needed, count = _needed(body), counters(body)
-    for turn in range(limit + 1):
-        if not goes or turn == most:
-            return turn
-        own = dict(zip(body.inputs, count(turn), strict=False))
+    for iteration in range(limit + 1):
+        if not goes or iteration == most:
+            return iteration
+        own = dict(zip(body.inputs, count(iteration), strict=False))
         known = _evaluated(needed, tensors_of({**around, **body.arrays, **carried, **own}))
         results = {name: tensor.array for name, tensor in known.items() if tensor.array is not None}
         flag = results.get(body.outputs[0])
@@ -104,20 +104,20 @@ def _computed(node: OnnxNode, known: Mapping[str, Tensor]) -> tuple[Tensor, ...]
 
 
 def unrolled(
-    node: OnnxNode, turns: int, spliced: Callable[..., tuple[list[OnnxNode], dict[str, Array]]], fresh: Fresh
+    node: OnnxNode, iterations: int, spliced: Callable[..., tuple[list[OnnxNode], dict[str, Array]]], fresh: Fresh
 ) -> tuple[list[OnnxNode], dict[str, Array]] | None:
-    """Returns the nodes of `count` iterations, and their arrays; None if stacked results have no rows."""
+    """Returns the nodes of the unrolled iterations, and their arrays; None if stacked results have no rows."""
     body = node.bodies["body"]
     carried, count = list(node.inputs[2:]), len(body.inputs) - 2
     rows: list[list[str]] = [[] for _ in body.outputs[1 + count :]]
-    count_turns = counters(body)
-    if any(node.outputs[count:]) and not turns:
+    loop_values = counters(body)
+    if any(node.outputs[count:]) and not iterations:
         return None
     nodes: list[OnnxNode] = []
     arrays: dict[str, Array] = {}
-    for turn in range(turns):
-        own = fresh("turn"), fresh("goes")
-        arrays |= dict(zip(own, count_turns(turn), strict=True))
+    for iteration in range(iterations):
+        own = fresh("iteration"), fresh("goes")
+        arrays |= dict(zip(own, loop_values(iteration), strict=True))
         made = [fresh(name) for name in body.outputs[1:]]
         some, more = spliced(body, node, (*own, *carried), ("", *made), fresh)
         nodes += some

@@ -1,4 +1,4 @@
-"""Defines Spec, a convolution in PyTorch's terms; derives sizes, memory formats and our attributes."""
+"""Defines ConvParams, a convolution in PyTorch's terms; derives sizes, memory formats and our attributes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ints = tuple[int, ...]
 FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS = "", "_backward_data", "_backward_weights"
 
 
-class Spec(NamedTuple):
+class ConvParams(NamedTuple):
     """The arguments of `aten.convolution` after the tensors, in its order; an int for each spatial axis."""
 
     stride: Ints
@@ -31,10 +31,10 @@ class Spec(NamedTuple):
         return "conv_transpose" if self.transposed else "convolution"
 
     @property
-    def plain(self) -> Spec:
+    def plain(self) -> ConvParams:
         """The same with Python's ints: some models have NumPy's, which PyTorch's functions refuse."""
         stride, padding, dilation, beyond = (tuple(map(int, of)) for of in (*self[:3], self.output_padding))
-        return Spec(stride, padding, dilation, self.transposed, beyond, int(self.groups))
+        return ConvParams(stride, padding, dilation, self.transposed, beyond, int(self.groups))
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -50,13 +50,13 @@ class Spec(NamedTuple):
         }
         return {**shared, "output_padding": self.output_padding} if self.transposed else shared
 
-    def repeated(self, groups: int) -> Spec:
+    def repeated(self, groups: int) -> ConvParams:
         """The same convolution with `times` the groups."""
         return self._replace(groups=self.groups * groups)
 
 
-def ordinary(stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Spec:
-    return Spec(stride, padding, dilation, False, (0,) * len(stride), groups)
+def ordinary(stride: Ints, padding: Ints, dilation: Ints, groups: int) -> ConvParams:
+    return ConvParams(stride, padding, dilation, False, (0,) * len(stride), groups)
 
 
 def each(given: Any, axes: int) -> Ints:
@@ -65,17 +65,17 @@ def each(given: Any, axes: int) -> Ints:
     return values * axes if len(values) == 1 else values
 
 
-def make_spec(
+def conv_params(
     transposed: bool, axes: int, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: int
-) -> Spec:
-    """Returns the Spec of arguments, where an int stands for all axes, and output_padding counts if transposed."""
+) -> ConvParams:
+    """Returns ConvParams from arguments where an int stands for all axes; output_padding counts if transposed."""
     beyond = each(output_padding, axes)
     if not transposed and len(beyond) == axes and all(p >= 0 for p in beyond):
         beyond = (0,) * axes
-    return Spec(each(stride, axes), each(padding, axes), each(dilation, axes), transposed, beyond, groups)
+    return ConvParams(each(stride, axes), each(padding, axes), each(dilation, axes), transposed, beyond, groups)
 
 
-def result_shape(spec: Spec, src: Sequence[Any], weights: Sequence[Any]) -> tuple[Any, ...]:
+def result_shape(spec: ConvParams, src: Sequence[Any], weights: Sequence[Any]) -> tuple[Any, ...]:
     """Returns the shape of the forward result; sizes may be symbolic."""
     spatial = []
     for i, (n, k) in enumerate(zip(src[2:], weights[2:], strict=True)):
@@ -89,7 +89,7 @@ def result_shape(spec: Spec, src: Sequence[Any], weights: Sequence[Any]) -> tupl
 
 
 def check_gradient(
-    spec: Spec, direction: str, a: Sequence[Any], b: Sequence[Any], size: Sequence[Any]
+    spec: ConvParams, direction: str, a: Sequence[Any], b: Sequence[Any], size: Sequence[Any]
 ) -> tuple[Sequence[Any], ...]:
     """Returns the shapes of input, weights and result for a gradient's operands and size; sizes may be symbolic.
 
@@ -123,7 +123,7 @@ def check_gradient(
     return src, weights, dst
 
 
-def is_sound(spec: Spec, src: Ints, weights: Ints, bias: Ints | None) -> bool:
+def is_sound(spec: ConvParams, src: Ints, weights: Ints, bias: Ints | None) -> bool:
     """Whether the sizes are those of a convolution with a result; else PyTorch reports the error."""
     axes = len(spec.stride)
     if not 1 <= axes <= 3 or len(src) != axes + 2 or len(weights) != axes + 2 or 0 in src or 0 in weights:
@@ -167,7 +167,7 @@ def strides_of(shape: Ints, last: bool) -> Ints:
     return (n, c, *spatial)
 
 
-def result_last(spec: Spec, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> bool:
+def result_last(spec: ConvParams, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> bool:
     """Whether the result of `aten.convolution` is channels last, which depends on PyTorch's own engine."""
     backend = torch._C._select_conv_backend(x, w, bias=b, **spec._asdict())
     if x.ndim == 3:

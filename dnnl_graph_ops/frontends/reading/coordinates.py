@@ -10,7 +10,7 @@ import numpy as np
 from .node import Array
 
 
-def place(mode: str, index: Array, target: int, source: int, scale: Any) -> Array:
+def source_coordinates(mode: str, index: Array, target: int, source: int, scale: Any) -> Array:
     """Returns source coordinates of these indices of `target` elements, by ONNX's coordinate_transformation_mode."""
     if mode == "align_corners":
         return index * (source - 1) / (target - 1) if target > 1 else np.zeros(1)
