@@ -147,5 +147,5 @@ class _Search:
                 yield net.run(sample)
                 gains.update(net._narrow())
 
-        errors = differences(self.results, results(), net.output_names)
+        errors = differences(zip(self.results, results(), strict=True), net.output_names)
         return _Trial(net, gains, PrecisionReport(options.precision, self.bound, (), errors))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,10 +72,10 @@ class _Sums:
         return OutputReport(name, self.worst, rms, float(decibels), float(relative))
 
 
-def differences(wanted: Iterable[Sample], found: Iterator[Sample], names: Sequence[str]) -> tuple[OutputReport, ...]:
-    """Returns the errors of `found` against `wanted`, the results for each sample, at each output of numbers."""
+def differences(results: Iterable[tuple[Sample, Sample]], names: Sequence[str]) -> tuple[OutputReport, ...]:
+    """Returns the errors at each output of numbers; `results`: what is wanted and what was found for each sample."""
     sums: dict[str, _Sums] = {}
-    for want, got in zip(wanted, found, strict=True):
+    for want, got in results:
         for name in names:
             if isinstance(want[name], np.ndarray) and want[name].dtype.kind not in "OUSTc":
                 sums.setdefault(name, _Sums()).add(want[name], got[name])

@@ -1,84 +1,107 @@
-"""Scales for the int8 form of the convolutions of a graph, of both families, taken from samples.
+"""Scales for the int8 form of the convolutions and MatMuls of a model, taken from samples.
 
-Each Convolution and ConvTranspose with constant weights becomes Dequantize(Quantize(src)), Dequantize(s8 weights), the
-layer: the pattern that runs in int8. src gets one scale and zero point (u8; s8 without a zero point where it is
-symmetric), weights one scale per output channel (of ConvTranspose: of a group).
+Each Convolution, ConvTranspose and MatMul with constant weights becomes Dequantize(Quantize(src)), Dequantize(s8
+weights), the layer: the pattern that runs in int8. src gets one scale and zero point (u8; s8 without a zero point where
+it is symmetric), weights one scale per output channel (of ConvTranspose: of a group).
 
-Source: oneDNN Graph API, Quantize, Dequantize and the int8 Convolution and ConvTranspose patterns.
+Source: oneDNN Graph API, Quantize, Dequantize and the int8 Convolution, ConvTranspose and MatMul patterns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from math import inf
 from typing import Any
 
-import numpy as np
-
 from ..compile import Net
-from ..compile.samples import as_samples, differences
+from ..compile.report import OutputReport
+from ..compile.samples import Sample, as_samples, differences
 from ..errors import InvalidArgumentError
-from ..graph import Graph, Node
+from ..graph import Node
 from ..progress import Progress, check, shown
-from ..schema.arguments import keywords_told
-from .layers import divided, quantized
+from ..schema.arguments import keywords_told, one_of
+from .layers import Quantized, divided, quantized
+from .ranges import RANGES, Limits, Ranges, observed, passes
 from .report import NOT_A_LAYER, Calibration, LeftReport
+from .sources import net_of
 
 
 @keywords_told
 def calibrate(
-    net_or_graph: Net | Graph,
+    model: Any,
     samples: Iterable[Any],
     outputs: Any = None,
     *,
+    ranges: Ranges = "minmax",
+    held_out: Iterable[Any] | None = None,
+    min_snr: float | None = None,
     layers: Callable[[str], bool] | None = None,
     progress: Progress | None = None,
 ) -> Calibration:
-    """Quantize the Convolution and ConvTranspose ops of a float graph.
+    """Quantize the Convolution, ConvTranspose and MatMul ops of a float model.
 
     Args:
-        net_or_graph: a compiled net, or a graph (with `outputs`, as `Graph.compile` takes them).
+        model: a compiled net, a graph (with `outputs`, as `Graph.compile` takes them), an ONNX model as `from_onnx`
+            takes it, an ExportedProgram, or a module of PyTorch in eval mode, which is exported for the first sample.
         samples: what the net is called with: arrays, tuples of arrays, or {input name: array}; at least one.
+        ranges: the range of data that scales are for. "minmax": all that samples show; "percentile": without the lowest
+            and the highest 0.01 %; "mse": that of least squares of the errors, for each channel of weights as well.
+        held_out: samples that errors are measured on; None: `samples`.
+        min_snr: the least signal-to-noise ratio of each output in dB. Layers stay in f32 until it holds, the ones with
+            the worst ratio of their own first. None: all are quantized.
         layers: which ops to quantize, by their names; None: all that can be.
         progress: called with the number of steps done, the number of all and a text; None: a bar on a terminal.
 
     Returns:
-        The quantized graph, the scales of each layer, what was left in f32 and why, and the error at each output over
-        the samples.
+        The quantized graph, the scales and the error of each layer, what was left in f32 and why, and the error at each
+        output over the held-out samples.
 
     Raises:
         InvalidArgumentError: no samples, one array where a list of them is meant, samples that are not finite, or
-            nothing to quantize: no float32 layer with constant weights that `layers` chooses.
-        TypeError: neither a net nor a graph.
+            nothing to quantize: no float32 layer with constant weights that `layers` chooses; a module in training
+            mode; unknown `ranges`.
+        TypeError: no such model.
     """
-    if isinstance(net_or_graph, Graph):
-        net_or_graph = net_or_graph.compile(outputs)
-    if not isinstance(net_or_graph, Net):
-        raise TypeError(f"calibrate: needs a Net or a Graph, got {type(net_or_graph).__name__}")
     check(progress, "calibrate")
-    net = net_or_graph
+    ranges = one_of(ranges, "calibrate: 'ranges'", RANGES)
     if layers is not None and not callable(layers):
         raise TypeError(f"calibrate: 'layers' is a function of a layer's name, got {type(layers).__name__}")
+    net, samples = net_of(model, outputs, samples)
     nodes, left = divided(net.graph, layers)
     if not nodes:
         raise InvalidArgumentError(f"calibrate: {_nothing(left)}")
     data = as_samples(net, samples, "calibrate")
-    count = len(data)
+    tests = data if held_out is None else as_samples(net, held_out, "calibrate: 'held_out'")
     with shown(progress) as tell:
-        told = _told(data, lambda done: tell(done, 2 * count, "ranges"))
-        ranges = dict(zip(nodes, _ranges(net, nodes, told), strict=True))
-        graph, mapped, reports = quantized(net.graph, f"{net.graph.name} int8", ranges)
-        found = {name: mapped[value] for name, value in net.outputs.items()}
-        narrow = graph.compile(dict(found))
-        told = _told(data, lambda done: tell(count + done, 2 * count, "errors"))
-        errors = differences(map(net.run, told), map(narrow.run, data), net.output_names)
-    return Calibration(graph, found, reports, errors, left)
+        steps, total = count(1), len(data) * passes(ranges) + len(tests)
 
+        def told(some: Iterable[Sample], text: str) -> Iterator[Sample]:
+            for sample in some:
+                yield sample
+                tell(next(steps), total, text)
 
-def _told(data: Iterable[Any], tell: Callable[[int], object]) -> Iterator[Any]:
-    """Yields the samples; calls `tell` with the number of those done before the next one, and at the end."""
-    for done, sample in enumerate(data, 1):
-        yield sample
-        tell(done)
+        limits = observed(net, nodes, partial(told, data, "ranges"), ranges)
+        best = quantized(net, limits, ranges)
+        errors, noise = _errors(net, limits, ranges, best, told(tests, "errors"))
+    least = -inf if min_snr is None else float(min_snr)
+    if _worst(errors) < least:
+        best, errors = _within(net, limits, ranges, tests, least, noise)
+    wide = (
+        LeftReport(node.name, node.kind, f"{noise[node]:.1f} dB of its own, where outputs need {least:g}")
+        for node in nodes
+        if node not in best.layers
+    )
+    reports = {one.name: one for one in (*left, *wide)}
+    return Calibration(
+        best.graph,
+        best.outputs,
+        tuple(replace(layer, signal_to_noise_db=noise[node]) for node, layer in best.layers.items()),
+        errors,
+        tuple(reports[node.name] for node in net.graph.nodes if node.name in reports),
+    )
 
 
 def _nothing(left: Sequence[LeftReport]) -> str:
@@ -90,16 +113,55 @@ def _nothing(left: Sequence[LeftReport]) -> str:
     return f"nothing to quantize: {NOT_A_LAYER}, the graph has {kinds}"
 
 
-def _ranges(net: Net, nodes: Sequence[Node], data: Iterable[Mapping[str, Any]]) -> list[tuple[float, float]]:
-    """Lowest and highest src of each node over the samples."""
-    watch = {f"src of {node.name}": node.inputs[0] for node in nodes}
-    probe = net.graph.compile({**watch, **net.outputs})
-    lows, highs = [0.0] * len(nodes), [0.0] * len(nodes)
-    for sample in data:
-        seen = probe.run({name: sample[name] for name in probe.input_names if name in sample})
-        for i, name in enumerate(watch):
-            low, high = float(seen[name].min(initial=0)), float(seen[name].max(initial=0))
-            if not (np.isfinite(low) and np.isfinite(high)):
-                raise InvalidArgumentError(f"calibrate: the {name} is not finite on a sample; its range is unknown")
-            lows[i], highs[i] = min(lows[i], low), max(highs[i], high)
-    return list(zip(lows, highs, strict=True))
+def _worst(errors: Sequence[OutputReport]) -> float:
+    return min((one.signal_to_noise_db for one in errors), default=inf)
+
+
+def _errors(
+    net: Net, limits: Mapping[Node, Limits], ranges: Ranges, trial: Quantized, samples: Iterable[Sample]
+) -> tuple[tuple[OutputReport, ...], dict[Node, float]]:
+    """Returns the errors of a quantized graph at each output, and the ratio in dB of each layer that alone is."""
+    alone, narrow = quantized(net, limits, ranges, beside=True), trial.compile()
+    outputs = {f"output {name}": value for name, value in alone.outputs.items()}
+    layers = {f"layer {node.name}": node for node in limits}
+    exact = {name: alone.values[node.outputs[0]] for name, node in layers.items()}
+    twins = {f"twin {node.name}": alone.twins[node] for node in limits}
+    both = alone.graph.compile({**outputs, **exact, **twins})
+
+    def measured() -> Iterator[tuple[Sample, Sample]]:
+        for sample in samples:
+            floats, results = both.run(sample), narrow.run(sample)
+            coarse = zip(layers, (floats[name] for name in twins), strict=True)
+            yield floats, {**{f"output {name}": array for name, array in results.items()}, **dict(coarse)}
+
+    found = differences(measured(), [*outputs, *layers])
+    of_outputs = tuple(replace(one, name=one.name.removeprefix("output ")) for one in found if one.name in outputs)
+    return of_outputs, {layers[one.name]: one.signal_to_noise_db for one in found if one.name in layers}
+
+
+def _within(
+    net: Net,
+    limits: Mapping[Node, Limits],
+    ranges: Ranges,
+    samples: Sequence[Sample],
+    least: float,
+    noise: Mapping[Node, float],
+) -> tuple[Quantized, tuple[OutputReport, ...]]:
+    """Returns the graph of which the fewest layers, those with the worst ratios, are left in f32, and its errors."""
+    order = sorted(limits, key=noise.__getitem__)
+
+    def tried(left: int) -> tuple[Quantized, tuple[OutputReport, ...]]:
+        trial = quantized(net, {node: limits[node] for node in limits if node in order[left:]}, ranges)
+        return trial, differences(
+            zip(map(net.run, samples), map(trial.compile().run, samples), strict=True), net.output_names
+        )
+
+    fails, holds, best = 0, len(order), tried(len(order))
+    while holds - fails > 1:
+        middle = (fails + holds) // 2
+        trial = tried(middle)
+        if _worst(trial[1]) < least:
+            fails = middle
+        else:
+            holds, best = middle, trial
+    return best

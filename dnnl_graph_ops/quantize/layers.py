@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import ops
+from ..compile import Net
 from ..graph import Graph, Node, Value
 from ..schema import OPS, kinds
 from ..shapes import resolved
 from ..shapes.common import channel_axes
 from ..weights import convert_weights
+from .ranges import S8, Limits, Ranges, source_scale, weight_scales
 from .report import NOT_A_LAYER, LayerReport, LeftReport
 
 Array = np.ndarray[Any, Any]
-
-# the largest integers: of u8, and of s8 with a symmetric range
-_U8, _S8 = 255, 127
 
 
 def divided(graph: Graph, chosen: Callable[[str], bool] | None) -> tuple[list[Node], tuple[LeftReport, ...]]:
@@ -30,7 +30,7 @@ def divided(graph: Graph, chosen: Callable[[str], bool] | None) -> tuple[list[No
 
 def _reason(node: Node, chosen: Callable[[str], bool] | None) -> str:
     """Why a node is not quantized; empty if it is."""
-    if node.kind not in kinds("convolves"):
+    if node.kind not in kinds("multiplies"):
         return NOT_A_LAYER
     src, weights = node.inputs[:2]
     if weights.node is not None and weights.node.kind == "Dequantize":
@@ -39,34 +39,61 @@ def _reason(node: Node, chosen: Callable[[str], bool] | None) -> str:
         return f"its data is {src.dtype}, not f32"
     if not weights.is_constant:
         return "its weights are no constant; make them Graph.constant"
+    if node.kind not in kinds("convolves") and (weights.ndim != 2 or node.attrs["transpose_a"]):
+        return "its weights are no matrix (IC, OC) that rows of data are multiplied by"
     return "" if chosen is None or chosen(node.name) else "'layers' says so"
 
 
-def quantized(
-    source: Graph, name: str, ranges: Mapping[Node, tuple[float, float]]
-) -> tuple[Graph, dict[Value, Value], tuple[LayerReport, ...]]:
-    """A graph like `source` with the nodes of `ranges` (lowest and highest of src) quantized."""
-    graph = Graph(source.engine, fpmath_mode=source.fpmath_mode, name=name)
+class Quantized(NamedTuple):
+    """A graph like that of a net, and its outputs.
+
+    values: by those of the net's graph. layers: by their nodes there, without errors. twins: of these nodes the
+    quantized layers, where floats are computed as before.
+    """
+
+    graph: Graph
+    outputs: dict[str, Value]
+    values: dict[Value, Value]
+    layers: dict[Node, LayerReport]
+    twins: dict[Node, Value]
+
+    def compile(self) -> Net:
+        return self.graph.compile(dict(self.outputs))
+
+
+def quantized(net: Net, limits: Mapping[Node, Limits], ranges: Ranges, *, beside: bool = False) -> Quantized:
+    """Returns a graph like that of a net with the nodes of `limits` (lowest and highest of src) quantized.
+
+    ranges: how scales of weights are chosen. beside: the graph computes floats as before, and beside them what each of
+    these layers alone makes of the same data.
+    """
+    source = net.graph
+    graph = Graph(source.engine, fpmath_mode=source.fpmath_mode, name=f"{source.name} int8")
     graph._keeps_inputs = source._keeps_inputs
     graph._promise([*(value.name for value in source.constants), *(node.name for node in source.nodes)])
     mapped = {value: graph.input(value.name, value.shape, value.dtype, value.strides) for value in source.inputs}
-    layers = []
+    made = Quantized(graph, {}, mapped, {}, {})
     rounded: dict[Value, Value] = {}
     for node in source.nodes:
         for value in node.inputs:
-            if value not in mapped and value.is_constant and not (node in ranges and value is node.inputs[1]):
+            if value not in mapped and value.is_constant and not (node in limits and value is node.inputs[1]):
                 mapped[value] = graph.constant(value.constant, value.name)
-        if node in ranges:
-            result, layer = _quantized_node(graph, node, mapped, rounded, ranges[node])
-            mapped[node.outputs[0]] = result
-            layers.append(layer)
-            continue
+        if node in limits:
+            result, layer = _quantized_node(graph, node, mapped, rounded, limits[node], ranges, beside)
+            made.layers[node] = layer
+            if not beside:
+                mapped[node.outputs[0]] = result
+                continue
+            made.twins[node] = result
+            if node.inputs[1] not in mapped:
+                mapped[node.inputs[1]] = graph.constant(node.inputs[1].constant, node.inputs[1].name)
         metas = [value._meta for value in node.outputs]
         slots = [value.name.rpartition(".")[2] for value in node.outputs]
         inputs = [mapped[v] for v in node.inputs]
-        made = graph._add_node(node.kind, node.name, inputs, node.attrs, metas, slots, node.name, late=node.late)
-        mapped.update(zip(node.outputs, made, strict=True))
-    return graph, mapped, tuple(layers)
+        outputs = graph._add_node(node.kind, node.name, inputs, node.attrs, metas, slots, node.name, late=node.late)
+        mapped.update(zip(node.outputs, outputs, strict=True))
+    made.outputs.update((name, mapped[value]) for name, value in net.outputs.items())
+    return made
 
 
 def _quantized_node(
@@ -74,37 +101,39 @@ def _quantized_node(
     node: Node,
     mapped: Mapping[Value, Value],
     rounded: dict[Value, Value],
-    limits: tuple[float, float],
+    limits: Limits,
+    ranges: Ranges,
+    beside: bool,
 ) -> tuple[Value, LayerReport]:
     """rounded: what is quantized already, by the float value; all its readers have the same range."""
-    dtype, scale, zero_point = _source_scale(*limits)
+    dtype, scale, zero_point = source_scale(*limits)
     qparams: dict[str, Any] = {"scales": [scale], "zps": [zero_point], "qtype": "per_tensor"}
     value = node.inputs[0]
     if value not in rounded:
         rounded[value] = ops.quantize(mapped[value], dtype=dtype, **qparams)
     src = ops.dequantize(rounded[value], **qparams)
     op = OPS[node.kind]
-    weights, scales, axis = _quantized_weights(node, op.pytorch)
-    qparams = {"scales": list(scales), "zps": [0] * len(scales), "qtype": "per_channel", "axis": axis}
-    w = ops.dequantize(graph.constant(weights), **qparams)
+    convolves = node.kind in kinds("convolves")
+    array, axis = _in_order(node, op.pytorch) if convolves else (node.inputs[1].constant, _columns(node))
+    assert array is not None
+    scales = weight_scales(array, axis, ranges)
+    spread = scales.reshape([-1 if a == axis else 1 for a in range(array.ndim)])
+    levels = np.clip(np.rint(array / spread), -S8, S8).astype(np.int8)
+    qparams = {"scales": scales.tolist(), "zps": [0] * scales.size, "qtype": "per_channel", "axis": axis}
+    w = ops.dequantize(graph.constant(levels), **qparams)
     rest = [mapped[value] for value in node.inputs[2:]]
-    attrs = {**node.attrs, "weights_format": op.pytorch}
-    result = getattr(ops, op.builder)(src, w, *rest, name=node.name, **attrs)
-    return result, LayerReport(node.name, dtype, scale, zero_point, scales, node.kind)
+    attrs = {**node.attrs, "weights_format": op.pytorch} if convolves else node.attrs
+    result = getattr(ops, op.builder)(src, w, *rest, name=None if beside else node.name, **attrs)
+    return result, LayerReport(node.name, dtype, scale, zero_point, tuple(scales.tolist()), node.kind, inf)
 
 
-def _source_scale(low: float, high: float) -> tuple[str, float, int]:
-    """dtype, scale and zero point; zero is always exact."""
-    if low == 0.0 == high:
-        return "u8", 1.0, 0
-    if low < 0 and max(-low, high) < 1.1 * min(-low, high):
-        return "s8", max(-low, high) / _S8, 0
-    scale = (high - low) / _U8
-    return "u8", scale, int(np.clip(round(-low / scale), 0, _U8))
+def _columns(node: Node) -> int:
+    """The axis of a MatMul's weights that the result's channels lie on."""
+    return 0 if node.attrs["transpose_b"] else 1
 
 
-def _quantized_weights(node: Node, target: str) -> tuple[Array, tuple[float, ...], int]:
-    """s8 weights in the order `target`, the scales of their output channels, and the axis of these."""
+def _in_order(node: Node, target: str) -> tuple[Array, int]:
+    """Weights of a convolution in the order `target`, and the axis of their output channels."""
     weights = node.inputs[1].constant
     assert weights is not None
     attrs = resolved(node.kind, [value.shape for value in node.inputs], node.attrs, node.name)
@@ -116,9 +145,4 @@ def _quantized_weights(node: Node, target: str) -> tuple[Array, tuple[float, ...
         groups=attrs.groups,
         op="convolution" if node.kind == "Convolution" else "conv_transpose",
     )
-    _, axis = channel_axes(target, array.ndim)
-    peaks = np.abs(array).max(axis=tuple(a for a in range(array.ndim) if a != axis), initial=0.0)
-    scales = np.where(peaks > 0, peaks / _S8, 1.0).astype(np.float32)
-    spread = scales.reshape([-1 if a == axis else 1 for a in range(array.ndim)])
-    levels = np.clip(np.rint(array / spread), -_S8, _S8)
-    return levels.astype(np.int8), tuple(map(float, scales)), axis
+    return array, channel_axes(target, array.ndim)[1]

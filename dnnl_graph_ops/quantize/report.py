@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from ..graph.choices import CompileOptions
 
 # the reason that most ops have
-NOT_A_LAYER = "only Convolution and ConvTranspose are quantized"
+NOT_A_LAYER = "only Convolution, ConvTranspose and MatMul are quantized"
 
 
 @dataclass(frozen=True)
 class LayerReport:
-    """The quantization of one layer; weight_scales: one for each output channel, of ConvTranspose of a group."""
+    """The quantization of one layer.
+
+    weight_scales: one for each output channel, of ConvTranspose of a group. signal_to_noise_db: of the layer's result,
+    where nothing else is quantized.
+    """
 
     name: str
     src_dtype: str
@@ -30,6 +34,7 @@ class LayerReport:
     src_zero_point: int
     weight_scales: tuple[float, ...]
     kind: str
+    signal_to_noise_db: float
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,10 @@ class LeftReport:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A quantized graph and its report; str() is a table."""
+    """A quantized graph and its report; str() is a table, the worst first.
+
+    layers, left: in the order of the graph. errors: at each output, over the held-out samples.
+    """
 
     graph: Graph
     outputs: Mapping[str, Value]
@@ -58,8 +66,9 @@ class Calibration:
     def __str__(self) -> str:
         lines = [
             f"{layer.name} ({layer.kind}): src {layer.src_dtype} scale {layer.src_scale:.4g} zero point "
-            f"{layer.src_zero_point}, {len(layer.weight_scales)} weight scales up to {max(layer.weight_scales):.4g}"
-            for layer in self.layers
+            f"{layer.src_zero_point}, {len(layer.weight_scales)} weight scales up to {max(layer.weight_scales):.4g}, "
+            f"{layer.signal_to_noise_db:.1f} dB"
+            for layer in sorted(self.layers, key=lambda layer: layer.signal_to_noise_db)
         ]
         layers = [left for left in self.left if left.reason != NOT_A_LAYER]
         lines += [f"{left.name} ({left.kind}): left in f32, {left.reason}" for left in layers]
@@ -67,4 +76,4 @@ class Calibration:
         if others:
             counts = ", ".join(f"{count} {kind}" for kind, count in others.items())
             lines.append(f"{counts}: left in f32, {NOT_A_LAYER}")
-        return "\n".join([*lines, *map(str, self.errors)])
+        return "\n".join([*map(str, sorted(self.errors, key=lambda error: error.signal_to_noise_db)), *lines])

@@ -170,7 +170,7 @@ def test_what_is_left_in_f32_and_why() -> None:
     assert reasons["narrow"] == "its data is bf16, not f32"
     text = str(found)
     assert "tied (Convolution): left in f32, its weights are no constant" in text
-    assert "1 Add, 1 ReLU, 1 TypeCast: left in f32, only Convolution and ConvTranspose are quantized" in text
+    assert "1 Add, 1 ReLU, 1 TypeCast: left in f32, only Convolution, ConvTranspose and MatMul are quantized" in text
     # what two layers read is rounded once
     assert sum(node.kind == "Quantize" for node in found.graph.nodes) == 2
 
@@ -212,11 +212,13 @@ def test_a_quantized_graph_is_not_quantized_again() -> None:
 def test_refusals() -> None:
     g = dgo.Graph()
     x = g.input("x", (1, 3, 3, 4))
-    words = "nothing to quantize: only Convolution and ConvTranspose are quantized, the graph has ReLU"
+    words = "nothing to quantize: only Convolution, ConvTranspose and MatMul are quantized, the graph has ReLU"
     with pytest.raises(dgo.InvalidArgumentError, match=words):
         calibrate(g.compile(dgo.ops.relu(x)), [np.zeros((1, 3, 3, 4), np.float32)])
-    with pytest.raises(TypeError, match="Net or a Graph"):
-        calibrate("net", [])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"a Net, a Graph, an ONNX model .* got int"):
+        calibrate(7, [])
+    with pytest.raises(dgo.InvalidArgumentError, match=r"'ranges'.*minmax, percentile, mse"):
+        calibrate(g.compile(dgo.ops.relu(x)), [], ranges="max")  # type: ignore[arg-type]
     graph = decoder(np.random.default_rng(0))
     with pytest.raises(dgo.InvalidArgumentError, match="at least one sample"):
         calibrate(graph, [])
