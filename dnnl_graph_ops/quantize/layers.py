@@ -114,22 +114,33 @@ def _quantized_node(
     src = ops.dequantize(rounded[value], **qparams)
     op = OPS[node.kind]
     convolves = node.kind in kinds("convolves")
-    array, axis = _in_order(node, op.pytorch) if convolves else (node.inputs[1].constant, _columns(node))
-    assert array is not None
+    array, axis = _in_order(node, op.pytorch) if convolves else (_columns(node), 1)
     scales = weight_scales(array, axis, ranges)
     spread = scales.reshape([-1 if a == axis else 1 for a in range(array.ndim)])
     levels = np.clip(np.rint(array / spread), -S8, S8).astype(np.int8)
     qparams = {"scales": scales.tolist(), "zps": [0] * scales.size, "qtype": "per_channel", "axis": axis}
     w = ops.dequantize(graph.constant(levels), **qparams)
-    rest = [mapped[value] for value in node.inputs[2:]]
-    attrs = {**node.attrs, "weights_format": op.pytorch} if convolves else node.attrs
+    rest = [
+        _bias(graph, value.constant, scale, scales) if convolves and value.is_constant else mapped[value]
+        for value in node.inputs[2:]
+    ]
+    attrs = {**node.attrs, **({"weights_format": op.pytorch} if convolves else {"transpose_b": False})}
     result = getattr(ops, op.builder)(src, w, *rest, name=None if beside else node.name, **attrs)
     return result, LayerReport(node.name, dtype, scale, zero_point, tuple(scales.tolist()), node.kind, inf)
 
 
-def _columns(node: Node) -> int:
-    """The axis of a MatMul's weights that the result's channels lie on."""
-    return 0 if node.attrs["transpose_b"] else 1
+def _bias(graph: Graph, array: Any, scale: float, scales: Array) -> Value:
+    """A bias as multiples of the products of both scales, which QDQ models have as s32."""
+    products = np.resize(np.float32(scale) * scales, array.shape)
+    levels = np.rint(array / products)
+    return graph.constant(np.where(np.abs(levels) < 2**31, levels * products, array).astype(np.float32))
+
+
+def _columns(node: Node) -> Array:
+    """Weights of a MatMul as (IC, OC)."""
+    weights = node.inputs[1].constant
+    assert weights is not None
+    return np.ascontiguousarray(weights.T) if node.attrs["transpose_b"] else weights
 
 
 def _in_order(node: Node, target: str) -> tuple[Array, int]:

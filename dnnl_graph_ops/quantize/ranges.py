@@ -78,12 +78,14 @@ def weight_scales(weights: Array, axis: int, ranges: Ranges) -> Array:
     """Returns the scales in f32 of the channels along an axis of weights in s8: of the largest element, or by "mse"."""
     rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.float32)
     peaks = np.abs(rows).max(axis=1, initial=0.0)
-    best = np.where(peaks > 0, peaks / S8, 1.0).astype(np.float32)
+    # of zeros alone as fine as others: the bias is rounded by them, too
+    peaks = np.where(peaks > 0, peaks, peaks[peaks > 0].min(initial=1.0))
+    best = (peaks / S8).astype(np.float32)
     if ranges != "mse":
         return best
     least = np.full(len(rows), np.inf)
     for part in _PARTS_OF_WEIGHTS:
-        scales = np.where(peaks > 0, part * peaks / S8, 1.0).astype(np.float32)[:, None]
+        scales = (part * peaks / S8).astype(np.float32)[:, None]
         errors = np.square(np.clip(np.rint(rows / scales), -S8, S8) * scales - rows).sum(axis=1)
         better = errors < least
         best[better], least[better] = scales[better, 0], errors[better]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..compile import Net
 from ..compile.report import OutputReport
@@ -62,6 +64,20 @@ class Calibration:
     def compile(self, **options: Unpack[CompileOptions]) -> Net:
         """Compile the quantized graph; takes the options of `Graph.compile` and raises as it does."""
         return self.graph.compile(dict(self.outputs), **options)
+
+    def to_onnx(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Returns the quantized graph as an `onnx.ModelProto` in QDQ form, opset 20; `path`: a file to write it to.
+
+        Raises:
+            UnsupportedError: lists the ops that are not written.
+            RuntimeUnavailableError: the package `onnx` is missing.
+        """
+        from ..frontends.onnx.export import to_onnx
+
+        model = to_onnx(self.graph, self.outputs)
+        if path is not None:
+            Path(path).write_bytes(model.SerializeToString())
+        return model
 
     def __str__(self) -> str:
         lines = [
