@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ..backends import window
 from ..backends.movement import VIEWS
 from ..graph import Node, Value
@@ -18,12 +16,11 @@ _MOVING_VIEWS = kinds("moves").intersection(VIEWS)
 
 MOVE_INTEGERS = Rewrite(
     "move_integers",
-    "an op that moves elements between Dequantize and Quantize moves integers, rounded before",
+    "an op that moves elements in front of a Quantize moves integers, rounded before",
     (
         "no other op reads the moved tensor",
         "the net does not return the moved tensor",
         "the result has one scale",
-        "a Dequantize with one scale computes every operand",
     ),
 )
 REPEAT_DEQUANTIZE = Rewrite("repeat_dequantize", "every product, or pool, has a Dequantize of its own")
@@ -55,34 +52,34 @@ def _moves(node: Node) -> int:
 
 
 def _move_integers(graph: GraphView) -> None:
-    """Replaces Dequantize, an op that joins or moves elements, and Quantize by the same op on integers.
+    """Replaces an op that joins or moves elements, and the Quantize behind it, by the same op on integers.
 
-    Operands with another scale, zero point or dtype than the result are quantized before they are moved.
+    Operands are quantized before they are moved, but for integers of the scale, zero point and dtype of the result.
     """
-    for node in graph:
-        join = node.inputs[0].node if node.kind == "Quantize" else None
-        count = 0 if join is None else _moves(join)
-        if join is None or not count or not _moves_integers(node, join.inputs[:count], graph):
+    rest = [node for node in graph if node.kind == "Quantize"]
+    while rest:
+        node = rest.pop()
+        join = node.inputs[0].node
+        count = 0 if join is None or join not in graph else _moves(join)
+        if join is None or not count or not _moves_integers(node, graph):
             continue
         parts = [_rounded(value, node) for value in join.inputs[:count]]
         for part in dict.fromkeys(part.node for part in parts if part.node is not None):
             if part not in graph:
                 graph.insert(part, before=node)
+                rest.append(part)
         graph.remove(join)
         graph.replace(node, twin(join, inputs=[*parts, *join.inputs[count:]]))
 
 
-def _moves_integers(quantize: Node, parts: Sequence[Value], graph: GraphView) -> bool:
-    unmet = ""
-    whole, makers = quantize.inputs[0], [value.node for value in parts]
+def _moves_integers(quantize: Node, graph: GraphView) -> bool:
+    unmet, whole = "", quantize.inputs[0]
     if graph.reads(whole) > 1:
         unmet = "no other op reads the moved tensor"
     elif whole in graph.returned:
         unmet = "the net does not return the moved tensor"
     elif not _of_tensor(quantize):
         unmet = "the result has one scale"
-    elif any(maker is None or maker.kind != "Dequantize" or not _of_tensor(maker) for maker in makers):
-        unmet = "a Dequantize with one scale computes every operand"
     MOVE_INTEGERS.tell(quantize, unmet)
     return not unmet
 
@@ -90,16 +87,16 @@ def _moves_integers(quantize: Node, parts: Sequence[Value], graph: GraphView) ->
 def _rounded(value: Value, quantize: Node) -> Value:
     """Returns the operand `value` of a join as integers with the scale, zero point and dtype of the join's Quantize.
 
-    It is a result of a Dequantize: integers of this scale, zero point and dtype are read as they are, others quantized.
+    Integers of this scale, zero point and dtype that a Dequantize reads are taken as they are, floats quantized.
     """
     maker, whole = value.node, quantize.outputs[0]
-    assert maker is not None
-    given, wanted = (
-        (one.attrs["scales"][0], (one.attrs.get("zps") or (0,))[0], dtype)
-        for one, dtype in ((maker, maker.inputs[0].dtype), (quantize, whole.dtype))
-    )
-    if given == wanted:
-        return maker.inputs[0]
+    if maker is not None and maker.kind == "Dequantize" and _of_tensor(maker):
+        given, wanted = (
+            (one.attrs["scales"][0], (one.attrs.get("zps") or (0,))[0], dtype)
+            for one, dtype in ((maker, maker.inputs[0].dtype), (quantize, whole.dtype))
+        )
+        if given == wanted:
+            return maker.inputs[0]
     return linked(twin(quantize, inputs=[value]), [like(value, whole.dtype)]).outputs[0]
 
 
