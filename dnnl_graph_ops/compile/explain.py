@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from operator import itemgetter
 from statistics import median
 from typing import Any
@@ -22,6 +22,7 @@ from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
+from . import eight_bits
 from .benchdnn import lines
 from .logged import logged
 from .native import Compiled, again
@@ -181,6 +182,8 @@ class Explanation:
     passes: tuple[tuple[str, str], ...] = ()
     # a line of arguments of benchdnn for each convolution
     convolutions: tuple[str, ...] = ()
+    # names of the ops whose results are floats in memory between a Dequantize and a Quantize, and why
+    floats: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def partitions(self) -> tuple[PartitionReport, ...]:
@@ -220,11 +223,12 @@ class Explanation:
             rows.append((ops, of, group.formulation, group.compute_dtype, f"{group.scratch_bytes:,}"))
         yield from table(rows, ["", *map(weighed, self.groups)])
         yield ""
-        for reason in dict.fromkeys(self.wide.values()):
-            names = ", ".join(name for name, why in self.wide.items() if why == reason)
-            yield from paragraph(f"not in {self.precision}: {names}: {reason}")
-        if self.wide:
-            yield ""
+        for said, reasons in ((f"not in {self.precision}", self.wide), ("floats between integers", self.floats)):
+            for reason in dict.fromkeys(reasons.values()):
+                names = ", ".join(name for name, why in reasons.items() if why == reason)
+                yield from paragraph(f"{said}: {names}: {reason}")
+            if reasons:
+                yield ""
         rows = [("step", "of", "algorithm", "implementation")]
         for step in self.steps:
             name = step.implementation + (" (reference kernel)" if step.reference else "")
@@ -275,7 +279,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
 
     At the first call for a plan, a copy of each of the library's partitions is compiled and run, to log its primitives.
     """
-    plan = specialised.plan
+    plan, decided = specialised.plan, [group for group, _ in specialised.built.decisions]
     steps = [_step(plan, number, engine, step) for number, step in enumerate(described(specialised))]
     groups = tuple(
         PartitionReport(
@@ -296,7 +300,8 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
         groups=groups,
         steps=tuple(steps),
         wide=specialised.wide,
-        convolutions=tuple(lines([group for group, _ in specialised.built.decisions])),
+        convolutions=tuple(lines(decided)),
+        floats=eight_bits.left(decided),
     )
 
 
@@ -322,7 +327,9 @@ def joined(parts: Sequence[Explanation]) -> Explanation:
     lists = ("groups", "steps", "rewrites", "passes", "convolutions")
     sums: dict[str, Any] = {name: tuple(item for part in parts for item in getattr(part, name)) for name in lists}
     sums |= {name: sum(getattr(part, name) for part in parts) for name in ("scratch_bytes", "constant_bytes")}
-    return replace(parts[0], wide={name: why for part in parts for name, why in part.wide.items()}, **sums)
+    for name in ("wide", "floats"):
+        sums[name] = {op: why for part in parts for op, why in getattr(part, name).items()}
+    return replace(parts[0], **sums)
 
 
 def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> str:

@@ -1,0 +1,53 @@
+"""Ops that leave 8 bits between a Dequantize and a Quantize, as `explain` lists them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+
+
+def floats(g: dgo.Graph, *outputs: dgo.Value) -> dict[str, str]:
+    net = g.compile(outputs)
+    net(*(np.ones(value.shape, np.uint8) for value in g.inputs))  # type: ignore[arg-type]
+    told = net.explain()
+    assert ("floats between integers" in str(told)) == bool(told.floats)
+    return dict(told.floats)
+
+
+def source(g: dgo.Graph) -> dgo.Value:
+    return ops.dequantize(g.input("x", (1, 4, 4, 8), "u8"), scales=[0.5], zps=[3])
+
+
+def quantized(value: dgo.Value, scale: float = 0.25) -> dgo.Value:
+    return ops.quantize(value, scales=[scale], zps=[1], dtype="u8")
+
+
+def test_element_wise_ops_and_moves_stay_in_integers() -> None:
+    g = dgo.Graph()
+    x = source(g)
+    parts = ops.concat(ops.relu(x), ops.dequantize(g.input("z", (1, 4, 4, 8), "u8"), scales=[2.0], zps=[0]), axis=3)
+    assert floats(g, quantized(parts.reshape(1, 16, 16))) == {}
+
+
+def test_a_kind_without_a_kernel_of_8_bits() -> None:
+    g = dgo.Graph()
+    mean = ops.reduce_mean(ops.relu(source(g)), axes=(1, 2), keep_dims=True, name="mean")
+    found = floats(g, quantized(mean))
+    assert "mean" in found and set(found.values()) == {"no kernel of 8 bits computes ReduceMean"} and len(found) == 2
+
+
+def test_floats_before_the_first_and_behind_the_last_integers_are_not_meant() -> None:
+    g = dgo.Graph()
+    x = g.input("x", (1, 4, 4, 8), "u8")
+    mean = ops.reduce_mean(ops.dequantize(x, scales=[0.5], zps=[3]), axes=(1, 2))
+    first = ops.quantize(g.constant(np.ones((2, 3), np.float32)) + 1.0, scales=[1.0], zps=[0], dtype="u8")
+    assert floats(g, mean, first) == {}
+
+
+def test_floats_that_several_ops_read() -> None:
+    g = dgo.Graph()
+    y = ops.exp(source(g), name="shared")
+    found = floats(g, quantized(y), quantized(y, 0.5))
+    assert found == {"shared": "several ops read the floats"}
