@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..backends import window
 from ..backends.movement import VIEWS
 from ..graph import Node, Value
-from ..ir import GraphView, like, linked, twin
+from ..ir import GraphView, like, linked, readers_of, twin
+from ..lowering.elementwise_group import OPS
 from ..lowering.rewrites import Rewrite
 from ..schema import kinds
 
@@ -23,11 +24,17 @@ MOVE_INTEGERS = Rewrite(
         "the result has one scale",
     ),
 )
-REPEAT_DEQUANTIZE = Rewrite("repeat_dequantize", "every product, or pool, has a Dequantize of its own")
+REPEAT_DEQUANTIZE = Rewrite(
+    "repeat_dequantize",
+    "every product, or pool, has a Dequantize of its own, and so have element-wise ops that share one with other ops",
+)
 
 
 def run(graph: GraphView) -> None:
-    """Moves integers, and gives every product or pool a Dequantize of its own that it may be fused with."""
+    """Moves integers, and gives every product or pool a Dequantize of its own that it may be fused with.
+
+    Element-wise ops share one, which one step of them computes, where the floats are in memory for others.
+    """
     _move_integers(graph)
     for node in graph:
         if node.kind not in _WITH_DEQUANTIZE:
@@ -40,8 +47,24 @@ def run(graph: GraphView) -> None:
             for maker in dequantized:
                 graph.insert(maker, before=node)
             graph.replace(node, twin(node, inputs=inputs))
+    _split_elementwise(graph)
     results = {node: node.outputs[0] for node in graph if node.kind in _DEQUANTIZES}
     graph.remove(*(node for node, value in results.items() if not graph.reads(value) and value not in graph.returned))
+
+
+def _split_elementwise(graph: GraphView) -> None:
+    for value, readers in readers_of(graph.nodes()).items():
+        if value.node is None or value.node.kind not in _DEQUANTIZES or value.node not in graph:
+            continue
+        joining = [one for one in readers if one.kind in OPS and one.outputs[0].shape == value.shape]
+        if not joining or (len(joining) == len(readers) and value not in graph.returned):
+            continue
+        copy = _repeated(value)
+        assert copy.node is not None
+        graph.insert(copy.node, before=joining[0])
+        for node in joining:
+            REPEAT_DEQUANTIZE.fired(node)
+            graph.replace(node, twin(node, inputs=[copy if one is value else one for one in node.inputs]))
 
 
 def _moves(node: Node) -> int:

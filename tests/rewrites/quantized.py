@@ -59,6 +59,8 @@ def repeated(d: Draw, unmet: str | None) -> None:
         w = ops.dequantize(weights, scales=[d.pick(*SCALES)], zps=[0])
         y = ops.convolution(x, w, data_format="NCX", weights_format="OIX")
         d.leave(y)
+    if d.chance():
+        d.leave(ops.reduce_max(x, axes=range(1, x.ndim), keep_dims=True))
     d.pick(d.read_again, d.outputs.append)(x)
 
 
