@@ -142,7 +142,7 @@ class Net(NetBase, Generic[Result]):
             out: {name of an output: array to write it to}, for some or all outputs; they must not overlap the inputs.
 
         Returns:
-            {name of an output: array}.
+            The results in a dictionary by output name.
 
         Raises:
             TypeError, ShapeError, InvalidArgumentError: as a call of the net.
@@ -165,9 +165,10 @@ class Net(NetBase, Generic[Result]):
     def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
         """Queues a call of the net and returns a future at once; `.result()` of the future waits for the results.
 
-        Calls that are submitted to nets of one engine run one at a time, in the order of submission. The arrays are
-        kept alive until the call has run, and must not be changed before. An error that the call raises is raised by
-        `.result()`, not by `submit`.
+        Calls that are submitted to nets of one engine run one at a time, in the order of submission: on a CPU that
+        overlaps with Python's work, not with other calls. The queue has no bound; `cancel` of a future works until its
+        call begins. The arrays are kept alive until the call has run, and must not be changed until then. An error
+        that the call raises is raised by `.result()`, not by `submit`.
         """
         from .submit import submit
 

@@ -21,8 +21,8 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
         engine: the engine that runs the graph; None: the default CPU engine.
 
     Returns:
-        A Graph with the model's inputs and outputs, in NCX; `dnnl_graph_ops.frontends.onnx.from_onnx` documents the
-        mapping of operators. Dynamic dims of the model stay dynamic.
+        A Graph with the model's inputs and outputs, in NCX. Dynamic dims of the model stay dynamic. Ops are named after
+        the tensors that they give, as nodes of a model need no names.
 
     Raises:
         UnsupportedError: unsupported operators, all in one message. InvalidArgumentError: a damaged model.

@@ -15,7 +15,7 @@ def register_threadpoolctl() -> None:
     """Let threadpoolctl see and limit this package's threads, as one more pool of its user_api "openmp".
 
     `threadpoolctl.threadpool_info()` lists it as internal_api "dnnl_graph_ops", and `threadpool_limits` sets what
-    `set_num_threads` does, for the whole process; plans for the number before stay. Where threadpoolctl was imported
+    `set_num_threads` does, for the whole process. Where threadpoolctl was imported
     before this package, importing this package has done it. A second call does nothing.
 
     Raises:
