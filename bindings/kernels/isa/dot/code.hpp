@@ -3,25 +3,16 @@
 
 #include "kernels/dot/gradient_params.hpp"
 #include "kernels/dot/vtable.hpp"
-#include "kernels/isa/integer.hpp"
+#include "kernels/isa/dot/thread.hpp"
 
 namespace dgo::DGO_ISA {
 
 DGO_INLINE int64_t unit_bytes(const Dot& dot) { return kDotColumns * dot.unit * dot.item; }
 
-// Around the products of a thread: one object in its part of a parallel region.
-struct DotThread {
-    const Dot& dot;
-
-    explicit DotThread(const Dot& with) : dot(with) { dot.begin(); }
-    ~DotThread() { dot.end(); }
-    DotThread(const DotThread&) = delete;
-    DotThread& operator=(const DotThread&) = delete;
-};
-
 extern const DotProducts kBf16Products, kInt8Products;
 extern const DotGradient kBf16Gradient;
 void run_bf16_pack(const Bf16PackParams& params, const char* weights, char* packed);
+void run_filtered_pack(const PackParams& params, const float* transformed, char* packed);
 void run_int8_pack(const Dot& dot, const PackParams& params, const char* weights, const int32_t* points, char* packed,
                    int32_t* totals);
 void run_int8_rows(const Dot& dot, const Int8Rows& params, const char* src, char* rows);

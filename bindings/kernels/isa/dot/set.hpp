@@ -23,17 +23,21 @@ inline bool round_pairs(const float* from, int64_t step, const DotTarget* target
 }
 
 using RoundFn = decltype(Dot::round);
+extern const DotWindows kBf16Windows;  // of the sets that multiply bf16
 struct Bf16Pairs {
     static constexpr int64_t kItem = 2;
     static constexpr RoundFn kRound = round_pairs;
+    static constexpr const DotWindows* kWindows = &kBf16Windows;
 };
 struct ByteQuads {
     static constexpr int64_t kItem = 1;
     static constexpr RoundFn kRound = nullptr;
+    static constexpr const DotWindows* kWindows = nullptr;
 };
 struct WordPairs {
     static constexpr int64_t kItem = 2;
     static constexpr RoundFn kRound = nullptr;
+    static constexpr const DotWindows* kWindows = nullptr;
 };
 
 // Weights that the first rows of a block ask for ahead of their use: those of few rows come from memory. Panels follow each
@@ -56,7 +60,7 @@ template <class Tile>
 constexpr Dot dot_of() {
     using Operands = typename Tile::Operands;
     return {DGO_TEXT(DGO_ISA), Operands::kItem, Tile::kStep,   Tile::kUnit,
-            Tile::begin,       Tile::end,       Tile::product, Operands::kRound};
+            Tile::begin,       Tile::end,       Tile::product, Operands::kRound, Operands::kWindows};
 }
 
 }  // namespace dgo::DGO_ISA

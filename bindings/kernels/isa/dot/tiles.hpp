@@ -107,6 +107,7 @@ DGO_INLINE float bf16_at(const char* at) { return flushed(bits<float>(uint32_t{l
 struct PlainBf16 {
     static constexpr int64_t kItem = 2;
     static constexpr RoundFn kRound = nullptr;
+    static constexpr const DotWindows* kWindows = &kBf16Windows;
 
     // The sums of even and odd elements apart, as tdpbf16ps has them. Products of two bf16 are exact.
     static DGO_INLINE float with_unit(float sum, const char* row, const char* column) {

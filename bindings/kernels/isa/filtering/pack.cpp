@@ -84,7 +84,7 @@ void read_tap(const PackParams& params, const typename C::T* from, int64_t rows,
 }
 
 // One row of a panel: the direct form only passes it on.
-DGO_INLINE void put_row(SpreadFn transform, const PackParams& params, const float* const* from, float* to,
+DGO_INLINE void put_row(SpreadFn<float> transform, const PackParams& params, const float* const* from, float* to,
                         const Spread& spread) {
     if (params.planes > 1) return transform(from, kPanel, to, spread);
     for (int64_t c = 0; c < kPanel; c += kLanes) store_bytes(to + c, load_bytes<Lanes>(from[0] + c));
@@ -93,7 +93,7 @@ DGO_INLINE void put_row(SpreadFn transform, const PackParams& params, const floa
 // One segment of one panel, read tap by tap.
 void pack_taps(const PackParams& params, const char* weights, int64_t segment, const PanelSlice* slices,
                int64_t slice_count, float* to, const Spread& spread) {
-    const SpreadFn transform = filter_transform(params.shape);
+    const SpreadFn<float> transform = filter_transform(params.shape);
     const int64_t length = params.taps.length[0] * params.taps.length[1] * params.taps.length[2];
     constexpr int64_t kRows = 16;
     alignas(64) float taps[kMaxLength][kRows * kPanel];
@@ -124,7 +124,7 @@ void pack_taps(const PackParams& params, const char* weights, int64_t segment, c
 // `rows` rows of one segment of one panel.
 void pack_segment(const PackParams& params, const TapColumns& columns, int64_t segment, const PanelSlice* slices,
                   int64_t slice_count, int64_t rows, float* to, const Spread& spread) {
-    const SpreadFn transform = filter_transform(params.shape);
+    const SpreadFn<float> transform = filter_transform(params.shape);
     const int64_t length = params.taps.length[0] * params.taps.length[1] * params.taps.length[2];
     alignas(64) float taps[kMaxLength][kPanel];
     __builtin_memset(taps, 0, static_cast<size_t>(length) * sizeof(taps[0]));
