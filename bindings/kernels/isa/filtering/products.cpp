@@ -360,8 +360,10 @@ void run_products(const ProductParams& params, const char* src, const char* pack
         const int64_t zeros = larger(params.src.run, kFilterChunk) + kLanes;
         const int64_t outputs = params.channel_groups * params.dst.run + kLanes;
         __builtin_memset(scratch.zeros, 0, static_cast<size_t>(zeros) * sizeof(float));
-        // What fills up a unit of the depth is read: numbers that are finite.
-        if (left_depth(params) != params.src.channels) {
+        // Transforms store whole vectors; what else of a step is read must be finite numbers.
+        constexpr int64_t kFewestLanes = 8;
+        const int64_t channels = params.src.channels;
+        if (params.dot != nullptr && round_up(channels, params.dot->step) > round_up(channels, kFewestLanes)) {
             __builtin_memset(scratch.left, 0, static_cast<size_t>(left_floats(params)) * sizeof(float));
         }
         __builtin_memset(scratch.bias, 0, static_cast<size_t>(outputs) * sizeof(float));
