@@ -27,7 +27,7 @@ _TILE_DEPTH = 32  # channels that one AMX tile sums
 _MOST_TOGETHER, _ALONE = 128, 10.0  # most taps that are packed together; cost factor of packing them one by one
 _RESULTS = 3  # as of "minimal filtering 3": two of three taps, three of two; more would round several times as much
 # cost factors of products, of transforms, of runs and of packing, fitted to 35 layers on Zen 5
-_MULTIPLIED, _TRANSFORMED, _RUNS, _PACKED = 1.1, 3.5, 12.0, 4.0
+_MULTIPLIED, _TRANSFORMED, _RUNS, _PACKED = 1.1, 3.5, 12.0, 1.5
 
 
 def _applies(problem: ConvProblem, env: Env) -> bool:

@@ -48,8 +48,6 @@ struct DotCode {
     const DotProducts &bf16, &int8;
     const DotGradient& gradient;
     void (*bf16_pack)(const Bf16PackParams& params, const char* weights, char* packed);
-    // Weights that the f32 code has transformed into its panels, in groups whose columns are padded to kDotColumns.
-    void (*filtered_pack)(const PackParams& params, const float* transformed, char* packed);
     // points: zero points of all out channels, to be subtracted here where elements have 16 bits, else null
     void (*int8_pack)(const Dot& dot, const PackParams& params, const char* weights, const int32_t* points,
                       char* packed, int32_t* totals);

@@ -29,8 +29,6 @@ constexpr int64_t kParallelFloats = 1 << 16;     // of transformed weights
 constexpr int64_t kFewTiles = 128;
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
-// Panels before transformed weights are rounded to bf16.
-constexpr PanelSizes kUnpaddedDepth{kBf16Panels.columns, kBf16Panels.chunk, 1};
 constexpr int64_t kShortestStrip = 24, kStripTiles = 1024;               // results of a line, tiles of a task
 constexpr int64_t kStripBytes = 9 * 1024 * 1024;                         // of both tensors
 constexpr int64_t kStripColumns = 512, kStripWeights = 64 * 1024;        // of a position
@@ -167,30 +165,26 @@ class PackKernel final : public Kernel {
 public:
     PackKernel(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads,
                bool dot)
-        : arrangement_(problem, direction, dot ? kUnpaddedDepth : filter_panels()),
+        : arrangement_(problem, direction, dot ? kBf16Panels : filter_panels()),
           params_(arrangement_.pack_params(problem, direction, weights)) {
         name = "filter_pack";
         arity = 2;
         const bool small = problem.groups * params_.packed < kParallelFloats;
         params_.threads = small ? 1 : threads > 0 ? threads : omp_get_max_threads();
         scratch_array_ = scratch_.add<float>(checked_product(name, {code().pack_scratch(params_), params_.threads}));
-        if (dot) transformed_ = scratch_.add<float>(arrangement_.packed_size(problem));
-        dot_ = dot;
+        params_.bf16 = dot;
     }
 
     void run(char* const* operands) const override {
         const Scratch scratch(scratch_, {}, 1);
-        float* transformed = dot_ ? transformed_.in(scratch.shared()) : reinterpret_cast<float*>(operands[1]);
-        code().pack(params_, operands[0], scratch_array_.in(scratch.shared()), transformed);
-        if (dot_) vector_code().dot.filtered_pack(params_, transformed, operands[1]);
+        code().pack(params_, operands[0], scratch_array_.in(scratch.shared()), operands[1]);
     }
 
 private:
     Arrangement arrangement_;
     PackParams params_;
     ScratchLayout scratch_;
-    ScratchArray<float> scratch_array_, transformed_;
-    bool dot_ = false;
+    ScratchArray<float> scratch_array_;
 };
 
 int64_t tiles_of(const GradientParams& params) {

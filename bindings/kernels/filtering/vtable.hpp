@@ -71,6 +71,7 @@ struct TapTable {
 };
 
 struct PackParams {
+    bool bf16;  // rounded for products of bf16, or f32
     int64_t n, k;  // channels that are columns and rows of a product
     int64_t channel_groups;
     TapTable taps;
@@ -118,7 +119,7 @@ struct FilterCode {
     int64_t (*pack_scratch)(const PackParams& params);       // floats per thread
     void (*products)(const ProductParams& params, const char* src, const char* packed, const char* bias, TailCall tail,
                      char* scratch, char* dst);
-    void (*pack)(const PackParams& params, const char* weights, float* scratch, float* packed);
+    void (*pack)(const PackParams& params, const char* weights, float* scratch, char* packed);
     void (*gradient)(const GradientParams& params, const char* src, const char* diff, char* scratch, char* weights);
 };
 

@@ -55,7 +55,7 @@ int64_t gradient_sums(const GradientParams& params);
 void run_products(const ProductParams& params, const char* src, const char* packed, const char* bias, TailCall tail,
                   char* scratch, char* dst);
 int64_t pack_scratch(const PackParams& params);
-void run_pack(const PackParams& params, const char* weights, float* scratch, float* packed);
+void run_pack(const PackParams& params, const char* weights, float* scratch, char* packed);
 void run_gradient(const GradientParams& params, const char* src, const char* diff, char* scratch, char* weights);
 
 }  // namespace dgo::DGO_ISA
