@@ -28,6 +28,11 @@ struct Bf16Pairs {
     static constexpr int64_t kItem = 2;
     static constexpr RoundFn kRound = round_pairs;
     static constexpr const DotWindows* kWindows = &kBf16Windows;
+    template <class V>
+    static DGO_INLINE void put(uint16_t* at, V value) {
+        const auto both = _mm512_cvtne2ps_pbh(bits<__m512>(value), bits<__m512>(value));
+        store_bytes(at, _mm512_castsi512_si256(bits<__m512i>(both)));
+    }
 };
 struct ByteQuads {
     static constexpr int64_t kItem = 1;

@@ -1,12 +1,13 @@
 // Windows of minimal filtering for products of bf16: transformed in f32 and rounded once.
-#include "kernels/isa/dot/set.hpp"
+#include "kernels/isa/dot/broadcast.hpp"
+#include "kernels/isa/dot/tiles.hpp"
 #include "kernels/isa/filtering/transform_tables.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
 
 template <class From>
-constexpr Table<Transform::window, SpreadFn<From, uint16_t>, false> kTable;
+constexpr Table<Transform::window, SpreadFn<From, uint16_t>, DGO_DOT::Operands, false> kTable;
 
 template <class From>
 SpreadFn<From, uint16_t> find(const ShapeIndex* shape) {

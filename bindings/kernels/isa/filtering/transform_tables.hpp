@@ -187,10 +187,9 @@ struct Transform3 {
     }
 };
 
-// Lanes of cells in memory: loads of a whole vector and of its first lanes, and stores of whole ones.
+// Loads of whole vectors of cells and of their first lanes.
 DGO_INLINE Lanes load_lanes(const float* at) { return load_bytes<Lanes>(at); }
 DGO_INLINE Lanes load_lanes(const float* at, int64_t count) { return load_part(at, count); }
-DGO_INLINE void store_lanes(float* at, Lanes value) { *reinterpret_cast<LanesAt*>(at) = value; }
 DGO_INLINE Lanes load_lanes(const uint16_t* at) {
     return load_float<Bf16, kLanes>(reinterpret_cast<const Bf16::T*>(at));
 }
@@ -199,21 +198,18 @@ DGO_INLINE Lanes load_lanes(const uint16_t* at, int64_t count) {
     __builtin_memcpy(some, at, static_cast<size_t>(count) * 2);
     return load_lanes(some);
 }
-DGO_INLINE void store_lanes(uint16_t* at, Lanes value) {
-#ifdef __AVX512BF16__
-    store_bytes(at, _mm512_cvtneps_pbh(bits<__m512>(value)));
-#else
-    store_float<Bf16, kLanes>(reinterpret_cast<Bf16::T*>(at), value);
-#endif
-}
 
-template <class T, class From, class To>
+struct PutFloats {
+    static DGO_INLINE void put(float* at, Lanes value) { *reinterpret_cast<LanesAt*>(at) = value; }
+};
+
+template <class T, class Put, class From, class To>
 void spread_tile(const From* const* from, int64_t channels, To* to, const Spread& spread) {
     for (int64_t begin = 0; begin < channels; begin += spread.width, to += spread.strip) {
         const int64_t width = smaller(spread.width, channels - begin);
         const auto store = [&](int64_t c) {
             return [&spread, at = to + c](int p, Lanes value)
-                       __attribute__((always_inline)) { store_lanes(at + p * spread.plane, value); };
+                       __attribute__((always_inline)) { Put::put(at + p * spread.plane, value); };
         };
         int64_t c = 0;
         for (; c + kLanes <= width; c += kLanes) {
@@ -263,24 +259,25 @@ constexpr bool supported(Transform kind, int a, int b, int c) {
     return (b == 0 || b == a) && (c == 0 || c == a);
 }
 
-template <Transform kKind, class Fn>
+template <class Fn, class Put>
 struct Entry {
     template <class T>
     static constexpr Fn of = &gather_tile<T>;
 };
-template <Transform kKind, class From, class To>
-struct Entry<kKind, SpreadFn<From, To>> {
+template <class From, class To, class Put>
+struct Entry<SpreadFn<From, To>, Put> {
     template <class T>
-    static constexpr SpreadFn<From, To> of = &spread_tile<T, From, To>;
+    static constexpr SpreadFn<From, To> of = &spread_tile<T, Put, From, To>;
 };
 
-template <Transform kKind, class Fn, int kA, int kB, int kC>
+template <Transform kKind, class Fn, class Put, int kA, int kB, int kC>
 constexpr Fn entry() {
     using T = Transform3<MatrixOf<kKind, kA>, MatrixOf<kKind, kB>, MatrixOf<kKind, kC>>;
-    return Entry<kKind, Fn>::template of<T>;
+    return Entry<Fn, Put>::template of<T>;
 }
 
-template <Transform kKind, class Fn, bool kLarge = true>
+// Put: how vectors are stored; kLarge: with tiles of more than 3 results.
+template <Transform kKind, class Fn, class Put = PutFloats, bool kLarge = true>
 struct Table {
     Fn at[kShapes * kShapes * kShapes] = {};
 
@@ -294,7 +291,7 @@ struct Table {
         } else {
             constexpr int a = kBegin / (kShapes * kShapes), b = kBegin / kShapes % kShapes, c = kBegin % kShapes;
             constexpr bool of_size = kLarge || !(is_large(a) || is_large(b) || is_large(c));
-            if constexpr (of_size && supported(kKind, a, b, c)) at[kBegin] = entry<kKind, Fn, a, b, c>();
+            if constexpr (of_size && supported(kKind, a, b, c)) at[kBegin] = entry<kKind, Fn, Put, a, b, c>();
         }
     }
     Fn find(ShapeIndex a, ShapeIndex b, ShapeIndex c) const { return at[(a * kShapes + b) * kShapes + c]; }
