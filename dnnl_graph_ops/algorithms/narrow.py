@@ -28,6 +28,7 @@ _MOST_TOGETHER, _ALONE = 128, 10.0  # most taps that are packed together; cost f
 _RESULTS = 3  # as of "minimal filtering 3": two of three taps, three of two; more would round several times as much
 # cost factors of products, of transforms, of runs and of packing, fitted to 35 layers on Zen 5
 _MULTIPLIED, _TRANSFORMED, _RUNS, _PACKED = 1.1, 3.5, 12.0, 1.5
+_ONE_TAP = 1.7  # cost factor of products where some phases have one tap, and others more
 
 
 def _applies(problem: ConvProblem, env: Env) -> bool:
@@ -105,9 +106,10 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
 
 def _filtering_work(problem: ConvProblem, env: Env) -> Counts:
     """Counts products of bf16 pairs, and transforms in f32 registers."""
-    counts = filtering.work(problem, env, _tile(problem))
+    g, counts = problem.geometry, filtering.work(problem, env, _tile(problem))
+    one_tap = any(s < k < 2 * s for k, s in zip(g.kernel, g.strides, strict=True))
     return counts._replace(
-        products=counts.products * _MULTIPLIED,
+        products=counts.products * _MULTIPLIED * (_ONE_TAP if one_tap else 1.0),
         values=counts.values * _TRANSFORMED,
         runs=counts.runs * _RUNS,
         variable=counts.variable * _PACKED,
