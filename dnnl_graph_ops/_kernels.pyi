@@ -473,7 +473,9 @@ def narrow_pack(
     threads: int = 0,
     isa: str = "",
 ) -> Kernel:
-    """run(weights (in_channels, out_channels / groups, kernel), packed): as filter_pack, both bf16."""
+    """run(weights (in_channels, out_channels / groups, kernel), packed): as filter_pack; packed is bf16, and so
+    are weights where tiles have one result.
+    """
 
 def narrow_product(
     problem: FilterProblem,
@@ -487,8 +489,8 @@ def narrow_product(
     tail: Tail = ...,
     isa: str = "",
 ) -> ScratchKernel:
-    """run(src, packed, [bias], tail's..., scratch, dst): as filter_forward or filter_backward_data: src and packed
-    are bf16, sums f32.
+    """run(src, packed, [bias], tail's..., scratch, dst): as filter_forward or filter_backward_data: packed is
+    bf16, and so is src where tiles have one result; sums f32.
     """
 
 def overlap_add(

@@ -104,8 +104,9 @@ class Algorithm:
     tiles_rows: bool = False
     # minimal filtering (Winograd): multiplies less often than the definition
     filters: bool = False
-    # it rounds so much that algorithm="fast" alone allows it
+    # it rounds so much that algorithm="fast" alone allows it; of_precision: or the precision of f32 layers
     fast: bool = False
+    of_precision: bool = False
     # the same bits at every run of the same operands on as many threads
     deterministic: bool = True
     # note that explain() prints below the name
@@ -177,7 +178,8 @@ class Algorithm:
     def error(self, problem: ConvProblem, env: Env) -> frozenset[str]:
         """How results differ from sums of the definition beyond the order of terms, as `AlgorithmInfo.error` has it."""
         rounds = problem.dtype == "f32" and env.fpmath_mode != "strict" and bool(self.ops(problem))
-        facts = {"filtered": self.filters, "fast": self.fast, "narrow": rounds and not self.converts(problem, env)}
+        fast = self.fast and not (self.of_precision and problem.narrowed)
+        facts = {"filtered": self.filters, "fast": fast, "narrow": rounds and not self.converts(problem, env)}
         return frozenset(name for name, holds in facts.items() if holds)
 
     def spread_by(self, problem: ConvProblem, env: Env) -> frozenset[str]:

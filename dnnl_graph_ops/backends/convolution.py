@@ -49,7 +49,7 @@ def _build(built: Built, group: FusionGroup) -> Decision:
     env, (head, *rest) = built.env, group.nodes
     inputs, output = [built.view(value) for value in head.inputs], built.view(group.result)
     epilogue = post_ops(head, rest, built.view, env)
-    problem = make_problem(head.kind, head.attrs, inputs, output, epilogue, f"{head.kind} {head.name!r}")
+    problem = make_problem(head.kind, head.attrs, inputs, output, epilogue, f"{head.kind} {head.name!r}", head.narrowed)
     literal = _literal_head(group.nodes, problem, inputs, output, env) if env.tune == "off" else None
     if literal is not None:
         _append_literal(built, literal, group.nodes)

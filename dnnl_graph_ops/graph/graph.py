@@ -196,11 +196,12 @@ class Node:
     Attributes:
         absorbed: ops that were fused into this one when a net was compiled.
         folded: whether factors or summands of other ops were folded into its constants then.
+        narrowed: whether it is a product in f32 that the precision asked for computes in a narrow type.
         late: for a deferred node (a Wildcard whose ops depend on sizes): builds its outputs from inputs of known sizes.
         host: for a Wildcard that `late` built: computes its outputs on the host.
     """
 
-    __slots__ = ("absorbed", "attrs", "folded", "host", "id", "inputs", "kind", "late", "name", "outputs")
+    __slots__ = ("absorbed", "attrs", "folded", "host", "id", "inputs", "kind", "late", "name", "narrowed", "outputs")
 
     def __init__(self, id: int, kind: str, name: str, inputs: tuple[Value, ...], attrs: Mapping[str, Any]) -> None:
         self.id = id
@@ -211,6 +212,7 @@ class Node:
         self.outputs: tuple[Value, ...] = ()
         self.absorbed: tuple[Node, ...] = ()
         self.folded = False
+        self.narrowed = False
         self.late: Late | None = None
         self.host: Host | None = None
 

@@ -55,7 +55,7 @@ def twin(
         node.inputs if inputs is None else tuple(inputs),
         node.attrs if attrs is None else attrs,
     )
-    other.absorbed, other.folded = node.absorbed, node.folded
+    other.absorbed, other.folded, other.narrowed = node.absorbed, node.folded, node.narrowed
     return other
 
 

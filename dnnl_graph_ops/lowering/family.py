@@ -61,6 +61,7 @@ def make_problem(
     output: View,
     epilogue: Epilogue = (),
     where: str = "",
+    narrowed: bool = False,
 ) -> ConvProblem:
     """Returns the problem that a node computes; `inputs` and `output` are views in the node's shapes and formats."""
     record = resolved(kind, [view.shape for view in inputs], attrs, where or kind)
@@ -74,6 +75,7 @@ def make_problem(
         data_view(tensors["x"], fmt),
         tensors.get("bias"),
         epilogue,
+        narrowed,
     )
     return without_last_axes(without_idle_taps(problem))
 

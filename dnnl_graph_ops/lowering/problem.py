@@ -82,6 +82,8 @@ class ConvProblem:
     bias: View | None = None
     # post-ops on the result
     epilogue: Epilogue = ()
+    # the layer is in f32, and in a narrow type by the precision that the user asked for
+    narrowed: bool = False
 
     @property
     def dtype(self) -> str:

@@ -28,7 +28,7 @@ def seconds(node: Node, dtype: str, env: Env) -> float:
         inputs = [_view(value, dtype, last) for value in node.inputs]
         is_weights = CONV_KINDS[node.kind].direction == WGRAD
         output = _view(node.outputs[0], dtype, "" if is_weights else last)
-        problem = make_problem(node.kind, node.attrs, inputs, output, where=node.name)
+        problem = make_problem(node.kind, node.attrs, inputs, output, where=node.name, narrowed=dtype != _WIDE)
         return ranked(problem, env)[0][1] * scale(problem, env)
     if dtype != _WIDE and not cpu.computes_natively(dtype, env.engine, [node.kind]):
         return float("inf")

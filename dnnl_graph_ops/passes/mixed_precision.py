@@ -219,7 +219,9 @@ class _Rewriter:
         ]
         following = self.graph.behind(node)
         outputs = [like(value, self.dtype) for value in node.outputs]
-        self.graph.replace(node, twin(node, inputs=inputs), outputs)
+        narrow = twin(node, inputs=inputs)
+        narrow.narrowed = True
+        self.graph.replace(node, narrow, outputs)
         self.twins.update(zip(node.outputs, outputs, strict=True))
         MIXED_PRECISION.fired(node)
         for value in node.outputs:

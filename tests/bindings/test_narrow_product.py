@@ -38,6 +38,10 @@ def case_of(ic: int, oc: int) -> Case:
 SETS = [isa for isa in ("amx", "avx512bf16", "emulated") if runs(isa)]
 
 
+def code_of(array: Array) -> int:
+    return code("f32" if array.itemsize == 4 else "bf16")
+
+
 def guarded(shape: tuple[int, ...], dtype: str) -> tuple[Array, Array]:
     """A result full of NaN between elements that must stay as they are."""
     room = unwritten([int(np.prod(shape)) + 2 * GUARD], dtype)
@@ -59,11 +63,11 @@ def run_product(
     problem = case.problem()
     packed, packed_room = guarded((problem.narrow_packed_size(direction),), "bf16")
     strides = in_out_taps(weights, case.weights_format)
-    kernels.narrow_pack(problem, direction, code("bf16"), strides, threads, isa).run(weights, packed)
+    kernels.narrow_pack(problem, direction, code_of(weights), strides, threads, isa).run(weights, packed)
     result, room = guarded(shape, dtype)
     kernel = kernels.narrow_product(
-        problem, direction, code("bf16"), positions(source), code(dtype), positions(result),
-        0 if bias is None else code("bf16"), threads, isa=isa,
+        problem, direction, code_of(source), positions(source), code(dtype), positions(result),
+        0 if bias is None else code_of(bias), threads, isa=isa,
     )  # fmt: skip
     kernel.run(source, packed, *(() if bias is None else (bias,)), scratch(kernel), result)
     for whole in (packed_room, room):
@@ -243,6 +247,6 @@ def test_refusals_name_the_cause():
         kernels.narrow_pack(problem, "forward", code("f32"), [16, 1, 256], isa=SETS[0])
     with pytest.raises(errors.InvalidArgumentError, match="src must be bf16"):
         kernels.narrow_product(problem, "forward", code("f16"), [64, 16], code("f16"), [64, 16], isa=SETS[0])
-    tiled = replace(case_of(16, 16), kernel=(3,), tile=(2,)).problem()
-    with pytest.raises(errors.InvalidArgumentError, match="direct form only"):
+    tiled = replace(case_of(16, 16), kernel=(3,), tile=(4,)).problem()
+    with pytest.raises(errors.InvalidArgumentError, match="up to 3 results"):
         kernels.narrow_pack(tiled, "forward", code("bf16"), [16, 1, 256], isa=SETS[0])

@@ -2,6 +2,7 @@
 // once. The direct form of filter_product.hpp by other instructions.
 #include <omp.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,6 @@ namespace dgo {
 
 namespace {
 
-constexpr PanelSizes kPanels{kDotColumns, 64, kBf16Unit};
 constexpr int64_t kParallelWeights = 1 << 16;
 
 void check_bf16(const char* name, int dtype) {
@@ -24,11 +24,25 @@ void check_bf16(const char* name, int dtype) {
     }
 }
 
+// Minimal filtering: products in f32 code around the set's.
+bool is_tiled(const FilterProblem& problem) {
+    return std::any_of(problem.tile.axis, problem.tile.axis + kFilterAxes, [](int64_t tile) { return tile > 1; });
+}
+
+// Coefficients of larger tiles make errors of bf16 several times as large.
+void check_tiles(const FilterProblem& problem) {
+    for (int64_t tile : problem.tile.axis) {
+        if (tile > kLargeTile) {
+            fail(ErrorKind::invalid_argument, "narrow product: tiles have up to 3 results; set tile to 3 or less");
+        }
+    }
+}
+
 class NarrowProduct final : public ScratchKernel {
 public:
     NarrowProduct(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Tail& tail,
                   const Dot& dot)
-        : dot_(dot), layout_(joined, direction, kPanels, 2, bias_dtype, threads, tail) {
+        : dot_(dot), layout_(joined, direction, kBf16Panels, 2, bias_dtype, threads, tail) {
         name = direction == FilterDirection::forward ? "narrow_forward" : "narrow_backward_data";
         by = dot_name(dot);
         check_bf16("src", joined.src.dtype);
@@ -54,7 +68,7 @@ private:
 class NarrowPack final : public Kernel {
 public:
     NarrowPack(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads)
-        : arrangement_(problem, direction, kPanels) {
+        : arrangement_(problem, direction, kBf16Panels) {
         name = "narrow_pack";
         arity = 2;
         check_direct(problem);
@@ -121,17 +135,19 @@ private:
 };
 
 int64_t packed_size(const FilterProblem& problem, const std::string& direction) {
-    return Arrangement(problem, filter_direction(direction), kPanels).packed_size(problem);
+    return Arrangement(problem, filter_direction(direction), kBf16Panels).packed_size(problem);
 }
 
 Bytes packing(const FilterProblem& problem, const std::string& direction) {
-    return {Arrangement(problem, filter_direction(direction), kPanels).packing(problem)};
+    return {Arrangement(problem, filter_direction(direction), kBf16Panels).packing(problem)};
 }
 
 std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides,
                                   int threads, const std::string& isa) {
     const FilterWeights weights = filter_weights(p, dtype, strides);
     bf16_sets().of(isa);  // there is one
+    check_tiles(p);
+    if (is_tiled(p)) return filter_pack(p, filter_direction(direction), weights, threads, true);
     return std::make_unique<NarrowPack>(p, filter_direction(direction), weights, threads);
 }
 
@@ -140,8 +156,11 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::s
                                             int bias_dtype, int threads, const Tail& tail, const std::string& isa) {
     const FilterDirection to = filter_direction(direction);
     const FilterSides sides(p, to, src_dtype, src_strides, dst_dtype, dst_strides);
-    return std::make_unique<NarrowProduct>(Joined(p, sides.src, sides.dst), to, bias_dtype, threads, tail,
-                                           bf16_sets().of(isa));
+    const Joined joined(p, sides.src, sides.dst);
+    const Dot& dot = bf16_sets().of(isa);
+    check_tiles(p);
+    if (is_tiled(p)) return filter_product(joined, to, bias_dtype, threads, tail, &dot);
+    return std::make_unique<NarrowProduct>(joined, to, bias_dtype, threads, tail, dot);
 }
 
 std::pair<std::string, std::string> isa_and_reason() { return bf16_sets().isa_and_reason(); }
@@ -157,11 +176,12 @@ const Declaration kNarrow[] = {
      "The instruction set of narrow products: 'amx', 'avx512bf16', 'emulated', or '' for none; and why no better one "
      "is used, or ''."},
     {"narrow_pack(problem, direction, weights_dtype, weights_strides, threads=0, isa='')", make_pack,
-     "weights (in_channels, out_channels / groups, kernel), packed", "as filter_pack, both bf16."},
+     "weights (in_channels, out_channels / groups, kernel), packed",
+     "as filter_pack; packed is bf16, and so are weights where tiles have one result."},
     {"narrow_product(problem, direction, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, "
      "tail=..., isa='')",
      make_product, "src, packed, [bias], tail's..., scratch, dst",
-     "as filter_forward or filter_backward_data: src and packed are bf16, sums f32."},
+     "as filter_forward or filter_backward_data: packed is bf16, and so is src where tiles have one result; sums f32."},
 };
 
 }  // namespace dgo

@@ -3,11 +3,14 @@
 
 #include <cstdint>
 
+#include "kernels/filtering/spread.hpp"
+
 namespace dgo {
 
 // A block of up to kDotBlockRows rows and kDotColumns columns stays in registers while a list of terms is summed; kDotRows
 // of its rows lie a pitch apart.
 constexpr int64_t kDotRows = 16, kDotBlockRows = 32, kDotColumns = 32;
+constexpr int64_t kBf16Unit = 32;  // of the depth, of all sets that multiply bf16
 
 // 16 rows of the left factor; pitch in bytes.
 struct DotRows {
@@ -43,6 +46,12 @@ struct DotTarget {
     int64_t low, high;
 };
 
+// Windows of minimal filtering -> planes in bf16, by the shapes of the axes. Null for tiles of more than 3 results.
+struct DotWindows {
+    SpreadFn<float, uint16_t> (*f32)(const ShapeIndex* shape);
+    SpreadFn<uint16_t> (*bf16)(const ShapeIndex* shape);
+};
+
 // A panel is a list of units, each of `unit` elements of the depth: two halves of 16 columns after each other, in a half
 // rows of 64 bytes, in a row 4 bytes of the depth for each column.
 struct Dot {
@@ -61,6 +70,7 @@ struct Dot {
     // Of rows of sums, `step` apart, elements [begin, end) of their runs -> bf16, 32 at a time; gives whether some are left.
     // Null: it has no way.
     bool (*round)(const float* from, int64_t step, const DotTarget* targets, int64_t rows, int64_t begin, int64_t end);
+    const DotWindows* windows;  // null: not for 8 bits
 };
 
 }  // namespace dgo

@@ -9,16 +9,6 @@ namespace {
 // Rows of a task: as many bytes of their copies as stay near, within these bounds.
 constexpr int64_t kLeftBytes = 2048 * 1024, kFewestRows = 128, kMostRows = 256;
 
-// Segments whose units are filled up are not read as one.
-FilterImage apart(FilterImage image, int64_t depth) {
-    if (image.channels % depth == 0) return image;
-    image.fold = 1;
-    image.run = image.channels;
-    image.runs = image.segments;
-    image.gapless = false;
-    return image;
-}
-
 void lay_out_tasks(ProductParams& params, Arrangement& arrangement, int64_t item) {
     const int64_t row_bytes = std::max<int64_t>(1, params.src.segments * params.src.channels * item);
     const int64_t rows = std::clamp(kLeftBytes / row_bytes, kFewestRows, kMostRows);

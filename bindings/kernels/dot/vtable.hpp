@@ -9,8 +9,6 @@
 
 namespace dgo {
 
-constexpr int64_t kBf16Unit = 32;  // of all sets
-
 struct Bf16GradientParams;
 
 // A tap of the weights: where its channels begin, where they go in the first panel (below zero: nowhere), and the column

@@ -155,6 +155,15 @@ FilterImage image(const FilterTensor& tensor, int64_t channels, const Axes& size
     return result;
 }
 
+FilterImage apart(FilterImage image, int64_t depth) {
+    if (image.channels % depth == 0) return image;
+    image.fold = 1;
+    image.run = image.channels;
+    image.runs = image.segments;
+    image.gapless = false;
+    return image;
+}
+
 // Products of one tile for each pair of channels.
 int64_t used_products(const FilterLayout& layout, const std::vector<int32_t>& targets) {
     const int64_t pairs = layout.planes * layout.segments;

@@ -16,6 +16,7 @@ struct PanelSizes {
     int64_t columns, chunk, depth;
 };
 PanelSizes filter_panels();  // of this process's vector code
+constexpr PanelSizes kBf16Panels{kDotColumns, 64, kBf16Unit};
 
 // `products` on `columns` columns, with those that only fill up the panels.
 double padded(int64_t products, int64_t columns, const PanelSizes& of);
@@ -25,6 +26,9 @@ bool whole_runs(const std::vector<int32_t>& targets, int64_t fold);
 
 FilterImage image(const FilterTensor& tensor, int64_t channels, const Axes& size, const Axes& step,
                   const std::vector<Axes>& first);
+
+// The same with one run for each segment where channels do not fill whole units of the depth.
+FilterImage apart(FilterImage image, int64_t depth);
 
 struct TargetGroups {
     std::vector<std::vector<int32_t>> targets;

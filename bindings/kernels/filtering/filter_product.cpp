@@ -8,6 +8,7 @@
 
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
+#include "kernels/dot/layout.hpp"
 #include "kernels/filtering/arrangement.hpp"
 #include "kernels/filtering/described.hpp"
 #include "kernels/filtering/gradient_params.hpp"
@@ -79,23 +80,25 @@ std::string convolution_name(const char* direction) {
 
 class ProductKernel final : public ScratchKernel {
 public:
-    ProductKernel(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Tail& tail)
-        : ProductKernel(joined.problem, direction, joined.src, joined.dst, bias_dtype, threads, tail) {}
+    ProductKernel(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Tail& tail,
+                  const Dot* dot)
+        : ProductKernel(joined.problem, direction, joined.src, joined.dst, bias_dtype, threads, tail, dot) {}
 
     ProductKernel(const FilterProblem& problem, FilterDirection direction, const FilterTensor& src,
-                  const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail)
-        : arrangement_(problem, direction),
+                  const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail, const Dot* dot)
+        : arrangement_(problem, direction, dot != nullptr ? kBf16Panels : filter_panels()),
           tail_(fitted_tail(tail, problem.batch, problem.groups * arrangement_.columns,
                             direction == FilterDirection::forward ? problem.out : problem.in, dst)) {
         const bool forward = direction == FilterDirection::forward;
         const FilterLayout& layout = arrangement_.layout;
         name = forward ? "filter_forward" : "filter_backward_data";
-        by = convolution_name(forward ? "dgrad" : "fprop");
+        by = dot != nullptr ? dot_name(*dot) : convolution_name(forward ? "dgrad" : "fprop");
+        params_.dot = dot;
         params_.has_bias = bias_dtype != 0;
         params_.bias_cell = params_.has_bias ? float_cell(bias_dtype) : Cell::f32;
         arity = (params_.has_bias ? 5 : 4) + tail_.operands();
         const Images images(problem, direction, arrangement_, src, dst);
-        params_.src = images.src;
+        params_.src = dot != nullptr ? apart(images.src, dot->unit) : images.src;
         params_.dst = images.dst;
         params_.batch = problem.batch;
         params_.channel_groups = problem.groups;
@@ -118,15 +121,15 @@ public:
         const char* bias = params_.has_bias ? operands[2] : nullptr;
         char* const* last = operands + arity - 2;
         const TailCall tail = tail_.call(operands + (params_.has_bias ? 3 : 2));
-        code().products(params_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, tail, last[0],
-                        last[1]);
+        code().products(params_, operands[0], operands[1], bias, tail, last[0], last[1]);
     }
 
 private:
     void lay_out_tasks() {
-        const int64_t row_bytes =
-            std::max<int64_t>(1, params_.planes * params_.src.segments * params_.src.channels * 4);
-        const int64_t rows = code().rows;
+        const bool is_f32 = params_.dot == nullptr;
+        const int64_t row_bytes = std::max<int64_t>(
+            1, params_.planes * params_.src.segments * params_.src.channels * (is_f32 ? 4 : params_.dot->item));
+        const int64_t rows = is_f32 ? code().rows : kDotBlockRows;
         for (size_t g = 0; g < arrangement_.groups.groups.size(); ++g) {
             TargetGroup& group = arrangement_.groups.groups[g];
             const int64_t tiles = params_.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
@@ -155,7 +158,7 @@ private:
             const int64_t used = used_products(arrangement_.layout, arrangement_.groups.targets[g]);
             const int64_t pairs = params_.src.channels * params_.dst.channels * params_.channel_groups;
             products +=
-                whole(static_cast<double>(tiles) * static_cast<double>(used) * padded(pairs, columns, filter_panels()));
+                whole(static_cast<double>(tiles) * static_cast<double>(used) * padded(pairs, columns, arrangement_.panels));
         }
         params_.groups = arrangement_.groups.groups.data();
         params_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
@@ -168,18 +171,21 @@ private:
 
 class PackKernel final : public Kernel {
 public:
-    PackKernel(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads)
-        : arrangement_(problem, direction), params_(arrangement_.pack_params(problem, direction, weights)) {
+    PackKernel(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads,
+               bool dot)
+        : arrangement_(problem, direction, dot ? kBf16Panels : filter_panels()),
+          params_(arrangement_.pack_params(problem, direction, weights)) {
         name = "filter_pack";
         arity = 2;
         const bool small = problem.groups * params_.packed < kParallelFloats;
         params_.threads = small ? 1 : threads > 0 ? threads : omp_get_max_threads();
         scratch_array_ = scratch_.add<float>(checked_product(name, {code().pack_scratch(params_), params_.threads}));
+        params_.bf16 = dot;
     }
 
     void run(char* const* operands) const override {
         const Scratch scratch(scratch_, {}, 1);
-        code().pack(params_, operands[0], scratch_array_.in(scratch.shared()), reinterpret_cast<float*>(operands[1]));
+        code().pack(params_, operands[0], scratch_array_.in(scratch.shared()), operands[1]);
     }
 
 private:
@@ -282,6 +288,16 @@ private:
 
 }  // namespace
 
+std::unique_ptr<ScratchKernel> filter_product(const Joined& joined, FilterDirection direction, int bias_dtype,
+                                              int threads, const Tail& tail, const Dot* dot) {
+    return std::make_unique<ProductKernel>(joined, direction, bias_dtype, threads, tail, dot);
+}
+
+std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
+                                    const FilterWeights& weights, int threads, bool dot) {
+    return std::make_unique<PackKernel>(problem, direction, weights, threads, dot);
+}
+
 int filter_threads(const FilterProblem& p, int threads) {
     double work = static_cast<double>(p.batch * p.groups) * static_cast<double>(p.in_channels * p.out_channels);
     for (int a = 0; a < kFilterAxes; ++a) work *= static_cast<double>(p.in[a] * p.kernel[a]);
@@ -337,7 +353,7 @@ Bytes packing(const FilterProblem& problem, const std::string& direction) {
 std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides,
                                   int threads) {
     const FilterWeights weights = filter_weights(p, dtype, strides);
-    return std::make_unique<PackKernel>(p, filter_direction(direction), weights, threads);
+    return filter_pack(p, filter_direction(direction), weights, threads, false);
 }
 
 template <FilterDirection direction>
@@ -345,7 +361,7 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, int src_dtyp
                                             int dst_dtype, const Dims& dst_strides, int bias_dtype, int threads,
                                             const Tail& tail) {
     const FilterSides sides(p, direction, src_dtype, src_strides, dst_dtype, dst_strides);
-    return std::make_unique<ProductKernel>(Joined(p, sides.src, sides.dst), direction, bias_dtype, threads, tail);
+    return filter_product(Joined(p, sides.src, sides.dst), direction, bias_dtype, threads, tail, nullptr);
 }
 
 std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& p, int src_dtype, const Dims& src_strides,

@@ -60,6 +60,16 @@ struct ScratchKernel : Kernel {
     int64_t products = 0;  // multiplications of one run, with the padding of narrow channels
 };
 
+struct Dot;
+struct Joined;
+
+// Forward or backward data; dot: a set that multiplies bf16, by which tiles of several results are multiplied, or null.
+std::unique_ptr<ScratchKernel> filter_product(const Joined& joined, FilterDirection direction, int bias_dtype,
+                                              int threads, const Tail& tail, const Dot* dot);
+// The packing of its weights, of any dtype; dot: for products of bf16.
+std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
+                                    const FilterWeights& weights, int threads, bool dot);
+
 // Larger f32 results than caches hold are written past them: nothing is read in to be overwritten.
 constexpr int64_t kVastBytes = 24 * 1024 * 1024;
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cell.hpp"
+#include "kernels/dot/dot.hpp"
 #include "kernels/filtering/filter_product.hpp"
 #include "kernels/tail/call.hpp"
 
@@ -15,7 +16,6 @@ struct TileShape {
 };
 constexpr int kShapes = 8;
 constexpr TileShape kShapeSizes[kShapes] = {{1, 1}, {3, 2}, {4, 2}, {4, 3}, {5, 2}, {5, 4}, {6, 3}, {6, 4}};
-using ShapeIndex = int;
 constexpr int64_t kLargeTile = 3;  // results; larger tiles have coefficients that round, and go with their like only
 
 // One side of a product: `segments` images interleaved in memory by stride, each of `channels` contiguous ones.
@@ -45,6 +45,7 @@ struct TargetGroup {
 
 // Forward and backward data: dst tiles = inverse(transform(src windows) * packed).
 struct ProductParams {
+    const Dot* dot;  // products of bf16; null: of f32
     FilterImage src, dst;
     int64_t batch, channel_groups;
     Axes points, outputs;  // per axis
@@ -70,6 +71,7 @@ struct TapTable {
 };
 
 struct PackParams {
+    bool bf16;  // rounded for products of bf16, or f32
     int64_t n, k;  // channels that are columns and rows of a product
     int64_t channel_groups;
     TapTable taps;
@@ -115,9 +117,9 @@ struct FilterCode {
     int64_t (*gradient_scratch)(const GradientParams& params);
     int64_t (*gradient_sums)(const GradientParams& params);  // bytes of all accumulators
     int64_t (*pack_scratch)(const PackParams& params);       // floats per thread
-    void (*products)(const ProductParams& params, const char* src, const float* packed, const char* bias, TailCall tail,
+    void (*products)(const ProductParams& params, const char* src, const char* packed, const char* bias, TailCall tail,
                      char* scratch, char* dst);
-    void (*pack)(const PackParams& params, const char* weights, float* scratch, float* packed);
+    void (*pack)(const PackParams& params, const char* weights, float* scratch, char* packed);
     void (*gradient)(const GradientParams& params, const char* src, const char* diff, char* scratch, char* weights);
 };
 

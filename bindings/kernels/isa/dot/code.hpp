@@ -3,21 +3,11 @@
 
 #include "kernels/dot/gradient_params.hpp"
 #include "kernels/dot/vtable.hpp"
-#include "kernels/isa/integer.hpp"
+#include "kernels/isa/dot/thread.hpp"
 
 namespace dgo::DGO_ISA {
 
 DGO_INLINE int64_t unit_bytes(const Dot& dot) { return kDotColumns * dot.unit * dot.item; }
-
-// Around the products of a thread: one object in its part of a parallel region.
-struct DotThread {
-    const Dot& dot;
-
-    explicit DotThread(const Dot& with) : dot(with) { dot.begin(); }
-    ~DotThread() { dot.end(); }
-    DotThread(const DotThread&) = delete;
-    DotThread& operator=(const DotThread&) = delete;
-};
 
 extern const DotProducts kBf16Products, kInt8Products;
 extern const DotGradient kBf16Gradient;

@@ -240,7 +240,7 @@ void run_gradient(const Bf16GradientParams& params, const char* src, const char*
     auto* shared = reinterpret_cast<float*>(memory + params.sums);
 #pragma omp parallel num_threads(params.threads)
     {
-        const DotThread thread(*params.dot);
+        const DotThread thread(params.dot);
         int64_t bytes = 0;
         const GradientMemory own = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
         __builtin_memset(own.zeros, 0, kDotColumns * sizeof(float));

@@ -317,7 +317,7 @@ void run_products_of(const Dot& dot, const ProductParams& params, const DotCall&
     {
         Products<Finish> products(dot, params, call, memory + omp_get_thread_num() * params.scratch_per_thread, dst);
         products.prepare();
-        const DotThread thread(dot);
+        const DotThread thread(&dot);
 #pragma omp for schedule(dynamic, 1)
         for (int64_t task = 0; task < params.tasks * params.channel_groups; ++task) {
             products.run(task, call.src, call.packed, dst);

@@ -23,20 +23,29 @@ inline bool round_pairs(const float* from, int64_t step, const DotTarget* target
 }
 
 using RoundFn = decltype(Dot::round);
+extern const DotWindows kBf16Windows;  // of the sets that multiply bf16
 struct Bf16Pairs {
     static constexpr const char* kType = "bf16";
     static constexpr int64_t kItem = 2;
     static constexpr RoundFn kRound = round_pairs;
+    static constexpr const DotWindows* kWindows = &kBf16Windows;
+    template <class V>
+    static DGO_INLINE void put(uint16_t* at, V value) {
+        const auto both = _mm512_cvtne2ps_pbh(bits<__m512>(value), bits<__m512>(value));
+        store_bytes(at, _mm512_castsi512_si256(bits<__m512i>(both)));
+    }
 };
 struct ByteQuads {
     static constexpr const char* kType = "int8";
     static constexpr int64_t kItem = 1;
     static constexpr RoundFn kRound = nullptr;
+    static constexpr const DotWindows* kWindows = nullptr;
 };
 struct WordPairs {
     static constexpr const char* kType = "int8";
     static constexpr int64_t kItem = 2;
     static constexpr RoundFn kRound = nullptr;
+    static constexpr const DotWindows* kWindows = nullptr;
 };
 
 // Weights that the first rows of a block ask for ahead of their use: those of few rows come from memory. Panels follow each
@@ -58,8 +67,8 @@ DGO_INLINE uint32_t quad(const char* row, const char* column) {
 template <class Tile>
 constexpr Dot dot_of() {
     using Operands = typename Tile::Operands;
-    return {DGO_TEXT(DGO_ISA), Operands::kType, Tile::kRowsAtOnce, Tile::kColumnsAtOnce, Operands::kItem, Tile::kStep,
-            Tile::kUnit,       Tile::begin,     Tile::end,         Tile::product,        Operands::kRound};
+    return {DGO_TEXT(DGO_ISA), Operands::kType, Tile::kRowsAtOnce, Tile::kColumnsAtOnce, Operands::kItem,   Tile::kStep,
+            Tile::kUnit,       Tile::begin,     Tile::end,         Tile::product,        Operands::kRound, Operands::kWindows};
 }
 
 }  // namespace dgo::DGO_ISA

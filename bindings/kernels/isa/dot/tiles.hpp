@@ -1,6 +1,7 @@
 // Products by tiles, registers of 16 rows of 64 bytes: of AMX, and the same in plain C++.
 #pragma once
 
+#include "kernels/isa/cells.hpp"
 #include "kernels/isa/dot/set.hpp"
 
 namespace dgo::DGO_ISA {
@@ -109,6 +110,10 @@ struct PlainBf16 {
     static constexpr const char* kType = "bf16";
     static constexpr int64_t kItem = 2;
     static constexpr RoundFn kRound = nullptr;
+    static constexpr const DotWindows* kWindows = &kBf16Windows;
+    static DGO_INLINE void put(uint16_t* at, Lanes value) {
+        store_float<Bf16, kLanes>(reinterpret_cast<Bf16::T*>(at), value);
+    }
 
     // The sums of even and odd elements apart, as tdpbf16ps has them. Products of two bf16 are exact.
     static DGO_INLINE float with_unit(float sum, const char* row, const char* column) {

@@ -20,7 +20,7 @@ void transform_right(const GradientParams& params, const SumTask& task, const Ti
     const int64_t plane = panels * params.block * kPanel, line = panels * kPanel + kLanes;
     const int64_t begin = task.panel * kPanel, end = smaller(task.panel_end * kPanel, s.columns);
     const bool aligned = params.diff.run % kPanel == 0;
-    const Windows windows{params.diff,
+    const Windows<float, float> windows{params.diff,
                           diff,
                           params.points,
                           params.window[kFilterAxes - 1],
@@ -113,7 +113,7 @@ void transform_block(const GradientParams& params, const SumTask& task, int64_t 
         return;
     }
     const int64_t strips = ceil_div(task.row_end - task.row, kStrip);
-    const Windows left{params.src,
+    const Windows<float, float> left{params.src,
                        src,
                        params.window,
                        params.window[kFilterAxes - 1],

@@ -12,6 +12,7 @@ constexpr int64_t kTransposedFloats = 4096;  // of a task, where the panels leav
 constexpr int64_t kCachedWeights = 1 << 18;
 constexpr int64_t kFetched = 3;  // rows ahead
 constexpr int64_t kTogether = 4;  // taps
+constexpr int64_t kMostRows = 16;  // of a panel at once
 
 // `count` consecutive columns of a panel: channels of one target.
 struct PanelSlice {
@@ -25,6 +26,10 @@ struct TapColumns {
     Axes tap_strides;
 };
 
+int64_t segment_count(const PackParams& params) {
+    return params.taps.segments[0] * params.taps.segments[1] * params.taps.segments[2];
+}
+
 int64_t tap_count(const PackParams& params) { return params.kernel[0] * params.kernel[1] * params.kernel[2]; }
 
 Axes dense_taps(const PackParams& params, int64_t step) {
@@ -32,7 +37,7 @@ Axes dense_taps(const PackParams& params, int64_t step) {
 }
 
 // Rows of a task.
-int64_t row_block(const PackParams& params) { return tap_count(params) > 256 ? 8 : 16; }
+int64_t row_block(const PackParams& params) { return tap_count(params) > 256 ? 8 : kMostRows; }
 
 // The taps of one pair of channels lie together: they are read together, too, unless the weights stay in the cache from
 // one tap to the next and whole vectors of taps do not become whole panels.
@@ -83,19 +88,66 @@ void read_tap(const PackParams& params, const typename C::T* from, int64_t rows,
     }
 }
 
-// One row of a panel: the direct form only passes it on.
-DGO_INLINE void put_row(SpreadFn transform, const PackParams& params, const float* const* from, float* to,
-                        const Spread& spread) {
-    if (params.planes > 1) return transform(from, kPanel, to, spread);
-    for (int64_t c = 0; c < kPanel; c += kLanes) store_bytes(to + c, load_bytes<Lanes>(from[0] + c));
-}
+// Where rows of one segment of a panel go: f32 as they are, or bf16, rounded once, in pairs of the depth.
+struct PanelRows {
+    static constexpr int64_t kHalf = 16, kHalfBytes = kHalf * kBf16Unit * 2;
+    const PackParams& params;
+    SpreadFn<float> transform;
+    char* to;
+    Spread spread;
+    float* some;  // bf16: [plane][kMostRows][kPanel], transformed but not rounded yet
+
+    PanelRows(const PackParams& of, const TargetGroup& group, int64_t panel, int64_t segment, char* packed,
+              float* scratch)
+        : params(of), transform(filter_transform(of.shape)), to(packed + group.packed * (of.bf16 ? 2 : 4)),
+          some(scratch) {
+        const int64_t columns = group.target_count * of.n, segments = segment_count(of), column = panel * kPanel;
+        if (of.bf16) {
+            const int64_t bytes = round_up(of.k, kBf16Unit) * kDotColumns * 2;  // of a segment
+            to += (column / kDotColumns * segments + segment) * bytes + column % kDotColumns / kHalf * kHalfBytes;
+            spread = {ceil_div(columns, kDotColumns) * segments * bytes, kPanel, 0};
+        } else {
+            to += (panel * segments + segment) * of.k * kPanel * 4;
+            spread = {ceil_div(columns, kPanel) * segments * of.k * kPanel, kPanel, 0};
+        }
+    }
+
+    // The direct form only passes a row on.
+    DGO_INLINE void put(int64_t row, const float* const* from) const {
+        if (params.bf16) {
+            transform(from, kPanel, some + row % kMostRows * kPanel, Spread{kMostRows * kPanel, kPanel, 0});
+            return;
+        }
+        float* at = reinterpret_cast<float*>(to) + row * kPanel;
+        if (params.planes > 1) return transform(from, kPanel, at, spread);
+        for (int64_t c = 0; c < kPanel; c += kLanes) store_bytes(at + c, load_bytes<Lanes>(from[0] + c));
+    }
+
+    // Rows [begin, end), at most kMostRows from a multiple of it on, have been put.
+    void finish(int64_t begin, int64_t end) const {
+        if (!params.bf16) return;
+        const int64_t filled = end == params.k ? round_up(end, kBf16Unit) : end;
+        alignas(64) static const float zeros[kPanel] = {};
+        for (int p = 0; p < params.planes; ++p) {
+            const float* rows = some + p * kMostRows * kPanel;
+            const auto row = [&](int64_t k) { return k < end ? rows + k % kMostRows * kPanel : zeros; };
+            for (int64_t k = begin; k < filled; k += 2) {
+                char* at = to + p * spread.plane + k / kBf16Unit * 2 * kHalfBytes + k % kBf16Unit * kHalf * 2;
+                for (int64_t c = 0; c < kPanel; c += kLanes) {
+                    const auto low = Bf16::narrow<kLanes>(load_bytes<Vec<kLanes>::u32>(row(k) + c));
+                    const auto high = Bf16::narrow<kLanes>(load_bytes<Vec<kLanes>::u32>(row(k + 1) + c));
+                    store_bytes(at + c / kHalf * kHalfBytes + c % kHalf * 4, low | high << 16);
+                }
+            }
+        }
+    }
+};
 
 // One segment of one panel, read tap by tap.
 void pack_taps(const PackParams& params, const char* weights, int64_t segment, const PanelSlice* slices,
-               int64_t slice_count, float* to, const Spread& spread) {
-    const SpreadFn transform = filter_transform(params.shape);
+               int64_t slice_count, const PanelRows& to) {
     const int64_t length = params.taps.length[0] * params.taps.length[1] * params.taps.length[2];
-    constexpr int64_t kRows = 16;
+    constexpr int64_t kRows = kMostRows;
     alignas(64) float taps[kMaxLength][kRows * kPanel];
     const float* from[kMaxLength];
     int64_t offset[kPanel][kMaxLength];
@@ -116,15 +168,15 @@ void pack_taps(const PackParams& params, const char* weights, int64_t segment, c
         }
         for (int64_t row = 0; row < rows; ++row) {
             for (int64_t j = 0; j < length; ++j) from[j] = taps[j] + row * kPanel;
-            put_row(transform, params, from, to + (k + row) * kPanel, spread);
+            to.put(k + row, from);
         }
+        to.finish(k, k + rows);
     }
 }
 
-// `rows` rows of one segment of one panel.
+// `rows` rows from `first` of one segment of one panel.
 void pack_segment(const PackParams& params, const TapColumns& columns, int64_t segment, const PanelSlice* slices,
-                  int64_t slice_count, int64_t rows, float* to, const Spread& spread) {
-    const SpreadFn transform = filter_transform(params.shape);
+                  int64_t slice_count, int64_t first, int64_t rows, const PanelRows& to) {
     const int64_t length = params.taps.length[0] * params.taps.length[1] * params.taps.length[2];
     alignas(64) float taps[kMaxLength][kPanel];
     __builtin_memset(taps, 0, static_cast<size_t>(length) * sizeof(taps[0]));
@@ -140,9 +192,9 @@ void pack_segment(const PackParams& params, const TapColumns& columns, int64_t s
         const int64_t at = offset[0][0] + slices[0].channel - columns.first;
         for (int64_t k = 0; k < rows; ++k) {
             // where the next segment goes
-            __builtin_prefetch(to + (params.k + k) * kPanel, 1);
+            __builtin_prefetch(to.to + (params.k + first + k) * kPanel * 4, 1);
             const float* row = offset[0][0] < 0 ? zeros : columns.at + k * columns.row_stride + at;
-            put_row(transform, params, &row, to + k * kPanel, spread);
+            to.put(first + k, &row);
         }
         return;
     }
@@ -161,8 +213,9 @@ void pack_segment(const PackParams& params, const TapColumns& columns, int64_t s
                 for (int64_t c = 0; c < slice.count; ++c) taps[j][slice.column + c] = at[c];
             }
         }
-        put_row(transform, params, from, to + k * kPanel, spread);
+        to.put(first + k, from);
     }
+    to.finish(first, first + rows);
 }
 
 int64_t panel_slices(const PackParams& params, const TargetGroup& group, int64_t panel, PanelSlice* slices) {
@@ -176,28 +229,22 @@ int64_t panel_slices(const PackParams& params, const TargetGroup& group, int64_t
     return count;
 }
 
-int64_t segment_count(const PackParams& params) {
-    return params.taps.segments[0] * params.taps.segments[1] * params.taps.segments[2];
-}
-
 int64_t panel_count(const PackParams& params, const TargetGroup& group) {
     return ceil_div(group.target_count * params.n, kPanel);
 }
 
 void pack_panel(const PackParams& params, const TargetGroup& group, const TapColumns& columns, int64_t panel, int64_t k,
-                int64_t rows, float* packed) {
-    const int64_t segments = segment_count(params), depth = segments * params.k;
+                int64_t rows, char* packed) {
+    alignas(64) float some[kFilterPlanes * kMostRows * kPanel];
     PanelSlice slices[kPanel];
     const int64_t count = panel_slices(params, group, panel, slices);
-    const Spread spread{panel_count(params, group) * depth * kPanel, kPanel, 0};
-    for (int64_t s = 0; s < segments; ++s) {
-        float* to = packed + group.packed + (panel * depth + s * params.k + k) * kPanel;
-        pack_segment(params, columns, s, slices, count, rows, to, spread);
+    for (int64_t s = 0; s < segment_count(params); ++s) {
+        pack_segment(params, columns, s, slices, count, k, rows, {params, group, panel, s, packed, some});
     }
 }
 
 // Rows from `k` and a block of columns from `n` on of one group of channels: all taps are transposed, then packed.
-void pack_block(const PackParams& params, const char* weights, int64_t k, int64_t n, float* scratch, float* packed) {
+void pack_block(const PackParams& params, const char* weights, int64_t k, int64_t n, float* scratch, char* packed) {
     const int64_t rows = smaller(row_block(params), params.k - k), stride = padded_block(params);
     const int64_t block = column_block(params), width = smaller(block, params.n - n), all = row_block(params) * stride;
     const int64_t of_line = larger(64 / (params.n_stride * params.item), 1);  // columns
@@ -229,32 +276,32 @@ void pack_block(const PackParams& params, const char* weights, int64_t k, int64_
     }
 }
 
-void pack_together(const PackParams& params, const char* weights, float* scratch, float* packed) {
+void pack_together(const PackParams& params, const char* weights, float* scratch, char* packed) {
     const int64_t rows = row_block(params), columns = column_block(params);
     const int64_t blocks = ceil_div(params.n, columns), row_blocks = ceil_div(params.k, rows);
 #pragma omp parallel for schedule(static) num_threads(params.threads)
     for (int64_t task = 0; task < params.channel_groups * row_blocks * blocks; ++task) {
         const int64_t g = task / (row_blocks * blocks), row = task % row_blocks, column = task / row_blocks % blocks;
         pack_block(params, weights + g * params.group_stride * params.item, row * rows, column * columns,
-                   scratch + omp_get_thread_num() * pack_scratch(params), packed + g * params.packed);
+                   scratch + omp_get_thread_num() * pack_scratch(params), packed + g * params.packed * (params.bf16 ? 2 : 4));
     }
 }
 
-void pack_by_tap(const PackParams& params, const char* weights, float* packed) {
-    const int64_t segments = segment_count(params), depth = segments * params.k;
+void pack_by_tap(const PackParams& params, const char* weights, char* packed) {
+    const int64_t segments = segment_count(params);
     for (int64_t g = 0; g < params.channel_groups * params.group_count; ++g) {
         const TargetGroup& group = params.groups[g % params.group_count];
         const int64_t panels = panel_count(params, group);
-        const Spread spread{panels * depth * kPanel, kPanel, 0};
         const char* from = weights + g / params.group_count * params.group_stride * params.item;
-        float* to = packed + g / params.group_count * params.packed + group.packed;
+        char* to = packed + g / params.group_count * params.packed * (params.bf16 ? 2 : 4);
 #pragma omp parallel for schedule(static) num_threads(params.threads)
         for (int64_t task = 0; task < panels * segments; ++task) {
             // The panels of a segment one after the other share pages of the weights.
             const int64_t panel = task % panels, segment = task / panels;
             PanelSlice slices[kPanel];
             const int64_t count = panel_slices(params, group, panel, slices);
-            pack_taps(params, from, segment, slices, count, to + (panel * depth + segment * params.k) * kPanel, spread);
+            alignas(64) float some[kFilterPlanes * kMostRows * kPanel];
+            pack_taps(params, from, segment, slices, count, {params, group, panel, segment, to, some});
         }
     }
 }
@@ -265,7 +312,7 @@ int64_t pack_scratch(const PackParams& params) {
     return taps_together(params) ? tap_count(params) * row_block(params) * padded_block(params) + kPanel : 0;
 }
 
-void run_pack(const PackParams& params, const char* weights, float* scratch, float* packed) {
+void run_pack(const PackParams& params, const char* weights, float* scratch, char* packed) {
     if (taps_together(params))
         pack_together(params, weights, scratch, packed);
     else

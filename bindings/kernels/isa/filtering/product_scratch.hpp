@@ -72,6 +72,7 @@ struct ProductScratch {
     int64_t* span_counts;  // [panel of a group]
     const float** starts;  // [run]: of the first row of a line; null where there is none
     Term* terms;           // [span]
+    DotTerm* dot_terms;    // [segment]
     const Beside* beside;
     TailRows* tail;        // what results pass through; null: nothing
 };
@@ -84,9 +85,18 @@ inline TailRows* tail_behind(const ProductParams& params, const ProductScratch& 
 // Tiles that rows, targets and copies are found for at once.
 inline int64_t found_tiles(const ProductParams& params) { return params.strips ? kStagedRows : params.block; }
 
+// In elements of the left factor: f32, or bf16 where there is a dot.
 inline int64_t left_plane(const ProductParams& params) {
-    return plane_stride(found_tiles(params) * left_stride(params));
+    const int64_t elements = found_tiles(params) * left_stride(params);
+    return params.dot != nullptr ? 2 * plane_stride(ceil_div(elements, 2)) : plane_stride(elements);
 }
+
+inline int64_t left_floats(const ProductParams& params) {
+    return params.planes * left_plane(params) / (params.dot != nullptr ? 2 : 1);
+}
+
+// Bytes of a packed weight.
+inline int64_t packed_item(const ProductParams& params) { return params.dot != nullptr ? params.dot->item : 4; }
 
 // On direct axes alone nothing is transformed: the left factor is read where it is.
 inline bool in_place(const ProductParams& params) { return params.planes == 1; }
@@ -113,7 +123,7 @@ inline ProductScratch divide(const ProductParams& params, char* memory, int64_t*
     scratch.bias = carver.take(params.channel_groups * params.dst.run + kLanes);
     scratch.trash = carver.take(kFilterChunk + kLanes);
     scratch.wide = carver.take(widest);
-    scratch.left = carver.take(params.planes * left_plane(params));
+    scratch.left = carver.take(left_floats(params));
     const int64_t staged = in_place(params) ? kStagedRows * kStagedColumns : 0;
     scratch.result =
         carver.take((params.strips ? staged : larger(params.planes * result_stride(params), staged)) + kLanes);
@@ -130,22 +140,30 @@ inline ProductScratch divide(const ProductParams& params, char* memory, int64_t*
     scratch.span_counts = carver.take<int64_t>(panels);
     scratch.starts = carver.take<const float*>(params.strips ? params.src.runs : 0);
     scratch.terms = carver.take<Term>(params.strips ? most_spans(params) : 0);
+    scratch.dot_terms = carver.take<DotTerm>(params.dot != nullptr ? params.src.segments : 0);
     scratch.tail = nullptr;
     *bytes = carver.bytes;
     return scratch;
+}
+
+// Whether the weights of a segment are all zero in `count` columns from `column` on.
+inline bool all_zero(const ProductParams& params, const TargetGroup& group, int64_t plane, int64_t segment,
+                     int64_t column, int64_t count) {
+    if (params.zero == nullptr) return false;
+    const uint8_t* zero = params.zero + (plane * params.src.segments + segment) * params.dst.segments;
+    const int64_t last = smaller((column + count - 1) / params.dst.channels, group.target_count - 1);
+    for (int64_t t = column / params.dst.channels; t <= last; ++t) {
+        if (!zero[group.targets[t]]) return false;
+    }
+    return true;
 }
 
 // The spans of the inner dimension whose weights are not all zero in columns [column, column + kPanel).
 inline int64_t spans_of(const ProductParams& params, const TargetGroup& group, int plane, int64_t column, Span* spans) {
     const int64_t depth = params.src.channels, runs = row_runs(params), per_run = params.src.segments / runs;
     int64_t count = 0;
-    const int64_t first = column / params.dst.channels;
-    const int64_t last = smaller((column + kPanel - 1) / params.dst.channels, group.target_count - 1);
     for (int64_t s = 0; s < params.src.segments; ++s) {
-        const uint8_t* zero = params.zero + (plane * params.src.segments + s) * params.dst.segments;
-        bool all = true;
-        for (int64_t t = first; t <= last; ++t) all = all && zero[group.targets[t]];
-        if (all) continue;
+        if (all_zero(params, group, plane, s, column, kPanel)) continue;
         const int64_t run = s / per_run, begin = s % per_run * depth;
         if (count > 0 && spans[count - 1].run == run && spans[count - 1].end == begin) {
             spans[count - 1].end += depth;

@@ -2,28 +2,42 @@
 // axes the taps are segments of the windows, and nothing is transformed.
 #include <omp.h>
 
+#include "kernels/isa/dot/thread.hpp"
 #include "kernels/isa/filtering/product_strips.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
 
-void transform_block(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count,
-                     const char* src, const ProductScratch& scratch) {
-    const int64_t stride = left_stride(params);
-    const Windows windows{params.src,
-                          src,
-                          params.points,
-                          params.outputs[kFilterAxes - 1],
-                          window_transform(params.filter_shape),
-                          Spread{left_plane(params), params.src.run, 0},
-                          stride,
-                          scratch.zeros,
-                          scratch.wide};
+template <class From, class To>
+void transform_windows(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count,
+                       const char* src, SpreadFn<From, To> transform, const ProductScratch& scratch) {
+    const int64_t stride = left_stride(params), depth = params.src.fold * left_depth(params);
+    const Windows<From, To> windows{params.src,
+                                    src,
+                                    params.points,
+                                    params.outputs[kFilterAxes - 1],
+                                    transform,
+                                    Spread{left_plane(params), params.src.run, 0},
+                                    stride,
+                                    reinterpret_cast<const From*>(scratch.zeros),
+                                    reinterpret_cast<From*>(scratch.wide)};
+    To* left = reinterpret_cast<To*>(scratch.left);
     for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
         for (int64_t run = 0; run < params.src.runs; ++run) {
-            windows.to(scratch.left + t * stride + run * params.src.run, p, n, run, 0, params.src.run);
+            windows.to(left + t * stride + run * depth, p, n, run, 0, params.src.run);
         }
     });
+}
+
+void transform_block(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count,
+                     const char* src, const ProductScratch& scratch) {
+    const auto run = [&](auto transform) { transform_windows(params, group, first, count, src, transform, scratch); };
+    if (params.dot == nullptr)
+        run(window_transform(params.filter_shape));
+    else if (params.src.cell == Cell::bf16)
+        run(params.dot->windows->bf16(params.filter_shape));
+    else
+        run(params.dot->windows->f32(params.filter_shape));
 }
 
 // `count` rows as register tiles of 3, 2 and 1 times kFewRows.
@@ -107,6 +121,37 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
                     }
                     tile_of(count - t, columns - n)(scratch.rows + t * runs, runs, scratch.spans, span_count, length,
                                                     panel, start, to, split.of(next, t), {});
+                }
+            }
+        }
+    }
+}
+
+// The same with a set that multiplies bf16.
+void multiply_bf16(const ProductParams& params, const TargetGroup& group, int64_t column, int64_t columns,
+                   int64_t count, const char* packed, const ProductScratch& scratch) {
+    const Dot& dot = *params.dot;
+    const int64_t depth = left_depth(params), segments = params.src.segments, stride = left_stride(params);
+    const int64_t unit = kDotColumns * dot.unit * dot.item, segment = depth / dot.unit * unit;
+    const int64_t panels = ceil_div(group_columns(params, group), kDotColumns);
+    DotTerm* const terms = scratch.dot_terms;
+    for (int p = 0; p < params.planes; ++p) {
+        const char* left = reinterpret_cast<const char*>(scratch.left) + p * left_plane(params) * dot.item;
+        for (int64_t n = 0; n < columns; n += kDotColumns) {
+            int64_t some = 0;
+            for (int64_t s = 0; s < segments; ++s) {
+                if (all_zero(params, group, p, s, column + n, kDotColumns)) continue;
+                const char* at = left + s * depth * dot.item;
+                terms[some++] = {{{at, stride * dot.item}, {at + kDotRows * stride * dot.item, stride * dot.item}},
+                                 s * segment, params.src.channels};
+            }
+            const char* panel = packed + (p * panels + (column + n) / kDotColumns) * segments * segment;
+            float* result = scratch.result + p * result_stride(params) + n;
+            for (int64_t t = 0; t < count; t += kDotBlockRows, result += kDotBlockRows * kFilterChunk) {
+                const DotSums sums{scratch.zeros, 0, result, kFilterChunk};
+                dot.product(terms, some, {panel, unit / 2, unit}, sums, count - t, columns - n);
+                for (DotTerm* term = terms; term != terms + some; ++term) {
+                    for (DotRows& rows : term->rows) rows.at += kDotBlockRows * rows.pitch;
                 }
             }
         }
@@ -241,22 +286,24 @@ void write_lines(const ProductParams& params, const TargetGroup& group, int64_t 
     if (vast) _mm_sfence();
 }
 
-void run_task(const ProductParams& params, int64_t task, const char* src, const float* packed, const float* bias,
+void run_task(const ProductParams& params, int64_t task, const char* src, const char* packed, const float* bias,
               char* dst, const ProductScratch& scratch) {
     const TargetGroup* group = params.groups;
     while (task >= group->first_task + group->blocks * group->parts) ++group;
     task -= group->first_task;
+    packed += group->packed * packed_item(params);
+    const auto* panels = reinterpret_cast<const float*>(packed);
     const int64_t tiles = params.batch * group->tiles[0] * group->tiles[1] * group->tiles[2];
     // Blocks of equal size, as a short last one would leave a thread idle, and of whole register tiles.
     const int64_t block = task / group->parts, part = task % group->parts;
-    const int64_t units = ceil_div(tiles, kTileRows);
-    const int64_t first = units * block / group->blocks * kTileRows;
-    const int64_t count = smaller(units * (block + 1) / group->blocks * kTileRows, tiles) - first;
+    const int64_t rows = params.dot != nullptr ? kDotBlockRows : kTileRows, units = ceil_div(tiles, rows);
+    const int64_t first = units * block / group->blocks * rows;
+    const int64_t count = smaller(units * (block + 1) / group->blocks * rows, tiles) - first;
     const int64_t all = group_columns(params, *group);
     const int64_t chunks = ceil_div(all, kFilterChunk);
     const FilterImage image = group->folded ? params.dst : unfolded(params.dst);
     if (params.strips) {
-        StripWriter{params, image, *group, src, dst, packed + group->packed, bias, scratch}.write(first, count);
+        StripWriter{params, image, *group, src, dst, panels, bias, scratch}.write(first, count);
         return;
     }
     if (in_place(params))
@@ -264,15 +311,18 @@ void run_task(const ProductParams& params, int64_t task, const char* src, const 
     else
         transform_block(params, *group, first, count, src, scratch);
     if (direct(params, image) || is_staged(params, image)) {
-        const int64_t panels = ceil_div(all, kPanel), stop = panels * (part + 1) / group->parts * kPanel;
+        const int64_t all_panels = ceil_div(all, kPanel), stop = all_panels * (part + 1) / group->parts * kPanel;
         const auto write = is_staged(params, image) ? &write_staged : &write_products;
-        write(params, image, *group, first, count, panels * part / group->parts * kPanel, smaller(stop, all),
-              packed + group->packed, bias, dst, scratch);
+        write(params, image, *group, first, count, all_panels * part / group->parts * kPanel, smaller(stop, all),
+              panels, bias, dst, scratch);
         return;
     }
     for (int64_t chunk = chunks * part / group->parts; chunk < chunks * (part + 1) / group->parts; ++chunk) {
         const int64_t column = chunk * kFilterChunk, end = smaller(column + kFilterChunk, all);
-        multiply(params, *group, column, end - column, count, packed + group->packed, scratch);
+        if (params.dot != nullptr)
+            multiply_bf16(params, *group, column, end - column, count, packed, scratch);
+        else
+            multiply(params, *group, column, end - column, count, panels, scratch);
         for (int64_t c = column; c < end;) {
             const int64_t target = group->targets[c / image.run * image.fold], begin = c % image.run;
             const int64_t width = smaller(image.run - begin, end - c);
@@ -295,11 +345,12 @@ int64_t products_scratch(const ProductParams& params) {
     return bytes;
 }
 
-void run_products(const ProductParams& params, const char* src, const float* packed, const char* bias, TailCall tail,
+void run_products(const ProductParams& params, const char* src, const char* packed, const char* bias, TailCall tail,
                   char* memory, char* dst) {
 #pragma omp parallel num_threads(params.threads)
     {
         int64_t bytes = 0;
+        const DotThread thread(params.dot);
         ProductScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
         TailRows rows(tail, dst, params.dst.item, params.dst.channels);
         if (tail.params != nullptr) scratch.tail = &rows;
@@ -309,6 +360,12 @@ void run_products(const ProductParams& params, const char* src, const float* pac
         const int64_t zeros = larger(params.src.run, kFilterChunk) + kLanes;
         const int64_t outputs = params.channel_groups * params.dst.run + kLanes;
         __builtin_memset(scratch.zeros, 0, static_cast<size_t>(zeros) * sizeof(float));
+        // Transforms store whole vectors; what else of a step is read must be finite numbers.
+        constexpr int64_t kFewestLanes = 8;
+        const int64_t channels = params.src.channels;
+        if (params.dot != nullptr && round_up(channels, params.dot->step) > round_up(channels, kFewestLanes)) {
+            __builtin_memset(scratch.left, 0, static_cast<size_t>(left_floats(params)) * sizeof(float));
+        }
         __builtin_memset(scratch.bias, 0, static_cast<size_t>(outputs) * sizeof(float));
         for (int64_t i = 0; params.has_bias && i < params.channel_groups * params.dst.fold; ++i) {
             const int64_t channels = params.dst.channels, g = i / params.dst.fold;
@@ -320,7 +377,7 @@ void run_products(const ProductParams& params, const char* src, const float* pac
             const int64_t g = task / params.tasks;
             rows.first_channel = g * params.dst.channels;
             run_task(params, task % params.tasks, src + g * params.src.channels * params.src.item,
-                     packed + g * params.packed, scratch.bias + g * params.dst.run,
+                     packed + g * params.packed * packed_item(params), scratch.bias + g * params.dst.run,
                      dst + g * params.dst.channels * params.dst.item, scratch);
         }
     }

@@ -182,12 +182,19 @@ DGO_INLINE void find_runs(const FilterImage& image, const TilePlace& p, int64_t 
     }
 }
 
-// Elements [begin, end) of a run as f32 in `wide`, zeros where they are absent.
+// What windows are read as, whatever the cell is.
+DGO_INLINE void read_as(Cell cell, const char* from, int64_t count, float* to) { widen(cell, from, count, to); }
+DGO_INLINE void read_as(Cell, const char* from, int64_t count, uint16_t* to) {
+    __builtin_memcpy(to, from, static_cast<size_t>(count) * 2);
+}
+
+// Elements [begin, end) of a run in `wide`, zeros where they are absent.
+template <class From>
 DGO_INLINE void widen_run(const FilterImage& image, const char* run, int64_t begin, int64_t end, int64_t low,
-                          int64_t high, float* wide) {
+                          int64_t high, From* wide) {
     const int64_t from = larger(begin, low), to = larger(from, smaller(end, high));
-    if (to - from < end - begin) __builtin_memset(wide, 0, static_cast<size_t>(end - begin) * sizeof(float));
-    widen(image.cell, run + from * image.item, to - from, wide + from - begin);
+    if (to - from < end - begin) __builtin_memset(wide, 0, static_cast<size_t>(end - begin) * sizeof(From));
+    read_as(image.cell, run + from * image.item, to - from, wide + from - begin);
 }
 
 // Calls visit(t, m, runs) for tiles t .. t + n - 1 of a line whose windows or results, of `counts`, are `tile` apart:
@@ -218,21 +225,23 @@ DGO_INLINE int64_t line_step(const FilterImage& image, int64_t tile) {
 constexpr int64_t kFetchedBytes = 1024;  // of each position; what follows is foreseen
 
 // How windows are transformed: those of tiles that follow each other lie `tile` apart, and their transforms `stride`.
+// From, To: what the transform reads and stores.
+template <class From, class To>
 struct Windows {
     const FilterImage& image;
     const char* data;
     const Axes& counts;
     int64_t tile;
-    SpreadFn transform;
+    SpreadFn<From, To> transform;
     Spread spread;
     int64_t stride;
-    const float* zeros;
-    float* wide;
+    const From* zeros;
+    From* wide;
 
     // Asks for the positions of the next window that this one has not: its rows are too far apart to be foreseen.
-    DGO_INLINE void fetch_next(const float* const* from, int64_t step, int64_t count) const {
+    DGO_INLINE void fetch_next(const From* const* from, int64_t step, int64_t count) const {
         constexpr int last = kFilterAxes - 1;
-        const int64_t bytes = smaller(count * static_cast<int64_t>(sizeof(float)), kFetchedBytes);
+        const int64_t bytes = smaller(count * static_cast<int64_t>(sizeof(From)), kFetchedBytes);
         const int64_t all = counts[0] * counts[1] * counts[last], fresh = smaller(tile, counts[last]);
         for (int64_t row = 0; row < all; row += counts[last]) {
             for (int64_t i = row + counts[last] - fresh; i < row + counts[last]; ++i) {
@@ -243,20 +252,20 @@ struct Windows {
     }
 
     // Elements [begin, begin + count) of one run of the windows of n tiles from p on.
-    DGO_INLINE void to(float* at, const TilePlace& p, int64_t n, int64_t run, int64_t begin, int64_t count) const {
+    DGO_INLINE void to(To* at, const TilePlace& p, int64_t n, int64_t run, int64_t begin, int64_t count) const {
         const int64_t end = begin + count, all = counts[0] * counts[1] * counts[2], step = line_step(image, tile);
-        const bool straight = image.cell == Cell::f32;
+        const bool straight = image.cell == (sizeof(From) == 4 ? Cell::f32 : Cell::bf16);
         for_each_runs(image, p, run, counts, tile, 0, n, [&](int64_t, int64_t m, const RunOffsets& runs) {
-            const float* from[kFilterPlanes];
+            const From* from[kFilterPlanes];
             const char* moved = data;
             for (int64_t j = 0; j < m; ++j, moved += step, at += stride) {
                 for (int64_t i = 0; i < all; ++i) {
                     if (j > 0 && straight) {
-                        from[i] += step / static_cast<int64_t>(sizeof(float));
+                        from[i] += step / static_cast<int64_t>(sizeof(From));
                     } else if (runs.at[i] == kAbsent) {
                         from[i] = zeros;
                     } else if (straight && runs.has(i, counts, begin, end)) {
-                        from[i] = reinterpret_cast<const float*>(moved + runs.at[i]) + begin;
+                        from[i] = reinterpret_cast<const From*>(moved + runs.at[i]) + begin;
                     } else {
                         const int64_t k = i % counts[2];
                         widen_run(image, moved + runs.at[i], begin, end, runs.low[k], runs.high[k], wide + i * count);

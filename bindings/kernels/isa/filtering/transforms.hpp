@@ -6,18 +6,12 @@
 
 namespace dgo::DGO_ISA {
 
-// Where the transform of one tile goes: channel c of plane p at p * plane + c / width * strip + c % width.
-struct Spread {
-    int64_t plane, width, strip;
-};
-using SpreadFn = void (*)(const float* const* from, int64_t channels, float* to, const Spread& spread);
-
 // to[i][c] = bias[c] + the transform of from[p * plane + c].
 using GatherFn = void (*)(const float* from, int64_t plane, int64_t channels, const float* bias, float* const* to);
 
 // By the shape of every axis; null for a combination that is not compiled, which filter_product.cpp refuses beforehand.
-SpreadFn window_transform(const ShapeIndex* shape);
-SpreadFn filter_transform(const ShapeIndex* shape);
+SpreadFn<float> window_transform(const ShapeIndex* shape);
+SpreadFn<float> filter_transform(const ShapeIndex* shape);
 GatherFn output_transform(const ShapeIndex* shape);
 
 }  // namespace dgo::DGO_ISA

@@ -29,8 +29,17 @@ inline void tap_offsets(const TapTable& taps, const Axes& strides, int64_t segme
     }
 }
 
+// Channels of a segment in a row of the left factor: units of the depth where those are multiplied.
+inline int64_t left_depth(const ProductParams& params) {
+    return params.dot != nullptr ? round_up(params.src.channels, params.dot->unit) : params.src.channels;
+}
+
 // Rows of the left factor: whole vectors, and not a multiple of 4 KB apart, which would share one cache set.
 inline int64_t left_stride(const ProductParams& params) {
+    if (params.dot != nullptr) {
+        const int64_t depth = params.src.segments * left_depth(params);
+        return depth % 512 == 0 ? depth + 32 : depth;
+    }
     // The last vector of a segment is stored whole.
     const int64_t spill = params.src.channels % kLanes == 0 ? 0 : kLanes;
     const int64_t depth = round_up(params.src.segments * params.src.channels + spill, kLanes);
@@ -43,10 +52,10 @@ constexpr int64_t plane_stride(int64_t floats) { return round_up(floats, 1024) +
 int64_t products_scratch(const ProductParams& params);
 int64_t gradient_scratch(const GradientParams& params);
 int64_t gradient_sums(const GradientParams& params);
-void run_products(const ProductParams& params, const char* src, const float* packed, const char* bias, TailCall tail,
+void run_products(const ProductParams& params, const char* src, const char* packed, const char* bias, TailCall tail,
                   char* scratch, char* dst);
 int64_t pack_scratch(const PackParams& params);
-void run_pack(const PackParams& params, const char* weights, float* scratch, float* packed);
+void run_pack(const PackParams& params, const char* weights, float* scratch, char* packed);
 void run_gradient(const GradientParams& params, const char* src, const char* diff, char* scratch, char* weights);
 
 }  // namespace dgo::DGO_ISA

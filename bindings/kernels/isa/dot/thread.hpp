@@ -1,0 +1,23 @@
+// Around the products of a thread.
+#pragma once
+
+#include "kernels/dot/dot.hpp"
+#include "kernels/isa/integer.hpp"
+
+namespace dgo::DGO_ISA {
+
+// One object in a thread's part of a parallel region; null: there are none.
+struct DotThread {
+    const Dot* dot;
+
+    explicit DotThread(const Dot* with) : dot(with) {
+        if (dot != nullptr) dot->begin();
+    }
+    ~DotThread() {
+        if (dot != nullptr) dot->end();
+    }
+    DotThread(const DotThread&) = delete;
+    DotThread& operator=(const DotThread&) = delete;
+};
+
+}  // namespace dgo::DGO_ISA
