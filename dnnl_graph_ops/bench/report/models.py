@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from ..document import Document
 from ..models import RIVALS
 from ..rows import Entry, Ratio, Row
 from ..statistics import geometric_mean, interval_within
-from . import summary
 
 _MEGA = 1e6
-
-
-@dataclass(frozen=True)
-class Standing:
-    """All models that ran here against the fastest rival of each.
-
-    Attributes:
-        behind: models whose whole interval is below 1.
-        rivals: who ran.
-    """
-
-    mean: float
-    lowest: tuple[Row, Ratio]
-    count: int
-    ahead: int
-    behind: tuple[str, ...]
-    rivals: tuple[str, ...]
 
 
 def of_models(document: Document) -> bool:
@@ -40,41 +21,21 @@ def best_rival(row: Row) -> Ratio | None:
     return min((r for r in row.ratios if r.peer in RIVALS), key=lambda r: r.median, default=None)
 
 
-def ahead(row: Row) -> float | None:
-    """Share of the rounds in which this package was faster than every rival."""
-    found = [r.rounds for r in row.ratios if r.peer in RIVALS and r.rounds]
-    lows = [min(values) for values in zip(*found, strict=False)]
-    return sum(low > 1 for low in lows) / len(lows) if lows else None
-
-
-def standing(document: Document) -> Standing | None:
-    compared = [(row, best) for row in document if (best := best_rival(row))]
-    if not compared:
-        return None
-    return Standing(
-        geometric_mean([best.median for _, best in compared]),
-        min(compared, key=lambda pair: pair[1].median),
-        len(compared),
-        sum(best.median > 1 for _, best in compared),
-        tuple(row.name for row, best in compared if best.high < 1),
-        tuple(name for name in RIVALS if name in document.peers()),
-    )
-
-
 def conclusion(document: Document) -> Iterator[str]:
-    """The standing in a line, and who does not run here."""
-    found = standing(document)
-    if found is not None:
-        row, ratio = found.lowest
-        behind = f": {', '.join(found.behind)}" if found.behind else ""
+    """The mean over models, the lowest, those behind by more than the interval, and those that do not run here."""
+    compared = [(best, row.name) for row in document if (best := best_rival(row))]
+    if len(compared) > 1:
+        ratio, name = min(compared, key=lambda pair: pair[0].median)
+        behind = [who for best, who in compared if best.high < 1]
         yield (
-            f"fastest of {', '.join(found.rivals)} / ours: geometric mean {found.mean:.3f} over {found.count} models, "
-            f"lowest {ratio.median:.3f} [{ratio.low:.3f} {ratio.high:.3f}] ({row.name}, {ratio.peer}); ahead in "
-            f"{found.ahead}, behind by more than the interval in {len(found.behind)}{behind}"
+            f"fastest of {', '.join(peer for peer in RIVALS if peer in document.peers())} / ours: geometric mean "
+            f"{geometric_mean([best.median for best, _ in compared]):.3f} over {len(compared)} models, lowest "
+            f"{ratio.median:.3f} [{ratio.low:.3f} {ratio.high:.3f}] ({name}, {ratio.peer}); ahead in "
+            f"{sum(best.median > 1 for best, _ in compared)}, behind by more than the interval in {len(behind)}"
+            f"{': ' if behind else ''}{', '.join(behind)}"
         )
-    absent = [row for row in document if row.own is None]
-    if absent:
-        yield f"not run here: {'; '.join(f'{row.name} ({row.reason})' for row in absent)}"
+    if absent := [f"{row.name} ({row.reason})" for row in document if row.own is None]:
+        yield f"not run here: {'; '.join(absent)}"
 
 
 def tables(document: Document) -> Iterator[tuple[str, list[str], list[list[str]]]]:
@@ -82,12 +43,12 @@ def tables(document: Document) -> Iterator[tuple[str, list[str], list[list[str]]
     labels = list(dict.fromkeys(entry.label for row in document for entry in row.entries))
     body = []
     for row in document:
-        best, share, own = best_rival(row), ahead(row), row.own
+        best, own = best_rival(row), row.own
         ratio = f"{best.median:.2f} [{best.low:.2f} {best.high:.2f}]" if best else "-"
         error = f"{own.error:.0e}" if own is not None and own.error is not None else "-"
         times = _cells(row, labels, _milliseconds)
-        body.append([row.name, *times, ratio, best.peer if best else "-", summary.percent_text(share), error])
-    heads = ["model", *labels, "fastest rival / ours", "which", "ahead", "our error"]
+        body.append([row.name, *times, ratio, best.peer if best else "-", error])
+    heads = ["model", *labels, "fastest rival / ours", "which", "our error"]
     yield "milliseconds, median over rounds with 95 % interval", heads, body
     for title, tell in _MORE:
         every = [[row.name, *_cells(row, labels, tell)] for row in document]

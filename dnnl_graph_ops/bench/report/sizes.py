@@ -7,27 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..document import Document
-from ..machine import describe
 from ..rows import EXCUSED, Calls, Entry, Row
+from . import summary
 
 _MEGA = 1e6
 _COLUMNS = [
-    "competitor",
-    "load s",
-    "first ms",
-    "later ms",
-    f"first - {EXCUSED} later, median",
-    "95th",
-    "all once s",
-    "/ ours",
-    "later / ours",
-    "MB before",
-    "after",
-    "one size",
-    "growth",
-    "peak",
-    "error",
-]
+    "competitor", "load s", "first ms", "later ms", f"first - {EXCUSED} later, median", "95th", "all once s", "/ ours",
+    "later / ours", "MB before", "after", "one size", "growth", "peak", "error",
+]  # fmt: skip
 
 
 def tables(document: Document) -> Iterator[tuple[str, list[str], list[list[str]]]]:
@@ -38,16 +25,13 @@ def tables(document: Document) -> Iterator[tuple[str, list[str], list[list[str]]
 
 def header(document: Document) -> list[str]:
     """Machine, versions and method."""
-    versions = (", ".join(f"{k} {v}" for k, v in each.items()) for each in document.versions.values())
-    return [
-        *(f"machine: {describe(machine)}" for machine in document.machines),
-        f"versions: {'; '.join(versions)}",
+    method = (
         f"method: a process each; for each size everybody's first call and later ones for at most "
         f"{1e3 * document.options['burst']:.0f} ms, in shuffled turns, after a call of the last size where that is "
-        f"short; first results compared at every size; medians over sizes; resident memory after all sizes, and of a "
-        f"process that knew the largest size only (one size)",
-        f"measured {document.created}, {len(document.rows)} rows in {document.seconds:.0f} s",
-    ]
+        "short; first results compared at every size; medians over sizes; resident memory after all sizes, and of a "
+        "process that knew the largest size only (one size)"
+    )
+    return [method if line.startswith("method:") else line for line in summary.header(document)]
 
 
 def _title(row: Row) -> str:

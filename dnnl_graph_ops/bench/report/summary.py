@@ -27,22 +27,9 @@ CLASS_MEANING = f"{RATIO_MEANING}; best peer: in every row the fastest of those 
 EVERY_CLASS = "all"
 # columns of words
 WORDS = frozenset(
-    {
-        "layer",
-        "dir",
-        "dtype",
-        "layout",
-        "direction",
-        "against",
-        "compared",
-        "remarks",
-        "class",
-        "lowest row",
-        "model",
-        "suite",
-        "",
-    }
-)
+    ("layer", "suite", "dir", "dtype", "layout", "direction", "against", "compared", "remarks", "class", "lowest row",
+     "model", "")
+)  # fmt: skip
 _SUBJECTS = {"conv_transpose": "transposed convolutions", "conv": "convolutions"}
 
 
@@ -275,9 +262,8 @@ def header(document: Document) -> list[str]:
             text.append(f"  peaks in this run: MatMul {', '.join(rates)}; {copy_text(peaks)}")
         if peaks.get("busy") or any(row.peak_busy for row in document.rows):
             text.append(f"  {UNBOUND} others used the machine while the peak was measured: it may be higher")
-    text.append(
-        "versions: " + "; ".join(", ".join(f"{k} {v}" for k, v in each.items()) for each in document.versions.values())
-    )
+    versions = (", ".join(f"{k} {v}" for k, v in each.items()) for each in document.versions.values())
+    text.append(f"versions: {'; '.join(dict.fromkeys(versions))}")
     options = document.options
     if options:
         text.append(
