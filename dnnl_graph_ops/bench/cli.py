@@ -243,11 +243,7 @@ def _write(document: Document, parsed: argparse.Namespace) -> None:
         print(table.text(document), end="")
     if parsed.json:
         document.save(parsed.json)
-    texts = {
-        "csv": columns.as_csv,
-        "markdown": table.markdown,
-        "html": html.page,
-    }
+    texts = {"csv": columns.as_csv, "markdown": table.markdown, "html": html.page}
     for name, render in texts.items():
         if getattr(parsed, name):
             write_text(getattr(parsed, name), render(document))

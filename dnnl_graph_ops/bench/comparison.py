@@ -162,10 +162,7 @@ def text(comparison: Comparison) -> str:
         if row.verdict != "same":
             flags = f"  ({', '.join(row.flags)})" if row.flags else ""
             lines.append(f"{row.verdict:8} {row.key:{width}}  {row.factor:.3f}x time  p {row.p_value:.2g}{flags}")
-    for name, keys in (
-        ("only in the old result", comparison.only_old),
-        ("only in the new", comparison.only_new),
-    ):
+    for name, keys in (("only in the old result", comparison.only_old), ("only in the new", comparison.only_new)):
         if keys:
             lines.append(f"{name}: {', '.join(keys[:6])}{' ...' if len(keys) > 6 else ''}")
     counts = {v: sum(r.verdict == v for r in comparison.rows) for v in order}

@@ -503,9 +503,7 @@ def _read_layers(path: Path | None) -> list[Problem]:
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_graph_ops.bench.fit") -> None:
     """The command."""
     parser = argparse.ArgumentParser(
-        prog=prog,
-        description=__doc__,
-        epilog="Exit status: 0 fine, 1 an error, 2 wrong usage, 130 interrupted.",
+        prog=prog, description=__doc__, epilog="Exit status: 0 fine, 1 an error, 2 wrong usage, 130 interrupted."
     )
     parser.add_argument("--max-gmacs", type=float, default=0.3, help="layers are halved down to this")
     parser.add_argument("--part", default="0/1", help="i/n: every n-th layer from i on")

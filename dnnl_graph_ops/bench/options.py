@@ -128,13 +128,7 @@ class Options:
     def quick(self) -> Options:
         """The same within a few minutes on two cores."""
         return replace(
-            self,
-            interval=0.1,
-            min_rounds=6,
-            max_rounds=15,
-            case_seconds=4.0,
-            burst=0.03,
-            budget=self.budget or 140.0,
+            self, interval=0.1, min_rounds=6, max_rounds=15, case_seconds=4.0, burst=0.03, budget=self.budget or 140.0
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -191,11 +185,4 @@ _APART: Final = {
     "optimized": ("tune", "algorithm", "runtimes", "engine", "fpmath_mode", "fixed", "precisions"),
 }
 # six rounds are the fewest whose median has a 95 % interval
-_LEAST: Final = {
-    "threads": 0,
-    "interval": 0.001,
-    "min_rounds": 1,
-    "case_seconds": 0.1,
-    "burst": 0.0005,
-    "budget": 0,
-}
+_LEAST: Final = {"threads": 0, "interval": 0.001, "min_rounds": 1, "case_seconds": 0.1, "burst": 0.0005, "budget": 0}

@@ -40,12 +40,7 @@ def measure(threads: int, dtypes: list[str]) -> dict[str, Any]:
         if not rate:
             notes[dtype] = "the library refuses it" if native else "computed in f32 on this CPU"
     copy = peaks.copies_now(default_engine(), threads, peaks.SECONDS)
-    return {
-        "gflops": rates,
-        "gbytes": copy.rate * 1e-9,
-        "notes": notes,
-        "busy": [*busy, COPY] if copy.busy else busy,
-    }
+    return {"gflops": rates, "gbytes": copy.rate * 1e-9, "notes": notes, "busy": [*busy, COPY] if copy.busy else busy}
 
 
 def product(dtype: str, threads: int, seconds: float = _ROUND) -> tuple[float, bool]:

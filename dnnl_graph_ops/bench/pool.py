@@ -17,12 +17,7 @@ from ..errors import Error, UnsupportedError
 from . import contention
 from .peers.registry import Peer
 
-_THREAD_VARIABLES: Final = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-)
+_THREAD_VARIABLES: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # a process is quiet when its threads ran for less than this share of a look of this length
 _LOOK: Final = 0.001
 _QUIET_SHARE: Final = 0.1

@@ -154,12 +154,7 @@ def _retire(active: dict[str, Any], result: Race, every: list[dict[str, Burst]],
 
 
 def _round(
-    active: dict[str, Any],
-    order: list[str],
-    length: float,
-    rules: Rules,
-    result: Race,
-    peer_of: Mapping[str, str],
+    active: dict[str, Any], order: list[str], length: float, rules: Rules, result: Race, peer_of: Mapping[str, str]
 ) -> dict[str, Burst]:
     bursts: dict[str, Burst] = {}
     for label in order:
@@ -215,11 +210,7 @@ def ratios(result: Race, peer_of: Mapping[str, str]) -> dict[str, tuple[str, str
     if own is None:
         return {}
     return {
-        peer: (
-            label,
-            own,
-            [r[label].median / r[own].median for r in result.rounds if label in r and own in r],
-        )
+        peer: (label, own, [r[label].median / r[own].median for r in result.rounds if label in r and own in r])
         for peer, label in best.items()
         if peer != OWN
     }

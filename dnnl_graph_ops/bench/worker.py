@@ -85,12 +85,7 @@ class Worker:
         return {}
 
     def burst(
-        self,
-        seconds: float,
-        threads: int = 1,
-        native: bool = False,
-        peak: str = "",
-        long: float = timing.LONG,
+        self, seconds: float, threads: int = 1, native: bool = False, peak: str = "", long: float = timing.LONG
     ) -> dict[str, Any]:
         """Executions for about `seconds`; `peak`: a data type whose peak is measured beside them."""
         held = self._held()
@@ -114,11 +109,7 @@ class Worker:
         before = memory.resident()
         begin = time.perf_counter()
         self._loaded = self._module.load(task_of(task))  # type: ignore[union-attr]
-        return {
-            "detail": self._loaded.detail,
-            "load_s": time.perf_counter() - begin,
-            "before_bytes": before,
-        }
+        return {"detail": self._loaded.detail, "load_s": time.perf_counter() - begin, "before_bytes": before}
 
     def visit(
         self, shapes: list[list[int]], dtypes: list[str], seed: int, seconds: float, path: str = ""

@@ -37,10 +37,7 @@ def model(task: Task) -> onnx.ModelProto:
     edges = [*(f"step{i}" for i in range(len(steps) - 1)), "dst"]
     nodes = [
         helper.make_node(
-            steps[0],
-            ["src", *(n for n in ("weights", "bias") if n in operands)],
-            [edges[0]],
-            **_attributes(problem),
+            steps[0], ["src", *(n for n in ("weights", "bias") if n in operands)], [edges[0]], **_attributes(problem)
         )
     ]
     nodes += [helper.make_node(s, [edges[i]], [edges[i + 1]]) for i, s in enumerate(steps[1:])]

@@ -46,13 +46,7 @@ class Task:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Task:
-        return cls(
-            **{
-                **record,
-                "problem": Problem.from_dict(record["problem"]),
-                "post_ops": tuple(record["post_ops"]),
-            }
-        )
+        return cls(**{**record, "problem": Problem.from_dict(record["problem"]), "post_ops": tuple(record["post_ops"])})
 
 
 @dataclass(frozen=True)

@@ -106,12 +106,7 @@ def _bars(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any], a
             low_error = max(0.0, ratio.median - ratio.low)
             high_error = max(0.0, ratio.high - ratio.median)
             axes.errorbar(
-                ratio.median,
-                position,
-                xerr=[[low_error], [high_error]],
-                color="0.25",
-                linewidth=0.7,
-                capsize=1.2,
+                ratio.median, position, xerr=[[low_error], [high_error]], color="0.25", linewidth=0.7, capsize=1.2
             )
             position += 1
         ticks.append((first + position - 1) / 2)
@@ -171,22 +166,8 @@ def _roofline(axes: Any, rows: list[Row], document: Document) -> None:
             lowest = min(lowest, xs[0] * bandwidth)
             axes.plot(xs, [xs[0] * bandwidth, peak, peak], color="0.35", linewidth=1)
             # where the roof is flat but left of it nothing can be
-            axes.text(
-                xs[0],
-                peak,
-                f"MatMul {summary.product_text(peaks, name)}",
-                ha="left",
-                va="bottom",
-                fontsize=8,
-            )
-            axes.text(
-                ridge / 2,
-                peak / 2,
-                f"  {summary.copy_text(peaks)}",
-                ha="left",
-                va="top",
-                fontsize=8,
-            )
+            axes.text(xs[0], peak, f"MatMul {summary.product_text(peaks, name)}", ha="left", va="bottom", fontsize=8)
+            axes.text(ridge / 2, peak / 2, f"  {summary.copy_text(peaks)}", ha="left", va="top", fontsize=8)
         heights = [p[1] for p in points]
         axes.set_ylim(min([lowest, *heights]) / 1.5, max([*rates.values(), *heights]) * 2)
     _finish(
