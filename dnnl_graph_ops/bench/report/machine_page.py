@@ -50,7 +50,7 @@ def page(record: Record) -> str:
         f"- {record['measured']} measurements in {record['seconds']} s, {mark}",
         f"- A process each, bursts of at most {1e3 * method['burst']:.0f} ms in shuffled turns, {rounds}, results "
         "compared first. Numbers are others' time, or memory, over ours: above 1 this package is better. Fastest is "
-        "who is of the others in the same precision, with its 95 % interval.",
+        "who is of the others in the same precision, with its 95 % interval. Imports do not count.",
         "",
         "## Means",
         "",
