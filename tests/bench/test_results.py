@@ -141,7 +141,7 @@ def test_html_is_one_file_that_loads_nothing():
 
 
 def test_means_compare_best_layouts_and_like_with_like():
-    found = {line.what: line.mean for line in summary.lines(synthetic.document(4))}
+    found = {what.text: mean.value for _, _, _, what, mean, *_ in summary.means(synthetic.document(4))}
     assert found["best layouts"] == pytest.approx(1.8, rel=0.02)
     assert found["both NCX"] == pytest.approx(2.1 / 1.3, rel=0.02)
     assert found["both NXC"] == pytest.approx(1.8, rel=0.02)
@@ -157,9 +157,9 @@ def test_rows_of_both_ops_are_told_apart_everywhere():
     document = both_ops()
     assert len({row.key for row in document}) == 13
     assert [row.way for row in document[2:4]] == ["fwd", "conv fwd"]
-    means = {(line.op, line.what): line.count for line in summary.lines(document)}
-    assert means["conv_transpose", "best layouts"] == 3
-    assert means["conv", "best layouts"] == 10
+    wins = {(way.text, what.text): faster.text for way, _, _, what, *_, faster in summary.means(document)}
+    assert wins["forward", "best layouts"] == "3 of 3"
+    assert wins["conv forward", "best layouts"] == "10 of 10"
     records = list(csv.DictReader(io.StringIO(columns.as_csv(document))))
     assert [(r["op"], r["layer_class"]) for r in records[8:16:4]] == [
         ("conv_transpose", "other"),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,22 +42,6 @@ class Cell(NamedTuple):
     title: str = ""
 
 
-@dataclass(frozen=True)
-class Line:
-    """All rows of one op, direction and type against one peer."""
-
-    op: str
-    direction: str
-    dtype: str
-    peer: str
-    what: str
-    mean: float
-    lowest: float
-    highest: float
-    wins: int
-    count: int
-
-
 def subject(document: Document) -> str:
     """What was measured: the ops of the rows."""
     ops = dict.fromkeys([row.op for row in document] or _SUBJECTS)
@@ -77,9 +60,13 @@ def _groups(document: Document) -> dict[tuple[str, str, str], list[Row]]:
     return found
 
 
-def lines(document: Document) -> Iterator[Line]:
-    """Geometric means: best layout against best layout, and like against like where both sides have it."""
-    for key, rows in _groups(document).items():
+def means(document: Document) -> list[list[Cell]]:
+    """Geometric means of several rows, as cells of the columns MEANS.
+
+    Best layout against best layout, and like against like where both sides have it.
+    """
+    found = []
+    for (op, direction, dtype), rows in _groups(document).items():
         for peer in document.peers():
             ratios = [row.ratio(peer) for row in rows]
             values = {"best layouts": [ratio.median if ratio else None for ratio in ratios]}
@@ -87,9 +74,17 @@ def lines(document: Document) -> Iterator[Line]:
                 pairs = {layout: [like_for_like(row, peer, layout) for row in rows] for layout in ("NCX", "NXC")}
                 values |= {f"both {layout}": each for layout, each in pairs.items()}
             for what, each in values.items():
-                if known := [value for value in each if value is not None]:
+                if len(known := [value for value in each if value is not None]) > 1:
                     wins = sum(value >= 1 for value in known)
-                    yield Line(*key, peer, what, geometric_mean(known), min(known), max(known), wins, len(known))
+                    figures = (geometric_mean(known), min(known), max(known))
+                    found.append(
+                        [
+                            *map(Cell, (direction_name(op, direction), dtype, peer, what)),
+                            *(Cell(f"{value:.2f}", value, True) for value in figures),
+                            Cell(f"{wins} of {len(known)}", wins / len(known)),
+                        ]
+                    )
+    return found
 
 
 def like_for_like(row: Row, peer: str, layout: str) -> float | None:
@@ -153,19 +148,6 @@ def _place(ratio: Ratio, row: Row) -> str:
 
 def _ratio_cell(ratio: Ratio) -> Cell:
     return Cell(f"{ratio.median:.2f}", ratio.median, True, f"[{ratio.low:.2f} {ratio.high:.2f}]")
-
-
-def means(document: Document) -> list[list[Cell]]:
-    """The lines of several rows, as cells of the columns MEANS: a single row stands in the table of rows."""
-    return [
-        [
-            *map(Cell, (direction_name(line.op, line.direction), line.dtype, line.peer, line.what)),
-            *(Cell(f"{value:.2f}", value, True) for value in (line.mean, line.lowest, line.highest)),
-            Cell(f"{line.wins} of {line.count}", line.wins / line.count),
-        ]
-        for line in lines(document)
-        if line.count > 1
-    ]
 
 
 def tables_of_means(document: Document) -> list[tuple[str, str, list[str], list[list[Cell]]]]:
