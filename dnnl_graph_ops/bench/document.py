@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -87,6 +87,20 @@ class Document(Sequence[Row]):
     def load(cls, path: str | Path) -> Document:
         """Reads what `save` wrote. Raises InvalidArgumentError: no such file, or no result of this bench."""
         return cls.from_dict(read_json(path), str(path))
+
+
+def json_lines(content: Mapping[str, Any], depth: int = 2) -> str:
+    """JSON whose lists, and dicts that lie less deep than `depth`, have a line for each item."""
+
+    def lines(value: Any, level: int) -> str:
+        if level == depth or not value or not isinstance(value, dict | list):
+            return json.dumps(value)
+        begin, inner, end = "\n" + " " * (level + 1), level + 1, "\n" + " " * level
+        if isinstance(value, list):
+            return "[" + ",".join(begin + json.dumps(item) for item in value) + end + "]"
+        return "{" + ",".join(f"{begin}{json.dumps(k)}: {lines(v, inner)}" for k, v in value.items()) + end + "}"
+
+    return lines(dict(content), 0) + "\n"
 
 
 def read_json(path: str | Path) -> Any:

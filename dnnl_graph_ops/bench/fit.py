@@ -38,7 +38,7 @@ from ..runtime import cache_files, cpu
 from ..runtime.info import cpu_model
 from ..runtime.threads import get_num_threads
 from ..strides import dense_strides
-from .document import check_writable
+from .document import check_writable, json_lines
 from .problem import OPS, Problem
 from .suite import real_layers
 
@@ -243,7 +243,7 @@ def record(recorded: Recorded, asked: Sequence[dict[str, Any]], env: Env, save: 
         row = {**one, "forms": applicable(problem, env), "seconds": measure(problem, env)}
         recorded.rows.append(row)
         if save is not None:
-            cache_files.write(save, text({**recorded.head, "rows": recorded.rows}))
+            cache_files.write(save, json_lines({**recorded.head, "rows": recorded.rows}, 3))
 
 
 def _question(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -268,20 +268,6 @@ def read(path: Path) -> Recorded:
     """A file of times."""
     content = json.loads(path.read_text("utf-8"))
     return Recorded({name: value for name, value in content.items() if name != "rows"}, content["rows"])
-
-
-def text(content: Mapping[str, Any], depth: int = 3) -> str:
-    """JSON with a line for each row, and for each family's constants."""
-
-    def lines(value: Any, level: int) -> str:
-        if level == depth or not value or not isinstance(value, dict | list):
-            return json.dumps(value)
-        begin, inner, end = "\n" + " " * (level + 1), level + 1, "\n" + " " * level
-        if isinstance(value, list):
-            return "[" + ",".join(begin + json.dumps(item) for item in value) + end + "]"
-        return "{" + ",".join(f"{begin}{json.dumps(k)}: {lines(v, inner)}" for k, v in value.items()) + end + "}"
-
-    return lines(dict(content), 0) + "\n"
 
 
 def samples(recorded: Recorded) -> list[Sample]:
@@ -540,7 +526,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
     before = cache_files.read(path) if path is not None and path.exists() else {}
     content = fitted_file(recorded, before)
     if path is not None:
-        cache_files.write(path, text(content, depth=4))
+        cache_files.write(path, json_lines(content, 4))
         fits.find.cache_clear()
         print(f"written to {path}")
 

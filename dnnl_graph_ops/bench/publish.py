@@ -7,7 +7,6 @@ call with the same machine, threads and day goes on from them.
 from __future__ import annotations
 
 import datetime
-import json
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ from typing import Any, Final
 from . import machine, models, pool, suite, zoo
 from .cases import Wanted
 from .descriptor import parse
-from .document import Document, write_text
+from .document import Document, json_lines, write_text
 from .options import Options
 from .peers.registry import LENIENT, LITERAL, OWN
 from .problem import DIRECTIONS, OPS
@@ -124,14 +123,8 @@ def write(target: Path, documents: dict[str, Document], here: dict[str, Any], to
         "contended": sum("contended" in row.flags for _, row in rows),
         "rows": [each for name, row in rows for each in _PARTS[name].records(row)],
     }
-    write_text(target, _text(record))
+    write_text(target, json_lines(record))
     write_text(target.with_suffix(".md"), machine_page.page(record))
-
-
-def _text(record: dict[str, Any]) -> str:
-    """JSON with a line for each row."""
-    head = json.dumps({**record, "rows": []}, indent=1).removesuffix("]\n}")
-    return head + ",".join(f"\n  {json.dumps(row)}" for row in record["rows"]) + "\n ]\n}\n"
 
 
 def _layers(count: int) -> list[Wanted]:
