@@ -94,6 +94,7 @@ def measure(
         threads,
         _peak_dtype(case.dtype, peaks),
         _LONG_MODEL if case.model else timing.LONG,
+        options.clock == "process",
     )
     race = rounds.race(ready, peer_of, rules, options.seed, stop)
     _fill(row, race, peer_of, peaks)

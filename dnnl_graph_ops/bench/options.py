@@ -52,6 +52,7 @@ class Options:
         wait: how threads wait inside a parallel region: library, as the libraries do, or passive, for machines in use.
         precisions: of bf16, f16, auto: f32 layers (of normal numbers then) and models computed by this package in fewer
             bits too, each a column: its time over ours, and its error; f32: int8 layers in floats too.
+        clock: wall, or process: the processor's time, for one thread on a machine that others use all the time.
         interval: rounds are added until the 95 % interval of every ratio is narrower than this (relative).
         min_rounds: at least so many.
         max_rounds: at most so many.
@@ -81,6 +82,7 @@ class Options:
     train: bool = False
     wait: str = "library"
     precisions: tuple[str, ...] = ()
+    clock: str = "wall"
     interval: float = 0.06
     min_rounds: int = 7
     max_rounds: int = 31
@@ -160,6 +162,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "tune": ("off", "heuristic", "measure"),
     "algorithm": ALGORITHMS,
     "wait": ("library", "passive"),
+    "clock": ("wall", "process"),
 }
 _DIRECTIONS: Final = {
     "forward": "fwd",

@@ -90,7 +90,13 @@ def run(
     for name, part in parts.items():
         seconds = 60 * minutes * part.share / whole
         before = documents.get(name, Document())
-        options = {**_OPTIONS, **part.options, "threads": threads, "budget": max(1.0, seconds - before.seconds)}
+        options = {
+            **_OPTIONS,
+            **part.options,
+            "threads": threads,
+            "clock": _clock(threads),
+            "budget": max(1.0, seconds - before.seconds),
+        }
         if name == "layers":
             options["peers"] = (*options["peers"], *peers)
         wanted = part.wanted(max(1, int(seconds / part.seconds)))
@@ -117,7 +123,7 @@ def write(target: Path, documents: dict[str, Document], here: dict[str, Any], to
         "date": today,
         "machine": {name: here[name] for name in _MACHINE},
         "versions": versions,
-        "method": {k: v for k, v in _OPTIONS.items() if k != "peers"},
+        "method": {**_OPTIONS, "clock": _clock(here["threads"])},
         "seconds": round(sum(document.seconds for document in documents.values())),
         "measured": len(rows),
         "contended": sum("contended" in row.flags for _, row in rows),
@@ -125,6 +131,10 @@ def write(target: Path, documents: dict[str, Document], here: dict[str, Any], to
     }
     write_text(target, json_lines(record))
     write_text(target.with_suffix(".md"), machine_page.page(record))
+
+
+def _clock(threads: int) -> str:
+    return "process" if threads == 1 else "wall"
 
 
 def _layers(count: int) -> list[Wanted]:

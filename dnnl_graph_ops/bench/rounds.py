@@ -46,7 +46,7 @@ class Burst:
 
 @dataclass
 class Race:
-    """Every kept round: label -> burst. `dropped` counts the disturbed ones that were repeated."""
+    """Every kept round: label -> burst. `dropped` counts the disturbed ones, repeated where waiting counts."""
 
     rounds: list[dict[str, Burst]] = field(default_factory=list)
     dropped: int = 0
@@ -86,6 +86,7 @@ class Rules:
     threads: int = 1
     peak: str = ""  # data type of the MatMul that each round runs once
     long: float = timing.LONG  # an execution of so many seconds is its own warm-up
+    process: bool = False  # the process's seconds: rounds in which it waited for others are kept
 
 
 def race(
@@ -118,9 +119,9 @@ def race(
         stolen = contention.steal_share(before, contention.system_times()) > _MOST_STEAL
         result.round_s = max(result.round_s, time.monotonic() - started)
         every.append(bursts)
-        if stolen or any(b.disturbed for b in bursts.values()):
-            result.dropped += 1
-        else:
+        disturbed = stolen or any(b.disturbed for b in bursts.values())
+        result.dropped += disturbed
+        if not disturbed or rules.process:
             result.rounds.append(bursts)
         _retire(active, result, every, peer_of)
         count = len(result.rounds)
@@ -129,8 +130,8 @@ def race(
             result.precise = widest(result, peer_of) <= rules.precision
             if result.precise:
                 break
-        enough = count + result.dropped >= rules.max_rounds
-        if stop() or ((enough or spent > rules.seconds) and count + result.dropped >= min(3, rules.max_rounds)):
+        enough = len(every) >= rules.max_rounds
+        if stop() or ((enough or spent > rules.seconds) and len(every) >= min(3, rules.max_rounds)):
             break
     if len(result.rounds) < min(rules.min_rounds, rules.max_rounds):
         # better disturbed rounds than none: the row is marked
@@ -167,6 +168,7 @@ def _round(
                 threads=rules.threads,
                 native=True,
                 long=rules.long,
+                process=rules.process,
                 peak=rules.peak if wanted else "",
             )
         except Exception as error:

@@ -55,6 +55,7 @@ def measure(
             ready = lineup.ready(order)
             for entry in order:
                 ask = partial(ready[entry.label].ask, "visit", timeout=_PATIENCE, shapes=shapes, dtypes=drawn.dtypes)
+                ask = partial(ask, process=options.clock == "process")
                 answer = _asked(entry, shapes, partial(ask, seed=place, seconds=options.burst, path=paths[entry.label]))
                 if answer is not None:
                     visits[entry.label].append(answer)

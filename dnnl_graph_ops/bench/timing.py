@@ -22,9 +22,10 @@ def clock(threads: int) -> float:
     return time.process_time() if threads == 1 else time.perf_counter()
 
 
-def burst(run: Callable[[], object], seconds: float, long: float = LONG) -> list[float]:
+def burst(
+    run: Callable[[], object], seconds: float, long: float = LONG, now: Callable[[], float] = time.perf_counter
+) -> list[float]:
     """Executes for about `seconds` or until a median is known, at least once. Seconds per execution, one a sample."""
-    now = time.perf_counter
     started = now()
     run()
     # the first execution only says how long one takes: caches are cold after waiting
@@ -48,7 +49,15 @@ def burst(run: Callable[[], object], seconds: float, long: float = LONG) -> list
     return times
 
 
-def native_burst(native: Callable[[int], list[float]], seconds: float, once: float) -> list[float]:
-    """As `burst` through the competitor's own loop."""
+def native_burst(
+    native: Callable[[int], list[float]], seconds: float, once: float, now: Callable[[], float] = time.perf_counter
+) -> list[float]:
+    """As `burst` through the competitor's own loop, whose mean is taken where its own clock is another one."""
     most, enough = (int(least / max(once, 1e-7)) for least in (seconds, _ENOUGH_SECONDS))
-    return native(max(1, min(_MOST_SAMPLES, most, max(enough, _ENOUGH_SAMPLES))))
+    count = max(1, min(_MOST_SAMPLES, most, max(enough, _ENOUGH_SAMPLES)))
+    if now is time.perf_counter:
+        return native(count)
+    native(1)
+    begin = now()
+    native(count)
+    return [(now() - begin) / count]

@@ -85,18 +85,24 @@ class Worker:
         return {}
 
     def burst(
-        self, seconds: float, threads: int = 1, native: bool = False, peak: str = "", long: float = timing.LONG
+        self,
+        seconds: float,
+        threads: int = 1,
+        native: bool = False,
+        peak: str = "",
+        long: float = timing.LONG,
+        process: bool = False,
     ) -> dict[str, Any]:
-        """Executions for about `seconds`; `peak`: a data type whose peak is measured beside them."""
-        held = self._held()
+        """Executions for about `seconds`, of the process with `process`; `peak`: a dtype whose peak is measured too."""
+        held, now = self._held(), time.process_time if process else time.perf_counter
         before = contention.process_times()
         begin = time.perf_counter()
-        times = timing.burst(held.run, seconds, long)
+        times = timing.burst(held.run, seconds, long, now)
         wall = time.perf_counter() - begin
         after = contention.process_times()
         own: list[float] = []
         if native and held.native is not None:
-            own = timing.native_burst(held.native, seconds, float(np.median(times)))
+            own = timing.native_burst(held.native, seconds, float(np.median(times)), now)
         reached, busy = peaks.product(peak, threads) if peak else (None, False)
         waited = (after.waited - before.waited) * 1e-9
         return {"times": times, "native": own, "wall": wall, "waited": waited, "peak": reached, "peak_busy": busy}
@@ -112,7 +118,13 @@ class Worker:
         return {"detail": self._loaded.detail, "load_s": time.perf_counter() - begin, "before_bytes": before}
 
     def visit(
-        self, shapes: list[list[int]], dtypes: list[str], seed: int, seconds: float, path: str = ""
+        self,
+        shapes: list[list[int]],
+        dtypes: list[str],
+        seed: int,
+        seconds: float,
+        path: str = "",
+        process: bool = False,
     ) -> dict[str, Any]:
         """The first call of a size and later ones for about `seconds`; the first result goes to a file.
 
@@ -124,10 +136,11 @@ class Worker:
         inputs = held.take(data.drawn(shapes, dtypes, seed))
         if self._last is not None and self._last[1] < _LONG_CALL:
             held.call(self._last[0])
+        now = time.process_time if process else time.perf_counter
         before = contention.process_times()
-        begin = time.perf_counter()
+        begin, started = time.perf_counter(), now()
         made = [held.call(inputs)]
-        first = time.perf_counter() - begin
+        first = now() - started
         result = held.read(made[0])
         if path:
             np.save(path, result)
@@ -135,7 +148,7 @@ class Worker:
         def again() -> None:
             made[0] = held.call(inputs)
 
-        times = timing.burst(again, seconds, _LONG_CALL)
+        times = timing.burst(again, seconds, _LONG_CALL, now)
         wall = time.perf_counter() - begin
         waited = (contention.process_times().waited - before.waited) * 1e-9
         self._last = inputs, times[-1]

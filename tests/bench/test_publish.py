@@ -72,7 +72,14 @@ def record(rows: list[dict]) -> dict:
     head = {"schema": machine_page.SCHEMA, "schema_version": machine_page.SCHEMA_VERSION, "date": "2026-01-02"}
     machine = {**synthetic.MACHINE, "cpu_family": "1/2/3", "load": 0.5}
     counts = {"seconds": 60, "measured": len(rows), "contended": 1}
-    return {**head, "machine": machine, "versions": {"torch": "2"}, "method": FEW, **counts, "rows": rows}
+    return {
+        **head,
+        "machine": machine,
+        "versions": {"torch": "2"},
+        "method": {**FEW, "clock": "wall"},
+        **counts,
+        "rows": rows,
+    }
 
 
 def test_losers_come_first_and_means_are_of_several_rows():

@@ -108,6 +108,13 @@ def test_disturbed_rounds_are_dropped_and_repeated():
     assert not any(b.disturbed for r in race.rounds for b in r.values())
 
 
+def test_disturbed_rounds_are_kept_where_waiting_does_not_count():
+    seconds = {"dgo": lambda t: 1.0, "torch": lambda t: 2.0}
+    race, _ = run([], seconds, replace(RULES, process=True), torch=lambda turn: True)
+    assert race.precise
+    assert race.dropped == len(race.rounds) == 6
+
+
 def test_where_every_round_is_disturbed_they_are_kept():
     race, _ = run([], {"dgo": lambda t: 1.0, "torch": lambda t: 2.0}, dgo=lambda turn: True)
     assert race.dropped == 20
@@ -136,14 +143,13 @@ def test_rows_say_that_others_used_the_machine_or_that_intervals_stayed_wide(dis
 @pytest.mark.parametrize(
     ("each", "seconds", "count"), [(2**-13, 0.06, 82), (2**-10, 0.06, 25), (2**-7, 0.06, 8), (2**-7, 0.002, 1)]
 )
-def test_a_burst_ends_where_its_median_is_known(monkeypatch, each, seconds, count):
+def test_a_burst_ends_where_its_median_is_known(each, seconds, count):
     now = [0.0]
 
     def execute() -> None:
         now[0] += each
 
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
-    assert timing.burst(execute, seconds) == pytest.approx([each] * count)
+    assert timing.burst(execute, seconds, now=lambda: now[0]) == pytest.approx([each] * count)
 
 
 def test_stolen_time_drops_the_round(monkeypatch):

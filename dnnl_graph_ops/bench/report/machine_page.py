@@ -17,6 +17,7 @@ from .summary import DIRECTION_NAMES
 
 SCHEMA: Final = "dnnl_graph_ops.bench.machine"
 SCHEMA_VERSION: Final = 1
+_CLOCKS: Final = {"process": "of the processor", "wall": "of the clock"}
 _KEYS: Final = ("suite", "direction", "dtype")
 
 Record = Mapping[str, Any]
@@ -49,8 +50,9 @@ def page(record: Record) -> str:
         f"- {', '.join(f'{name} {version}' for name, version in record['versions'].items())}",
         f"- {record['measured']} measurements in {record['seconds']} s, {mark}",
         f"- A process each, bursts of at most {1e3 * method['burst']:.0f} ms in shuffled turns, {rounds}, results "
-        "compared first. Numbers are others' time, or memory, over ours: above 1 this package is better. Fastest is "
-        "who is of the others in the same precision, with its 95 % interval. Imports do not count.",
+        f"compared first, times {_CLOCKS[method['clock']]}, imports not counted. Numbers are others' time, or memory, "
+        "over ours: above 1 this package is better. Fastest is who is of the others in the same precision, with its "
+        "95 % interval.",
         "",
         "## Means",
         "",
