@@ -101,8 +101,9 @@ class Worker:
         wall = time.perf_counter() - begin
         after = contention.process_times()
         own: list[float] = []
-        if native and held.native is not None:
-            own = timing.native_burst(held.native, seconds, float(np.median(times)), now)
+        # its loop knows the wall clock only
+        if native and held.native is not None and not process:
+            own = timing.native_burst(held.native, seconds, float(np.median(times)))
         reached, busy = peaks.product(peak, threads) if peak else (None, False)
         waited = (after.waited - before.waited) * 1e-9
         return {"times": times, "native": own, "wall": wall, "waited": waited, "peak": reached, "peak_busy": busy}
