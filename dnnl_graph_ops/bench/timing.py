@@ -49,15 +49,7 @@ def burst(
     return times
 
 
-def native_burst(
-    native: Callable[[int], list[float]], seconds: float, once: float, now: Callable[[], float] = time.perf_counter
-) -> list[float]:
-    """As `burst` through the competitor's own loop, whose mean is taken where its own clock is another one."""
+def native_burst(native: Callable[[int], list[float]], seconds: float, once: float) -> list[float]:
+    """As `burst` through the competitor's own loop."""
     most, enough = (int(least / max(once, 1e-7)) for least in (seconds, _ENOUGH_SECONDS))
-    count = max(1, min(_MOST_SAMPLES, most, max(enough, _ENOUGH_SAMPLES)))
-    if now is time.perf_counter:
-        return native(count)
-    native(1)
-    begin = now()
-    native(count)
-    return [(now() - begin) / count]
+    return native(max(1, min(_MOST_SAMPLES, most, max(enough, _ENOUGH_SAMPLES))))

@@ -157,8 +157,8 @@ private:
             if (group.blocks > 0) params_.block = std::max(params_.block, ceil_div(units, group.blocks) * rows);
             const int64_t used = used_products(arrangement_.layout, arrangement_.groups.targets[g]);
             const int64_t pairs = params_.src.channels * params_.dst.channels * params_.channel_groups;
-            products +=
-                whole(static_cast<double>(tiles) * static_cast<double>(used) * padded(pairs, columns, arrangement_.panels));
+            products += whole(static_cast<double>(tiles) * static_cast<double>(used) *
+                              padded(pairs, columns, arrangement_.panels));
         }
         params_.groups = arrangement_.groups.groups.data();
         params_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());

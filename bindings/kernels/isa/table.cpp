@@ -8,8 +8,8 @@ extern const bool kEmulated;
 const bool kEmulated = kEmulates;
 
 extern const VectorCode kVectorCode;
-const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,   kAttentionCode, kChainCode,   kCopyCode,
-                                kDepthwiseCode,    kDotCode, kFilterCode,    kNormCode,    kOverlapCode,
-                                kRecurrentCode,    kRowCode, kStemCode,      kTailCode,    kWindowCode};
+const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,   kAttentionCode, kChainCode, kCopyCode,
+                                kDepthwiseCode,    kDotCode, kFilterCode,    kNormCode,  kOverlapCode,
+                                kRecurrentCode,    kRowCode, kStemCode,      kTailCode,  kWindowCode};
 
 }  // namespace dgo::DGO_ISA

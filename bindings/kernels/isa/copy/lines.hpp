@@ -27,9 +27,7 @@ struct WholeOf<16> {
     DGO_UNPACK(16, 512)
     DGO_UNPACK(32, 512)
 
-    static DGO_INLINE V joined(Half low, Half high) {
-        return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-    }
+    static DGO_INLINE V joined(Half low, Half high) { return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1); }
     static DGO_INLINE Half low(V v) { return _mm512_castsi512_si256(v); }
     static DGO_INLINE Half high(V v) { return _mm512_extracti64x4_epi64(v, 1); }
     static DGO_INLINE V of_quarters(const __m128i (&q)[4]) {

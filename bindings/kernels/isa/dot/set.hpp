@@ -67,8 +67,9 @@ DGO_INLINE uint32_t quad(const char* row, const char* column) {
 template <class Tile>
 constexpr Dot dot_of() {
     using Operands = typename Tile::Operands;
-    return {DGO_TEXT(DGO_ISA), Operands::kType, Tile::kRowsAtOnce, Tile::kColumnsAtOnce, Operands::kItem,   Tile::kStep,
-            Tile::kUnit,       Tile::begin,     Tile::end,         Tile::product,        Operands::kRound, Operands::kWindows};
+    return {DGO_TEXT(DGO_ISA), Operands::kType, Tile::kRowsAtOnce, Tile::kColumnsAtOnce,
+            Operands::kItem,   Tile::kStep,     Tile::kUnit,       Tile::begin,
+            Tile::end,         Tile::product,   Operands::kRound,  Operands::kWindows};
 }
 
 }  // namespace dgo::DGO_ISA

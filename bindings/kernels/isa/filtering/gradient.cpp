@@ -20,15 +20,16 @@ void transform_right(const GradientParams& params, const SumTask& task, const Ti
     const int64_t plane = panels * params.block * kPanel, line = panels * kPanel + kLanes;
     const int64_t begin = task.panel * kPanel, end = smaller(task.panel_end * kPanel, s.columns);
     const bool aligned = params.diff.run % kPanel == 0;
-    const Windows<float, float> windows{params.diff,
-                          diff,
-                          params.points,
-                          params.window[kFilterAxes - 1],
-                          window_transform(params.window_shape),
-                          aligned ? Spread{plane, kPanel, params.block * kPanel} : Spread{line, s.columns, 0},
-                          kPanel,
-                          scratch.zeros,
-                          scratch.wide};
+    const Windows<float, float> windows{
+        params.diff,
+        diff,
+        params.points,
+        params.window[kFilterAxes - 1],
+        window_transform(params.window_shape),
+        aligned ? Spread{plane, kPanel, params.block * kPanel} : Spread{line, s.columns, 0},
+        kPanel,
+        scratch.zeros,
+        scratch.wide};
     for (int64_t column = begin; column < end;) {
         const int64_t run = column / params.diff.run, from = column % params.diff.run;
         const int64_t count = smaller(params.diff.run - from, end - column);
@@ -114,14 +115,14 @@ void transform_block(const GradientParams& params, const SumTask& task, int64_t 
     }
     const int64_t strips = ceil_div(task.row_end - task.row, kStrip);
     const Windows<float, float> left{params.src,
-                       src,
-                       params.window,
-                       params.window[kFilterAxes - 1],
-                       filter_transform(params.window_shape),
-                       Spread{strips * params.block * kStrip, kStrip, params.block * kStrip},
-                       kStrip,
-                       scratch.zeros,
-                       scratch.wide};
+                                     src,
+                                     params.window,
+                                     params.window[kFilterAxes - 1],
+                                     filter_transform(params.window_shape),
+                                     Spread{strips * params.block * kStrip, kStrip, params.block * kStrip},
+                                     kStrip,
+                                     scratch.zeros,
+                                     scratch.wide};
     // Panels that do not begin with a run are put together tile by tile.
     const bool alone = params.diff.run % kPanel != 0;
     for_each_line(params.tiles, kOrigin, params.window, first, count, [&](int64_t t, int64_t n, TilePlace p) {

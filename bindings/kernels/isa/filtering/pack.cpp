@@ -283,7 +283,8 @@ void pack_together(const PackParams& params, const char* weights, float* scratch
     for (int64_t task = 0; task < params.channel_groups * row_blocks * blocks; ++task) {
         const int64_t g = task / (row_blocks * blocks), row = task % row_blocks, column = task / row_blocks % blocks;
         pack_block(params, weights + g * params.group_stride * params.item, row * rows, column * columns,
-                   scratch + omp_get_thread_num() * pack_scratch(params), packed + g * params.packed * (params.bf16 ? 2 : 4));
+                   scratch + omp_get_thread_num() * pack_scratch(params),
+                   packed + g * params.packed * (params.bf16 ? 2 : 4));
     }
 }
 

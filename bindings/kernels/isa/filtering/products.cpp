@@ -143,7 +143,8 @@ void multiply_bf16(const ProductParams& params, const TargetGroup& group, int64_
                 if (all_zero(params, group, p, s, column + n, kDotColumns)) continue;
                 const char* at = left + s * depth * dot.item;
                 terms[some++] = {{{at, stride * dot.item}, {at + kDotRows * stride * dot.item, stride * dot.item}},
-                                 s * segment, params.src.channels};
+                                 s * segment,
+                                 params.src.channels};
             }
             const char* panel = packed + (p * panels + (column + n) / kDotColumns) * segments * segment;
             float* result = scratch.result + p * result_stride(params) + n;

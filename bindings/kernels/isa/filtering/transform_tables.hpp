@@ -213,8 +213,7 @@ void spread_tile(const From* const* from, int64_t channels, To* to, const Spread
         };
         int64_t c = 0;
         for (; c + kLanes <= width; c += kLanes) {
-            T::run([&](int i) __attribute__((always_inline)) { return load_lanes(from[i] + begin + c); },
-                   store(c));
+            T::run([&](int i) __attribute__((always_inline)) { return load_lanes(from[i] + begin + c); }, store(c));
         }
         if (c == width) continue;
         T::run([&](int i) __attribute__((always_inline)) { return load_lanes(from[i] + begin + c, width - c); },
