@@ -235,7 +235,7 @@ class Whole:
             return "other processes may write to its parameters"
         tensors = *self._module.parameters(), *self._module.buffers()
         if not all(type(each) in PLAIN and each.is_cpu and not each.is_inference() for each in tensors):
-            return "writing to its parameters is not counted, or they are not on the CPU"
+            return "its parameters are tensors of torch.inference_mode, of another device, or of a type of their own"
         return None
 
     def _by_faster(self, code: _Code, case: choice.Case, apart: Run, args: Any, kwargs: Any) -> Any:
