@@ -37,7 +37,7 @@ _ALIKE = 1.02
 _COMPILING, _COMPILING_POSITION, _RUNS = 8e-3, 3.7e-6, 8
 # at least so many positions and at most so many channels: nets of fixed sizes count compiling too, over more runs
 _LONG, _NARROW, _RUNS_OF_ONE = 8192, 64, 100
-# packed weights that take so many bytes more than the weights must save this share of the time of the best without
+# packed weights that are so many bytes larger must save this share of the time of the best algorithm without packing
 _GROWN, _SAVED = 64 << 20, 0.2
 _MOST = 4096  # rankings in the cache
 

@@ -199,6 +199,7 @@ def _build(program: Program, problem: ConvProblem, tile: tuple[int, ...], env: E
             continue
         # several parts have strides of 1, with which the packing is the same for all sizes
         packed = packed_weights(program, description, part, threads) if packed is None else packed
+        # kernels are named for the transposed convolution, whose forward is the dgrad of the ordinary one
         make = kernels.filter_forward if problem.direction == DGRAD else kernels.filter_backward_data
         multiply(program, part, description, packed, threads, label, make)
 

@@ -19,7 +19,7 @@ def layer_sizes(problem: ConvProblem) -> kernels.LayerSizes:
 
 
 def met(shift: int, y: int, x: int, stride: int) -> range:
-    """Returns the positions of y, of so many, that a tap takes to positions of x: i to i * stride + shift."""
+    """Returns the positions i in range(y) for which i * stride + shift is in range(x)."""
     return range(max(-(shift // stride), 0), min((x - 1 - shift) // stride, y - 1) + 1)
 
 

@@ -257,7 +257,7 @@ def _floats_are_faster(problem: ConvProblem, waste: float, env: Env) -> bool:
 
 
 def _with_rest(problem: ConvProblem, q: Quantized, rest: View | None = None) -> Epilogue:
-    """Returns the post-ops, behind the sum with `rest` (N, 1, spatial...) where the zero points of both operands ask.
+    """Returns the post-ops, after a sum with `rest` (N, 1, spatial...) if both operands have zero points.
 
     Without a `rest`, some view stands in for it.
     """

@@ -13,7 +13,7 @@ struct Int8Params {
     bool sums = false;     // results are the sums, in s32
     float scale = 1;       // integer results are quotients by it, plus zero, rounded
     float inverse = 1;     // of the scale
-    float doubtful = 2;    // farther from a whole number products by it may be rounded otherwise than quotients
+    float doubtful = 2;    // distance of product and integer above which `inverse` may round otherwise; -1: any
     float zero = 0;
     int low = 0, high = 0;  // integer results are between these
     int64_t panel_depth = 0;  // elements of the packed weights for each column

@@ -18,8 +18,8 @@ struct DotRows {
     int64_t pitch;
 };
 
-// Some of the depth: `depth` elements of each row, rounded up to a step, by as many units of a panel, which begin so many
-// bytes into it. Weights that fill up the last unit are zero, and what a row has there is read: finite numbers.
+// Some of the depth: `depth` elements of each row, rounded up to a step, by as many units of a panel, which begin `panel`
+// bytes into it. Rows must be readable and finite up to the end of the last unit, where the panel's weights are zero.
 struct DotTerm {
     DotRows rows[2];  // the second are not looked at for a block of 16 rows
     int64_t panel, depth;
@@ -31,8 +31,8 @@ struct DotPanel {
     int64_t half, unit;
 };
 
-// Sums begin with those at start[i * start_step][:], which may be where they go: a step of 0 is one row for all. In sums,
-// of 4 bytes each.
+// Sum (i, j) begins with start[i * start_step + j] and goes to to[i * to_step + j], which may be the same place. Sums have
+// 4 bytes; a start_step of 0 is one row of starts for all.
 struct DotSums {
     const void* start;
     int64_t start_step;

@@ -21,8 +21,8 @@ constexpr const char* kName = "narrow_backward_weights";
 constexpr int64_t kUnit = 32;                     // channels of a block of products
 constexpr int64_t kDepth = 512;                   // positions of a step, for which sums are loaded and stored once
 constexpr int64_t kLeastDepth = 128;              // of steps that keep to a plane
-constexpr int64_t kSumBytes = 1024 * 1024;        // of a task: they come back for every step
-constexpr int64_t kOnceBytes = 256 * 1024;        // where they do not
+constexpr int64_t kSumBytes = 1024 * 1024;        // of a task's sums, which each step loads again
+constexpr int64_t kOnceBytes = 256 * 1024;        // of a task's sums where all positions are one step
 constexpr int64_t kRightBytes = 512 * 1024;       // of a step
 constexpr int64_t kInUnits = 16, kFewUnits = 2;   // of a task
 constexpr int64_t kTasksPerThread = 4;

@@ -51,7 +51,7 @@ struct Arrangement {
     std::string packing(const FilterProblem& problem) const;
     // Elements of the packed weights.
     int64_t packed_size(const FilterProblem& problem) const;
-    // All that packing needs but where the packed weights' threads come from.
+    // All arguments of packing but the number of threads.
     PackParams pack_params(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights) const;
 };
 

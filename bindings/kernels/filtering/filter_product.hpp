@@ -1,5 +1,5 @@
-// A transposed convolution and its two gradients as blocks of small matrix products, on each axis in its direct
-// form or by minimal filtering (Winograd's family).
+// A transposed convolution and its two gradients as blocks of small matrix products, on each axis directly or by
+// Winograd. "Forward" is the transposed convolution: what cuDNN calls dgrad of the ordinary one.
 //
 // With o + pad = s * q + r, output phase r of an axis is a stride-1 convolution over q with the taps k = r + s * j.
 // A tile of m outputs of such a filter of t taps needs m + t - 1 products per axis instead of m * t.

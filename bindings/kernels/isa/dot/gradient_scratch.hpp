@@ -18,7 +18,7 @@ struct GradientTask {
     int64_t group, plane, in, in_end, out, out_end, step, step_end;
     GradientTaps taps;
     GradientRange columns;  // taps of the last axis
-    float* sums;  // [tap][32 out channels][32 in channels][kBlock], rows are in channels
+    float* sums;  // [tap][unit of out channels][unit of in channels][kBlock]; rows: in channels
 };
 
 struct GradientSizes {

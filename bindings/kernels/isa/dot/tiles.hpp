@@ -9,8 +9,8 @@ namespace dgo::DGO_ISA {
 // What was written before is in memory: GCC takes instructions that load tiles for ones that read none.
 DGO_INLINE void written(const void* at) { asm volatile("" : : "r"(at) : "memory"); }
 
-// For the few instructions that the compiler's names take no template's numbers for: tile i += the products of rows in
-// tile j and columns in tile k.
+// The compiler's intrinsics take no template parameters as numbers of tiles. Tile i += the products of rows in tile j and
+// columns in tile k.
 struct Tdpbf16ps {
     template <int i, int j, int k>
     static DGO_INLINE void add() {
