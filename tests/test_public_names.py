@@ -33,7 +33,7 @@ NAMES = {
     dgo.nn.ConvTranspose1d: f"{CONV} output_padding",
     dgo.nn.ConvTranspose2d: f"{CONV} output_padding",
     dgo.nn.ConvTranspose3d: f"{CONV} output_padding",
-    dgo.quantize.Calibration: "compile",
+    dgo.quantize.Calibration: "compile to_onnx",
     dgo.quantize.LayerReport: "",
     dgo.quantize.LeftReport: "",
     dgo.quantize.OutputReport: "",
