@@ -121,7 +121,9 @@ def _copied(model: Model) -> Model:
         for value in vars(module).values():
             if isinstance(value, torch.Tensor) and not value.is_leaf:
                 memo[id(value)] = value.detach().clone()
-    return copy.deepcopy(model, memo)
+    # of inference tensors PyTorch counts no changes
+    with torch.inference_mode(False):
+        return copy.deepcopy(model, memo)
 
 
 def refresh(model: nn.Module) -> None:

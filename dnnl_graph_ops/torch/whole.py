@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import is_grad_enabled, nn
+from torch.utils.dlpack import from_dlpack
 
 from ..log import logger
 from . import choice
@@ -107,6 +108,19 @@ class _Code:
 
 def _call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return module._call_impl(*args, **kwargs)
+
+
+def _without_gradients(run: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any) -> Any:
+    """Runs captured code under no_grad also in inference mode, which PyTorch's guards tell apart."""
+    if not torch.is_inference_mode_enabled():
+        return run(module, args, kwargs)
+    with torch.inference_mode(False), torch.no_grad():
+        return run(module, tuple(map(_counted, args)), {name: _counted(each) for name, each in kwargs.items()})
+
+
+def _counted(each: Any) -> Any:
+    """Returns a tensor on the same memory that is no inference tensor; other arguments as they are."""
+    return from_dlpack(each) if isinstance(each, torch.Tensor) and each.is_inference() else each
 
 
 class Whole:
@@ -202,7 +216,7 @@ class Whole:
         try:
             # without this setting PyTorch's guards ignore hooks
             with budget.trial(), torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
-                out = code.capture(self._module, args, kwargs)
+                out = _without_gradients(code.capture, self._module, args, kwargs)
         except Stale:
             # another thread has captured meanwhile
             return apart()
@@ -253,7 +267,7 @@ class Whole:
         """Returns the result, and whether captured code computed it, by PyTorch's guards and parameter versions."""
         hits = code.counts.hits
         try:
-            out = code.run(self._module, args, kwargs)
+            out = _without_gradients(code.run, self._module, args, kwargs)
         except Stale:
             out = apart()
         is_hit = code.counts.hits > hits

@@ -103,7 +103,21 @@ def test_a_model_runs_as_one_net(mode):
         y, is_hit = by_nets(ours, x)
         assert is_hit
         assert_near(y, theirs(x))
-        assert y.stride() == theirs(x).stride() and y.is_inference() == (mode == "inference_mode")
+        assert y.stride() == theirs(x).stride()
+
+
+@pytest.mark.slow
+def test_one_capture_serves_inference_mode_too():
+    theirs, x = net(), x_of()
+    with torch.inference_mode():
+        made = dgt.optimize(theirs)
+    assert not any(each.is_inference() for each in made.parameters())
+    ours = dgt.optimize(theirs, example_inputs=x)
+    with torch.inference_mode():
+        for each in (x, x.clone()):
+            y, is_hit = by_nets(ours, each)
+            assert is_hit
+            assert_near(y, theirs(x))
 
 
 def test_nothing_else_differs():
