@@ -10,7 +10,7 @@ from ..lowering.env import Env
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
 from ..lowering.program import Program
 from .algorithm import Algorithm, W, Y, always, by_library
-from .deconvolution import Pace, append_gradient, attributes, literal, trimmed
+from .deconvolution import CostFactors, append_gradient, attributes, literal, trimmed
 from .flipped import flipped
 from .views import FROM_CHANNELS_LAST, as_channels_last, merged_weights, result_view
 
@@ -44,13 +44,13 @@ def _aside(program: Program, problem: ConvProblem, env: Env) -> None:
         program.copy(y, problem.y, FROM_CHANNELS_LAST)
 
 
-_PACE = Pace({DGRAD: (2.0, 6.7), FPROP: (2.0, 6.7), WGRAD: (5.0, 3.0)}, (7.0, 1.9, 1.8))
+_COST_FACTORS = CostFactors({DGRAD: (2.0, 6.7), FPROP: (2.0, 6.7), WGRAD: (5.0, 3.0)}, (7.0, 1.9, 1.8))
 _SHALLOW, _WIDE = 2.5, 5  # cost factor of layers that read one channel, unless all kernel axes have so many taps
 
 
 def _work(problem: ConvProblem, env: Env) -> Counts:
     """Counts the work of a Convolution op that reads x; more where x has one channel per group."""
-    counts = literal(problem, env, _PACE)
+    counts = literal(problem, env, _COST_FACTORS)
     g = problem.geometry
     wide = g.rank > 1 and min(g.kernel) >= _WIDE
     shallow = problem.direction == FPROP and channels(problem)[1] == 1 and not wide

@@ -143,7 +143,7 @@ def trimmed(problem: ConvProblem) -> tuple[Ints, View]:
     return ends, crop(problem.x, rows)
 
 
-class Pace(NamedTuple):
+class CostFactors(NamedTuple):
     """Records how slow some kernels of one of the library's ops are; set by hand.
 
     depthwise: by direction, the products that count for one multiplication of a depthwise layer, and the values that
@@ -155,7 +155,7 @@ class Pace(NamedTuple):
     groups: tuple[float, float, float]
 
 
-_PACE = Pace({DGRAD: (1.0, 4.5), FPROP: (1.0, 4.5), WGRAD: (4.0, 7.0)}, (3.0, 1.0, 1.7))
+_COST_FACTORS = CostFactors({DGRAD: (1.0, 4.5), FPROP: (1.0, 4.5), WGRAD: (4.0, 7.0)}, (3.0, 1.0, 1.7))
 _VAST = 512  # taps; with more, the library's convolutions fetch their weights repeatedly
 # at most so many channels the library's backward deconvolutions read without a reorder; cost factor of these layers
 _FEW_CHANNELS, _AS_THEY_LIE = 4, 0.4
@@ -163,7 +163,7 @@ _DEPTHWISE_GRADIENT = 3  # most taps of an axis in the library's depthwise kerne
 _MOST_COUNTED = 64  # most taps of an axis for which taps in the padding are counted
 
 
-def literal(problem: ConvProblem, env: Env, pace: Pace) -> Counts:
+def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
     """Counts the work of the library's op, with its slow reorders of activations that are not channels last."""
     y_channels, x_channels = channels(problem)
     wide, deep = (x_channels, y_channels) if problem.direction == DGRAD else (y_channels, x_channels)
@@ -175,7 +175,7 @@ def literal(problem: ConvProblem, env: Env, pace: Pace) -> Counts:
         * _met(problem)
         * min(padded(wide, env.lanes) / max(wide, 1), env.lanes)
         * vast
-        * _of_narrow_groups(problem, env, pace),
+        * _of_narrow_groups(problem, env, factors),
         values=problem.y.size + problem.x.size,
         runs=problem.macs / max(deep, 1),
         weights=problem.w.size,
@@ -185,13 +185,13 @@ def literal(problem: ConvProblem, env: Env, pace: Pace) -> Counts:
     )
     if not _has_depthwise_kernel(problem):
         return counts
-    products, values = pace.depthwise[problem.direction]
+    products, values = factors.depthwise[problem.direction]
     return counts._replace(products=products * problem.macs, values=values * counts.values, runs=0, calls=1)
 
 
-def _of_narrow_groups(problem: ConvProblem, env: Env, pace: Pace) -> float:
-    """Returns the cost factor of a layer for the width of its groups; see `Pace.groups`."""
-    width, (below, single, parts) = max(channels(problem)), pace.groups
+def _of_narrow_groups(problem: ConvProblem, env: Env, factors: CostFactors) -> float:
+    """Returns the cost factor of a layer for the width of its groups; see `CostFactors.groups`."""
+    width, (below, single, parts) = max(channels(problem)), factors.groups
     if problem.geometry.groups == 1 or problem.direction == WGRAD or env.lanes != 8:
         return 1.0
     if width <= env.lanes:
@@ -237,7 +237,7 @@ def _gaps(problem: ConvProblem) -> int:
 
 def _work(problem: ConvProblem, env: Env) -> Counts:
     """Counts the work of ConvTransposeBackwardData, which reads few channels of x without a reorder."""
-    counts = literal(problem, env, _PACE)
+    counts = literal(problem, env, _COST_FACTORS)
     if channels(problem)[1] > _FEW_CHANNELS or not detours(problem, env):
         return counts
     spared = Counts(*(_AS_THEY_LIE * count for count in counts))
@@ -248,7 +248,7 @@ _NAME = "deconvolution"
 
 ALGORITHMS = (
     Algorithm(
-        _NAME, DGRAD, _NAME, always, lambda p, e: literal(p, e, _PACE), _dgrad, NOTHING,
+        _NAME, DGRAD, _NAME, always, lambda p, e: literal(p, e, _COST_FACTORS), _dgrad, NOTHING,
         adds_bias=_finishes, fuses=lambda p, e: _finishes(p) and by_library(p, e),
         op="ConvTranspose", op_adds_bias=True, literal=True, anywhere=True,
     ),

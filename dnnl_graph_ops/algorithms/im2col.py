@@ -18,7 +18,7 @@ from ..strides import channels_last, dense_strides
 from . import matrices
 from .algorithm import NOTHING, W, Y, by_library_without_operands, expressed
 from .depthwise import MOST_PHASES
-from .matrices import Gemm, Multiply, by_own_code, matrix, plain, positions, single
+from .matrices import Gemm, Multiply, by_own_code, matrix, plain, positions, ungrouped
 from .views import FROM_CHANNELS_LAST, layer_sizes
 
 # rows at a distance of a multiple of so many elements would share few sets of a cache
@@ -27,9 +27,9 @@ _MOST_CACHED = 6 << 20  # elements of columns that stay in the caches
 _ROWS_ACROSS = 8  # most columns (C * taps) for which an own GEMM of wgrad does not transpose y
 
 
-def summed(problem: ConvProblem, env: Env) -> bool:
+def col2im_applies(problem: ConvProblem, env: Env) -> bool:
     """Whether the problem has one group, and strides that the im2col and col2im kernels take."""
-    return max(problem.geometry.strides) <= MOST_PHASES and single(problem, env)
+    return max(problem.geometry.strides) <= MOST_PHASES and ungrouped(problem, env)
 
 
 def _gathers_rows(problem: ConvProblem) -> bool:
@@ -132,7 +132,7 @@ def _fprop_fuses(problem: ConvProblem, env: Env, own: bool) -> bool:
 
 def _whole_rows(problem: ConvProblem, env: Env) -> bool:
     """Whether an own kernel can read the weights (C * taps) of each channel of y as one contiguous row."""
-    if not summed(problem, env):
+    if not col2im_applies(problem, env):
         return False
     weights, _ = matrix(problem.w)
     return _gathers_rows(problem) or (weights is not None and weights.strides[1] == 1)
@@ -229,16 +229,16 @@ FAMILY, ROWS_FAMILY = "columns", "own columns"
 
 ALGORITHMS = (
     matrices.algorithm(
-        FAMILY, DGRAD, FAMILY, summed, work, _dgrad, NOTHING,
+        FAMILY, DGRAD, FAMILY, col2im_applies, work, _dgrad, NOTHING,
         f32_only=True, fuses=lambda p, e, own: _dgrad_fuses(p, e),
     ),
     matrices.algorithm(
-        FAMILY, FPROP, FAMILY, single, work, _fprop, W,
+        FAMILY, FPROP, FAMILY, ungrouped, work, _fprop, W,
         op_adds_bias=True, fuses=_fprop_fuses,
     ),
     matrices.algorithm(
         ROWS_FAMILY, FPROP, ROWS_FAMILY, _whole_rows, _rows_work, _fprop, W,
         op="", fuses=_fprop_fuses,
     ),
-    matrices.algorithm(FAMILY, WGRAD, FAMILY, single, work, _wgrad, Y),
+    matrices.algorithm(FAMILY, WGRAD, FAMILY, ungrouped, work, _wgrad, Y),
 )  # fmt: skip

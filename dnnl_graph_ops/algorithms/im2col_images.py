@@ -14,7 +14,7 @@ from ..lowering.program import Program, View
 from ..strides import dense_strides
 from . import im2col, matrices
 from .algorithm import NOTHING, W, Y, never
-from .im2col import add_up, column_strides, gather, gradient, one_tap, summed
+from .im2col import add_up, col2im_applies, column_strides, gather, gradient, one_tap
 from .matrices import Gemm, Multiply, by_own_code, plain, transposed
 
 # in a GEMM of one image: rows, or summed channels, so few that the library's MatMul is slow
@@ -28,7 +28,7 @@ _IN_F32 = 1.25  # cost of products in f32 over that of products in bf16
 
 def _applies(problem: ConvProblem, env: Env) -> bool:
     """Whether activations are channels first, and each image of y is a matrix (K, positions)."""
-    return summed(problem, env) and channels_apart(problem) and _pixels(problem.y) is not None
+    return col2im_applies(problem, env) and channels_apart(problem) and _pixels(problem.y) is not None
 
 
 def _pixels(view: View) -> View | None:

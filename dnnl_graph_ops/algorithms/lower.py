@@ -107,7 +107,7 @@ def build(program: Program, problem: ConvProblem, algorithm: Algorithm, env: Env
     with program.only_if(flag, False):
         _build(program, problem, algorithm, env)
     with program.only_if(flag, True):
-        _build(program, problem, nonfinite.clean(problem, env), env)
+        _build(program, problem, nonfinite.non_spreading(problem, env), env)
 
 
 def _build(program: Program, problem: ConvProblem, algorithm: Algorithm, env: Env) -> None:

@@ -21,7 +21,7 @@ from .algorithm import Algorithm, Condition, always, never
 from .views import MULTIPLY, TO_CHANNELS_LAST
 
 
-def single(problem: ConvProblem, env: Env) -> bool:
+def ungrouped(problem: ConvProblem, env: Env) -> bool:
     """Whether the problem has one group, which is all that the algorithms of im2col need."""
     return problem.geometry.groups == 1
 

@@ -54,7 +54,7 @@ def guarded(algorithm: Algorithm, problem: ConvProblem, env: Env) -> list[View]:
     return _doubted(algorithm, problem, env) if rules(env) else []
 
 
-def clean(problem: ConvProblem, env: Env) -> Algorithm:
+def non_spreading(problem: ConvProblem, env: Env) -> Algorithm:
     """Returns the cheapest algorithm that spreads no Inf or NaN, whatever variable operands hold."""
     spreading_none = (algorithm for algorithm, _ in candidates(problem, env) if not _doubted(algorithm, problem, env))
     return next(spreading_none, NAIVE[problem.direction])

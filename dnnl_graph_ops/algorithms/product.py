@@ -13,14 +13,14 @@ from ..strides import channels_last
 from . import matrices
 from .algorithm import NOTHING, by_library_without_operands, expressed
 from .deconvolution import crop, fill_untouched, repeated_bias
-from .matrices import Gemm, Multiply, by_own_code, positions, single
+from .matrices import Gemm, Multiply, by_own_code, positions, ungrouped
 
 
 def _applies(problem: ConvProblem, env: Env) -> bool:
     """Whether each result has one tap: on every axis y has one position, or kernel = stride without padding."""
     g = problem.geometry
     return (
-        single(problem, env)
+        ungrouped(problem, env)
         and all(d == 1 or k == 1 for d, k in zip(g.dilations, g.kernel, strict=True))
         and all(
             n == 1 or (k == s and p == 0) for n, k, s, p in zip(g.y, g.kernel, g.strides, g.pads_begin, strict=True)

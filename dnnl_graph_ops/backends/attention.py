@@ -23,7 +23,7 @@ from ..lowering.elementwise_group import over
 from ..lowering.program import Program, View
 from ..lowering.rewrites import ALONE, No, Rewrite
 from ..schema import kinds
-from .backend import Backend, Built, FusionGroup, Maker
+from .backend import Backend, FusionGroup, Lowering, Maker
 from .movement import in_rows
 
 Array = np.ndarray[Any, Any]
@@ -359,9 +359,9 @@ def _fits(parts: Parts, no: No) -> bool:
 # ---- the group as it is built ----------------------------------------------------------------------------------------
 
 
-def build(built: Built, group: FusionGroup) -> Decision:
+def build(lowering: Lowering, group: FusionGroup) -> Decision:
     """Appends the attention kernel of a group, and copies of operands and of the result where strides need them."""
-    program, view_of, parts = built.program, built.view, group.match
+    program, view_of, parts = lowering.program, lowering.view, group.match
     entries = parts.added
     leading = [side.lead for side in (parts.q, parts.k, parts.v)] + [entry[0].shape[:-2] for entry in entries]
     # the finest division of the batch into axes: all operands are read by it
@@ -393,7 +393,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
     program.kernel(kernel, [q, k, v, *added], [written], "attention")
     if written.buffer is not dst.buffer:
         program.copy(_dense(written, dst.shape), dst, "dst of attention")
-    built.macs += parts.macs
+    lowering.macs += parts.macs
     return Decision("own kernel", group.nodes[0].outputs[0].dtype)
 
 

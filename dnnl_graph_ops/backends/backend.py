@@ -59,7 +59,7 @@ class Backend:
     """
 
     name: str
-    build: Callable[[Built, FusionGroup], Decision]
+    build: Callable[[Lowering, FusionGroup], Decision]
     match: Callable[[Sequence[Node], Env], Any] = lambda nodes, env: None
     why_not: Callable[[Kind, Target], str | None] = lambda kind, target: "nodes are asked for, not kinds"
     title: str = ""
@@ -210,7 +210,7 @@ class Places(dict[Value, View]):
 
 
 @dataclass
-class Built:
+class Lowering:
     """A program under construction, and the decision for each group; a step's `group` is an index into `decisions`."""
 
     views: Places

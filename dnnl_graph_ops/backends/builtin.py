@@ -12,7 +12,7 @@ from ..lowering.env import Env
 from ..lowering.program import Program, View
 from ..schema import kinds
 from . import composed, dynamic, gradients, movement, norm, window
-from .backend import Backend, Built, FusionGroup, Kind, Target
+from .backend import Backend, FusionGroup, Kind, Lowering, Target
 
 Views = Sequence[View]
 Build = Callable[[Program, Node, Views, Views], None]
@@ -89,10 +89,10 @@ def loses_nan(kind: Kind, target: Target) -> bool:
     return target.prefers_builtin and kind.name in KEEPING_NAN and elementwise_group.FLOATS.issuperset(kind.inputs)
 
 
-def build(built: Built, group: FusionGroup) -> Decision:
+def build(lowering: Lowering, group: FusionGroup) -> Decision:
     """Appends the steps of a node that `serves` accepts."""
     (node,) = group.nodes
-    KERNELS[node.kind].build(built.program, node, *built.operands(node))
+    KERNELS[node.kind].build(lowering.program, node, *lowering.operands(node))
     return Decision("own kernel", node.outputs[0].dtype)
 
 

@@ -16,7 +16,7 @@ from ..lowering.family import CONV_KINDS, literal_op, make_problem, ops_of, post
 from ..lowering.problem import WGRAD, ConvProblem
 from ..lowering.program import Edge, NativeOp, Operand, View
 from ..lowering.rewrites import Rewrite
-from .backend import Backend, Built, FusionGroup
+from .backend import Backend, FusionGroup, Lowering
 from .onednn import leaving_of, native_ops, runs
 
 RUN_LITERALLY = Rewrite(
@@ -45,18 +45,18 @@ def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
     return nodes if not rest or (fits and not is_empty(nodes) and all(runs(node, env) for node in rest)) else None
 
 
-def _build(built: Built, group: FusionGroup) -> Decision:
-    env, (head, *rest) = built.env, group.nodes
-    inputs, output = [built.view(value) for value in head.inputs], built.view(group.result)
-    epilogue = post_ops(head, rest, built.view, env)
+def _build(lowering: Lowering, group: FusionGroup) -> Decision:
+    env, (head, *rest) = lowering.env, group.nodes
+    inputs, output = [lowering.view(value) for value in head.inputs], lowering.view(group.result)
+    epilogue = post_ops(head, rest, lowering.view, env)
     problem = make_problem(head.kind, head.attrs, inputs, output, epilogue, f"{head.kind} {head.name!r}", head.narrowed)
     literal = _literal_head(group.nodes, problem, inputs, output, env) if env.tune == "off" else None
     if literal is not None:
-        _append_literal(built, literal, group.nodes)
+        _append_literal(lowering, literal, group.nodes)
         return Decision("literal", output.dtype, problem=problem)
-    built.macs += problem.macs
-    decision = lower(built.program, problem, env, built.choose, built.selectors.get(head.name))
-    built.layers += tile_rows.layers(len(built.decisions), problem, decision)
+    lowering.macs += problem.macs
+    decision = lower(lowering.program, problem, env, lowering.choose, lowering.selectors.get(head.name))
+    lowering.layers += tile_rows.layers(len(lowering.decisions), problem, decision)
     return decision
 
 
@@ -81,7 +81,7 @@ def _literal_head(
     return literal
 
 
-def _append_literal(built: Built, head: NativeOp, nodes: Sequence[Node]) -> None:
+def _append_literal(lowering: Lowering, head: NativeOp, nodes: Sequence[Node]) -> None:
     """Appends one partition of the library: the head as it was declared, and the post-ops among the nodes."""
     rest = nodes[1:]
     edges: dict[Value, Operand] = {}
@@ -89,8 +89,8 @@ def _append_literal(built: Built, head: NativeOp, nodes: Sequence[Node]) -> None
     if rest:
         edges[first] = Edge(first.shape, first.dtype)  # type: ignore[arg-type]
         head = NativeOp(head.kind, head.attrs, head.inputs, (edges[first],), nodes[0].name)
-    ops = native_ops(built.program, rest, leaving_of(nodes, built.shared), built.views, edges, built.env)
-    built.program.native([head, *ops], head.kind)
+    ops = native_ops(lowering.program, rest, leaving_of(nodes, lowering.shared), lowering.views, edges, lowering.env)
+    lowering.program.native([head, *ops], head.kind)
 
 
 CONVOLUTION = Backend(

@@ -16,7 +16,7 @@ from ..lowering.epilogue import EpilogueOp
 from ..lowering.problem import ConvProblem
 from ..lowering.program import Program, View
 from ..strides import channels_last
-from .backend import Built
+from .backend import Lowering
 from .window import fold
 
 Array = np.ndarray[Any, Any]
@@ -60,9 +60,9 @@ def _append(program: Program, node: Node, src: View, ops: Sequence[EpilogueOp], 
 class CallScale:
     """The scale and the zero point of the source of a product of integers, as tensors of one element."""
 
-    def __init__(self, built: Built, src: Node, weights: Node) -> None:
-        self.program, self.weights = built.program, weights
-        self.scale, *point = map(built.view, src.inputs[1:])
+    def __init__(self, lowering: Lowering, src: Node, weights: Node) -> None:
+        self.program, self.weights = lowering.program, weights
+        self.scale, *point = map(lowering.view, src.inputs[1:])
         self.point = point[0] if point else None
 
     def padded(self, problem: ConvProblem) -> ConvProblem:

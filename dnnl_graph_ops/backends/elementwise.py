@@ -9,7 +9,7 @@ from ..graph import Node
 from ..ir import is_open
 from ..lowering import elementwise_group
 from ..lowering.env import Env
-from .backend import Backend, Built, FusionGroup, elementwise
+from .backend import Backend, FusionGroup, Lowering, elementwise
 
 
 def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
@@ -20,8 +20,8 @@ def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
     return nodes if several and env.prefers_builtin else None
 
 
-def _build(built: Built, group: FusionGroup) -> Decision:
-    elementwise_group.build(built.program, group.nodes, built.view, " + ".join(node.kind for node in group.nodes))
+def _build(lowering: Lowering, group: FusionGroup) -> Decision:
+    elementwise_group.build(lowering.program, group.nodes, lowering.view, " + ".join(node.kind for node in group.nodes))
     return Decision("own chain", "f32")
 
 

@@ -13,7 +13,7 @@ from ..ir import like, stand_in
 from ..lowering.env import Env
 from ..lowering.rewrites import Rewrite
 from . import builtin, onednn
-from .backend import Backend, Built, FusionGroup, Kind, Target, group_of
+from .backend import Backend, FusionGroup, Kind, Lowering, Target, group_of
 
 RUN_AS_ANOTHER = Rewrite(
     "run_as_another",
@@ -70,12 +70,12 @@ def _why_not(kind: Kind, target: Target) -> str | None:
     return f"no other op computes {kind.name}"
 
 
-def _build(built: Built, group: FusionGroup) -> Decision:
+def _build(lowering: Lowering, group: FusionGroup) -> Decision:
     other: FusionGroup = group.match
     for value in other.nodes[0].inputs:
-        if value not in built.views and value.node is None and (array := value.constant) is not None:
-            built.views[value] = built.program.constant(array)
-    return other.backend.build(built, other)
+        if value not in lowering.views and value.node is None and (array := value.constant) is not None:
+            lowering.views[value] = lowering.program.constant(array)
+    return other.backend.build(lowering, other)
 
 
 EQUAL_OP = Backend("equal", _build, _match, _why_not, "equal op")

@@ -41,7 +41,7 @@ from ..lowering.rewrites import Rewrite
 from ..lowering.trust import channels, integer_words
 from ..strides import channels_last, dense_strides
 from . import dynamic, matmul
-from .backend import Backend, Built, FusionGroup, Search
+from .backend import Backend, FusionGroup, Lowering, Search
 from .search import behind
 
 Array = np.ndarray[Any, Any]
@@ -385,11 +385,11 @@ class _Steps:
         self.program.kernel(kernel, reads, [scratch, target], label)
 
 
-def build(built: Built, group: FusionGroup) -> Decision:
-    program, q, env = built.program, group.match, built.env
-    problem = _problem(q, built.view, env)
-    built.macs += problem.macs
-    call = dynamic.CallScale(built, q.src, q.weights) if q.is_dynamic else None
+def build(lowering: Lowering, group: FusionGroup) -> Decision:
+    program, q, env = lowering.program, group.match, lowering.env
+    problem = _problem(q, lowering.view, env)
+    lowering.macs += problem.macs
+    call = dynamic.CallScale(lowering, q.src, q.weights) if q.is_dynamic else None
     if call is not None:
         problem = call.padded(problem)
     steps, weights, result = _Steps(program, q, problem, env), q.weights, problem.result

@@ -17,7 +17,7 @@ from ..lowering.problem import ConvProblem
 from ..lowering.program import View
 from ..schema import kinds
 from ..strides import channels_last
-from .backend import Backend, Built, FusionGroup, match_by
+from .backend import Backend, FusionGroup, Lowering, match_by
 
 _AXES = range(2, 6)  # numbers of axes of a src that is read as (N, spatial..., C), or as (rows, C)
 _ADDING = kinds("adds")
@@ -128,11 +128,11 @@ def _row_operand(view: View, dst: View) -> View | None:
     return None
 
 
-def _build(built: Built, group: FusionGroup) -> Decision:
+def _build(lowering: Lowering, group: FusionGroup) -> Decision:
     head, *rest = group.nodes
-    problem = problem_of(head, rest, built.view, built.env)
-    built.macs += problem.macs
-    return lower(built.program, problem, built.env, built.choose, built.selectors.get(head.name))
+    problem = problem_of(head, rest, lowering.view, lowering.env)
+    lowering.macs += problem.macs
+    return lower(lowering.program, problem, lowering.env, lowering.choose, lowering.selectors.get(head.name))
 
 
 MATMUL = Backend("matmul", _build, match_by(leads), leads=leads, weighs=True)

@@ -17,7 +17,7 @@ from ..lowering.family import post_ops
 from ..lowering.problem import data_view
 from ..lowering.program import Program, View, order_of
 from ..strides import channels_last
-from .backend import Backend, Built, FusionGroup, match_by
+from .backend import Backend, FusionGroup, Lowering, match_by
 
 # Appends the steps of a norm and its post-ops, from the views of the node's inputs to the view of the last result.
 Builder = Callable[[Program, Node, Sequence[View], View, Epilogue], None]
@@ -196,11 +196,11 @@ OWN_NORMS: dict[str, Builder] = {
 }
 
 
-def _build(built: Built, group: FusionGroup) -> Decision:
+def _build(lowering: Lowering, group: FusionGroup) -> Decision:
     head, *rest = group.nodes
-    inputs, output = [built.view(value) for value in head.inputs], built.view(group.result)
-    epilogue = post_ops(head, rest, built.view, built.env) if rest else ()
-    build(built.program, head, inputs, [output], epilogue)
+    inputs, output = [lowering.view(value) for value in head.inputs], lowering.view(group.result)
+    epilogue = post_ops(head, rest, lowering.view, lowering.env) if rest else ()
+    build(lowering.program, head, inputs, [output], epilogue)
     return Decision("own kernel", output.dtype)
 
 

@@ -8,7 +8,7 @@ from ..algorithms.lower import Decision
 from ..graph import Node
 from ..lowering.env import Env
 from ..lowering.program import Program, View
-from .backend import Backend, Built, FusionGroup
+from .backend import Backend, FusionGroup, Lowering
 from .host_ops import HOST, step
 
 
@@ -17,10 +17,10 @@ def _match(nodes: Sequence[Node], env: Env) -> Node | None:
     return node if len(nodes) == 1 and (node.host is not None or node.kind in HOST) else None
 
 
-def _build(built: Built, group: FusionGroup) -> Decision:
-    program, node = built.program, group.nodes[0]
-    inputs, outputs = built.operands(node)
-    if node.host is not None and node.host.own is not None and built.env.engine.on_host:
+def _build(lowering: Lowering, group: FusionGroup) -> Decision:
+    program, node = lowering.program, group.nodes[0]
+    inputs, outputs = lowering.operands(node)
+    if node.host is not None and node.host.own is not None and lowering.env.engine.on_host:
         _append_own(program, node.host.title, node.host.own, inputs, outputs)
         return Decision("own kernel", node.outputs[0].dtype)
     layouts = tuple((view.shape, view.strides, view.dtype) for view in (*inputs, *outputs))

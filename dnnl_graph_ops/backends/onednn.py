@@ -20,7 +20,7 @@ from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
 from ..lowering.rewrites import Rewrite
 from ..shapes import Meta
 from . import builtin
-from .backend import Backend, Built, FusionGroup, Kind, Places, Target
+from .backend import Backend, FusionGroup, Kind, Lowering, Places, Target
 from .host_ops import HOST, step
 
 STAGE_OPERANDS = Rewrite(
@@ -153,14 +153,14 @@ def _is_right(nodes: Sequence[Node]) -> bool:
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
 
-def build(built: Built, group: FusionGroup) -> Decision:
+def build(lowering: Lowering, group: FusionGroup) -> Decision:
     """Appends a group as a partition of the library; a single op on strided views by a kernel of the package if any."""
     node = group.nodes[0]
-    if len(group.nodes) == 1 and built.env.prefers_builtin and builtin.serves(node):
-        inputs, outputs = built.operands(node)
+    if len(group.nodes) == 1 and lowering.env.prefers_builtin and builtin.serves(node):
+        inputs, outputs = lowering.operands(node)
         if not all(map(is_dense, (inputs[0], *outputs))):
-            return builtin.build(built, group)
-    return build_native(built, group.nodes)
+            return builtin.build(lowering, group)
+    return build_native(lowering, group.nodes)
 
 
 def native_ops(
@@ -204,14 +204,14 @@ def only_row_major(word: str, value: Value) -> bool:
     return {"": False, "all": True, "vectors": rank == 1, "batches": rank > 2}[word]
 
 
-def build_native(built: Built, nodes: Sequence[Node]) -> Decision:
+def build_native(lowering: Lowering, nodes: Sequence[Node]) -> Decision:
     """Appends nodes as one partition of the library.
 
     Where the library lacks bf16 or f16 kernels for these ops, the partition runs on copies in f32; where its kernels
     need row-major operands, on row-major copies of the others.
     """
-    env, views = built.env, built.views
-    leaving = leaving_of(nodes, built.shared)
+    env, views = lowering.env, lowering.views
+    leaving = leaving_of(nodes, lowering.shared)
     values = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
     ops = ops_of(nodes)
     staged = dict.fromkeys(value for value in values if env.compute_dtype(value.dtype, *ops) != value.dtype)
@@ -226,18 +226,18 @@ def build_native(built: Built, nodes: Sequence[Node]) -> Decision:
     staged |= dict.fromkeys(value for value, place in places.items() if place is not None and not place.row_major)
     if staged:
         STAGE_OPERANDS.fired(nodes[-1])
-        return _build_staged(built, nodes, leaving, list(staged))
+        return _build_staged(lowering, nodes, leaving, list(staged))
     if dense:
         STAGE_OPERANDS.declined(nodes[-1], "some tensors are not row-major")
-    built.program.native(native_ops(built.program, nodes, leaving, views, {}, env), nodes[0].kind)
+    lowering.program.native(native_ops(lowering.program, nodes, leaving, views, {}, env), nodes[0].kind)
     return Decision("native", trust.multiplied(nodes) or nodes[-1].outputs[0].dtype)
 
 
-def _build_staged(built: Built, nodes: Sequence[Node], leaving: set[Value], staged: Sequence[Value]) -> Decision:
+def _build_staged(lowering: Lowering, nodes: Sequence[Node], leaving: set[Value], staged: Sequence[Value]) -> Decision:
     """Appends nodes as one partition with row-major copies, in the compute dtype, in place of the `staged` values."""
-    program, env = built.program, built.env
+    program, env = lowering.program, lowering.env
     outputs = {value for node in nodes for value in node.outputs}
-    places = {value: built.views.place(value) for node in nodes for value in node.inputs}
+    places = {value: lowering.views.place(value) for node in nodes for value in node.inputs}
     inner = Places({value: place for value, place in places.items() if place is not None})
     back: list[tuple[View, View]] = []
     edges: dict[Value, Operand] = {}
@@ -246,13 +246,13 @@ def _build_staged(built: Built, nodes: Sequence[Node], leaving: set[Value], stag
         if value in outputs and value not in leaving:
             edges[value] = Edge(value.shape, compute)  # type: ignore[arg-type]
             continue
-        outer = built.view(value)
+        outer = lowering.view(value)
         inner[value] = program.scratch(outer.shape, compute)
         if value in outputs:
             back.append((inner[value], outer))
         else:
             program.copy(outer, inner[value], f"{value.dtype} to {compute}")
-    inner.update({value: built.view(value) for value in leaving.difference(inner)})
+    inner.update({value: lowering.view(value) for value in leaving.difference(inner)})
     program.native(native_ops(program, nodes, leaving, inner, edges, env), nodes[0].kind)
     for source, target in back:
         program.copy(source, target, f"{source.dtype} to {target.dtype}")

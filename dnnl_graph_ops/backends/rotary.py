@@ -15,7 +15,7 @@ from ..ir import dims, scalar
 from ..lowering.elementwise_group import over
 from ..lowering.rewrites import ALONE, No, Rewrite
 from ..shapes.rearrange import ranges
-from .backend import Backend, Built, FusionGroup, Maker
+from .backend import Backend, FusionGroup, Lowering, Maker
 from .movement import in_rows
 
 # (start, size, step) of a Slice along the last axis
@@ -190,13 +190,13 @@ _FORMS: dict[str, Callable[[Node, Maker], Turn | None]] = {
 }
 
 
-def build(built: Built, group: FusionGroup) -> Decision:
+def build(lowering: Lowering, group: FusionGroup) -> Decision:
     """Appends the kernel of a rotary embedding, and copies of operands and of the result where strides need them."""
-    program, turn = built.program, group.match
-    src, dst = built.view(turn.src), built.view(group.result)
+    program, turn = lowering.program, group.match
+    src, dst = lowering.view(turn.src), lowering.view(group.result)
     src = src.narrow(src.ndim - 1, 0, dst.shape[-1])
     lead = dst.shape[:-1]
-    tables = [built.view(value) for value in (turn.cos, turn.sin)]
+    tables = [lowering.view(value) for value in (turn.cos, turn.sin)]
     stretched = [over(table, (*lead, table.shape[-1])) for table in tables]
     reads = [in_rows(program, view, "of a rotary embedding") for view in (src, *stretched)]
     rows = dst if dst.strides[-1] == 1 else program.scratch(dst.shape, dst.dtype)

@@ -12,7 +12,7 @@ from ..lowering import elementwise_group
 from ..lowering.env import Env
 from . import movement, norm, onednn, partitions
 from .attention import ATTENTION
-from .backend import BACKENDS, Backend, Built, FusionGroup, Kind, Places, Search, Target, group_of
+from .backend import BACKENDS, Backend, FusionGroup, Kind, Lowering, Places, Search, Target, group_of
 from .builtin import BUILTIN
 from .convolution import CONVOLUTION
 from .elementwise import ELEMENTWISE
@@ -26,10 +26,10 @@ from .rotary import ROTARY
 from .search import elementwise_groups, with_post_ops
 
 
-def _refuse(built: Built, group: FusionGroup) -> Decision:
+def _refuse(lowering: Lowering, group: FusionGroup) -> Decision:
     """Raises the error for a node that no other backend computes, with the reason why the library does not."""
     node = group.nodes[0]
-    raise UnsupportedError(f"{node.kind} {node.name!r}: {onednn.why_not(node, built.env)}")
+    raise UnsupportedError(f"{node.kind} {node.name!r}: {onednn.why_not(node, lowering.env)}")
 
 
 NOWHERE = Backend(
@@ -126,7 +126,7 @@ def who_runs(kind: Kind, target: Target) -> tuple[Backend, str]:
 
 def build(
     groups: Sequence[FusionGroup], views: Places, env: Env, choose: Chooser | None, selectors: Mapping[str, Selector]
-) -> Built:
+) -> Lowering:
     """Appends the steps of every group to a new program.
 
     `views`: the views of the net's inputs, constants and outputs; other values get scratch buffers. `choose` ranks the
@@ -135,22 +135,22 @@ def build(
     """
     reads = [[value for node in item.nodes for value in node.inputs] for item in groups]
     shared = set(views).union(*(set(read).difference(g.outputs) for read, g in zip(reads, groups, strict=True)))
-    built = Built(views, shared, env, choose, selectors)
+    lowering = Lowering(views, shared, env, choose, selectors)
     for item, read in zip(groups, reads, strict=True):
-        built.program.group = len(built.decisions)
-        views.take_in(built.program, read)
-        built.decisions.append((item, _append(built, item)))
-    built.program.group = None
-    return built
+        lowering.program.group = len(lowering.decisions)
+        views.take_in(lowering.program, read)
+        lowering.decisions.append((item, _append(lowering, item)))
+    lowering.program.group = None
+    return lowering
 
 
-def _append(built: Built, group: FusionGroup) -> Decision:
+def _append(lowering: Lowering, group: FusionGroup) -> Decision:
     """Appends the steps of a group, unless its result needs none.
 
     A result without elements needs no step, nor does a view of an operand, nor a Concat whose operands were written
     into their parts of the result.
     """
-    head, views = group.nodes[0], built.views
+    head, views = group.nodes[0], lowering.views
     dtype = head.outputs[0].dtype
     if all(0 in value.shape for value in group.outputs):
         return Decision("nothing to do", dtype)
@@ -160,6 +160,6 @@ def _append(built: Built, group: FusionGroup) -> Decision:
         if source is not None and place is not None and source.buffer is place.buffer:
             return Decision("view", dtype)
     if alone and head.outputs[0] in views.joined:
-        inputs, (result,) = built.operands(head)
-        return Decision("own kernel" if movement.join(built.program, head, inputs, result) else "view", dtype)
-    return group.backend.build(built, group)
+        inputs, (result,) = lowering.operands(head)
+        return Decision("own kernel" if movement.join(lowering.program, head, inputs, result) else "view", dtype)
+    return group.backend.build(lowering, group)

@@ -279,7 +279,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
 
     At the first call for a plan, a copy of each of the library's partitions is compiled and run, to log its primitives.
     """
-    plan, decided = specialised.plan, [group for group, _ in specialised.built.decisions]
+    plan, decided = specialised.plan, [group for group, _ in specialised.lowering.decisions]
     steps = [_step(plan, number, engine, step) for number, step in enumerate(described(specialised))]
     groups = tuple(
         PartitionReport(
@@ -291,7 +291,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
             tuple(step for step, part in zip(steps, plan.parts, strict=True) if i in groups_of(part)),
             _estimated_from(group, decision, engine),
         )
-        for i, (group, decision) in enumerate(specialised.built.decisions)
+        for i, (group, decision) in enumerate(specialised.lowering.decisions)
     )
     return replace(
         nothing(engine, options),

@@ -514,13 +514,13 @@ class Net(NetBase, Generic[Result]):
         selection.convolution(op, [node for net in self._nets for node in net._nodes], where)
         net = next(net for net in self._nets if any(node.name == op for node in net._nodes))
         plan = net._planned("whose algorithms there are")
-        return selection.listed(op, plan.built.decisions, plan.narrow, plan.built.env, where)
+        return selection.listed(op, plan.lowering.decisions, plan.narrow, plan.lowering.env, where)
 
     def _named_options(self) -> Options:
         """Returns the options, with each predicate replaced by the name of its choice in the plan used last."""
         if all(isinstance(wanted, str) for _, wanted in self._options.algorithms):
             return self._options
-        decisions = self._planned("that predicates have chosen in").built.decisions
+        decisions = self._planned("that predicates have chosen in").lowering.decisions
         return replace(self._options, algorithms=selection.named(self._options.algorithms, decisions, repr(self)))
 
     def _planned(self, wanted: str) -> Specialised:

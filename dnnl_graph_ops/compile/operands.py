@@ -20,9 +20,9 @@ def operand_text(specialised: Specialised) -> Callable[[View], str]:
     that is made of one operand alone is "scratch of" that operand.
     """
     placed: dict[Buffer, list[tuple[str, View]]] = {}
-    for value, view in specialised.built.views.items():
+    for value, view in specialised.lowering.views.items():
         placed.setdefault(view.buffer, []).append((value.name, view))
-    sources = _sources((*specialised.built.program.steps, *specialised.plan.parts), placed)
+    sources = _sources((*specialised.lowering.program.steps, *specialised.plan.parts), placed)
 
     def text(view: View) -> str:
         root = sources.get(view.buffer, view.buffer)

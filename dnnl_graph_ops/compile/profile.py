@@ -48,7 +48,7 @@ def of_peak(step: StepTime) -> str:
 
 
 def profile(specialised: Specialised, engine: Engine, ins: Sequence[Any], outs: Sequence[Any], repeat: int) -> Profile:
-    plan, decisions = specialised.plan, specialised.built.decisions
+    plan, decisions = specialised.plan, specialised.lowering.decisions
     times = [seconds for _, seconds in plan.executor.profile(ins, outs, repeat)]
     total = sum(times) or 1.0
     # seconds of all steps that multiply, by their group, as several steps may share the products of one group

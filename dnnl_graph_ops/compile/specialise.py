@@ -13,7 +13,7 @@ import numpy as np
 from .. import dtypes
 from ..algorithms.table import Ranked
 from ..algorithms.tile_rows import tile_rows
-from ..backends.backend import Built, FusionGroup, Places
+from ..backends.backend import FusionGroup, Lowering, Places
 from ..backends.table import build, group
 from ..errors import InvalidArgumentError
 from ..graph import Node, Value
@@ -78,7 +78,7 @@ class Specialised:
     """A plan for one combination of shapes and strides, and the records of its compilation for explain()."""
 
     plan: Plan
-    built: Built
+    lowering: Lowering
     names: Mapping[Buffer, str]
     # names of products that stay in f32 although another precision was asked for, and why
     wide: Mapping[str, str]
@@ -152,7 +152,7 @@ class Compilation(pipeline.Setting):
     copies: list[tuple[Value, View]] = field(default_factory=list)
     groups: list[FusionGroup] = field(default_factory=list)
     places: Places = field(default_factory=lambda: Places({}))
-    built: Built = field(init=False)
+    lowering: Lowering = field(init=False)
 
     @property
     def own(self) -> bool:
@@ -187,15 +187,15 @@ class Compilation(pipeline.Setting):
             answers = Answers(self.env, questions)
             # the first program has entered its buffers into the places
             self.choose_layouts()
-            self.built = build(self.groups, self.places, self.env, answers.choose, selectors)
-            answers.part(self.built.program, self.env)
+            self.lowering = build(self.groups, self.places, self.env, answers.choose, selectors)
+            answers.part(self.lowering.program, self.env)
         else:
-            self.built = build(self.groups, self.places, self.env, None, selectors)
+            self.lowering = build(self.groups, self.places, self.env, None, selectors)
         for value, target in (*self.places.leaving.items(), *self.copies):
-            self.built.program.copy(self.places[value], target, "copy to output")
+            self.lowering.program.copy(self.places[value], target, "copy to output")
 
     def tile_rows(self) -> None:
-        tile_rows(self.built.program, self.built.layers, self.env)
+        tile_rows(self.lowering.program, self.lowering.layers, self.env)
 
 
 # The stages after `pipeline.PASSES`; those of `plan.STAGES` follow.
@@ -203,8 +203,8 @@ STAGES = (
     Stage("fuse_groups", Compilation.fuse_groups, lambda c: listings.of_groups(c.groups)),
     Stage("fold_dequantize", Compilation.fold_dequantize, lambda c: listings.of_groups(c.groups), lambda c: c.own),
     Stage("choose_layouts", Compilation.choose_layouts, lambda c: listings.of_places(c.places)),
-    Stage("lower", Compilation.lower, lambda c: listings.of_steps(c.built.program.steps)),
-    Stage("tile_rows", Compilation.tile_rows, lambda c: listings.of_steps(c.built.program.steps)),
+    Stage("lower", Compilation.lower, lambda c: listings.of_steps(c.lowering.program.steps)),
+    Stage("tile_rows", Compilation.tile_rows, lambda c: listings.of_steps(c.lowering.program.steps)),
 )
 
 
@@ -246,12 +246,12 @@ def specialise(
     c.views |= _constants(value for value in _read(nodes, ()) if value not in c.views)
     pipeline.run(STAGES, c)
     plan = assemble(
-        c.built.program,
+        c.lowering.program,
         [c.views[value] for value, _ in inputs],
         targets,
         env.engine,
         fpmath_mode=env.fpmath_mode,
-        macs=c.built.macs,
+        macs=c.lowering.macs,
         threads=env.threads,
         name=name,
         literal=env.tune == "off",
@@ -261,7 +261,7 @@ def specialise(
         # from here on, plans need only the weights that were packed from the constant
         if value._held is not None:
             value._held.let_go()
-    return Specialised(plan, c.built, names, c.wide, c.narrow)
+    return Specialised(plan, c.lowering, names, c.wide, c.narrow)
 
 
 def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Array]:

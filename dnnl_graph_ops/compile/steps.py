@@ -37,7 +37,7 @@ class Described(NamedTuple):
 
 def described(specialised: Specialised) -> Iterator[Described]:
     """Yields the description of each step of a plan, in order."""
-    decisions, text = specialised.built.decisions, operand_text(specialised)
+    decisions, text = specialised.lowering.decisions, operand_text(specialised)
     for part in specialised.plan.parts:
         groups = [decisions[number] for number in groups_of(part)]
         named = [names_of(group) for group, _ in groups]

@@ -58,7 +58,7 @@ def of_net(net: Any) -> Picture:
     else:
         groups = [
             (tuple(node.name for node in group.listed), decision.formulation)
-            for group, decision in latest.built.decisions
+            for group, decision in latest.lowering.decisions
         ]
     parts = {name: i for i, (names, _) in enumerate(groups, 1) for name in names}
     nodes = [node for node in net.graph.nodes if node.name in parts]

@@ -432,7 +432,7 @@ class _Entry:
     def _tell_of_steps(self) -> None:
         """Logs the ops that PyTorch computes as steps of the net."""
         latest = None if self.net is None else self.net._latest()
-        nodes = (node for group, _ in latest.built.decisions for node in group.listed) if latest else ()
+        nodes = (node for group, _ in latest.lowering.decisions for node in group.listed) if latest else ()
         ops = Counter(node.host.title for node in nodes if node.host is not None)
         if ops:
             _tell(_INSIDE, ops)

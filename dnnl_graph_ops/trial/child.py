@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..backends.backend import Built, Places
+from ..backends.backend import Lowering, Places
 from ..backends.onednn import build_native
 from ..compile.native import Partitioned, compile_partitions, partitioned
 from ..compile.plan import executor_of
@@ -69,7 +69,7 @@ def _views(made: Trial) -> dict[Any, View]:
 
 def _step(made: Trial, views: dict[Any, View], env: Env) -> NativeStep:
     program = Program()
-    build_native(Built(Places(views), set(views), env, program=program), made.graph.nodes)
+    build_native(Lowering(Places(views), set(views), env, program=program), made.graph.nodes)
     (step,) = (step for step in program.steps if isinstance(step, NativeStep))
     return step
 

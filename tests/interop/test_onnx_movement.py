@@ -44,7 +44,7 @@ def node(kind, inputs, outputs="y", **attrs):
 
 
 def steps_of(net):
-    return net._latest().built.program.steps
+    return net._latest().lowering.program.steps
 
 
 def test_slices(seed):

@@ -57,7 +57,7 @@ def fixed(proto, shape):
 
 def groups(net):
     """The ops that run together, in order."""
-    return [[(node.kind, node.name) for node in item.nodes] for item, _ in net._latest().built.decisions]
+    return [[(node.kind, node.name) for node in item.nodes] for item, _ in net._latest().lowering.decisions]
 
 
 def results(net, *arrays):

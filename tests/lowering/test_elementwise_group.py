@@ -25,7 +25,7 @@ FLOATS = ("f32", "bf16", "f16")
 
 
 def formulations(net: Any) -> list[str]:
-    return [decision.formulation for _, decision in net._latest().built.decisions]
+    return [decision.formulation for _, decision in net._latest().lowering.decisions]
 
 
 def run(graph: Any, output: Any, seed: int = 0, like: str = "own chain") -> None:

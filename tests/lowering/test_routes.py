@@ -50,7 +50,7 @@ def values_of(kind, case, dtype):
 
 def way_of(net, kind):
     """The backend of the only op of a net, by its steps."""
-    built = net._latest().built
+    built = net._latest().lowering
     ((_, decision),) = built.decisions
     kinds = {op.kind for step in built.program.steps if isinstance(step, NativeStep) for op in step.ops}
     native = CONVOLUTION if kind in CONV_KINDS else ONEDNN if kind in kinds else EQUAL_OP
@@ -83,7 +83,7 @@ def test_the_ladder_is_what_compile_climbs(kind, dtype, seed):
         compiled += 1
         if elementwise_group.takes([node], net._env()):
             # own code is faster than every step of the ladder
-            ((_, decision),) = net._latest().built.decisions
+            ((_, decision),) = net._latest().lowering.decisions
             assert decision.formulation == "own chain"
             continue
         if kind == "Concat":

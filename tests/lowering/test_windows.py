@@ -38,7 +38,7 @@ def result_of(rng, make, x, data_format, dtype):
     net = graph.compile(y)
     out = laid_out(rng, unwritten(y.shape, dtype), data_format) if y.ndim == x.ndim else unwritten(y.shape, dtype)
     net(laid_out(rng, x, data_format), out=out)
-    ((_, decision),) = net._latest().built.decisions
+    ((_, decision),) = net._latest().lowering.decisions
     assert decision.formulation == "own kernel"
     return out.astype(np.float64)
 
@@ -280,7 +280,7 @@ def test_where_own_code_goes_first():
         window = {"kernel": (kernel,) * 2, "strides": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0)}
         more = {"exclude_pad": True} if pool is ops.avg_pool else {}
         net = graph.compile(pool(graph.input("x", (1, 8, 8, 4)), **window, **more), tune=tune)
-        assert net._latest().built.decisions[0][1].formulation == expected
+        assert net._latest().lowering.decisions[0][1].formulation == expected
 
 
 def test_own_code_resamples_many_channels_first():
@@ -292,4 +292,4 @@ def test_own_code_resamples_many_channels_first():
         graph = dgo.Graph()
         x = graph.input("x", (1, channels, 8, 8))
         net = graph.compile(ops.interpolate(x, sizes=(16, 16), mode=mode, data_format="NCX"))
-        assert net._latest().built.decisions[0][1].formulation == expected
+        assert net._latest().lowering.decisions[0][1].formulation == expected

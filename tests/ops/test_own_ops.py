@@ -53,7 +53,7 @@ def test_documents_say_whose_they_are(kind):
 
 
 def steps_of(net):
-    return net._latest().built.program.steps
+    return net._latest().lowering.program.steps
 
 
 def test_slices_between_other_ops_are_views():

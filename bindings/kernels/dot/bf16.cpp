@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/declaration.hpp"
-#include "kernels/dot/layout.hpp"
+#include "kernels/dot/plan.hpp"
 #include "kernels/sets.hpp"
 #include "kernels/filtering/described.hpp"
 #include "kernels/isa.hpp"
@@ -62,7 +62,7 @@ public:
 
 private:
     const Dot& dot_;
-    DotLayout layout_;
+    DotPlan layout_;
 };
 
 class NarrowPack final : public Kernel {

@@ -7,7 +7,7 @@
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
 #include "kernels/dot/gradient_params.hpp"
-#include "kernels/dot/layout.hpp"
+#include "kernels/dot/plan.hpp"
 #include "kernels/sets.hpp"
 #include "kernels/filtering/arrangement.hpp"
 #include "kernels/filtering/described.hpp"
@@ -22,7 +22,7 @@ constexpr int64_t kUnit = 32;                     // channels of a block of prod
 constexpr int64_t kDepth = 512;                   // positions of a step, for which sums are loaded and stored once
 constexpr int64_t kLeastDepth = 128;              // of steps that keep to a plane
 constexpr int64_t kSumBytes = 1024 * 1024;        // of a task's sums, which each step loads again
-constexpr int64_t kOnceBytes = 256 * 1024;        // of a task's sums where all positions are one step
+constexpr int64_t kSingleStepSumBytes = 256 * 1024;        // of a task's sums where all positions are one step
 constexpr int64_t kRightBytes = 512 * 1024;       // of a step
 constexpr int64_t kInUnits = 16, kFewUnits = 2;   // of a task
 constexpr int64_t kTasksPerThread = 4;
@@ -172,7 +172,7 @@ private:
         const double sums = 4.0 * kUnit * kUnit * taps * number(params_.at_once ? 1 : in_units) * number(out_units);
         const double pairs = number(params_.slot_count) * number(ceil_div(params_.width, 2));
         const double right = 4.0 * kUnit * pairs * number(params_.row_taps) * number(out_units);
-        return sums <= (params_.at_once ? kOnceBytes : kSumBytes) && right <= kRightBytes;
+        return sums <= (params_.at_once ? kSingleStepSumBytes : kSumBytes) && right <= kRightBytes;
     }
 
     void lay_out_tasks(const FilterProblem& p, int64_t steps) {
@@ -219,12 +219,12 @@ private:
 };
 
 // A last axis of one position would leave half of each pair empty: another axis, or the batch, takes its place.
-struct Turned {
+struct WithWidth {
     FilterProblem problem;
     FilterTensor src, diff;
     FilterWeights weights;
 
-    Turned(const FilterProblem& p, const FilterTensor& from, const FilterTensor& to, const FilterWeights& of)
+    WithWidth(const FilterProblem& p, const FilterTensor& from, const FilterTensor& to, const FilterWeights& of)
         : problem(p), src(from), diff(to), weights(of) {
         if (p.in[2] > 1) return;
         if (p.kernel[2] == 1 && (p.in[1] > 1 || p.in[0] > 1)) {
@@ -266,7 +266,7 @@ std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& problem, int s
     }
     check_axes(problem);
     const Joined joined(problem, src, diff_dst);
-    const Turned turned(joined.problem, joined.src, joined.dst, diff_weights);
+    const WithWidth turned(joined.problem, joined.src, joined.dst, diff_weights);
     return std::make_unique<NarrowGradient>(turned.problem, turned.src, turned.diff, turned.weights, threads,
                                             bf16_sets().of(isa));
 }

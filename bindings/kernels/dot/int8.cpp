@@ -11,7 +11,7 @@
 #include <string>
 
 #include "kernels/declaration.hpp"
-#include "kernels/dot/layout.hpp"
+#include "kernels/dot/plan.hpp"
 #include "kernels/sets.hpp"
 #include "kernels/filtering/described.hpp"
 #include "kernels/isa.hpp"
@@ -197,7 +197,7 @@ private:
     }
 
     const Dot& dot_;
-    DotLayout layout_;
+    DotPlan layout_;
     Int8Params integer_;
     const bool has_points_;
     const int64_t totals_;

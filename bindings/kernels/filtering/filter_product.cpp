@@ -8,7 +8,7 @@
 
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
-#include "kernels/dot/layout.hpp"
+#include "kernels/dot/plan.hpp"
 #include "kernels/filtering/arrangement.hpp"
 #include "kernels/filtering/described.hpp"
 #include "kernels/filtering/gradient_params.hpp"

@@ -1,4 +1,4 @@
-#include "kernels/dot/layout.hpp"
+#include "kernels/dot/plan.hpp"
 
 #include <algorithm>
 
@@ -39,8 +39,8 @@ void lay_out_tasks(ProductParams& params, Arrangement& arrangement, int64_t item
 
 }  // namespace
 
-DotLayout::DotLayout(const Joined& joined, FilterDirection direction, const PanelSizes& panels, int64_t item,
-                     int bias_dtype, int threads, const Tail& post_ops)
+DotPlan::DotPlan(const Joined& joined, FilterDirection direction, const PanelSizes& panels, int64_t item,
+                 int bias_dtype, int threads, const Tail& post_ops)
     : arrangement(joined.problem, direction, panels),
       tail(fitted_tail(post_ops, joined.problem.batch, joined.problem.groups * arrangement.columns,
                        direction == FilterDirection::forward ? joined.problem.out : joined.problem.in, joined.dst)) {

@@ -7,16 +7,16 @@
 
 namespace dgo {
 
-struct DotLayout {
+struct DotPlan {
     Arrangement arrangement;
     FittedTail tail;
     ProductParams params{};
 
     // `item`: bytes of an element of src.
-    DotLayout(const Joined& joined, FilterDirection direction, const PanelSizes& panels, int64_t item, int bias_dtype,
-              int threads, const Tail& tail);
-    DotLayout(const DotLayout&) = delete;
-    DotLayout& operator=(const DotLayout&) = delete;
+    DotPlan(const Joined& joined, FilterDirection direction, const PanelSizes& panels, int64_t item, int bias_dtype,
+            int threads, const Tail& tail);
+    DotPlan(const DotPlan&) = delete;
+    DotPlan& operator=(const DotPlan&) = delete;
 };
 
 // As 'dot_bf16_amx_32x32'.
