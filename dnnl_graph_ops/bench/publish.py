@@ -90,6 +90,8 @@ def run(
     for name, part in parts.items():
         seconds = 60 * minutes * part.share / whole
         before = documents.get(name, Document())
+        if before.rows and before.seconds >= seconds:
+            continue
         options = {
             **_OPTIONS,
             **part.options,
@@ -100,8 +102,6 @@ def run(
         if name == "layers":
             options["peers"] = (*options["peers"], *peers)
         wanted = part.wanted(max(1, int(seconds / part.seconds)))
-        if before.rows and before.seconds >= seconds:
-            continue
         path = full / f"{name}.json"
         documents[name] = run_wanted(
             wanted, Options(**options), progress=progress or Progress(), path=path, resume=True

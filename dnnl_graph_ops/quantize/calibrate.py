@@ -151,7 +151,8 @@ def _within(
     order = sorted(limits, key=noise.__getitem__)
 
     def tried(left: int) -> tuple[Quantized, tuple[OutputReport, ...]]:
-        trial = quantized(net, {node: limits[node] for node in limits if node in order[left:]}, ranges)
+        wide = set(order[:left])
+        trial = quantized(net, {node: limits[node] for node in limits if node not in wide}, ranges)
         return trial, differences(
             zip(map(net.run, samples), map(trial.compile().run, samples), strict=True), net.output_names
         )

@@ -93,7 +93,7 @@ def weight_scales(weights: Array, axis: int, ranges: Ranges) -> Array:
 
 
 def _percentile(low: float, high: float, counts: Array) -> Limits:
-    """The range without the lowest and the highest of `_BEYOND` of all elements."""
+    """Returns the range without the lowest and the highest share `_BEYOND` of all elements."""
     edges = np.linspace(low, high, _BINS + 1)
     share = np.cumsum(counts) / max(counts.sum(), 1)
     first, last = np.searchsorted(share, (_BEYOND, 1 - _BEYOND))
@@ -101,7 +101,7 @@ def _percentile(low: float, high: float, counts: Array) -> Limits:
 
 
 def _least_squares(low: float, high: float, counts: Array) -> Limits:
-    """The range that squares of rounding and clipping errors are least for: both ends are moved in, then each alone."""
+    """Returns the range of the least squared error of rounding and clipping: moves both ends in, then each alone."""
     edges = np.linspace(low, high, _BINS + 1)
     numbers = (edges[:-1] + edges[1:]) / 2
 

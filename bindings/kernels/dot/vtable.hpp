@@ -1,4 +1,4 @@
-// What the vector code offers for products of narrow operands, whatever set multiplies.
+// Functions of the vector code for products of bf16 and 8 bits, the same for all sets that multiply.
 #pragma once
 
 #include <cstdint>

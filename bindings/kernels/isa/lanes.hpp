@@ -11,7 +11,7 @@
 #error "compile with -DDGO_ISA=<namespace of the instruction set>"
 #endif
 
-// What tests and users call the set.
+// The name of the set, for tests and users.
 #define DGO_TEXT_(x) #x
 #define DGO_TEXT(x) DGO_TEXT_(x)
 

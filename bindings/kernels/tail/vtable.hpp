@@ -7,7 +7,7 @@
 
 namespace dgo {
 
-// What a step computes; x is `left`, y is `right`, which ops of one operand do not have.
+// A function of x (`left`) and, for ops of two operands, y (`right`).
 enum class TailOp : uint8_t {
 #define UNARY(name, ...) name,
 #define BINARY UNARY

@@ -36,7 +36,7 @@ class _Scaled(NamedTuple):
 def written_apart(
     nodes: Sequence[OnnxNode], arrays: Mapping[str, Array], opset: int, others: Iterable[str]
 ) -> tuple[list[OnnxNode], dict[str, Array]]:
-    """The nodes, those of dynamic quantization written apart, and arrays that these read besides.
+    """Returns the nodes, those of dynamic quantization written apart, and the arrays that these read in addition.
 
     Args:
         arrays: what is known, by name.
@@ -65,7 +65,7 @@ def written_apart(
 
 
 def _parts(node: OnnxNode, makers: Mapping[str, OnnxNode], arrays: Mapping[str, Array]) -> _Scaled | None:
-    """What a Mul scales, if that is such a product with known weights."""
+    """Returns the product that a Mul scales; None if it is no such product, or its weights are unknown."""
     if _type(node) != "Mul":
         return None
     cast, scales = sorted((makers.get(name) for name in node.inputs), key=lambda one: _type(one) != "Cast")

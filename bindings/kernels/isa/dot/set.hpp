@@ -1,4 +1,4 @@
-// What the ways of multiplying share: the types of operands, and a table of a tile's functions.
+// Types of operands, and a table of a tile's functions, for all ways of multiplying.
 #pragma once
 
 #include "kernels/dot/dot.hpp"

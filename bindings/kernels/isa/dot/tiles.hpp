@@ -6,7 +6,7 @@
 
 namespace dgo::DGO_ISA {
 
-// What was written before is in memory: GCC takes instructions that load tiles for ones that read none.
+// Keeps earlier writes in front of loads: GCC takes instructions that load tiles for ones that read none.
 DGO_INLINE void written(const void* at) { asm volatile("" : : "r"(at) : "memory"); }
 
 // The compiler's intrinsics take no template parameters as numbers of tiles. Tile i += the products of rows in tile j and

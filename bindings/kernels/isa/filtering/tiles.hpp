@@ -182,7 +182,7 @@ DGO_INLINE void find_runs(const FilterImage& image, const TilePlace& p, int64_t 
     }
 }
 
-// What windows are read as, whatever the cell is.
+// Reads elements of windows as floats, or as bf16.
 DGO_INLINE void read_as(Cell cell, const char* from, int64_t count, float* to) { widen(cell, from, count, to); }
 DGO_INLINE void read_as(Cell, const char* from, int64_t count, uint16_t* to) {
     __builtin_memcpy(to, from, static_cast<size_t>(count) * 2);

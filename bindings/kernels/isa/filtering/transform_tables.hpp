@@ -30,7 +30,7 @@ constexpr double factors(int points, int i, int j, int from = 0) {
     return factors(points, i, j - 1, from + 1) - point(points, from) * factors(points, i, j, from + 1);
 }
 
-// What the filter's transform divides by at a finite point: that product there.
+// Returns the divisor of the filter's transform at a finite point: the product of its differences from the others.
 constexpr double divisor(int points, int i) {
     double product = 1;
     for (int k = 0; k < points - 1; ++k) product *= k == i ? 1 : point(points, i) - point(points, k);
