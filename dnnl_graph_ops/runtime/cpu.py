@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from .._core import kernels
 from ..schema import kinds
 from .engines import Engine
 from .probe import has_kernels
@@ -40,6 +41,9 @@ SETS = (
 )
 
 
+# names by which oneDNN's releases up to 3.6 know sets of AVX10
+_ALIASES = ("avx10_1_512", "avx10_1_512_amx", "avx10_1_512_amx_fp16")
+
 # dtypes that some sets lack
 _HALVES = frozenset({"bf16", "f16"})
 
@@ -58,6 +62,18 @@ class Reference(NamedTuple):
 
 # as the log of oneDNN 3.2 shows
 REFERENCE = (Reference("avx512_core_fp16", "f16", kinds("f16_by_reference") | {"MatMul with bias"}),)
+
+
+def is_known(limit: str) -> bool:
+    """Whether a value of ONEDNN_MAX_CPU_ISA is the name of an instruction set or empty; oneDNN ignores others."""
+    known = {known.name for known in SETS} | {"", "default", "all", *_ALIASES}
+    return limit.lower() in known
+
+
+def check_settings() -> None:
+    """Raises InvalidArgumentError if an environment variable names an instruction set that builtin kernels lack."""
+    for isa in (kernels.isa, kernels.narrow_isa, kernels.integer_isa):
+        isa()
 
 
 @cache

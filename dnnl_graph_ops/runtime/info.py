@@ -21,6 +21,7 @@ from .threads import get_num_threads
 # of narrow products and of products of integers, the best first
 NARROW_SETS = ("amx", "avx512bf16")
 INTEGER_SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words")
+_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")  # the second is oneDNN's older name
 _VARIABLES = ("DNNL_", "ONEDNN_", "OMP_", "GOMP_", "KMP_", "OCL_ICD")
 
 
@@ -116,4 +117,5 @@ def _cpu() -> dict[str, Any]:
     except Error as error:
         return {**found, "error": str(error)}
     native = {dtype: cpu.computes_natively(dtype, default) for dtype in ("bf16", "f16")}
-    return {**found, "isa": cpu.isa(default), "native": native}
+    ignored = [f"{name}={os.environ[name]}" for name in _LIMITS if not cpu.is_known(os.environ.get(name, ""))]
+    return {**found, "isa": cpu.isa(default), "native": native, **({"oneDNN ignores": ignored} if ignored else {})}

@@ -37,6 +37,7 @@ from ..graph import Graph
 from ..log import logger
 from ..ops import static_transpose
 from ..passes.mixed_precision import AUTO
+from ..runtime.cpu import check_settings
 from ..runtime.engines import default_engine
 from ..runtime.locks import Builds
 from . import ops, sources
@@ -73,6 +74,7 @@ def dnnl_graph_ops(module: fx.GraphModule, inputs: Sequence[Any], **options: Any
     options = {**(options.pop("options", None) or {}), **options}
     options.pop("mode", None)
     _check_options(**options)
+    check_settings()
     if torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in inputs):
         return recorded(module)
     return _compiled(module, inputs, _compiler(options))

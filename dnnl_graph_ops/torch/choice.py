@@ -43,10 +43,11 @@ MEASURED, NEAR, ESTIMATED = "measured", "measured at a near size", "not measured
 
 
 class Case(NamedTuple):
-    """Calls with one verdict: all that times depend on besides extents, and extents rounded to nearby ones."""
+    """Calls with one verdict: all that times depend on besides extents, extents rounded to nearby ones, and a name."""
 
     kind: Hashable
     extents: Ints
+    name: str = "call"  # for the log
 
 
 class Verdict(NamedTuple):
@@ -56,6 +57,12 @@ class Verdict(NamedTuple):
     our_seconds: float | None = None
     their_seconds: float | None = None
     why: str = MEASURED
+
+    def __str__(self) -> str:
+        engine = "dnnl_graph_ops" if self.ours else "PyTorch"
+        if self.our_seconds is None or self.their_seconds is None:
+            return f"{engine}: {self.why}"
+        return f"{engine}: {1e3 * self.our_seconds:.3f} ms here, {1e3 * self.their_seconds:.3f} ms in PyTorch"
 
     @property
     def is_clear(self) -> bool:
@@ -189,7 +196,7 @@ def in_turns(
 
 def _settle(case: Case, found: Verdict) -> Verdict:
     _least.pop(case, None)
-    _LOGGER.info("%s: %s", case, found)
+    _LOGGER.info("%s, extents %s: computed by %s", case.name, case.extents, found)
     return _bounded(_measured.setdefault(case.kind, {})).setdefault(case.extents, found)
 
 

@@ -194,7 +194,9 @@ def case_of(kind: tuple[Hashable, ...], spec: ConvParams, weights: Ints, *tensor
     """Returns the case: calls with nearby extents have the same verdict."""
     channels = [(t.shape[1], is_last(t)) for t in tensors]
     extents = [near(extent) for t in tensors for extent in (t.shape[0], *t.shape[2:])]
-    return Case((*kind, spec, tensors[0].dtype, weights, *channels), tuple(extents))
+    suffix = kind[0] if kind[0] in (BACKWARD_DATA, BACKWARD_WEIGHTS) else ""
+    name = f"{spec.kind}{suffix}, weights {tuple(weights)} {tensors[0].dtype}"
+    return Case((*kind, spec, tensors[0].dtype, weights, *channels), tuple(extents), name)
 
 
 def refusal(*tensors: Tensor) -> str:

@@ -14,6 +14,7 @@ from ..dtypes import usual
 from ..errors import InvalidArgumentError, warn
 from ..frontends.torch_export.host import stated
 from ..progress import Progress, check, shown
+from ..runtime.cpu import check_settings
 from ..schema.arguments import keywords_told
 from . import following, whole
 from .choice import measuring
@@ -73,6 +74,7 @@ def optimize(
             f"optimize: 'dtype' must be 'bf16', 'f16', 'f32', such a dtype of PyTorch or None, got {dtype!r}"
         )
     check(progress, "optimize")
+    check_settings()
     model = model if inplace else _copied(model)
     for name, module in model.named_modules():
         given: Any = type(module)

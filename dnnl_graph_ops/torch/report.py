@@ -30,10 +30,12 @@ class LayerTime:
         text: the module's class and arguments on one line.
         direction: "forward", "backward_data" or "backward_weights".
         input: the shape of the layer's input.
-        calls: the number of calls of the layer with such an input in a call of the model.
+        calls: how often a call of the model, or a training step, runs this direction with such an input. 0: backward
+            data of a layer whose input is one of `example_inputs`, which needs no gradient.
         computed_by: "dnnl_graph_ops" or "PyTorch".
         our_seconds, their_seconds: the least time of one call in each engine; None if not compared.
-        why: "measured", or another reason for the choice.
+        why: "measured", or another reason for the choice; the table prints "slower here: left to PyTorch" for
+            measured layers that PyTorch computes.
     """
 
     layer: str
@@ -48,7 +50,7 @@ class LayerTime:
 
     @property
     def gain(self) -> float:
-        """The speedup: PyTorch's time over the time of the chosen engine; 1.0 if PyTorch computes."""
+        """The speedup: PyTorch's time over that of the chosen engine; 1.0 (in the table "-") if PyTorch computes."""
         if self.computed_by == _PYTORCH or not (self.our_seconds and self.their_seconds):
             return 1.0
         return self.their_seconds / self.our_seconds
@@ -131,6 +133,8 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
         raise InvalidArgumentError("report: no layer of the model is optimized; call dgt.optimize(model) first")
     seen: dict[tuple[Any, ...], list[Any]] = {}
     training = model.training
+    leaves = (each for each in example_inputs if isinstance(each, torch.Tensor) and not each.requires_grad)
+    data = {each.untyped_storage().data_ptr() for each in leaves if each.layout is torch.strided}
 
     def note(module: nn.Module, call: Any) -> None:
         _, x, *_ = call
@@ -147,6 +151,7 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
     for (module, shape, *_), (call, count) in seen.items():
         with measuring():
             verdicts = _verdicts(call, training)
+        is_first = call is not None and call[1].untyped_storage().data_ptr() in data
         for direction, verdict in verdicts:
             rows.append(
                 LayerTime(
@@ -154,7 +159,7 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
                     f"{type(module).__name__}({module.extra_repr()})",
                     direction.strip("_") or "forward",
                     tuple(shape),
-                    count,
+                    0 if is_first and direction == BACKWARD_DATA else count,
                     "dnnl_graph_ops" if verdict.ours else _PYTORCH,
                     verdict.our_seconds,
                     verdict.their_seconds,

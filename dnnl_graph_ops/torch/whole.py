@@ -256,7 +256,7 @@ class Whole:
         """Returns the result of nets or layers, the faster for about such sizes; in turns until that is known."""
         out, verdict = choice.in_turns(case, partial(self._by_nets, code, case, apart, args, kwargs), apart)
         if verdict is not None:
-            _LOGGER.info("%s, %s: %s", type(self._module).__name__, case.extents, verdict)
+            _LOGGER.info("%s, extents %s: computed by %s", case.name, case.extents, verdict)
             if verdict.ours:
                 # nets pack weights of their own
                 for layer in _layers(self._module):
@@ -287,4 +287,4 @@ class Whole:
                 kind.append(type(each))
             else:
                 return None
-        return choice.Case(tuple(kind), tuple(extents))
+        return choice.Case(tuple(kind), tuple(extents), type(self._module).__name__)

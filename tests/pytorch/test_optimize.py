@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from children import child
 from torch import nn
 
 import dnnl_graph_ops as dgo
@@ -227,6 +228,33 @@ def test_a_report_has_a_line_for_each_layer_and_totals():
     _, *rows, total = str(report).splitlines()
     assert len(rows) == 2 and total.startswith("layers: ") and total.endswith(" ms in PyTorch")
     assert report.to_dict()["their_seconds"] == report.their_seconds >= report.seconds > 0
+
+
+def test_a_report_counts_no_gradient_of_the_models_input():
+    made, x = dgt.optimize(nn.Sequential(nn.Conv1d(3, 4, 3), nn.Conv1d(4, 2, 3))), torch.ones(1, 3, 8)
+    assert [row.calls for row in dgt.report(made, x)] == [1, 0, 1, 1, 1, 1]
+    assert [row.calls for row in dgt.report(made, x.clone().requires_grad_())] == [1] * 6
+
+
+@pytest.mark.child
+@pytest.mark.parametrize("call", ["dgt.optimize(model)", "torch.compile(model, backend=dgt.dnnl_graph_ops)(x)"])
+def test_a_misspelt_instruction_set_is_an_error(call):
+    code = (
+        f"import torch, dnnl_graph_ops.torch as dgt; x = torch.ones(1, 2, 5); model = torch.nn.Conv1d(2, 2, 1); {call}"
+    )
+    done = child("-c", code, DNNL_GRAPH_OPS_ISA="avx3")
+    assert done.returncode != 0
+    assert "DNNL_GRAPH_OPS_ISA is 'avx3', which is no instruction set of" in done.stderr
+
+
+def test_the_log_names_layers(caplog):
+    layer = nn.Conv1d(2, 3, 5)
+    with caplog.at_level("INFO", logger="dnnl_graph_ops.torch.choice"):
+        dgt.report(dgt.optimize(layer).eval(), torch.ones(1, 2, 61))
+    assert caplog.messages
+    for line in caplog.messages:
+        assert line.startswith("convolution, weights (3, 2, 5) torch.float32, extents (1, 56): computed by ")
+        assert line.endswith(" ms in PyTorch")
 
 
 def test_a_report_says_what_is_slower_here():

@@ -6,6 +6,7 @@ import pytest
 
 from dnnl_graph_ops.lowering import fits
 from dnnl_graph_ops.runtime import cpu
+from dnnl_graph_ops.runtime.info import info
 
 VNNI = {"int8"}
 # as dnnl_types.h numbers them, and what the library computes natively with each
@@ -30,6 +31,13 @@ def engine_of(bits):
     """An engine whose library reports this instruction set."""
     library = SimpleNamespace(effective_cpu_isa=lambda: bits)
     return SimpleNamespace(kind="cpu", runtime=SimpleNamespace(_library=library))
+
+
+@pytest.mark.parametrize(("limit", "known"), [("", True), ("AVX2", True), ("default", True), ("avx3", False)])
+def test_limits_that_onednn_ignores(limit, known, monkeypatch):
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
+    assert cpu.is_known(limit) is known
+    assert ("oneDNN ignores" in info()["cpu"]) is not known
 
 
 @pytest.mark.parametrize("name", NATIVE)
