@@ -141,7 +141,7 @@ ALGORITHMS = (
     ),
     *(
         Algorithm(
-            "narrow filtering", direction, "narrow", _filters, _filtering_work,
+            "Winograd, bf16 products", direction, "narrow", _filters, _filtering_work,
             lambda program, problem, env: _build(program, problem, env, _tile(problem)),
             spreads, converts=always, fuses=expressed, filters=True, fast=True, of_precision=True,
             remark="transforms are rounded to bf16",

@@ -7,8 +7,11 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops._core import kernels
+from dnnl_graph_ops.algorithms import table as algorithms
+from dnnl_graph_ops.algorithms.choice import _rounding_less
+from dnnl_graph_ops.lowering.problem import FPROP
 
-NAME = "narrow filtering"
+NAME = "Winograd, bf16 products"
 pytestmark = pytest.mark.skipif(not kernels.narrow_isa()[0], reason="no products of bf16 here")
 
 
@@ -65,3 +68,11 @@ def test_constant_weights_are_rounded_once(seed):
     nets = (of.graph.compile(of, precision="bf16", algorithms={"layer": NAME}) for of in (y, twice))
     once, again = (np.sqrt(np.mean((net(x) - exact) ** 2)) for net in nets)
     assert once < 0.97 * again
+
+
+def test_is_chosen_where_it_saves_enough():
+    """Of estimates within 5 % the first of an algorithm that rounds less is chosen."""
+    filtered, *others = (algorithms.named(name, FPROP) for name in (NAME, "own narrow", "columns"))
+    for seconds, best in ((0.97, others[0]), (0.93, filtered), (1.05, others[0])):
+        ranking = sorted([(filtered, seconds), (others[0], 1.0), (others[1], 1.01)], key=lambda item: item[1])
+        assert _rounding_less(ranking)[0][0] is best
