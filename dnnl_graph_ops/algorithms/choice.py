@@ -39,6 +39,8 @@ _COMPILING, _COMPILING_POSITION, _RUNS = 8e-3, 3.7e-6, 8
 _LONG, _NARROW, _RUNS_OF_ONE = 8192, 64, 100
 # packed weights that are so many bytes larger must save this share of the time of the best algorithm without packing
 _GROWN, _SAVED = 64 << 20, 0.2
+# an algorithm that rounds more than the precision asked for must save this share of the time of the best other one
+_WORTH = 0.05
 _MOST = 4096  # rankings in the cache
 
 _rankings: dict[Hashable, Ranked] = {}
@@ -65,7 +67,7 @@ def _of_fixed_sizes(problem: ConvProblem, env: Env) -> Ranked:
     if _is_long_and_narrow(problem):
         charged = [(a, seconds + _compiling(a, problem, env) / _RUNS_OF_ONE) for a, seconds in ranking]
         ranking = sorted(charged, key=itemgetter(1))
-    return _small(_without_compiling(ranking, problem, env), problem, env)
+    return _rounding_less(_small(_without_compiling(ranking, problem, env), problem, env))
 
 
 def _kept(key: Hashable, rank: Callable[[], Ranked]) -> Ranked:
@@ -133,7 +135,7 @@ def _ranking(problem: ConvProblem, env: Env, key: Hashable, batch: int, sizes: I
             first = _ranking(problem, env, key, *_large(sizes))[0][0]
             if any(algorithm is first and estimate <= _NEAR * ranking[0][1] for algorithm, estimate in ranking):
                 ranking.sort(key=lambda item: item[0] is not first)
-        return ranking
+        return _rounding_less(ranking)
 
     return _kept((key, batch, sizes), rank)
 
@@ -158,6 +160,15 @@ def _without_compiling(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranke
     alike = (item for item in ranking if item[1] <= _ALIKE * ranking[0][1])
     first = next((item for item in alike if not _compiling(item[0], problem, env)), ranking[0])
     return sorted(ranking, key=lambda item: item is not first)
+
+
+def _rounding_less(ranking: Ranked) -> Ranked:
+    """Puts the first algorithm that rounds no more than its precision in front if the best saves less than `_WORTH`."""
+    best, seconds = ranking[0]
+    if not best.of_precision:
+        return ranking
+    first = next((a for a, other in ranking if not a.of_precision and seconds > (1 - _WORTH) * other), best)
+    return sorted(ranking, key=lambda item: item[0] is not first)
 
 
 def _small(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:

@@ -7,6 +7,7 @@ has in bf16, but layers whose tensors are bf16 with algorithm="fast" only.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -65,16 +66,29 @@ def _build(program: Program, problem: ConvProblem, env: Env, tile: tuple[int, ..
         if problem.direction == WGRAD:
             filtering.wgrad(program, part, description, env.threads, label, kernels.narrow_backward_weights)
             continue
-        packed = _packed(program, description, part, env.threads) if packed is None else packed
+        if packed is None:
+            weights = part.w if max(tile) == 1 else _unrounded(part.w)
+            packed = _packed(program, description, weights, problem.direction, env.threads)
         filtering.multiply(program, part, description, packed, env.threads, label, product)
 
 
-def _packed(program: Program, description: Any, problem: ConvProblem, threads: int) -> View:
-    weights = merged_weights(program, problem.w)
-    packed = program.scratch((description.narrow_packed_size(problem.direction),), "bf16")
-    kernel = kernels.narrow_pack(description, problem.direction, dtypes.CODES["bf16"], list(weights.strides), threads)
-    how = problem.direction, description.narrow_packing(problem.direction)
-    recipe = ("narrow", *how, weights.shape, weights.strides)
+def _unrounded(weights: View) -> View:
+    """Returns constant weights as they were before the precision of the layer rounded them, else the weights.
+
+    Their transform is rounded, and should be the only rounding.
+    """
+    held = weights.buffer.held.unrounded if weights.buffer.held is not None else None
+    if held is None:
+        return weights
+    return replace(weights, buffer=replace(weights.buffer, dtype="f32", array=None, held=held))
+
+
+def _packed(program: Program, description: Any, weights: View, direction: str, threads: int) -> View:
+    weights = merged_weights(program, weights)
+    packed = program.scratch((description.narrow_packed_size(direction),), "bf16")
+    code = dtypes.CODES[weights.dtype]
+    kernel = kernels.narrow_pack(description, direction, code, list(weights.strides), threads)
+    recipe = ("narrow", direction, description.narrow_packing(direction), weights.dtype, weights.shape, weights.strides)
     program.kernel(kernel, [weights], [packed], "pack weights", recipe=recipe)
     return packed
 
@@ -127,7 +141,7 @@ ALGORITHMS = (
     ),
     *(
         Algorithm(
-            "narrow filtering", direction, "narrow", _filters, _filtering_work,
+            "Winograd, bf16 products", direction, "narrow", _filters, _filtering_work,
             lambda program, problem, env: _build(program, problem, env, _tile(problem)),
             spreads, converts=always, fuses=expressed, filters=True, fast=True, of_precision=True,
             remark="transforms are rounded to bf16",

@@ -137,7 +137,8 @@ def described(
     attrs = layer.attributes(layout)
     if direction == FPROP:
         attrs["src_shape"] = result.shape
-    return make_problem(kind, attrs, [first, second], result)
+    # of f32 layers in bf16 as well: they may take algorithms that layers whose tensors are bf16 may not
+    return make_problem(kind, attrs, [first, second], result, narrowed=dtype != "f32")
 
 
 def applicable(problem: ConvProblem, env: Env) -> list[str]:

@@ -65,7 +65,9 @@ class Constant:
     `make`: computes the elements of a constant that is derived from others; `array` may then be left out.
     """
 
-    __slots__ = ("__weakref__", "_array", "_derived", "_make", "_place", "_weak", "dtype", "shape", "token")
+    __slots__ = (
+        "__weakref__", "_array", "_derived", "_make", "_place", "_weak", "dtype", "shape", "token", "unrounded",
+    )  # fmt: skip
 
     def __init__(self, array: Array | None, make: Callable[[], Array] | None = None, like: Meta | None = None) -> None:
         self._array = array
@@ -74,6 +76,8 @@ class Constant:
         self._weak: Callable[[], Array | None] = _nothing
         # constants derived from these elements, by the way they are derived
         self._derived: WeakValueDictionary[Hashable, Constant] | None = None
+        # the same elements in f32, of a constant that precision="bf16" or "f16" rounds
+        self.unrounded: Constant | None = None
         if array is None:
             if make is None or like is None:
                 raise TypeError("a constant needs an array, or a function that computes it")

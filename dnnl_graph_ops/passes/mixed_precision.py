@@ -251,4 +251,6 @@ def converted(constant: Constant, dtype: str) -> Constant:
         with np.errstate(over="ignore"):
             return np.asarray(array.astype(to))
 
-    return constant.derived(("converted", dtype), rounded, constant.shape, to)
+    narrow = constant.derived(("converted", dtype), rounded, constant.shape, to)
+    narrow.unrounded = constant
+    return narrow
