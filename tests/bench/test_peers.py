@@ -126,3 +126,22 @@ def test_runtimes_for_inference_take_constant_weights_and_forward_only(name, tmp
             assert worker.ask("check", expected=str(tmp_path / "expected.npy"))["error"] <= max(1e-5, peer.tolerance), (
                 post
             )
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("name", ["torch-compile", "onnxruntime", "openvino"])
+def test_narrow_dtypes_and_variable_weights(name, tmp_path):
+    peer = registry.peers()[name]
+    if reason := peer.missing():
+        pytest.skip(reason)
+    path = str(tmp_path / "expected.npy")
+    with pool.WorkerProcess(peer, 1, pool.cpu_list(1)) as worker:
+        worker.ask("hello", timeout=180.0)
+        for problem, dtype in itertools.product(PROBLEMS[2::5], sorted({*peer.dtypes} - {quantized.DTYPE})):
+            np.save(path, reference.compute(problem, "fwd", data.operands(problem, "fwd")))
+            for weights in ("constant", "variable"):
+                task = Task(problem, "fwd", dtype, "NCX", weights, 1, (), peer.options)
+                worker.ask("prepare", timeout=120.0, task=task.as_dict())
+                assert worker.ask("check", timeout=60.0, expected=path)["error"] <= 2 * data.TOLERANCE[dtype], (
+                    problem.name
+                )

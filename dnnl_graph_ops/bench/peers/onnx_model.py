@@ -1,4 +1,4 @@
-"""A task as an ONNX model of one ConvTranspose or Conv node, for the peers that read such models."""
+"""A layer as an ONNX model of one ConvTranspose or Conv node, for the peers that read such models, and its inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..problem import Problem
 from .task import Task
 
 NODES = {"conv_transpose": "ConvTranspose", "conv": "Conv"}
-_DTYPES = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16}
+_DTYPES = {"f32": TensorProto.FLOAT, "bf16": TensorProto.BFLOAT16, "f16": TensorProto.FLOAT16}
 _POST = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
 
 
@@ -45,6 +45,14 @@ def model(task: Task) -> onnx.ModelProto:
         nodes, "layer", inputs, [helper.make_tensor_value_info("dst", kind, problem.dst_shape())], constants
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def given(task: Task) -> list[np.ndarray]:
+    """What the model is called with: src, and variable weights."""
+    kind = np.dtype(np.uint8) if task.dtype == quantized.DTYPE else numpy_dtype(task.dtype)
+    names = ("src",) if task.weights == "constant" else ("src", "weights")
+    operands = task.operands()
+    return [operands[name].astype(kind) for name in names]
 
 
 def _attributes(problem: Problem) -> dict[str, Any]:

@@ -127,7 +127,7 @@ _BUILT_IN: Final = (
     # compiles for seconds to minutes a layer: only by name
     Peer(
         "torch-compile",
-        f"{_HERE}.pytorch_compile",
+        f"{_HERE}.pytorch",
         ("torch",),
         "torch, and a C++ compiler",
         dtypes=("f32", "bf16", "f16"),
@@ -152,7 +152,8 @@ _BUILT_IN: Final = (
     Peer(
         "openvino",
         f"{_HERE}.open_vino",
-        ("openvino",),
+        ("openvino", "onnx"),
+        "openvino onnx",
         dtypes=("f32", "bf16", "f16", "int8"),
         models=f"{_HERE}.open_vino",
     ),
