@@ -129,7 +129,6 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--match", default="", metavar="REGEX", help="only layers whose name matches")
     group.add_argument("--family", type=_commas, default=(), help="only these families, e.g. vocoder,segmentation3d")
     group.add_argument("--class", dest="classes", type=_commas, default=(), help=f"only these, of {', '.join(CLASSES)}")
-    group.add_argument("--below-gmacs", type=float, default=None, help="only layers of at most so many 1e9 products")
     group.add_argument("--mb", type=int, default=0, help="batch instead of each layer's own")
 
 
@@ -139,7 +138,6 @@ _NAMES = {
     "dtypes": "dtype",
     "layouts": "layout",
     "precisions": "precision",
-    "runtimes": "runtime",
 }
 _TYPES = {"int": int, "float": float, "float | None": float, "str": str, "tuple[str, ...]": _commas}
 
@@ -194,7 +192,7 @@ def _wanted(parsed: argparse.Namespace) -> list[Any]:
 
     if parsed.models:
         return models.wanted(parsed.models, getattr(parsed, "sizes", None) or "", bool(getattr(parsed, "train", None)))
-    filters = Filters(parsed.match, parsed.family, parsed.below_gmacs, parsed.mb, parsed.classes)
+    filters = Filters(parsed.match, parsed.family, parsed.mb, parsed.classes)
     return filters.apply(sources.find(parsed.suite or ["real_layers"], quick=parsed.quick, ops=parsed.ops))
 
 

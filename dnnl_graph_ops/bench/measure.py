@@ -16,11 +16,6 @@ from .options import Options
 from .peers.registry import OWN
 from .rows import Entry, Ratio, Row
 
-_POST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "relu": lambda x: np.maximum(x, 0),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "tanh": np.tanh,
-}
 # the reference holds float32 copies of everything, every competitor its own, some a repacked one beside it
 _COPIES = 3
 # an execution of a model goes through more memory than the caches hold: a short one is its own warm-up too
@@ -36,7 +31,6 @@ def blank_row(case: Case) -> Row:
         case.direction,
         case.dtype,
         case.weights,
-        list(case.post_ops),
         problem.as_dict(),
         format_descriptor(problem),
         problem.macs / 1e9,
@@ -63,7 +57,7 @@ def measure(
     row = blank_row(case)
     if case.model:
         row.model, row.family = models.Model.of(case.model).record(), "model"
-    if len(case.post_ops) == 0 and case.source_batch and case.source_batch != case.problem.batch:
+    if case.source_batch and case.source_batch != case.problem.batch:
         row.flags.append(f"batch {case.source_batch} reduced to {case.problem.batch}")
     short = _memory_shortage(case, len(entrants))
     if short:
@@ -116,12 +110,10 @@ def _expected(case: Case, options: Options) -> np.ndarray | None:
     if case.model:
         return models.Model.of(case.model).expected()
     operands = data.operands(case.problem, case.direction, options.seed, case.dtype, case.real)
-    layer = quantized.layer(case.problem, case.post_ops) if case.dtype == quantized.DTYPE else None
+    layer = quantized.layer(case.problem) if case.dtype == quantized.DTYPE else None
     if layer is not None:
         operands = layer.floats(operands)
     expected = reference.compute(case.problem, case.direction, operands)
-    for name in case.post_ops:
-        expected = _POST[name](expected).astype(np.float32)
     return expected if layer is None else layer.rounded(expected)
 
 

@@ -121,7 +121,6 @@ class Row:
     direction: str
     dtype: str
     weights: str
-    post_ops: list[str]
     problem: dict[str, Any]
     descriptor: str
     gmacs: float

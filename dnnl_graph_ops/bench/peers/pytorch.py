@@ -21,11 +21,6 @@ _FORWARD: dict[str, tuple[Callable[..., torch.Tensor], ...]] = {
 INDUCTOR = "inductor"
 COMPILED = "torch.compile (inductor)"
 CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
-_POST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "relu": torch.relu_,
-    "sigmoid": torch.sigmoid_,
-    "tanh": torch.tanh_,
-}
 
 
 @dataclass(frozen=True)
@@ -122,16 +117,11 @@ def forward(layer: Layer) -> Callable[..., Any]:
     """A function of (src, weights) that does the whole layer."""
     function, attributes, bias = layer.function, layer.attributes, layer.tensors.get("bias")
     transposed = layer.task.problem.transposed
-    post = [_POST[name] for name in layer.task.post_ops]
 
     def whole(src: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         if transposed:
-            result = layer.cut(function(src, weights, bias, **attributes))
-        else:
-            result = function(layer.grown(src), weights, bias, **attributes)
-        for step in post:
-            result = step(result)
-        return result
+            return layer.cut(function(src, weights, bias, **attributes))
+        return function(layer.grown(src), weights, bias, **attributes)
 
     return whole
 

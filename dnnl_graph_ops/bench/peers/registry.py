@@ -88,7 +88,7 @@ _OURS = Peer(
     OWN,
     f"{_HERE}.own",
     directions=_ALL,
-    dtypes=("f32", "bf16", "f16", "s8", "u8", "int8"),
+    dtypes=("f32", "bf16", "f16", "int8"),
     layouts=("NXC", "NCX"),
     default=False,
     models=f"{_HERE}.own_models",
