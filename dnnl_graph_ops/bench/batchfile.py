@@ -36,8 +36,8 @@ class _State:
 def read(path: str | Path, op: str = OPS[0]) -> list[Wanted]:
     """Every problem of a batch file, in order. Options that say nothing about sizes are skipped.
 
-    Read and used: `--reset`, `--dir`, `--dt` (source type; s8 and u8 are int8), `--mb`, `--match`, `--batch`, and the drivers
-    `--conv` and `--deconv`; before one of them problems are those of `op`.
+    Read and used: `--reset`, `--dir`, `--dt` (source type; s8 and u8 are int8), `--mb`, `--match`, `--batch`, and the
+    drivers `--conv` and `--deconv`; before one of them problems are those of `op`.
 
     Raises:
         InvalidArgumentError: a file that cannot be read or a malformed line; the message gives file and line.
