@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dnnl_graph_ops.bench import data, pool, quantized, reference
-from dnnl_graph_ops.bench.peers import registry
+from dnnl_graph_ops.bench.peers import builtin, registry
 from dnnl_graph_ops.bench.peers.task import Task
 from dnnl_graph_ops.bench.problem import OPS, Problem
 from dnnl_graph_ops.errors import UnsupportedError
 
+ROOT = Path(__file__).parents[2]
 TRANSPOSED, ORDINARY = OPS
-PEERS = [peer for peer in registry._BUILT_IN if peer.directions and (peer.default or peer.name == registry.OWN)]
+PEERS = [peer for peer in builtin.PEERS if peer.directions and (peer.default or peer.name == registry.OWN)]
 PROBLEMS = (
     Problem("t1", 2, 6, 4, (9,), (4,), (2,), (1,), (2,), (1,), bias=True),
     Problem("t2", 1, 16, 32, (5, 6), (3, 3), (2, 1), (1, 0), (1, 1), (1, 0)),
@@ -31,6 +35,18 @@ PROBLEMS = (
     Problem("c2 first", 1, 3, 16, (16, 16), (4, 4), (4, 4), op=ORDINARY),
     Problem("c3", 1, 4, 8, (5, 4, 6), (3, 2, 3), (2, 1, 1), (1, 0, 1), bias=True, op=ORDINARY),
 )
+
+
+def test_the_package_s_peers_load_by_the_entry_point_of_plugins(monkeypatch):
+    declared = re.findall(r'bench_peers"\]\n(\w+) = "(.*)"\n', (ROOT / "pyproject.toml").read_text("utf-8"))
+    assert declared == [(registry._OURS.name, registry._OURS.value)]
+    other = importlib.metadata.EntryPoint("other", "bench.conftest:FAKE", registry._GROUP)
+    thief = importlib.metadata.EntryPoint("thief", "bench.conftest:OWN", registry._GROUP)
+    for found in ([], [registry._OURS], [other, thief, registry._OURS]):
+        monkeypatch.setattr(importlib.metadata, "entry_points", lambda group, found=found: found)
+        known = registry.peers()
+        assert [*known.values()][: len(builtin.PEERS)] == [*builtin.PEERS]
+        assert [*known][len(builtin.PEERS) :] == (["fake"] if found[1:] else [])
 
 
 @pytest.mark.bench
