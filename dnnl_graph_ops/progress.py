@@ -49,7 +49,7 @@ def shown(progress: Progress | None = None) -> Iterator[Progress]:
     """Yields the function to report to: `progress`, else that of `telling`, else a bar, else one that does nothing."""
     progress = progress or _current.get()
     if progress is not None or not _is_terminal(sys.stderr):
-        yield progress or _silent
+        yield progress or silent
         return
     bar = _bar(sys.stderr)
     try:
@@ -70,7 +70,8 @@ def write_line(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-def _silent(done: int, total: int, text: str) -> None:
+def silent(done: int, total: int, text: str) -> None:
+    """Tells nobody."""
     del done, total, text
 
 

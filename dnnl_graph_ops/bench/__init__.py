@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..ops.annotations import unquote
+from ..progress import Progress
 from .descriptor import format_descriptor, parse
 from .document import Document, merge
 from .options import Options
@@ -50,7 +51,7 @@ def run(
     op: str | Sequence[str] = "conv_transpose",
     json: str | Path | None = None,
     resume: bool = False,
-    progress: Any = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Document:
     """Measures `problems` and returns the rows, a sequence with the machine and the versions beside it.
@@ -64,7 +65,7 @@ def run(
             it are of the first.
         json: file that the result is written to, whenever a row is finished; with `resume` the rows that it has are
             not measured again.
-        progress: an object with the methods of `runner.Progress`; None: silent.
+        progress: called with the number of rows done, of all rows, and a text on the last one; None: silent.
         options: fields of `Options`: directions, dtypes, layouts, peers, threads, tune, ...
 
     Raises:

@@ -13,6 +13,7 @@ from ..errors import InvalidArgumentError
 from .cases import Wanted
 from .descriptor import DRIVERS, parse
 from .problem import OPS
+from .quantized import DTYPE
 
 _DIRECTIONS: Final = {
     **dict.fromkeys(("FWD_B", "FWD_D", "FWD_I"), "fwd"),
@@ -35,8 +36,8 @@ class _State:
 def read(path: str | Path, op: str = OPS[0]) -> list[Wanted]:
     """Every problem of a batch file, in order. Options that say nothing about sizes are skipped.
 
-    Read and used: `--reset`, `--dir`, `--dt` (source type), `--mb`, `--match`, `--batch`, and the drivers `--conv` and
-    `--deconv`; before one of them problems are those of `op`.
+    Read and used: `--reset`, `--dir`, `--dt` (source type; s8 and u8 are int8), `--mb`, `--match`, `--batch`, and the
+    drivers `--conv` and `--deconv`; before one of them problems are those of `op`.
 
     Raises:
         InvalidArgumentError: a file that cannot be read or a malformed line; the message gives file and line.
@@ -87,7 +88,8 @@ def _option(word: str, state: _State) -> _State:
             directions = tuple(dict.fromkeys(_DIRECTIONS[n] for n in names))
             return replace(state, directions=directions, bias="FWD_B" in names)
         case "dt" | "cfg":
-            return replace(state, dtypes=tuple(dict.fromkeys(v.split(":")[0] for v in value.split(","))))
+            sources = (v.split(":")[0] for v in value.split(","))
+            return replace(state, dtypes=tuple(dict.fromkeys(DTYPE if v in ("s8", "u8") else v for v in sources)))
         case "mb":
             return replace(state, batch=int(value))
         case "match":

@@ -14,7 +14,6 @@ from .peers.task import ModelTask, Task
 from .problem import Problem, way
 from .quantized import DTYPE
 
-_INT8: Final = ("s8", "u8", DTYPE)
 # precisions by the dtypes of the cases that they are for
 _PRECISIONS: Final = {"f32": FEWER, DTYPE: ("f32",)}
 # the competitor that compiles a net of this package for each size alone
@@ -29,7 +28,6 @@ class Case:
     direction: str
     dtype: str
     weights: str
-    post_ops: tuple[str, ...] = ()
     source_batch: int = 0
     model: str = ""
     real: bool = False
@@ -46,7 +44,6 @@ class Case:
             self.dtype,
             f"mb{self.problem.batch}",
             self.weights,
-            *self.post_ops,
         ]
         return "|".join(parts)
 
@@ -82,7 +79,6 @@ class Entrant:
             self.layout,
             case.weights,
             threads,
-            case.post_ops,
             self.options,
             options.seed,
             case.real,
@@ -107,14 +103,13 @@ def expand(wanted: Iterable[Wanted], options: Options) -> tuple[list[Case], list
         limited = item.problem.limited(options.max_gmacs)
         directions = item.directions or options.directions
         for direction, dtype in itertools.product(directions, item.dtypes or options.dtypes):
-            if dtype in _INT8 and direction != "fwd":
+            if dtype == DTYPE and direction != "fwd":
                 continue
             case = Case(
                 limited or item.problem,
                 direction,
                 dtype,
                 options.weights if direction == "fwd" else "variable",
-                options.post_ops if direction == "fwd" else (),
                 item.problem.batch,
                 item.model,
                 real=bool(options.precisions) and dtype == "f32" and not item.model,
@@ -173,11 +168,11 @@ def _of_model(own: Peer, peers: Sequence[Peer], options: Options) -> list[Entran
 
 def _variants(own: Peer, layouts: Sequence[str], options: Options) -> list[Entrant]:
     found = []
-    spaces = {"tune": options.tune, "algorithm": options.algorithm, "runtime": options.runtimes or (None,)}
+    spaces = {"tune": options.tune, "algorithm": options.algorithm}
     for layout in layouts:
         for values in itertools.product(*spaces.values()):
             variant: dict[str, Any] = dict(zip(spaces, values, strict=True))
             named = [str(v) for k, v in variant.items() if len(spaces[k]) > 1]
-            variant |= {"engine": options.engine, "fpmath_mode": options.fpmath_mode}
+            variant["engine"] = options.engine
             found.append(Entrant(own, layout, variant, " ".join([OWN, layout, *named])))
     return found

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from ..errors import Error, InvalidArgumentError
+from ..progress import Progress, shown, silent
 from . import suite, zoo
 from .document import Document, check_writable, merge, write_text
 from .options import Options, described
@@ -127,7 +129,6 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--match", default="", metavar="REGEX", help="only layers whose name matches")
     group.add_argument("--family", type=_commas, default=(), help="only these families, e.g. vocoder,segmentation3d")
     group.add_argument("--class", dest="classes", type=_commas, default=(), help=f"only these, of {', '.join(CLASSES)}")
-    group.add_argument("--below-gmacs", type=float, default=None, help="only layers of at most so many 1e9 products")
     group.add_argument("--mb", type=int, default=0, help="batch instead of each layer's own")
 
 
@@ -137,7 +138,6 @@ _NAMES = {
     "dtypes": "dtype",
     "layouts": "layout",
     "precisions": "precision",
-    "runtimes": "runtime",
 }
 _TYPES = {"int": int, "float": float, "float | None": float, "str": str, "tuple[str, ...]": _commas}
 
@@ -192,7 +192,7 @@ def _wanted(parsed: argparse.Namespace) -> list[Any]:
 
     if parsed.models:
         return models.wanted(parsed.models, getattr(parsed, "sizes", None) or "", bool(getattr(parsed, "train", None)))
-    filters = Filters(parsed.match, parsed.family, parsed.below_gmacs, parsed.mb, parsed.classes)
+    filters = Filters(parsed.match, parsed.family, parsed.mb, parsed.classes)
     return filters.apply(sources.find(parsed.suite or ["real_layers"], quick=parsed.quick, ops=parsed.ops))
 
 
@@ -206,28 +206,45 @@ def _options(parsed: argparse.Namespace) -> Options:
 
 def _run(parsed: argparse.Namespace) -> int:
     from . import runner
-    from .report import progress
 
     _check_models(parsed)
     _check_outputs(parsed)
     wanted, options = _wanted(parsed), _options(parsed)
     if parsed.resume and not parsed.json:
         raise InvalidArgumentError("--resume needs --json, to know which run goes on")
-    shown = None if parsed.quiet else progress.Bar()
-    if parsed.cluster:
-        from .cluster import run_on_cluster
+    with _told(parsed.quiet) as tell:
+        if parsed.cluster:
+            from .cluster import run_on_cluster
 
-        document = run_on_cluster(wanted, options, parsed.cluster, progress=shown)
-    else:
-        document = runner.run_wanted(
-            wanted, options, progress=shown, path=parsed.json, resume=parsed.resume, shard=parsed.shard
-        )
+            document = run_on_cluster(wanted, options, parsed.cluster, progress=tell)
+        else:
+            more = {"path": parsed.json, "resume": parsed.resume, "shard": parsed.shard}
+            document = runner.run_wanted(wanted, options, progress=tell, **more)
     _write(document, parsed)
     if not document.complete:
         where = "; go on with --resume" if parsed.json else "; with --json it could go on"
         print(f"interrupted after {len(document.rows)} rows{where}", file=sys.stderr)
         return _INTERRUPTED
     return 0 if any(row.status == "ok" for row in document.rows) else 3
+
+
+@contextmanager
+def _told(quiet: bool) -> Iterator[Progress]:
+    """A bar on a terminal, elsewhere a line for each row; what is told first is a line everywhere."""
+    if quiet:
+        yield silent
+        return
+    with shown() as bar:
+        begun = False
+
+        def tell(done: int, total: int, text: str) -> None:
+            nonlocal begun
+            if not (begun and sys.stderr.isatty()):
+                print(f"[{done}/{total}] {text}", file=sys.stderr)
+            begun = True
+            bar(done, total, text)
+
+        yield tell
 
 
 def _check_models(parsed: argparse.Namespace) -> None:
@@ -253,14 +270,13 @@ def _write(document: Document, parsed: argparse.Namespace) -> None:
 
 def _publish(parsed: argparse.Namespace) -> int:
     from . import publish
-    from .report import machine_page, progress
+    from .report import machine_page
 
     if parsed.page:
         write_text(Path(parsed.page).with_suffix(".md"), machine_page.page(machine_page.load(parsed.page)))
         return 0
-    shown = None if parsed.quiet else progress.Bar()
-    options = {"threads": parsed.threads, "peers": parsed.peers, "progress": shown}
-    print(publish.run(parsed.minutes, parsed.out, **options))
+    with _told(parsed.quiet) as tell:
+        print(publish.run(parsed.minutes, parsed.out, threads=parsed.threads, peers=parsed.peers, progress=tell))
     return 0
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..errors import InvalidArgumentError, RuntimeUnavailableError, extra
+from ..progress import Progress, silent
 from . import runner
 from .cases import Wanted, expand
 from .document import Document, merge
@@ -24,7 +25,7 @@ def run_on_cluster(
     address: str,
     *,
     shards: int = 0,
-    progress: runner.Progress | None = None,
+    progress: Progress | None = None,
 ) -> Document:
     """Like `runner.run_wanted`, over the workers of a cluster.
 
@@ -39,7 +40,7 @@ def run_on_cluster(
         import distributed  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
         raise RuntimeUnavailableError(f"cluster: {error}; install it: {extra('cluster')}") from None
-    progress = progress or runner.Progress()
+    tell = progress or silent
     cases, _ = expand(wanted, options)
     client, own = _connect(distributed, address)
     try:
@@ -47,11 +48,10 @@ def run_on_cluster(
         if workers == 0:
             raise RuntimeUnavailableError(f"cluster {address!r}: it has no workers")
         count = min(len(cases), shards or 4 * workers)
-        progress.begin(len(cases), 0)
-        if count:
-            # each shard has the whole budget, and a worker runs its shards one after another
-            turns, largest = -(-count // workers), -(-len(cases) // count)
-            progress.expect(turns * runner.expected_seconds(largest, options))
+        # each shard has the whole budget, and a worker runs its shards one after another
+        turns, largest = -(-count // workers), -(-len(cases) // max(1, count))
+        most = turns * runner.expected_seconds(largest, options)
+        tell(0, len(cases), f"{len(cases)} rows take about {runner.rounded(most)} at most")
         records = [_pack(item) for item in wanted]
         futures = [
             client.submit(_shard, records, options.as_dict(), i + 1, count, pure=False, retries=2) for i in range(count)
@@ -61,8 +61,8 @@ def run_on_cluster(
             for future, result in distributed.as_completed(futures, with_results=True):
                 del future
                 documents.append(Document.from_dict(result))
-                for row in documents[-1].rows:
-                    progress.row(row)
+                done = sum(map(len, documents))
+                tell(done, len(cases), documents[-1].rows[-1].said if documents[-1].rows else "")
         except distributed.scheduler.KilledWorker as error:
             raise RuntimeUnavailableError(f"cluster: a shard ended several workers ({error})") from None
         merged = merge(documents)
@@ -70,7 +70,6 @@ def run_on_cluster(
         merged.rows.sort(key=lambda row: order.get(row.key, len(order)))
         return merged
     finally:
-        progress.end()
         for each in own:
             each.close()
 

@@ -14,16 +14,15 @@ from ..errors import InvalidArgumentError
 from .rows import Row
 
 SCHEMA: Final = "dnnl_graph_ops.bench"
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 
 @dataclass
 class Document(Sequence[Row]):
-    """The rows of a run, a sequence, with machines, versions, peaks and notes.
+    """The rows of a run, a sequence, with machines, versions and notes.
 
     Attributes:
         machines: `Row.machine` indexes this list.
-        peaks: per machine, "gflops" by data type and "gbytes".
         versions: competitor -> {library: version}.
         complete: False for a run that was interrupted.
     """
@@ -31,7 +30,6 @@ class Document(Sequence[Row]):
     rows: list[Row] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     machines: list[dict[str, Any]] = field(default_factory=list)
-    peaks: list[dict[str, Any]] = field(default_factory=list)
     versions: dict[str, dict[str, str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     created: str = ""
@@ -180,11 +178,10 @@ def merge(documents: Sequence[Document]) -> Document:
                 f"merge: the runs differ in {', '.join(different)}; only shards of one run go together"
             )
         places = []
-        for machine, peaks in zip(document.machines, document.peaks, strict=True):
+        for machine in document.machines:
             known = [_identity(m) for m in merged.machines]
             if _identity(machine) not in known:
                 merged.machines.append(machine)
-                merged.peaks.append(peaks)
                 known.append(_identity(machine))
             places.append(known.index(_identity(machine)))
         for row in document.rows:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -17,12 +16,6 @@ from .options import Options
 from .peers.registry import OWN
 from .rows import Entry, Ratio, Row
 
-_POST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "relu": lambda x: np.maximum(x, 0),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "tanh": np.tanh,
-}
-_BYTES = {"f32": 4, "bf16": 2, "f16": 2, "s8": 1, "u8": 1, quantized.DTYPE: 1}
 # the reference holds float32 copies of everything, every competitor its own, some a repacked one beside it
 _COPIES = 3
 # an execution of a model goes through more memory than the caches hold: a short one is its own warm-up too
@@ -38,11 +31,9 @@ def blank_row(case: Case) -> Row:
         case.direction,
         case.dtype,
         case.weights,
-        list(case.post_ops),
         problem.as_dict(),
         format_descriptor(problem),
         problem.macs / 1e9,
-        problem.bytes_moved(_BYTES[case.dtype]) / 1e9,
         when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
 
@@ -59,7 +50,6 @@ def measure(
     lineup: Lineup,
     options: Options,
     threads: int,
-    peaks: dict[str, Any],
     seconds: float,
     stop: Callable[[], bool] = lambda: False,
 ) -> Row:
@@ -67,7 +57,7 @@ def measure(
     row = blank_row(case)
     if case.model:
         row.model, row.family = models.Model.of(case.model).record(), "model"
-    if len(case.post_ops) == 0 and case.source_batch and case.source_batch != case.problem.batch:
+    if case.source_batch and case.source_batch != case.problem.batch:
         row.flags.append(f"batch {case.source_batch} reduced to {case.problem.batch}")
     short = _memory_shortage(case, len(entrants))
     if short:
@@ -92,12 +82,12 @@ def measure(
         options.max_rounds,
         seconds,
         threads,
-        _peak_dtype(case.dtype, peaks),
+        peak_dtype(case),
         _LONG_MODEL if case.model else timing.LONG,
         options.clock == "process",
     )
     race = rounds.race(ready, peer_of, rules, options.seed, stop)
-    _fill(row, race, peer_of, peaks)
+    _fill(row, race, peer_of)
     if case.model:
         # the next one's memory is counted from a new process
         lineup.close()
@@ -120,16 +110,15 @@ def _expected(case: Case, options: Options) -> np.ndarray | None:
     if case.model:
         return models.Model.of(case.model).expected()
     operands = data.operands(case.problem, case.direction, options.seed, case.dtype, case.real)
-    layer = quantized.layer(case.problem, case.post_ops) if case.dtype == quantized.DTYPE else None
+    layer = quantized.layer(case.problem) if case.dtype == quantized.DTYPE else None
     if layer is not None:
         operands = layer.floats(operands)
     expected = reference.compute(case.problem, case.direction, operands)
-    for name in case.post_ops:
-        expected = _POST[name](expected).astype(np.float32)
     return expected if layer is None else layer.rounded(expected)
 
 
-def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str, Any]) -> None:
+def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str]) -> None:
+    row.peak_rounds, row.peak_busy = race.peaks(), race.peak_busy
     for entry in row.entries:
         if entry.label in race.lost:
             entry.status, entry.reason = "failed", race.lost[entry.label]
@@ -138,8 +127,6 @@ def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str,
     for peer, (label, ours, values) in rounds.ratios(race, peer_of).items():
         if values:
             row.ratios.append(ratio_of(peer, label, ours, values))
-    row.peak_rounds, row.peak_busy = race.peaks(), race.peak_busy
-    set_shares(row, peaks)
     row.rounds_dropped, row.round_s = race.dropped, race.round_s
     if race.dropped > len(race.rounds) - race.dropped and race.dropped >= len(race.rounds) / 2:
         row.flags.append("contended")
@@ -176,6 +163,10 @@ def _fill_entry(entry: Entry, row: Row, race: rounds.Race) -> None:
         entry.p50, entry.p90, entry.p99 = map(float, np.percentile(executions, (50, 90, 99)))
     if not row.model:
         entry.gflops = 2 * row.gmacs / entry.median
+    # of the same rounds
+    shares = [2 * row.gmacs / t / peak for t, peak in zip(entry.rounds, row.peak_rounds, strict=False) if peak]
+    if shares:
+        entry.peak_share = float(np.median(shares))
     modes = [r[entry.label].several_modes for r in race.rounds if entry.label in r]
     if sum(modes) > len(modes) / 2:
         entry.flags.append("several modes")
@@ -183,20 +174,9 @@ def _fill_entry(entry: Entry, row: Row, race: rounds.Race) -> None:
         entry.flags.append("spins while idle")
 
 
-def _peak_dtype(dtype: str, peaks: dict[str, Any]) -> str:
-    """A type that the library cannot multiply itself is computed in f32."""
-    rates = peaks.get("gflops", {})
-    return next((name for name in (dtype, "f32") if rates.get(name)), "")
-
-
-def set_shares(row: Row, peaks: dict[str, Any]) -> None:
-    """Fills in the shares of the machine's peaks: of arithmetic in the same round, of memory in the same run."""
-    for entry in row.entries:
-        shares = [2 * row.gmacs / t / peak for t, peak in zip(entry.rounds, row.peak_rounds, strict=False) if peak]
-        if shares:
-            entry.peak_share = float(np.median(shares))
-        if entry.median and peaks.get("gbytes") and not row.model:
-            entry.bandwidth_share = row.gbytes / entry.median / peaks["gbytes"]
+def peak_dtype(case: Case) -> str:
+    """The dtype of the MatMul that runs beside a layer."""
+    return "" if case.model else case.dtype
 
 
 def guarded(case: Case, function: Callable[[], Row]) -> Row:

@@ -15,11 +15,10 @@ from ..passes.mixed_precision import AUTO
 from ..passes.mixed_precision import PRECISIONS as NARROW
 from ..schema.arguments import suggest
 from ..words import VALUES
-from .peers.task import POST_OPS
 from .problem import DIRECTIONS, LAYOUTS
 from .sizes import parse as parse_sizes
 
-DTYPES: Final = ("f32", "bf16", "f16", "s8", "u8", "int8")
+DTYPES: Final = ("f32", "bf16", "f16", "int8")
 # fewer bits than f32, as `Graph.compile` takes them
 FEWER: Final = (*NARROW, AUTO)
 PRECISIONS: Final = (*FEWER, "f32")
@@ -31,16 +30,13 @@ class Options:
 
     Attributes:
         directions: of fwd, bwd_d, bwd_w; with `quick` all.
-        dtypes: of f32, bf16, f16, s8, u8, int8 (layers in QDQ form, u8 to u8, weights by channel).
+        dtypes: of f32, bf16, f16, int8 (layers in QDQ form, u8 to u8, weights by channel).
         layouts: of NXC, NCX.
         peers: all (installed ones), none, or names; onednn@FILE and dgo@FILE take another libdnnl.so.3.
         weights: the forward's, constant or variable; the backward ops always take theirs at the call.
-        post_ops: after the forward, of relu, sigmoid, tanh.
         tune: of off, heuristic, measure: variants of this package, each combination a competitor.
         algorithm: of auto, direct, fast: further variants.
-        runtimes: names of dgo.runtimes(): further variants.
         engine: cpu or gpu, for this package.
-        fpmath_mode: of this package.
         threads: of every competitor; 0: one for each core.
         sizes: call each model, its sizes unknown when it is compiled, with COUNT different ones in random order,
             LOW:HIGH[:STEP]xCOUNT: every extent of its first input from LOW to HIGH, a multiple of STEP (of what the
@@ -69,12 +65,9 @@ class Options:
     layouts: tuple[str, ...] = LAYOUTS
     peers: tuple[str, ...] = ("all",)
     weights: str = "constant"
-    post_ops: tuple[str, ...] = ()
     tune: tuple[str, ...] = ("heuristic",)
     algorithm: tuple[str, ...] = ("auto",)
-    runtimes: tuple[str, ...] = ()
     engine: str = "cpu"
-    fpmath_mode: str = "strict"
     threads: int = 0
     sizes: str = ""
     fixed: bool = False
@@ -105,7 +98,6 @@ class Options:
             if not getattr(self, name):
                 raise InvalidArgumentError(f"{name}: at least one is needed; known: {', '.join(_CHOICES[name])}")
         object.__setattr__(self, "peers", tuple(self.peers))
-        object.__setattr__(self, "runtimes", tuple(self.runtimes))
         for name, low in _LEAST.items():
             if getattr(self, name) < low:
                 raise InvalidArgumentError(f"{name} must be at least {low}, got {getattr(self, name)}")
@@ -157,7 +149,6 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "dtypes": DTYPES,
     "layouts": LAYOUTS,
     "weights": ("constant", "variable"),
-    "post_ops": POST_OPS,
     "precisions": PRECISIONS,
     "tune": ("off", "heuristic", "measure"),
     "algorithm": ALGORITHMS,
@@ -185,7 +176,7 @@ def _understood(word: Any, name: str, allowed: tuple[str, ...]) -> Any:
 # what has no meaning for which
 _APART: Final = {
     "train": ("sizes",),
-    "optimized": ("tune", "algorithm", "runtimes", "engine", "fpmath_mode", "fixed", "precisions"),
+    "optimized": ("tune", "algorithm", "engine", "fixed", "precisions"),
 }
 # six rounds are the fewest whose median has a 95 % interval
 _LEAST: Final = {"threads": 0, "interval": 0.001, "min_rounds": 1, "case_seconds": 0.1, "burst": 0.0005, "budget": 0}

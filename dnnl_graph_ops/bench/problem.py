@@ -204,10 +204,6 @@ class Problem:
             "dst": math.prod(self.dst_shape()),
         }
 
-    def bytes_moved(self, itemsize: int) -> int:
-        """Least traffic of one execution: each of the three tensors once. The same in every direction."""
-        return sum(self.elements().values()) * itemsize
-
     @property
     def depthwise(self) -> bool:
         """Whether each group has one input and one output channel."""

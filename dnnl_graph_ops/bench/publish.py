@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from ..progress import Progress
 from . import machine, models, pool, suite, zoo
 from .cases import Wanted
 from .descriptor import parse
@@ -25,7 +26,7 @@ from .problem import DIRECTIONS, OPS
 from .quantized import DTYPE
 from .report import machine_page
 from .rows import Entry, Row
-from .runner import Progress, run_wanted
+from .runner import run_wanted
 
 _SEED: Final = 7
 # layers so small that a call is all that they take
@@ -67,7 +68,12 @@ class Part:
 
 
 def run(
-    minutes: float, folder: str | Path = ".", *, threads: int = 0, peers: Sequence[str] = (), progress: Any = None
+    minutes: float,
+    folder: str | Path = ".",
+    *,
+    threads: int = 0,
+    peers: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> Path:
     """Measures for so many minutes in all, earlier calls that this one goes on from included. Returns the file.
 
@@ -103,9 +109,7 @@ def run(
             options["peers"] = (*options["peers"], *peers)
         wanted = part.wanted(max(1, int(seconds / part.seconds)))
         path = full / f"{name}.json"
-        documents[name] = run_wanted(
-            wanted, Options(**options), progress=progress or Progress(), path=path, resume=True
-        )
+        documents[name] = run_wanted(wanted, Options(**options), progress=progress, path=path, resume=True)
         write(target, documents, here, today)
         if not documents[name].complete:
             break

@@ -54,7 +54,7 @@ class Layer:
         return clipped
 
 
-def layer(problem: Problem, post_ops: tuple[str, ...], weights: str = "constant") -> Layer:
+def layer(problem: Problem, weights: str = "constant") -> Layer:
     """Raises: UnsupportedError: weights that are passed at the call, which no such model has."""
     if weights != "constant":
         raise UnsupportedError("int8 layers have constant weights; leave out --weights variable")
@@ -63,9 +63,8 @@ def layer(problem: Problem, post_ops: tuple[str, ...], weights: str = "constant"
     each = np.tile(scales, problem.out_channels // scales.size)
     terms = problem.in_channels // problem.groups * math.prod(problem.kernel)
     largest = 3 * _DEVIATION * math.sqrt(terms) * SRC_SCALE * float(scales.max())
-    positive = "relu" in post_ops
-    dst_scale = 2.0 ** math.ceil(math.log2(largest / (255 if positive else 127)))
-    return Layer(axis, scales, (each * SRC_SCALE).astype(np.float32), dst_scale, 0 if positive else _SIGNED_ZERO)
+    dst_scale = 2.0 ** math.ceil(math.log2(largest / 127))
+    return Layer(axis, scales, (each * SRC_SCALE).astype(np.float32), dst_scale, _SIGNED_ZERO)
 
 
 def keywords(scales: Any, zero: int, axis: int | None = None) -> dict[str, Any]:

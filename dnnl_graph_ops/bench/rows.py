@@ -77,7 +77,6 @@ class Entry:
     native_rounds: list[float] = field(default_factory=list)
     gflops: float | None = None
     peak_share: float | None = None
-    bandwidth_share: float | None = None
     p50: float | None = None
     p90: float | None = None
     p99: float | None = None
@@ -122,11 +121,9 @@ class Row:
     direction: str
     dtype: str
     weights: str
-    post_ops: list[str]
     problem: dict[str, Any]
     descriptor: str
     gmacs: float
-    gbytes: float
     status: str = "ok"
     reason: str = ""
     entries: list[Entry] = field(default_factory=list)
@@ -154,6 +151,15 @@ class Row:
     def title(self) -> str:
         """The row in a line of text."""
         return self.name if self.model else f"{self.name} {self.way} {self.dtype}"
+
+    @property
+    def said(self) -> str:
+        """What became of it in a line of text."""
+        own = self.own
+        if own is None or own.median is None:
+            return f"{self.title}: {self.status} ({self.reason})"
+        ratios = [f"{r.peer} {r.median:.2f}x" for r in self.ratios]
+        return f"{self.title}: " + ", ".join([f"{1e3 * own.median:.3g} ms", *ratios, *self.flags])
 
     @property
     def layer_class(self) -> str:

@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from ..errors import Error, InvalidArgumentError
-from . import machine, measure, pool, quantized, sequence
+from ..errors import InvalidArgumentError
+from ..progress import Progress, silent
+from . import machine, measure, pool, sequence
 from .cases import Case, Wanted, entrants, expand
 from .document import Document
 from .lineup import Lineup
@@ -24,28 +24,6 @@ from .rows import Row
 # what a case costs beside its rounds, for sharing out a budget
 _OVERHEAD = 2.0
 _LEAST_SECONDS = 0.8
-
-
-class Progress:
-    """Told what happens, and silent; `report.progress` shows it."""
-
-    def begin(self, total: int, done: int) -> None:
-        """So many cases, so many of which are done."""
-
-    def expect(self, seconds: float) -> None:
-        """The rows that are not done take about so long, at most."""
-
-    def case(self, label: str) -> None:
-        """The next case."""
-
-    def row(self, row: Row) -> None:
-        """What became of it."""
-
-    def note(self, text: str) -> None:
-        """Something that a reader of the report should know."""
-
-    def end(self) -> None:
-        """After the last case."""
 
 
 def run_wanted(
@@ -60,6 +38,7 @@ def run_wanted(
     """Measures every case and returns the document. Ctrl-C and SIGTERM end it early, with the rows so far.
 
     Args:
+        progress: told at first how long the rows take at most and what is missing, then each finished row.
         path: file that the document is written to whenever a row is finished.
         resume: take rows that are in that file instead of measuring them.
         shard: (i, n): only every n-th case, beginning with the i-th, counted from 1.
@@ -67,7 +46,7 @@ def run_wanted(
     Raises:
         InvalidArgumentError: unknown peers, a shard out of range, a file of another run.
     """
-    progress = progress or Progress()
+    tell = progress or silent
     peers, notes = registry.select(options.peers)
     cases, over = expand(wanted, options)
     if options.sizes and not all(case.model for case in cases):
@@ -98,13 +77,10 @@ def run_wanted(
     if resume and path is not None and Path(path).exists():
         _resume(document, path)
     begin = time.monotonic()
-    try:
-        with _interruptible() as interrupted, Lineup(options, threads, cpus) as lineup:
-            _run(document, cases, peers, lineup, options, threads, progress, path, interrupted)
-            document.versions |= lineup.versions
-            document.complete = not interrupted.is_set()
-    finally:
-        progress.end()
+    with _interruptible() as interrupted, Lineup(options, threads, cpus) as lineup:
+        _run(document, cases, peers, lineup, options, threads, tell, path, interrupted)
+        document.versions |= lineup.versions
+        document.complete = not interrupted.is_set()
     document.rows += [
         measure.failed_row(c, f"over max_gmacs {options.max_gmacs} even with batch 1", "skipped") for c in over
     ]
@@ -127,7 +103,7 @@ def _resume(document: Document, path: str | Path) -> None:
             "the same options, or name another file"
         )
     document.rows = [row for row in before.rows if row.status != "skipped"]
-    document.peaks, document.versions, document.seconds = before.peaks, before.versions, before.seconds
+    document.versions, document.seconds = before.versions, before.seconds
 
 
 def _run(
@@ -137,7 +113,7 @@ def _run(
     lineup: Lineup,
     options: Options,
     threads: int,
-    progress: Progress,
+    tell: Progress,
     path: str | Path | None,
     interrupted: threading.Event,
 ) -> None:
@@ -145,16 +121,10 @@ def _run(
     keys = {case.key for case in cases}
     rows = {row.key: row for row in document.rows if row.key in keys}
     todo = [case for case in cases if case.key not in rows]
-    progress.begin(len(cases), len(cases) - len(todo))
-    if todo:
-        progress.expect(expected_seconds(len(todo), options))
-    for note in document.notes:
-        progress.note(note)
+    most = expected_seconds(len(todo), options)
+    said = [f"{len(todo)} rows take about {rounded(most)} at most", *document.notes]
+    tell(len(cases) - len(todo), len(cases), "; ".join(said))
     begin = time.monotonic()
-    layers = [case for case in cases if not case.model]
-    peaks = _peaks(document, own, layers, lineup, options, threads, progress) if todo and layers else {}
-    if todo or not document.peaks:
-        document.peaks = [peaks]
     for position, case in enumerate(todo):
         if interrupted.is_set():
             break
@@ -163,14 +133,13 @@ def _run(
             rows |= {c.key: measure.failed_row(c, late, "skipped") for c in todo[position:]}
             document.notes.append(f"{late}: {len(todo) - position} of {len(cases)} rows were not measured")
             break
-        progress.case(case.label)
         seconds = _allowance(options, time.monotonic() - begin, len(todo) - position)
 
         def work(case: Case = case, seconds: float = seconds) -> Row:
             field = entrants(case, own, peers, options)
             if options.sizes and case.model:
                 return sequence.measure(case, field, lineup, options, threads, interrupted.is_set)
-            return measure.measure(case, field, lineup, options, threads, peaks, seconds, interrupted.is_set)
+            return measure.measure(case, field, lineup, options, threads, seconds, interrupted.is_set)
 
         row = measure.guarded(case, work)
         if interrupted.is_set():
@@ -180,14 +149,8 @@ def _run(
         if path is not None:
             document.rows, document.complete = list(rows.values()), False
             document.save(path)
-        progress.row(row)
-    if todo and layers and not interrupted.is_set():
-        # others may have used the machine the first time
-        peaks = _higher(peaks, _peaks(document, own, layers, lineup, options, threads, progress))
-        document.peaks = [peaks]
+        tell(len(cases) - len(todo) + position + 1, len(cases), row.said)
     document.rows = [rows[case.key] for case in cases if case.key in rows]
-    for row in document.rows:
-        measure.set_shares(row, *document.peaks)
 
 
 def expected_seconds(rows: int, options: Options) -> float:
@@ -196,15 +159,11 @@ def expected_seconds(rows: int, options: Options) -> float:
     return min(seconds, options.budget) if options.budget else seconds
 
 
-def _higher(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The better of two measurements of the peaks."""
-    rates = {name: max(p["gflops"].get(name) or 0.0 for p in (first, second)) or None for name in first["gflops"]}
-    both = {
-        "gflops": rates,
-        "gbytes": max(first["gbytes"] or 0.0, second["gbytes"] or 0.0) or None,
-        "busy": [name for name in first.get("busy", ()) if name in second.get("busy", ())],
-    }
-    return {**first, **both}
+def rounded(seconds: float) -> str:
+    """A time in words."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _allowance(options: Options, spent: float, remaining: int) -> float:
@@ -213,32 +172,6 @@ def _allowance(options: Options, spent: float, remaining: int) -> float:
         return options.case_seconds
     share = (options.budget - spent) / max(1, remaining) - _OVERHEAD
     return min(options.case_seconds, max(_LEAST_SECONDS, share))
-
-
-def _peaks(
-    document: Document,
-    own: registry.Peer,
-    cases: list[Case],
-    lineup: Lineup,
-    options: Options,
-    threads: int,
-    progress: Progress,
-) -> dict[str, Any]:
-    """The machine's peaks, from a process of this package; without it the shares stay empty."""
-    dtypes = list(dict.fromkeys(["f32", *(c.dtype for c in cases if c.dtype in ("bf16", "f16", quantized.DTYPE))]))
-    field = [e for case in cases[:1] for e in entrants(case, own, [], options)][:1]
-    progress.case("peaks")
-    try:
-        for worker in lineup.workers(field).values():
-            peaks = worker.ask("peaks", threads=threads, dtypes=dtypes)
-            for dtype, note in peaks["notes"].items():
-                text = f"peak of {dtype}: {note}; shares of its rows are of the f32 peak"
-                document.notes += [text] if text not in document.notes else []
-            return peaks
-        document.notes.append("peaks were not measured: this package's process did not start")
-    except Error as error:
-        document.notes.append(f"peaks were not measured: {error}")
-    return {"gflops": {}, "gbytes": None, "notes": {}}
 
 
 @contextmanager

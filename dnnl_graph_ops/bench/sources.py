@@ -19,11 +19,10 @@ from .problem import CLASSES, DIRECTIONS, OPS, Problem
 
 @dataclass(frozen=True)
 class Filters:
-    """Which problems to keep. `match` is a regular expression on the name; costs in 1e9 multiply-adds."""
+    """Which problems to keep. `match` is a regular expression on the name."""
 
     match: str = ""
     families: tuple[str, ...] = ()
-    below_gmacs: float | None = None
     batch: int = 0
     classes: tuple[str, ...] = ()
 
@@ -50,10 +49,8 @@ class Filters:
         return kept
 
     def _keeps(self, problem: Problem) -> bool:
-        return (
-            (not self.families or problem.family in self.families)
-            and (not self.classes or problem.layer_class in self.classes)
-            and (self.below_gmacs is None or problem.macs <= self.below_gmacs * 1e9)
+        return (not self.families or problem.family in self.families) and (
+            not self.classes or problem.layer_class in self.classes
         )
 
 

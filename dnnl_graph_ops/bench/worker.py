@@ -163,9 +163,6 @@ class Worker:
         most = memory.peak()
         return {"bytes": memory.resident(), "peak_bytes": most}
 
-    def peaks(self, **arguments: Any) -> dict[str, Any]:
-        return peaks.measure(**arguments)
-
     def release(self) -> dict[str, Any]:
         self._prepared = self._loaded = self._last = None
         gc.collect()
@@ -178,7 +175,7 @@ class Worker:
 
 
 _ONE_SIZE = ("prepare", "check", "store", "burst")
-_COMMANDS = ("hello", *_ONE_SIZE, "load", "visit", "resident", "peaks", "release")
+_COMMANDS = ("hello", *_ONE_SIZE, "load", "visit", "resident", "release")
 
 
 def serve(module: str, commands: IO[str], answers: IO[str]) -> None:

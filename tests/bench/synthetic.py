@@ -27,7 +27,6 @@ MACHINE = {
     "pinned_to": [0, 1],
     "virtual": False,
 }
-PEAKS = {"gflops": {"f32": 150.0}, "gbytes": 20.0, "notes": {}}
 PEER_OF = {"dgo NXC": "dgo", "dgo NCX": "dgo", "torch NCX": "torch", "torch NXC": "torch"}
 SECONDS = {"dgo NXC": 1.0e-3, "dgo NCX": 1.3e-3, "torch NCX": 2.1e-3, "torch NXC": 1.8e-3}
 
@@ -78,7 +77,7 @@ def row(index: int = 0, made: rounds.Race | None = None, direction: str = "fwd",
         )
         for label in made.rounds[0]
     ]
-    measure._fill(result, made, PEER_OF, PEAKS)
+    measure._fill(result, made, PEER_OF)
     return result
 
 
@@ -101,7 +100,6 @@ def document(
         rows=rows,
         options=Options().as_dict(),
         machines=[dict(MACHINE)],
-        peaks=[dict(PEAKS)],
         versions={"dgo": {"dnnl_graph_ops": "0.1"}, "torch": {"torch": "2.13"}},
         created="2026-01-02T03:04:05+00:00",
         command="bench",

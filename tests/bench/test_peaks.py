@@ -1,4 +1,4 @@
-"""Shares of the peak in tables and pictures: marked where others used the machine, or without a reason above 100 %."""
+"""Shares of the peak in tables: marked where others used the machine, or without a reason above 100 %."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reaching(share: float, detail: str = "own direct in f32 (own, avx2)", busy: 
     peak = 2 * row.gmacs / row.own.median / share
     for one in race.rounds:
         one["dgo NXC"] = replace(one["dgo NXC"], peak=peak, peak_busy=busy)
-    measure._fill(row, race, synthetic.PEER_OF, synthetic.PEAKS)
+    measure._fill(row, race, synthetic.PEER_OF)
     for entry in row.entries:
         entry.detail = detail
     return replace(synthetic.document(1), rows=[row])
@@ -41,28 +41,8 @@ def test_a_share_is_marked_where_the_peak_is_no_bound(share, detail, busy, marke
     document = reaching(share, f"{detail} in f32 (own, avx2)", busy)
     (row,) = document
     cells = dict(zip(summary.columns(["torch"]), summary.cells(row, ["torch"]), strict=True))
-    assert cells["of peak"].text == f"{'~' if marked else ''}{100 * row.own.peak_share:.0f} %"
+    assert cells["of peak"].text == f"{'~' if marked else ''}{row.own.peak_share:.0%}"
     assert ("~ others used the machine" in table.text(document)) == busy
-
-
-def test_peaks_of_a_busy_machine_are_marked():
-    document = synthetic.document(1)
-    document.peaks = [{**synthetic.PEAKS, "busy": ["f32", peaks.COPY]}]
-    assert "MatMul f32 ~150 GFLOP/s; copy ~20.0 GB/s" in table.text(document)
-
-
-def test_a_picture_has_hollow_points_where_the_peak_is_no_bound():
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
-    from dnnl_graph_ops.bench.report import plot
-
-    for busy in (False, True):
-        document = reaching(0.5, busy=busy)
-        axes = Figure().subplots()
-        plot._roofline(axes, document.rows, document)
-        (point,) = (line for line in axes.lines if len(line.get_xdata()) == 1)
-        assert point.get_fillstyle() == ("none" if busy else "full")
 
 
 @pytest.mark.bench

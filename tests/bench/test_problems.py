@@ -102,14 +102,6 @@ def test_the_same_numbers_in_every_process_and_others_for_another_seed():
     assert (first != other).any()
 
 
-def test_int8_operands_are_in_range_and_exact_on_every_cpu():
-    problem = Problem("p", 1, 8, 8, (6,), (4,))
-    for dtype in ("s8", "u8"):
-        operands = data.operands(problem, "fwd", 0, dtype)
-        assert not (operands["weights"] % 2).any()
-        assert operands["src"].min() >= (0 if dtype == "u8" else -128)
-
-
 def test_relative_error_finds_nan_and_shapes():
     ones = np.ones((2, 3), np.float32)
     assert data.relative_error(ones, ones) == 0
@@ -185,7 +177,6 @@ def test_the_adjoint_has_the_same_weights_and_exchanges_src_and_dst(seed):
         assert adjoint.adjoint is adjoint
         assert adjoint.weights_shape == problem.weights_shape
         assert (adjoint.src_shape(), adjoint.dst_shape()) == (problem.dst_shape(), problem.src_shape())
-        assert adjoint.bytes_moved(4) == problem.bytes_moved(4)
 
 
 @pytest.mark.parametrize(
@@ -298,8 +289,6 @@ def test_sources_and_filters(tmp_path):
     assert all(w.problem.depthwise and w.problem.batch == 3 for w in kept)
     first = sources.Filters(classes=("first layers", "1x1")).apply(sources.find("real_layers", ops=["conv"]))
     assert {w.problem.layer_class for w in first} == {"first layers", "1x1"}
-    cheap = sources.Filters(below_gmacs=0.01).apply(every)
-    assert all(w.problem.macs <= 1e7 for w in cheap)
 
 
 def test_the_op_chooses_the_suite_and_what_descriptors_and_records_mean(tmp_path):
@@ -357,10 +346,10 @@ def test_filters_that_leave_nothing_suggest_a_name():
 
 
 def test_cases_and_who_runs_them():
-    options = Options(("fwd", "bwd_w"), ("f32", "bf16", "s8"), tune=("off", "heuristic"))
+    options = Options(("fwd", "bwd_w"), ("f32", "bf16", "int8"), tune=("off", "heuristic"))
     cases, over = expand([Wanted(synthetic.problem())], options)
     assert [(c.direction, c.dtype) for c in cases] == [
-        ("fwd", "f32"), ("fwd", "bf16"), ("fwd", "s8"), ("bwd_w", "f32"), ("bwd_w", "bf16"),
+        ("fwd", "f32"), ("fwd", "bf16"), ("fwd", "int8"), ("bwd_w", "f32"), ("bwd_w", "bf16"),
     ]  # fmt: skip
     assert not over
     assert cases[-1].weights == "variable"

@@ -134,7 +134,7 @@ def test_rows_say_that_others_used_the_machine_or_that_intervals_stayed_wide(dis
     race, peers = run([], {"dgo": noisy(seed, 1.0, noise), "torch": lambda t: 2.0}, dgo=disturbed)
     row = measure.blank_row(Case(synthetic.problem(), "fwd", "f32", "constant"))
     row.entries = [Entry(label, peer, "NCX", "ok") for label, peer in peers.items()]
-    measure._fill(row, race, peers, {})
+    measure._fill(row, race, peers)
     assert row.flags == flags
     assert row.ratios[0].low <= row.ratios[0].median <= row.ratios[0].high
     assert (row.status, row.rounds_dropped) == ("ok", race.dropped)

@@ -1,4 +1,4 @@
-"""A task as an ONNX model of one ConvTranspose or Conv node, for the peers that read such models."""
+"""A layer as an ONNX model of one ConvTranspose or Conv node, for the peers that read such models, and its inputs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from ..problem import Problem
 from .task import Task
 
 NODES = {"conv_transpose": "ConvTranspose", "conv": "Conv"}
-_DTYPES = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16}
-_POST = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
+_DTYPES = {"f32": TensorProto.FLOAT, "bf16": TensorProto.BFLOAT16, "f16": TensorProto.FLOAT16}
 
 
 def model(task: Task) -> onnx.ModelProto:
@@ -33,18 +32,20 @@ def model(task: Task) -> onnx.ModelProto:
                 inputs.append(helper.make_tensor_value_info(name, kind, array.shape))
             else:
                 constants.append(numpy_helper.from_array(array, name))
-    steps = [NODES[problem.op], *(_POST[name] for name in task.post_ops)]
-    edges = [*(f"step{i}" for i in range(len(steps) - 1)), "dst"]
-    nodes = [
-        helper.make_node(
-            steps[0], ["src", *(n for n in ("weights", "bias") if n in operands)], [edges[0]], **_attributes(problem)
-        )
-    ]
-    nodes += [helper.make_node(s, [edges[i]], [edges[i + 1]]) for i, s in enumerate(steps[1:])]
+    given = ["src", *(name for name in ("weights", "bias") if name in operands)]
+    nodes = [helper.make_node(NODES[problem.op], given, ["dst"], **_attributes(problem))]
     graph = helper.make_graph(
         nodes, "layer", inputs, [helper.make_tensor_value_info("dst", kind, problem.dst_shape())], constants
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def given(task: Task) -> list[np.ndarray]:
+    """What the model is called with: src, and variable weights."""
+    kind = np.dtype(np.uint8) if task.dtype == quantized.DTYPE else numpy_dtype(task.dtype)
+    names = ("src",) if task.weights == "constant" else ("src", "weights")
+    operands = task.operands()
+    return [operands[name].astype(kind) for name in names]
 
 
 def _attributes(problem: Problem) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def _attributes(problem: Problem) -> dict[str, Any]:
 def _quantized(task: Task) -> onnx.ModelProto:
     """The layer between DequantizeLinear and QuantizeLinear, from u8 to u8."""
     problem, operands = task.problem, task.operands()
-    layer = quantized.layer(problem, task.post_ops, task.weights)
+    layer = quantized.layer(problem, task.weights)
     constants = {
         "src_scale": np.float32(quantized.SRC_SCALE),
         "src_zero": np.uint8(0),
@@ -84,9 +85,8 @@ def _quantized(task: Task) -> onnx.ModelProto:
 
     nodes = [wide("src"), wide("weights", axis=layer.axis), *([wide("bias", axis=0)] if "bias" in operands else [])]
     given = [f"{name}_f32" for name in ("src", "weights", "bias") if name in operands]
-    nodes.append(helper.make_node(NODES[problem.op], given, ["step0"], **_attributes(problem)))
-    nodes += [helper.make_node(_POST[name], [f"step{i}"], [f"step{i + 1}"]) for i, name in enumerate(task.post_ops)]
-    nodes.append(helper.make_node("QuantizeLinear", [f"step{len(task.post_ops)}", "dst_scale", "dst_zero"], ["dst"]))
+    nodes.append(helper.make_node(NODES[problem.op], given, ["dst_f32"], **_attributes(problem)))
+    nodes.append(helper.make_node("QuantizeLinear", ["dst_f32", "dst_scale", "dst_zero"], ["dst"]))
     graph = helper.make_graph(
         nodes,
         "layer",

@@ -8,10 +8,9 @@ import numpy as np
 import onnx
 import onnxruntime  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
-from ...dtypes import numpy_dtype
-from .. import data, quantized
+from .. import data
 from ..timing import clock
-from .onnx_model import NODES, model
+from .onnx_model import NODES, given, model
 from .task import Loaded, ModelTask, Prepared, Task, flattened
 
 
@@ -19,39 +18,19 @@ def versions() -> dict[str, str]:
     return {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__}
 
 
-def session_options(threads: int) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    # its threads spin while a run is under way, as by default, and no longer
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    options.log_severity_level = 3
-    return options
-
-
 def prepare(task: Task) -> Prepared:
-    session = onnxruntime.InferenceSession(
-        model(task).SerializeToString(), session_options(task.threads), providers=["CPUExecutionProvider"]
-    )
-    operands = task.operands()
-    kind = np.dtype(np.uint8) if task.dtype == quantized.DTYPE else numpy_dtype(task.dtype)
-    binding = session.io_binding()
-    names = ["src"] if task.weights == "constant" else ["src", "weights"]
-    for name in names:
-        value = onnxruntime.OrtValue.ortvalue_from_numpy(operands[name].astype(kind))
-        binding.bind_ortvalue_input(name, value)
-    output = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(task.problem.dst_shape()), kind.type, "cpu")
-    binding.bind_ortvalue_output("dst", output)
+    session = _session(model(task).SerializeToString(), task.threads)
+    bound = _bound(session, given(task))
     return Prepared(
-        lambda: session.run_with_iobinding(binding),
-        lambda: data.from_layout(output.numpy(), "NCX"),
+        lambda: session.run_with_iobinding(bound),
+        lambda: data.from_layout(bound.copy_outputs_to_cpu()[0], "NCX"),
         f"{NODES[task.problem.op]}, CPUExecutionProvider, bound input and output",
     )
 
 
 def prepare_model(task: ModelTask) -> Prepared:
     begin = clock(task.threads)
-    session = _session(task)
+    session = _session(task.path, task.threads)
     compiled = clock(task.threads) - begin
     bound = _bound(session, task.inputs())
     return Prepared(
@@ -63,7 +42,7 @@ def prepare_model(task: ModelTask) -> Prepared:
 
 
 def load(task: ModelTask) -> Loaded:
-    session = _session(task)
+    session = _session(task.path, task.threads)
     names = [argument.name for argument in session.get_inputs()]
 
     def call(inputs: list[np.ndarray]) -> Any:
@@ -72,9 +51,15 @@ def load(task: ModelTask) -> Loaded:
     return Loaded(list, call, flattened, "CPUExecutionProvider")
 
 
-def _session(task: ModelTask) -> Any:
-    options = session_options(task.threads)
-    return onnxruntime.InferenceSession(task.path, options, providers=["CPUExecutionProvider"])
+def _session(source: str | bytes, threads: int) -> Any:
+    """Of a file or of its content."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    # its threads spin while a run is under way, as by default, and no longer
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
 def _bound(session: Any, inputs: list[Any]) -> Any:

@@ -12,7 +12,6 @@ import dnnl_graph_ops as dgo
 from .. import data, quantized
 from .task import ModelTask, Prepared, Task
 
-_INT8 = ("s8", "u8")
 # per op: the builders of its directions, and what the shape of diff_src is called
 _BUILDERS = {
     "conv_transpose": (
@@ -33,8 +32,7 @@ def versions() -> dict[str, str]:
 
 def prepare(task: Task) -> Prepared:
     dgo.set_num_threads(task.threads)
-    runtime = task.options.get("runtime")
-    engine = dgo.engine(task.options.get("engine", "cpu"), runtime=runtime)
+    engine = dgo.engine(task.options.get("engine", "cpu"))
     graph, output, inputs = _layer(task, engine)
     net = graph.compile(
         output,
@@ -50,7 +48,7 @@ def prepare(task: Task) -> Prepared:
             array = data.from_layout(array, task.layout)
         return array if rounding is None else rounding.rounded(array)
 
-    layer = quantized.layer(task.problem, task.post_ops, task.weights) if task.dtype == quantized.DTYPE else None
+    layer = quantized.layer(task.problem, task.weights) if task.dtype == quantized.DTYPE else None
     rounding = layer if task.options.get("precision") == "f32" else None
 
     def native(count: int) -> list[float]:
@@ -74,11 +72,11 @@ def precision(task: Task | ModelTask, inputs: Sequence[np.ndarray]) -> dict[str,
 def _quantized(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
     """A layer in QDQ form, or with precision "f32" in floats."""
     problem, ops = task.problem, dgo.ops
-    layer = quantized.layer(problem, task.post_ops, task.weights)
+    layer = quantized.layer(problem, task.weights)
     operands = task.operands()
     floats = layer.floats(operands)
     in_floats = task.options.get("precision") == "f32"
-    graph = dgo.Graph(engine, fpmath_mode=task.options.get("fpmath_mode", "strict"))
+    graph = dgo.Graph(engine)
     array = data.to_layout((floats if in_floats else operands)["src"], task.layout, "f32" if in_floats else "u8")
     src = graph.input("src", array.shape, "f32" if in_floats else "u8")
     weights = graph.constant(floats["weights"] if in_floats else operands["weights"].astype(np.int8))
@@ -87,8 +85,6 @@ def _quantized(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
         weights = ops.dequantize(weights, **quantized.keywords(layer.weights_scales, 0, layer.axis))
     bias = (graph.constant(floats["bias"]),) if "bias" in floats else ()
     value = getattr(ops, _BUILDERS[problem.op][0])(src, weights, *bias, **problem.attributes(task.layout))
-    for name in task.post_ops:
-        value = getattr(ops, name)(value)
     if not in_floats:
         value = ops.quantize(value, dtype="u8", **quantized.keywords(layer.dst_scale, layer.dst_zero))
     return graph, value, [array]
@@ -100,21 +96,17 @@ def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
         return _quantized(task, engine)
     problem = task.problem
     ops: Any = dgo.ops
-    graph = dgo.Graph(engine, fpmath_mode=task.options.get("fpmath_mode", "strict"))
+    graph = dgo.Graph(engine)
     operands = task.operands()
     arrays: list[np.ndarray] = []
 
     def give(name: str, constant: bool = False) -> Any:
         is_activation = name in ("src", "diff_dst")
-        kind = task.dtype
-        if task.dtype in _INT8 and not is_activation:
-            # what a bias is added to is dequantized
-            kind = "f32" if name == "bias" else "s8"
-        array = data.to_layout(operands[name], task.layout if is_activation else "NCX", kind)
+        array = data.to_layout(operands[name], task.layout if is_activation else "NCX", task.dtype)
         if constant:
             return graph.constant(array, name=name)
         arrays.append(array)
-        return graph.input(name, array.shape, kind)
+        return graph.input(name, array.shape, task.dtype)
 
     attributes = problem.attributes(task.layout)
     forward, backward_data, backward_weights, shape_name = _BUILDERS[problem.op]
@@ -128,14 +120,8 @@ def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
         )
     else:
         src, weights = give("src"), give("weights", task.weights == "constant")
-        if task.dtype in _INT8:
-            # scale 1 and zero point 0: exact, and the pattern that the library fuses
-            src = ops.dequantize(src, scales=[1.0], zps=[0])
-            weights = ops.dequantize(weights, scales=[1.0], zps=[0])
         bias = (give("bias", True),) if "bias" in operands else ()
         value = getattr(ops, forward)(src, weights, *bias, **attributes)
-        for name in task.post_ops:
-            value = getattr(ops, name)(value)
     return graph, value, arrays
 
 

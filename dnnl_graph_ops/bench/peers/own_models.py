@@ -68,7 +68,7 @@ class _Fixed:
 
 
 def _engine(task: ModelTask) -> Any:
-    return dgo.engine(task.options.get("engine", "cpu"), runtime=task.options.get("runtime"))
+    return dgo.engine(task.options.get("engine", "cpu"))
 
 
 def _compiled(model: Any, engine: Any, task: ModelTask, inputs: Sequence[np.ndarray] = ()) -> Any:

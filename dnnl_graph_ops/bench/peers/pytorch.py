@@ -18,12 +18,9 @@ _FORWARD: dict[str, tuple[Callable[..., torch.Tensor], ...]] = {
     "conv_transpose": (functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d),
     "conv": (functional.conv1d, functional.conv2d, functional.conv3d),
 }
+INDUCTOR = "inductor"
+COMPILED = "torch.compile (inductor)"
 CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
-_POST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "relu": torch.relu_,
-    "sigmoid": torch.sigmoid_,
-    "tanh": torch.tanh_,
-}
 
 
 @dataclass(frozen=True)
@@ -64,15 +61,20 @@ def versions() -> dict[str, str]:
 
 
 def prepare(task: Task) -> Prepared:
+    """With the option `form` "inductor" compiled (forward only)."""
     torch.set_num_threads(task.threads)
-    run, detail = _RULES[task.direction](layer_of(task))
+    compiles = task.options.get("form") == INDUCTOR
+    run, detail = (_inductor if compiles else _RULES[task.direction])(layer_of(task))
 
     def compute() -> torch.Tensor:
-        with torch.inference_mode():
+        with torch.inference_mode(not compiles), torch.no_grad():
             out: torch.Tensor = run()
         return out
 
-    return keeping(compute, lambda out: as_numpy(task, out), detail)
+    prepared = keeping(compute, lambda out: as_numpy(task, out), detail)
+    if compiles:
+        prepared.run()
+    return prepared
 
 
 def layer_of(task: Task) -> Layer:
@@ -115,16 +117,11 @@ def forward(layer: Layer) -> Callable[..., Any]:
     """A function of (src, weights) that does the whole layer."""
     function, attributes, bias = layer.function, layer.attributes, layer.tensors.get("bias")
     transposed = layer.task.problem.transposed
-    post = [_POST[name] for name in layer.task.post_ops]
 
     def whole(src: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         if transposed:
-            result = layer.cut(function(src, weights, bias, **attributes))
-        else:
-            result = function(layer.grown(src), weights, bias, **attributes)
-        for step in post:
-            result = step(result)
-        return result
+            return layer.cut(function(src, weights, bias, **attributes))
+        return function(layer.grown(src), weights, bias, **attributes)
 
     return whole
 
@@ -133,6 +130,27 @@ def _forward(layer: Layer) -> tuple[Any, str]:
     whole = forward(layer)
     src, weights = layer.tensors["src"], layer.tensors["weights"]
     return lambda: whole(src, weights), f"torch.nn.functional.{layer.function.__name__}"
+
+
+def _inductor(layer: Layer) -> tuple[Callable[[], torch.Tensor], str]:
+    """Constant weights are a module's parameter, which is frozen into what is compiled."""
+    torch._dynamo.reset()
+    whole = forward(layer)
+    src, weights = layer.tensors["src"], layer.tensors["weights"]
+
+    class Module(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = torch.nn.Parameter(weights, requires_grad=False)
+
+        def forward(self, src: torch.Tensor) -> Any:
+            return whole(src, self.weights)
+
+    if layer.task.weights == "constant":
+        constant = torch.compile(Module().eval(), dynamic=False)
+        return lambda: constant(src), COMPILED
+    variable = torch.compile(whole, dynamic=False)
+    return lambda: variable(src, weights), COMPILED
 
 
 def _backward(layer: Layer) -> tuple[Callable[[], torch.Tensor], str]:

@@ -18,7 +18,7 @@ from .. import zoo
 from ..timing import clock
 from ..zoo import training
 from . import pytorch
-from .pytorch import CHANNELS_LAST
+from .pytorch import CHANNELS_LAST, COMPILED, INDUCTOR
 from .task import Loaded, ModelTask, Prepared, flattened, keeping
 
 
@@ -64,9 +64,7 @@ def _optimized(module: torch.nn.Module) -> torch.nn.Module:
 OPTIMIZED = "optimized"
 _FORMS = {
     "": Form("eager"),
-    "inductor": Form(
-        "torch.compile (inductor)", run=lambda module, vary: torch.compile(module, dynamic=vary), compiles=True
-    ),
+    INDUCTOR: Form(COMPILED, run=lambda module, vary: torch.compile(module, dynamic=vary), compiles=True),
     OPTIMIZED: Form("dgt.optimize", _optimized),
     "backend": Form(
         'torch.compile(backend="dnnl_graph_ops")',

@@ -21,6 +21,8 @@ LITERAL: Final = "onednn"
 # OpenVINO with fewer bits than f32
 LENIENT: Final = "openvino-default"
 _GROUP: Final = "dnnl_graph_ops.bench_peers"
+# as pyproject.toml names it; a source tree that was never installed has no metadata
+_OURS: Final = importlib.metadata.EntryPoint("builtin", f"{__name__.rpartition('.')[0]}.builtin:PEERS", _GROUP)
 _OTHER_NAMES: Final = {
     "pytorch": TORCH,
     **dict.fromkeys(("ort", "onnx", "onnx-runtime"), "onnxruntime"),
@@ -30,7 +32,7 @@ _OTHER_NAMES: Final = {
 
 @dataclass(frozen=True)
 class Peer:
-    """A competitor. Others are added as entry points of the group `dnnl_graph_ops.bench_peers`.
+    """A competitor. An entry point of the group `dnnl_graph_ops.bench_peers` is one, or a tuple of several.
 
     Attributes:
         name: as given to `--peers`.
@@ -78,108 +80,6 @@ class Peer:
         return f"{self.name}: {', '.join(absent)} not installed; pip install {self.install or ' '.join(absent)}"
 
 
-_ALL = ("fwd", "bwd_d", "bwd_w")
-_HERE = __name__.rpartition(".")[0]
-
-_TORCH_MODELS: Final = f"{_HERE}.pytorch_models"
-# constants folded into the compiled function, as the other runtimes do with theirs
-_FROZEN: Final = {"TORCHINDUCTOR_FREEZING": "1"}
-_OURS = Peer(
-    OWN,
-    f"{_HERE}.own",
-    directions=_ALL,
-    dtypes=("f32", "bf16", "f16", "s8", "u8", "int8"),
-    layouts=("NXC", "NCX"),
-    default=False,
-    models=f"{_HERE}.own_models",
-    ours=True,
-)
-_INSIDE_TORCH = Peer(
-    OPTIMIZED,
-    "",
-    (TORCH,),
-    directions=(),
-    dtypes=(),
-    layouts=("NXC", "NCX"),
-    default=False,
-    models=_TORCH_MODELS,
-    options={"form": "optimized"},
-    trains=True,
-    ours=True,
-    # as users do: both then run on the OpenMP that PyTorch brings, and its threads wait as PyTorch has them
-    first=TORCH,
-)
-
-_BUILT_IN: Final = (
-    _OURS,
-    # the op as oneDNN's own partition computes it
-    replace(_OURS, name=LITERAL, models="", options={"tune": "off"}),
-    Peer(
-        TORCH,
-        f"{_HERE}.pytorch",
-        ("torch",),
-        directions=_ALL,
-        dtypes=("f32", "bf16", "f16"),
-        layouts=("NXC", "NCX"),
-        models=_TORCH_MODELS,
-        trains=True,
-    ),
-    # compiles for seconds to minutes a layer: only by name
-    Peer(
-        "torch-compile",
-        f"{_HERE}.pytorch_compile",
-        ("torch",),
-        "torch, and a C++ compiler",
-        dtypes=("f32", "bf16", "f16"),
-        layouts=("NXC", "NCX"),
-        environment=_FROZEN,
-        default=False,
-        models=_TORCH_MODELS,
-        options={"form": "inductor"},
-        trains=True,
-    ),
-    _INSIDE_TORCH,
-    replace(_INSIDE_TORCH, name=f"{OWN}-compile", options={"form": "backend"}),
-    replace(_INSIDE_TORCH, name=f"{OWN}-export", options={"form": "export"}, layouts=("NCX",), trains=False),
-    Peer(
-        "onnxruntime",
-        f"{_HERE}.onnx_runtime",
-        ("onnxruntime", "onnx"),
-        "onnxruntime onnx",
-        dtypes=("f32", "f16", "int8"),
-        models=f"{_HERE}.onnx_runtime",
-    ),
-    Peer(
-        "openvino",
-        f"{_HERE}.open_vino",
-        ("openvino",),
-        dtypes=("f32", "bf16", "f16", "int8"),
-        models=f"{_HERE}.open_vino",
-    ),
-    # whole models in the precision that it chooses itself, bf16 where the CPU has it
-    Peer(
-        LENIENT,
-        "",
-        ("openvino",),
-        directions=(),
-        dtypes=(),
-        tolerance=0.2,
-        models=f"{_HERE}.open_vino",
-        options={"hint": "default"},
-    ),
-    Peer("ncnn", f"{_HERE}.tencent_ncnn", ("ncnn",), layouts=("packed",), tolerance=1e-4),
-    Peer(
-        "mnn",
-        f"{_HERE}.alibaba_mnn",
-        ("MNN", "onnx"),
-        "MNN onnx",
-        layouts=("packed",),
-        tolerance=5e-3,
-        models=f"{_HERE}.alibaba_mnn",
-    ),
-)
-
-
 def _importable(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
@@ -188,13 +88,15 @@ def _importable(name: str) -> bool:
 
 
 def peers() -> dict[str, Peer]:
-    """Every known competitor by name: the built-in ones and those of entry points."""
-    known = {peer.name: peer for peer in _BUILT_IN}
-    for entry in importlib.metadata.entry_points(group=_GROUP):
-        peer: Any = entry.load()
-        if not isinstance(peer, Peer):
-            raise Error(f"entry point {entry.name!r} of {_GROUP} is {type(peer).__name__}, expected a Peer")
-        known.setdefault(peer.name, peer)
+    """Every known competitor by name, those of entry points: the package's own first, which others cannot replace."""
+    known: dict[str, Peer] = {}
+    entries = {entry.value: entry for entry in (_OURS, *importlib.metadata.entry_points(group=_GROUP))}
+    for entry in entries.values():
+        loaded: Any = entry.load()
+        for peer in loaded if isinstance(loaded, tuple) else (loaded,):
+            if not isinstance(peer, Peer):
+                raise Error(f"entry point {entry.name!r} of {_GROUP} is {type(peer).__name__}, expected a Peer")
+            known.setdefault(peer.name, peer)
     return known
 
 

@@ -12,8 +12,6 @@ from ...errors import UnsupportedError
 from .. import data
 from ..problem import Problem
 
-POST_OPS = ("relu", "sigmoid", "tanh")
-
 
 @dataclass(frozen=True)
 class Task:
@@ -23,7 +21,7 @@ class Task:
         layout: order of the activations that it is given and that it writes.
         weights: "constant" (known when it compiles) or "variable" (passed at every call).
         threads: how many it may use.
-        options: the competitor's own (tune, algorithm, runtime, fpmath_mode).
+        options: the competitor's own (tune, algorithm, engine).
         real: normal numbers, not integers.
     """
 
@@ -33,7 +31,6 @@ class Task:
     layout: str
     weights: str
     threads: int
-    post_ops: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     real: bool = False
@@ -46,7 +43,7 @@ class Task:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Task:
-        return cls(**{**record, "problem": Problem.from_dict(record["problem"]), "post_ops": tuple(record["post_ops"])})
+        return cls(**{**record, "problem": Problem.from_dict(record["problem"])})
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ from .task import Prepared, Task, keeping
 
 _KINDS = {"conv": "Convolution", "conv_transpose": "Deconvolution"}
 _RANKS = ("1D", "", "3D")
-_FUSED = {"relu": 1, "sigmoid": 4}
-_POST = {"relu": "ReLU", "sigmoid": "Sigmoid", "tanh": "TanH"}
 _OFF = (
     "use_fp16_packed",
     "use_fp16_storage",
@@ -110,17 +108,13 @@ def _description(task: Task) -> str:
         numbers |= dict(zip(keys, values, strict=True))
         if problem.transposed:
             numbers[18 + place] = axis.output_padding
-    post = list(task.post_ops)
-    if post and post[0] in _FUSED:
-        numbers[9] = _FUSED[post.pop(0)]
-    names = ["given", "src", *(f"step{i}" for i in range(len(post))), "dst"]
-    kinds = ["Dropout", _kind(problem), *(_POST[name] for name in post)]
-    said = [f"{key}={value}" for key, value in sorted(numbers.items())]
+    said = " ".join(f"{key}={value}" for key, value in sorted(numbers.items()))
     before, after = (_hint(shape) for shape in (problem.src_shape(), problem.dst_shape()))
-    lines = [f"Input given 0 1 given {before}"]
-    for i, kind in enumerate(kinds):
-        own = [before] if i == 0 else [*said, after] if i == 1 else [after]
-        lines.append(f"{kind} layer{i} 1 1 {names[i]} {names[i + 1]} {' '.join(own)}")
+    lines = (
+        f"Input given 0 1 given {before}",
+        f"Dropout pack 1 1 given src {before}",
+        f"{_kind(problem)} layer 1 1 src dst {said} {after}",
+    )
     return "\n".join(["7767517", f"{len(lines)} {len(lines)}", *lines]) + "\n"
 
 

@@ -8,11 +8,11 @@ import io
 from ..document import Document
 
 _FIELDS = (
-    "key", "name", "family", "op", "layer_class", "direction", "dtype", "weights", "descriptor", "gmacs", "gbytes",
+    "key", "name", "family", "op", "layer_class", "direction", "dtype", "weights", "descriptor", "gmacs",
     "peer", "label", "layout", "status", "reason", "median_s", "minimum_s", "spread", "native_s", "rounds",
     "total", "later", "excess", "excess_p95", "before_bytes", "after_bytes", "alone_bytes",
     "p50", "p90", "p99", "memory_bytes", "peak_bytes",
-    "compile_s", "first_s", "error", "gflops", "peak_share", "bandwidth_share",
+    "compile_s", "first_s", "error", "gflops", "peak_share",
     "ratio", "ratio_low", "ratio_high", "flags", "detail", "cpu", "isa", "threads", "when",
 )  # fmt: skip
 

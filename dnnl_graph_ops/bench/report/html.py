@@ -41,9 +41,7 @@ def page(document: Document) -> str:
     title = f"{summary.subject(document).capitalize()}: dnnl_graph_ops against its peers"
     try:
         encoded = base64.b64encode(plot.render(document, "svg")).decode()
-        picture = (
-            f'<img alt="Speed-up per layer, roofline, latency against size" src="data:image/svg+xml;base64,{encoded}">'
-        )
+        picture = f'<img alt="Speed-up per layer" src="data:image/svg+xml;base64,{encoded}">'
     except RuntimeUnavailableError as error:
         picture = f'<p class="note">No picture: {escape(str(error))}</p>'
     notes = "".join(f"<li>{escape(note)}</li>" for note in document.notes)
@@ -53,7 +51,7 @@ def page(document: Document) -> str:
         f"<title>{escape(title)}</title><style>{_STYLE}</style>",
         f"<h1>{escape(title)}</h1><small>{escape(document.created)}</small>",
         *_means(document),
-        f"<h2>Pictures</h2>{picture}",
+        f"<h2>Picture</h2>{picture}",
         "<h2>Every row</h2><p class=note>A click on a column's head sorts. In brackets: 95 % intervals.</p>",
         _table(document),
         "<h2>Where and how</h2><ul>",
@@ -65,9 +63,9 @@ def page(document: Document) -> str:
 
 
 def _means(document: Document) -> Iterator[str]:
-    for title, meaning, columns, body in summary.tables_of_means(document):
-        yield f"<h2>{title.capitalize()}</h2><p class=note>Ratios are {escape(meaning)}.</p>"
-        yield _whole(columns, ["".join(map(_cell, cells)) for cells in body])
+    if body := summary.means(document):
+        yield f"<h2>{escape(summary.MEANS_TITLE.capitalize())}</h2>"
+        yield _whole(summary.columns_of_means(document.peers()), ["".join(map(_cell, cells)) for cells in body])
 
 
 def _table(document: Document) -> str:

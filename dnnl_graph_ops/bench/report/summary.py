@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from ...algorithms.table import filters
-from ...compile.peaks import UNBOUND, is_unbound
+from ...compile.peaks import UNBOUND, share_text
 from ..document import Document
 from ..machine import describe
-from ..peaks import COPY
-from ..peers.registry import OWN
 from ..problem import CLASSES, OPS, way
 from ..quantized import DTYPE
 from ..rows import Entry, Ratio, Row
@@ -21,12 +17,11 @@ from ..statistics import geometric_mean
 
 DIRECTION_NAMES = {"fwd": "forward", "bwd_d": "backward data", "bwd_w": "backward weights"}
 RATIO_MEANING = "peer's time / ours: above 1 this package is faster"
-MEANS = ("direction", "dtype", "against", "compared", "mean", "lowest", "highest", "faster in")
-CLASS_MEANING = f"{RATIO_MEANING}; best peer: in every row the fastest of those measured"
+MEANS_TITLE = f"geometric means ({RATIO_MEANING}; best peer: in every row the fastest of those measured)"
 EVERY_CLASS = "all"
 # columns of words
 WORDS = frozenset(
-    ("layer", "suite", "dir", "dtype", "layout", "direction", "against", "compared", "remarks", "class", "lowest row",
+    ("layer", "suite", "dir", "dtype", "layout", "direction", "against", "remarks", "class", "lowest row",
      "model", "")
 )  # fmt: skip
 _SUBJECTS = {"conv_transpose": "transposed convolutions", "conv": "convolutions"}
@@ -60,71 +55,28 @@ def _groups(document: Document) -> dict[tuple[str, str, str], list[Row]]:
     return found
 
 
-def means(document: Document) -> list[list[Cell]]:
-    """Geometric means of several rows, as cells of the columns MEANS.
-
-    Best layout against best layout, and like against like where both sides have it.
-    """
-    found = []
-    for (op, direction, dtype), rows in _groups(document).items():
-        for peer in document.peers():
-            ratios = [row.ratio(peer) for row in rows]
-            values = {"best layouts": [ratio.median if ratio else None for ratio in ratios]}
-            if _several_layouts(rows, peer):
-                pairs = {layout: [like_for_like(row, peer, layout) for row in rows] for layout in ("NCX", "NXC")}
-                values |= {f"both {layout}": each for layout, each in pairs.items()}
-            for what, each in values.items():
-                if len(known := [value for value in each if value is not None]) > 1:
-                    wins = sum(value >= 1 for value in known)
-                    figures = (geometric_mean(known), min(known), max(known))
-                    found.append(
-                        [
-                            *map(Cell, (direction_name(op, direction), dtype, peer, what)),
-                            *(Cell(f"{value:.2f}", value, True) for value in figures),
-                            Cell(f"{wins} of {len(known)}", wins / len(known)),
-                        ]
-                    )
-    return found
-
-
-def like_for_like(row: Row, peer: str, layout: str) -> float | None:
-    """Median over rounds of the ratio in one layout on both sides."""
-    sides = [_fastest(e for e in row.entries if e.peer == name and e.layout == layout) for name in (peer, OWN)]
-    if sides[0] is None or sides[1] is None:
-        return None
-    pairs = list(zip(sides[0].rounds, sides[1].rounds, strict=False))
-    return float(np.median([p / o for p, o in pairs])) if pairs else None
-
-
-def _fastest(entries: Iterable[Entry]) -> Entry | None:
-    return min((e for e in entries if e.median is not None), key=lambda e: e.median or math.inf, default=None)
-
-
-def _several_layouts(rows: list[Row], peer: str) -> bool:
-    return any(len({e.layout for e in r.entries if e.peer == name}) > 1 for r in rows for name in (peer, OWN))
-
-
-def class_columns(peers: Sequence[str]) -> list[str]:
-    """Those of `class_means`."""
+def columns_of_means(peers: Sequence[str]) -> list[str]:
+    """Those of `means`."""
     return ["direction", "dtype", "class", "rows", "best peer", *peers, "lowest", "lowest row"]
 
 
-def class_means(document: Document) -> list[list[Cell]]:
-    """Geometric means of ordinary convolutions by class of layer, and the row where the fastest peer is ahead most."""
+def means(document: Document) -> list[list[Cell]]:
+    """Geometric means of several rows, of ordinary convolutions by class of layer too; best layouts of both sides."""
     found = []
     for (op, direction, dtype), rows in _groups(document).items():
         compared = [row for row in rows if row.ratios]
-        if op == OPS[0] or len(compared) < 2:
+        if len(compared) < 2:
             continue
-        classes = {name: [row for row in compared if row.layer_class == name] for name in CLASSES}
-        for name, members in {**classes, EVERY_CLASS: compared}.items():
+        classes = CLASSES if op != OPS[0] else ()
+        groups = {name: [row for row in compared if row.layer_class == name] for name in classes}
+        for name, members in {**groups, EVERY_CLASS: compared}.items():
             if members:
                 head = map(Cell, (direction_name(op, direction), dtype, name))
-                found.append([*head, Cell(str(len(members)), len(members)), *_class_cells(members, document.peers())])
+                found.append([*head, Cell(str(len(members)), len(members)), *_means_of(members, document.peers())])
     return found
 
 
-def _class_cells(rows: list[Row], peers: Sequence[str]) -> list[Cell]:
+def _means_of(rows: list[Row], peers: Sequence[str]) -> list[Cell]:
     best = [min(row.ratios, key=lambda ratio: ratio.median) for row in rows]
     lowest, where = min(zip(best, rows, strict=True), key=lambda pair: pair[0].median)
     means = [_mean_cell([ratio.median for ratio in best], _place(lowest, where))]
@@ -148,15 +100,6 @@ def _place(ratio: Ratio, row: Row) -> str:
 
 def _ratio_cell(ratio: Ratio) -> Cell:
     return Cell(f"{ratio.median:.2f}", ratio.median, True, f"[{ratio.low:.2f} {ratio.high:.2f}]")
-
-
-def tables_of_means(document: Document) -> list[tuple[str, str, list[str], list[list[Cell]]]]:
-    """Title, what ratios are, columns and cells of each table of means that has rows."""
-    tables = [
-        ("geometric means", RATIO_MEANING, list(MEANS), means(document)),
-        ("geometric means by class", CLASS_MEANING, class_columns(document.peers()), class_means(document)),
-    ]
-    return [table for table in tables if table[3]]
 
 
 def columns(peers: Sequence[str]) -> list[str]:
@@ -187,27 +130,9 @@ def cells(row: Row, peers: Sequence[str]) -> list[Cell]:
 
 
 def _of_peak(row: Row, own: Entry) -> str:
-    return f"{UNBOUND if is_above_peak(row, own) else ''}{percent_text(own.peak_share)}"
-
-
-def is_above_peak(row: Row, own: Entry) -> bool:
-    """Whether the peak does not bound our rate: the machine was busy, or it is passed without fewer multiplications."""
-    fewer = filters(own.detail)
-    return own.peak_share is not None and is_unbound(own.peak_share, busy=row.peak_busy, fewer=fewer)
-
-
-def product_text(peaks: Mapping[str, Any], dtype: str) -> str:
-    """The peak of products of a data type, marked where others used the machine meanwhile."""
-    return f"{dtype} {_mark(peaks, dtype)}{peaks['gflops'][dtype]:.0f} GFLOP/s"
-
-
-def copy_text(peaks: Mapping[str, Any]) -> str:
-    """The peak of copies, marked alike."""
-    return f"copy {_mark(peaks, COPY)}{peaks['gbytes']:.1f} GB/s"
-
-
-def _mark(peaks: Mapping[str, Any], name: str) -> str:
-    return UNBOUND if name in peaks.get("busy", ()) else ""
+    if own.peak_share is None:
+        return "-"
+    return share_text(own.peak_share, busy=row.peak_busy, fewer=filters(own.detail))
 
 
 def _against(row: Row, peer: str, ratio: Ratio | None) -> Cell:
@@ -238,12 +163,8 @@ def header(document: Document) -> list[str]:
             f"  caches {cache}; governor {machine['governor']}; {machine['kernel']}; "
             f"Python {machine['python']}, NumPy {machine['numpy']}; pinned to CPUs {cpus}"
         )
-    for peaks in document.peaks:
-        rates = [product_text(peaks, dtype) for dtype, rate in peaks.get("gflops", {}).items() if rate]
-        if rates:
-            text.append(f"  peaks in this run: MatMul {', '.join(rates)}; {copy_text(peaks)}")
-        if peaks.get("busy") or any(row.peak_busy for row in document.rows):
-            text.append(f"  {UNBOUND} others used the machine while the peak was measured: it may be higher")
+    if any(row.peak_busy for row in document.rows):
+        text.append(f"  {UNBOUND} others used the machine while the peak was measured: it may be higher")
     versions = (", ".join(f"{k} {v}" for k, v in each.items()) for each in document.versions.values())
     text.append(f"versions: {'; '.join(dict.fromkeys(versions))}")
     options = document.options

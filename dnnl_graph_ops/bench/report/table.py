@@ -44,8 +44,8 @@ def _parts(document: Document) -> tuple[list[str], list[str], list[Table]]:
 
 def _layers(document: Document) -> Iterator[Table]:
     peers = document.peers()
-    for title, meaning, columns, body in summary.tables_of_means(document):
-        yield f"{title} ({meaning})", columns, _shown(body)
+    if body := summary.means(document):
+        yield summary.MEANS_TITLE, summary.columns_of_means(peers), _shown(body)
     kept = [i for i, name in enumerate(summary.columns(peers)) if name != "spread"]
     rows = _shown(summary.cells(row, peers) for row in document)
     marks = ["*" if summary.remarks(row) else "" for row in document]
