@@ -15,9 +15,8 @@ import numpy as np
 
 from ..errors import InvalidArgumentError, RuntimeUnavailableError, extra
 from ..runtime import cache_files
-from . import zoo
+from . import data, zoo
 from .cases import Wanted
-from .data import numbered
 from .peers.registry import OWN, TORCH
 from .problem import Problem
 from .rows import Entry
@@ -64,7 +63,7 @@ class Model:
     def expected(self) -> np.ndarray | None:
         """All outputs one after the other; None where there is nobody to say."""
         with np.load(self.arrays) as held:
-            outputs = [held[key].ravel() for key in numbered(held, "y")]
+            outputs = [held[key].ravel() for key in data.numbered(held, "y")]
         return np.concatenate(outputs).astype(np.float32) if outputs else None
 
     @property
@@ -75,7 +74,7 @@ class Model:
         """What a result says of it."""
         with np.load(self.arrays) as held:
             sides = ("x", "t" if self.train else "y")
-            inputs, outputs = ([list(held[key].shape) for key in numbered(held, side)] for side in sides)
+            inputs, outputs = ([list(held[key].shape) for key in data.numbered(held, side)] for side in sides)
         record = {"file": self.path, "zoo": self.zoo, "inputs": inputs, "outputs": outputs}
         return {**record, "train": True} if self.train else record
 
@@ -113,22 +112,30 @@ def drawn(model: Model, seed: int) -> Drawn:
     """Raises: InvalidArgumentError: all of its sizes are known, or it has not so many."""
     import onnx
 
-    graph = onnx.load(model.path, load_external_data=False).graph
-    given = [value for value in graph.input if value.name not in _initialised(graph)]
+    from .peers import onnx_model
+
+    given = onnx_model.inputs(onnx.load(model.path, load_external_data=False).graph)
     named = [
-        [dim(f"{model.path}: input {value.name!r}", each.dim_value, each.dim_param) for each in _type(value).shape.dim]
+        [dim(f"{model.path}: input {value.name!r}", each.dim_value, each.dim_param) for each in _dims(value)]
         for value in given
     ]
     step = zoo.entry(model.zoo).step if model.zoo else 1
     return Drawn(
         [[str(each) for each in shape] for shape in named],
         draw(model.name, parse(model.sizes), named, step, seed),
-        [onnx.helper.tensor_dtype_to_np_dtype(_type(value).elem_type).name for value in given],
+        [_dtype(value) for value in given],
     )
 
 
-def _type(value: Any) -> Any:
-    return value.type.tensor_type
+def _dims(value: Any) -> Any:
+    return value.type.tensor_type.shape.dim
+
+
+def _dtype(value: Any) -> str:
+    """NumPy's name of it."""
+    import onnx
+
+    return onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name
 
 
 def _wanted(model: Model) -> Wanted:
@@ -182,40 +189,31 @@ def _of_file(path: Path) -> Model:
     _need("onnx", f"to read {path}")
     import onnx
 
+    from .peers import onnx_model
+
     content = path.read_bytes()
     arrays = cache_files.folder("zoo") / f"{path.stem}-{hashlib.sha256(content).hexdigest()[:12]}.npz"
     try:
         graph = onnx.load_from_string(content).graph
     except Exception as error:  # of protobuf, whose classes differ by its version
         raise InvalidArgumentError(f"{path}: no ONNX model ({error})") from None
-    given = {value.name: _drawn(path, value) for value in graph.input if value.name not in _initialised(graph)}
-    held = {f"x{i}": array for i, array in enumerate(given.values())}
+    given = onnx_model.inputs(graph)
+    shapes = [[dim.dim_value for dim in _dims(value)] for value in given]
+    for value, shape in zip(given, shapes, strict=True):
+        if not value.type.tensor_type.HasField("shape") or not all(shape):
+            raise InvalidArgumentError(
+                f"{path}: input {value.name!r} has sizes that are not known; say which by --sizes, or fix them, for "
+                "example by onnx.tools.update_model_dims"
+            )
+    inputs = data.drawn(shapes, [_dtype(value) for value in given], _SEED)
+    held = {f"x{i}": array for i, array in enumerate(inputs)}
     if importlib.util.find_spec("onnxruntime") is not None:
-        held |= {f"y{i}": array for i, array in enumerate(_computed(path, given))}
+        names = (value.name for value in given)
+        held |= {f"y{i}": array for i, array in enumerate(_computed(path, dict(zip(names, inputs, strict=True))))}
     arrays.parent.mkdir(parents=True, exist_ok=True)
     with arrays.open("wb") as file:
         np.savez(file, **held)  # type: ignore[arg-type]
     return Model(path.stem, str(path.resolve()), str(arrays))
-
-
-def _initialised(graph: Any) -> set[str]:
-    return {tensor.name for tensor in graph.initializer}
-
-
-def _drawn(path: Path, value: Any) -> np.ndarray:
-    import onnx
-
-    kind = value.type.tensor_type
-    sizes = [dim.dim_value for dim in kind.shape.dim]
-    if not kind.HasField("shape") or not all(sizes):
-        raise InvalidArgumentError(
-            f"{path}: input {value.name!r} has sizes that are not known; say which by --sizes, or fix them, for "
-            "example by onnx.tools.update_model_dims"
-        )
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
-    rng = np.random.default_rng(_SEED)
-    drawn = rng.standard_normal(sizes) if dtype.kind == "f" else rng.integers(0, 2, sizes)
-    return drawn.astype(dtype)
 
 
 def _computed(path: Path, given: Mapping[str, np.ndarray]) -> list[np.ndarray]:

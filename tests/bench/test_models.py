@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dnnl_graph_ops.bench import cli, memory, models
+from dnnl_graph_ops.bench import cli, data, memory, models
 from dnnl_graph_ops.bench.document import Document
 from dnnl_graph_ops.bench.peers import registry
 from dnnl_graph_ops.bench.problem import Problem
@@ -65,7 +65,7 @@ def test_models_are_found_by_path_and_by_name(tmp_path: Path) -> None:
 
 
 def test_numbered_arrays_are_in_the_order_of_their_numbers() -> None:
-    assert models.numbered(["x10", "y0", "x2", "x0"], "x") == ["x0", "x2", "x10"]
+    assert data.numbered(["x10", "y0", "x2", "x0"], "x") == ["x0", "x2", "x10"]
 
 
 def test_every_module_of_a_peer_for_models_is_there() -> None:

@@ -56,7 +56,7 @@ def test_options_that_contradict_each_other(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_training_step_has_its_own_batch() -> None:
     assert zoo.shapes("unet", train=True) == ((2, *zoo.shapes("unet")[0][1:]),)
-    assert zoo.shapes("dcgan_b16", train=True) == zoo.shapes("dcgan_b16")
+    assert zoo.shapes("dcgan", train=True) == zoo.shapes("dcgan")
 
 
 @pytest.mark.parametrize("name", ["dcgan", "unet", "wavenet", "centernet_head", "vae_decoder"])

@@ -22,7 +22,7 @@ def test_a_model_gives_pytorchs_numbers(name: str) -> None:
     path = export.path(name, small=True)
     onnx.checker.check_model(str(path))
     with np.load(path.with_suffix(".npz")) as held:
-        given, expected = ([held[key] for key in models.numbered(held, letter)] for letter in "xy")
+        given, expected = ([held[key] for key in data.numbered(held, letter)] for letter in "xy")
     assert [array.shape for array in given] == list(zoo.shapes(name, small=True))
     assert all(np.isfinite(array).all() and array.std() > 0.01 for array in expected)
     try:

@@ -47,7 +47,7 @@ def agree(net, module, inputs, tolerance=TOLERANCE):
             assert np.array_equal(mine, theirs)
 
 
-ZOO = [name for name in zoo.ENTRIES if not name.endswith(("_b16", "_v2"))]
+ZOO = [name for name in zoo.ENTRIES if not name.endswith("_v2")]
 
 
 @pytest.mark.sweep(every=4)

@@ -1,10 +1,7 @@
 // Forward and backward data of a transposed convolution as narrow products: src and weights in bf16, sums in f32, rounded
 // once. The direct form of filter_product.hpp by other instructions.
-#include <omp.h>
-
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "kernels/declaration.hpp"
 #include "kernels/dot/plan.hpp"
@@ -15,8 +12,6 @@
 namespace dgo {
 
 namespace {
-
-constexpr int64_t kParallelWeights = 1 << 16;
 
 void check_bf16(const char* name, int dtype) {
     if (dtype == 0 || float_cell(dtype) != Cell::bf16) {
@@ -65,75 +60,6 @@ private:
     DotPlan layout_;
 };
 
-class NarrowPack final : public Kernel {
-public:
-    NarrowPack(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads)
-        : arrangement_(problem, direction, kBf16Panels) {
-        name = "narrow_pack";
-        arity = 2;
-        check_direct(problem);
-        check_bf16("weights", weights.dtype);
-        PackParams& params = params_.weights;
-        params = arrangement_.pack_params(problem, direction, weights);
-        const bool small = problem.groups * params.packed < kParallelWeights;
-        params.threads = small ? 1 : threads > 0 ? threads : omp_get_max_threads();
-        if (params.n_stride != 1 && params.k_stride != 1) find_taps();
-    }
-
-    void run(char* const* operands) const override { vector_code().dot.bf16_pack(params_, operands[0], operands[1]); }
-
-private:
-    void find_taps() {
-        const PackParams& params = params_.weights;
-        const Axes &kernel = params.kernel, &strides = params.tap_strides;
-        for (int64_t i = 0; i < kernel[0]; ++i) {
-            for (int64_t j = 0; j < kernel[1]; ++j) {
-                for (int64_t k = 0; k < kernel[2]; ++k) {
-                    taps_.push_back({i * strides[0] + j * strides[1] + k * strides[2], -1, 0});
-                }
-            }
-        }
-        const int64_t segments = arrangement_.layout.segments;
-        const int64_t words = ceil_div(params.k, kBf16Unit) * kBf16Unit * kDotColumns;
-        for (const TargetGroup& group : arrangement_.groups.groups) {
-            for (int64_t i = 0; i < group.target_count; ++i) {
-                for (int64_t s = 0; s < segments; ++s) {
-                    const int64_t tap = tap_of(s, group.targets[i]);
-                    if (tap < 0) continue;
-                    taps_[static_cast<size_t>(tap)].to = group.packed + s * words;
-                    taps_[static_cast<size_t>(tap)].column = i * params.n;
-                }
-            }
-        }
-        params_.taps = taps_.data();
-        params_.tap_count = static_cast<int64_t>(taps_.size());
-        params_.run = 1;
-        for (int a = kFilterAxes - 1; a >= 0 && (kernel[a] == 1 || strides[a] == params_.run); --a) {
-            params_.run *= kernel[a];
-        }
-    }
-
-    // The number of the tap that a target has of a segment, or -1.
-    int64_t tap_of(int64_t segment, int64_t target) const {
-        int64_t number = 0, step = 1;
-        for (int a = kFilterAxes - 1; a >= 0; --a) {
-            const FilterAxis& axis = arrangement_.layout.axes[a];
-            const int64_t s = segment % axis.segments(), t = target % axis.targets();
-            const int64_t tap = axis.tap[static_cast<size_t>(s * axis.targets() + t)];
-            if (tap < 0) return -1;
-            number += tap * step;
-            step *= params_.weights.kernel[a];
-            segment /= axis.segments();
-            target /= axis.targets();
-        }
-        return number;
-    }
-
-    Arrangement arrangement_;
-    std::vector<Bf16Tap> taps_;
-    Bf16PackParams params_{};
-};
-
 int64_t packed_size(const FilterProblem& problem, const std::string& direction) {
     return Arrangement(problem, filter_direction(direction), kBf16Panels).packed_size(problem);
 }
@@ -145,10 +71,11 @@ Bytes packing(const FilterProblem& problem, const std::string& direction) {
 std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides,
                                   int threads, const std::string& isa) {
     const FilterWeights weights = filter_weights(p, dtype, strides);
-    bf16_sets().of(isa);  // there is one
+    const Dot& dot = bf16_sets().of(isa);
     check_tiles(p);
     if (is_tiled(p)) return filter_pack(p, filter_direction(direction), weights, threads, true);
-    return std::make_unique<NarrowPack>(p, filter_direction(direction), weights, threads);
+    check_bf16("weights", dtype);
+    return dot_pack("narrow_pack", dot, p, filter_direction(direction), weights, Cell::bf16, threads);
 }
 
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction, int src_dtype,

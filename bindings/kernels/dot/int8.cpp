@@ -47,8 +47,6 @@ int threads_for(int64_t bytes, int threads) {
     return threads > 0 ? threads : omp_get_max_threads();
 }
 
-PanelSizes panels(const Dot& dot) { return {kDotColumns, 64, dot.unit}; }
-
 // Elements of the packed weights for each column.
 int64_t panel_depth(const Arrangement& of, const Dot& dot) {
     const int64_t depth = panels(dot).depth;
@@ -59,15 +57,6 @@ int64_t panel_depth(const Arrangement& of, const Dot& dot) {
 FilterTensor as_floats(FilterTensor tensor) {
     tensor.dtype = kF32;
     return tensor;
-}
-FilterWeights as_floats(FilterWeights weights) {
-    weights.dtype = kF32;
-    return weights;
-}
-
-// Where the totals of the columns lie behind the weights.
-int64_t weights_bytes(const Arrangement& of, const FilterProblem& problem, const Dot& dot) {
-    return ceil_div(checked_product(kName, {of.packed_size(problem), dot.item}), 64) * 64;
 }
 
 class IntegerRowsKernel final : public Kernel {
@@ -86,39 +75,6 @@ private:
     const Int8Rows params_;
 };
 
-class IntegerPack final : public Kernel {
-public:
-    IntegerPack(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int64_t channels,
-                bool has_points, int threads, const Dot& dot)
-        : dot_(dot), arrangement_(problem, direction, panels(dot)),
-          params_(arrangement_.pack_params(problem, direction, as_floats(weights))), has_points_(has_points),
-          totals_(weights_bytes(arrangement_, problem, dot)) {
-        name = "integer_pack";
-        arity = has_points ? 3 : 2;
-        check_direct(problem);
-        params_.cell = integer_cell("weights", weights.dtype);
-        params_.item = 1;
-        const int64_t step = panels(dot).depth;
-        check_number(name, "channels", channels, (params_.k - 1) / step * step + 1, params_.k);
-        params_.k = channels;
-        params_.threads = threads_for(totals_, threads);
-    }
-
-    void run(char* const* operands) const override {
-        const auto* points = has_points_ ? reinterpret_cast<const int32_t*>(operands[1]) : nullptr;
-        char* packed = operands[arity - 1];
-        vector_code().dot.int8_pack(dot_, params_, operands[0], points, packed,
-                                    reinterpret_cast<int32_t*>(packed + totals_));
-    }
-
-private:
-    const Dot& dot_;
-    Arrangement arrangement_;
-    PackParams params_;
-    const bool has_points_;
-    const int64_t totals_;
-};
-
 // How quotients by the scale are found: as products by its inverse, but where the two may be rounded to different numbers.
 // Within 512, beyond which every result is the largest or the smallest, they differ by less than 2e-4.
 void find_inverse(Int8Params& params) {
@@ -135,7 +91,7 @@ public:
     IntegerProduct(const Joined& joined, FilterDirection direction, const IntegerQuantization& how, int dst_dtype,
                    int bias_dtype, int64_t position, int threads, const Tail& tail, const Dot& dot)
         : dot_(dot), layout_(joined, direction, panels(dot), dot.item, bias_dtype, threads, tail),
-          has_points_(how.has_points), totals_(weights_bytes(layout_.arrangement, joined.problem, dot)) {
+          has_points_(how.has_points), totals_(packed_bytes(kName, layout_.arrangement, joined.problem, dot)) {
         name = direction == FilterDirection::forward ? "integer_forward" : "integer_backward_data";
         by = dot_name(dot);
         ProductParams& params = layout_.params;
@@ -218,7 +174,8 @@ std::tuple<int64_t, int64_t, bool> layout_of(int64_t channels, int dtype, const 
 int64_t packed_size(const FilterProblem& problem, const std::string& direction, const std::string& isa) {
     const Dot& dot = int8_sets().of(isa);
     const Arrangement of(problem, filter_direction(direction), panels(dot));
-    return weights_bytes(of, problem, dot) + of.packed_size(problem) / panel_depth(of, dot) * 4;  // a total of each
+    return packed_bytes(kName, of, problem, dot) +
+           of.packed_size(problem) / panel_depth(of, dot) * 4;  // a total of each
 }
 
 Bytes packing(const FilterProblem& problem, const std::string& direction, const std::string& isa) {
@@ -251,7 +208,9 @@ std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& dir
                                   int64_t channels, bool has_points, int threads, const std::string& isa) {
     const FilterWeights weights = filter_weights(p, dtype, strides);
     const FilterDirection to = filter_direction(direction);
-    return std::make_unique<IntegerPack>(p, to, weights, channels, has_points, threads, int8_sets().of(isa));
+    const Dot& dot = int8_sets().of(isa);
+    check_number("integer_pack", "channels", channels, 1, kMostSize);
+    return dot_pack("integer_pack", dot, p, to, weights, integer_cell("weights", dtype), threads, channels, has_points);
 }
 
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction,

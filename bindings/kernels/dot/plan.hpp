@@ -19,6 +19,16 @@ struct DotPlan {
     DotPlan& operator=(const DotPlan&) = delete;
 };
 
+PanelSizes panels(const Dot& dot);
+
+// Of the packed weights; behind them lie the totals of the columns of 8 bits.
+int64_t packed_bytes(const std::string& name, const Arrangement& of, const FilterProblem& problem, const Dot& dot);
+
+// Packs weights; channels: of a group, those that weights of 8 bits have, or 0 for all.
+std::unique_ptr<Kernel> dot_pack(const char* name, const Dot& dot, const FilterProblem& problem,
+                                 FilterDirection direction, const FilterWeights& weights, Cell cell, int threads,
+                                 int64_t channels = 0, bool has_points = false);
+
 // As 'dot_bf16_amx_32x32'.
 std::string dot_name(const Dot& dot);
 

@@ -11,15 +11,15 @@ namespace dgo {
 
 struct Bf16GradientParams;
 
-// A tap of the weights: where its channels begin, where they go in the first panel (below zero: nowhere), and the column
-// of the first of them.
-struct Bf16Tap {
+// A tap of the weights: the element where its channels begin, the byte of the first panel where they go (below zero:
+// nowhere), and the column of the first of them.
+struct DotTap {
     int64_t from, to, column;
 };
 
-struct Bf16PackParams {
+struct DotPackParams {
     PackParams weights;
-    const Bf16Tap* taps;
+    const DotTap* taps;
     int64_t tap_count, run;  // run: so many lie side by side in memory and are packed together; 0: channels do
 };
 
@@ -47,10 +47,9 @@ struct DotGradient {
 struct DotCode {
     const DotProducts &bf16, &int8;
     const DotGradient& gradient;
-    void (*bf16_pack)(const Bf16PackParams& params, const char* weights, char* packed);
-    // points: zero points of all out channels, to be subtracted here where elements have 16 bits, else null
-    void (*int8_pack)(const Dot& dot, const PackParams& params, const char* weights, const int32_t* points,
-                      char* packed, int32_t* totals);
+    // points: zero points of all out channels, to be subtracted here where 8 bits become 16, else null; totals: of 8 bits
+    void (*pack)(const Dot& dot, const DotPackParams& params, const char* weights, const int32_t* points, char* packed,
+                 int32_t* totals);
     void (*int8_rows)(const Dot& dot, const Int8Rows& params, const char* src, char* rows);
 };
 

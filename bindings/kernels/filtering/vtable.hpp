@@ -70,6 +70,26 @@ struct TapTable {
     Axes segments, targets, length;
 };
 
+// Offsets of the taps of one filter by the strides of the taps, -1 for an absent one.
+__attribute__((always_inline)) inline void tap_offsets(const TapTable& taps, const Axes& strides, int64_t segment,
+                                                       int64_t target, int64_t* offset) {
+    const int16_t* at[kFilterAxes];
+    for (int a = kFilterAxes - 1; a >= 0; --a) {
+        const int64_t s = segment % taps.segments[a], t = target % taps.targets[a];
+        at[a] = taps.tap[a] + (s * taps.targets[a] + t) * taps.length[a];
+        segment /= taps.segments[a];
+        target /= taps.targets[a];
+    }
+    for (int64_t i = 0; i < taps.length[0]; ++i) {
+        for (int64_t j = 0; j < taps.length[1]; ++j) {
+            for (int64_t k = 0; k < taps.length[2]; ++k) {
+                const bool absent = at[0][i] < 0 || at[1][j] < 0 || at[2][k] < 0;
+                *offset++ = absent ? -1 : at[0][i] * strides[0] + at[1][j] * strides[1] + at[2][k] * strides[2];
+            }
+        }
+    }
+}
+
 struct PackParams {
     bool bf16;  // rounded for products of bf16, or f32
     int64_t n, k;  // channels that are columns and rows of a product

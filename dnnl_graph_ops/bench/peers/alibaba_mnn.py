@@ -22,7 +22,7 @@ import onnx
 
 from ...errors import Error, UnsupportedError
 from ..timing import clock
-from .onnx_model import NODES, model
+from .onnx_model import NODES, inputs, model
 from .task import ModelTask, Prepared, Task, flattened, keeping, raised
 
 
@@ -80,19 +80,18 @@ def _converted(source: Path, target: Path, given: list[str], made: list[str], th
 def prepare_model(task: ModelTask) -> Prepared:
     begin = clock(task.threads)
     graph = onnx.load(task.path, load_external_data=False).graph
-    constants = {tensor.name for tensor in graph.initializer}
-    names = [value.name for value in graph.input if value.name not in constants]
+    names = [value.name for value in inputs(graph)]
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "model.mnn"
         module = _converted(Path(task.path), target, names, [value.name for value in graph.output], task.threads, False)
     seconds = clock(task.threads) - begin
-    inputs = [expr.const(array, list(array.shape), expr.NCHW) for array in task.inputs()]
+    given = [expr.const(array, list(array.shape), expr.NCHW) for array in task.inputs()]
 
     def read(outputs: Any) -> Any:
         plain = (expr.convert(out, expr.NCHW) if out.data_format == expr.NC4HW4 else out for out in outputs)
         return flattened(out.read() for out in plain)
 
-    prepared = keeping(lambda: module.forward(inputs), read, "precision high")
+    prepared = keeping(lambda: module.forward(given), read, "precision high")
     prepared.run()
     prepared.compile_s = seconds
     return prepared

@@ -40,6 +40,12 @@ def model(task: Task) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """What a model is called with: old files name their constants among the inputs too."""
+    constants = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in constants]
+
+
 def given(task: Task) -> list[np.ndarray]:
     """What the model is called with: src, and variable weights."""
     kind = np.dtype(np.uint8) if task.dtype == quantized.DTYPE else numpy_dtype(task.dtype)

@@ -12,6 +12,7 @@ import dnnl_graph_ops as dgo
 import dnnl_graph_ops.frontends.onnx
 
 from ..timing import clock
+from . import onnx_model
 from .own import detail, poison, precision, versions
 from .task import Loaded, ModelTask, Prepared, flattened
 
@@ -57,10 +58,7 @@ class _Fixed:
         shapes = tuple(array.shape for array in inputs)
         if shapes != self._shapes:
             self._net = None
-            graph = self._model.graph
-            known = {tensor.name for tensor in graph.initializer}
-            given = [value for value in graph.input if value.name not in known]
-            for value, shape in zip(given, shapes, strict=True):
+            for value, shape in zip(onnx_model.inputs(self._model.graph), shapes, strict=True):
                 for dim, size in zip(value.type.tensor_type.shape.dim, shape, strict=True):
                     dim.dim_value = size
             self._net, self._shapes = _compiled(self._model, self._engine, self._task), shapes

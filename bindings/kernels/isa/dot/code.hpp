@@ -11,9 +11,8 @@ DGO_INLINE int64_t unit_bytes(const Dot& dot) { return kDotColumns * dot.unit * 
 
 extern const DotProducts kBf16Products, kInt8Products;
 extern const DotGradient kBf16Gradient;
-void run_bf16_pack(const Bf16PackParams& params, const char* weights, char* packed);
-void run_int8_pack(const Dot& dot, const PackParams& params, const char* weights, const int32_t* points, char* packed,
-                   int32_t* totals);
+void run_dot_pack(const Dot& dot, const DotPackParams& params, const char* weights, const int32_t* points, char* packed,
+                  int32_t* totals);
 void run_int8_rows(const Dot& dot, const Int8Rows& params, const char* src, char* rows);
 
 }  // namespace dgo::DGO_ISA

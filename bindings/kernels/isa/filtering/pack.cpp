@@ -26,10 +26,6 @@ struct TapColumns {
     Axes tap_strides;
 };
 
-int64_t segment_count(const PackParams& params) {
-    return params.taps.segments[0] * params.taps.segments[1] * params.taps.segments[2];
-}
-
 int64_t tap_count(const PackParams& params) { return params.kernel[0] * params.kernel[1] * params.kernel[2]; }
 
 Axes dense_taps(const PackParams& params, int64_t step) {

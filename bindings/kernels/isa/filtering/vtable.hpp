@@ -10,23 +10,8 @@ constexpr int64_t kFilterChunk = 64;  // columns multiplied and transformed back
 
 constexpr int kMaxLength = 27;  // taps of a filter, outputs of a tile: three per axis, or four on two
 
-// Element offsets of the taps of one filter, -1 for an absent one.
-inline void tap_offsets(const TapTable& taps, const Axes& strides, int64_t segment, int64_t target, int64_t* offset) {
-    const int16_t* at[kFilterAxes];
-    for (int a = kFilterAxes - 1; a >= 0; --a) {
-        const int64_t s = segment % taps.segments[a], t = target % taps.targets[a];
-        at[a] = taps.tap[a] + (s * taps.targets[a] + t) * taps.length[a];
-        segment /= taps.segments[a];
-        target /= taps.targets[a];
-    }
-    for (int64_t i = 0; i < taps.length[0]; ++i) {
-        for (int64_t j = 0; j < taps.length[1]; ++j) {
-            for (int64_t k = 0; k < taps.length[2]; ++k) {
-                const bool absent = at[0][i] < 0 || at[1][j] < 0 || at[2][k] < 0;
-                *offset++ = absent ? -1 : at[0][i] * strides[0] + at[1][j] * strides[1] + at[2][k] * strides[2];
-            }
-        }
-    }
+inline int64_t segment_count(const PackParams& params) {
+    return params.taps.segments[0] * params.taps.segments[1] * params.taps.segments[2];
 }
 
 // Channels of a segment in a row of the left factor: units of the depth where those are multiplied.

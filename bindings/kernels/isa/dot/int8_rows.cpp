@@ -1,0 +1,67 @@
+// Activations of 8 bits -> rows.
+#include <omp.h>
+
+#include "kernels/isa/cells.hpp"
+#include "kernels/isa/dot/code.hpp"
+
+namespace dgo::DGO_ISA {
+namespace {
+
+constexpr int64_t kFew = 4;    // elements of a position that are found one by one
+constexpr int64_t kMany = 16;  // and at once
+
+template <class Element>
+void make_rows(const Int8Rows& params, const char* src, Element* rows) {
+    const int64_t* sizes = params.sizes;
+    const int64_t lines = sizes[0] * sizes[1] * sizes[2];
+    // what tells s8 from u8 in bytes
+    const int flip = params.cell == Cell::s8 ? 0x80 : 0;
+    const auto less = static_cast<Element>(sizeof(Element) == 2 ? flip + params.zero : 0);
+    typedef Element Many __attribute__((vector_size(kMany * sizeof(Element))));
+#pragma omp parallel for schedule(static) num_threads(params.threads)
+    for (int64_t line = 0; line < lines; ++line) {
+        const int64_t at[] = {line / (sizes[1] * sizes[2]), line / sizes[2] % sizes[1], line % sizes[2]};
+        const char* from = src + at[0] * params.strides[0] + at[1] * params.strides[1] + at[2] * params.strides[2];
+        Element* to = rows + line * sizes[3] * params.pitch;
+        // values of its own, which no store changes
+        const auto row_element = [flip, less](Words::u8 element) {
+            return static_cast<Element>((element ^ flip) - less);
+        };
+        const Many flips = static_cast<Element>(flip) - Many{}, all_less = less - Many{};
+        for (int64_t i = 0; i < sizes[3]; ++i, from += params.strides[3], to += params.pitch) {
+            const auto* element = reinterpret_cast<const Words::u8*>(from);
+            if (params.channels <= kFew && params.pitch == kFew) {
+                Element few[kFew] = {};
+                for (int64_t c = 0; c < params.channels; ++c) few[c] = row_element(element[c]);
+                __builtin_memcpy(to, few, sizeof(few));
+                continue;
+            }
+            int64_t c = 0;
+#pragma GCC unroll 4
+            for (; c + kMany <= params.channels; c += kMany) {
+                const __m128i bytes = load_bytes<__m128i>(element + c);
+                Many many;
+                if constexpr (sizeof(Element) == 2) {
+                    many = bits<Many>(_mm256_cvtepu8_epi16(bytes));
+                } else {
+                    many = bits<Many>(bytes);
+                }
+                store_bytes(to + c, (many ^ flips) - all_less);
+            }
+            for (; c < params.channels; ++c) to[c] = row_element(element[c]);
+            for (; c < params.pitch; ++c) to[c] = 0;
+        }
+    }
+}
+
+}  // namespace
+
+void run_int8_rows(const Dot& dot, const Int8Rows& params, const char* src, char* rows) {
+    if (dot.item == 2) {
+        make_rows(params, src, reinterpret_cast<Words::u16*>(rows));
+    } else {
+        make_rows(params, src, reinterpret_cast<Words::u8*>(rows));
+    }
+}
+
+}  // namespace dgo::DGO_ISA
