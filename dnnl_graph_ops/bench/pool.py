@@ -150,12 +150,17 @@ class WorkerProcess:
                 return False
             before = after
 
+    def dismiss(self) -> None:
+        """Lets the process end, without waiting for that."""
+        with contextlib.suppress(OSError):
+            self._pipe("stdin").close()
+
     def close(self) -> None:
+        self.dismiss()
         if self._process.poll() is None:
             try:
-                self._pipe("stdin").close()
                 self._process.wait(2.0)
-            except (OSError, subprocess.TimeoutExpired):
+            except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
         self._selector.close()

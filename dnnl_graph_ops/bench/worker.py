@@ -40,11 +40,15 @@ class Worker:
     def hello(self) -> dict[str, Any]:
         begin = time.perf_counter()
         self._module = importlib.import_module(self._name)
+        # what was imported stays: later collections need not look at it
+        gc.collect()
+        gc.freeze()
         return {"versions": self._module.versions(), "import_s": time.perf_counter() - begin}
 
     def prepare(self, task: dict[str, Any]) -> dict[str, Any]:
         """Compiles and runs twice; a run that takes long is not repeated."""
-        self.release()
+        if self._prepared is not None or self._loaded is not None:
+            self.release()
         if self._module is None:
             raise Error("the worker was not greeted")
         resident = memory.resident()

@@ -41,6 +41,9 @@ class ThreadWorker:
     def settle(self) -> bool:
         return True
 
+    def dismiss(self) -> None:
+        pass
+
     def close(self) -> None:
         if not self._commands.closed:
             self._commands.close()
