@@ -51,12 +51,16 @@ def describe(machine: dict[str, Any]) -> str:
     native = [name for name, there in machine["native_types"].items() if there]
     parts = [
         machine["cpu"],
-        f"{machine['threads']} threads on {machine['cores']} cores",
+        f"{threads_text(machine['threads'])} on {machine['cores']} cores",
         f"ISA {machine['isa']}",
         f"native {', '.join(native)}" if native else "bf16 and f16 not native",
         "virtual machine" if machine["virtual"] else "",
     ]
     return ", ".join(p for p in parts if p)
+
+
+def threads_text(count: int) -> str:
+    return f"{count} thread{'s' if count != 1 else ''}"
 
 
 def caches() -> dict[str, int]:
