@@ -38,12 +38,11 @@ class Worker:
         self._last: tuple[Any, float] | None = None
 
     def hello(self) -> dict[str, Any]:
-        begin = time.perf_counter()
         self._module = importlib.import_module(self._name)
         # what was imported stays: later collections need not look at it
         gc.collect()
         gc.freeze()
-        return {"versions": self._module.versions(), "import_s": time.perf_counter() - begin}
+        return {"versions": self._module.versions()}
 
     def prepare(self, task: dict[str, Any]) -> dict[str, Any]:
         """Compiles and runs twice; a run that takes long is not repeated."""
@@ -69,7 +68,6 @@ class Worker:
             "compile_s": compiled - begin if held.compile_s is None else held.compile_s,
             "first_s": first - compiled,
             "once_s": once,
-            "native": held.native is not None,
             "memory_bytes": max(0, memory.peak() - resident),
             "peak_bytes": memory.peak(),
         }
