@@ -256,6 +256,10 @@ def _floats_are_faster(problem: ConvProblem, waste: float, env: Env) -> bool:
     return floats < direct * waste / _GAIN_OF_WORDS + _FINISHED * problem.result.size
 
 
+def _tile(problem: ConvProblem, isa: str, env: Env) -> tuple[int, ...]:
+    return filtering.direct_tile(problem)
+
+
 def _with_rest(problem: ConvProblem, q: Quantized, rest: View | None = None) -> Epilogue:
     """Returns the post-ops, after a sum with `rest` (N, 1, spatial...) if both operands have zero points.
 
@@ -311,6 +315,7 @@ class _Steps:
         self.depth = read // g.groups
         self.isa = set_for(kernels.integer_isa()[0], self.depth)
         _, pitch, _ = kernels.integer_layout(read, self.read()[0], self.isa)
+        self.tile = _tile(problem, self.isa, env)
         # the kernel reads the zeros that fill up each position as channels as well, so that positions are contiguous
         self.reads = pitch if g.groups == 1 else read
         self.description = self.described(reads=self.reads)
@@ -322,7 +327,7 @@ class _Steps:
             names = {"reads": "x_channels", "makes": "y_channels"}
         changes: dict[str, Any] = {names[name]: count for name, count in channels.items()}
         problem = replace(self.problem, geometry=replace(self.problem.geometry, **changes))
-        return filtering.filter_problem(problem, filtering.direct_tile(problem), self.env.varies)
+        return filtering.filter_problem(problem, self.tile, self.env.varies)
 
     def rows(self) -> tuple[View, list[int]]:
         """Returns the left factor of the product, src in the kernel's row layout, and its strides (N, spatial...).
