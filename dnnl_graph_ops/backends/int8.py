@@ -58,7 +58,8 @@ _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
 # convert an element to or from f32, seconds of the converting steps, and seconds to finish an element of the result
 _WORDS, _GAIN_OF_WORDS, _CONVERTED, _CONVERTING, _FINISHED = "avx2words", 1.4, 0.3e-9, 5e-6, 0.6e-9
 # costs of minimal filtering of words, in products: to transform an element, and to read a packed weight from memory
-_TRANSFORMED, _READ = 3.0, 5.0
+# and how many times the direct form's the cost may be at most
+_TRANSFORMED, _READ, _SAVING = 3.0, 5.0, 0.95
 # measured over estimated time of minimal filtering (Winograd) on several axes: the estimate is cautious
 _OF_FILTERING = 0.75
 # the instruction set whose tiles multiply 64 channels at once, the fewest channels for which it is used, and the set
@@ -284,7 +285,7 @@ def _form(q: Quantized, problem: ConvProblem, isa: str, env: Env) -> _Form:
 
     tiles = {direct, *(filtering.filtering_tile(problem, results) for results in (2, 3))}
     costs = {tile: cost(tile) for tile in tiles if filtering.taken(problem, tile) and _fits(q, problem, tile)}
-    tile = min(costs, key=lambda tile: (costs[tile], tile))
+    tile = min(costs, key=lambda tile: (costs[tile] / (1.0 if tile == direct else _SAVING), tile))
     return _Form(tile, costs[tile] / costs[direct])
 
 
