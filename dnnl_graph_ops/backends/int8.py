@@ -496,7 +496,8 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     steps.run(kernel, [*reads, *after.views], target, label)
     if target is not result:
         program.copy(target, result, FROM_CHANNELS_LAST)
-    return Decision("own integer", q.src.inputs[0].dtype)
+    name = "own integer" if max(steps.tile) == 1 else filtering.INTEGERS
+    return Decision(name, q.src.inputs[0].dtype)
 
 
 # ---- groups ----------------------------------------------------------------------------------------------------------
