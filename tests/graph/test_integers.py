@@ -14,6 +14,7 @@ from dnnl_graph_ops.algorithms import filtering
 from dnnl_graph_ops.runtime import cpu
 
 SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8tiles", "emulatedint8")
+OWN = {"own integer", filtering.INTEGERS}
 EACH = 40
 RANGES = {"s8": (-128, 127), "u8": (0, 255)}
 BUILD = {"Convolution": ops.convolution, "ConvTranspose": ops.conv_transpose}
@@ -131,7 +132,7 @@ def check(rng):
     net = graph.compile(y)
     given = {"x": layer.x, "beside": layer.beside}
     got = net.run({value.name: given[value.name] for value in net.inputs})[y.name]
-    own = any(part.formulation in ("own integer", filtering.INTEGERS) for part in net.explain().partitions)
+    own = any(part.formulation in OWN for part in net.explain().partitions)
     if own:
         np.testing.assert_array_equal(got, layer.truth())
     return own
@@ -207,7 +208,7 @@ def test_a_dequantize_that_others_read_is_made_again_for_the_convolution():
     x = ops.dequantize(graph.input("x", (1, 16, 6, 6), "u8"), scales=[0.5], zps=[1])
     y = ops.quantize(ops.add(layer_of(graph, x), x), scales=[0.1], zps=[7], dtype="u8")
     net, forms = compiled(graph, y, x)
-    assert "own integer" in forms
+    assert OWN.intersection(forms)
     data = np.random.default_rng(1).integers(0, 256, (1, 16, 6, 6)).astype(np.uint8)
     quantized, wide = (net.run({"x": data})[value.name] for value in (y, x))
     np.testing.assert_array_equal(wide, (data.astype(np.float32) - 1) * np.float32(0.5))
@@ -221,12 +222,12 @@ def test_a_dequantize_that_others_read_is_made_again_for_the_convolution():
 def test_what_has_too_many_terms_or_is_not_asked_for_runs_as_before():
     graph = dgo.Graph()
     x = ops.dequantize(graph.input("x", (1, 16, 6, 6), "u8"), scales=[0.5])
-    assert "own integer" in compiled(graph, layer_of(graph, x))[1]
+    assert OWN.intersection(compiled(graph, layer_of(graph, x))[1])
     plain = graph.compile(layer_of(graph, x), tune="off")
-    assert all(part.formulation != "own integer" for part in plain.explain().partitions)
+    assert all(part.formulation not in OWN for part in plain.explain().partitions)
     deep = ops.dequantize(graph.input("deep", (1, 33100, 1), "u8"), scales=[0.5])
     w = ops.dequantize(graph.constant(np.ones((16, 33100, 1), np.int8)), scales=[1.0], zps=[1])
-    assert "own integer" not in compiled(graph, ops.convolution(deep, w, data_format="NCX", weights_format="OIX"))[1]
+    assert OWN.isdisjoint(compiled(graph, ops.convolution(deep, w, data_format="NCX", weights_format="OIX"))[1])
 
 
 @pytest.mark.choice
@@ -272,7 +273,8 @@ def test_what_the_library_partitions_exactly_is_left_to_it():
     x = ops.dequantize(graph.input("x", (1, 16, 6, 6), "u8"), scales=[0.5], zps=[3])
     y = ops.quantize(ops.relu(layer_of(graph, x, zero=0)), scales=[0.25], zps=[2], dtype="u8")
     exact_here = "int8" in cpu.native(cpu.isa(dgo.engine("cpu")))
-    assert compiled(graph, y)[1] == (["native"] if exact_here else ["own integer"])
+    (form,) = compiled(graph, y)[1]
+    assert form == "native" if exact_here else form in OWN
 
 
 def test_sizes_that_vary_share_packed_weights(seed):
@@ -292,3 +294,43 @@ def test_none_leaves_integers_to_the_library_and_to_floats():
     code = "from dnnl_graph_ops._core import kernels\nfrom graph.test_integers import exact\nassert exact(0, 0) == 0"
     done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="none")
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def scaled_by_the_call(seed):
+    """Checks a layer whose source has its scale and zero point at the call; returns its algorithms."""
+    rng, graph = np.random.default_rng(seed), dgo.Graph()
+    x, w = quantity(rng, "u8", (2, 9, 10, 32)), quantity(rng, "s8", (24, 32, 3, 3))
+    scale, point = graph.input("scale", (1,)), graph.input("point", (1,), "u8")
+    wide = ops.dequantize(graph.constant(w), scales=[0.25], zps=[7])
+    attrs = {"pads_begin": 1, "pads_end": 1, "data_format": "NXC", "weights_format": "OIX"}
+    y = ops.convolution(ops.dynamic_dequantize(graph.input("x", x.shape, "u8"), scale, point), wide, **attrs)
+    net, forms = compiled(graph, y)
+    got = net.run({"x": x, "scale": np.float32([0.5]), "point": np.uint8([200])})[y.name]
+    sums = conv.forward(x - 200.0, w - 7.0, **attrs)
+    np.testing.assert_array_equal(got, sums.astype(np.float32) / 8)
+    return forms
+
+
+@pytest.mark.child
+def test_words_whose_scale_the_call_tells_are_filtered(seed):
+    code = f"from graph.test_integers import scaled_by_the_call\nprint(scaled_by_the_call({seed}))"
+    done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="avx2words")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert filtering.INTEGERS in done.stdout
+
+
+def many_channels(zeros):
+    """The algorithms of 3x3 layers of 1000 channels with weights of 127, one for each zero point."""
+    graph, w = dgo.Graph(), np.full((32, 1000, 3, 3), 127, np.int8)
+    x = ops.dequantize(graph.input("x", (1, 8, 8, 1000), "u8"), scales=[0.5])
+    attrs = {"pads_begin": 1, "pads_end": 1, "data_format": "NXC", "weights_format": "OIX"}
+    wide = [ops.dequantize(graph.constant(w), scales=[0.5], zps=[zero]) for zero in zeros]
+    return compiled(graph, *(ops.convolution(x, weights, **attrs) for weights in wide))[1]
+
+
+@pytest.mark.child
+def test_sums_that_exceed_32_bits_in_tiles_are_not_filtered():
+    code = "from graph.test_integers import many_channels\nprint(*map(many_channels, ([0], [-128], [100])))"
+    done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="avx2words")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [filtering.INTEGERS in part for part in done.stdout.split("] [")] == [True, False, True]
