@@ -121,7 +121,7 @@ class Layer:
             y = np.maximum(y, np.float32(0)) if self.tail == "add, relu" else y
         if not self.rounds:
             return y
-        whole = np.clip(np.rint(y / self.y_scale + np.float32(self.y_zero)), *RANGES[self.dst])
+        whole = np.clip(np.rint(y / self.y_scale) + self.y_zero, *RANGES[self.dst])
         return whole.astype(dgo.dtypes.numpy_dtype(self.dst))
 
 
