@@ -54,6 +54,8 @@ LIMITS_BY_OTHERS = {
     "avx512_amx_f16": (1.02, 1.09),
 }
 
+PACE = 1.2  # how far it may be off
+
 
 def read(name: str) -> fit.Recorded:
     return fit.read(TIMES / f"{name}.json")
@@ -87,6 +89,22 @@ def by_estimates() -> Iterator[bool]:
             yield judged(f"{name}, {direction}", found, *limit)
 
 
+def by_pace() -> Iterator[bool]:
+    """Whether estimates exceed measured seconds by what the package's constants say, as far as they say it."""
+    for name in LIMITS:
+        by_direction: dict[str, list[float]] = {direction: [] for direction in DIRECTIONS}
+        for sample in fit.samples(read(name)):
+            factors, constants = nearest.factors(sample.problem, sample.env), fit.present(sample)
+            estimates = [fit.estimated(form, sample, constants) * factors.get(form.name, 1.0) for form in sample.forms]
+            by_direction[sample.direction].append(min(estimates) / min(form.seconds for form in sample.forms))
+        for direction, found in by_direction.items():
+            stated = fits.pace(sample.env.isa, sample.env.release, sample.dtype, direction)
+            if stated != 1:
+                median = float(np.median(found))
+                print(f"{name}, {direction}: estimates are {median:.2f} times the measured seconds, {stated} as stated")
+                yield 1 / PACE < median / stated < PACE
+
+
 def by_other_layers() -> Iterator[bool]:
     """All rows of a layer are left out of what corrects its estimates; and the package's tables are those of today."""
     for name, limits in LIMITS_BY_OTHERS.items():
@@ -117,7 +135,7 @@ def main() -> int:
     parser.parse_args()
     # the package's constants, not those that were fitted to this machine
     fits.user_file = lambda key: Path(os.devnull) / key
-    verdicts = [*by_estimates(), *by_other_layers()]
+    verdicts = [*by_estimates(), *by_pace(), *by_other_layers()]
     print(f"{verdicts.count(False)} of {len(verdicts)} failed")
     return int(not all(verdicts))
 

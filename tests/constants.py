@@ -44,6 +44,7 @@ def forget() -> None:
     choice._rankings.clear()
     fits.find.cache_clear()
     fits.origin.cache_clear()
+    fits.pace.cache_clear()
 
 
 def adopt() -> None:

@@ -36,6 +36,12 @@ def seconds(node: Node, dtype: str, env: Env) -> float:
     return multiplying(prod(node.outputs[0].shape) * (depth or 1), dtype, env)  # type: ignore[arg-type]
 
 
+def comparable_seconds(node: Node, dtype: str, env: Env) -> float:
+    """Returns `seconds`, corrected so that estimates of different dtypes can be compared."""
+    direction = CONV_KINDS[node.kind].direction if node.kind in CONV_KINDS else PRODUCT.key[1]
+    return seconds(node, dtype, env) / fits.pace(env.isa, env.release, dtype, direction)
+
+
 def multiplying(products: int, dtype: str, env: Env) -> float:
     """Returns the estimated seconds of the products of a MatMul."""
     return products * fits.find(env.isa, env.release, dtype)[PRODUCT.key][0] / env.threads

@@ -21,7 +21,7 @@ from ..lowering import cost, fits
 from ..lowering.env import Env
 from ..lowering.rewrites import Rewrite
 from ..runtime import cpu
-from .estimates import seconds
+from .estimates import comparable_seconds
 
 PRECISIONS = ("bf16", "f16")
 # the type of PRECISIONS that gains most within max_error, or f32
@@ -147,7 +147,7 @@ def _gain(node: Node, dtype: str, env: Env) -> tuple[float, str]:
         return 0.0, "it is empty"
     if not _known(dtype, env):
         return 0.0, f"no times of {dtype} are known for {env.isa}, which mostly has no arithmetic in it"
-    wide, narrow = seconds(node, _WIDE, env), seconds(node, dtype, env)
+    wide, narrow = comparable_seconds(node, _WIDE, env), comparable_seconds(node, dtype, env)
     if narrow == float("inf"):
         return 0.0, "this CPU has no such arithmetic"
     if wide - narrow > _LEAST_GAIN * wide:

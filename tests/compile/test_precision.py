@@ -117,7 +117,7 @@ def test_explain_says_what_stayed_in_f32_and_why(rng, monkeypatch):
         ((1e-12, 0.0), "what is converted at the edges of its region would cost more than it gains"),
     ):
         monkeypatch.setattr(precision, "_known", lambda dtype, env: True)
-        monkeypatch.setattr(precision, "seconds", lambda node, dtype, env, times=gain: times[dtype != "f32"])
+        monkeypatch.setattr(precision, "comparable_seconds", lambda node, dtype, env, times=gain: times[dtype != "f32"])
         found = explained("bf16")
         assert found.wide == dict.fromkeys(names, reason)
         assert f"not in bf16: {', '.join(names)}: {reason} " in " ".join(str(found).split())

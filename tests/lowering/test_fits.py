@@ -24,8 +24,10 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(fits, "user_file", USER_FILE)
     fits.find.cache_clear()
+    fits.pace.cache_clear()
     yield tmp_path / "dnnl_graph_ops" / "fits"
     fits.find.cache_clear()
+    fits.pace.cache_clear()
 
 
 @pytest.mark.parametrize("key", sorted({row.fit for row in cpu.SETS}))
@@ -154,3 +156,17 @@ def test_what_is_no_file_is_ignored(folder):
     os.mkfifo(folder / "avx512.json")
     with pytest.warns(RuntimeWarning):
         fits.find(ISA, RELEASE, "f32")
+
+
+def test_pace_is_that_of_the_constants(folder):
+    """Of dtypes of the package's file; 1 where nobody recorded it, and for constants that a user fitted."""
+    content = json.loads(fits.package_file("avx512").read_text("utf-8"))
+    for dtype, directions in content["pace"].items():
+        for direction, times in directions.items():
+            assert fits.pace(ISA, RELEASE, dtype, direction) == times > 1
+    assert fits.pace("avx2", RELEASE, "f32", "forward") == 1
+    folder.mkdir(parents=True)
+    mine = {**content, "cpu": cpu_model(), "isa": ISA, "onednn": RELEASE}
+    (folder / "avx512.json").write_text(json.dumps(mine), "utf-8")
+    fits.pace.cache_clear()
+    assert fits.pace(ISA, RELEASE, "f32", "forward") == 1

@@ -2,7 +2,8 @@
 
 A file says where and when it was fitted. For each compute dtype, family of algorithms and direction it has the seconds
 on one thread of a product, a value, a run of channels, a weight, and a weight packed at every call: the first fields of
-`cost.Counts`. Choices depend on proportions alone, so the seconds may be those of another machine.
+`cost.Counts`. Choices of algorithms depend on proportions alone, so the seconds may be those of another machine; `pace`
+makes those of several dtypes comparable.
 """
 
 from __future__ import annotations
@@ -43,10 +44,14 @@ def keys(isa: str) -> tuple[str, ...]:
 
 
 class Fitted(NamedTuple):
-    """The content of a file: the instruction set of its machine, and constants by dtype."""
+    """The content of a file: the instruction set of its machine, and constants by dtype.
+
+    `pace`: by dtype and direction, how many times the measured seconds of layers their estimates are (medians).
+    """
 
     isa: str
     constants: Fits
+    pace: Mapping[str, Mapping[str, float]] = {}
 
 
 @cache
@@ -59,6 +64,15 @@ def find(isa: str, onednn: str, dtype: str) -> Constants:
 def origin(isa: str, onednn: str, dtype: str) -> tuple[str, str]:
     """Returns the instruction set and dtype that the constants of `find` were fitted to: those asked for, or others."""
     return next((file.isa, name) for file, name in _nearest(isa, onednn, dtype))
+
+
+@cache
+def pace(isa: str, onednn: str, dtype: str, direction: str) -> float:
+    """Returns how many times the measured seconds estimates by `find` are; 1 where that is unknown.
+
+    Estimates of two dtypes or directions are compared after each is divided by its own.
+    """
+    return next(file.pace.get(name, {}).get(direction, 1.0) for file, name in _nearest(isa, onednn, dtype))
 
 
 def recorded(isa: str, onednn: str, dtype: str) -> tuple[str, str] | None:
@@ -84,7 +98,7 @@ def package(key: str) -> Fitted:
     if not path.exists():
         return Fitted("", {})
     content = json.loads(path.read_text("utf-8"))
-    return Fitted(content["isa"], parse(content))
+    return Fitted(content["isa"], parse(content), content.get("pace", {}))
 
 
 def _users(isa: str, onednn: str) -> Fits | None:
