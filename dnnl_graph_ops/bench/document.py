@@ -157,7 +157,7 @@ def check_writable(path: str | Path) -> None:
 
 def _identity(machine: dict[str, Any]) -> dict[str, Any]:
     """What stays the same while a machine does."""
-    return {k: v for k, v in machine.items() if k not in ("load", "frequency_mhz")}
+    return {k: v for k, v in machine.items() if k != "load"}
 
 
 def merge(documents: Sequence[Document]) -> Document:

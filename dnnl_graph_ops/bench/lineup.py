@@ -145,12 +145,18 @@ class Lineup:
 
     def release(self) -> None:
         """Lets go of every problem, so that the next one has the memory."""
-        for worker in self._workers.values():
-            if not worker.lost:
-                with contextlib.suppress(Error):
-                    worker.ask("release")
+        held = [worker for worker in self._workers.values() if not worker.lost]
+        # all at once: a large heap takes a tenth of a second to be collected
+        for worker in held:
+            with contextlib.suppress(Error):
+                worker.send("release")
+        for worker in held:
+            with contextlib.suppress(Error):
+                worker.receive()
 
     def close(self) -> None:
+        for worker in self._workers.values():
+            worker.dismiss()
         for worker in self._workers.values():
             worker.close()
         self._workers.clear()

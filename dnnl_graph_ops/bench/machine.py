@@ -27,17 +27,14 @@ def record(threads: int, cpus: list[int]) -> dict[str, Any]:
         "host": socket.gethostname(),
         "cpu": cpu_model(),
         "cpu_family": f"{_cpuinfo('cpu family')}/{_cpuinfo('model')}/{_cpuinfo('stepping')}",
-        "architecture": platform.machine(),
         "isa": isa,
         "native_types": {name: name in cpu.native(isa) for name in ("bf16", "f16", "int8")},
-        "logical_cpus": os.cpu_count() or 0,
         "cores": pool.physical_cores(),
         "threads": threads,
         "pinned_to": cpus,
         "caches": caches(),
         "memory_gib": _memory(),
         "governor": _read(_CPU / "cpu0/cpufreq/scaling_governor") or "not reported",
-        "frequency_mhz": _frequency(),
         "virtual": "hypervisor" in _cpuinfo("flags").split(),
         "kernel": f"{platform.system()} {platform.release()}",
         "python": sys.version.split()[0],
@@ -51,12 +48,16 @@ def describe(machine: dict[str, Any]) -> str:
     native = [name for name, there in machine["native_types"].items() if there]
     parts = [
         machine["cpu"],
-        f"{machine['threads']} threads on {machine['cores']} cores",
+        f"{threads_text(machine['threads'])} on {machine['cores']} cores",
         f"ISA {machine['isa']}",
         f"native {', '.join(native)}" if native else "bf16 and f16 not native",
         "virtual machine" if machine["virtual"] else "",
     ]
     return ", ".join(p for p in parts if p)
+
+
+def threads_text(count: int) -> str:
+    return f"{count} thread{'s' if count != 1 else ''}"
 
 
 def caches() -> dict[str, int]:
@@ -90,11 +91,6 @@ def _memory() -> float:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (ValueError, OSError):
         return 0.0
-
-
-def _frequency() -> float | None:
-    text = _cpuinfo("cpu MHz")
-    return float(text) if text else None
 
 
 def _read(path: Path) -> str:

@@ -127,7 +127,7 @@ def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str]) -> None:
     for peer, (label, ours, values) in rounds.ratios(race, peer_of).items():
         if values:
             row.ratios.append(ratio_of(peer, label, ours, values))
-    row.rounds_dropped, row.round_s = race.dropped, race.round_s
+    row.rounds_dropped = race.dropped
     if race.dropped > len(race.rounds) - race.dropped and race.dropped >= len(race.rounds) / 2:
         row.flags.append("contended")
     if race.rounds and not race.precise:
@@ -151,14 +151,13 @@ def fail_without_own(row: Row) -> None:
 
 def _fill_entry(entry: Entry, row: Row, race: rounds.Race) -> None:
     entry.rounds = race.times(entry.label)
-    entry.native_rounds = race.times(entry.label, "native")
     if not entry.rounds:
         entry.status, entry.reason = "failed", "no round was finished"
         return
     entry.median, entry.spread = float(np.median(entry.rounds)), statistics.spread(entry.rounds)
     entry.minimum = min(race.times(entry.label, "minimum"))
-    if entry.native_rounds:
-        entry.native = float(np.median(entry.native_rounds))
+    if native := race.times(entry.label, "native"):
+        entry.native = float(np.median(native))
     if executions := race.executions(entry.label):
         entry.p50, entry.p90, entry.p99 = map(float, np.percentile(executions, (50, 90, 99)))
     if not row.model:
@@ -167,11 +166,6 @@ def _fill_entry(entry: Entry, row: Row, race: rounds.Race) -> None:
     shares = [2 * row.gmacs / t / peak for t, peak in zip(entry.rounds, row.peak_rounds, strict=False) if peak]
     if shares:
         entry.peak_share = float(np.median(shares))
-    modes = [r[entry.label].several_modes for r in race.rounds if entry.label in r]
-    if sum(modes) > len(modes) / 2:
-        entry.flags.append("several modes")
-    if entry.label in race.restless:
-        entry.flags.append("spins while idle")
 
 
 def peak_dtype(case: Case) -> str:

@@ -136,26 +136,28 @@ class WorkerProcess:
         self.send(do, **arguments)
         return self.receive(timeout)
 
-    def settle(self) -> bool:
-        """Waits until its threads have stopped spinning; False if they do not."""
+    def settle(self) -> None:
+        """Waits until its threads have stopped spinning, or for `_SETTLE_LIMIT` seconds."""
         begin = time.perf_counter()
         before = contention.process_times(self.pid).ran
-        while True:
+        while time.perf_counter() - begin < _SETTLE_LIMIT:
             time.sleep(_LOOK)
-            now = time.perf_counter()
             after = contention.process_times(self.pid).ran
             if (after - before) * 1e-9 < _QUIET_SHARE * _LOOK:
-                return True
-            if now - begin > _SETTLE_LIMIT:
-                return False
+                return
             before = after
 
+    def dismiss(self) -> None:
+        """Lets the process end, without waiting for that."""
+        with contextlib.suppress(OSError):
+            self._pipe("stdin").close()
+
     def close(self) -> None:
+        self.dismiss()
         if self._process.poll() is None:
             try:
-                self._pipe("stdin").close()
                 self._process.wait(2.0)
-            except (OSError, subprocess.TimeoutExpired):
+            except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
         self._selector.close()

@@ -93,27 +93,27 @@ def run(
     parts = {name: part for name, part in _PARTS.items() if 60 * minutes * part.share >= part.seconds}
     whole = sum(part.share for part in parts.values())
     documents = {name: Document.load(at) for name in _PARTS if (at := full / f"{name}.json").exists()}
-    for name, part in parts.items():
-        seconds = 60 * minutes * part.share / whole
-        before = documents.get(name, Document())
-        if before.rows and before.seconds >= seconds:
-            continue
+    due = {name: 60 * minutes * part.share / whole for name, part in parts.items()}
+    spent = {name: document.seconds if document.rows else 0.0 for name, document in documents.items()}
+    todo = {name: seconds for name, seconds in due.items() if spent.get(name, 0.0) < seconds}
+    if not todo:
+        write(target, documents, here, today)
+    for name, seconds in todo.items():
+        part = parts[name]
         options = {
             **_OPTIONS,
             **part.options,
             "threads": threads,
             "clock": _clock(threads),
-            "budget": max(1.0, seconds - before.seconds),
+            "budget": max(1.0, seconds - spent.get(name, 0.0)),
         }
         if name == "layers":
             options["peers"] = (*options["peers"], *peers)
-        wanted = part.wanted(max(1, int(seconds / part.seconds)))
-        path = full / f"{name}.json"
+        wanted, path = part.wanted(max(1, int(seconds / part.seconds))), full / f"{name}.json"
         documents[name] = run_wanted(wanted, Options(**options), progress=progress, path=path, resume=True)
         write(target, documents, here, today)
         if not documents[name].complete:
             break
-    write(target, documents, here, today)
     return target
 
 
@@ -216,7 +216,7 @@ def _of_layer(row: Row) -> Iterator[dict[str, Any]]:
 def _of_file(row: Row) -> Iterator[dict[str, Any]]:
     yield _timed(row, "ONNX, a call", "ms", 1e-3)
     readers = [entry for entry in row.entries if entry.peer != "torch"]
-    row = Row(**{**vars(row), "entries": readers})
+    row = replace(row, entries=readers)
     yield _record(row, "ONNX, until it can be called", "s", 1.0, lambda entry: entry.compile_s)
     yield _record(row, "ONNX, until the first result", "s", 1.0, _first)
     yield _record(row, "ONNX, peak memory", "MB", _MEGA, lambda entry: entry.memory_bytes)

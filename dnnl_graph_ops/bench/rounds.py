@@ -29,7 +29,7 @@ class Racer(Protocol):
     """What a round needs of a competitor: `pool.WorkerProcess`, or a stand-in in tests."""
 
     def ask(self, do: str, timeout: float = ..., **arguments: Any) -> dict[str, Any]: ...
-    def settle(self) -> bool: ...
+    def settle(self) -> None: ...
 
 
 @dataclass
@@ -38,7 +38,6 @@ class Burst:
     minimum: float
     native: float | None
     disturbed: bool
-    several_modes: bool
     peak: float | None = None  # what a MatMul reached beside it, 1e9 operations a second
     peak_busy: bool = False  # others used the machine meanwhile
     times: tuple[float, ...] = ()  # of single executions
@@ -51,9 +50,7 @@ class Race:
     rounds: list[dict[str, Burst]] = field(default_factory=list)
     dropped: int = 0
     lost: dict[str, str] = field(default_factory=dict)
-    restless: set[str] = field(default_factory=set)
     retired: set[str] = field(default_factory=set)
-    round_s: float = 0.0
     precise: bool = False
 
     def times(self, label: str, what: str = "median") -> list[float]:
@@ -113,11 +110,9 @@ def race(
     while active:
         order = list(active)
         rng.shuffle(order)
-        started = time.monotonic()
         before = contention.system_times()
         bursts = _round(active, order, length, rules, result, peer_of)
         stolen = contention.steal_share(before, contention.system_times()) > _MOST_STEAL
-        result.round_s = max(result.round_s, time.monotonic() - started)
         every.append(bursts)
         disturbed = stolen or any(b.disturbed for b in bursts.values())
         result.dropped += disturbed
@@ -175,8 +170,7 @@ def _round(
             result.lost[label] = str(error)
             del active[label]
             continue
-        if not active[label].settle():
-            result.restless.add(label)
+        active[label].settle()
         bursts[label] = _burst(answer, rules.threads)
     return bursts
 
@@ -188,7 +182,6 @@ def _burst(answer: dict[str, Any], threads: int) -> Burst:
         min(times),
         float(np.median(native)) if native else None,
         answer["waited"] > max(_MOST_WAITING * answer["wall"] * threads, _SLICE),
-        statistics.several_modes(times),
         answer.get("peak"),
         answer.get("peak_busy", False),
         tuple(times),

@@ -74,7 +74,6 @@ class Entry:
     spread: float | None = None
     rounds: list[float] = field(default_factory=list)
     native: float | None = None
-    native_rounds: list[float] = field(default_factory=list)
     gflops: float | None = None
     peak_share: float | None = None
     p50: float | None = None
@@ -132,7 +131,6 @@ class Row:
     peak_rounds: list[float] = field(default_factory=list)
     peak_busy: bool = False
     rounds_dropped: int = 0
-    round_s: float | None = None
     machine: int = 0
     when: str = ""
     model: dict[str, Any] = field(default_factory=dict)

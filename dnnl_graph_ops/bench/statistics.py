@@ -1,4 +1,4 @@
-"""Statistics of timings: medians, intervals without a distribution, tests, several modes."""
+"""Statistics of timings: medians, intervals without a distribution, tests."""
 
 from __future__ import annotations
 
@@ -102,13 +102,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
         running = max(running, min(1.0, (len(p_values) - position) * p_values[index]))
         adjusted[index] = running
     return adjusted
-
-
-def several_modes(times: Sequence[float], *, gap: float = 0.25, share: float = 0.15) -> bool:
-    """True if the sample falls into groups apart by `gap` (relative), each with at least `share` of it."""
-    values = np.sort(np.asarray(times, dtype=float))
-    least = max(2, math.ceil(share * values.size))
-    if values.size < 2 * least or values[0] <= 0:
-        return False
-    jumps = values[1:] / values[:-1] - 1
-    return bool((jumps[least - 1 : values.size - least] > gap).any())

@@ -73,7 +73,8 @@ def _load(runtime: Runtime) -> Library:
     """One Library per file, however many Runtime objects name it."""
     key = os.path.realpath(runtime.path)
     if key not in _LOADED:
-        preload = sycl.prepare(runtime.path) if runtime.name == sycl.NAME else ()
+        is_sycl = runtime.name == sycl.NAME or sycl.is_complete(runtime.path)
+        preload = sycl.prepare(runtime.path) if is_sycl else ()
         try:
             library = Library(runtime.path, preload)
             if preload:

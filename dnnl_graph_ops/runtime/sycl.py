@@ -38,6 +38,11 @@ def find() -> Path | None:
     return None
 
 
+def is_complete(library: str) -> bool:
+    """Whether what the SYCL build needs lies beside a library: then it is that build, wherever it was unpacked."""
+    return all((Path(library).parent / name).exists() for name in (*_DEPENDENCIES, _DRIVER))
+
+
 def prepare(library: str) -> tuple[str, ...]:
     """Paths to open before the library, in order; makes the OpenCL driver of the CPU known to this process.
 

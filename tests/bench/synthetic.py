@@ -56,7 +56,7 @@ def race(
         for label, value in seconds.items():
             time = value * speed * (1 + noise * rng.gauss(0, 1))
             native = 0.97 * time if label.startswith("dgo") else None
-            bursts[label] = rounds.Burst(time, 0.95 * time, native, False, False)
+            bursts[label] = rounds.Burst(time, 0.95 * time, native, False)
         result.rounds.append(bursts)
     return result
 

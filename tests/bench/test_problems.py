@@ -416,6 +416,11 @@ def test_another_library_is_a_peer_by_its_file(tmp_path):
     }  # fmt: skip
     assert not any(map(registry.is_rival, (mine.name, literal.name, "dgo-compile", "openvino-default")))
     assert registry.is_rival("torch-compile")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "libdnnl.so.3.99").touch()
+    files = [str(tmp_path / "libdnnl.so.3.99"), str(tmp_path / "other" / "libdnnl.so.3.99")]
+    named, _ = registry.select([f"onednn@{file}" for file in files])
+    assert [peer.environment["DNNL_GRAPH_OPS_LIBRARY"] for peer in named] == files
     with pytest.raises(InvalidArgumentError, match="there is no such file"):
         registry.select(["dgo@/nowhere/libdnnl.so.3"])
 

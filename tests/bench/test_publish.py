@@ -100,6 +100,27 @@ def test_losers_come_first_and_means_are_of_several_rows():
         "| loses * | transposed | fwd | f32 | 1 ms |  | NXC | 0.50 [0.90 2.50] | torch | 0.50 | 9.00 | 0.10 |" in every
     )
 
+    said = machine_page.page(record(rows)).splitlines()[2]
+    assert said.startswith("Behind the fastest of the others in 1 of 3 rows, at most in loses (transposed): 0.50")
+    assert said.endswith("against torch; 1 failed here.")
+    assert "Behind the fastest of the others in 0 of 1 rows; none failed here." in machine_page.page(record(rows[:1]))
+
+
+def test_means_are_in_the_order_of_their_size():
+    rows = [published(f"{suite}{i}", ratio, suite=suite) for suite, ratio in (("a", 3.0), ("b", 1.0)) for i in (1, 2)]
+    means = [line.split()[1] for line in machine_page.page(record(rows)).splitlines() if "| 2 |" in line]
+    assert means == ["b", "a"]
+
+
+def test_the_file_is_written_once_for_each_part_that_was_measured(parts, monkeypatch, tmp_path):
+    written = []
+    monkeypatch.setattr(publish, "write", lambda target, documents, *_: written.append([*documents]))
+    for _ in range(2):
+        publish.run(0.7, tmp_path, threads=1)
+    assert written == [["layers"], ["layers"]]
+    publish.run(40.0, tmp_path, threads=1)
+    assert written[2:] == [["layers"], ["layers", "models"]]
+
 
 def test_the_first_layers_are_of_every_kind_and_more_time_keeps_them():
     first = publish._layers(30)

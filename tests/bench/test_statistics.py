@@ -60,14 +60,6 @@ def test_holm():
     assert statistics.holm([]) == []
 
 
-def test_several_modes():
-    assert statistics.several_modes([1.0, 1.01, 1.02, 1.9, 1.92, 2.0])
-    assert not statistics.several_modes([1.0 + 0.01 * i for i in range(30)])
-    # one outlier is not a mode
-    assert not statistics.several_modes([1.0] * 20 + [8.0])
-    assert not statistics.several_modes([1.0, 2.0])
-
-
 def test_geometric_mean_and_spread():
     assert statistics.geometric_mean([1, 4]) == pytest.approx(2)
     assert math.isnan(statistics.geometric_mean([]))

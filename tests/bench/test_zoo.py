@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.bench import data, models, zoo
+from dnnl_graph_ops.bench import data, zoo
 from dnnl_graph_ops.compile.tables import WIDTH
 from dnnl_graph_ops.errors import InvalidArgumentError
 

@@ -38,8 +38,11 @@ class ThreadWorker:
         self.send(do, **arguments)
         return self.receive(timeout)
 
-    def settle(self) -> bool:
-        return True
+    def settle(self) -> None:
+        pass
+
+    def dismiss(self) -> None:
+        pass
 
     def close(self) -> None:
         if not self._commands.closed:

@@ -74,6 +74,13 @@ def test_files_that_are_no_libraries(package):
     assert "cannot load the library" in said and "extra 'sycl'" in said
 
 
+def test_a_build_elsewhere_is_known_by_the_libraries_beside_it(package):
+    path = str(package / "libdnnl.so.3")
+    assert _DEPENDENCIES[0] in attempt('dgo.engine("cpu")', DNNL_GRAPH_OPS_LIBRARY=path)
+    (package / _DEPENDENCIES[-1]).unlink()
+    assert _DEPENDENCIES[0] not in attempt('dgo.engine("cpu")', DNNL_GRAPH_OPS_LIBRARY=path)
+
+
 def test_a_package_without_the_library(package):
     (package / "site-packages" / "onednn-2026.1.0.dist-info" / "RECORD").write_text("onednn.txt,,\n")
     for call in (SYCL, 'dgo.engine("gpu")'):

@@ -1,6 +1,7 @@
 // The element types in memory, and their loads and stores as lanes.
 #pragma once
 
+#include "kernels/cell.hpp"
 #include "kernels/isa/lanes.hpp"
 
 namespace dgo::DGO_ISA {
@@ -129,6 +130,14 @@ struct U8 {
     static DGO_INLINE value get(const T* at) { return *at; }
     static DGO_INLINE void put(T* at, value v) { *at = static_cast<uint8_t>(v); }
 };
+
+// Calls f with an object of the type of a cell of floats.
+template <class F>
+DGO_INLINE auto with_cell(Cell cell, F&& f) {
+    if (cell == Cell::bf16) return f(Bf16{});
+    if (cell == Cell::f16) return f(F16{});
+    return f(F32{});
+}
 
 template <class A, class B>
 constexpr bool kSame = false;

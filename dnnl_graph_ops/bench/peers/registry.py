@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -105,11 +105,12 @@ def is_rival(name: str) -> bool:
     return not name.startswith((OWN, LITERAL)) and name != LENIENT
 
 
-def _with_library(peer: Peer, file: str) -> Peer:
+def _with_library(peer: Peer, file: str, known: Mapping[str, Peer]) -> Peer:
     path = Path(file).expanduser().resolve()
     if not path.is_file():
         raise InvalidArgumentError(f"peer {peer.name}@{file}: there is no such file; give the path of a libdnnl.so.3")
     name = f"{peer.name}@{path.name.removeprefix('libdnnl.so.')}"
+    name = f"{peer.name}@{path}" if name in known else name
     return replace(peer, name=name, environment={**peer.environment, "DNNL_GRAPH_OPS_LIBRARY": str(path)})
 
 
@@ -127,7 +128,7 @@ def select(names: Iterable[str]) -> tuple[list[Peer], list[str]]:
     for place, name in enumerate(names):
         base, at, file = name.partition("@")
         if at and base in (OWN, LITERAL):
-            peer = _with_library(known[base], file)
+            peer = _with_library(known[base], file, known)
             known[peer.name], names[place] = peer, peer.name
     wanted: list[str] = []
     for name in names:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...errors import InvalidArgumentError
 from ..document import read_json
-from ..machine import describe
+from ..machine import describe, threads_text
 from ..peers.registry import is_rival
 from ..statistics import geometric_mean
 from . import table
@@ -43,18 +43,21 @@ def page(record: Record) -> str:
     mark = f"{record['contended']} of them disturbed by others in most of their rounds (*)"
     rounds = f"{method['min_rounds']} to {method['max_rounds']} rounds"
     parts = [
-        f"# {machine['cpu']} ({machine['isa']}), {machine['threads']} threads, {record['date']}",
+        f"# {machine['cpu']} ({machine['isa']}), {threads_text(machine['threads'])}, {record['date']}",
+        "",
+        *_behind(rows),
         "",
         f"- {describe(machine)}, family {machine['cpu_family']}; {machine['kernel']}; Python {machine['python']}, "
         f"NumPy {machine['numpy']}; governor {machine['governor']}; load at the start {machine['load']:.1f}",
         f"- {', '.join(f'{name} {version}' for name, version in record['versions'].items())}",
         f"- {record['measured']} measurements in {record['seconds']} s, {mark}",
         f"- A process each, bursts of at most {1e3 * method['burst']:.0f} ms in shuffled turns, {rounds}, results "
-        f"compared first, times {_CLOCKS[method['clock']]}, imports not counted. Numbers are others' time, or memory, "
-        "over ours: above 1 this package is better. Fastest is who is of the others in the same precision, with its "
-        "95 % interval.",
+        f"compared first, times {_CLOCKS[method['clock']]}, imports not counted. Ours is a call from Python, native "
+        "the same without Python.",
+        "- Columns of others are their time, or memory, over ours: above 1 this package is better. Fastest is the one "
+        "to beat of those in the same precision, with its 95 % interval.",
         "",
-        "## Means",
+        "## Means, lowest first",
         "",
         *table.piped(*_means(rows)),
         "",
@@ -63,6 +66,18 @@ def page(record: Record) -> str:
         *table.piped(*_rows(rows, peers)),
     ]
     return "\n".join(parts) + "\n"
+
+
+def _behind(rows: Sequence[Record]) -> Iterator[str]:
+    """In how many rows somebody else is better, and by how much at most."""
+    compared = [(best, row) for row in rows if row["ours"] is not None and (best := fastest(row))]
+    behind = [pair for pair in compared if pair[0][0] < 1]
+    failed = sum(row["ours"] is None for row in rows)
+    said = f"Behind the fastest of the others in {len(behind)} of {len(compared)} rows"
+    if behind:
+        (least, name), row = min(behind, key=lambda pair: pair[0])
+        said += f", at most in {row['name']} ({row['suite']}): {least:.2f} against {name}"
+    yield f"{said}; {failed or 'none'} failed here."
 
 
 def ratio(row: Record, peer: str) -> float | None:
@@ -92,7 +107,8 @@ def _means(rows: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
     body = [
         [suite, DIRECTION_NAMES.get(direction, ""), dtype, str(len(found)), f"{geometric_mean(found):.2f}",
          f"{min(found):.2f}", f"{sum(value >= 1 for value in found)}"]
-        for (suite, direction, dtype), found in sorted(groups.items()) if len(found) > 1
+        for (suite, direction, dtype), found in sorted(groups.items(), key=lambda item: geometric_mean(item[1]))
+        if len(found) > 1
     ]  # fmt: skip
     return ["suite", "direction", "dtype", "rows", "fastest / ours, geometric mean", "lowest", "ahead in"], body
 
@@ -107,9 +123,13 @@ def _head(row: Record) -> Iterator[str]:
     yield row["suite"]
     yield row["direction"]
     yield row["dtype"]
-    yield "failed" if row["ours"] is None else f"{row['ours']:g} {row['unit']}"
-    yield f"{row['native']:g}" if "native" in row else ""
+    yield "failed" if row["ours"] is None else _quantity(row["ours"], row["unit"])
+    yield _quantity(row["native"], row["unit"]) if "native" in row else ""
     yield row["by"]
+
+
+def _quantity(value: float, unit: str) -> str:
+    return f"{1e3 * value:.3g} us" if unit == "ms" and value < 0.1 else f"{value:g} {unit}"
 
 
 def _fastest_cells(row: Record) -> tuple[str, str]:

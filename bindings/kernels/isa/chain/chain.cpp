@@ -75,11 +75,9 @@ void narrow_whole(const float* from, int64_t count, const Quotient& quotient, ch
 
 template <class Cells>
 DGO_INLINE void by_cell(Cell cell, Cells&& run) {
-    if (cell == Cell::bf16) return run(Bf16{});
-    if (cell == Cell::f16) return run(F16{});
     if (cell == Cell::u8) return run(Whole<U8>{});
     if (cell == Cell::s8) return run(Whole<S8>{});
-    run(F32{});
+    with_cell(cell, run);
 }
 
 // An operand with what is done to its whole numbers as they become floats.

@@ -41,75 +41,6 @@ void multiply(const Step& step, const GradientTask& task, const GradientSizes& s
     }
 }
 
-void narrowed(const Bf16GradientParams& params, const float* from, int64_t count, int64_t stride, char* to) {
-    const auto put = [&](auto tag) {
-        using C = decltype(tag);
-        for (int64_t i = 0; i < count; ++i) C::put(reinterpret_cast<typename C::T*>(to) + i * stride, from[i]);
-    };
-    if (params.weights_cell == Cell::bf16) {
-        put(Bf16{});
-    } else {
-        put(F32{});
-    }
-}
-
-DGO_INLINE __m256 rounded(const float* at, int64_t count) {
-    const __m256 row = load_row<F32>(reinterpret_cast<const F32::T*>(at), count);
-    return bits<__m256>(Bf16::narrow<8>(bits<Vec<8>::u32>(row)));
-}
-
-// `count` of 16 words, or all of them.
-DGO_INLINE void store_some_words(char* to, __m256i words, int64_t count) {
-    if (count >= 16) return store_bytes(to, words);
-    __m128i part = _mm256_castsi256_si128(words);
-    if ((count & 8) != 0) {
-        store_bytes(to, part);
-        to += 16;
-        part = _mm256_extracti128_si256(words, 1);
-    }
-    if ((count & 4) != 0) {
-        store_bytes(to, _mm_cvtsi128_si64(part));
-        to += 8;
-        part = _mm_unpackhi_epi64(part, part);
-    }
-    if ((count & 2) != 0) {
-        store_bytes(to, _mm_cvtsi128_si32(part));
-        to += 4;
-        part = _mm_srli_si128(part, 4);
-    }
-    if ((count & 1) != 0) store_bytes(to, static_cast<uint16_t>(_mm_cvtsi128_si32(part)));
-}
-
-// bf16: to[i * stride + j] = from[i + j * from_stride], two j at a time.
-void write_pairs_across(const float* from, int64_t from_stride, int64_t rows, int64_t columns, int64_t stride,
-                        char* to) {
-    for (int64_t j = 0; j < columns; j += 16) {
-        for (int64_t i = 0; i < rows; i += 8) {
-            const int64_t count = smaller(8, rows - i);
-            __m256 r[8];
-#pragma GCC unroll 8
-            for (int64_t pair = 0; pair < 8; ++pair) {
-                const int64_t first = smaller(j + 2 * pair, columns - 1), second = smaller(first + 1, columns - 1);
-                const auto low = bits<Vec<8>::u32>(rounded(from + i + first * from_stride, count));
-                const auto high = bits<Vec<8>::u32>(rounded(from + i + second * from_stride, count));
-                r[pair] = bits<__m256>(low | high << 16);
-            }
-            transpose8(r);
-            for (int64_t c = 0; c < count; ++c) {
-                store_some_words(to + ((i + c) * stride + j) * 2, bits<__m256i>(r[c]), columns - j);
-            }
-        }
-    }
-}
-
-// to[i * stride + j] = from[i + j * from_stride]
-void write_across(const Bf16GradientParams& params, const float* from, int64_t from_stride, int64_t rows,
-                  int64_t columns, int64_t stride, char* to) {
-    if (params.weights_cell == Cell::bf16) return write_pairs_across(from, from_stride, rows, columns, stride, to);
-    transpose_to<F32>(reinterpret_cast<const F32::T*>(from), from_stride, rows, columns, reinterpret_cast<float*>(to),
-                      stride);
-}
-
 // The sums of up to 32 in channels from `row` of the task on -> diff_weights; those of `parts`, `part` floats apart, are
 // added up in place.
 void write_rows(const Bf16GradientParams& params, const GradientTask& task, int64_t row, int64_t parts, int64_t part,
@@ -138,16 +69,16 @@ void write_rows(const Bf16GradientParams& params, const GradientTask& task, int6
             const float* from = block + tap * s.tap;
             char* to = weights + (first + y * w.tap_strides[1] + x * w.tap_strides[2]) * params.weights_item;
             if (order == TapOrder::rows) {
-                write_across(params, from, kDotColumns, count, rows, w.out_stride, to);
+                narrow_across(params.weights_cell, from, kDotColumns, count, rows, w.out_stride, to);
                 continue;
             }
             for (int64_t r = 0; r < rows; ++r, from += kDotColumns, to += w.in_stride * params.weights_item) {
                 if (in_taps) {
-                    write_across(params, from, s.tap, count, together, w.out_stride, to);
+                    narrow_across(params.weights_cell, from, s.tap, count, together, w.out_stride, to);
                 } else if (order == TapOrder::columns) {
                     narrow(params.weights_cell, from, count, to);
                 } else {
-                    narrowed(params, from, count, w.out_stride, to);
+                    narrow_apart(params.weights_cell, from, count, w.out_stride, to);
                 }
             }
         }

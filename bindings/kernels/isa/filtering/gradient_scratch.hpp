@@ -60,7 +60,7 @@ inline int64_t item_rows(const GradientParams& params) {
 }
 
 struct GradientScratch {
-    float *zeros, *wide, *line, *left, *right, *values, *taps, *flat, *sums, *lines;
+    float *zeros, *wide, *line, *left, *right, *values, *taps, *sums, *lines;
 };
 
 inline GradientScratch divide(const GradientParams& params, char* memory, int64_t* bytes) {
@@ -79,7 +79,6 @@ inline GradientScratch divide(const GradientParams& params, char* memory, int64_
     const int64_t rows = item_rows(params), together = tap_count(params) * item_columns(params);
     scratch.values = carver.take((length * rows + kMaxLength) * kPanel);
     scratch.taps = carver.take(order_of(params) == Order::taps ? rows * together : 0);
-    scratch.flat = carver.take(params.weights_cell == Cell::f32 ? 0 : larger(together, rows * kPanel));
     scratch.sums = carver.take(params.in_items ? params.planes * item_panels(params) * rows * kPanel : 0);
     scratch.lines = carver.take(params.in_lines ? line_sums(params) : 0);
     *bytes = carver.bytes;

@@ -26,33 +26,13 @@ struct Sums {
     int64_t plane, panel, row;
 };
 
-template <class C>
-inline void write_taps(const float* values, int64_t count, int64_t stride, char* to) {
-    auto* at = reinterpret_cast<typename C::T*>(to);
-    for (int64_t c = 0; c < count; ++c) C::put(at + c * stride, values[c]);
-}
-
-// weights[i * stride + j] = from[i + j * from_stride]
-inline void write_transposed(const GradientParams& params, const float* from, int64_t from_stride, int64_t rows,
-                             int64_t columns, int64_t stride, char* weights, const GradientScratch& scratch) {
-    const auto* bits_of = reinterpret_cast<const F32::T*>(from);
-    if (params.weights_cell == Cell::f32) {
-        transpose_to<F32>(bits_of, from_stride, rows, columns, reinterpret_cast<float*>(weights), stride);
-        return;
-    }
-    transpose_to<F32>(bits_of, from_stride, rows, columns, scratch.flat, columns);
-    for (int64_t i = 0; i < rows; ++i) {
-        narrow(params.weights_cell, scratch.flat + i * columns, columns, weights + i * stride * params.weights_item);
-    }
-}
-
 // One tap of `rows` in channels from `row` on and `count` out channels from `channel` on. `column`: of the item.
 inline void write_tap(const GradientParams& params, const float* values, int64_t tap, int64_t row, int64_t rows,
                       int64_t channel, int64_t column, int64_t count, char* weights, const GradientScratch& scratch) {
     const Order order = order_of(params);
     char* out = weights + (row * params.in_stride + channel * params.out_stride + tap) * params.weights_item;
     if (order == Order::rows) {
-        write_transposed(params, values, kPanel, count, rows, params.out_stride, out, scratch);
+        narrow_across(params.weights_cell, values, kPanel, count, rows, params.out_stride, out);
         return;
     }
     const int64_t columns = item_columns(params), together = tap_count(params) * columns;
@@ -62,12 +42,8 @@ inline void write_tap(const GradientParams& params, const float* values, int64_t
             for (int64_t c = 0; c < count; ++c) to[c] = values[c];
         } else if (order == Order::columns) {
             narrow(params.weights_cell, values, count, out);
-        } else if (params.weights_cell == Cell::bf16) {
-            write_taps<Bf16>(values, count, params.out_stride, out);
-        } else if (params.weights_cell == Cell::f16) {
-            write_taps<F16>(values, count, params.out_stride, out);
         } else {
-            write_taps<F32>(values, count, params.out_stride, out);
+            narrow_apart(params.weights_cell, values, count, params.out_stride, out);
         }
     }
 }
@@ -107,10 +83,9 @@ inline void finish(const GradientParams& params, int64_t row, int64_t row_end, i
     if (order_of(params) != Order::taps) return;
     const int64_t taps = tap_count(params), columns = item_columns(params);
     for (int64_t r = 0; r < rows; ++r) {
-        write_transposed(params, scratch.taps + r * taps * columns, columns, smaller(columns, channels - first), taps,
-                         params.out_stride,
-                         weights + ((row + r) * params.in_stride + first * params.out_stride) * params.weights_item,
-                         scratch);
+        char* to_row = weights + ((row + r) * params.in_stride + first * params.out_stride) * params.weights_item;
+        narrow_across(params.weights_cell, scratch.taps + r * taps * columns, columns,
+                      smaller(columns, channels - first), taps, params.out_stride, to_row);
     }
 }
 

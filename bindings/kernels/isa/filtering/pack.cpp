@@ -57,20 +57,10 @@ int64_t column_block(const PackParams& params) {
 
 int64_t padded_block(const PackParams& params) { return round_up(column_block(params), 8); }
 
-// Calls run(cell, weights) for the type of the weights.
-template <class Run>
-DGO_INLINE void with_cell(Cell cell, const char* weights, Run&& run) {
-    if (cell == Cell::bf16)
-        run(Bf16{}, reinterpret_cast<const Bf16::T*>(weights));
-    else if (cell == Cell::f16)
-        run(F16{}, reinterpret_cast<const F16::T*>(weights));
-    else
-        run(F32{}, reinterpret_cast<const F32::T*>(weights));
-}
-
 // `rows` rows and `columns` columns of one tap: to[row * kPanel + column].
 template <class C>
-void read_tap(const PackParams& params, const typename C::T* from, int64_t rows, int64_t columns, float* to) {
+void read_tap(const PackParams& params, const char* weights, int64_t rows, int64_t columns, float* to) {
+    const auto* from = reinterpret_cast<const typename C::T*>(weights);
     if (params.k_stride == 1) {
         transpose_to<C>(from, params.n_stride, rows, columns, to, kPanel);
         return;
@@ -157,7 +147,8 @@ void pack_taps(const PackParams& params, const char* weights, int64_t segment, c
             const int64_t start = slices[i].channel * params.n_stride + k * params.k_stride;
             for (int64_t j = 0; j < length; ++j) {
                 if (offset[i][j] < 0) continue;
-                with_cell(params.cell, weights + (start + offset[i][j]) * params.item, [&](auto cell, const auto* at) {
+                const char* at = weights + (start + offset[i][j]) * params.item;
+                with_cell(params.cell, [&](auto cell) __attribute__((always_inline)) {
                     read_tap<decltype(cell)>(params, at, rows, slices[i].count, taps[j] + slices[i].column);
                 });
             }
@@ -244,18 +235,19 @@ void pack_block(const PackParams& params, const char* weights, int64_t k, int64_
     const int64_t rows = smaller(row_block(params), params.k - k), stride = padded_block(params);
     const int64_t block = column_block(params), width = smaller(block, params.n - n), all = row_block(params) * stride;
     const int64_t of_line = larger(64 / (params.n_stride * params.item), 1);  // columns
-    with_cell(params.cell, weights + (k * params.k_stride + n * params.n_stride) * params.item,
-              [&](auto cell, const auto* at) {
-                  for (int64_t row = 0; row < rows; ++row) {
-                      // Columns may be far apart: nobody else fetches their next lines.
-                      const auto* later = at + (row + kFetched) * params.k_stride;
-                      for (int64_t c = 0; c < width; c += of_line) {
-                          _mm_prefetch(reinterpret_cast<const char*>(later + c * params.n_stride), _MM_HINT_T0);
-                      }
-                      transpose_to<decltype(cell)>(at + row * params.k_stride, params.n_stride, tap_count(params),
-                                                   width, scratch + row * stride, all);
-                  }
-              });
+    weights += (k * params.k_stride + n * params.n_stride) * params.item;
+    with_cell(params.cell, [&](auto cell) __attribute__((always_inline)) {
+        using C = decltype(cell);
+        const auto* at = reinterpret_cast<const typename C::T*>(weights);
+        for (int64_t row = 0; row < rows; ++row, at += params.k_stride) {
+            // Columns may be far apart: nobody else fetches their next lines.
+            for (int64_t c = 0; c < width; c += of_line) {
+                _mm_prefetch(reinterpret_cast<const char*>(at + kFetched * params.k_stride + c * params.n_stride),
+                             _MM_HINT_T0);
+            }
+            transpose_to<C>(at, params.n_stride, tap_count(params), width, scratch + row * stride, all);
+        }
+    });
     const TapColumns columns{scratch, n, stride, dense_taps(params, all)};
     for (const TargetGroup* group = params.groups; group != params.groups + params.group_count; ++group) {
         if (block == params.n) {

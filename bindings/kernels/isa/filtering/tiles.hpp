@@ -7,23 +7,17 @@
 namespace dgo::DGO_ISA {
 
 DGO_INLINE void widen(Cell cell, const char* from, int64_t count, float* to) {
-    const auto run = [&](auto tag) {
+    with_cell(cell, [&](auto tag) {
         using C = decltype(tag);
         const auto* at = reinterpret_cast<const typename C::T*>(from);
         int64_t c = 0;
         for (; c + kLanes <= count; c += kLanes) store_bytes(to + c, load_float<C, kLanes>(at + c));
         for (; c < count; ++c) to[c] = C::get(at + c);
-    };
-    if (cell == Cell::bf16)
-        run(Bf16{});
-    else if (cell == Cell::f16)
-        run(F16{});
-    else
-        run(F32{});
+    });
 }
 
 DGO_INLINE void narrow(Cell cell, const float* from, int64_t count, char* to) {
-    const auto run = [&](auto tag) {
+    with_cell(cell, [&](auto tag) {
         using C = decltype(tag);
         auto* at = reinterpret_cast<typename C::T*>(to);
         int64_t c = 0;
@@ -31,16 +25,19 @@ DGO_INLINE void narrow(Cell cell, const float* from, int64_t count, char* to) {
             store_float<C, kLanes>(at + c, load_bytes<typename Vec<kLanes>::f32>(from + c));
         }
         for (; c < count; ++c) C::put(at + c, from[c]);
-    };
-    if (cell == Cell::bf16)
-        run(Bf16{});
-    else if (cell == Cell::f16)
-        run(F16{});
-    else
-        run(F32{});
+    });
 }
 
-// The same without a place in the caches.
+// The same to elements `stride` apart.
+inline void narrow_apart(Cell cell, const float* from, int64_t count, int64_t stride, char* to) {
+    with_cell(cell, [&](auto tag) {
+        using C = decltype(tag);
+        auto* at = reinterpret_cast<typename C::T*>(to);
+        for (int64_t c = 0; c < count; ++c) C::put(at + c * stride, from[c]);
+    });
+}
+
+// Floats as they are, without a place in the caches.
 inline void stream(const float* from, int64_t count, float* to) {
     constexpr int64_t kStep = 8;
     int64_t c = 0;

@@ -1,18 +1,10 @@
 // Vectors of rows in any float cell, of which the last may be short.
 #pragma once
 
-#include "kernels/cell.hpp"
 #include "kernels/isa/cells.hpp"
 #include "kernels/isa/tail/functions.hpp"
 
 namespace dgo::DGO_ISA {
-
-template <class Run>
-DGO_INLINE void with_cell(Cell cell, Run&& run) {
-    if (cell == Cell::bf16) return run(Bf16{});
-    if (cell == Cell::f16) return run(F16{});
-    run(F32{});
-}
 
 template <class C>
 DGO_INLINE Lanes load_lanes(const typename C::T* at, int64_t count) {

@@ -26,14 +26,6 @@ DGO_INLINE const typename C::T* cells(const char* at) {
     return reinterpret_cast<const typename C::T*>(at);
 }
 
-// Calls f with an object of the cell's type.
-template <class F>
-DGO_INLINE void with_cell(Cell cell, F&& f) {
-    if (cell == Cell::f32) return f(F32{});
-    if (cell == Cell::bf16) return f(Bf16{});
-    f(F16{});
-}
-
 // One tile; rows and columns beyond `rows` and `columns` repeat the last one and are not stored.
 template <class C, int Rows>
 __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const typename C::T* b, float* c, int64_t rows,

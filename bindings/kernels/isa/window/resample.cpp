@@ -89,10 +89,7 @@ void linear_cells(const LinearRun& run) {
 }  // namespace
 
 void linear(const LinearRun& run) {
-    if (run.from == Cell::f32) {
-        if (run.to == Cell::f32) return linear_cells<F32, F32>(run);
-        return run.to == Cell::bf16 ? linear_cells<F32, Bf16>(run) : linear_cells<F32, F16>(run);
-    }
+    if (run.from == Cell::f32) return with_cell(run.to, [&](auto to) { linear_cells<F32, decltype(to)>(run); });
     run.from == Cell::bf16 ? linear_cells<Bf16, Bf16>(run) : linear_cells<F16, F16>(run);
 }
 
