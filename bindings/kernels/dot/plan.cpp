@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/isa.hpp"
+
 namespace dgo {
 
 namespace {
@@ -57,8 +59,7 @@ DotPlan::DotPlan(const Joined& joined, FilterDirection direction, const PanelSiz
 }
 
 std::string dot_name(const Dot& dot) {
-    return std::string("dot_") + dot.type + "_" + dot.isa + "_" + std::to_string(dot.rows) + "x" +
-           std::to_string(dot.columns);
+    return code_name(std::string("dot_") + dot.type, dot.isa, dot.rows, dot.columns);
 }
 
 bool is_tiled(const FilterProblem& problem) {

@@ -72,10 +72,9 @@ bool is_in_strips(const FilterImage& src, const FilterImage& dst, int64_t batch,
     return true;
 }
 
-// As 'conv_fprop_f32_avx512_12x32', by what an ordinary convolution would do: a transposed one forward is its dgrad.
-std::string convolution_name(const char* direction) {
-    return std::string("conv_") + direction + "_f32_" + vector_code().isa + "_" + std::to_string(code().rows) + "x" +
-           std::to_string(code().panel);
+// By what an ordinary convolution would do: a transposed one forward is its dgrad.
+std::string convolution_name(const std::string& direction) {
+    return code_name("conv_" + direction + "_f32", vector_code().isa, code().rows, code().panel);
 }
 
 class ProductKernel final : public ScratchKernel {
