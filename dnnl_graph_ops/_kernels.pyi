@@ -355,9 +355,10 @@ def integer_pack(
     threads: int = 0,
     isa: str = "",
 ) -> Kernel:
-    """run(weights (in_channels, out_channels / groups, kernel), [points (out_channels)], packed): as filter_pack;
-    weights are s8 or u8, points s32. channels: of a group, what weights have of those that are read; the others
-    fill up a position of rows, and their weights are zero.
+    """run(weights (in_channels, out_channels / groups, kernel), [points (out_channels)], packed): as filter_pack,
+    tiles of several results where the set multiplies words; weights are s8 or u8, points s32. channels: of a
+    group, what weights have of those that are read; the others fill up a position of rows, and their weights
+    are zero.
     """
 
 def integer_pack_subtracts(isa: str = "") -> bool:

@@ -35,7 +35,7 @@ from ..lowering.elementwise_group import fused
 from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue, EpilogueOp, labelled, renumbered
 from ..lowering.family import CONV_KINDS, make_problem, post_ops
-from ..lowering.problem import DGRAD, ConvProblem
+from ..lowering.problem import DGRAD, READ, RESULT, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View, argument
 from ..lowering.rewrites import Rewrite
 from ..lowering.trust import channels, integer_words
@@ -275,7 +275,8 @@ def _form(q: Quantized, problem: ConvProblem, isa: str, env: Env) -> _Form:
     """
     direct = filtering.direct_tile(problem)
     filters = isa == _WORDS and q.weights.inputs[0].is_constant and env.algorithm != "direct"
-    if not filters or set(problem.geometry.dilations) != {1}:
+    # dilated layers are split; corrections at the call are those of whole layers
+    if not filters or (q.is_dynamic and set(problem.geometry.dilations) != {1}):
         return _Form(direct, 1.0)
     floats = _in_floats(problem)
 
@@ -358,6 +359,15 @@ def _point(node: Node) -> int:
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
 
+class Part(NamedTuple):
+    """A layer, the kernel's description of it, and its src in rows, with strides (N, spatial...) in elements."""
+
+    problem: ConvProblem
+    description: Any
+    rows: View
+    strides: list[int]
+
+
 class _Steps:
     """Appends the steps of one quantized convolution: src to rows, packed weights, sums for zero points."""
 
@@ -371,16 +381,27 @@ class _Steps:
         self.tile = _form(q, problem, self.isa, env).tile
         # the kernel reads the zeros that fill up each position as channels as well, so that positions are contiguous
         self.reads = pitch if g.groups == 1 else read
-        self.description = self.described(reads=self.reads)
 
-    def described(self, **channels: int) -> Any:
-        """Returns the kernel's description of the layer, for `reads` input or `makes` output channels."""
-        names = {"reads": "y_channels", "makes": "x_channels"}
-        if self.problem.direction != DGRAD:
-            names = {"reads": "x_channels", "makes": "y_channels"}
-        changes: dict[str, Any] = {names[name]: count for name, count in channels.items()}
-        problem = replace(self.problem, geometry=replace(self.problem.geometry, **changes))
+    def described(self, problem: ConvProblem, makes: int | None = None) -> Any:
+        """Returns the kernel's description of the layer or a part, that makes so many output channels or its own."""
+        reads, made = ("y_channels", "x_channels") if problem.direction == DGRAD else ("x_channels", "y_channels")
+        changes: dict[str, Any] = {reads: self.reads} if makes is None else {reads: self.reads, made: makes}
+        problem = replace(problem, geometry=replace(problem.geometry, **changes))
         return filtering.filter_problem(problem, self.tile, self.env.varies)
+
+    def parts(self, rows: View, strides: Sequence[int], target: View, epilogue: Epilogue) -> list[Part]:
+        """Returns the layer with src in rows, or the layers that a dilated one is split into."""
+        problem, src = self.problem, READ[self.problem.direction][0]
+        item, _, _ = kernels.integer_layout(self.reads, self.read()[0], self.isa)
+        sizes = getattr(problem, src).shape
+        places = View(rows.buffer, (sizes[0], 1, *sizes[2:]), (strides[0] * item, 1, *(item * s for s in strides[1:])))
+        views = {src: replace(places, offset=rows.offset), RESULT[problem.direction]: target, "epilogue": epilogue}
+        found = []
+        for part in filtering.parts(problem.with_views(**views), self.tile):
+            view: View = getattr(part, src)
+            at = [view.strides[0], *view.strides[2:]]
+            found.append(Part(part, self.described(part), view, [stride // item for stride in at]))
+        return found
 
     def rows(self) -> tuple[View, list[int]]:
         """Returns the left factor of the product, src in the kernel's row layout, and its strides (N, spatial...).
@@ -423,7 +444,7 @@ class _Steps:
         The sums, in s32, correct a product for zero points of weights that packing has not subtracted.
         """
         problem, groups = self.problem, self.problem.geometry.groups
-        description = self.described(reads=self.reads, makes=groups)
+        description = self.described(problem, makes=groups)
         ones = self.program.constant(np.ones(1, np.int8))
         packed = self.packed(description, ones, [0] * (problem.w.ndim - 1), None)
         sizes = [target.shape[0], *target.shape[2:]]
@@ -456,44 +477,44 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     points = zeros - np.int32(0 if early else _shift(weights))
     late = bool(points.any()) and not early
     rows, strides = steps.rows()
-    merged = merged_weights(program, problem.w)
-    packed = steps.packed(steps.description, merged, merged.strides, points if early and points.any() else None)
     target = result_view(program, result)
     corrected = late if call is None else call.point is not None
     if (late or corrected) and not _is_dense(target):
         # the kernel indexes sums by the position in a dense result
         target = program.scratch(result.shape, result.dtype, channels_last(result.ndim))
+    parts, merged = steps.parts(rows, strides, target, problem.epilogue), merged_weights(program, problem.w)
+    packed = steps.packed(parts[0].description, merged, merged.strides, points if early and points.any() else None)
     scales = _of_channels(makes, weights.attrs["scales"], np.float32)
-    epilogue = problem.epilogue
     if call is None:
-        reads = [rows, packed, program.constant(np.float32(q.src.attrs["scales"][0]) * scales)]
+        reads = [packed, program.constant(np.float32(q.src.attrs["scales"][0]) * scales)]
     else:
-        reads = [rows, packed, call.scales(scales)]
+        reads = [packed, call.scales(scales)]
     if problem.bias is not None:
         reads.append(program.in_a_row(problem.bias))
     sums = steps.sums(rows, strides, target) if late else None
     if call is not None:
         if sums is not None:
             rest = call.rest(problem, int(points[0]), sums.permute((0, sums.ndim - 1, *range(1, sums.ndim - 1))))
-            epilogue = _with_rest(problem, q, rest)
+            parts = steps.parts(rows, strides, target, _with_rest(problem, q, rest))
         if corrected:
             positions = target.shape[0], *target.shape[2:], problem.geometry.groups
             reads += call.corrections(problem, int(zeros[0]) if early else _shift(weights), positions)
     elif sums is not None:
         reads += [program.constant(points), sums]
     to = q.quantize
-    epilogue, low, high = (epilogue, -128, 255) if to is None else bounded(epilogue, to)
-    after = fused(program, epilogue, _as_floats(target))
-    kernel = kernels.integer_product(
-        steps.description, problem.direction, strides, dtypes.CODES[target.dtype],
-        [target.strides[0], *target.strides[2:]], *steps.read(),
-        1.0 if to is None else to.attrs["scales"][0], 0 if to is None else _point(to), low, high, corrected,
-        0 if problem.bias is None else dtypes.CODES["f32"], target.shape[1], env.threads, after.epilogue, steps.isa,
-    )  # fmt: skip
     by = "" if steps.isa == kernels.integer_isa()[0] else f" by {steps.isa}"
     tiles = "" if max(steps.tile) == 1 else f", tile {'x'.join(map(str, steps.tile))}"
     label = labelled(f"{MULTIPLY}{by}{tiles}", problem.epilogue)
-    steps.run(kernel, [*reads, *after.views], target, label)
+    for part, description, src, at in parts:
+        epilogue, low, high = (part.epilogue, -128, 255) if to is None else bounded(part.epilogue, to)
+        after, made = fused(program, epilogue, _as_floats(part.result)), part.result
+        kernel = kernels.integer_product(
+            description, part.direction, at, dtypes.CODES[made.dtype], [made.strides[0], *made.strides[2:]],
+            *steps.read(), 1.0 if to is None else to.attrs["scales"][0], 0 if to is None else _point(to), low, high,
+            corrected, 0 if problem.bias is None else dtypes.CODES["f32"], made.shape[1], env.threads, after.epilogue,
+            steps.isa,
+        )  # fmt: skip
+        steps.run(kernel, [src, *reads, *after.views], made, label)
     if target is not result:
         program.copy(target, result, FROM_CHANNELS_LAST)
     name = "own integer" if max(steps.tile) == 1 else filtering.INTEGERS

@@ -31,9 +31,9 @@ def point(rng, dtype):
 
 
 class Layer:
-    """A random quantized layer: a graph and what it computes."""
+    """A random quantized layer, or a dilated one of stride 1: a graph and what it computes."""
 
-    def __init__(self, rng):
+    def __init__(self, rng, dilated=False):
         self.kind = str(rng.choice(list(BUILD)))
         rank, self.groups = int(rng.choice([1, 2, 2, 3])), int(rng.choice([1, 1, 2]))
         self.src, self.dst = (str(rng.choice(["s8", "u8"])) for _ in range(2))
@@ -50,6 +50,11 @@ class Layer:
             "pads_end": [int(rng.integers(0, k)) for k in taps],
             "groups": self.groups,
         }
+        if dilated:
+            wide = [int(rng.integers(1, 4)) for _ in taps]
+            pads = [d * (k - 1) for d, k in zip(wide, taps, strict=True)]
+            self.attrs |= {"strides": [1] * rank, "dilations": wide, "pads_begin": pads}
+            self.attrs["pads_end"] = [pad // 2 for pad in pads]
         self.data_format = str(rng.choice(["NCX", "NXC"]))
         transposed = self.kind == "ConvTranspose"
         self.weights_format = "IOX" if transposed else "OIX"
@@ -125,9 +130,9 @@ class Layer:
         return whole.astype(dgo.dtypes.numpy_dtype(self.dst))
 
 
-def check(rng):
+def check(rng, dilated=False):
     """Whether the layer ran by own products of integers."""
-    layer = Layer(rng)
+    layer = Layer(rng, dilated)
     graph, y = layer.graph()
     net = graph.compile(y)
     given = {"x": layer.x, "beside": layer.beside}
@@ -138,12 +143,12 @@ def check(rng):
     return own
 
 
-def exact(seed, start):
+def exact(seed, start, dilated=False):
     """Checks EACH layers: how many were own."""
     count = 0
     for number in range(start, start + EACH):
         print(f"--seed={seed} number {number}")
-        count += check(np.random.default_rng([seed, number]))
+        count += check(np.random.default_rng([seed, number]), dilated)
     return count
 
 
@@ -157,10 +162,11 @@ def refusal(isa):
 
 @pytest.mark.child
 @pytest.mark.cases(40, 40, 400, each=EACH)
-@pytest.mark.parametrize("isa", [*SETS, "filters"])
+@pytest.mark.parametrize("isa", [*SETS, "filters", "dilated"])
 def test_exact_where_the_library_is_not(isa, seed, start):
-    """`filters`: words, by minimal filtering wherever that multiplies less often."""
-    isa, costs = ("avx2words", "0.0, 0.0") if isa == "filters" else (isa, "3.0, 5.0")
+    """`filters` and `dilated`: words, by minimal filtering wherever that multiplies less often."""
+    dilated, costs = isa == "dilated", "3.0, 5.0" if isa in SETS else "0.0, 0.0"
+    isa = isa if isa in SETS else "avx2words"
     if refusal(isa):
         pytest.skip(refusal(isa))
     code = f"""
@@ -168,7 +174,7 @@ from dnnl_graph_ops.backends import int8
 from graph.test_integers import exact
 int8._floats_are_faster = lambda *what: False
 int8._TRANSFORMED, int8._READ = {costs}
-print("own", exact({seed}, {start}))"""
+print("own", exact({seed}, {start}, {dilated}))"""
     done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8=isa)
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]
     # others have too few channels for whole vectors

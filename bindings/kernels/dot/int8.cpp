@@ -252,7 +252,8 @@ const Declaration kInteger[] = {
      "Sizes and strides: of all axes but the channels, which are contiguous; src_zero: src's zero point."},
     {"integer_pack(problem, direction, weights_dtype, weights_strides, channels, has_points=False, threads=0, isa='')",
      make_pack, "weights (in_channels, out_channels / groups, kernel), [points (out_channels)], packed",
-     "as filter_pack; weights are s8 or u8, points s32. channels: of a group, what weights have of those that are "
+     "as filter_pack, tiles of several results where the set multiplies words; weights are s8 or u8, points s32. "
+     "channels: of a group, what weights have of those that are "
      "read; the others fill up a position of rows, and their weights are zero."},
     {"integer_product(problem, direction, rows_strides, dst_dtype, dst_strides, src_dtype, src_zero, dst_scale=1.0, "
      "dst_zero=0, dst_low=-128, dst_high=255, has_points=False, bias_dtype=0, position=0, threads=0, tail=..., isa='')",

@@ -14,7 +14,7 @@ inline int64_t segment_count(const PackParams& params) {
     return params.taps.segments[0] * params.taps.segments[1] * params.taps.segments[2];
 }
 
-// Channels of a segment in a row of the left factor: units of the depth where those are multiplied.
+// Channels of a segment in a row of the left factor: where words are multiplied, whole vectors and units of the depth.
 inline int64_t left_depth(const ProductParams& params) {
     return params.dot != nullptr ? round_up(params.src.channels, kBf16Unit) : params.src.channels;
 }
