@@ -44,7 +44,7 @@ void bind_kernels(py::module_& parent) {
     py::class_<Kernel, std::shared_ptr<Kernel>>(m, "Kernel", "One step of a plan.")
         .def_readonly("arity", &Kernel::arity, "The number of operands of run().")
         .def_readonly("name", &Kernel::name)
-        .def_readonly("by", &Kernel::by, "What multiplies, as 'dot_bf16_avx512bf16_8x32', or ''.")
+        .def_readonly("by", &Kernel::by, "What computes, as 'dot_bf16_avx512bf16_8x32', or ''.")
         .def("run", run,
              "Runs on NumPy arrays or addresses, sources first and destination last. Extents, strides and "
              "data types are those given to the factory: the operands are not checked.");

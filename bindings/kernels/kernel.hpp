@@ -18,7 +18,7 @@ struct Kernel {
 
     int arity = 0;
     std::string name;
-    // What multiplies: operation, type, instruction set, rows and columns of its registers; empty: the vector code of the set.
+    // What computes: operation, type, instruction set, and rows and columns of its registers; empty: the vector code of the set.
     std::string by;
 };
 

@@ -102,6 +102,10 @@ const VectorCode& vector_code() {
     return code;
 }
 
+std::string code_name(const std::string& operation, const char* isa, int64_t rows, int64_t columns) {
+    return operation + "_" + isa + "_" + std::to_string(rows) + "x" + std::to_string(columns);
+}
+
 const VectorCode& vector_code_of(const std::string& isa) {
     return isa.empty() ? vector_code() : *static_cast<const VectorCode*>(vector_sets().named(isa).code);
 }

@@ -238,6 +238,13 @@ def test_absent_taps_do_not_meet_infinities():
         np.testing.assert_array_equal(result[0, 0], [1, 2, np.inf, np.inf])
 
 
+def test_a_kernel_names_what_computes():
+    problem = Layer(np.random.default_rng(3), 2, 64, "NXC").problem("f32")
+    made = (kernels.depthwise_forward, kernels.depthwise_backward_data, kernels.depthwise_backward_weights)
+    names = [f"depthwise_{what}_f32_{kernels.isa()}_channels" for what in ("dgrad", "fprop", "wgrad")]
+    assert [make(problem).by for make in made] == names
+
+
 def test_empty_batch():
     layer = Layer(np.random.default_rng(3), 2, 8, "NXC")
     layer.n = 0

@@ -124,3 +124,9 @@ def test_refusals_name_the_cause(change: dict[str, Any], message: str) -> None:
     problem = replace(PLAIN, **change).problem()
     with pytest.raises(errors.InvalidArgumentError, match=message):
         kernels.overlap_product(problem, code("f32"), [0, 0, 0], code("f32"), [0, 0, 0])
+
+
+def test_a_kernel_names_what_multiplies() -> None:
+    kernel = kernels.overlap_product(PLAIN.problem(), code("f32"), [0, 0, 0], code("f32"), [0, 0, 0])
+    tile = {"avx2": "6x16", "avx512": "12x32"}[kernels.isa()]
+    assert kernel.by == f"gemm_col2im_f32_{kernels.isa()}_{tile}"

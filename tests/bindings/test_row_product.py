@@ -108,6 +108,13 @@ def test_images_are_summed(rows: int, columns: int, depth: int, kind: str, threa
     check(seed, (5, rows, columns, depth), (True, True), (kind, kind, kind), threads=threads)
 
 
+@pytest.mark.parametrize(("rows", "name"), [(3, ("4x3", "4x6")), (100, ("6x16", "12x32"))])
+def test_a_product_names_what_multiplies(rows: int, name: tuple[str, str]) -> None:
+    isa, f32, strides = _core.kernels.isa(), code("f32"), [0, 32, 1]
+    kernel = _core.kernels.row_product(1, rows, 200, 32, f32, strides, f32, strides, f32, [0, 200, 1])
+    assert kernel.by == f"matmul_f32_{isa}_{name[isa == 'avx512']}"
+
+
 def test_sums_are_rounded_once(seed: int) -> None:
     """Partial sums of f16 would lose the ones: 2049 is no f16 number."""
     for rows, columns, depth in ((3, 40, 3000), (50, 40, 3000), (50, 40, 2 * 2049 // 9)):

@@ -226,3 +226,14 @@ def test_refusals_name_the_cause(change: dict[str, Any], message: str) -> None:
     case = replace(RGB, **change)
     with pytest.raises(errors.InvalidArgumentError, match=message):
         kernels.stem_product(layer_of(case), case.channels[0], code("f32"), [1] * 4, code("f32"), [1] * 4)
+
+
+def test_a_kernel_names_what_multiplies() -> None:
+    tile = {"avx2": "6x16", "avx512": "14x32"}[kernels.isa()]
+    layer, f32 = layer_of(RGB), code("f32")
+    strides = [1 << 20, 1 << 10, 1 << 5, 1]
+    forward = kernels.stem_product(layer, 64, f32, strides, f32, strides)
+    gradient = kernels.stem_gradient(layer, 64, f32, strides, f32, strides, f32, [1, 64, 1024, 4096])
+    assert [kernel.by for kernel in (forward, gradient)] == [
+        f"conv_{what}_f32_{kernels.isa()}_{tile}" for what in ("fprop", "wgrad")
+    ]

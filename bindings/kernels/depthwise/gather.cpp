@@ -70,6 +70,7 @@ struct GatherKernel : Kernel {
           weights_copy(packed.shape, p.dtype, p.weights_strides, kF32, packed.strides),
           bias_copy({p.c}, options.bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
+        by = depthwise_name(forward ? "dgrad" : "fprop", path);
         arity = (has_bias ? 4 : 3) + tail.operands();
         if (!tail.empty() && cell != Cell::f32) {
             fail(ErrorKind::invalid_argument, name + ": post-ops are applied to results in f32 only");

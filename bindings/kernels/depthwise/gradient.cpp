@@ -57,6 +57,7 @@ struct GradientKernel : Kernel {
           channel_tasks(p, path, phases, widest.sources, std::max(kSlice, ceil_div(p.c, kMostParts / parts))),
           weights_copy(packed.shape, kF32, packed.strides, p.dtype, p.weights_strides) {
         name = "depthwise_backward_weights";
+        by = depthwise_name("wgrad", path);
         arity = 3;
         rows_together =
             path == Path::channels ? std::max<int64_t>(kTogether / std::max<int64_t>(widest.outputs, 1), 1) : 1;

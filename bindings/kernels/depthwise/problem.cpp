@@ -91,6 +91,11 @@ int64_t block_size(const DepthwiseProblem& p) {
 
 }  // namespace
 
+std::string depthwise_name(const char* direction, Path path) {
+    const char* along = path == Path::channels ? "_channels" : path == Path::blocks ? "_blocks" : "_space";
+    return std::string("depthwise_") + direction + "_f32_" + vector_code().isa + along;
+}
+
 PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path, bool forward)
     : block(block_size(p)), vector(p.c >= vector_code().depthwise.lanes ? vector_code().depthwise.lanes : 8),
       channels(ChannelBlock::number(p.c, block) * block), all(p.c) {

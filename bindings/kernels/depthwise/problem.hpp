@@ -42,6 +42,9 @@ enum class Path {
 };
 Path choose_path(const DepthwiseProblem& problem);
 
+// As 'depthwise_fprop_f32_avx512_channels', by what an ordinary convolution would do.
+std::string depthwise_name(const char* direction, Path path);
+
 // The weights as the paths read them, f32: kernel by source channels of a group by channels, padded to whole blocks, or
 // channels by kernel.
 struct PackedWeights {

@@ -58,6 +58,7 @@ public:
                   const Tail& tail)
         : tail_(fitted_tail(tail, p.batch, p.out_channels, p.out, dst)) {
         name = "overlap_product";
+        by = code_name("gemm_col2im_f32", vector_code().isa, vector_code().filter.rows, code().panel);
         const std::string why = overlap_refusal(p);
         if (!why.empty()) fail(ErrorKind::invalid_argument, "overlap product: " + why);
         params_.has_bias = bias_dtype != 0;

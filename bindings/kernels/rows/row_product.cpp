@@ -66,6 +66,13 @@ struct RowProductKernel : Kernel {
           store_rows(copy_block(BlockKind::rows, Cell::f32, cell)) {
         arity = (has_bias ? 4 : 3) + tail.operands();
         name = "row_product";
+        const VectorCode& code = vector_code();
+        const bool few = whole.rows < code.rows.tiles.few;
+        if (few && whole.b.along_depth) {
+            by = code_name("matmul_f32", code.isa, code.rows.tiles.rows, code.rows.tiles.columns);
+        } else if (whole.b.along_depth || whole.rows > kRowsAcross) {
+            by = code_name("matmul_f32", code.isa, code.filter.rows, code.filter.panel);
+        }
         store = copy_block(whole.c_column == 1 ? BlockKind::rows
                            : whole.c_row == 1  ? BlockKind::transposed
                                                : BlockKind::strided,

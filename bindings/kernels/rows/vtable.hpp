@@ -28,10 +28,11 @@ constexpr int64_t kRowProductDepth = 1024;  // of dot products at once: tiles of
 constexpr int64_t kRowProductRows = 96;     // of a at once: that many such rows stay in the second cache
 
 // Fewer rows of a than `few` are multiplied with b as it lies: dot products of so many rows of both at once, or vectors
-// across b's rows. For more, b's rows are put across in panels.
+// across b's rows, of which no more than kRowsAcross are worth it. For more, b's rows are put across in panels.
 struct RowTiles {
     int64_t few, rows, columns;
 };
+constexpr int64_t kRowsAcross = 8;
 
 struct RowCode {
     int64_t (*scratch)();  // floats

@@ -37,6 +37,7 @@ struct StemGradientKernel : Kernel {
           item(item_size(p.src_dtype)), steps(image.steps(code().panel)), sums(stem_packed_size(p, p.channels)),
           pitch(ceil_div(p.channels, code().panel) * code().panel) {
         name = kName;
+        by = code_name("conv_wgrad_f32", vector_code().isa, code().rows, code().panel);
         arity = 3;
         const Cell cell = float_cell(p.src_dtype);
         in_place = cell == Cell::f32 && from.channel == 1 && p.channels % vector_code().lanes == 0;

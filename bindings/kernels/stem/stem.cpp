@@ -64,6 +64,7 @@ struct StemKernel : Kernel {
           bias_copy({p.channels}, bias_dtype, {1}, kF32, {1}), item(item_size(p.src_dtype)),
           panels(ceil_div(p.channels, code().panel)) {
         name = kName;
+        by = code_name("conv_fprop_f32", vector_code().isa, code().rows, code().panel);
         arity = (has_bias ? 4 : 3) + tail.operands();
         steps = image.steps(code().panel);
         work = stem_work(p, p.channels, item);

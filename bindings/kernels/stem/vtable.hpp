@@ -45,6 +45,7 @@ struct StemGradient {
 };
 
 struct StemCode {
+    int64_t rows;       // of a register tile
     int64_t panel;      // channels of a packed panel
     int64_t alignment;  // bytes, of results that are vast
     void (*run)(const StemRow& row);

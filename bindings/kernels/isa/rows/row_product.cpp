@@ -112,7 +112,6 @@ void dot_products(const RowProduct& p, const char* a, const typename C::T* b, fl
 
 // ---- few rows of a, b contiguous across the depth: sums of several vectors of b's rows stay in registers ----
 
-constexpr int64_t kRowsAcross = 8;  // of a at most; more are worth panels
 constexpr int64_t kAcrossDepth = 48;  // at once: rows of b that lie far apart share few sets of the first cache
 
 // Of a tile's columns `columns` exist; rows beyond `rows` repeat the last one and are not stored.

@@ -213,6 +213,6 @@ void gradient(const StemGradient& row) {
 
 }  // namespace
 
-const StemCode kStemCode = {kPanel, kLanes * 4, run, gradient};
+const StemCode kStemCode = {kMostRows, kPanel, kLanes * 4, run, gradient};
 
 }  // namespace dgo::DGO_ISA
