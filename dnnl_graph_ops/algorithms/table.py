@@ -9,6 +9,7 @@ from ..lowering import nearest
 from ..lowering.env import Env
 from ..lowering.problem import ConvProblem
 from . import (
+    bf16,
     convolution,
     deconvolution,
     depthwise,
@@ -17,7 +18,6 @@ from . import (
     im2col,
     im2col_images,
     naive,
-    narrow,
     overlap_add,
     product,
     subpixel,
@@ -37,7 +37,7 @@ ALGORITHMS: tuple[Algorithm, ...] = (
     *few_channels.ALGORITHMS,
     *depthwise.ALGORITHMS,
     *filtering.ALGORITHMS,
-    *narrow.ALGORITHMS,
+    *bf16.ALGORITHMS,
 )
 # by direction: the naive algorithm, which runs only where all others would spread an Inf or NaN
 NAIVE = {algorithm.direction: algorithm for algorithm in naive.ALGORITHMS}

@@ -13,7 +13,7 @@ from reference.rounding import wide
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops._core import kernels
-from dnnl_graph_ops.algorithms import lower, narrow, table
+from dnnl_graph_ops.algorithms import bf16, lower, table
 from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering.env import Env
@@ -141,10 +141,10 @@ def test_every_form_is_exact(kind: str, dtype: str, seed: int, amount: Callable[
     # what is rounded before the last step may be rounded to another neighbour then
     env = Env(engine, dgo.get_num_threads(), algorithm="fast" if dtype == "f32" else "auto")
     direction = CONV_KINDS[kind].direction
-    bf16 = {form.name for form in narrow.ALGORITHMS if form.direction == direction}
-    every = ALWAYS_OWN[kind] | (bf16 if dtype == "bf16" and kernels.narrow_isa()[0] else set())
+    of_bf16 = {form.name for form in bf16.ALGORITHMS if form.direction == direction}
+    every = ALWAYS_OWN[kind] | (of_bf16 if dtype == "bf16" and kernels.narrow_isa()[0] else set())
     if dtype == "f32":
-        every = {form.name for form in table.ALGORITHMS if form.direction == direction} - bf16
+        every = {form.name for form in table.ALGORITHMS if form.direction == direction} - of_bf16
     ran: set[str] = set()
     for case in range(max(CASES)):
         if case >= amount(*CASES) and ran >= every:
