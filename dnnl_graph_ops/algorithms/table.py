@@ -83,7 +83,7 @@ def remark(name: str) -> str:
 
 def filters(text: str) -> bool:
     """Whether a text names an algorithm that multiplies less often than the definition."""
-    return any(a.filters and a.name in text for a in ALGORITHMS)
+    return filtering.INTEGERS in text or any(a.filters and a.name in text for a in ALGORITHMS)
 
 
 def candidates(problem: ConvProblem, env: Env) -> Ranked:

@@ -57,6 +57,9 @@ _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
 # the instruction set without integer dot products, and how many times as fast as f32 its products are; seconds to
 # convert an element to or from f32, seconds of the converting steps, and seconds to finish an element of the result
 _WORDS, _GAIN_OF_WORDS, _CONVERTED, _CONVERTING, _FINISHED = "avx2words", 1.4, 0.3e-9, 5e-6, 0.6e-9
+# costs of minimal filtering of words, in products: to transform an element, and to read a packed weight from memory
+# and how many times the direct form's the cost may be at most
+_TRANSFORMED, _READ, _SAVING = 3.0, 5.0, 0.95
 # measured over estimated time of minimal filtering (Winograd) on several axes: the estimate is cautious
 _OF_FILTERING = 0.75
 # the instruction set whose tiles multiply 64 channels at once, the fewest channels for which it is used, and the set
@@ -185,7 +188,9 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
         unmet = "padding with zeros adds few products"
     elif not filtering.taken(problem, filtering.direct_tile(problem)):
         unmet = "the kernel takes the layer"
-    elif kernels.integer_isa()[0] == _WORDS and _floats_are_faster(problem, waste, env):
+    elif kernels.integer_isa()[0] == _WORDS and _floats_are_faster(
+        problem, waste * _form(q, problem, _WORDS, env).cost, env
+    ):
         unmet = "integer products are faster by estimate"
     elif not elementwise_group.expresses(_with_rest(problem, q), _as_floats(laid)):
         unmet = "the kernel has the post-ops"
@@ -241,11 +246,10 @@ def _problem(q: Quantized, view_of: ViewOf, env: Env) -> ConvProblem:
 def _floats_are_faster(problem: ConvProblem, waste: float, env: Env) -> bool:
     """Whether the fastest algorithm in f32, with the conversions, is estimated to be faster than products of words.
 
-    `waste`: how many multiplications the integer kernel executes per needed one, as it fills up with zeros.
+    `waste`: how many multiplications the integer kernel executes per needed one, as it fills up with zeros and as it
+    may filter.
     """
-    weights = replace(problem.w, buffer=Buffer(Place.CONSTANT, "f32", problem.w.buffer.elements))
-    views = {"y": _as_floats(problem.y), "x": _as_floats(problem.x), "w": weights}
-    ranking = ranked(replace(problem, **views, epilogue=()), env)  # type: ignore[arg-type]
+    ranking = ranked(_in_floats(problem), env)
     direct = dict(ranking).get(filtering.DIRECT[problem.direction])
     if direct is None:
         return False
@@ -254,6 +258,59 @@ def _floats_are_faster(problem: ConvProblem, waste: float, env: Env) -> bool:
         seconds *= _OF_FILTERING
     floats = seconds + _CONVERTING + _CONVERTED * (problem.y.size + problem.x.size)
     return floats < direct * waste / _GAIN_OF_WORDS + _FINISHED * problem.result.size
+
+
+class _Form(NamedTuple):
+    """Results of a tile on each axis, 1 in the direct form, and the cost relative to that of the direct form."""
+
+    tile: tuple[int, ...]
+    cost: float
+
+
+def _form(q: Quantized, problem: ConvProblem, isa: str, env: Env) -> _Form:
+    """Returns the form of the product that takes the least time; minimal filtering needs words and constant weights.
+
+    Minimal filtering is exact: data less their zero point, weights and their transforms are words, and the sums of a
+    tile, 2^(axes of four points) times those of the layer, fit into 32 bits.
+    """
+    direct = filtering.direct_tile(problem)
+    filters = isa == _WORDS and q.weights.inputs[0].is_constant and env.algorithm != "direct"
+    if not filters or set(problem.geometry.dilations) != {1}:
+        return _Form(direct, 1.0)
+    floats = _in_floats(problem)
+
+    def cost(tile: tuple[int, ...]) -> float:
+        counts = filtering.work(floats, env, tile)
+        return counts.products + _TRANSFORMED * counts.values + _READ * counts.weights
+
+    tiles = {direct, *(filtering.filtering_tile(problem, results) for results in (2, 3))}
+    costs = {tile: cost(tile) for tile in tiles if filtering.taken(problem, tile) and _fits(q, problem, tile)}
+    tile = min(costs, key=lambda tile: (costs[tile] / (1.0 if tile == direct else _SAVING), tile))
+    return _Form(tile, costs[tile] / costs[direct])
+
+
+def _fits(q: Quantized, problem: ConvProblem, tile: tuple[int, ...]) -> bool:
+    """Whether the sums of tiles, with weights times 2 on each axis of four points, are below 2^31 in all channels."""
+    pairs = zip(tile, filtering.taps(problem), strict=True)
+    most = (2**31 - 1) // (255 << sum(m > 1 and (m, t) != (2, 2) for m, t in pairs))
+    groups, y_channels, x_channels, *kernel = problem.w.shape
+    read, made = (y_channels, 2) if problem.direction == DGRAD else (x_channels, 1)
+    if read * prod(kernel) * 255 <= most:
+        return True
+    array = q.weights.inputs[0].constant
+    assert array is not None  # weights of tiles are constant
+    first = array.reshape(-1)[problem.w.offset :]
+    weights = np.lib.stride_tricks.as_strided(first, problem.w.shape, problem.w.strides)  # of one byte
+    zeros = _of_channels(groups * problem.w.shape[made], q.weights.attrs.get("zps") or (0,), np.int32)
+    shape = [size if axis in (0, made) else 1 for axis, size in enumerate(problem.w.shape)]
+    others = tuple(axis for axis in range(problem.w.ndim) if axis not in (0, made))
+    return bool(np.abs(weights - zeros.reshape(shape)).sum(axis=others, dtype=np.int64).max() <= most)
+
+
+def _in_floats(problem: ConvProblem) -> ConvProblem:
+    """Returns the layer in f32, with constant weights and without post-ops, as `algorithms` estimates it."""
+    weights = replace(problem.w, buffer=Buffer(Place.CONSTANT, "f32", problem.w.buffer.elements))
+    return replace(problem, y=_as_floats(problem.y), x=_as_floats(problem.x), w=weights, epilogue=())
 
 
 def _with_rest(problem: ConvProblem, q: Quantized, rest: View | None = None) -> Epilogue:
@@ -311,6 +368,7 @@ class _Steps:
         self.depth = read // g.groups
         self.isa = set_for(kernels.integer_isa()[0], self.depth)
         _, pitch, _ = kernels.integer_layout(read, self.read()[0], self.isa)
+        self.tile = _form(q, problem, self.isa, env).tile
         # the kernel reads the zeros that fill up each position as channels as well, so that positions are contiguous
         self.reads = pitch if g.groups == 1 else read
         self.description = self.described(reads=self.reads)
@@ -322,7 +380,7 @@ class _Steps:
             names = {"reads": "x_channels", "makes": "y_channels"}
         changes: dict[str, Any] = {names[name]: count for name, count in channels.items()}
         problem = replace(self.problem, geometry=replace(self.problem.geometry, **changes))
-        return filtering.filter_problem(problem, filtering.direct_tile(problem), self.env.varies)
+        return filtering.filter_problem(problem, self.tile, self.env.varies)
 
     def rows(self) -> tuple[View, list[int]]:
         """Returns the left factor of the product, src in the kernel's row layout, and its strides (N, spatial...).
@@ -433,11 +491,13 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
         0 if problem.bias is None else dtypes.CODES["f32"], target.shape[1], env.threads, after.epilogue, steps.isa,
     )  # fmt: skip
     by = "" if steps.isa == kernels.integer_isa()[0] else f" by {steps.isa}"
-    label = labelled(f"{MULTIPLY}{by}", problem.epilogue)
+    tiles = "" if max(steps.tile) == 1 else f", tile {'x'.join(map(str, steps.tile))}"
+    label = labelled(f"{MULTIPLY}{by}{tiles}", problem.epilogue)
     steps.run(kernel, [*reads, *after.views], target, label)
     if target is not result:
         program.copy(target, result, FROM_CHANNELS_LAST)
-    return Decision("own integer", q.src.inputs[0].dtype)
+    name = "own integer" if max(steps.tile) == 1 else filtering.INTEGERS
+    return Decision(name, q.src.inputs[0].dtype)
 
 
 # ---- groups ----------------------------------------------------------------------------------------------------------

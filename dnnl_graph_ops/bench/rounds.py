@@ -125,7 +125,9 @@ def race(
             result.precise = widest(result, peer_of) <= rules.precision
             if result.precise:
                 break
-        enough = len(every) >= rules.max_rounds
+        # on a machine whose others do not stop more rounds say no more
+        hopeless = len(every) >= 2 * rules.min_rounds and count < len(every) / 4
+        enough = hopeless or len(every) >= rules.max_rounds
         if stop() or ((enough or spent > rules.seconds) and len(every) >= min(3, rules.max_rounds)):
             break
     if len(result.rounds) < min(rules.min_rounds, rules.max_rounds):

@@ -418,6 +418,8 @@ def test_another_library_is_a_peer_by_its_file(tmp_path):
     assert registry.is_rival("torch-compile")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "libdnnl.so.3.99").touch()
+    (tmp_path / "other" / "libdnnl.so.3").touch()
+    assert registry.select([f"dgo@{tmp_path}/other/libdnnl.so.3"])[0][0].name == "dgo@3.99"
     files = [str(tmp_path / "libdnnl.so.3.99"), str(tmp_path / "other" / "libdnnl.so.3.99")]
     named, _ = registry.select([f"onednn@{file}" for file in files])
     assert [peer.environment["DNNL_GRAPH_OPS_LIBRARY"] for peer in named] == files

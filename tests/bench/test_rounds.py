@@ -117,8 +117,8 @@ def test_disturbed_rounds_are_kept_where_waiting_does_not_count():
 
 def test_where_every_round_is_disturbed_they_are_kept():
     race, _ = run([], {"dgo": lambda t: 1.0, "torch": lambda t: 2.0}, dgo=lambda turn: True)
-    assert race.dropped == 20
-    assert len(race.rounds) == 20
+    assert race.dropped == 12
+    assert len(race.rounds) == 12
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_stolen_time_drops_the_round(monkeypatch):
     steal = iter(range(0, 10**6, 10))
     monkeypatch.setattr(contention, "system_times", lambda: contention.SystemTimes(next(steal), 0, next(steal)))
     race, _ = run([], {"dgo": lambda t: 1.0})
-    assert race.dropped == 20
+    assert race.dropped == 12
 
 
 def test_one_that_is_lost_does_not_stop_the_others():
@@ -190,6 +190,13 @@ def test_alone_we_are_measured_too():
     race, peers = run([], {"dgo": lambda t: 1.0})
     assert len(race.rounds) == 6
     assert rounds.ratios(race, peers) == {}
+
+
+@pytest.mark.parametrize(("every", "count"), [(3, 20), (100, 12)])
+def test_a_machine_in_use_all_the_time_is_not_waited_for(every, count, seed):
+    log = []
+    run(log, {"dgo": noisy(seed, 1.0, 9.0), "torch": lambda t: 2.0}, dgo=lambda turn: turn % every != 1)
+    assert log.count("dgo") == 1 + count
 
 
 def test_nobody_is_no_error():

@@ -56,9 +56,14 @@ def _copies(part: Any, report: Any) -> int:
 
 PRESENT = {
     "dcgan": Counts(0, 0, 0),
+    "dcgan_b16": Counts(0, 0, 0),
     "pix2pix_in": Counts(0, 0, 0),
+    "pix2pix_bn": Counts(0, 0, 0),
+    "cyclegan": Counts(0, 0, 0),
     "unet": Counts(0, 0, 0),
+    "unet_wide": Counts(0, 0, 0),
     "nnunet_decoder": Counts(0, 0, 0),
+    "erfnet": Counts(0, 0, 0),
     "deeplab": Counts(7, 0, 0),
     "hifigan": Counts(3, 0, 0),
     "hifigan_v2": Counts(6, 0, 0),

@@ -11,6 +11,7 @@ from reference import conv_transpose as ct
 
 from dnnl_graph_ops import _core, dtypes, errors
 
+from .emulated import needs_emulated_sets
 from .filter_cases import EACH, Array, Case, draws, in_out_taps, positions, scratch
 from .kernel_cases import code, many_strides, span, view
 from .test_filter_product import random_case
@@ -207,6 +208,12 @@ def test_exact_in_any_quantization(seed, isa, start):
         check(rng, case, isa)
 
 
+@pytest.mark.cases(20, 100, 5000, each=EACH)
+def test_minimal_filtering_of_words_is_exact(seed, start):
+    for rng, case in draws(seed, start, random_case):
+        check(rng, case, "avx2words")
+
+
 # Lines of all lengths, read where they lie; blocks that are not whole; runs of several segments; more columns than a
 # chunk and deeper than a part; panels that straddle targets; strides of src; three axes; groups.
 SPECIAL = [
@@ -227,6 +234,43 @@ SPECIAL = [
 @pytest.mark.parametrize("case", SPECIAL, ids=range(len(SPECIAL)))
 def test_special_paths_are_exact(seed, case, isa):
     check(np.random.default_rng(seed), case, isa)
+
+
+def filtered(case: Case, *tile: int) -> Case:
+    return replace(case, tile=tile)
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "case",
+    [
+        filtered(SPECIAL[0], 3, 3),
+        filtered(SPECIAL[0], 2, 2),
+        filtered(SPECIAL[1], 2, 2),
+        filtered(SPECIAL[2], 2, 2),
+        filtered(SPECIAL[4], 3, 2),
+        filtered(SPECIAL[5], 3),
+        filtered(SPECIAL[6], 1, 2, 3),
+        filtered(SPECIAL[7], 1, 3),
+    ],
+)
+def test_special_paths_of_minimal_filtering_are_exact(seed, case, threads):
+    check(np.random.default_rng(seed), case, "avx2words", threads=threads)
+
+
+@pytest.mark.parametrize(
+    ("depth", "weight", "zero"), [(1840, 127, 0), (1827, -128, 0), (917, 127, -128), (917, -128, 127)]
+)
+@pytest.mark.parametrize("src_zero", [0, 255])
+def test_the_largest_sums_of_tiles_fit(depth, weight, zero, src_zero):
+    """4 * 255 * 9 * depth * |weight - zero| is just below 2^31."""
+    case = Case(1, (depth, 2), (3, 4), (3, 4), (3, 3), (1, 1), (1, 1), (2, 2), (1, 1), 1, "IOX")
+    q = Quantization("u8", "s8", "f32", src_zero, (zero,), (1.0,), False, 1.0, 0)
+    src = np.full((1, 3, 4, depth), 255 - src_zero, np.uint8)
+    weights = np.full(case.iox(), weight, np.int8)
+    got = run_layer(case, "forward", "avx2words", q, src, weights, np.zeros(2, np.float32))
+    np.testing.assert_array_equal(got, truth(case, "forward", q, src, weights, np.zeros(2)))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -332,3 +376,10 @@ def test_refusals_name_the_cause():
         make(dst_scale=0.0)
     with pytest.raises(errors.InvalidArgumentError, match="position contains 0"):
         make(has_points=True)
+
+
+@needs_emulated_sets
+def test_bytes_have_no_room_for_minimal_filtering():
+    problem = Case(1, (16, 16), (4,), (4,), (3,), (1,), (1,), (2,), (1,), 1, "IOX").problem()
+    with pytest.raises(errors.InvalidArgumentError, match="emulatedint8 has the direct form only; set tile to 1"):
+        kernels.integer_pack(problem, "forward", code("s8"), [16, 1, 256], 16, isa="emulatedint8")

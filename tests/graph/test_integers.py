@@ -10,6 +10,7 @@ from reference import convolution as conv
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops._core import kernels
+from dnnl_graph_ops.algorithms import filtering
 from dnnl_graph_ops.runtime import cpu
 
 SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8tiles", "emulatedint8")
@@ -130,7 +131,7 @@ def check(rng):
     net = graph.compile(y)
     given = {"x": layer.x, "beside": layer.beside}
     got = net.run({value.name: given[value.name] for value in net.inputs})[y.name]
-    own = any(part.formulation == "own integer" for part in net.explain().partitions)
+    own = any(part.formulation in ("own integer", filtering.INTEGERS) for part in net.explain().partitions)
     if own:
         np.testing.assert_array_equal(got, layer.truth())
     return own
@@ -155,14 +156,17 @@ def refusal(isa):
 
 @pytest.mark.child
 @pytest.mark.cases(40, 40, 400, each=EACH)
-@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("isa", [*SETS, "filters"])
 def test_exact_where_the_library_is_not(isa, seed, start):
+    """`filters`: words, by minimal filtering wherever that multiplies less often."""
+    isa, costs = ("avx2words", "0.0, 0.0") if isa == "filters" else (isa, "3.0, 5.0")
     if refusal(isa):
         pytest.skip(refusal(isa))
     code = f"""
 from dnnl_graph_ops.backends import int8
 from graph.test_integers import exact
 int8._floats_are_faster = lambda *what: False
+int8._TRANSFORMED, int8._READ = {costs}
 print("own", exact({seed}, {start}))"""
     done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8=isa)
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]

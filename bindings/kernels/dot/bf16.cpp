@@ -19,25 +19,11 @@ void check_bf16(const char* name, int dtype) {
     }
 }
 
-// Minimal filtering: products in f32 code around the set's.
-bool is_tiled(const FilterProblem& problem) {
-    return std::any_of(problem.tile.axis, problem.tile.axis + kFilterAxes, [](int64_t tile) { return tile > 1; });
-}
-
-// Coefficients of larger tiles make errors of bf16 several times as large.
-void check_tiles(const FilterProblem& problem) {
-    for (int64_t tile : problem.tile.axis) {
-        if (tile > kLargeTile) {
-            fail(ErrorKind::invalid_argument, "narrow product: tiles have up to 3 results; set tile to 3 or less");
-        }
-    }
-}
-
 class NarrowProduct final : public ScratchKernel {
 public:
     NarrowProduct(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Tail& tail,
                   const Dot& dot)
-        : dot_(dot), layout_(joined, direction, kBf16Panels, 2, bias_dtype, threads, tail) {
+        : dot_(dot), layout_(joined, direction, kBf16Panels, dot, bias_dtype, threads, tail) {
         name = direction == FilterDirection::forward ? "narrow_forward" : "narrow_backward_data";
         by = dot_name(dot);
         check_bf16("src", joined.src.dtype);
@@ -72,7 +58,7 @@ std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& dir
                                   int threads, const std::string& isa) {
     const FilterWeights weights = filter_weights(p, dtype, strides);
     const Dot& dot = bf16_sets().of(isa);
-    check_tiles(p);
+    check_tiles(p, dot);
     if (is_tiled(p)) return filter_pack(p, filter_direction(direction), weights, threads, true);
     check_bf16("weights", dtype);
     return dot_pack("narrow_pack", dot, p, filter_direction(direction), weights, Cell::bf16, threads);
@@ -85,7 +71,7 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::s
     const FilterSides sides(p, to, src_dtype, src_strides, dst_dtype, dst_strides);
     const Joined joined(p, sides.src, sides.dst);
     const Dot& dot = bf16_sets().of(isa);
-    check_tiles(p);
+    check_tiles(p, dot);
     if (is_tiled(p)) return filter_product(joined, to, bias_dtype, threads, tail, &dot);
     return std::make_unique<NarrowProduct>(joined, to, bias_dtype, threads, tail, dot);
 }

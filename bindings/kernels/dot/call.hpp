@@ -11,6 +11,7 @@ namespace dgo {
 struct Int8Params {
     int32_t src_zero = 0;
     bool sums = false;     // results are the sums, in s32
+    int shift = 0;         // sums transformed back are 2^shift times those of the layer
     float scale = 1;       // integer results are quotients by it, plus zero, rounded
     float inverse = 1;     // of the scale
     float doubtful = 2;    // distance of product and integer above which `inverse` may round otherwise; -1: any

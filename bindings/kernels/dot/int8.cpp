@@ -1,5 +1,6 @@
 // A transposed convolution forward, or an ordinary one (backward data), of integers of 8 bits: exact sums in s32, then
-// scales, bias and post-ops in f32, then integers again or f32. The direct form of filter_product.hpp.
+// scales, bias and post-ops in f32, then integers again or f32. The direct form of filter_product.hpp; minimal filtering
+// with words, whose transforms are exact where 2^(axes of four points) times every sum fits into s32.
 //
 // src is first made into rows: bytes without a sign or, where an instruction set multiplies words, 16 bits. Positions
 // that src lacks stand for its zero point. Zero points of weights need the sums of what each position reads: the same
@@ -84,12 +85,13 @@ class IntegerProduct final : public ScratchKernel {
 public:
     IntegerProduct(const Joined& joined, FilterDirection direction, const IntegerQuantization& how, int dst_dtype,
                    int bias_dtype, int64_t position, int threads, const Tail& tail, const Dot& dot)
-        : dot_(dot), layout_(joined, direction, panels(dot), dot.item, bias_dtype, threads, tail),
+        : dot_(dot), layout_(joined, direction, panels(dot), dot, bias_dtype, threads, tail),
           has_points_(how.has_points), totals_(packed_bytes(kName, layout_.arrangement, joined.problem, dot)) {
         name = direction == FilterDirection::forward ? "integer_forward" : "integer_backward_data";
         by = dot_name(dot);
         ProductParams& params = layout_.params;
-        params.src.item = dot.item;
+        check_tiles(joined.problem, dot);
+        for (const FilterAxis& axis : layout_.arrangement.layout.axes) integer_.shift += axis.points == 4 ? 1 : 0;
         params.dst.cell = number_cell(dst_dtype);
         params.dst.item = item_size(dst_dtype);
         check_finish(how, dst_dtype, bias_dtype);
@@ -112,7 +114,7 @@ public:
             for (TargetGroup& group : layout_.arrangement.groups.groups) group.folded = false;
         }
         arity = (integer_.sums ? 4 : 5) + (params.has_bias ? 1 : 0) + (has_points_ ? 2 : 0) + layout_.tail.operands();
-        params.scratch_per_thread = vector_code().dot.int8.scratch(dot_, params);
+        params.scratch_per_thread = code().scratch(dot_, params);
         scratch_bytes = checked_product(name, {params.scratch_per_thread, params.threads});
     }
 
@@ -128,7 +130,7 @@ public:
             call.sums = reinterpret_cast<const int32_t*>(*next++);
         }
         call.tail = layout_.tail.call(next);
-        vector_code().dot.int8.run(dot_, params, call, operands[arity - 2], operands[arity - 1]);
+        code().run(dot_, params, call, operands[arity - 2], operands[arity - 1]);
     }
 
 private:
@@ -144,6 +146,11 @@ private:
         if (!(how.dst_scale > 0) || !std::isfinite(static_cast<float>(how.dst_scale))) {
             fail(ErrorKind::invalid_argument, name + ": dst_scale must be positive and finite");
         }
+    }
+
+    const DotProducts& code() const {
+        const DotCode& of = vector_code().dot;
+        return layout_.params.planes > 1 ? of.int8_filtering : of.int8;
     }
 
     const Dot& dot_;

@@ -17,7 +17,7 @@ public:
         : dot_(dot), arrangement_(problem, direction, panels(dot)), has_points_(has_points) {
         name = of;
         arity = has_points ? 3 : 2;
-        check_direct(problem);
+        check_tiles(problem, dot);
         PackParams& params = params_.weights;
         params = arrangement_.pack_params(problem, direction, as_floats(weights));
         params.cell = cell;
@@ -29,7 +29,7 @@ public:
         const int64_t bytes = packed_bytes(name, arrangement_, problem, dot);
         if (cell != Cell::bf16) totals_ = bytes;
         params.threads = bytes < kParallelBytes ? 1 : threads > 0 ? threads : omp_get_max_threads();
-        if (params.n_stride != 1 && params.k_stride != 1) find_taps();
+        if (params.n_stride != 1 && params.k_stride != 1 && !is_tiled(problem)) find_taps();
     }
 
     void run(char* const* operands) const override {

@@ -11,8 +11,8 @@ namespace {
 // Rows of a task: as many bytes of their copies as stay near, within these bounds.
 constexpr int64_t kLeftBytes = 2048 * 1024, kFewestRows = 128, kMostRows = 256;
 
-void lay_out_tasks(ProductParams& params, Arrangement& arrangement, int64_t item) {
-    const int64_t row_bytes = std::max<int64_t>(1, params.src.segments * params.src.channels * item);
+void lay_out_tasks(ProductParams& params, Arrangement& arrangement) {
+    const int64_t row_bytes = std::max<int64_t>(1, params.src.segments * params.src.channels * params.src.item);
     const int64_t rows = std::clamp(kLeftBytes / row_bytes, kFewestRows, kMostRows);
     for (size_t g = 0; g < arrangement.groups.groups.size(); ++g) {
         TargetGroup& group = arrangement.groups.groups[g];
@@ -41,35 +41,40 @@ void lay_out_tasks(ProductParams& params, Arrangement& arrangement, int64_t item
 
 }  // namespace
 
-DotPlan::DotPlan(const Joined& joined, FilterDirection direction, const PanelSizes& panels, int64_t item,
+DotPlan::DotPlan(const Joined& joined, FilterDirection direction, const PanelSizes& panels, const Dot& dot,
                  int bias_dtype, int threads, const Tail& post_ops)
     : arrangement(joined.problem, direction, panels),
       tail(fitted_tail(post_ops, joined.problem.batch, joined.problem.groups * arrangement.columns,
                        direction == FilterDirection::forward ? joined.problem.out : joined.problem.in, joined.dst)) {
-    check_direct(joined.problem);
-    params.has_bias = bias_dtype != 0;
-    params.bias_cell = params.has_bias ? float_cell(bias_dtype) : Cell::f32;
     const Images images(joined.problem, direction, arrangement, joined.src, joined.dst);
-    params.src = apart(images.src, panels.depth);
-    params.dst = images.dst;
-    params.batch = joined.problem.batch;
-    params.channel_groups = joined.problem.groups;
-    params.points = params.outputs = Axes{{1, 1, 1}};
-    params.planes = 1;
-    params.zero = arrangement.layout.zero.empty() ? nullptr : arrangement.layout.zero.data();
-    params.packed = arrangement.groups.packed;
-    params.threads = filter_threads(joined.problem, threads);
-    lay_out_tasks(params, arrangement, item);
+    params = product_params(joined.problem, arrangement, images, bias_dtype, threads);
+    params.src = apart(images.src, params.planes > 1 ? kBf16Unit : panels.depth);
+    params.src.item = dot.item;
+    if (params.planes > 1) {
+        params.dot = &dot;
+        lay_out_tiles(params, arrangement);
+    } else {
+        lay_out_tasks(params, arrangement);
+    }
 }
 
 std::string dot_name(const Dot& dot) {
     return code_name(std::string("dot_") + dot.type, dot.isa, dot.rows, dot.columns);
 }
 
-void check_direct(const FilterProblem& problem) {
+bool is_tiled(const FilterProblem& problem) {
+    return std::any_of(problem.tile.axis, problem.tile.axis + kFilterAxes, [](int64_t tile) { return tile > 1; });
+}
+
+void check_tiles(const FilterProblem& problem, const Dot& dot) {
     for (int64_t tile : problem.tile.axis) {
-        if (tile != 1)
-            fail(ErrorKind::invalid_argument, "narrow product: there is the direct form only; set tile to 1");
+        if (tile > kLargeTile) {
+            fail(ErrorKind::invalid_argument, "narrow product: tiles have up to 3 results; set tile to 3 or less");
+        }
+    }
+    if (is_tiled(problem) && dot.item != 2) {
+        fail(ErrorKind::invalid_argument,
+             std::string("integer product: ") + dot.isa + " has the direct form only; set tile to 1");
     }
 }
 

@@ -1,4 +1,4 @@
-// What products in the direct form of all narrow types, of bf16 and of integers, lay out alike.
+// What products of all narrow types, of bf16 and of integers, lay out alike.
 #pragma once
 
 #include "kernels/filtering/arrangement.hpp"
@@ -12,8 +12,7 @@ struct DotPlan {
     FittedTail tail;
     ProductParams params{};
 
-    // `item`: bytes of an element of src.
-    DotPlan(const Joined& joined, FilterDirection direction, const PanelSizes& panels, int64_t item, int bias_dtype,
+    DotPlan(const Joined& joined, FilterDirection direction, const PanelSizes& panels, const Dot& dot, int bias_dtype,
             int threads, const Tail& tail);
     DotPlan(const DotPlan&) = delete;
     DotPlan& operator=(const DotPlan&) = delete;
@@ -39,7 +38,11 @@ std::unique_ptr<Kernel> dot_pack(const char* name, const Dot& dot, const FilterP
 // As 'dot_bf16_amx_32x32'.
 std::string dot_name(const Dot& dot);
 
-// Throws where a tile has several results.
-void check_direct(const FilterProblem& problem);
+// Whether tiles have several results: minimal filtering.
+bool is_tiled(const FilterProblem& problem);
+
+// Throws where tiles have more than 3 results: their coefficients make errors of bf16 several times as large, and are no
+// integers. Or more than one where elements are bytes, which have no room for transformed ones.
+void check_tiles(const FilterProblem& problem, const Dot& dot);
 
 }  // namespace dgo

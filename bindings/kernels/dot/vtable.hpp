@@ -32,7 +32,7 @@ struct Int8Rows {
     int threads;
 };
 
-// Of one type of operands. The params of products are those of the direct form; scratch: bytes per thread.
+// Of one type of operands, in one form; scratch: bytes per thread.
 struct DotProducts {
     int64_t (*scratch)(const Dot& dot, const ProductParams& params);
     void (*run)(const Dot& dot, const ProductParams& params, const DotCall& call, char* scratch, char* dst);
@@ -45,7 +45,7 @@ struct DotGradient {
 };
 
 struct DotCode {
-    const DotProducts &bf16, &int8;
+    const DotProducts &bf16, &int8, &int8_filtering;
     const DotGradient& gradient;
     // points: zero points of all out channels, to be subtracted here where 8 bits become 16, else null; totals: of 8 bits
     void (*pack)(const Dot& dot, const DotPackParams& params, const char* weights, const int32_t* points, char* packed,

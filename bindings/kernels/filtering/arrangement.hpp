@@ -70,6 +70,13 @@ private:
           dst(image(to, of.columns, forward ? p.out : p.in, of.layout.dst_step, of.layout.dst_first)) {}
 };
 
+// All but the tasks, `dot` and the finish.
+ProductParams product_params(const FilterProblem& problem, const Arrangement& of, const Images& images, int bias_dtype,
+                             int threads);
+
+// Shares tiles out into tasks; gives how many multiplications they are.
+int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement);
+
 // The same layer and tensors with axes of one tap as one axis where their positions follow each other in both.
 struct Joined {
     FilterProblem problem;

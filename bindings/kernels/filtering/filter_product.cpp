@@ -92,25 +92,13 @@ public:
         const FilterLayout& layout = arrangement_.layout;
         name = forward ? "filter_forward" : "filter_backward_data";
         by = dot != nullptr ? dot_name(*dot) : convolution_name(forward ? "dgrad" : "fprop");
-        params_.dot = dot;
-        params_.has_bias = bias_dtype != 0;
-        params_.bias_cell = params_.has_bias ? float_cell(bias_dtype) : Cell::f32;
-        arity = (params_.has_bias ? 5 : 4) + tail_.operands();
         const Images images(problem, direction, arrangement_, src, dst);
-        params_.src = dot != nullptr ? apart(images.src, dot->unit) : images.src;
-        params_.dst = images.dst;
-        params_.batch = problem.batch;
-        params_.channel_groups = problem.groups;
-        params_.points = layout.points;
-        params_.outputs = layout.tile;
-        std::copy_n(layout.filter_shape, kFilterAxes, params_.filter_shape);
-        std::copy_n(layout.output_shape, kFilterAxes, params_.output_shape);
-        params_.planes = static_cast<int>(layout.planes);
-        params_.zero = layout.zero.empty() ? nullptr : layout.zero.data();
-        params_.packed = arrangement_.groups.packed;
+        params_ = product_params(problem, arrangement_, images, bias_dtype, threads);
+        arity = (params_.has_bias ? 5 : 4) + tail_.operands();
+        params_.dot = dot;
+        if (dot != nullptr) params_.src = apart(images.src, dot->unit);
         over_operands = params_.strips = is_in_strips(params_.src, params_.dst, problem.batch, arrangement_);
-        params_.threads = filter_threads(problem, threads);
-        lay_out_tasks();
+        products = lay_out_tiles(params_, arrangement_);
         params_.finish = tail_.finish();
         params_.scratch_per_thread = code().products_scratch(params_);
         scratch_bytes = checked_product(name, {params_.scratch_per_thread, params_.threads});
@@ -124,45 +112,6 @@ public:
     }
 
 private:
-    void lay_out_tasks() {
-        const bool is_f32 = params_.dot == nullptr;
-        const int64_t row_bytes = std::max<int64_t>(
-            1, params_.planes * params_.src.segments * params_.src.channels * (is_f32 ? 4 : params_.dot->item));
-        const int64_t rows = is_f32 ? code().rows : kDotBlockRows;
-        for (size_t g = 0; g < arrangement_.groups.groups.size(); ++g) {
-            TargetGroup& group = arrangement_.groups.groups[g];
-            const int64_t tiles = params_.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
-            const int64_t columns = group.target_count * params_.dst.channels;
-            const int64_t left = std::clamp(row_bytes * columns, kLeastLeftBytes, kMostLeftBytes);
-            // A strip finds next to nothing; threads share lines out.
-            const int64_t share = std::max(kStripTiles / 8, tiles / (4 * params_.threads));
-            const int64_t strip = params_.threads == 1 ? kStripTiles : std::min(kStripTiles, share);
-            const int64_t block =
-                params_.strips ? strip : std::clamp(left / row_bytes / rows * rows, kFewestTiles, kMostTiles);
-            const int64_t units = ceil_div(tiles, rows);  // register tiles
-            group.blocks = columns == 0 ? 0 : ceil_div(tiles, block);
-            // Of few blocks the same number for each thread.
-            const bool uneven = group.blocks > 1 && group.blocks < 8 * params_.threads;
-            if (uneven) group.blocks = std::min(ceil_div(group.blocks, params_.threads) * params_.threads, units);
-            // Few tiles: whole groups of columns are shared out, and each thread transforms the windows for itself.
-            const int64_t chunks = std::max<int64_t>(1, ceil_div(columns, code().chunk));
-            const int64_t blocks = group.blocks * params_.channel_groups;
-            const bool many = blocks == 0 || blocks >= 4 * params_.threads;
-            group.parts = many ? 1 : std::clamp<int64_t>(ceil_div(2 * params_.threads, blocks), 1, chunks);
-            if (params_.threads == 1 || params_.strips) group.parts = 1;
-            group.folded = whole_runs(arrangement_.groups.targets[g], params_.dst.fold);
-            group.first_task = params_.tasks;
-            params_.tasks += group.blocks * group.parts;
-            if (group.blocks > 0) params_.block = std::max(params_.block, ceil_div(units, group.blocks) * rows);
-            const int64_t used = used_products(arrangement_.layout, arrangement_.groups.targets[g]);
-            const int64_t pairs = params_.src.channels * params_.dst.channels * params_.channel_groups;
-            products += whole(static_cast<double>(tiles) * static_cast<double>(used) *
-                              padded(pairs, columns, arrangement_.panels));
-        }
-        params_.groups = arrangement_.groups.groups.data();
-        params_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
-    }
-
     Arrangement arrangement_;
     FittedTail tail_;
     ProductParams params_{};
@@ -286,6 +235,68 @@ private:
 };
 
 }  // namespace
+
+ProductParams product_params(const FilterProblem& problem, const Arrangement& of, const Images& images, int bias_dtype,
+                             int threads) {
+    const FilterLayout& layout = of.layout;
+    ProductParams params{};
+    params.has_bias = bias_dtype != 0;
+    params.bias_cell = params.has_bias ? float_cell(bias_dtype) : Cell::f32;
+    params.src = images.src;
+    params.dst = images.dst;
+    params.batch = problem.batch;
+    params.channel_groups = problem.groups;
+    params.points = layout.points;
+    params.outputs = layout.tile;
+    std::copy_n(layout.filter_shape, kFilterAxes, params.filter_shape);
+    std::copy_n(layout.output_shape, kFilterAxes, params.output_shape);
+    params.planes = static_cast<int>(layout.planes);
+    params.zero = layout.zero.empty() ? nullptr : layout.zero.data();
+    params.packed = of.groups.packed;
+    params.threads = filter_threads(problem, threads);
+    return params;
+}
+
+int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement) {
+    int64_t products = 0;
+    const bool is_f32 = params.dot == nullptr;
+    const int64_t row_bytes = std::max<int64_t>(
+        1, params.planes * params.src.segments * params.src.channels * (is_f32 ? 4 : params.dot->item));
+    const int64_t rows = is_f32 ? code().rows : kDotBlockRows;
+    for (size_t g = 0; g < arrangement.groups.groups.size(); ++g) {
+        TargetGroup& group = arrangement.groups.groups[g];
+        const int64_t tiles = params.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
+        const int64_t columns = group.target_count * params.dst.channels;
+        const int64_t left = std::clamp(row_bytes * columns, kLeastLeftBytes, kMostLeftBytes);
+        // A strip finds next to nothing; threads share lines out.
+        const int64_t share = std::max(kStripTiles / 8, tiles / (4 * params.threads));
+        const int64_t strip = params.threads == 1 ? kStripTiles : std::min(kStripTiles, share);
+        const int64_t block =
+            params.strips ? strip : std::clamp(left / row_bytes / rows * rows, kFewestTiles, kMostTiles);
+        const int64_t units = ceil_div(tiles, rows);  // register tiles
+        group.blocks = columns == 0 ? 0 : ceil_div(tiles, block);
+        // Of few blocks the same number for each thread.
+        const bool uneven = group.blocks > 1 && group.blocks < 8 * params.threads;
+        if (uneven) group.blocks = std::min(ceil_div(group.blocks, params.threads) * params.threads, units);
+        // Few tiles: whole groups of columns are shared out, and each thread transforms the windows for itself.
+        const int64_t chunks = std::max<int64_t>(1, ceil_div(columns, code().chunk));
+        const int64_t blocks = group.blocks * params.channel_groups;
+        const bool many = blocks == 0 || blocks >= 4 * params.threads;
+        group.parts = many ? 1 : std::clamp<int64_t>(ceil_div(2 * params.threads, blocks), 1, chunks);
+        if (params.threads == 1 || params.strips) group.parts = 1;
+        group.folded = whole_runs(arrangement.groups.targets[g], params.dst.fold);
+        group.first_task = params.tasks;
+        params.tasks += group.blocks * group.parts;
+        if (group.blocks > 0) params.block = std::max(params.block, ceil_div(units, group.blocks) * rows);
+        const int64_t used = used_products(arrangement.layout, arrangement.groups.targets[g]);
+        const int64_t pairs = params.src.channels * params.dst.channels * params.channel_groups;
+        products +=
+            whole(static_cast<double>(tiles) * static_cast<double>(used) * padded(pairs, columns, arrangement.panels));
+    }
+    params.groups = arrangement.groups.groups.data();
+    params.group_count = static_cast<int64_t>(arrangement.groups.groups.size());
+    return products;
+}
 
 std::unique_ptr<ScratchKernel> filter_product(const Joined& joined, FilterDirection direction, int bias_dtype,
                                               int threads, const Tail& tail, const Dot* dot) {

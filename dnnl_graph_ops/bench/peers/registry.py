@@ -109,7 +109,10 @@ def _with_library(peer: Peer, file: str, known: Mapping[str, Peer]) -> Peer:
     path = Path(file).expanduser().resolve()
     if not path.is_file():
         raise InvalidArgumentError(f"peer {peer.name}@{file}: there is no such file; give the path of a libdnnl.so.3")
-    name = f"{peer.name}@{path.name.removeprefix('libdnnl.so.')}"
+    # wheels have copies in place of links: the longest name says the version
+    size = path.stat().st_size
+    same = (each.name for each in path.parent.glob(f"{path.name}*") if each.stat().st_size == size)
+    name = f"{peer.name}@{max(same, key=len).removeprefix('libdnnl.so.')}"
     name = f"{peer.name}@{path}" if name in known else name
     return replace(peer, name=name, environment={**peer.environment, "DNNL_GRAPH_OPS_LIBRARY": str(path)})
 

@@ -57,10 +57,7 @@ def page(record: Record) -> str:
         "- Columns of others are their time, or memory, over ours: above 1 this package is better. Fastest is the one "
         "to beat of those in the same precision, with its 95 % interval.",
         "",
-        "## Means, lowest first",
-        "",
-        *table.piped(*_means(rows)),
-        "",
+        *_means(rows),
         "## Every row, losers first",
         "",
         *table.piped(*_rows(rows, peers)),
@@ -73,7 +70,7 @@ def _behind(rows: Sequence[Record]) -> Iterator[str]:
     compared = [(best, row) for row in rows if row["ours"] is not None and (best := fastest(row))]
     behind = [pair for pair in compared if pair[0][0] < 1]
     failed = sum(row["ours"] is None for row in rows)
-    said = f"Behind the fastest of the others in {len(behind)} of {len(compared)} rows"
+    said = f"Behind the fastest of the others in the same precision in {len(behind)} of {len(compared)} rows"
     if behind:
         (least, name), row = min(behind, key=lambda pair: pair[0])
         said += f", at most in {row['name']} ({row['suite']}): {least:.2f} against {name}"
@@ -98,8 +95,8 @@ def _standing(row: Record) -> tuple[float, str]:
     return (best[0] if best else math.inf) if row["ours"] is not None else -math.inf, row["name"]
 
 
-def _means(rows: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
-    """Of at least two rows that somebody else did too."""
+def _means(rows: Sequence[Record]) -> Iterator[str]:
+    """A section on suites of at least two rows that somebody else did too."""
     groups: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
         if row["ours"] is not None and (best := fastest(row)):
@@ -110,7 +107,9 @@ def _means(rows: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
         for (suite, direction, dtype), found in sorted(groups.items(), key=lambda item: geometric_mean(item[1]))
         if len(found) > 1
     ]  # fmt: skip
-    return ["suite", "direction", "dtype", "rows", "fastest / ours, geometric mean", "lowest", "ahead in"], body
+    if body:
+        heads = ["suite", "direction", "dtype", "rows", "fastest / ours, geometric mean", "lowest", "ahead in"]
+        yield from ("## Means, lowest first", "", *table.piped(heads, body), "")
 
 
 def _rows(rows: Sequence[Record], peers: Sequence[str]) -> tuple[list[str], list[list[str]]]:

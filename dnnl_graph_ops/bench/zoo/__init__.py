@@ -53,8 +53,14 @@ _FEW_VOLUMES: Final = (16, 12, 8)
 ENTRIES: Final[Mapping[str, Entry]] = MappingProxyType(
     {
         "dcgan": Entry("generators:DcGan", _square(100, 1), {}, {"width": 8}),
-        "pix2pix_in": Entry("generators:Pix2Pix", _square(3, 256), {}, {"width": 4}, (), 256),
+        "dcgan_b16": Entry("generators:DcGan", _square(100, 1, 16), {}, {"width": 8}),
+        "pix2pix_in": Entry("generators:Pix2Pix", _square(3, 256), {"norm": "instance"}, {"width": 4}, (), 256),
+        "pix2pix_bn": Entry("generators:Pix2Pix", _square(3, 256), {"norm": "batch"}, {"width": 4}, (), 256),
+        "cyclegan": Entry("generators:CycleGan", _square(3, 128), {}, {"width": 8, "blocks": 2}, _square(3, 32), 4),
         "unet": Entry("segmentation:UNet", _square(1, 256), {"base": 32}, {"base": 4}, _square(1, 32), 16, 2),
+        "unet_wide": Entry(
+            "segmentation:UNet", _square(3, 128), {"base": 64, "channels": 3}, {"base": 4}, _square(3, 32), 16, 2
+        ),
         "nnunet_decoder": Entry(
             "segmentation:NnUNetDecoder",
             _pyramid(_VOLUMES, 32),
@@ -63,6 +69,7 @@ ENTRIES: Final[Mapping[str, Entry]] = MappingProxyType(
             _pyramid(_FEW_VOLUMES, 8),
             1,
         ),
+        "erfnet": Entry("segmentation:ErfNet", _square(3, 256), {}, {}, _square(3, 64), 8, 2),
         "deeplab": Entry("segmentation:DeepLab", _square(3, 224), {}, {"width": 8}, _square(3, 64), batch=2),
         "hifigan": Entry("audio:HifiGan", ((1, 80, 32),), {}, {"width": 32}, ((1, 80, 4),), 1),
         "hifigan_v2": Entry("audio:HifiGan", ((1, 80, 32),), {"width": 128}, {"width": 32}, ((1, 80, 4),), 1),

@@ -1,4 +1,4 @@
-"""Segmentation: U-Net, nnU-Net's decoder of volumes, DeepLab."""
+"""Segmentation: U-Net, nnU-Net's decoder of volumes, ERFNet, DeepLab."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def conv_norm_relu(given: int, made: int, kernel: int = 3, stride: int = 1, dila
 class UNet(nn.Module):
     """Four levels, two convolutions each."""
 
-    def __init__(self, base: int = 32, classes: int = 2) -> None:
+    def __init__(self, base: int = 32, channels: int = 1, classes: int = 2) -> None:
         super().__init__()
         widths = [base << level for level in range(5)]
 
         def twice(given: int, made: int) -> nn.Sequential:
             return nn.Sequential(conv_norm_relu(given, made), conv_norm_relu(made, made))
 
-        self.down = nn.ModuleList(twice(a, b) for a, b in zip([1, *widths[:-1]], widths, strict=True))
+        self.down = nn.ModuleList(twice(a, b) for a, b in zip([channels, *widths[:-1]], widths, strict=True))
         self.up = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, 2) for w in reversed(widths[:-1]))
         self.joined = nn.ModuleList(twice(2 * w, w) for w in reversed(widths[:-1]))
         self.head = nn.Conv2d(base, classes, 1)
@@ -63,6 +63,58 @@ class NnUNetDecoder(nn.Module):
             x = stage(torch.cat([up(x), skip], 1))
         out: torch.Tensor = self.head(x)
         return out
+
+
+class _Downsample(nn.Module):
+    def __init__(self, given: int, made: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(given, made - given, 3, 2, 1)
+        self.norm = nn.BatchNorm2d(made, eps=1e-3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        joined = torch.cat([self.convolution(x), functional.max_pool2d(x, 2, 2)], 1)
+        return functional.relu(self.norm(joined))
+
+
+class _NonBottleneck(nn.Module):
+    """Columns and rows apart, twice; the second time dilated."""
+
+    def __init__(self, width: int, dilation: int) -> None:
+        super().__init__()
+
+        def pair(step: int) -> list[nn.Module]:
+            return [
+                nn.Conv2d(width, width, (3, 1), 1, (step, 0), (step, 1)),
+                nn.ReLU(),
+                nn.Conv2d(width, width, (1, 3), 1, (0, step), (1, step)),
+                nn.BatchNorm2d(width, eps=1e-3),
+            ]
+
+        self.body = nn.Sequential(*pair(1), nn.ReLU(), *pair(dilation))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.relu(self.body(x) + x)
+
+
+class ErfNet(nn.Sequential):
+    """The encoder and the decoder with its transposed convolutions."""
+
+    def __init__(self, classes: int = 20) -> None:
+        def up(given: int, made: int) -> list[nn.Module]:
+            return [nn.ConvTranspose2d(given, made, 3, 2, 1, 1), nn.BatchNorm2d(made, eps=1e-3), nn.ReLU()]
+
+        super().__init__(
+            _Downsample(3, 16),
+            _Downsample(16, 64),
+            *(_NonBottleneck(64, 1) for _ in range(5)),
+            _Downsample(64, 128),
+            *(_NonBottleneck(128, dilation) for _ in range(2) for dilation in (2, 4, 8, 16)),
+            *up(128, 64),
+            *(_NonBottleneck(64, 1) for _ in range(2)),
+            *up(64, 16),
+            *(_NonBottleneck(16, 1) for _ in range(2)),
+            nn.ConvTranspose2d(16, classes, 2, 2),
+        )
 
 
 class DeepLab(nn.Module):

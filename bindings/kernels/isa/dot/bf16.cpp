@@ -53,6 +53,6 @@ struct Bf16Finish {
 
 }  // namespace
 
-const DotProducts kBf16Products = kProductsOf<Bf16Finish>;
+const DotProducts kBf16Products = kProductsOf<Products<Bf16Finish>>;
 
 }  // namespace dgo::DGO_ISA

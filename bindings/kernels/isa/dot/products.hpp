@@ -284,16 +284,16 @@ private:
     DotTerm* terms_;
 };
 
-template <class Finish>
+template <class Worker>
 int64_t products_scratch_of(const Dot& dot, const ProductParams& params) {
-    return Products<Finish>(dot, params, {}, nullptr, nullptr).scratch_bytes;
+    return Worker(dot, params, {}, nullptr, nullptr).scratch_bytes;
 }
 
-template <class Finish>
+template <class Worker>
 void run_products_of(const Dot& dot, const ProductParams& params, const DotCall& call, char* memory, char* dst) {
 #pragma omp parallel num_threads(params.threads)
     {
-        Products<Finish> products(dot, params, call, memory + omp_get_thread_num() * params.scratch_per_thread, dst);
+        Worker products(dot, params, call, memory + omp_get_thread_num() * params.scratch_per_thread, dst);
         products.prepare();
         const DotThread thread(&dot);
 #pragma omp for schedule(dynamic, 1)
@@ -303,8 +303,9 @@ void run_products_of(const Dot& dot, const ProductParams& params, const DotCall&
     }
 }
 
-template <class Finish>
-constexpr DotProducts kProductsOf = {products_scratch_of<Finish>, run_products_of<Finish>};
+// Worker: one thread's products, as `Products` computes them.
+template <class Worker>
+constexpr DotProducts kProductsOf = {products_scratch_of<Worker>, run_products_of<Worker>};
 
 }  // namespace
 }  // namespace dgo::DGO_ISA

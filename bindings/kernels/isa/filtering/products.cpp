@@ -3,31 +3,11 @@
 #include <omp.h>
 
 #include "kernels/isa/dot/thread.hpp"
+#include "kernels/isa/filtering/planes.hpp"
 #include "kernels/isa/filtering/product_strips.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
-
-template <class From, class To>
-void transform_windows(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count,
-                       const char* src, SpreadFn<From, To> transform, const ProductScratch& scratch) {
-    const int64_t stride = left_stride(params), depth = params.src.fold * left_depth(params);
-    const Windows<From, To> windows{params.src,
-                                    src,
-                                    params.points,
-                                    params.outputs[kFilterAxes - 1],
-                                    transform,
-                                    Spread{left_plane(params), params.src.run, 0},
-                                    stride,
-                                    reinterpret_cast<const From*>(scratch.zeros),
-                                    reinterpret_cast<From*>(scratch.wide)};
-    To* left = reinterpret_cast<To*>(scratch.left);
-    for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
-        for (int64_t run = 0; run < params.src.runs; ++run) {
-            windows.to(left + t * stride + run * depth, p, n, run, 0, params.src.run);
-        }
-    });
-}
 
 void transform_block(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count,
                      const char* src, const ProductScratch& scratch) {
@@ -127,45 +107,7 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
     }
 }
 
-// The same with a set that multiplies bf16.
-void multiply_bf16(const ProductParams& params, const TargetGroup& group, int64_t column, int64_t columns,
-                   int64_t count, const char* packed, const ProductScratch& scratch) {
-    const Dot& dot = *params.dot;
-    const int64_t depth = left_depth(params), segments = params.src.segments, stride = left_stride(params);
-    const int64_t unit = kDotColumns * dot.unit * dot.item, segment = depth / dot.unit * unit;
-    const int64_t panels = ceil_div(group_columns(params, group), kDotColumns);
-    DotTerm* const terms = scratch.dot_terms;
-    for (int p = 0; p < params.planes; ++p) {
-        const char* left = reinterpret_cast<const char*>(scratch.left) + p * left_plane(params) * dot.item;
-        for (int64_t n = 0; n < columns; n += kDotColumns) {
-            int64_t some = 0;
-            for (int64_t s = 0; s < segments; ++s) {
-                if (all_zero(params, group, p, s, column + n, kDotColumns)) continue;
-                const char* at = left + s * depth * dot.item;
-                terms[some++] = {{{at, stride * dot.item}, {at + kDotRows * stride * dot.item, stride * dot.item}},
-                                 s * segment,
-                                 params.src.channels};
-            }
-            const char* panel = packed + (p * panels + (column + n) / kDotColumns) * segments * segment;
-            float* result = scratch.result + p * result_stride(params) + n;
-            for (int64_t t = 0; t < count; t += kDotBlockRows, result += kDotBlockRows * kFilterChunk) {
-                const DotSums sums{scratch.zeros, 0, result, kFilterChunk};
-                dot.product(terms, some, {panel, unit / 2, unit}, sums, count - t, columns - n);
-                for (DotTerm* term = terms; term != terms + some; ++term) {
-                    for (DotRows& rows : term->rows) rows.at += kDotBlockRows * rows.pitch;
-                }
-            }
-        }
-    }
-}
-
 constexpr int64_t kReachedBytes = 512 * 1024;  // of an operand of post-ops; of less, all is near
-
-// Columns of a chunk that belong to one run of the destination: its elements [begin, begin + count).
-struct RunSlice {
-    int64_t run, begin, count, column;
-    const float* bias;
-};
 
 void write_slice(const ProductParams& params, const FilterImage& image, const TargetGroup& group, int64_t first,
                  int64_t count, const RunSlice& slice, char* dst, const ProductScratch& scratch) {
@@ -289,17 +231,11 @@ void write_lines(const ProductParams& params, const TargetGroup& group, int64_t 
 
 void run_task(const ProductParams& params, int64_t task, const char* src, const char* packed, const float* bias,
               char* dst, const ProductScratch& scratch) {
-    const TargetGroup* group = params.groups;
-    while (task >= group->first_task + group->blocks * group->parts) ++group;
-    task -= group->first_task;
+    const TaskBlock at(params, task, params.dot != nullptr ? kDotBlockRows : kTileRows);
+    const TargetGroup* group = at.group;
+    const int64_t first = at.first, count = at.count, part = at.part;
     packed += group->packed * packed_item(params);
     const auto* panels = reinterpret_cast<const float*>(packed);
-    const int64_t tiles = params.batch * group->tiles[0] * group->tiles[1] * group->tiles[2];
-    // Blocks of equal size, as a short last one would leave a thread idle, and of whole register tiles.
-    const int64_t block = task / group->parts, part = task % group->parts;
-    const int64_t rows = params.dot != nullptr ? kDotBlockRows : kTileRows, units = ceil_div(tiles, rows);
-    const int64_t first = units * block / group->blocks * rows;
-    const int64_t count = smaller(units * (block + 1) / group->blocks * rows, tiles) - first;
     const int64_t all = group_columns(params, *group);
     const int64_t chunks = ceil_div(all, kFilterChunk);
     const FilterImage image = group->folded ? params.dst : unfolded(params.dst);
@@ -321,20 +257,16 @@ void run_task(const ProductParams& params, int64_t task, const char* src, const 
     for (int64_t chunk = chunks * part / group->parts; chunk < chunks * (part + 1) / group->parts; ++chunk) {
         const int64_t column = chunk * kFilterChunk, end = smaller(column + kFilterChunk, all);
         if (params.dot != nullptr)
-            multiply_bf16(params, *group, column, end - column, count, packed, scratch);
+            multiply_by_set(params, *group, column, end - column, count, packed, scratch);
         else
             multiply(params, *group, column, end - column, count, panels, scratch);
-        for (int64_t c = column; c < end;) {
-            const int64_t target = group->targets[c / image.run * image.fold], begin = c % image.run;
-            const int64_t width = smaller(image.run - begin, end - c);
-            const RunSlice slice{target / image.fold, begin, width, c - column, bias + begin};
-            if (image.gapless && width == image.run && width < kLineRun) {
+        for_each_slice(image, *group, column, end, bias, [&](const RunSlice& slice) {
+            if (image.gapless && slice.count == image.run && slice.count < kLineRun) {
                 write_lines(params, *group, first, count, slice, dst, scratch);
             } else {
                 write_slice(params, image, *group, first, count, slice, dst, scratch);
             }
-            c += width;
-        }
+        });
     }
 }
 

@@ -179,9 +179,11 @@ DGO_INLINE void find_runs(const FilterImage& image, const TilePlace& p, int64_t 
     }
 }
 
-// Reads elements of windows as floats, or as bf16.
+// Reads elements of windows as floats, or words as they are: bf16 or integers.
 DGO_INLINE void read_as(Cell cell, const char* from, int64_t count, float* to) { widen(cell, from, count, to); }
-DGO_INLINE void read_as(Cell, const char* from, int64_t count, uint16_t* to) {
+template <class Word>
+DGO_INLINE void read_as(Cell, const char* from, int64_t count, Word* to) {
+    static_assert(sizeof(Word) == 2, "a word has two bytes");
     __builtin_memcpy(to, from, static_cast<size_t>(count) * 2);
 }
 
@@ -251,7 +253,7 @@ struct Windows {
     // Elements [begin, begin + count) of one run of the windows of n tiles from p on.
     DGO_INLINE void to(To* at, const TilePlace& p, int64_t n, int64_t run, int64_t begin, int64_t count) const {
         const int64_t end = begin + count, all = counts[0] * counts[1] * counts[2], step = line_step(image, tile);
-        const bool straight = image.cell == (sizeof(From) == 4 ? Cell::f32 : Cell::bf16);
+        const bool straight = sizeof(From) == 2 || image.cell == Cell::f32;
         for_each_runs(image, p, run, counts, tile, 0, n, [&](int64_t, int64_t m, const RunOffsets& runs) {
             const From* from[kFilterPlanes];
             const char* moved = data;

@@ -97,36 +97,47 @@ constexpr bool halved() {
            Row<M, I, 1>::count() + Row<M, I, -1>::count() < Row<M, I, 0>::count() + Row<M, I + 1, 0>::count();
 }
 
-// sum + by * x, without the multiplication where there is none.
-DGO_INLINE Lanes add(Lanes sum, double by, Lanes x) {
-    return by == 1 ? sum + x : by == -1 ? sum - x : sum + static_cast<float>(by) * x;
+template <class V>
+DGO_INLINE V multiple(double by, V x) {
+    auto factor = x[0];
+    factor = static_cast<decltype(factor)>(by);
+    return factor * x;
 }
 
-DGO_INLINE Lanes times(double by, Lanes x) { return by == 1 ? x : by == -1 ? -x : static_cast<float>(by) * x; }
+// sum + by * x, without the multiplication where there is none. V: floats, or integers where all coefficients are.
+template <class V>
+DGO_INLINE V add(V sum, double by, V x) {
+    return by == 1 ? sum + x : by == -1 ? sum - x : sum + multiple(by, x);
+}
+
+template <class V>
+DGO_INLINE V times(double by, V x) {
+    return by == 1 ? x : by == -1 ? -x : multiple(by, x);
+}
 
 // The sum over j of R[j] * from[j * From], divided by R::lead() if so asked.
-template <class R, int From, bool kDivided, int J = 0, bool kSome = false>
-DGO_INLINE Lanes dot(const Lanes* from, Lanes sum = Lanes{}) {
+template <class R, int From, bool kDivided, int J = 0, bool kSome = false, class V>
+DGO_INLINE V dot(const V* from, V sum = V{}) {
     if constexpr (J == R::columns) {
         return sum;
     } else if constexpr (R::at(J) == 0) {
         return dot<R, From, kDivided, J + 1, kSome>(from, sum);
     } else {
         constexpr double c = R::at(J) / (kDivided ? R::lead() : 1);
-        const Lanes x = from[J * From];
+        const V x = from[J * From];
         return dot<R, From, kDivided, J + 1, true>(from, kSome ? add(sum, c, x) : times(c, x));
     }
 }
 
 // to[i * To] = sum over j of M[i][j] * from[j * From], unrolled.
-template <class M, int From, int To, int I = 0>
-DGO_INLINE void apply_rows(const Lanes* from, Lanes* to) {
+template <class M, int From, int To, int I = 0, class V>
+DGO_INLINE void apply_rows(const V* from, V* to) {
     if constexpr (I < M::rows) {
         if constexpr (halved<M, I>()) {
             using Even = Row<M, I, 1>;
             using Odd = Row<M, I, -1>;
             constexpr double by = Odd::lead();
-            const Lanes even = dot<Even, From, false>(from), odd = dot<Odd, From, true>(from);
+            const V even = dot<Even, From, false>(from), odd = dot<Odd, From, true>(from);
             to[I * To] = add(even, by, odd);
             to[(I + 1) * To] = add(even, -by, odd);
             apply_rows<M, From, To, I + 2>(from, to);
@@ -137,10 +148,10 @@ DGO_INLINE void apply_rows(const Lanes* from, Lanes* to) {
     }
 }
 
-template <class M, int From, int To>
-DGO_INLINE void apply(const Lanes* from, Lanes* to) {
+template <class M, int From, int To, class V>
+DGO_INLINE void apply(const V* from, V* to) {
     if constexpr (M::by_columns) {
-        Lanes in[M::columns];
+        V in[M::columns];
 #pragma GCC unroll 8
         for (int j = 0; j < M::columns; ++j) {
             in[j] = M::paired(j)       ? from[j * From] + from[(j + 1) * From]
@@ -161,11 +172,12 @@ struct Transform3 {
     // load(i) gives value i of the tile, store(i, value) takes value i of its transform.
     template <class Load, class Store>
     static DGO_INLINE void run(Load&& load, Store&& store) {
-        Lanes first[in0 * in1 * out2];
-        Lanes second[in0 * out1 * out2];
+        using V = decltype(load(0));
+        V first[in0 * in1 * out2];
+        V second[in0 * out1 * out2];
 #pragma GCC unroll 16
         for (int i = 0; i < in0 * in1; ++i) {
-            Lanes row[in2];
+            V row[in2];
 #pragma GCC unroll 8
             for (int c = 0; c < in2; ++c) row[c] = load(i * in2 + c);
             apply<M2, 1, 1>(row, first + i * out2);
@@ -179,7 +191,7 @@ struct Transform3 {
         }
 #pragma GCC unroll 64
         for (int c = 0; c < out1 * out2; ++c) {
-            Lanes column[out0];
+            V column[out0];
             apply<M0, out1 * out2, 1>(second + c, column);
 #pragma GCC unroll 4
             for (int i = 0; i < out0; ++i) store(i * out1 * out2 + c, column[i]);
@@ -198,6 +210,16 @@ DGO_INLINE Lanes load_lanes(const uint16_t* at, int64_t count) {
     __builtin_memcpy(some, at, static_cast<size_t>(count) * 2);
     return load_lanes(some);
 }
+// Words: the rows that they belong to may be read as far as a vector goes.
+typedef int16_t WordLanes __attribute__((vector_size(4 * kLanes)));
+DGO_INLINE WordLanes load_lanes(const int16_t* at) { return load_bytes<WordLanes>(at); }
+DGO_INLINE WordLanes load_lanes(const int16_t* at, int64_t) { return load_lanes(at); }
+
+// Elements of a vector that a transform reads at once.
+template <class From>
+constexpr int64_t kAtOnce = kLanes;
+template <>
+constexpr int64_t kAtOnce<int16_t> = 2 * kLanes;
 
 struct PutFloats {
     static DGO_INLINE void put(float* at, Lanes value) { *reinterpret_cast<LanesAt*>(at) = value; }
@@ -208,11 +230,11 @@ void spread_tile(const From* const* from, int64_t channels, To* to, const Spread
     for (int64_t begin = 0; begin < channels; begin += spread.width, to += spread.strip) {
         const int64_t width = smaller(spread.width, channels - begin);
         const auto store = [&](int64_t c) {
-            return [&spread, at = to + c](int p, Lanes value)
+            return [&spread, at = to + c](int p, auto value)
                        __attribute__((always_inline)) { Put::put(at + p * spread.plane, value); };
         };
         int64_t c = 0;
-        for (; c + kLanes <= width; c += kLanes) {
+        for (; c + kAtOnce<From> <= width; c += kAtOnce<From>) {
             T::run([&](int i) __attribute__((always_inline)) { return load_lanes(from[i] + begin + c); }, store(c));
         }
         if (c == width) continue;
@@ -224,8 +246,9 @@ void spread_tile(const From* const* from, int64_t channels, To* to, const Spread
 template <class T>
 void gather_tile(const float* from, int64_t plane, int64_t channels, const float* bias, float* const* to) {
     const auto load = [&](int64_t c) {
-        return [plane, at = from + c](int p)
-                   __attribute__((always_inline)) { return *reinterpret_cast<const LanesAt*>(at + p * plane); };
+        return [plane, at = from + c](int p) __attribute__((always_inline)) -> Lanes {
+            return *reinterpret_cast<const LanesAt*>(at + p * plane);
+        };
     };
     int64_t c = 0;
     for (; c + kLanes <= channels; c += kLanes) {

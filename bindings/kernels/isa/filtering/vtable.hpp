@@ -16,7 +16,7 @@ inline int64_t segment_count(const PackParams& params) {
 
 // Channels of a segment in a row of the left factor: units of the depth where those are multiplied.
 inline int64_t left_depth(const ProductParams& params) {
-    return params.dot != nullptr ? round_up(params.src.channels, params.dot->unit) : params.src.channels;
+    return params.dot != nullptr ? round_up(params.src.channels, kBf16Unit) : params.src.channels;
 }
 
 // Rows of the left factor: whole vectors, and not a multiple of 4 KB apart, which would share one cache set.

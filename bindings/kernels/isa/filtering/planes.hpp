@@ -1,0 +1,95 @@
+// Tiles of several results, in planes: what floats, bf16 and integers share.
+#pragma once
+
+#include "kernels/isa/filtering/product_scratch.hpp"
+
+namespace dgo::DGO_ISA {
+
+template <class From, class To>
+void transform_windows(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count,
+                       const char* src, SpreadFn<From, To> transform, const ProductScratch& scratch) {
+    const int64_t stride = left_stride(params), depth = params.src.fold * left_depth(params);
+    const Windows<From, To> windows{params.src,
+                                    src,
+                                    params.points,
+                                    params.outputs[kFilterAxes - 1],
+                                    transform,
+                                    Spread{left_plane(params), params.src.run, 0},
+                                    stride,
+                                    reinterpret_cast<const From*>(scratch.zeros),
+                                    reinterpret_cast<From*>(scratch.wide)};
+    To* left = reinterpret_cast<To*>(scratch.left);
+    for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+        for (int64_t run = 0; run < params.src.runs; ++run) {
+            windows.to(left + t * stride + run * depth, p, n, run, 0, params.src.run);
+        }
+    });
+}
+
+// Columns [column, column + columns) of every plane to scratch.result, by a set that multiplies words.
+inline void multiply_by_set(const ProductParams& params, const TargetGroup& group, int64_t column, int64_t columns,
+                            int64_t count, const char* packed, const ProductScratch& scratch) {
+    const Dot& dot = *params.dot;
+    const int64_t depth = left_depth(params), segments = params.src.segments, stride = left_stride(params);
+    const int64_t unit = kDotColumns * dot.unit * dot.item, segment = ceil_div(params.src.channels, dot.unit) * unit;
+    const int64_t panels = ceil_div(group_columns(params, group), kDotColumns);
+    DotTerm* const terms = scratch.dot_terms;
+    for (int p = 0; p < params.planes; ++p) {
+        const char* left = reinterpret_cast<const char*>(scratch.left) + p * left_plane(params) * dot.item;
+        for (int64_t n = 0; n < columns; n += kDotColumns) {
+            int64_t some = 0;
+            for (int64_t s = 0; s < segments; ++s) {
+                if (all_zero(params, group, p, s, column + n, kDotColumns)) continue;
+                const char* at = left + s * depth * dot.item;
+                terms[some++] = {{{at, stride * dot.item}, {at + kDotRows * stride * dot.item, stride * dot.item}},
+                                 s * segment,
+                                 params.src.channels};
+            }
+            const char* panel = packed + (p * panels + (column + n) / kDotColumns) * segments * segment;
+            float* result = scratch.result + p * result_stride(params) + n;
+            for (int64_t t = 0; t < count; t += kDotBlockRows, result += kDotBlockRows * kFilterChunk) {
+                const DotSums sums{scratch.zeros, 0, result, kFilterChunk};
+                dot.product(terms, some, {panel, unit / 2, unit}, sums, count - t, columns - n);
+                for (DotTerm* term = terms; term != terms + some; ++term) {
+                    for (DotRows& rows : term->rows) rows.at += kDotBlockRows * rows.pitch;
+                }
+            }
+        }
+    }
+}
+
+// Some tiles of a group, and a part of its columns. Blocks are of equal size, as a short last one would leave a thread
+// idle, and of whole register tiles of so many rows.
+struct TaskBlock {
+    const TargetGroup* group;
+    int64_t first, count, part;
+
+    TaskBlock(const ProductParams& params, int64_t task, int64_t rows) : group(params.groups) {
+        while (task >= group->first_task + group->blocks * group->parts) ++group;
+        task -= group->first_task;
+        const int64_t tiles = params.batch * group->tiles[0] * group->tiles[1] * group->tiles[2];
+        const int64_t block = task / group->parts, units = ceil_div(tiles, rows);
+        part = task % group->parts;
+        first = units * block / group->blocks * rows;
+        count = smaller(units * (block + 1) / group->blocks * rows, tiles) - first;
+    }
+};
+
+// Columns of a chunk that belong to one run of the destination: its elements [begin, begin + count).
+struct RunSlice {
+    int64_t run, begin, count, column;
+    const float* bias;
+};
+
+// Calls visit(slice) for the runs of columns [column, end) of a group.
+template <class Visit>
+void for_each_slice(const FilterImage& image, const TargetGroup& group, int64_t column, int64_t end, const float* bias,
+                    Visit&& visit) {
+    for (int64_t c = column, width; c < end; c += width) {
+        const int64_t target = group.targets[c / image.run * image.fold], begin = c % image.run;
+        width = smaller(image.run - begin, end - c);
+        visit(RunSlice{target / image.fold, begin, width, c - column, bias + begin});
+    }
+}
+
+}  // namespace dgo::DGO_ISA
