@@ -7,7 +7,6 @@ namespace dgo {
 
 // Raw cells are moved bit by bit; the others are numbers that can be converted into each other.
 enum class Cell { raw1, raw2, raw4, raw8, raw16, raw32, f32, bf16, f16, s32, s8, u8 };
-constexpr int kCells = 12;
 
 constexpr int kF32 = 3;  // the oneDNN data type of what kernels sum in
 

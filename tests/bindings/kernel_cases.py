@@ -33,6 +33,13 @@ def random_strides(rng: np.random.Generator, shape: tuple[int, ...]) -> list[int
     return strides
 
 
+def many_strides(rng: np.random.Generator, shape: tuple[int, ...]) -> list[list[int]]:
+    """Of contiguous layouts in four orders of axes, and eight random ones."""
+    orders = [tuple(rng.permutation(len(shape))) for _ in range(4)]
+    layouts = [element_strides(np.empty([shape[a] for a in o]).transpose(np.argsort(o))) for o in orders]
+    return layouts + [random_strides(rng, shape) for _ in range(8)]
+
+
 def view(buffer: np.ndarray[Any, Any], shape: tuple[int, ...], strides: list[int]) -> np.ndarray[Any, Any]:
     """The strided view that starts at the buffer's first element; strides count elements."""
     item = buffer.itemsize

@@ -13,8 +13,9 @@ from dnnl_graph_ops import _core, dtypes, errors
 
 from .emulated import needs_emulated_sets
 from .filter_cases import EACH, Array, Case, draws, in_out_taps, positions, scratch
-from .kernel_cases import code
+from .kernel_cases import code, many_strides, span, view
 from .test_filter_product import random_case
+from .test_narrow_product import DIRECTIONS, PACKED
 
 kernels = _core.kernels
 GUARD = 64  # elements before and behind what is written
@@ -319,6 +320,30 @@ def test_views_leave_the_rest_alone(seed, isa):
     np.testing.assert_array_equal(dst, truth(case, "forward", how, src, weights, np.zeros(24)))
     dst[...] = 7
     assert (room == 7).all()
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("case", PACKED, ids=range(len(PACKED)))
+def test_weights_are_packed_alike_from_any_strides(seed, case, isa):
+    """The products above are exact for some layouts; every other one gives the same packed weights and sums."""
+    rng = np.random.default_rng(seed)
+    kind = str(rng.choice(["s8", "u8"]))
+    weights = draw(rng, case.iox(), kind)
+    problem, subtracts = case.problem(), kernels.integer_pack_subtracts(isa)
+    for direction, own, other in zip(DIRECTIONS, case.channels, case.channels[::-1], strict=True):
+        points = rng.integers(*RANGES[kind], other).astype(np.int32)
+        first = None
+        for strides in many_strides(rng, weights.shape):
+            print(f"--seed={seed} {direction}, strides {strides}")
+            room = np.full(span(weights.shape, strides), 7, weights.dtype)
+            view(room, weights.shape, strides)[...] = weights
+            got = np.full(kernels.integer_packed_size(problem, direction, isa), 7, np.uint8)
+            kernels.integer_pack(
+                problem, direction, code(kind), strides, own // case.groups, subtracts, isa=isa
+            ).run(room, *([points] if subtracts else []), got)  # fmt: skip
+            first = got if first is None else first
+            np.testing.assert_array_equal(got, first)
 
 
 def test_refusals_name_the_cause():

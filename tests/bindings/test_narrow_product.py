@@ -14,7 +14,7 @@ from dnnl_graph_ops import _core, errors
 
 from .emulated import LACKING
 from .filter_cases import EACH, Array, Case, draws, in_out_taps, integers, positions, random_operands, scratch
-from .kernel_cases import code, element_strides, random_strides, span, view
+from .kernel_cases import code, many_strides, span, view
 from .test_filter_product import random_case
 
 kernels = _core.kernels
@@ -155,9 +155,7 @@ def test_weights_are_packed_alike_from_any_strides(seed, case, isa):
     """The products above are exact for some layouts; every other one gives the same packed weights."""
     rng = np.random.default_rng(seed)
     weights = integers(rng, case.iox(), "bf16")
-    contiguous = [tuple(rng.permutation(weights.ndim)) for _ in range(4)]
-    layouts = [element_strides(np.empty([weights.shape[a] for a in o]).transpose(np.argsort(o))) for o in contiguous]
-    layouts += [random_strides(rng, weights.shape) for _ in range(8)]
+    layouts = many_strides(rng, weights.shape)
     for direction in DIRECTIONS:
         first = None
         for strides in layouts:

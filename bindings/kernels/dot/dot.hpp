@@ -41,10 +41,12 @@ struct DotSums {
 };
 
 // A run of the destination: of it elements [low, high) exist.
-struct DotTarget {
-    char* at;
+template <class T>
+struct RunTarget {
+    T* at;
     int64_t low, high;
 };
+using DotTarget = RunTarget<char>;
 
 // Windows of minimal filtering -> planes in bf16, by the shapes of the axes. Null for tiles of more than 3 results.
 struct DotWindows {

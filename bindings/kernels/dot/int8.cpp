@@ -54,12 +54,6 @@ int64_t panel_depth(const Arrangement& of, const Dot& dot) {
     return of.layout.segments * (ceil_div(of.rows, depth) * depth);
 }
 
-// What geometry is laid out with: the code for floats knows no integers, and their sizes follow.
-FilterTensor as_floats(FilterTensor tensor) {
-    tensor.dtype = kF32;
-    return tensor;
-}
-
 class IntegerRowsKernel final : public Kernel {
 public:
     IntegerRowsKernel(const Int8Rows& params, const Dot& dot) : dot_(dot), params_(params) {

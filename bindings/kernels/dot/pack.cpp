@@ -10,12 +10,6 @@ namespace {
 
 constexpr int64_t kParallelBytes = 1 << 17;
 
-// The code for floats knows no integers.
-FilterWeights as_floats(FilterWeights weights) {
-    weights.dtype = kF32;
-    return weights;
-}
-
 class DotPack final : public Kernel {
 public:
     DotPack(const char* of, const Dot& dot, const FilterProblem& problem, FilterDirection direction,

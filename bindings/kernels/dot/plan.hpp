@@ -20,6 +20,13 @@ struct DotPlan {
 
 PanelSizes panels(const Dot& dot);
 
+// Tensors and weights as geometry is laid out with: the code for floats knows no integers.
+template <class T>
+T as_floats(T tensor) {
+    tensor.dtype = kF32;
+    return tensor;
+}
+
 // Of the packed weights; behind them lie the totals of the columns of 8 bits.
 int64_t packed_bytes(const std::string& name, const Arrangement& of, const FilterProblem& problem, const Dot& dot);
 

@@ -39,14 +39,6 @@ struct Vec {
     typedef int32_t s32 __attribute__((vector_size(4 * L)));
 };
 
-template <class To, class From>
-DGO_INLINE To bits(const From& from) {
-    static_assert(sizeof(To) == sizeof(From), "a cast of bits keeps the size");
-    To to;
-    __builtin_memcpy(&to, &from, sizeof(To));
-    return to;
-}
-
 template <class V>
 DGO_INLINE V load_bytes(const void* at) {
     V v;

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "kernels/kernel.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/scratch.hpp"
 
 namespace dgo {
 
@@ -41,5 +43,28 @@ struct WindowPieces {
     // columns: of the source that are kept for each position of the results, and how many more; 0: none are kept
     WindowPieces(int64_t channels, int64_t positions, double columns, int64_t more);
 };
+
+// A piece of a row of results, some of its channels.
+struct WindowTask {
+    int64_t image, plane, line, start, results, channel, channels;
+};
+
+// Calls run(task, scratch of the thread) for all results (n, out, c); work: as of threads_for.
+template <class Run>
+void for_each_piece(int64_t n, const int64_t (&out)[kWindowAxes], int64_t c, const WindowPieces& cut, double work,
+                    const ScratchLayout& each, Run&& run) {
+    const int64_t tasks = n * out[0] * out[1] * cut.pieces * cut.strips;
+    const int threads = threads_for(tasks, work);
+    const Scratch scratch({}, each, threads);
+    parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+        for (int64_t task = begin; task < end; ++task) {
+            const int64_t channel = task % cut.strips * cut.strip, row = task / cut.strips / cut.pieces;
+            const int64_t start = task / cut.strips % cut.pieces * cut.piece, plane = row / out[1];
+            run(WindowTask{plane / out[0], plane % out[0], row % out[1], start, std::min(cut.piece, out[2] - start),
+                           channel, std::min(cut.strip, c - channel)},
+                scratch.of(rank));
+        }
+    });
+}
 
 }  // namespace dgo

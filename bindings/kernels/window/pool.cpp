@@ -89,7 +89,7 @@ struct PoolKernel : Kernel {
     bool two_passes;  // rows become one first
     WindowPieces cut;
     double work;
-    ScratchLayout shared, each;
+    ScratchLayout each;
     ScratchArray<const char*> row_part;
     ScratchArray<float> buffer_part;
 
@@ -101,7 +101,7 @@ struct PoolKernel : Kernel {
         name = kName;
         arity = 2;
         three_axes(p.dst_spatial, int64_t{1}, out);
-        const int64_t results = checked_product(kName, {n, c, product_of(p.dst_spatial)});
+        const int64_t results = checked_product(kName, {n, c, out[0], out[1], out[2]});
         work = static_cast<double>(results) * static_cast<double>(item) *
                (1 + static_cast<double>(axes[0].most) * static_cast<double>(axes[1].most) *
                         static_cast<double>(std::min(axes[2].most, axes[2].stride)));
@@ -109,11 +109,6 @@ struct PoolKernel : Kernel {
         if (two_passes) buffer_part = each.add<float>(checked_product(kName, {columns(cut.piece), cut.strip}));
     }
 
-    static int64_t product_of(const Dims& sizes) {
-        int64_t all = 1;
-        for (const int64_t size : sizes) all = checked_product(kName, {all, size});
-        return all;
-    }
     static int64_t reach(const PoolAxis& axis) { return (axis.most - 1) * axis.dilation + 1; }
     // Columns of the source that so many positions read at most.
     int64_t columns(int64_t positions) const { return (positions - 1) * axes[2].stride + reach(axes[2]); }
@@ -127,34 +122,23 @@ struct PoolKernel : Kernel {
     }
 
     void run(char* const* operands) const override {
-        const int64_t tasks = n * out[0] * out[1] * cut.pieces * cut.strips;
-        const int threads = threads_for(tasks, work);
-        const Scratch scratch(shared, each, threads);
-        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
-            char* const memory = scratch.of(rank);
-            for (int64_t task = begin; task < end; ++task) run_task(operands[0], operands[1], task, memory);
-        });
+        for_each_piece(n, out, c, cut, work, each,
+                       [&](const WindowTask& task, char* memory) { run_task(operands[0], operands[1], task, memory); });
     }
 
-    void run_task(const char* from, char* to, int64_t task, char* memory) const {
-        const auto next = [&task](int64_t size) {
-            const int64_t index = task % size;
-            task /= size;
-            return index;
-        };
-        const int64_t channel = next(cut.strips) * cut.strip, start = next(cut.pieces) * cut.piece;
-        const int64_t line = next(out[1]), plane = next(out[0]), image = task;
+    void run_task(const char* from, char* to, const WindowTask& task, char* memory) const {
+        const auto [image, plane, line, start, results, channel, channels] = task;
         const PoolAxis &planes = axes[0], &lines = axes[1], &pixels = axes[2];
         const char** const rows = row_part.in(memory);
         FoldRun run{};
         run.fold = fold;
         run.from = run.to = cell;
-        run.channels = std::min(cut.strip, c - channel);
+        run.channels = channels;
         run.rows = rows;
         run.dst_step = dst.axis[2];
         from += (image * src.batch + channel) * item;
         to += (image * dst.batch + plane * dst.axis[0] + line * dst.axis[1] + channel) * item;
-        const int64_t stop = std::min(start + cut.piece, out[2]);
+        const int64_t stop = start + results;
         // the columns that are read
         int64_t low = INT64_MAX, high = 0;
         for (int64_t o = start; o < stop; ++o) {
@@ -227,7 +211,7 @@ struct MaxPoolGradientKernel : Kernel {
     std::vector<PoolAxis> axes;
     int64_t size[kWindowAxes], out[kWindowAxes], strip, strips;
     double work;
-    ScratchLayout shared, each;
+    ScratchLayout each;
     ScratchArray<int64_t> tap_part;
 
     MaxPoolGradientKernel(const PoolProblem& p, const Dims& to_strides)
@@ -241,7 +225,7 @@ struct MaxPoolGradientKernel : Kernel {
         three_axes(p.src_spatial, int64_t{1}, size);
         three_axes(p.dst_spatial, int64_t{1}, out);
         const int64_t taps = checked_product(kName, {axes[0].most, axes[1].most, axes[2].most});
-        const int64_t results = checked_product(kName, {n, c, PoolKernel::product_of(p.dst_spatial)});
+        const int64_t results = checked_product(kName, {n, c, out[0], out[1], out[2]});
         work = static_cast<double>(results) * static_cast<double>(item) * 3 * static_cast<double>(taps);
         tap_part = each.add<int64_t>(checked_product(kName, {taps, 2}));
     }
@@ -249,7 +233,7 @@ struct MaxPoolGradientKernel : Kernel {
     void run(char* const* operands) const override {
         const int64_t tasks = n * strips;
         const int threads = threads_for(tasks, work);
-        const Scratch scratch(shared, each, threads);
+        const Scratch scratch({}, each, threads);
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             int64_t* const taps = tap_part.in(scratch.of(rank));
             for (int64_t task = begin; task < end; ++task)

@@ -50,12 +50,6 @@ struct Places {
     }
 };
 
-int64_t product_of(const Dims& sizes) {
-    int64_t all = 1;
-    for (const int64_t size : sizes) all = checked_product(kName, {all, size});
-    return all;
-}
-
 struct ResampleKernel : Kernel {
     int64_t n, c, item;
     Cell cell;
@@ -67,7 +61,7 @@ struct ResampleKernel : Kernel {
     double work;
     std::vector<LinearTap> taps;   // of a row of results, by elements of the source
     std::vector<int64_t> offsets;  // the same in bytes
-    ScratchLayout shared, each;
+    ScratchLayout each;
     ScratchArray<float> buffer_part;
     ScratchArray<LinearTap> tap_part;
 
@@ -92,7 +86,7 @@ struct ResampleKernel : Kernel {
             taps.push_back({left, left + src.axis[2], axes[2].part[i]});
             offsets.push_back(left * item);
         }
-        const int64_t results = checked_product(kName, {n, c, product_of(p.dst_spatial)});
+        const int64_t results = checked_product(kName, {n, c, out[0], out[1], out[2]});
         work = static_cast<double>(results) * static_cast<double>(item) * (linear ? 4 : 2);
         if (!linear) return;
         int64_t columns = 0;
@@ -112,24 +106,12 @@ struct ResampleKernel : Kernel {
     }
 
     void run(char* const* operands) const override {
-        const int64_t tasks = n * out[0] * out[1] * cut.pieces * cut.strips;
-        const int threads = threads_for(tasks, work);
-        const Scratch scratch(shared, each, threads);
-        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
-            char* const memory = scratch.of(rank);
-            for (int64_t task = begin; task < end; ++task) run_task(operands[0], operands[1], task, memory);
-        });
+        for_each_piece(n, out, c, cut, work, each,
+                       [&](const WindowTask& task, char* memory) { run_task(operands[0], operands[1], task, memory); });
     }
 
-    void run_task(const char* from, char* to, int64_t task, char* memory) const {
-        const auto next = [&task](int64_t of) {
-            const int64_t index = task % of;
-            task /= of;
-            return index;
-        };
-        const int64_t channel = next(cut.strips) * cut.strip, start = next(cut.pieces) * cut.piece;
-        const int64_t line = next(out[1]), plane = next(out[0]), image = task;
-        const int64_t channels = std::min(cut.strip, c - channel), results = std::min(cut.piece, out[2] - start);
+    void run_task(const char* from, char* to, const WindowTask& task, char* memory) const {
+        const auto [image, plane, line, start, results, channel, channels] = task;
         from += (image * src.batch + channel) * item;
         to += (image * dst.batch + plane * dst.axis[0] + line * dst.axis[1] + start * dst.axis[2] + channel) * item;
         const char* rows[4];

@@ -21,11 +21,7 @@ struct Bf16Finish {
 
     void prepare() {
         __builtin_memset(bias, 0, static_cast<size_t>(params.channel_groups * run) * sizeof(float));
-        for (int64_t i = 0; params.has_bias && i < params.channel_groups * params.dst.fold; ++i) {
-            const int64_t channels = params.dst.channels, g = i / params.dst.fold;
-            const char* from = call.bias + g * channels * (params.bias_cell == Cell::f32 ? 4 : 2);
-            widen(params.bias_cell, from, channels, bias + i * channels);
-        }
+        widen_bias(params, call.bias, bias);
     }
 
     void start(const TargetGroup&, const FilterImage& image, int64_t column, int64_t count, float* to) const {

@@ -148,11 +148,7 @@ int64_t tasks_of(const Bf16GradientParams& params) {
     return params.groups * params.kernel[0] * params.tap_parts * params.row_parts * params.in_parts * params.out_parts;
 }
 
-int64_t gradient_scratch(const Bf16GradientParams& params) {
-    int64_t bytes = 0;
-    divide(params, nullptr, &bytes);
-    return bytes;
-}
+int64_t gradient_scratch(const Bf16GradientParams& params) { return divide(params, nullptr).bytes; }
 
 int64_t gradient_sums(const Bf16GradientParams& params) {
     if (params.step_parts == 1) return 0;
@@ -172,8 +168,7 @@ void run_gradient(const Bf16GradientParams& params, const char* src, const char*
 #pragma omp parallel num_threads(params.threads)
     {
         const DotThread thread(params.dot);
-        int64_t bytes = 0;
-        const GradientMemory own = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
+        const GradientMemory own = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
         __builtin_memset(own.zeros, 0, kDotColumns * sizeof(float));
 #pragma omp for schedule(dynamic, 1)
         for (int64_t item = 0; item < tasks * parts; ++item) {

@@ -67,12 +67,13 @@ struct SrcLine {
 };
 
 struct GradientMemory {
+    int64_t bytes;
     SrcLine* places;
     char *lines, *left, *right;
     float *zeros, *sums;
 };
 
-GradientMemory divide(const Bf16GradientParams& params, char* memory, int64_t* bytes) {
+GradientMemory divide(const Bf16GradientParams& params, char* memory) {
     const GradientSizes s = sizes_of(params);
     ScratchCarver carver(memory);
     GradientMemory m;
@@ -82,7 +83,7 @@ GradientMemory divide(const Bf16GradientParams& params, char* memory, int64_t* b
     m.right = carver.take<char>(params.row_taps * s.out_halves * s.panel);
     m.zeros = carver.take(kDotColumns);
     m.sums = carver.take(params.step_parts == 1 ? s.task : 0);
-    *bytes = carver.bytes;
+    m.bytes = carver.bytes;
     return m;
 }
 

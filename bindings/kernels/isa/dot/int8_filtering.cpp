@@ -39,7 +39,8 @@ public:
     Int8Filtering(const Dot& dot, const ProductParams& params, const DotCall& call, char* memory, char* dst)
         : params_(params), call_(call), finish_(dot, params, call, dst),
           tail_(call.tail, dst, params.dst.item, params.dst.channels) {
-        scratch_ = divide(params, memory, &scratch_bytes);
+        scratch_ = divide(params, memory);
+        scratch_bytes = scratch_.bytes;
         ScratchCarver carver(memory == nullptr ? nullptr : memory + scratch_bytes);
         finish_.carve(carver);
         scratch_bytes += carver.bytes;

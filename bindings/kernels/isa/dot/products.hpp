@@ -152,22 +152,6 @@ private:
         }
     }
 
-    void find_targets(const FilterImage& image, const TargetGroup& group, int64_t first, int64_t count, int64_t run,
-                      char* dst, DotTarget* targets) const {
-        constexpr int last = kFilterAxes - 1;
-        for_each_line(group.tiles, group.base, params_.outputs, first, count,
-                      [&](int64_t t, int64_t n, const TilePlace& p) {
-                          const LineRun line = line_run(image, p, run);
-                          int64_t position = line.position;
-                          for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
-                              targets[i].at = dst + (line.offset + position * image.strides[last]) * image.item;
-                              targets[i].low = larger(0, -position) * image.channels;
-                              targets[i].high =
-                                  line.absent ? 0 : smaller(image.fold, image.size[last] - position) * image.channels;
-                          }
-                      });
-    }
-
     // The spans of the panel at a column of a group, none in two parts of the depth; neighbours in a run become one where
     // no unit is filled up.
     int64_t find_spans(const TargetGroup& group, int64_t column, DotSpan* spans) const {
@@ -219,13 +203,7 @@ private:
             next = smaller((column / image.run + 1) * image.run, stop);
             const int64_t n = column % image.run, until = n + next - column;
             const auto for_each_row = [&](auto visit) __attribute__((always_inline)) {
-                for (int64_t i = t; i < end; ++i) {
-                    const DotTarget& target = targets[i];
-                    const int64_t low = larger(n, target.low), high = smaller(until, target.high);
-                    if (low >= high) continue;
-                    visit(result + (i - t) * kChunk + column - begin + low - n, target.at + low * image.item, low,
-                          high - low);
-                }
+                visit_targets(targets + t, end - t, n, until, image.item, result + column - begin, kChunk, visit);
             };
             if (has_tail_) {
                 for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) { finish.scale(row, to, low, n); });
@@ -258,7 +236,7 @@ private:
             stop = smaller(column + kChunk, end);
             const int64_t base = column / image.run;
             for (int64_t run = base; run * image.run < stop; ++run) {
-                find_targets(image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
+                find_targets(params_, image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
                              targets_ + (run - base) * params_.block);
             }
             finish_.start(group, image, column, round_up(stop - column, kDotColumns), columns_start_);

@@ -220,11 +220,7 @@ void sum_and_finish(const GradientParams& params, const SumTask& task, const cha
 
 }  // namespace
 
-int64_t gradient_scratch(const GradientParams& params) {
-    int64_t bytes = 0;
-    divide(params, nullptr, &bytes);
-    return bytes;
-}
+int64_t gradient_scratch(const GradientParams& params) { return divide(params, nullptr).bytes; }
 
 int64_t gradient_sums(const GradientParams& params) {
     if (params.in_items) return 0;
@@ -240,9 +236,7 @@ void run_gradient(const GradientParams& params, const char* src, const char* dif
     const int64_t widest = larger(params.src.channels, params.diff.run) + kLanes;
 #pragma omp parallel num_threads(params.threads)
     {
-        int64_t bytes = 0;
-        const GradientScratch scratch =
-            divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
+        const GradientScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
         __builtin_memset(scratch.zeros, 0, static_cast<size_t>(larger(widest, kPanel)) * sizeof(float));
         for (int64_t g = 0; g < params.channel_groups; ++g) {
             const char* x = src + g * params.src.channels * params.src.item;

@@ -60,10 +60,11 @@ inline int64_t item_rows(const GradientParams& params) {
 }
 
 struct GradientScratch {
+    int64_t bytes;
     float *zeros, *wide, *line, *left, *right, *values, *taps, *sums, *lines;
 };
 
-inline GradientScratch divide(const GradientParams& params, char* memory, int64_t* bytes) {
+inline GradientScratch divide(const GradientParams& params, char* memory) {
     const Sizes s = sizes_of(params);
     ScratchCarver carver(memory);
     GradientScratch scratch;
@@ -81,7 +82,7 @@ inline GradientScratch divide(const GradientParams& params, char* memory, int64_
     scratch.taps = carver.take(order_of(params) == Order::taps ? rows * together : 0);
     scratch.sums = carver.take(params.in_items ? params.planes * item_panels(params) * rows * kPanel : 0);
     scratch.lines = carver.take(params.in_lines ? line_sums(params) : 0);
-    *bytes = carver.bytes;
+    scratch.bytes = carver.bytes;
     return scratch;
 }
 

@@ -43,21 +43,6 @@ inline bool direct(const ProductParams& params, const FilterImage& image) {
     return in_place(params) && image.cell == Cell::f32 && image.run % kPanel == 0;
 }
 
-// Where one run of a block's tiles goes.
-inline void find_targets(const ProductParams& params, const FilterImage& image, const TargetGroup& group, int64_t first,
-                         int64_t count, int64_t run, char* dst, Target* targets) {
-    constexpr int last = kFilterAxes - 1;
-    for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
-        const LineRun line = line_run(image, p, run);
-        int64_t position = line.position;
-        for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
-            targets[i].at = reinterpret_cast<float*>(dst + (line.offset + position * image.strides[last]) * image.item);
-            targets[i].low = larger(0, -position) * image.channels;
-            targets[i].high = line.absent ? 0 : smaller(image.fold, image.size[last] - position) * image.channels;
-        }
-    });
-}
-
 // Columns [column, end) of a group that are elements of one run from `n` on.
 struct ColumnRange {
     int64_t column, end, n;
@@ -190,22 +175,17 @@ inline void write_staged_rows(const FilterImage& image, int64_t begin, int64_t s
         next = smaller((column / image.run + 1) * image.run, stop);
         const int64_t n = column % image.run, until = n + next - column;
         const auto for_each_row = [&](auto visit) __attribute__((always_inline)) {
-            for (int64_t i = t; i < end; ++i) {
-                const Target& target = targets[i];
-                const int64_t low = larger(n, target.low), high = smaller(until, target.high);
-                if (low < high) visit(from + (i - t) * stride + column - begin + low - n, target.at + low, low, high);
-            }
+            visit_targets(targets + t, end - t, n, until, 1, from + column - begin, stride, visit);
         };
         if (tail != nullptr) {
-            for_each_row(
-                [&](float* row, float* to, int64_t low, int64_t high) { tail->add(row, to, low, high - low); });
+            for_each_row([&](float* row, float* to, int64_t low, int64_t count) { tail->add(row, to, low, count); });
             tail->flush();
         }
-        for_each_row([&](const float* row, float* to, int64_t low, int64_t high) {
+        for_each_row([&](const float* row, float* to, int64_t, int64_t count) {
             if (vast && reinterpret_cast<uintptr_t>(to) % (kLanes * sizeof(float)) == 0) {
-                stream(row, high - low, to);
+                stream(row, count, to);
             } else {
-                narrow(Cell::f32, row, high - low, reinterpret_cast<char*>(to));
+                narrow(Cell::f32, row, count, reinterpret_cast<char*>(to));
             }
         });
     }

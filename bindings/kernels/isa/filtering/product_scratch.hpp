@@ -28,11 +28,7 @@ inline bool is_vast(const ProductParams& params) {
 constexpr int64_t kStagedRows = 4 * kTileRows;
 constexpr int64_t kStagedColumns = 512;
 
-// A run of the destination: of it elements [low, high) exist.
-struct Target {
-    float* at;
-    int64_t low, high;
-};
+using Target = RunTarget<float>;
 
 // A part of the inner dimension: its elements of the first of some rows, and where its weights begin in a panel.
 struct Term {
@@ -65,6 +61,7 @@ struct Beside {
 };
 
 struct ProductScratch {
+    int64_t bytes;
     float *zeros, *bias, *trash, *wide, *left, *result, *lines, *columns_bias;
     const float** rows;  // [tile][run]: the left factor, a run at a time, the last one repeated for a register tile
     Target* targets;  // [run][tile]: where products go that are results
@@ -113,7 +110,44 @@ inline int64_t group_columns(const ProductParams& params, const TargetGroup& gro
     return group.target_count * params.dst.channels;
 }
 
-inline ProductScratch divide(const ProductParams& params, char* memory, int64_t* bytes) {
+// The bias of each result of a run, [group][run].
+inline void widen_bias(const ProductParams& params, const char* bias, float* to) {
+    const int64_t channels = params.dst.channels, fold = params.dst.fold;
+    for (int64_t i = 0; params.has_bias && i < params.channel_groups * fold; ++i) {
+        const char* from = bias + i / fold * channels * (params.bias_cell == Cell::f32 ? 4 : 2);
+        widen(params.bias_cell, from, channels, to + i * channels);
+    }
+}
+
+// Where one run of a block's tiles goes.
+template <class T>
+void find_targets(const ProductParams& params, const FilterImage& image, const TargetGroup& group, int64_t first,
+                  int64_t count, int64_t run, char* dst, RunTarget<T>* targets) {
+    constexpr int last = kFilterAxes - 1;
+    for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+        const LineRun line = line_run(image, p, run);
+        int64_t position = line.position;
+        for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
+            targets[i].at = reinterpret_cast<T*>(dst + (line.offset + position * image.strides[last]) * image.item);
+            targets[i].low = larger(0, -position) * image.channels;
+            targets[i].high = line.absent ? 0 : smaller(image.fold, image.size[last] - position) * image.channels;
+        }
+    });
+}
+
+// Calls visit(row, to, low, count) for the elements that exist of [begin, end) of the targets' runs, `item` T apart; rows
+// are `step` apart.
+template <class T, class Row, class Visit>
+DGO_INLINE void visit_targets(const RunTarget<T>* targets, int64_t count, int64_t begin, int64_t end, int64_t item,
+                              Row* rows, int64_t step, Visit&& visit) {
+    for (int64_t i = 0; i < count; ++i) {
+        const RunTarget<T>& target = targets[i];
+        const int64_t low = larger(begin, target.low), high = smaller(end, target.high);
+        if (low < high) visit(rows + i * step + low - begin, target.at + low * item, low, high - low);
+    }
+}
+
+inline ProductScratch divide(const ProductParams& params, char* memory) {
     ScratchCarver carver(memory);
     ProductScratch scratch;
     const int64_t outputs = params.outputs[0] * params.outputs[1] * params.outputs[2];
@@ -142,7 +176,7 @@ inline ProductScratch divide(const ProductParams& params, char* memory, int64_t*
     scratch.terms = carver.take<Term>(params.strips ? most_spans(params) : 0);
     scratch.dot_terms = carver.take<DotTerm>(params.dot != nullptr ? params.src.segments : 0);
     scratch.tail = nullptr;
-    *bytes = carver.bytes;
+    scratch.bytes = carver.bytes;
     return scratch;
 }
 

@@ -272,19 +272,14 @@ void run_task(const ProductParams& params, int64_t task, const char* src, const 
 
 }  // namespace
 
-int64_t products_scratch(const ProductParams& params) {
-    int64_t bytes = 0;
-    divide(params, nullptr, &bytes);
-    return bytes;
-}
+int64_t products_scratch(const ProductParams& params) { return divide(params, nullptr).bytes; }
 
 void run_products(const ProductParams& params, const char* src, const char* packed, const char* bias, TailCall tail,
                   char* memory, char* dst) {
 #pragma omp parallel num_threads(params.threads)
     {
-        int64_t bytes = 0;
         const DotThread thread(params.dot);
-        ProductScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
+        ProductScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
         TailRows rows(tail, dst, params.dst.item, params.dst.channels);
         if (tail.params != nullptr) scratch.tail = &rows;
         const int64_t size = params.batch * params.dst.batch_stride * params.dst.item;
@@ -300,11 +295,7 @@ void run_products(const ProductParams& params, const char* src, const char* pack
             __builtin_memset(scratch.left, 0, static_cast<size_t>(left_floats(params)) * sizeof(float));
         }
         __builtin_memset(scratch.bias, 0, static_cast<size_t>(outputs) * sizeof(float));
-        for (int64_t i = 0; params.has_bias && i < params.channel_groups * params.dst.fold; ++i) {
-            const int64_t channels = params.dst.channels, g = i / params.dst.fold;
-            const char* from = bias + g * channels * (params.bias_cell == Cell::f32 ? 4 : 2);
-            widen(params.bias_cell, from, channels, scratch.bias + i * channels);
-        }
+        widen_bias(params, bias, scratch.bias);
 #pragma omp for schedule(dynamic, 1)
         for (int64_t task = 0; task < params.tasks * params.channel_groups; ++task) {
             const int64_t g = task / params.tasks;

@@ -21,13 +21,14 @@ struct Term {
 };
 
 struct OverlapScratch {
+    int64_t bytes;
     float *bias, *few, *trash, *line, *wide, *columns;
     const float** bases;
     Term* terms;
     TailRows* tail;  // what results pass through; null: nothing
 };
 
-OverlapScratch divide(const OverlapParams& params, char* memory, int64_t* bytes) {
+OverlapScratch divide(const OverlapParams& params, char* memory) {
     const int64_t lines = params.planes * params.live;
     ScratchCarver carver(memory);
     OverlapScratch scratch;
@@ -41,7 +42,7 @@ OverlapScratch divide(const OverlapParams& params, char* memory, int64_t* bytes)
     scratch.bases = carver.take<const float*>(lines);
     scratch.terms = carver.take<Term>(lines * params.shifts);
     scratch.tail = nullptr;
-    *bytes = carver.bytes;
+    scratch.bytes = carver.bytes;
     return scratch;
 }
 
@@ -314,18 +315,13 @@ void run_task(const OverlapParams& params, int64_t task, const char* src, const 
     }
 }
 
-int64_t scratch_of(const OverlapParams& params) {
-    int64_t bytes = 0;
-    divide(params, nullptr, &bytes);
-    return bytes;
-}
+int64_t scratch_of(const OverlapParams& params) { return divide(params, nullptr).bytes; }
 
 void run(const OverlapParams& params, const char* src, const float* packed, const char* bias, TailCall tail,
          char* memory, char* dst) {
 #pragma omp parallel num_threads(params.threads)
     {
-        int64_t bytes = 0;
-        OverlapScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
+        OverlapScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
         TailRows rows(tail, dst, params.dst.item, params.dst.channels);
         if (tail.params != nullptr) scratch.tail = &rows;
         __builtin_memset(scratch.bias, 0, static_cast<size_t>(params.run + kLanes) * sizeof(float));
