@@ -108,7 +108,7 @@ def by_pace() -> Iterator[bool]:
 def by_other_layers() -> Iterator[bool]:
     """All rows of a layer are left out of what corrects its estimates; and the package's tables are those of today."""
     for name, limits in LIMITS_BY_OTHERS.items():
-        if name in ("avx512_f32", "avx512_bf16") and not kernels.narrow_isa()[0]:
+        if name in ("avx512_f32", "avx512_bf16") and not kernels.bf16_isa()[0]:
             print(f"{name}: left out, as this CPU lacks the vectors of its forms")
             continue
         samples = bench.gathered([read(part) for part in MADE_OF[name]])

@@ -1,4 +1,4 @@
-"""Layers in bf16 with and without "Winograd, bf16 products", beside PyTorch, on one thread.
+"""Layers in bf16 with and without "Winograd bf16", beside PyTorch, on one thread.
 
 `python benchmarks/winograd_bf16.py FILE` times forward of the suite's layers of both ops, with algorithm="fast", to
 which that algorithm applies, with constant weights and channels last; it writes FILE (JSON) and prints the means. Times
@@ -26,7 +26,7 @@ from dnnl_graph_ops.bench.document import json_lines
 from dnnl_graph_ops.bench.problem import OPS, Problem
 from dnnl_graph_ops.bench.suite import real_layers
 
-NAME = "Winograd, bf16 products"
+NAME = "Winograd bf16"
 GMACS = 1.0  # layers are halved down to this
 SECONDS, LEAST, BURST = 0.25, 5, 2e-3
 BF16 = dgo.dtypes.numpy_dtype("bf16")
@@ -64,7 +64,7 @@ def product() -> tuple[Run, int]:
     x = graph.input("x", (1, 16, 16, 512), "bf16")
     w = graph.constant(np.ones((512, 512, 1, 1), BF16))
     y = dgo.ops.convolution(x, w, data_format="NXC", weights_format="OIX", name="product")
-    net = graph.compile(y, algorithms={"product": "own narrow"})
+    net = graph.compile(y, algorithms={"product": "builtin bf16"})
     ones = np.ones(x.shape, BF16)
     return lambda: net(ones), 16 * 16 * 512 * 512
 

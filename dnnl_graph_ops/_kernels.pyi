@@ -54,6 +54,27 @@ class DepthwiseProblem:
     ) -> None: ...
 
 @final
+class Epilogue:
+    """Post-ops: steps (op, left, right, to, alpha, beta) on registers, of which 0 is the value that is written,
+    and operands, numbered from OPERANDS; operands are (spread, data type).
+    """
+
+    def __init__(
+        self, steps: Sequence[tuple[str, int, int, int, float, float]] = (), operands: Sequence[tuple[str, int]] = ()
+    ) -> None: ...
+    # The number of the first operand.
+    OPERANDS: ClassVar[int]
+    # Registers that steps have.
+    REGISTERS: ClassVar[int]
+    # Elements that operands by channel go on for behind the last channel, beginning again with the first.
+    REPEAT: ClassVar[int]
+    def __bool__(self) -> bool:
+        """Whether there are any steps."""
+    @property
+    def operands(self) -> int:
+        """How many it adds to a kernel's operands."""
+
+@final
 class FilterProblem:
     """A transposed convolution, channels last. `tile`: results per tile and axis: 1 is the direct form of that
     axis, for any kernel; minimal filtering has 2, 3 and 4 for two taps per phase, 2 and 4 for three, without
@@ -76,10 +97,10 @@ class FilterProblem:
         groups: int = 1,
         any_size: bool = False,
     ) -> None: ...
-    def narrow_packed_size(self, direction: str) -> int:
-        """bf16 elements of the weights that narrow_product takes."""
-    def narrow_packing(self, direction: str) -> bytes:
-        """As `packing`, for narrow_pack."""
+    def bf16_packed_size(self, direction: str) -> int:
+        """bf16 elements of the weights that bf16_product takes."""
+    def bf16_packing(self, direction: str) -> bytes:
+        """As `packing`, for bf16_pack."""
     def overlap_refusal(self) -> str:
         """Why overlap_product does not compute the layer; empty if it does."""
     def packed_size(self, direction: str) -> int:
@@ -90,6 +111,16 @@ class FilterProblem:
         """Why no filter kernel computes the layer; empty if they do."""
     def taps_apart(self) -> FilterProblem:
         """The layer whose packed weights overlap_product takes for this one."""
+
+@final
+class IndexProblem:
+    """Rows of data (outer, *sizes, row) of `item` bytes an element. Indices (count, axes), or with `each` (outer,
+    count, row) on one axis; negative ones count from the end.
+    """
+
+    def __init__(
+        self, outer: int, sizes: Sequence[int], row: int, item: int, count: int, index_item: int = 8, each: bool = False
+    ) -> None: ...
 
 @final
 class LayerSizes:
@@ -106,37 +137,6 @@ class LayerSizes:
         pads_begin: Sequence[int],
         dilations: Sequence[int],
     ) -> None: ...
-
-@final
-class PlacesProblem:
-    """Rows of data (outer, *sizes, row) of `item` bytes an element. Indices (count, axes), or with `each` (outer,
-    count, row) on one axis; negative ones count from the end.
-    """
-
-    def __init__(
-        self, outer: int, sizes: Sequence[int], row: int, item: int, count: int, index_item: int = 8, each: bool = False
-    ) -> None: ...
-
-@final
-class Tail:
-    """Post-ops: steps (op, left, right, to, alpha, beta) on registers, of which 0 is the value that is written,
-    and operands, numbered from OPERANDS; operands are (spread, data type).
-    """
-
-    def __init__(
-        self, steps: Sequence[tuple[str, int, int, int, float, float]] = (), operands: Sequence[tuple[str, int]] = ()
-    ) -> None: ...
-    # The number of the first operand.
-    OPERANDS: ClassVar[int]
-    # Registers that steps have.
-    REGISTERS: ClassVar[int]
-    # Elements that operands by channel go on for behind the last channel, beginning again with the first.
-    REPEAT: ClassVar[int]
-    def __bool__(self) -> bool:
-        """Whether there are any steps."""
-    @property
-    def operands(self) -> int:
-        """How many it adds to a kernel's operands."""
 
 @final
 class Work:
@@ -177,28 +177,53 @@ def attention(
     -Inf; seen: of each row, the keys from the first on that count at all.
     """
 
-def bands(
-    kernels: Sequence[Kernel],
-    tasks: Sequence[Sequence[tuple[int, Sequence[tuple[int, int]]]]],
-    operands: int,
-    scratch_bytes: int,
-    threads: int,
-) -> Kernel:
-    """run(sources..., scratch, dst): every task is a list of (number of a kernel, its operands as (number of one
-    of the `operands` here, offset in bytes)) that a thread runs in order, with scratch_bytes of scratch of its
-    own.
+def bf16_backward_weights(
+    problem: FilterProblem,
+    src_dtype: int,
+    src_strides: Sequence[int],
+    diff_dst_dtype: int,
+    diff_dst_strides: Sequence[int],
+    weights_dtype: int,
+    weights_strides: Sequence[int],
+    threads: int = 0,
+    isa: str = "",
+) -> ScratchKernel:
+    """run(src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights
+    (in_channels, out_channels / groups, kernel)): src and diff_dst in bf16, sums in f32, diff_weights in
+    either. The same sums for the same number of threads.
     """
 
-def chain(
-    shape: Sequence[int],
-    steps: Sequence[tuple[str, int, int, int, float, float]],
-    operands: Sequence[tuple[int, Sequence[int]]],
+def bf16_isa() -> tuple[str, str]:
+    """The instruction set of narrow products: 'amx', 'avx512bf16', 'emulated', or '' for none; and why no better
+    one is used, or ''.
+    """
+
+def bf16_pack(
+    problem: FilterProblem,
+    direction: str,
+    weights_dtype: int,
+    weights_strides: Sequence[int],
+    threads: int = 0,
+    isa: str = "",
+) -> Kernel:
+    """run(weights (in_channels, out_channels / groups, kernel), packed): as filter_pack; packed is bf16, and so
+    are weights where tiles have one result.
+    """
+
+def bf16_product(
+    problem: FilterProblem,
+    direction: str,
+    src_dtype: int,
+    src_strides: Sequence[int],
     dst_dtype: int,
     dst_strides: Sequence[int],
-) -> Kernel:
-    """run(operands (shape)..., dst (shape)): element-wise steps as of Tail, but no register is written at first
-    and the last step alone writes register 0. Operands are (data type, strides), each f32, bf16 or f16; strides
-    may be 0. dst may be an operand of the same strides and item size.
+    bias_dtype: int = 0,
+    threads: int = 0,
+    epilogue: Epilogue = ...,
+    isa: str = "",
+) -> ScratchKernel:
+    """run(src, packed, [bias], epilogue's..., scratch, dst): as filter_forward or filter_backward_data: packed is
+    bf16, and so is src where tiles have one result; sums f32.
     """
 
 def copy(
@@ -216,15 +241,21 @@ def copy_list(
     dst_strides) as a copy.
     """
 
+def cumsum(outer: int, length: int, inner: int, exclusive: bool = False, reverse: bool = False) -> Kernel:
+    """run(src (outer, length, inner), dst (outer, length, inner)): f32 in a row: dst = the sums of src along the
+    length up to each element, made in f64 and rounded once. exclusive: without the element itself; reverse:
+    from the end.
+    """
+
 def depthwise_backward_data(
     problem: DepthwiseProblem,
     has_bias: bool = False,
     bias_dtype: int | None = None,
     packed: bool = False,
-    tail: Tail = ...,
+    epilogue: Epilogue = ...,
 ) -> Kernel:
-    """run(diff_dst (n, c, dst_spatial), weights (c, kernel), [bias (c)], tail's..., diff_src (n, c, src_spatial)):
-    bias and tail are those of an ordinary convolution.
+    """run(diff_dst (n, c, dst_spatial), weights (c, kernel), [bias (c)], epilogue's..., diff_src (n, c,
+    src_spatial)): bias and epilogue are those of an ordinary convolution.
     """
 
 def depthwise_backward_weights(problem: DepthwiseProblem) -> Kernel:
@@ -237,9 +268,9 @@ def depthwise_forward(
     has_bias: bool = False,
     bias_dtype: int | None = None,
     packed: bool = False,
-    tail: Tail = ...,
+    epilogue: Epilogue = ...,
 ) -> Kernel:
-    """run(src (n, c, src_spatial), weights (c, kernel), [bias (c)], tail's..., dst (n, c, dst_spatial)):
+    """run(src (n, c, src_spatial), weights (c, kernel), [bias (c)], epilogue's..., dst (n, c, dst_spatial)):
     transposed convolution.
     """
 
@@ -247,6 +278,69 @@ def depthwise_packing(problem: DepthwiseProblem, forward: bool) -> tuple[Kernel,
     """run(weights (c, kernel), packed): for kernels of the direction with packed=True; the floats of packed, and
     the shape and the strides there of what is copied.
     """
+
+def elementwise(
+    shape: Sequence[int],
+    steps: Sequence[tuple[str, int, int, int, float, float]],
+    operands: Sequence[tuple[int, Sequence[int]]],
+    dst_dtype: int,
+    dst_strides: Sequence[int],
+) -> Kernel:
+    """run(operands (shape)..., dst (shape)): element-wise steps as of Epilogue, but no register is written at
+    first and the last step alone writes register 0. Operands are (data type, strides), each f32, bf16 or f16;
+    strides may be 0. dst may be an operand of the same strides and item size.
+    """
+
+def elementwise_int(
+    op: str, shape: Sequence[int], strides: Sequence[Sequence[int]], src_dtype: int, dst_dtype: int
+) -> Kernel:
+    """run(src_0 (shape), [src_1 (shape)], dst (shape)): an element-wise op on numbers or truth values as they are;
+    strides: of each operand, in elements, 0 where it is stretched.
+    """
+
+def epilogue(epilogue: Epilogue, positions: Sequence[int], channels: int, strides: Sequence[int]) -> Kernel:
+    """run(epilogue's..., dst (positions, channels)): the post-ops on dst itself, f32, channels last; positions:
+    the sizes of its axes without the channels, images first, and their strides.
+    """
+
+def few_channels_gradient(
+    layer: LayerSizes,
+    channels: int,
+    src_dtype: int,
+    src_strides: Sequence[int],
+    diff_dst_dtype: int,
+    diff_dst_strides: Sequence[int],
+    weights_dtype: int,
+    weights_strides: Sequence[int],
+) -> Kernel:
+    """run(src (n, channels, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (channels, c, kernel)):
+    backward weights of the layers of few_channels_product, strides as of few_channels_product and
+    few_channels_pack; the same sums for the same number of threads.
+    """
+
+def few_channels_pack(layer: LayerSizes, channels: int, weights_dtype: int, weights_strides: Sequence[int]) -> Kernel:
+    """run(weights (channels, c, kernel), packed): Strides: channel of src, channel of dst, kernel."""
+
+def few_channels_packed_size(layer: LayerSizes, channels: int) -> int:
+    """f32 elements of the packed weights."""
+
+def few_channels_product(
+    layer: LayerSizes,
+    channels: int,
+    diff_dst_dtype: int,
+    diff_dst_strides: Sequence[int],
+    diff_src_dtype: int,
+    diff_src_strides: Sequence[int],
+    bias_dtype: int = 0,
+    epilogue: Epilogue = ...,
+) -> Kernel:
+    """run(diff_dst (n, c, dst_spatial), packed, [bias (channels)], epilogue's..., diff_src (n, channels,
+    src_spatial)): backward data of a layer whose dst has c channels, few, and src `channels`. Strides: n,
+    channel, spatial; bias_dtype 0 means none. Sums are f32.
+    """
+
+def few_channels_refusal(layer: LayerSizes) -> str:
+    """Why few_channels_product does not compute a layer whose dst has c channels; empty if it does."""
 
 def fill(shape: Sequence[int], dtype: int, strides: Sequence[int], value: float) -> Kernel:
     """run(dst (shape)): dst = value."""
@@ -262,10 +356,10 @@ def filter_backward_data(
     diff_src_strides: Sequence[int],
     bias_dtype: int = 0,
     threads: int = 0,
-    tail: Tail = ...,
+    epilogue: Epilogue = ...,
 ) -> ScratchKernel:
-    """run(diff_dst (batch, out_spatial, out_channels), packed, [bias (in_channels)], tail's..., scratch, diff_src
-    (batch, in_spatial, in_channels)): bias and tail are those of an ordinary convolution.
+    """run(diff_dst (batch, out_spatial, out_channels), packed, [bias (in_channels)], epilogue's..., scratch,
+    diff_src (batch, in_spatial, in_channels)): bias and epilogue are those of an ordinary convolution.
     """
 
 def filter_backward_weights(
@@ -290,9 +384,9 @@ def filter_forward(
     dst_strides: Sequence[int],
     bias_dtype: int = 0,
     threads: int = 0,
-    tail: Tail = ...,
+    epilogue: Epilogue = ...,
 ) -> ScratchKernel:
-    """run(src (batch, in_spatial, in_channels), packed, [bias (out_channels)], tail's..., scratch, dst (batch,
+    """run(src (batch, in_spatial, in_channels), packed, [bias (out_channels)], epilogue's..., scratch, dst (batch,
     out_spatial, out_channels)): bias_dtype 0 means none. Strides: batch, then spatial axes; the channels are
     contiguous.
     """
@@ -309,8 +403,33 @@ def filter_work(
 ) -> Work:
     """Of filter_* between dense activations, channels last; isa: of another CPU."""
 
+def gather(
+    outer: int, sizes: Sequence[int], inner: int, rows: int, item: int, index: int, batched: bool = False
+) -> Kernel:
+    """run(src (outer, sizes, inner), places (outer if batched, rows, len(sizes)), dst (outer, rows, inner)): all
+    in a row, src of `item` and places of `index` bytes: dst[o, r] = src[o, places[o, r]]. Places below 0 count
+    from the end; what lies outside is an error.
+    """
+
+def gather_elements(problem: IndexProblem) -> Kernel:
+    """run(data (outer, sizes, row), indices, dst (outer, count, row)): dst = the elements, each by its own index."""
+
 def gathers_groups(channels: int, width: int) -> bool:
     """Whether groups of `width` of all channels have kernels on this CPU."""
+
+def grid_sample(
+    images: int,
+    channels: int,
+    height: int,
+    width: int,
+    places: int,
+    linear: bool = True,
+    padding: str = "zeros",
+    align_corners: bool = False,
+) -> Kernel:
+    """run(src (images, channels, height, width), grid (images, places, 2), dst (images, channels, places)): f32 in
+    a row: images read at x and y from -1 to 1, as ONNX's GridSample has them.
+    """
 
 def group_norm(
     n: int,
@@ -323,12 +442,12 @@ def group_norm(
     dst_strides: Sequence[int],
     epsilon: float,
     affine: bool = False,
-    tail: Tail = ...,
+    epilogue: Epilogue = ...,
 ) -> Kernel:
-    """run(src (n, channels, spatial), [scale (channels), shift (channels)], tail's..., dst (n, channels,
+    """run(src (n, channels, spatial), [scale (channels), shift (channels)], epilogue's..., dst (n, channels,
     spatial)): each group of channels of each image to mean 0 and variance 1, then scaled and shifted by channel
-    (f32). Strides: n, channel, spatial; src and dst are both channels last or both channels first, with a tail
-    channels last. The same bits for any number of threads.
+    (f32). Strides: n, channel, spatial; src and dst are both channels last or both channels first, with an
+    epilogue channels last. The same bits for any number of threads.
     """
 
 def im2col(
@@ -339,13 +458,13 @@ def im2col(
     kernel axes, c for col; n, c, spatial for dst.
     """
 
-def integer_isa() -> tuple[str, str]:
+def int8_isa() -> tuple[str, str]:
     """The instruction set of integer products, or '' for none; and why no better one is used, or ''."""
 
-def integer_layout(channels: int, src_dtype: int, isa: str = "") -> tuple[int, int, bool]:
+def int8_layout(channels: int, src_dtype: int, isa: str = "") -> tuple[int, int, bool]:
     """Of rows: bytes of an element, elements of a position, and whether src is its rows as it lies."""
 
-def integer_pack(
+def int8_pack(
     problem: FilterProblem,
     direction: str,
     weights_dtype: int,
@@ -361,16 +480,16 @@ def integer_pack(
     are zero.
     """
 
-def integer_pack_subtracts(isa: str = "") -> bool:
-    """Whether zero points of weights go to integer_pack rather than to integer_product."""
+def int8_pack_subtracts(isa: str = "") -> bool:
+    """Whether zero points of weights go to int8_pack rather than to int8_product."""
 
-def integer_packed_size(problem: FilterProblem, direction: str, isa: str = "") -> int:
-    """Bytes of the weights that integer_product takes."""
+def int8_packed_size(problem: FilterProblem, direction: str, isa: str = "") -> int:
+    """Bytes of the weights that int8_product takes."""
 
-def integer_packing(problem: FilterProblem, direction: str, isa: str = "") -> bytes:
-    """As FilterProblem.packing, for integer_pack."""
+def int8_packing(problem: FilterProblem, direction: str, isa: str = "") -> bytes:
+    """As FilterProblem.packing, for int8_pack."""
 
-def integer_product(
+def int8_product(
     problem: FilterProblem,
     direction: str,
     rows_strides: Sequence[int],
@@ -386,17 +505,18 @@ def integer_product(
     bias_dtype: int = 0,
     position: int = 0,
     threads: int = 0,
-    tail: Tail = ...,
+    epilogue: Epilogue = ...,
     isa: str = "",
 ) -> ScratchKernel:
-    """run(rows, packed, scales (out_channels), [bias (out_channels)], [points (out_channels)], [sums], tail's...,
-    scratch, dst): Sums are exact; scales and bias are f32 of all out channels; points: s32; sums: of each
-    position of dst and group, in the order of memory. Results in s8 or u8, from dst_low to dst_high, are
-    rounded quotients by dst_scale, plus dst_zero; in s32 they are the sums, with nothing between packed and
-    scratch. `position`: elements of dst from one position to the next; strides of dst are multiples of it.
+    """run(rows, packed, scales (out_channels), [bias (out_channels)], [points (out_channels)], [sums],
+    epilogue's..., scratch, dst): Sums are exact; scales and bias are f32 of all out channels; points: s32;
+    sums: of each position of dst and group, in the order of memory. Results in s8 or u8, from dst_low to
+    dst_high, are rounded quotients by dst_scale, plus dst_zero; in s32 they are the sums, with nothing between
+    packed and scratch. `position`: elements of dst from one position to the next; strides of dst are multiples
+    of it.
     """
 
-def integer_rows(
+def int8_rows(
     sizes: Sequence[int],
     strides: Sequence[int],
     channels: int,
@@ -414,6 +534,11 @@ def isa() -> str:
 
 def isa_reason() -> str:
     """Why that is not a wider one, or ''."""
+
+def isfinite(items: Sequence[tuple[Sequence[int], int, Sequence[int]]]) -> Kernel:
+    """run(src..., flag): flag, one s32, = whether any element of the sources is Inf or NaN. Each item is a shape,
+    a data type (f32, bf16 or f16) and strides.
+    """
 
 def max_pool_gradient(
     n: int,
@@ -449,55 +574,6 @@ def mix_axis(
     up to starts[r + 1].
     """
 
-def narrow_backward_weights(
-    problem: FilterProblem,
-    src_dtype: int,
-    src_strides: Sequence[int],
-    diff_dst_dtype: int,
-    diff_dst_strides: Sequence[int],
-    weights_dtype: int,
-    weights_strides: Sequence[int],
-    threads: int = 0,
-    isa: str = "",
-) -> ScratchKernel:
-    """run(src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights
-    (in_channels, out_channels / groups, kernel)): src and diff_dst in bf16, sums in f32, diff_weights in
-    either. The same sums for the same number of threads.
-    """
-
-def narrow_isa() -> tuple[str, str]:
-    """The instruction set of narrow products: 'amx', 'avx512bf16', 'emulated', or '' for none; and why no better
-    one is used, or ''.
-    """
-
-def narrow_pack(
-    problem: FilterProblem,
-    direction: str,
-    weights_dtype: int,
-    weights_strides: Sequence[int],
-    threads: int = 0,
-    isa: str = "",
-) -> Kernel:
-    """run(weights (in_channels, out_channels / groups, kernel), packed): as filter_pack; packed is bf16, and so
-    are weights where tiles have one result.
-    """
-
-def narrow_product(
-    problem: FilterProblem,
-    direction: str,
-    src_dtype: int,
-    src_strides: Sequence[int],
-    dst_dtype: int,
-    dst_strides: Sequence[int],
-    bias_dtype: int = 0,
-    threads: int = 0,
-    tail: Tail = ...,
-    isa: str = "",
-) -> ScratchKernel:
-    """run(src, packed, [bias], tail's..., scratch, dst): as filter_forward or filter_backward_data: packed is
-    bf16, and so is src where tiles have one result; sums f32.
-    """
-
 def overlap_add(
     layer: LayerSizes,
     col_strides: Sequence[int],
@@ -505,14 +581,14 @@ def overlap_add(
     dst_strides: Sequence[int],
     has_bias: bool = False,
     bias_dtype: int | None = None,
-    tail: Tail = ...,
+    epilogue: Epilogue = ...,
 ) -> Kernel:
-    """run(col (n, src_spatial, kernel, c), [bias (c)], tail's..., dst (n, c, dst_spatial)): dst = bias + the sum
-    of the f32 columns that meet a position; the reverse of im2col.
+    """run(col (n, src_spatial, kernel, c), [bias (c)], epilogue's..., dst (n, c, dst_spatial)): dst = bias + the
+    sum of the f32 columns that meet a position; the reverse of im2col.
     """
 
-def overlap_add_takes_tail(channels: int, dst_strides: Sequence[int]) -> bool:
-    """Whether overlap_add takes a tail for so many channels and these strides of dst."""
+def overlap_add_takes_epilogue(channels: int, dst_strides: Sequence[int]) -> bool:
+    """Whether overlap_add takes an epilogue for so many channels and these strides of dst."""
 
 def overlap_product(
     problem: FilterProblem,
@@ -522,23 +598,15 @@ def overlap_product(
     dst_strides: Sequence[int],
     bias_dtype: int = 0,
     threads: int = 0,
-    tail: Tail = ...,
+    epilogue: Epilogue = ...,
 ) -> ScratchKernel:
-    """run(src (batch, in_spatial, in_channels), packed, [bias (out_channels)], tail's..., scratch, dst (batch,
+    """run(src (batch, in_spatial, in_channels), packed, [bias (out_channels)], epilogue's..., scratch, dst (batch,
     out_spatial, out_channels)): as filter_forward; packed: of problem.taps_apart(). One group, a last axis
     without dilation.
     """
 
 def overlap_work(problem: FilterProblem, isa: str = "") -> Work:
     """Of overlap_product."""
-
-def pick(problem: PlacesProblem) -> Kernel:
-    """run(data (outer, sizes, row), indices, dst (outer, count, row)): dst = the elements, each by its own index."""
-
-def plain(op: str, shape: Sequence[int], strides: Sequence[Sequence[int]], src_dtype: int, dst_dtype: int) -> Kernel:
-    """run(src_0 (shape), [src_1 (shape)], dst (shape)): an element-wise op on numbers or truth values as they are;
-    strides: of each operand, in elements, 0 where it is stretched.
-    """
 
 def pool(
     n: int,
@@ -558,12 +626,6 @@ def pool(
 ) -> Kernel:
     """run(src (n, c, src_spatial), dst (n, c, dst_spatial)): the largest of each window, or the mean. Strides: n,
     c, spatial; channels lie side by side.
-    """
-
-def put(problem: PlacesProblem, how: str = "none") -> Kernel:
-    """run(data (outer, sizes, row), indices, updates (outer, count, row), dst (outer, sizes, row)): dst = data
-    with updates in the place of rows (none), of any item, or of f32 combined with them in their order: add,
-    mul, max or min, the last two NaN of any NaN.
     """
 
 def recurrent(
@@ -650,45 +712,38 @@ def row_product(
     c_strides: Sequence[int],
     bias_dtype: int = 0,
     bias_axis: int = 1,
-    tail: Tail = ...,
-    tail_channels: int = 0,
-    tail_sizes: Sequence[int] = (),
-    tail_strides: Sequence[int] = (),
+    epilogue: Epilogue = ...,
+    epilogue_channels: int = 0,
+    epilogue_sizes: Sequence[int] = (),
+    epilogue_strides: Sequence[int] = (),
 ) -> Kernel:
-    """run(a (images, rows, depth), b (images, columns, depth), [bias (columns or rows)], tail's..., c (images,
+    """run(a (images, rows, depth), b (images, columns, depth), [bias (columns or rows)], epilogue's..., c (images,
     rows, columns)): c[n, i, j] = bias[j] + sum over k of a[n, i, k] * b[n, j, k]; bias[i] where bias_axis is 0.
     Each is f32, bf16 or f16; sums are f32 and rounded once. Strides count elements: image, row and depth for a
     and b, one of whose last two has to be 1; image, row and column for c. Images of c with the stride 0 are
-    summed. A bias_dtype of 0: no bias. The tail is for c's channels, with the sizes and strides of its other
-    axes, images first; columns are contiguous then.
+    summed. A bias_dtype of 0: no bias. The epilogue is for c's channels, with the sizes and strides of its
+    other axes, images first; columns are contiguous then.
     """
 
 def row_product_work(rows: int, columns: int, depth: int, isa: str = "") -> Work:
     """Of row_product; depth: of all images. weights: elements of the right factor that are put across."""
 
-def running_sum(outer: int, length: int, inner: int, exclusive: bool = False, reverse: bool = False) -> Kernel:
-    """run(src (outer, length, inner), dst (outer, length, inner)): f32 in a row: dst = the sums of src along the
-    length up to each element, made in f64 and rounded once. exclusive: without the element itself; reverse:
-    from the end.
-    """
-
-def sample(
-    images: int,
-    channels: int,
-    height: int,
-    width: int,
-    places: int,
-    linear: bool = True,
-    padding: str = "zeros",
-    align_corners: bool = False,
+def row_tiling(
+    kernels: Sequence[Kernel],
+    tasks: Sequence[Sequence[tuple[int, Sequence[tuple[int, int]]]]],
+    operands: int,
+    scratch_bytes: int,
+    threads: int,
 ) -> Kernel:
-    """run(src (images, channels, height, width), grid (images, places, 2), dst (images, channels, places)): f32 in
-    a row: images read at x and y from -1 to 1, as ONNX's GridSample has them.
+    """run(sources..., scratch, dst): every task is a list of (number of a kernel, its operands as (number of one
+    of the `operands` here, offset in bytes)) that a thread runs in order, with scratch_bytes of scratch of its
+    own.
     """
 
-def scan(items: Sequence[tuple[Sequence[int], int, Sequence[int]]]) -> Kernel:
-    """run(src..., flag): flag, one s32, = whether any element of the sources is Inf or NaN. Each item is a shape,
-    a data type (f32, bf16 or f16) and strides.
+def scatter(problem: IndexProblem, how: str = "none") -> Kernel:
+    """run(data (outer, sizes, row), indices, updates (outer, count, row), dst (outer, sizes, row)): dst = data
+    with updates in the place of rows (none), of any item, or of f32 combined with them in their order: add,
+    mul, max or min, the last two NaN of any NaN.
     """
 
 def select(shape: Sequence[int], strides: Sequence[Sequence[int]], item: int) -> Kernel:
@@ -714,59 +769,7 @@ def softmax_gradient(outer: int, length: int, inner: int, dtype: int, logarithm:
     gradient of a softmax over the middle axis, or of its logarithm, from the results dst; all in a row.
     """
 
-def stem_gradient(
-    layer: LayerSizes,
-    channels: int,
-    src_dtype: int,
-    src_strides: Sequence[int],
-    diff_dst_dtype: int,
-    diff_dst_strides: Sequence[int],
-    weights_dtype: int,
-    weights_strides: Sequence[int],
-) -> Kernel:
-    """run(src (n, channels, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (channels, c, kernel)):
-    backward weights of the layers of stem_product, strides as of stem_product and stem_pack; the same sums for
-    the same number of threads.
-    """
-
-def stem_pack(layer: LayerSizes, channels: int, weights_dtype: int, weights_strides: Sequence[int]) -> Kernel:
-    """run(weights (channels, c, kernel), packed): Strides: channel of src, channel of dst, kernel."""
-
-def stem_packed_size(layer: LayerSizes, channels: int) -> int:
-    """f32 elements of the packed weights."""
-
-def stem_product(
-    layer: LayerSizes,
-    channels: int,
-    diff_dst_dtype: int,
-    diff_dst_strides: Sequence[int],
-    diff_src_dtype: int,
-    diff_src_strides: Sequence[int],
-    bias_dtype: int = 0,
-    tail: Tail = ...,
-) -> Kernel:
-    """run(diff_dst (n, c, dst_spatial), packed, [bias (channels)], tail's..., diff_src (n, channels,
-    src_spatial)): backward data of a layer whose dst has c channels, few, and src `channels`. Strides: n,
-    channel, spatial; bias_dtype 0 means none. Sums are f32.
-    """
-
-def stem_refusal(layer: LayerSizes) -> str:
-    """Why stem_product does not compute a layer whose dst has c channels; empty if it does."""
-
-def tail(tail: Tail, positions: Sequence[int], channels: int, strides: Sequence[int]) -> Kernel:
-    """run(tail's..., dst (positions, channels)): the post-ops on dst itself, f32, channels last; positions: the
-    sizes of its axes without the channels, images first, and their strides.
-    """
-
-def take(
-    outer: int, sizes: Sequence[int], inner: int, rows: int, item: int, index: int, batched: bool = False
-) -> Kernel:
-    """run(src (outer, sizes, inner), places (outer if batched, rows, len(sizes)), dst (outer, rows, inner)): all
-    in a row, src of `item` and places of `index` bytes: dst[o, r] = src[o, places[o, r]]. Places below 0 count
-    from the end; what lies outside is an error.
-    """
-
-def top(outer: int, length: int, inner: int, count: int, largest: bool = True, has_values: bool = True) -> Kernel:
+def topk(outer: int, length: int, inner: int, count: int, largest: bool = True, has_values: bool = True) -> Kernel:
     """run(src (outer, length, inner), [values (outer, count, inner)], places (outer, count, inner)): f32, and s64
     for places, in a row: the largest or smallest along the length in their order, of equal ones the first; NaN
     counts as the largest.

@@ -18,12 +18,12 @@ PROGRAM = """
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.runtime import cpu
-print(cpu.isa(dgo.engine("cpu")), kernels.isa(), kernels.narrow_isa()[0], kernels.integer_isa()[0])
+print(cpu.isa(dgo.engine("cpu")), kernels.isa(), kernels.bf16_isa()[0], kernels.int8_isa()[0])
 """
 
 
 def sets(*assignments: str) -> str:
-    """The instruction sets of the library and of own kernels; empty where one is not at hand."""
+    """The instruction sets of the library and of builtin kernels; empty where one is not at hand."""
     environment = os.environ | dict(one.split("=") for one in assignments)
     return subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True).stdout
 

@@ -98,7 +98,7 @@ public:
         }
     }
 
-    // What would be free without this one.
+    // Bytes that evicting this entry frees.
     std::size_t alone(const PlanStore::Entry& entry) const {
         std::size_t total = entry.held.total();
         for (const Executor::Constant& constant : entry.plan.plan->core.constants())

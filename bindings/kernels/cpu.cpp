@@ -66,7 +66,7 @@ std::string upper(std::string name) {
 
 constexpr unsigned bit(Needs needs) { return 1u << static_cast<int>(needs); }
 
-// What the library may use by the names of its sets, of which none has tiles; by all other names, everything.
+// By name of a limit, the instructions that it allows: none has tiles. Other names allow all.
 struct Limit {
     const char* set;
     unsigned allowed;

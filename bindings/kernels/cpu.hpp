@@ -1,18 +1,18 @@
-// What this CPU has, and what the environment allows of it: asked here, for all own kernels.
+// What this CPU has, and what the environment allows of it: asked here, for all builtin kernels.
 #pragma once
 
 #include <string>
 
 namespace dgo {
 
-// A group of instructions that some set of own kernels is made of.
+// A group of instructions that some set of builtin kernels is made of.
 enum class Needs { avx2, avx512, bf16_pairs, bf16_tiles, byte_quads, short_byte_quads, byte_tiles, test_sets };
 
 // Why such code does not run here, for want of instructions, of registers that the operating system saves or, of sets
 // that only tests use, of this build; empty: it does.
 std::string refusal(Needs needs);
-// What keeps the library from such instructions, and these kernels, too: ONEDNN_MAX_CPU_ISA, DNNL_MAX_CPU_ISA or, of all
-// beside `avx512`, DNNL_GRAPH_OPS_ISA, as "<variable> is <value>"; empty: nothing.
+// The environment variable that forbids such instructions, as "<variable> is <value>"; empty: none does.
+// ONEDNN_MAX_CPU_ISA and DNNL_MAX_CPU_ISA limit all sets, DNNL_GRAPH_OPS_ISA all but `avx512`.
 std::string limit(Needs needs);
 // An environment variable, or empty.
 std::string variable(const char* name);

@@ -174,9 +174,9 @@ struct Value<std::unique_ptr<ScratchKernel>> : Value<std::shared_ptr<Kernel>> {
 
 // `signature`, as Python would have it:
 //   copy(shape, dtype, strides=())   a function; "..." as a default is an object of the class made of nothing
-//   Tail(steps=())                   the constructor of a class, which the function returns by value
-//   Tail.packed_size(self, isa='')   its method
-//   Tail.operands                    its property; of a function without parameters, its constant
+//   Epilogue(steps=())                   the constructor of a class, which the function returns by value
+//   Epilogue.packed_size(self, isa='')   its method
+//   Epilogue.operands                    its property; of a function without parameters, its constant
 class Declaration {
 public:
     using TypeName = std::string (*)();

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "kernels/attention/vtable.hpp"
-#include "kernels/chain/vtable.hpp"
+#include "kernels/elementwise/vtable.hpp"
 #include "kernels/copy/vtable.hpp"
 #include "kernels/depthwise/vtable.hpp"
 #include "kernels/dot/vtable.hpp"
@@ -14,8 +14,8 @@
 #include "kernels/overlap/vtable.hpp"
 #include "kernels/recurrent/vtable.hpp"
 #include "kernels/rows/vtable.hpp"
-#include "kernels/stem/vtable.hpp"
-#include "kernels/tail/vtable.hpp"
+#include "kernels/few_channels/vtable.hpp"
+#include "kernels/epilogue/vtable.hpp"
 #include "kernels/window/vtable.hpp"
 
 namespace dgo {
@@ -24,7 +24,7 @@ struct VectorCode {
     const char* isa;
     int64_t lanes;  // floats of a vector
     const AttentionCode& attention;
-    const ChainCode& chain;
+    const ElementwiseCode& chain;
     const CopyCode& copy;
     const DepthwiseCode& depthwise;
     const DotCode& dot;
@@ -33,8 +33,8 @@ struct VectorCode {
     const OverlapCode& overlap;
     const RecurrentCode& recurrent;
     const RowCode& rows;
-    const StemCode& stem;
-    const TailCode& tail;
+    const FewChannelsCode& few_channels;
+    const EpilogueCode& epilogue;
     const WindowCode& window;
 };
 

@@ -1,4 +1,4 @@
-// A layer that treats its channels alike, as depthwise kernels, columns and stems see it.
+// A layer that treats its channels alike, as depthwise, im2col and few-channel kernels see it.
 #pragma once
 
 #include "kernels/kernel.hpp"

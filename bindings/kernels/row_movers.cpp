@@ -11,14 +11,14 @@ ChannelBlock ChannelBlock::at(int64_t index, int64_t channels, int64_t size, int
     return {index * size, real, ceil_div(real, vector) * vector};
 }
 
-BlockMover::BlockMover(Cell cell, const RowLayout& layout)
-    : size_(cell == Cell::f32 ? 4 : 2), channel_(layout.channel), inner_(layout.inner),
+BlockMover::BlockMover(ElementType type, const RowLayout& layout)
+    : size_(type == ElementType::f32 ? 4 : 2), channel_(layout.channel), inner_(layout.inner),
       by_channels_(layout.channel == 1) {
     const BlockKind kind = by_channels_        ? BlockKind::rows
                            : layout.inner == 1 ? BlockKind::transposed
                                                : BlockKind::strided;
-    load_ = copy_block(kind, cell, Cell::f32);
-    store_ = copy_block(kind, Cell::f32, cell);
+    load_ = copy_block(kind, type, ElementType::f32);
+    store_ = copy_block(kind, ElementType::f32, type);
 }
 
 void BlockMover::load(const char* row, int64_t first, int64_t last, const ChannelBlock& block, float* to) const {
@@ -38,19 +38,19 @@ void BlockMover::store(const float* from, int64_t first, int64_t last, const Cha
     }
 }
 
-RowMover::RowMover(Cell cell, int64_t stride, int64_t phases) : stride_(stride), phases_(phases) {
-    size_ = cell == Cell::f32 ? 4 : 2;
+RowMover::RowMover(ElementType type, int64_t stride, int64_t phases) : stride_(stride), phases_(phases) {
+    size_ = type == ElementType::f32 ? 4 : 2;
     const BlockKind whole = stride != 1 ? BlockKind::strided : phases == 1 ? BlockKind::rows : BlockKind::transposed;
-    load_whole_ = copy_block(whole, cell, Cell::f32);
-    load_rest_ = copy_block(BlockKind::strided, cell, Cell::f32);
-    store_whole_ = copy_block(whole, Cell::f32, cell);
-    store_rest_ = copy_block(BlockKind::strided, Cell::f32, cell);
+    load_whole_ = copy_block(whole, type, ElementType::f32);
+    load_rest_ = copy_block(BlockKind::strided, type, ElementType::f32);
+    store_whole_ = copy_block(whole, ElementType::f32, type);
+    store_rest_ = copy_block(BlockKind::strided, ElementType::f32, type);
 }
 
 void RowMover::load(const char* row, int64_t width, int64_t first, int64_t last, float* to, int64_t pitch) const {
-    const int64_t cells = std::min(last * phases_, width) - first * phases_;
-    if (cells <= 0) return;
-    const int64_t groups = cells / phases_, rest = cells % phases_;
+    const int64_t elements = std::min(last * phases_, width) - first * phases_;
+    if (elements <= 0) return;
+    const int64_t groups = elements / phases_, rest = elements % phases_;
     const char* from = row + first * phases_ * stride_ * size_;
     char* at = reinterpret_cast<char*>(to);
     if (groups > 0) load_whole_(from, at, {phases_, groups, stride_, phases_ * stride_, pitch, 1});
@@ -60,9 +60,9 @@ void RowMover::load(const char* row, int64_t width, int64_t first, int64_t last,
 }
 
 void RowMover::store(const float* from, int64_t pitch, int64_t first, int64_t last, char* row, int64_t width) const {
-    const int64_t cells = std::min(last * phases_, width) - first * phases_;
-    if (cells <= 0) return;
-    const int64_t groups = cells / phases_, rest = cells % phases_;
+    const int64_t elements = std::min(last * phases_, width) - first * phases_;
+    if (elements <= 0) return;
+    const int64_t groups = elements / phases_, rest = elements % phases_;
     char* to = row + first * phases_ * stride_ * size_;
     const char* at = reinterpret_cast<const char*>(from);
     if (groups > 0) {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cell.hpp"
+#include "kernels/element_type.hpp"
 #include "kernels/copy/vtable.hpp"
 #include "kernels/division.hpp"
 #include "kernels/row_taps.hpp"
@@ -25,7 +25,7 @@ struct ChannelBlock {
 // Moves positions of a row between memory of any data type and f32 blocks [position][lane].
 class BlockMover {
 public:
-    BlockMover(Cell cell, const RowLayout& layout);
+    BlockMover(ElementType type, const RowLayout& layout);
     void load(const char* row, int64_t first, int64_t last, const ChannelBlock& block, float* to) const;
     void store(const float* from, int64_t first, int64_t last, const ChannelBlock& block, char* row) const;
 
@@ -38,7 +38,7 @@ private:
 // Moves a row between memory of any data type and f32, split into `phases` rows that lie `pitch` apart.
 class RowMover {
 public:
-    RowMover(Cell cell, int64_t stride, int64_t phases);
+    RowMover(ElementType type, int64_t stride, int64_t phases);
     // Groups [first, last) of `phases` neighbours, as far as the row has them.
     void load(const char* row, int64_t width, int64_t first, int64_t last, float* to, int64_t pitch) const;
     void store(const float* from, int64_t pitch, int64_t first, int64_t last, char* row, int64_t width) const;

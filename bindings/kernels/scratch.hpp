@@ -39,7 +39,7 @@ private:
     size_t bytes_ = 0;
 };
 
-// What all threads share, and what each of them has.
+// Scratch memory: a part that all threads share, and a part for each thread.
 class Scratch {
 public:
     Scratch(const ScratchLayout& shared, const ScratchLayout& each, int threads)

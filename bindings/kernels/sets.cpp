@@ -26,7 +26,7 @@ namespace {
 
 const Sets<VectorCode>& vector_sets() {
     static const Sets<VectorCode> sets(
-        "own kernels", "DNNL_GRAPH_OPS_ISA",
+        "builtin kernels", "DNNL_GRAPH_OPS_ISA",
         {{&avx512::kVectorCode, "avx512", Needs::avx512}, {&avx2::kVectorCode, "avx2", Needs::avx2}});
     return sets;
 }
@@ -110,7 +110,9 @@ const VectorCode& vector_code_of(const std::string& isa) {
     return isa.empty() ? vector_code() : *static_cast<const VectorCode*>(vector_sets().named(isa).code);
 }
 
-BlockFn copy_block(BlockKind kind, Cell src, Cell dst) { return vector_code().copy.block(kind, src, dst); }
+BlockFn copy_block(BlockKind kind, ElementType src, ElementType dst) {
+    return vector_code().copy.block(kind, src, dst);
+}
 
 const Declaration kIsa[] = {
     {"isa()", +[] { return std::string(vector_code().isa); }, "The instruction set in use: 'avx2' or 'avx512'."},

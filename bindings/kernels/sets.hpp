@@ -1,4 +1,4 @@
-// The instruction sets that own kernels are compiled for. Of each kind of code one is chosen at the first call.
+// The instruction sets that builtin kernels are compiled for. Of each kind of code one is chosen at the first call.
 #pragma once
 
 #include <string>

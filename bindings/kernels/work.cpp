@@ -1,4 +1,4 @@
-// What a run of a kernel comes to: estimates of its time go by that.
+// The work of a kernel's run, from which its time is estimated.
 #include <algorithm>
 #include <utility>
 

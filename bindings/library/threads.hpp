@@ -1,4 +1,4 @@
-// The OpenMP settings of the calling thread: shared by own kernels and an OpenMP build of the library.
+// The OpenMP settings of the calling thread: shared by builtin kernels and an OpenMP build of the library.
 #pragma once
 
 #include <atomic>

@@ -18,8 +18,8 @@
 namespace dgo {
 namespace {
 
-// What a plan's objects take that nobody can ask for their size, by measurement: the object of Python's and the places
-// that plans are kept in, a kernel, and what the library makes of a partition.
+// Measured bytes of objects that cannot be asked for their size: a plan's Python object with its entries in the stores,
+// a kernel, and a compiled partition of the library.
 constexpr std::size_t kPlanBytes = 1024, kKernelBytes = 1024, kPartitionBytes = 128 * 1024;
 
 class ThreadCount {

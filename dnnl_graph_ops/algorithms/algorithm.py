@@ -93,14 +93,14 @@ class Algorithm:
     converts: Condition = never
     adds_bias: Callable[[ConvProblem], bool] = always
     fuses: Condition = without_post_ops
-    # kind of the library's op that does the work, and whether this op adds the bias; empty for own kernels
+    # kind of the library's op that does the work, and whether this op adds the bias; empty for builtin kernels
     op: str = ""
     op_adds_bias: bool = False
     # the library's op runs on y and x in the layouts that they have; preferred with tune="off"
     literal: bool = False
     # runs on devices too, because no step works in host memory
     anywhere: bool = False
-    # `tile_rows` may compute a few rows at a time: all steps are own kernels, and a row depends on a few rows read
+    # `tile_rows` may compute a few rows at a time: all steps are builtin kernels, and a row depends on a few rows read
     tiles_rows: bool = False
     # minimal filtering (Winograd): multiplies less often than the definition
     filters: bool = False
@@ -123,11 +123,11 @@ class Algorithm:
 
     @property
     def convolves(self) -> bool:
-        """Whether a convolution op of the library does the work, rather than a MatMul or an own kernel."""
+        """Whether a convolution op of the library does the work, rather than a MatMul or a builtin kernel."""
         return self.op not in ("", "MatMul")
 
     def ops(self, problem: ConvProblem) -> list[str]:
-        """Returns the library's ops of the algorithm, as `runtime.cpu.Reference` names them; [] for own kernels."""
+        """Returns the library's ops of the algorithm, as `runtime.cpu.Reference` names them; [] for builtin kernels."""
         if not self.op:
             return []
         biased = self.op_adds_bias and problem.bias is not None and self.adds_bias(problem)

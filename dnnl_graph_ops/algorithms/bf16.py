@@ -1,4 +1,4 @@
-"""Computes bf16 layers in own kernels of AVX-512 BF16 or AMX, directly or by Winograd: sums in f32.
+"""Computes bf16 layers in builtin kernels of AVX-512 BF16 or AMX, directly or by Winograd: sums in f32.
 
 Winograd (minimal filtering) transforms data and weights in f32 and rounds each transform once into the operands of
 products. It adds to the error: in the mean up to 2.2 times that of direct sums of f32 data in bf16. So it computes f32
@@ -29,7 +29,7 @@ _FEWEST = 16  # fewest channels of a group; with fewer, a k-block would be mostl
 _HALF = 16  # channels are padded to a multiple of this
 _TILE_DEPTH = 32  # channels that one AMX tile sums
 _MOST_TOGETHER, _ALONE = 128, 10.0  # most taps that are packed together; cost factor of packing them one by one
-_RESULTS = 3  # as of "minimal filtering 3": two of three taps, three of two; more would round several times as much
+_RESULTS = 3  # as of "Winograd 3": two of three taps, three of two; more would round several times as much
 # cost factors of products, of transforms, of runs and of packing, fitted to 35 layers on Zen 5
 _MULTIPLIED, _TRANSFORMED, _RUNS, _PACKED = 1.1, 3.5, 12.0, 1.5
 _ONE_TAP = 1.7  # cost factor of products where some phases have one tap, and others more
@@ -41,7 +41,7 @@ def _applies(problem: ConvProblem, env: Env) -> bool:
     read = problem.y if problem.direction == WGRAD else problem.w
     if not problem.dtype == read.dtype == "bf16" or min(g.y_channels, g.x_channels) // g.groups < _FEWEST:
         return False
-    return bool(kernels.narrow_isa()[0]) and filtering.taken(problem, filtering.direct_tile(problem))
+    return bool(kernels.bf16_isa()[0]) and filtering.taken(problem, filtering.direct_tile(problem))
 
 
 def _tile(problem: ConvProblem) -> tuple[int, ...]:
@@ -62,12 +62,12 @@ def _build(program: Program, problem: ConvProblem, env: Env, tile: tuple[int, ..
     packed: View | None = None
 
     def product(description: Any, *rest: Any) -> Any:
-        return kernels.narrow_product(description, problem.direction, *rest)
+        return kernels.bf16_product(description, problem.direction, *rest)
 
     for part in filtering.parts(problem, tile):
         description = filtering.filter_problem(part, tile, env.varies)
         if problem.direction == WGRAD:
-            filtering.wgrad(program, part, description, env.threads, label, kernels.narrow_backward_weights)
+            filtering.wgrad(program, part, description, env.threads, label, kernels.bf16_backward_weights)
             continue
         if packed is None:
             weights = part.w if max(tile) == 1 else _unrounded(part.w)
@@ -88,11 +88,18 @@ def _unrounded(weights: View) -> View:
 
 def _packed(program: Program, description: Any, weights: View, direction: str, threads: int) -> View:
     weights = merged_weights(program, weights)
-    packed = program.scratch((description.narrow_packed_size(direction),), "bf16")
+    packed = program.scratch((description.bf16_packed_size(direction),), "bf16")
     code = dtypes.CODES[weights.dtype]
-    kernel = kernels.narrow_pack(description, direction, code, list(weights.strides), threads)
-    recipe = ("narrow", direction, description.narrow_packing(direction), weights.dtype, weights.shape, weights.strides)
-    program.kernel(kernel, [weights], [packed], "pack weights", recipe=recipe)
+    kernel = kernels.bf16_pack(description, direction, code, list(weights.strides), threads)
+    cache_key = (
+        "narrow",
+        direction,
+        description.bf16_packing(direction),
+        weights.dtype,
+        weights.shape,
+        weights.strides,
+    )
+    program.kernel(kernel, [weights], [packed], "pack weights", cache_key=cache_key)
     return packed
 
 
@@ -136,7 +143,7 @@ def _filtering_work(problem: ConvProblem, env: Env) -> Counts:
 ALGORITHMS = (
     *(
         Algorithm(
-            "own narrow", direction, "narrow", _applies, _work,
+            "builtin bf16", direction, "narrow", _applies, _work,
             lambda program, problem, env: _build(program, problem, env, filtering.direct_tile(problem)),
             spreads, converts=always, fuses=expressed,
         )
@@ -144,7 +151,7 @@ ALGORITHMS = (
     ),
     *(
         Algorithm(
-            "Winograd, bf16 products", direction, "narrow", _filters, _filtering_work,
+            "Winograd bf16", direction, "narrow", _filters, _filtering_work,
             lambda program, problem, env: _build(program, problem, env, _tile(problem)),
             spreads, converts=always, fuses=expressed, filters=True, fast=True, of_precision=True,
             remark="transforms are rounded to bf16",

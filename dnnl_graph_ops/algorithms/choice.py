@@ -187,7 +187,7 @@ def _small(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
 
 
 def _compiling(algorithm: Algorithm, problem: ConvProblem, env: Env) -> float:
-    """Returns the seconds that the library takes to compile the algorithm's op for new sizes; 0 for own kernels."""
+    """Returns the seconds that the library takes to compile the algorithm's op for new sizes; 0 for builtin kernels."""
     if not algorithm.ops(problem) or algorithm.converts(problem, env):
         return 0.0
     return _COMPILING + _COMPILING_POSITION * max(problem.x.shape[2:])

@@ -63,14 +63,14 @@ def _gather(program: Program, problem: ConvProblem, source: View, target: View) 
     if weights.is_constant and weights.size:
         packing, floats, *order = kernels.depthwise_packing(described, dgrad)
         packed = program.scratch((floats,), "f32")
-        recipe = ("depthwise", *map(tuple, order), weights.strides, weights.dtype)
-        program.kernel(packing, [weights], [packed], "pack weights", recipe=recipe)
+        cache_key = ("depthwise", *map(tuple, order), weights.strides, weights.dtype)
+        program.kernel(packing, [weights], [packed], "pack weights", cache_key=cache_key)
     else:
         packed = weights
     after = fused(program, problem.epilogue, target, problem.bias)
     kernel = make(
         described, has_bias=after.bias > 0, bias_dtype=after.bias or None, packed=packed is not weights,
-        tail=after.epilogue,
+        epilogue=after.epilogue,
     )  # fmt: skip
     label = labelled(MULTIPLY, problem.epilogue)
     program.kernel(kernel, [source, packed, *after.views], [target], label)
@@ -123,14 +123,14 @@ def _groups_work(problem: ConvProblem, env: Env) -> Counts:
 ALGORITHMS = (
     *(
         Algorithm(
-            "own depthwise", direction, "depthwise", _applies, _work, _build, NOTHING,
+            "builtin depthwise", direction, "depthwise", _applies, _work, _build, NOTHING,
             converts=without_post_ops, fuses=_fuses, tiles_rows=direction == FPROP,
         )
         for direction in (DGRAD, FPROP, WGRAD)
     ),
     *(
         Algorithm(
-            "own groups", direction, "groups", _groups_apply, _groups_work, _build_groups, NOTHING,
+            "builtin grouped", direction, "groups", _groups_apply, _groups_work, _build_groups, NOTHING,
             converts=without_post_ops, fuses=_groups_fuse, tiles_rows=direction == FPROP,
         )
         for direction in (DGRAD, FPROP)

@@ -25,7 +25,9 @@ _MOST_CHANNELS = 4
 def _applies(problem: ConvProblem, env: Env) -> bool:
     """Whether the layer has one group and few channels of x, and rows that are short enough for the kernel to copy."""
     g = problem.geometry
-    return g.groups == 1 and 1 <= g.x_channels <= _MOST_CHANNELS and not kernels.stem_refusal(layer_sizes(problem))
+    return (
+        g.groups == 1 and 1 <= g.x_channels <= _MOST_CHANNELS and not kernels.few_channels_refusal(layer_sizes(problem))
+    )
 
 
 def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
@@ -34,12 +36,12 @@ def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
     g, codes = problem.geometry, dtypes.CODES
     layer, channels = layer_sizes(problem), g.y_channels
     weights = problem.w.merge(0)  # the only group
-    packed = program.scratch((kernels.stem_packed_size(layer, channels),), "f32")
-    pack = kernels.stem_pack(layer, channels, codes[weights.dtype], weights.strides)
-    recipe = ("stem", weights.dtype, weights.shape, weights.strides)
-    program.kernel(pack, [weights], [packed], "pack weights", recipe=recipe)
+    packed = program.scratch((kernels.few_channels_packed_size(layer, channels),), "f32")
+    pack = kernels.few_channels_pack(layer, channels, codes[weights.dtype], weights.strides)
+    cache_key = ("stem", weights.dtype, weights.shape, weights.strides)
+    program.kernel(pack, [weights], [packed], "pack weights", cache_key=cache_key)
     after = fused(program, problem.epilogue, y, problem.bias)
-    kernel = kernels.stem_product(
+    kernel = kernels.few_channels_product(
         layer, channels, codes[x.dtype], x.strides, codes[y.dtype], y.strides,
         after.bias, after.epilogue,
     )  # fmt: skip
@@ -51,7 +53,7 @@ def _wgrad(program: Program, problem: ConvProblem, env: Env) -> None:
     """Appends the kernel that writes w in the layout that the weights have."""
     y, x, g, codes = problem.y, problem.x, problem.geometry, dtypes.CODES
     weights = problem.w.merge(0)  # the only group
-    kernel = kernels.stem_gradient(
+    kernel = kernels.few_channels_gradient(
         layer_sizes(problem), g.y_channels, codes[y.dtype], y.strides, codes[x.dtype],
         x.strides, codes[weights.dtype], weights.strides,
     )  # fmt: skip
@@ -76,7 +78,7 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
     )
 
 
-_NAME, _FAMILY = "own stem", "stem"
+_NAME, _FAMILY = "builtin few-channel", "stem"
 
 _DATA = Algorithm(
     _NAME, FPROP, _FAMILY, _applies, _work, _fprop, W,

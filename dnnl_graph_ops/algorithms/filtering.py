@@ -1,4 +1,4 @@
-"""Computes layers of any direction by own kernels, channels last: directly or by minimal filtering (Winograd).
+"""Computes layers of any direction by builtin kernels, channels last: directly or by minimal filtering (Winograd).
 
 Minimal filtering (Winograd's family; Lavin and Gray 2016): a tile of m results of a filter of t taps takes m + t - 1
 products per axis instead of m * t. A phase of a transposed convolution of stride s has ceil(kernel / s) taps. The
@@ -62,7 +62,7 @@ def direct_tile(problem: ConvProblem) -> tuple[int, ...]:
 
 
 def filtering_tile(problem: ConvProblem, results: int) -> tuple[int, ...]:
-    """Returns for each axis how many results a tile of "minimal filtering `results`" has.
+    """Returns for each axis how many results a tile of "Winograd `results`" has.
 
     A tile has 1 where minimal filtering does not apply to the axis, and may have fewer than `results`, see `TILES`.
     """
@@ -91,7 +91,7 @@ def rounds_little(problem: ConvProblem) -> bool:
 
 
 def filter_problem(problem: ConvProblem, tile: tuple[int, ...], any_size: bool = False) -> Any:
-    """Returns the geometry as own kernels take it; `any_size`: the packing of weights must not depend on sizes."""
+    """Returns the geometry as builtin kernels take it; `any_size`: the packing of weights must not depend on sizes."""
     g = problem.geometry
     return kernels.FilterProblem(
         g.batch, g.y_channels, g.x_channels, list(g.y), list(g.x), list(g.kernel), list(g.strides),
@@ -175,8 +175,8 @@ def packed_weights(program: Program, description: Any, problem: ConvProblem, thr
     kernel = kernels.filter_pack(description, problem.direction, _code(weights), list(weights.strides), threads)
     # both directions pack weights of one tap by the same sizes, but one of them transposed
     how = problem.direction, description.packing(problem.direction)
-    recipe = ("filters", *how, weights.dtype, weights.shape, weights.strides)
-    program.kernel(kernel, [weights], [packed], "transform weights", recipe=recipe)
+    cache_key = ("filters", *how, weights.dtype, weights.shape, weights.strides)
+    program.kernel(kernel, [weights], [packed], "transform weights", cache_key=cache_key)
     return packed
 
 
@@ -262,7 +262,7 @@ def _begun(problem: ConvProblem, env: Env) -> float:
 
 
 def _filters(results: int) -> Condition:
-    """Returns the condition of "minimal filtering `results`".
+    """Returns the condition of "Winograd `results`".
 
     The condition holds where env.algorithm allows these tiles, the kernels can compute the layer, and no algorithm of
     fewer results has the same tiles.
@@ -293,7 +293,7 @@ def _algorithm(
 
 def _filtering(direction: str, spreads: frozenset[str], results: int) -> Algorithm:
     return _algorithm(
-        f"minimal filtering {results}", "filtering", direction, spreads, lambda p: filtering_tile(p, results),
+        f"Winograd {results}", "filtering", direction, spreads, lambda p: filtering_tile(p, results),
         _filters(results), filters=True, fast=results >= FAST,
         remark=f"error up to {ERROR} x direct" if results >= FAST else "",
     )  # fmt: skip
@@ -307,7 +307,7 @@ _SPREADS = {
 }
 DIRECT = {
     direction: _algorithm(
-        "own direct", "own", direction, spreads, direct_tile, lambda p, e: taken(p, direct_tile(p)),
+        "builtin direct", "own", direction, spreads, direct_tile, lambda p, e: taken(p, direct_tile(p)),
         tiles_rows=direction == FPROP,
     )
     for direction, (spreads, _) in _SPREADS.items()

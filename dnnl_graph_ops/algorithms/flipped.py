@@ -87,7 +87,7 @@ def flipped(algorithm: Algorithm, pays: Condition) -> Algorithm:
     exchanged = {"y": "x", "x": "y"}
     return replace(
         algorithm,
-        name=f"mirrored {algorithm.name}",
+        name=f"flipped {algorithm.name}",
         direction=_OTHER[algorithm.direction],
         applies=lambda p, e: flips(p) and pays(p, e) and algorithm.applies(_turned(p), e),
         counts=counts,

@@ -123,7 +123,7 @@ def _fprop(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
 
 
 def _fprop_fuses(problem: ConvProblem, env: Env, own: bool) -> bool:
-    """Whether the GEMM applies the post-ops; own kernels do only if they write y channels last."""
+    """Whether the GEMM applies the post-ops; builtin kernels do only if they write y channels last."""
     if not own:
         return by_library_without_operands(problem, env)
     target = _as_positions(problem.y)
@@ -131,7 +131,7 @@ def _fprop_fuses(problem: ConvProblem, env: Env, own: bool) -> bool:
 
 
 def _whole_rows(problem: ConvProblem, env: Env) -> bool:
-    """Whether an own kernel can read the weights (C * taps) of each channel of y as one contiguous row."""
+    """Whether a builtin kernel can read the weights (C * taps) of each channel of y as one contiguous row."""
     if not col2im_applies(problem, env):
         return False
     weights, _ = matrix(problem.w)
@@ -193,7 +193,7 @@ def add_up(program: Program, problem: ConvProblem, columns: View, strides: list[
 
 def _dgrad_fuses(problem: ConvProblem, env: Env) -> bool:
     x = problem.x
-    return kernels.overlap_add_takes_tail(x.shape[1], list(x.strides)) and expressed(problem, env)
+    return kernels.overlap_add_takes_epilogue(x.shape[1], list(x.strides)) and expressed(problem, env)
 
 
 def work(problem: ConvProblem, env: Env) -> Counts:
@@ -201,7 +201,7 @@ def work(problem: ConvProblem, env: Env) -> Counts:
     y_channels, x_channels = channels(problem)
     g = problem.geometry
     places = g.batch * prod(g.y) * prod(g.kernel)
-    # wgrad transposes y, except in own kernels for few columns
+    # wgrad transposes y, except in builtin kernels for few columns
     own = problem.dtype != "f32" and env.compute_dtype(problem.dtype) == "f32"
     across = not (own and problem.direction == WGRAD and prod(g.kernel) * x_channels <= _ROWS_ACROSS)
     # columns that exceed the caches are written to memory and read again
@@ -218,14 +218,14 @@ def work(problem: ConvProblem, env: Env) -> Counts:
 
 
 def _rows_work(problem: ConvProblem, env: Env) -> Counts:
-    """Counts `work` for an own kernel that reads weights unpacked, and transposes them if there are many rows."""
+    """Counts `work` for a builtin kernel that reads weights unpacked, and transposes them if there are many rows."""
     g = problem.geometry
     y_channels, x_channels = channels(problem)
     own = kernels.row_product_work(g.batch * prod(g.y), y_channels, x_channels * prod(g.kernel), env.vectors)
     return work(problem, env)._replace(products=own.products, variable=own.weights)
 
 
-FAMILY, ROWS_FAMILY = "columns", "own columns"
+FAMILY, ROWS_FAMILY = "im2col", "builtin im2col"
 
 ALGORITHMS = (
     matrices.algorithm(

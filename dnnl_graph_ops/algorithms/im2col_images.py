@@ -46,7 +46,7 @@ def _images(view: View) -> View:
 
 
 def _is_thin(problem: ConvProblem, env: Env) -> bool:
-    """Whether a GEMM of one image has so few rows or summed channels that own kernels are faster than the library."""
+    """Whether a GEMM of one image has so few rows or summed channels that builtin kernels are faster."""
     count = problem.geometry.y_channels
     return {DGRAD: count in _FEW_SUMMED, FPROP: count <= _FEW_ROWS}.get(problem.direction, False)
 
@@ -155,7 +155,7 @@ def _rows_work(problem: ConvProblem, env: Env) -> Counts:
     )
 
 
-_NAME = "columns of images"
+_NAME = "im2col per image"
 
 ALGORITHMS = (
     matrices.algorithm(

@@ -114,7 +114,7 @@ def _build(program: Program, problem: ConvProblem, algorithm: Algorithm, env: En
     """Appends the steps of one algorithm, on f32 copies of the operands if the library lacks kernels of the dtype."""
     compute = algorithm.compute_dtype(problem, env)
     if problem.bias is not None:
-        # own kernels read a contiguous bias only
+        # builtin kernels read a contiguous bias only
         problem = problem.with_views(bias=program.in_a_row(problem.bias))
     if compute == problem.dtype or algorithm.converts(problem, env):
         _with_rest(program, problem, algorithm, env)
@@ -139,7 +139,7 @@ def _with_rest(program: Program, problem: ConvProblem, algorithm: Algorithm, env
 
 
 def _apply(program: Program, source: View, epilogue: post.Epilogue, dst: View, env: Env) -> None:
-    """Appends the post-ops as separate steps from `source` to `dst`: own kernels where allowed, else the library's."""
+    """Appends the post-ops as separate steps from `source` to `dst`: builtin kernels where allowed, else oneDNN's."""
     if not (env.prefers_builtin and elementwise_group.apply(program, source, epilogue, dst, "post-ops")):
         post.apply(program, source, epilogue, dst)
 

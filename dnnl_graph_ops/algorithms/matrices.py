@@ -1,4 +1,4 @@
-"""Builds algorithms around one GEMM, by the library or an own kernel, on activations and weights viewed as matrices.
+"""Builds algorithms around one GEMM, by the library or a builtin kernel, on activations and weights viewed as matrices.
 
 Weights are read or written without a copy where their strides allow a view as a matrix (K, C * taps).
 """
@@ -30,7 +30,7 @@ class Gemm(NamedTuple):
     """Describes result = a times b + bias, followed by the post-ops `epilogue`.
 
     Factors and result are matrices, or have a first axis of images, with a matrix each. `bias` has an element for each
-    column. `dst`: the result with the axes (N, C, spatial...), from which own kernels read how post-ops apply.
+    column. `dst`: the result with the axes (N, C, spatial...), from which builtin kernels read how post-ops apply.
     """
 
     a: View
@@ -55,7 +55,7 @@ def transposed(view: View) -> View:
 
 
 def by_own_code(program: Program, p: Gemm) -> None:
-    """Appends the GEMM as an own kernel: factors of any dtype and strides, sums in f32 that are rounded once.
+    """Appends the GEMM as a builtin kernel: factors of any dtype and strides, sums in f32 that are rounded once.
 
     If the factors have several images and the result is one matrix, the products of all images are added up.
     """
@@ -67,8 +67,8 @@ def by_own_code(program: Program, p: Gemm) -> None:
     if p.epilogue and p.dst is not None:
         (n, channels, *sizes), (apart, _, *steps) = p.dst.shape, p.dst.strides
         described = {
-            "tail": after.epilogue, "tail_channels": channels, "tail_sizes": [n, *sizes],
-            "tail_strides": [apart, *steps],
+            "epilogue": after.epilogue, "epilogue_channels": channels, "epilogue_sizes": [n, *sizes],
+            "epilogue_strides": [apart, *steps],
         }  # fmt: skip
     kernel = kernels.row_product(
         images, left.shape[1], right.shape[1], left.shape[2], *factors[0], *factors[1],
@@ -81,7 +81,7 @@ def by_own_code(program: Program, p: Gemm) -> None:
 def positions(program: Program, view: View, as_it_is: bool = False) -> View:
     """Returns an activation (N, C, spatial...) as a matrix (N * positions, C): a view if strides allow it, else a copy.
 
-    The rows are contiguous (channels last). With `as_it_is` the columns may be instead: own kernels read both.
+    The rows are contiguous (channels last). With `as_it_is` the columns may be instead: builtin kernels read both.
     """
     order = channels_last(view.ndim)
     matrix = view.permute(order).merged(0, view.ndim - 1)
@@ -126,10 +126,10 @@ def algorithm(
     fuses: Callable[[ConvProblem, Env, bool], bool] = lambda problem, env, own: not problem.epilogue,
     own_pays: Condition = never,
 ) -> Algorithm:
-    """Returns an algorithm around one GEMM: the library's if it has one of the dtype, else an own kernel of any dtype.
+    """Returns an algorithm around one GEMM: the library's if it has one of the dtype, else a builtin one of any dtype.
 
     `build` and `fuses` are told which of the two runs. `f32_only`: the steps around the library's GEMM take only f32,
-    so other dtypes use the own kernel. `own_pays`: whether the own kernel is faster. Without `op` all are own kernels.
+    so other dtypes use the builtin kernel. `own_pays`: whether it is faster. Without `op` all are builtin kernels.
     """
 
     def own(problem: ConvProblem, env: Env) -> bool:

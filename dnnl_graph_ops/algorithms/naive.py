@@ -70,7 +70,7 @@ def _by_taps(direction: str, g: Sizes, first: Array, second: Array, result: Arra
                 weights[...] = left @ np.swapaxes(right, 1, 2)
 
 
-_NAME = "term by term"
+_NAME = "naive"
 _PRODUCT = 1e-9  # seconds, roughly
 
 

@@ -63,8 +63,8 @@ def non_spreading(problem: ConvProblem, env: Env) -> Algorithm:
 def scan(program: Program, views: list[View]) -> View:
     """Appends a step that scans the views for Inf and NaN; returns its result, an s32 that is not 0 if there is any."""
     flag = program.scratch((1,), "s32")
-    recipe = ("scan", *((view.shape, view.dtype, view.strides) for view in views))
-    program.kernel(_kernel(views), views, [flag], "scan for Inf and NaN", recipe=recipe)
+    cache_key = ("scan", *((view.shape, view.dtype, view.strides) for view in views))
+    program.kernel(_kernel(views), views, [flag], "scan for Inf and NaN", cache_key=cache_key)
     return flag
 
 
@@ -78,7 +78,7 @@ def _doubted(algorithm: Algorithm, problem: ConvProblem, env: Env) -> list[View]
 
 
 def _kernel(views: list[View]) -> kernels.Kernel:
-    return kernels.scan([(list(view.shape), dtypes.CODES[view.dtype], list(view.strides)) for view in views])
+    return kernels.isfinite([(list(view.shape), dtypes.CODES[view.dtype], list(view.strides)) for view in views])
 
 
 # of each constant, whether it is finite by offset, shape and strides; several algorithms and plans ask for the same one

@@ -47,6 +47,6 @@ def _gives_few_channels(problem: ConvProblem, env: Env) -> bool:
 
 
 _DGRAD = Algorithm(
-    "own overlap-add", DGRAD, "overlap", _applies, _work, _build, NOTHING, converts=always, fuses=expressed
+    "builtin col2im", DGRAD, "overlap", _applies, _work, _build, NOTHING, converts=always, fuses=expressed
 )
 ALGORITHMS = (_DGRAD, flipped(_DGRAD, _gives_few_channels))

@@ -70,7 +70,7 @@ def _windows(problem: ConvProblem) -> tuple[list[tuple[int, int]], tuple[int, ..
 def _fuses(problem: ConvProblem, env: Env, own: bool) -> bool:
     """Whether the GEMM can apply the post-ops, for which it must write all of x itself.
 
-    `own`: whether it is an own kernel. The library's MatMul sees x as a matrix, unlike the operands of post-ops.
+    `own`: whether it is a builtin kernel. The library's MatMul sees x as a matrix, unlike the operands of post-ops.
     """
     window, surplus = _windows(problem)
     if any(surplus):
@@ -139,7 +139,5 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
     )
 
 
-PRODUCT = matrices.algorithm(
-    "product", DGRAD, "product", _applies, _work, _build, NOTHING, op_adds_bias=True, fuses=_fuses
-)
+PRODUCT = matrices.algorithm("GEMM", DGRAD, "GEMM", _applies, _work, _build, NOTHING, op_adds_bias=True, fuses=_fuses)
 ALGORITHMS = (PRODUCT,)

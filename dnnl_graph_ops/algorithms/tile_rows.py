@@ -123,9 +123,9 @@ def tile_rows(program: Program, layers: Sequence[Layer], env: Env) -> None:
         return
     # steps that pack weights, by what the packed weights depend on; the first of equal ones
     packing: Packing = {
-        (step.recipe, step.reads): step
+        (step.cache_key, step.reads): step
         for step in reversed(program.steps)
-        if isinstance(step, KernelStep) and step.recipe is not None and step.reads and step.condition is None
+        if isinstance(step, KernelStep) and step.cache_key is not None and step.reads and step.condition is None
     }
     for run in _runs(program, layers):
         chains = _chains(run, env)
@@ -462,11 +462,11 @@ class _RowTiles:
 
         If the program has an equal step already, its results are used instead.
         """
-        key = step.recipe, step.reads
-        other = self.packing.get(key) if step.recipe is not None else None
+        key = step.cache_key, step.reads
+        other = self.packing.get(key) if step.cache_key is not None else None
         if other is None:
             self.fixed.append(replace(step, group=self.chain[-1].group))
-            if step.recipe is not None:
+            if step.cache_key is not None:
                 self.packing[key] = step
             return
         for mine, theirs in zip(step.writes, other.writes, strict=True):
@@ -505,7 +505,7 @@ class _RowTiles:
             [(kernel, [(numbers.get(n, n), at) for n, at in operands]) for kernel, operands in task]
             for task in self.tasks
         ]
-        kernel = kernels.bands(self.kernels, tasks, len(self.reads) + 2, each, self.threads)
+        kernel = kernels.row_tiling(self.kernels, tasks, len(self.reads) + 2, each, self.threads)
         gone = self._of_rows(groups)
         # the calls of one band
         by_layer = {i: calls for (i, *_), calls in self.parts.items()}

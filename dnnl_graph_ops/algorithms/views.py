@@ -13,7 +13,7 @@ TO_CHANNELS_LAST, FROM_CHANNELS_LAST = "to channels last", "from channels last"
 
 
 def layer_sizes(problem: ConvProblem) -> kernels.LayerSizes:
-    """Returns the problem's geometry as own kernels take it, with the channels of x."""
+    """Returns the problem's geometry as builtin kernels take it, with the channels of x."""
     g = problem.geometry
     return kernels.LayerSizes(g.batch, g.x_channels, g.y, g.x, g.kernel, g.strides, g.pads_begin, g.dilations)
 

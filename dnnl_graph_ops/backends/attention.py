@@ -394,7 +394,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     if written.buffer is not dst.buffer:
         program.copy(_dense(written, dst.shape), dst, "dst of attention")
     lowering.macs += parts.macs
-    return Decision("own kernel", group.nodes[0].outputs[0].dtype)
+    return Decision("builtin kernel", group.nodes[0].outputs[0].dtype)
 
 
 def _flipped(view: View) -> View:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..algorithms.lower import Decision
 from ..graph import Node
-from ..lowering import elementwise_group, plain, select, take
+from ..lowering import elementwise_group, elementwise_int, gather, select
 from ..lowering.env import Env
 from ..lowering.program import Program, View
 from ..schema import kinds
@@ -38,8 +38,8 @@ def _each(
 
 
 KERNELS: dict[str, Kernel] = {
-    "Add": Kernel(plain.whole, plain.is_whole, plain.is_whole),
-    "Subtract": Kernel(plain.whole, plain.is_whole, plain.is_whole),
+    "Add": Kernel(elementwise_int.whole, elementwise_int.is_whole, elementwise_int.is_whole),
+    "Subtract": Kernel(elementwise_int.whole, elementwise_int.is_whole, elementwise_int.is_whole),
     "AvgPoolBackward": Kernel(gradients.average_pool, gradients.averages, gradients.averages_faster),
     "InterpolateBackward": Kernel(gradients.resample, gradients.resamples, gradients.resamples),
     **_each(norm.SOFTMAX_GRADIENTS, norm.all_floats, norm.all_floats),
@@ -49,8 +49,8 @@ KERNELS: dict[str, Kernel] = {
     **dict.fromkeys(norm.OWN_NORMS, Kernel(norm.build, norm.serves, norm.serves)),
     "DynamicDequantize": Kernel(dynamic.dequantize, dynamic.serves, dynamic.serves),
     "DynamicQuantize": Kernel(dynamic.quantize, dynamic.serves, dynamic.serves),
-    "Gather": Kernel(take.gather),
-    "GreaterEqual": Kernel(plain.compare),
+    "Gather": Kernel(gather.gather),
+    "GreaterEqual": Kernel(elementwise_int.compare),
     "Interpolate": Kernel(
         window.resample, lambda node: window.is_float(node) or window.repeats(node), window.resamples_faster
     ),
@@ -81,7 +81,7 @@ def goes_before(node: Node, env: Env) -> str | None:
     faster = KERNELS[node.kind].preferred
     if faster is None or not faster(node):
         return None
-    return KEEPS_NAN if node.kind in KEEPING_NAN else f"own kernels of {node.kind} are faster than the library's"
+    return KEEPS_NAN if node.kind in KEEPING_NAN else f"builtin kernels of {node.kind} are faster than the library's"
 
 
 def loses_nan(kind: Kind, target: Target) -> bool:
@@ -93,7 +93,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     """Appends the steps of a node that `serves` accepts."""
     (node,) = group.nodes
     KERNELS[node.kind].build(lowering.program, node, *lowering.operands(node))
-    return Decision("own kernel", node.outputs[0].dtype)
+    return Decision("builtin kernel", node.outputs[0].dtype)
 
 
 BUILTIN = Backend(
@@ -101,5 +101,5 @@ BUILTIN = Backend(
     build,
     lambda nodes, env: nodes[0] if len(nodes) == 1 and serves(nodes[0]) else None,
     lambda kind, target: None if kind.name in KERNELS else f"no kernel of the package computes {kind.name}",
-    "own kernel",
+    "builtin kernel",
 )

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from ..graph import Node
-from ..lowering import elementwise_group, plain, select
+from ..lowering import elementwise_group, elementwise_int, select
 from ..lowering.epilogue import EpilogueOp
 from ..lowering.program import Program, View
 from .host_ops.common import channel_axis
@@ -21,12 +21,12 @@ Op = tuple[str, View | int, View | int] | tuple[str, int]
 
 
 def serves(node: Node) -> bool:
-    """Whether own code computes a node: of floats, and not without elements."""
+    """Whether builtin code computes a node: of floats, and not without elements."""
     return all_floats(node) and 0 not in node.inputs[0].shape
 
 
 def slow_in_library(node: Node) -> bool:
-    """Whether the library loops over single elements of a node, so that own code is faster.
+    """Whether the library loops over single elements of a node, so that builtin code is faster.
 
     It does so for batch norms with channels first or with channels that fill no vectors, and for gradients of PReLU
     with such channels if they are last, or with a slope that is no vector.
@@ -40,7 +40,7 @@ def slow_in_library(node: Node) -> bool:
 def _chain(program: Program, label: str, source: View, target: View, *ops: Op) -> View:
     """Appends element-wise ops on `source` as one step, and returns `target`, which the last op writes."""
     if not elementwise_group.apply(program, source, tuple(EpilogueOp(op[0], {}, op[1:]) for op in ops), target, label):
-        raise RuntimeError(f"{label}: more operands than own code takes")
+        raise RuntimeError(f"{label}: more operands than builtin code takes")
     return target
 
 
@@ -133,7 +133,7 @@ def _prelu_gradient(program: Program, node: Node, inputs: Views, outputs: Views)
     vectors = _Channels(program, node, src)
     slope, to_slope = map(vectors.of, (slope, to_slope))
     positive = program.scratch(src.shape, "boolean")
-    plain.append(program, "greater", [program.converted(src, "f32"), vectors.number(0.0)], positive, label)
+    elementwise_int.append(program, "greater", [program.converted(src, "f32"), vectors.number(0.0)], positive, label)
     scaled = _chain(program, label, diff, program.like(diff, diff.dtype), ("Multiply", 0, slope))
     select.append(program, [positive, diff, scaled], to_src, label)
     share = _chain(program, label, src, program.like(src, "f32"), ("Multiply", 0, diff))

@@ -98,7 +98,7 @@ CONVOLUTION = Backend(
     _build,
     _match,
     lambda kind, target: None if kind.name in CONV_KINDS else f"{kind.name} is no convolution",
-    "library or own kernels",
+    "library or builtin kernels",
     leads=leads,
     weighs=True,
 )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Node
-from ..lowering import elementwise_group, plain
+from ..lowering import elementwise_group, elementwise_int
 from ..lowering.elementwise_group import over
 from ..lowering.epilogue import EpilogueOp
 from ..lowering.problem import ConvProblem
@@ -28,7 +28,7 @@ def has_one_scale(node: Node) -> bool:
 
 
 def serves(node: Node) -> bool:
-    """Whether own code computes a node: between 8 bits and f32, by one scale."""
+    """Whether builtin code computes a node: between 8 bits and f32, by one scale."""
     kinds = {node.inputs[0].dtype, node.outputs[0].dtype}
     return has_one_scale(node) and "f32" in kinds and len(kinds & elementwise_group.INTEGERS) == 1
 
@@ -38,20 +38,20 @@ def quantize(program: Program, node: Node, sources: Sequence[View], targets: Seq
     src, scale, *point = sources
     # rounded before the zero point is added: ties to even after adding an odd one would be ties to odd
     ops = [EpilogueOp("Divide", {}, (0, scale)), EpilogueOp("Round", {}, (1,))]
-    shift = [EpilogueOp("Add", {}, (2, plain.cast(program, view, "f32"))) for view in point]
+    shift = [EpilogueOp("Add", {}, (2, elementwise_int.cast(program, view, "f32"))) for view in point]
     _append(program, node, src, [*ops, *shift], targets[0])
 
 
 def dequantize(program: Program, node: Node, sources: Sequence[View], targets: Sequence[View]) -> None:
     """Appends (src - zero point) * scale."""
     src, scale, *point = sources
-    ops = [EpilogueOp("Subtract", {}, (0, plain.cast(program, view, "f32"))) for view in point]
+    ops = [EpilogueOp("Subtract", {}, (0, elementwise_int.cast(program, view, "f32"))) for view in point]
     _append(program, node, src, [*ops, EpilogueOp("Multiply", {}, (len(ops), scale))], targets[0])
 
 
 def _append(program: Program, node: Node, src: View, ops: Sequence[EpilogueOp], dst: View) -> None:
     if dst.size and not elementwise_group.apply(program, src, tuple(ops), dst, node.kind):
-        raise RuntimeError(f"{node.kind} {node.name!r}: more operands than own code takes")
+        raise RuntimeError(f"{node.kind} {node.name!r}: more operands than builtin code takes")
 
 
 # ---- products of integers ------------------------------------------------------------------------------------------
@@ -96,20 +96,20 @@ class CallScale:
         """Returns the sums in s32 of the weights (OC), less their zero point, and the zero point at each position."""
         assert self.point is not None
         point = self.program.scratch(positions, "s32")
-        number = plain.cast(self.program, self.point, "s32")
+        number = elementwise_int.cast(self.program, self.point, "s32")
         self.program.copy(over(number, positions), point, "zero point of each position")
-        return [plain.cast(self.program, self._sums(problem, zero), "s32"), point]
+        return [elementwise_int.cast(self.program, self._sums(problem, zero), "s32"), point]
 
     def rest(self, problem: ConvProblem, zero: int, sums: View) -> View:
         """Returns what the weights' zero point, less what packing subtracts, takes from each position (N, spatial...).
 
         `sums`: of src over the window of each position.
         """
-        count, sums = self._terms(problem), plain.cast(self.program, sums, "f32")
+        count, sums = self._terms(problem), elementwise_int.cast(self.program, sums, "f32")
         factor = self._chained(self.scale, ("Multiply", self._number(-zero * self.weights.attrs["scales"][0])))
         if self.point is None:
             return self._chained(sums, ("Multiply", factor))
-        shift = self._chained(plain.cast(self.program, self.point, "f32"), ("Multiply", self._number(count)))
+        shift = self._chained(elementwise_int.cast(self.program, self.point, "f32"), ("Multiply", self._number(count)))
         return self._chained(sums, ("Subtract", shift), ("Multiply", factor))
 
     def _terms(self, problem: ConvProblem) -> int:
@@ -130,5 +130,5 @@ class CallScale:
         target = self.program.like(source, "f32")
         epilogue = tuple(EpilogueOp(kind, {}, (number, view)) for number, (kind, view) in enumerate(ops))
         if not elementwise_group.apply(self.program, source, epilogue, target, "scale of the call"):
-            raise RuntimeError("more operands than own code takes")
+            raise RuntimeError("more operands than builtin code takes")
         return target

@@ -22,7 +22,7 @@ def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
 
 def _build(lowering: Lowering, group: FusionGroup) -> Decision:
     elementwise_group.build(lowering.program, group.nodes, lowering.view, " + ".join(node.kind for node in group.nodes))
-    return Decision("own chain", "f32")
+    return Decision("builtin element-wise", "f32")
 
 
 ELEMENTWISE = Backend("elementwise", _build, _match)

@@ -30,16 +30,16 @@ _MOST_SHARES = 1 << 18
 
 
 def averages_faster(node: Node) -> bool:
-    """Whether own code goes before the library's for an AvgPoolBackward: where the library goes number by number.
+    """Whether builtin code goes before the library's for an AvgPoolBackward: where the library goes number by number.
 
     It does so for channels that fill no vectors and for signals with channels first. Windows of many taps are shared
-    out along one axis after the other by own code.
+    out along one axis after the other by builtin code.
     """
     return averages(node) and (fills_no_vectors(node) or has_many_taps(node) or signal_of_first_channels(node))
 
 
 def largest_faster(node: Node) -> bool:
-    """Whether own code goes before the library's for a MaxPoolBackward.
+    """Whether builtin code goes before the library's for a MaxPoolBackward.
 
     It does for channels first or such as fill no vectors, and for dilated windows: the library's kernel is a reference.
     """
@@ -48,7 +48,7 @@ def largest_faster(node: Node) -> bool:
 
 
 def averages(node: Node) -> bool:
-    """Whether own code computes an AvgPoolBackward: of floats, with the shape of its result as an attribute.
+    """Whether builtin code computes an AvgPoolBackward: of floats, with the shape of its result as an attribute.
 
     It lists which window has which element, along each axis, and leaves windows of very many to the library.
     """
@@ -59,7 +59,7 @@ def averages(node: Node) -> bool:
 
 
 def resamples(node: Node) -> bool:
-    """Whether own code computes an InterpolateBackward: of floats, with sizes or scales as attributes."""
+    """Whether builtin code computes an InterpolateBackward: of floats, with sizes or scales as attributes."""
     return is_float(node) and len(node.inputs) == 2
 
 

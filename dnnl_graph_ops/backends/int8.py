@@ -165,14 +165,14 @@ def _shift(weights: Node) -> int:
 
 
 def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
-    """Returns the parts of nodes if own code runs them as one product of integers, None otherwise.
+    """Returns the parts of nodes if builtin code runs them as one product of integers, None otherwise.
 
     The caller sees to it that other nodes read the last node's result only.
     """
     if not env.prefers_builtin or len(nodes) < 3:
         return None
     q = quantized(nodes)
-    if q is None or not kernels.integer_isa()[0]:
+    if q is None or not kernels.int8_isa()[0]:
         return None
     problem = _problem(q, _somewhere, env)
     g = problem.geometry
@@ -188,7 +188,7 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
         unmet = "padding with zeros adds few products"
     elif not filtering.taken(problem, filtering.direct_tile(problem)):
         unmet = "the kernel takes the layer"
-    elif kernels.integer_isa()[0] == _WORDS and _floats_are_faster(
+    elif kernels.int8_isa()[0] == _WORDS and _floats_are_faster(
         problem, waste * _form(q, problem, _WORDS, env).cost, env
     ):
         unmet = "integer products are faster by estimate"
@@ -376,8 +376,8 @@ class _Steps:
         g = problem.geometry
         read = g.y_channels if problem.direction == DGRAD else g.x_channels
         self.depth = read // g.groups
-        self.isa = set_for(kernels.integer_isa()[0], self.depth)
-        _, pitch, _ = kernels.integer_layout(read, self.read()[0], self.isa)
+        self.isa = set_for(kernels.int8_isa()[0], self.depth)
+        _, pitch, _ = kernels.int8_layout(read, self.read()[0], self.isa)
         self.tile = _form(q, problem, self.isa, env).tile
         # the kernel reads the zeros that fill up each position as channels as well, so that positions are contiguous
         self.reads = pitch if g.groups == 1 else read
@@ -392,7 +392,7 @@ class _Steps:
     def parts(self, rows: View, strides: Sequence[int], target: View, epilogue: Epilogue) -> list[Part]:
         """Returns the layer with src in rows, or the layers that a dilated one is split into."""
         problem, src = self.problem, READ[self.problem.direction][0]
-        item, _, _ = kernels.integer_layout(self.reads, self.read()[0], self.isa)
+        item, _, _ = kernels.int8_layout(self.reads, self.read()[0], self.isa)
         sizes = getattr(problem, src).shape
         places = View(rows.buffer, (sizes[0], 1, *sizes[2:]), (strides[0] * item, 1, *(item * s for s in strides[1:])))
         views = {src: replace(places, offset=rows.offset), RESULT[problem.direction]: target, "epilogue": epilogue}
@@ -412,13 +412,13 @@ class _Steps:
         view = problem.y if problem.direction == DGRAD else problem.x
         view = as_channels_last(self.program, view)
         code, channels = dtypes.CODES[view.dtype], view.shape[1]
-        item, pitch, as_it_is = kernels.integer_layout(channels, code, self.isa)
+        item, pitch, as_it_is = kernels.int8_layout(channels, code, self.isa)
         sizes, strides = ([some[0], *some[2:]] for some in (view.shape, view.strides))
         if as_it_is:
             return view, strides
         # 64 bytes more, as the kernel reads past the last element
         rows = self.program.scratch((prod(sizes) * pitch * item + 64,), "u8")
-        kernel = kernels.integer_rows(sizes, strides, channels, code, _point(src), self.env.threads, self.isa)
+        kernel = kernels.int8_rows(sizes, strides, channels, code, _point(src), self.env.threads, self.isa)
         self.program.kernel(kernel, [view], [rows], "rows of integers")
         return rows, [stride * pitch for stride in dense_strides(sizes)]
 
@@ -428,14 +428,14 @@ class _Steps:
         `points`: zero points (OC) to be subtracted from the weights, or None.
         """
         direction, code = self.problem.direction, dtypes.CODES[weights.dtype]
-        packed = self.program.scratch((kernels.integer_packed_size(description, direction, self.isa),), "u8")
-        kernel = kernels.integer_pack(
+        packed = self.program.scratch((kernels.int8_packed_size(description, direction, self.isa),), "u8")
+        kernel = kernels.int8_pack(
             description, direction, code, list(strides), self.depth, points is not None, self.env.threads, self.isa
         )
-        how = kernels.integer_packing(description, direction, self.isa), None if points is None else points.tobytes()
-        recipe = ("integers", direction, *how, self.depth, weights.dtype, weights.shape, tuple(strides))
+        how = kernels.int8_packing(description, direction, self.isa), None if points is None else points.tobytes()
+        cache_key = ("integers", direction, *how, self.depth, weights.dtype, weights.shape, tuple(strides))
         reads = [weights] if points is None else [weights, self.program.constant(points)]
-        self.program.kernel(kernel, reads, [packed], "pack weights", recipe=recipe)
+        self.program.kernel(kernel, reads, [packed], "pack weights", cache_key=cache_key)
         return packed
 
     def sums(self, rows: View, strides: Sequence[int], target: View) -> View:
@@ -449,7 +449,7 @@ class _Steps:
         packed = self.packed(description, ones, [0] * (problem.w.ndim - 1), None)
         sizes = [target.shape[0], *target.shape[2:]]
         sums = self.program.scratch((*sizes, groups), "s32")
-        kernel = kernels.integer_product(
+        kernel = kernels.int8_product(
             description, problem.direction, strides, dtypes.CODES["s32"], sums.strides[:-1], *self.read(),
             threads=self.env.threads, isa=self.isa,
         )  # fmt: skip
@@ -472,7 +472,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     if call is not None:
         problem = call.padded(problem)
     steps, weights, result = _Steps(program, q, problem, env), q.weights, problem.result
-    early, makes = kernels.integer_pack_subtracts(steps.isa), result.shape[1]
+    early, makes = kernels.int8_pack_subtracts(steps.isa), result.shape[1]
     zeros = _of_channels(makes, weights.attrs.get("zps") or (0,), np.int32)
     points = zeros - np.int32(0 if early else _shift(weights))
     late = bool(points.any()) and not early
@@ -502,13 +502,13 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     elif sums is not None:
         reads += [program.constant(points), sums]
     to = q.quantize
-    by = "" if steps.isa == kernels.integer_isa()[0] else f" by {steps.isa}"
+    by = "" if steps.isa == kernels.int8_isa()[0] else f" by {steps.isa}"
     tiles = "" if max(steps.tile) == 1 else f", tile {'x'.join(map(str, steps.tile))}"
     label = labelled(f"{MULTIPLY}{by}{tiles}", problem.epilogue)
     for part, description, src, at in parts:
         epilogue, low, high = (part.epilogue, -128, 255) if to is None else bounded(part.epilogue, to)
         after, made = fused(program, epilogue, _as_floats(part.result)), part.result
-        kernel = kernels.integer_product(
+        kernel = kernels.int8_product(
             description, part.direction, at, dtypes.CODES[made.dtype], [made.strides[0], *made.strides[2:]],
             *steps.read(), 1.0 if to is None else to.attrs["scales"][0], 0 if to is None else _point(to), low, high,
             corrected, 0 if problem.bias is None else dtypes.CODES["f32"], made.shape[1], env.threads, after.epilogue,
@@ -517,7 +517,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
         steps.run(kernel, [src, *reads, *after.views], made, label)
     if target is not result:
         program.copy(target, result, FROM_CHANNELS_LAST)
-    name = "own integer" if max(steps.tile) == 1 else filtering.INTEGERS
+    name = "builtin integer" if max(steps.tile) == 1 else filtering.INTEGERS
     return Decision(name, q.src.inputs[0].dtype)
 
 
@@ -544,7 +544,7 @@ def _find(search: Search) -> None:
 
 
 def _longest(makers: list[int], head: int, joining: set[int], search: Search) -> FusionGroup | None:
-    """Returns the longest group of a product that own code runs; None where there is none.
+    """Returns the longest group of a product that builtin code runs; None where there is none.
 
     Tried are the group with post-ops and a Quantize, without the Quantize, and without both.
     """

@@ -24,12 +24,12 @@ Builder = Callable[[Program, Node, Sequence[View], View, Epilogue], None]
 
 
 def leads(node: Node) -> bool:
-    """Whether a node is a norm that own code runs together with the element-wise ops after it as post-ops."""
+    """Whether a node is a norm that builtin code runs together with the element-wise ops after it as post-ops."""
     return node.kind == "GroupNorm" and serves(node)
 
 
 def serves(node: Node) -> bool:
-    """Whether own code computes a norm or softmax with this node's dtypes, attributes and outputs."""
+    """Whether builtin code computes a norm or softmax with this node's dtypes, attributes and outputs."""
     floats = all(value.dtype in elementwise_group.FLOATS for value in (node.inputs[0], node.outputs[0]))
     plain = node.attrs.get("mode", "none") == "none"
     return node.kind in OWN_NORMS and len(node.outputs) == 1 and floats and plain and _over_last(node)
@@ -201,7 +201,7 @@ def _build(lowering: Lowering, group: FusionGroup) -> Decision:
     inputs, output = [lowering.view(value) for value in head.inputs], lowering.view(group.result)
     epilogue = post_ops(head, rest, lowering.view, lowering.env) if rest else ()
     build(lowering.program, head, inputs, [output], epilogue)
-    return Decision("own kernel", output.dtype)
+    return Decision("builtin kernel", output.dtype)
 
 
 NORM = Backend("norm", _build, match_by(leads), leads=leads)

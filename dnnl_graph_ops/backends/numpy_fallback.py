@@ -22,7 +22,7 @@ def _build(lowering: Lowering, group: FusionGroup) -> Decision:
     inputs, outputs = lowering.operands(node)
     if node.host is not None and node.host.own is not None and lowering.env.engine.on_host:
         _append_own(program, node.host.title, node.host.own, inputs, outputs)
-        return Decision("own kernel", node.outputs[0].dtype)
+        return Decision("builtin kernel", node.outputs[0].dtype)
     layouts = tuple((view.shape, view.strides, view.dtype) for view in (*inputs, *outputs))
     title, by, does = node.kind, "NumPy", repr(sorted(node.attrs.items()))
     if node.host is not None:

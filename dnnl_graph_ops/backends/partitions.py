@@ -56,7 +56,7 @@ def partitions(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy
 
 
 def exact_partitions(search: Search) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Returns partitions of several nodes that own code does not fuse and that the library computes exactly.
+    """Returns partitions of several nodes that builtin code does not fuse and that the library computes exactly.
 
     The first list has partitions as the library forms them, the second the exact parts of others, each by its nodes'
     numbers. They are worth having, as the library is faster with such a partition than with its nodes one by one.
@@ -111,14 +111,14 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
 
 _OPENING = schema.kinds("dequantizes") | {"TypeCast"}
 _FOLLOWING = schema.POST_OPS | {"TypeCast"}
-# post-ops with which the library's products of f32 take 4 to 10 times as long as own code
+# post-ops with which the library's products of f32 take 4 to 10 times as long as builtin code
 _SLOW_BEHIND_PRODUCTS = schema.kinds("slow_behind_products")
 
 
 def _library_only(nodes: Sequence[Node]) -> set[int]:
-    """Returns the numbers of nodes that may be part of a fused pattern of the library that own code lacks.
+    """Returns the numbers of nodes that may be part of a fused pattern of the library that builtin code lacks.
 
-    Such patterns are int8 ones, and products of matrices that own code does not run, with their post-ops.
+    Such patterns are int8 ones, and products of matrices that builtin code does not run, with their post-ops.
     """
     theirs: dict[Node, int] = {}
     floats = all(node.kind not in trust.QUANTIZING for node in nodes)

@@ -206,7 +206,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     program.append("rotary", args, reads, [rows], "rotary embedding")
     if rows is not dst:
         program.copy(rows, dst, "dst of a rotary embedding")
-    return Decision("own kernel", group.nodes[0].outputs[0].dtype)
+    return Decision("builtin kernel", group.nodes[0].outputs[0].dtype)
 
 
 ROTARY: Backend = Backend(

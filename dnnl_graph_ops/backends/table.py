@@ -76,7 +76,7 @@ def _fused(nodes: Sequence[Node], outputs: Sequence[Value], env: Env) -> list[Fu
     """Divides nodes into groups by all backends' rules, in this order; a node goes to the first group that takes it.
 
     First come the patterns of backends (attention, rotary embeddings, int8), then exact partitions of the library of
-    nodes that own code does not fuse, then heads with their post-ops, then element-wise groups, then single nodes.
+    nodes that builtin code does not fuse, then heads with their post-ops, then element-wise groups, then single nodes.
     """
     search = Search(nodes, outputs, env)
     search.partitions, products = partitions.exact_partitions(search)
@@ -161,5 +161,5 @@ def _append(lowering: Lowering, group: FusionGroup) -> Decision:
             return Decision("view", dtype)
     if alone and head.outputs[0] in views.joined:
         inputs, (result,) = lowering.operands(head)
-        return Decision("own kernel" if movement.join(lowering.program, head, inputs, result) else "view", dtype)
+        return Decision("builtin kernel" if movement.join(lowering.program, head, inputs, result) else "view", dtype)
     return group.backend.build(lowering, group)

@@ -37,7 +37,7 @@ def left(groups: Sequence[FusionGroup]) -> dict[str, str]:
 
 
 def _read(group: FusionGroup) -> set[Value]:
-    """What a group reads of other groups, inputs and constants."""
+    """Returns the values that a group reads of other groups, inputs and constants."""
     return {value for node in group.nodes for value in node.inputs} - set(group.outputs)
 
 

@@ -347,7 +347,7 @@ def _step(plan: Plan, number: int, engine: Engine, step: Described) -> StepRepor
     written = {view.buffer for view in part.writes}
     scratch = sum(buffer.nbytes for buffer in written if buffer.place is Place.SCRATCH)
     if isinstance(part, KernelStep):
-        implementation = f"own, {part.kernel.by or kernels.isa()}"
+        implementation = f"builtin, {part.kernel.by or kernels.isa()}"
     elif isinstance(part, HostStep):
         implementation, slow = part.by, part.by != "NumPy"
     else:

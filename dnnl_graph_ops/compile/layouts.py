@@ -29,7 +29,7 @@ Ints = tuple[int, ...]
 _INDIFFERENT = schema.kinds("any_order") | {
     kind for kind in schema.OPS if kind.removesuffix("Backward") in schema.POST_OPS
 }
-# ops that own code computes, or copies, from any strides
+# ops that builtin code computes, or copies, from any strides
 _TAKING_ANY = frozenset({*CONV_KINDS, *VIEWS, "Concat"})
 _EMBEDDING = schema.kinds("embeds")
 _SOFTMAX = frozenset(kind for kind in schema.OPS if "SoftMax" in kind)

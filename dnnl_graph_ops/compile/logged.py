@@ -1,4 +1,4 @@
-"""What the library's log says of a partition that runs alone."""
+"""Reads oneDNN's log of a partition that runs alone."""
 
 from __future__ import annotations
 

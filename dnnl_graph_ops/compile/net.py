@@ -537,7 +537,7 @@ class Net(NetBase, Generic[Result]):
         """Returns the library's view of the net as objects of `dnnl_graph_ops.graph_api`, which are copies.
 
         Returns:
-            `.graph`: the plan used last; a step of own code is a Wildcard op, named for the kernel or function that
+            `.graph`: the plan used last; a step of builtin code is a Wildcard op, named for the kernel or function that
             computes it. `.compiled_partitions`: the partitions of all plans that the net has now, compiled once more.
 
         Raises:

@@ -19,7 +19,7 @@ class GraphObjects(NamedTuple):
     """The result of `Net.graph_api`.
 
     graph: the plan used last as one graph, finalized. Ops of the library's partitions are in the graph as the library
-    got them; a step of own code is a Wildcard op, named for the kernel or function that computes the step.
+    got them; a step of builtin code is a Wildcard op, named for the kernel or function that computes the step.
     compiled_partitions: those of all plans that the net has now, in the order of their steps. Logical tensors of the
     plan used last have the same ids as in `graph`.
     """

@@ -1,10 +1,10 @@
 """Runs the steps that read constants alone, and shares their results, above all packed weights, between plans.
 
-Such steps run once, when a plan is made. The data of a buffer that they write is cached under a recipe (cache key): the
-steps that write the buffer, each with the parameters of its kernel, the offsets that it reads and writes at, and the
-recipes or constants' tokens of the buffers that it reads. A recipe contains input sizes only if the packing depends on
-them, so that the plans of a net, and of other nets of the graph, share one array. The cache holds arrays weakly: an
-array is freed with the last plan that uses it.
+Such steps run once, when a plan is made. The data of a buffer that they write is cached under a key: the steps that
+write the buffer, each with the parameters of its kernel, the offsets that it reads and writes at, and the keys or
+constants' tokens of the buffers that it reads. A key contains input sizes only if the packing depends on them, so that
+the plans of a net, and of other nets of the graph, share one array. The cache holds arrays weakly: an array is freed
+with the last plan that uses it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..strides import extent
 from .memory import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
-# the most steps in sequence; results of longer sequences are not shared, as their recipes would become long
+# the most steps in sequence; results of longer sequences are not shared, as their cache keys would become long
 _DEEPEST = 16
 
 SHARE_PACKED = Rewrite(
@@ -40,16 +40,16 @@ def kept() -> dict[Hashable, Array]:
     return dict(_packed)
 
 
-def keep(recipe: Hashable, array: Array) -> None:
+def keep(cache_key: Hashable, array: Array) -> None:
     """Enters an array in the cache, so that plans that are made later use it while the caller or a plan holds it."""
-    _packed[recipe] = array
+    _packed[cache_key] = array
 
 
-def meant(recipe: Any) -> tuple[Any, Any] | None:
-    """Returns the dtype and the number of elements of a recipe's array; None if `recipe` is not a recipe."""
-    while isinstance(recipe, tuple) and len(recipe) == 4:
-        recipe = recipe[0]
-    return recipe if isinstance(recipe, tuple) and len(recipe) == 2 else None
+def meant(cache_key: Any) -> tuple[Any, Any] | None:
+    """Returns the dtype and the number of elements of a cache key's array; None if `cache key` is not a cache key."""
+    while isinstance(cache_key, tuple) and len(cache_key) == 4:
+        cache_key = cache_key[0]
+    return cache_key if isinstance(cache_key, tuple) and len(cache_key) == 2 else None
 
 
 def fold_constants(steps: Sequence[Step]) -> list[Step]:
@@ -69,7 +69,7 @@ def fold_constants(steps: Sequence[Step]) -> list[Step]:
     folding = _Folding(folded)
     needed = {view.buffer for step in remaining for view in step.reads}
     needed |= {step.condition.flag.buffer for step in remaining if step.condition}
-    folding.make(needed & folding.recipes.keys())
+    folding.make(needed & folding.cache_keys.keys())
     return remaining
 
 
@@ -118,40 +118,40 @@ def parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[Ste
 
 
 class _Folding:
-    """The steps on constants alone, and the recipe of each buffer that they write."""
+    """The steps on constants alone, and the cache key of each buffer that they write."""
 
     def __init__(self, steps: Sequence[KernelStep | HostStep]) -> None:
         self.steps = steps
-        # for each buffer that the steps write: its recipe, and the number of steps in sequence in the recipe
-        self.recipes: dict[Buffer, tuple[Hashable, int]] = {}
+        # for each buffer that the steps write: its cache key, and the number of steps in sequence in the cache key
+        self.cache_keys: dict[Buffer, tuple[Hashable, int]] = {}
         for step in steps:
             self._add(step)
 
     def _add(self, step: KernelStep | HostStep) -> None:
         buffers = [view.buffer for view in step.reads]
-        sources = [self.recipes.get(b) or (b if b.held is None else b.held.token, 0) for b in buffers]
+        sources = [self.cache_keys.get(b) or (b if b.held is None else b.held.token, 0) for b in buffers]
         deepest = max((depth for _, depth in sources), default=0) + 1
-        how, unmet = step.recipe, ""
+        how, unmet = step.cache_key, ""
         if how is None or len(step.writes) > 1:
             unmet = "the step has a cache key"
         elif deepest > _DEEPEST:
             unmet = "the result depends on few steps in sequence"
         if unmet:
             SHARE_PACKED.declined(step.label, unmet)
-            # a recipe that equals no other
+            # a cache key that equals no other
             how, deepest, sources = object(), 0, []
         reads = tuple((token, view.offset) for view, (token, _) in zip(step.reads, sources, strict=False))
         for view in step.writes:
-            before, depth = self.recipes.get(view.buffer, ((view.dtype, view.buffer.elements), 0))
-            self.recipes[view.buffer] = (before, how, view.offset, reads), max(depth + 1, deepest)
+            before, depth = self.cache_keys.get(view.buffer, ((view.dtype, view.buffer.elements), 0))
+            self.cache_keys[view.buffer] = (before, how, view.offset, reads), max(depth + 1, deepest)
 
     def make(self, buffers: Iterable[Buffer]) -> None:
         """Gives each of the buffers its data: from the cache, else by the steps that write it."""
         missing: set[Buffer] = set()
 
         def want(buffer: Buffer) -> None:
-            if buffer.array is None and buffer in self.recipes and buffer not in missing:
-                buffer.array = _packed.get(self.recipes[buffer][0])
+            if buffer.array is None and buffer in self.cache_keys and buffer not in missing:
+                buffer.array = _packed.get(self.cache_keys[buffer][0])
                 if buffer.array is None:
                     missing.add(buffer)
                 else:
@@ -172,11 +172,11 @@ class _Folding:
             run_now(step)
             for buffer in {view.buffer for view in step.reads}:
                 waiting[buffer] -= 1
-                if not waiting[buffer] and (buffer in self.recipes or buffer.held is not None):
+                if not waiting[buffer] and (buffer in self.cache_keys or buffer.held is not None):
                     buffer.let_go()
         for buffer in wanted:
             if buffer in missing:
-                keep(self.recipes[buffer][0], data_of(buffer))
+                keep(self.cache_keys[buffer][0], data_of(buffer))
 
 
 def run_now(step: KernelStep | HostStep) -> None:

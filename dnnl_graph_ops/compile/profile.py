@@ -21,8 +21,8 @@ from .tables import table
 
 ARITHMETIC, MEMORY = "arithmetic", "memory"
 
-# own kernels that multiply, by the ends of their names; steps of the library are told by their ops
-_MULTIPLYING = ("bands", "_product", "_forward", "_backward_data", "_backward_weights", "_gradient")
+# builtin kernels that multiply, by the ends of their names; steps of the library are told by their ops
+_MULTIPLYING = ("row_tiling", "_product", "_forward", "_backward_data", "_backward_weights", "_gradient")
 
 
 class Profile(list[StepTime]):

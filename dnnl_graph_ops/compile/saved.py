@@ -24,7 +24,7 @@ from ..runtime import cpu
 from ..runtime.engines import Engine, default_engine, engine
 from ..runtime.info import version
 from ..schema.arguments import show
-from . import recipes
+from . import cache_keys
 from .asked import checked_options
 from .net import Net, made
 from .packed import keep
@@ -90,10 +90,10 @@ def described(net: Net) -> tuple[dict[str, Any], Iterable[Any]]:
 
     nodes, constants = net._parts
     held = [value._held for value in constants if value._held is not None]
-    packed = list(recipes.of_arrays([*net._constants_read(), *net._holds], held))
+    packed = list(cache_keys.of_arrays([*net._constants_read(), *net._holds], held))
     record, more = records.described(net.graph, net.inputs, constants, nodes, net.outputs)
     arrays = chain(_let_go(held), more, (array for _, array in packed))
-    return {"graph": record, "packed": [recipe for recipe, _ in packed]}, arrays
+    return {"graph": record, "packed": [cache_key for cache_key, _ in packed]}, arrays
 
 
 def _let_go(held: Iterable[Constant]) -> Iterator[Any]:
@@ -193,15 +193,15 @@ def _packed(graph: Graph, records: list[Any], file: ArrayFile, where: str) -> li
     held = [value._held for value in graph.constants if value._held is not None]
     arrays = []
     for number, record in enumerate(records, len(file) - len(records)):
-        recipe, dtype, elements = recipes.read(record, held, where)
+        cache_key, dtype, elements = cache_keys.read(record, held, where)
         arrays.append(file.array(number, dtype, (elements,)))
-        keep(recipe, arrays[-1])
+        keep(cache_key, arrays[-1])
     return arrays
 
 
 def made_by(engine: Engine) -> dict[str, str]:
-    """Returns the versions and instruction sets that packed weights depend on besides their recipes."""
-    sets = (cpu.isa(engine), kernels.isa(), kernels.narrow_isa()[0], kernels.integer_isa()[0])
+    """Returns the versions and instruction sets that packed weights depend on besides their cache keys."""
+    sets = (cpu.isa(engine), kernels.isa(), kernels.bf16_isa()[0], kernels.int8_isa()[0])
     return {
         "dnnl_graph_ops": version(),
         "oneDNN": f"{engine.runtime.version} ({engine.runtime._library.cpu_runtime})",

@@ -29,8 +29,8 @@ _ALIASES = dict.fromkeys(
 class Support:
     """The answer of `supported`; true if the op runs.
 
-    `how` is "natively", "in f32" (operands and results are converted), "on the host" (own code or NumPy), or "" if the
-    op does not run; `reason` says why.
+    `how` is "natively", "in f32" (operands and results are converted), "on the host" (builtin code or NumPy), or "" if
+    the op does not run; `reason` says why.
     """
 
     op: str
@@ -84,7 +84,7 @@ def supported(op: str | Callable[..., Any], *, dtype: Any = "f32", engine: Engin
     if backend is NOWHERE:
         return answer("", why)
     if backend not in (ONEDNN, CONVOLUTION):
-        own = "an own kernel" if backend is BUILTIN else "NumPy"
+        own = "a builtin kernel" if backend is BUILTIN else "NumPy"
         return answer("on the host", f"{why}; {'an equal op or NumPy' if kind in EQUAL else own} does it")
     if any(here.compute_dtype(item, kind) != item for item in (*inputs, *outputs)):
         lacks = "no" if here.compute_dtype(name) != name else f"for {kind} a reference kernel among its"
@@ -179,7 +179,7 @@ def markdown(only_missing: bool = False, versions: Sequence[Version] = VERSIONS)
 def reference_kernels() -> Iterator[str]:
     """Yields two tables in Markdown: ops for which the library has reference kernels, and ops computed in f32 instead.
 
-    The former run by own code, but with tune="off"; the latter would run by reference kernels in bf16 or f16.
+    The former run by builtin code, but with tune="off"; the latter would run by reference kernels in bf16 or f16.
     """
     yield ""
     yield '| op by a reference kernel, which is slow, with tune="off" | when |'

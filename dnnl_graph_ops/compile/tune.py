@@ -241,7 +241,7 @@ def _path(problem: ConvProblem, env: Env, found: Ranked) -> Path:
             "direction": problem.direction,
             "geometry": repr(problem.geometry),
             "views": {name: _described(view) for name, view in views.items()},
-            "tail": [
+            "epilogue": [
                 (
                     op.kind,
                     sorted(map(repr, op.attrs.items())),

@@ -1,6 +1,6 @@
 """Estimates the seconds of an algorithm by a linear model: a few counts of its work times fitted constants.
 
-Each algorithm states its counts in its own file, and own kernels state theirs; `fits` holds the constants of each
+Each algorithm states its counts in its own file, and builtin kernels state theirs; `fits` holds the constants of each
 family of algorithms. The constants in this file are common to several algorithms, and were set by hand.
 """
 
@@ -41,7 +41,7 @@ Counting = Callable[[ConvProblem, Env], Counts]
 
 # seconds that are the same for all families: of a byte of traffic, and of one more step
 _BYTE, _CALL = 1e-10, 4e-6
-_SCAN = 2e-7  # of starting a scan, a step by an own kernel
+_SCAN = 2e-7  # of starting a scan, a step by a builtin kernel
 
 
 def estimate(counts: Counts, prices: fits.Prices, threads: int) -> float:
@@ -130,7 +130,7 @@ def fresh(problem: ConvProblem, env: Env, weights: float) -> float:
 
 
 def of_kernel(problem: ConvProblem, env: Env, work: kernels.Work) -> Counts:
-    """Returns the counts of an own kernel: the work that the kernel states, and layout copies of y and x."""
+    """Returns the counts of a builtin kernel: the work that the kernel states, and layout copies of y and x."""
     return Counts(
         products=work.products,
         values=work.values,

@@ -1,4 +1,4 @@
-"""Compiles element-wise ops for own kernels: as post-ops that a kernel applies to its result, or as a separate step."""
+"""Compiles element-wise ops for builtin kernels: as post-ops of a kernel, or as a separate step."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ OPS: dict[str, Callable[[Mapping[str, Any]], Op]] = {
 
 
 def is_quantizing(node: Node) -> bool:
-    """Whether own code can compute a node: a Dequantize or Quantize by tensor or channel between s8 or u8 and f32.
+    """Whether builtin code can compute a node: a Dequantize or Quantize by tensor or channel between s8 or u8 and f32.
 
-    Steps of own code read and write the integers, and round to nearest, ties to even.
+    Steps of builtin code read and write the integers, and round to nearest, ties to even.
     """
     if node.kind not in _FIXED_SCALES or node.attrs["qtype"] not in ("per_tensor", "per_channel"):
         return False
@@ -149,13 +149,13 @@ def _code(calls: tuple[Op, ...], head: bool) -> _Code | None:
     last_use: dict[int, int] = {}
     for position, call in enumerate(calls):
         last_use.update(dict.fromkeys(call.operands, position))
-    free = list(range(0 if not head else 1, kernels.Tail.REGISTERS))
+    free = list(range(0 if not head else 1, kernels.Epilogue.REGISTERS))
     if not head:
         free.remove(0)
     register = {0: 0} if head else {}
     steps: list[Step] = []
     for position, call in enumerate(calls):
-        places = [kernels.Tail.OPERANDS - 1 - o if o < 0 else register[o] for o in call.operands]
+        places = [kernels.Epilogue.OPERANDS - 1 - o if o < 0 else register[o] for o in call.operands]
         for operand in set(call.operands):
             if operand >= 0 and last_use[operand] == position:
                 free.append(register.pop(operand))
@@ -214,7 +214,7 @@ class Fused(NamedTuple):
     views: tuple[View, ...] = ()
 
 
-NOTHING = Fused(kernels.Tail())
+NOTHING = Fused(kernels.Epilogue())
 
 
 def fused(program: Program, epilogue: Epilogue, dst: View, bias: View | None = None) -> Fused:
@@ -230,7 +230,7 @@ def fused(program: Program, epilogue: Epilogue, dst: View, bias: View | None = N
 
 def fused_or_none(program: Program, epilogue: Epilogue, dst: View, bias: View | None = None) -> Fused | None:
     """Returns what `fused` does, and None, with nothing appended, for post-ops that `expresses` does not hold for."""
-    tail, views = NOTHING.epilogue, [] if bias is None else [bias]
+    native, views = NOTHING.epilogue, [] if bias is None else [bias]
     if epilogue:
         expressed = _expressed(epilogue, dst)
         if expressed is None:
@@ -238,13 +238,13 @@ def fused_or_none(program: Program, epilogue: Epilogue, dst: View, bias: View | 
         operands, code = expressed
         code.tell(epilogue[-1].name)
         laid = [_laid(program, view, dst) for view in operands]
-        tail = kernels.Tail(code.steps, [(spread, dtypes.CODES[view.dtype]) for spread, view in laid])
+        native = kernels.Epilogue(code.steps, [(spread, dtypes.CODES[view.dtype]) for spread, view in laid])
         views += (view for _, view in laid)
-    return Fused(tail, 0 if bias is None else dtypes.CODES[bias.dtype], tuple(views))
+    return Fused(native, 0 if bias is None else dtypes.CODES[bias.dtype], tuple(views))
 
 
 def expresses(epilogue: Epilogue, dst: View) -> bool:
-    """Whether own kernels that write a view like `dst` (N, C, spatial...) can apply the post-ops to their results."""
+    """Whether builtin kernels that write a view like `dst` (N, C, spatial...) can apply the post-ops."""
     return _expressed(epilogue, dst) is not None
 
 
@@ -332,7 +332,7 @@ def _vectors(program: Program, view: View, dst: View) -> View:
 
     Element C + i repeats element i, so that a kernel reads on past the last channel in a run over several pixels.
     """
-    channels, pitch = dst.shape[1], dst.shape[1] + kernels.Tail.REPEAT
+    channels, pitch = dst.shape[1], dst.shape[1] + kernels.Epilogue.REPEAT
     images = 1 if view.ndim == 1 else dst.shape[0]
     by_image, by_channel = [0, *_steps_of(view)] if view.ndim == 1 else _steps_of(view)[:2]
     rounds, rest = divmod(pitch, channels)
@@ -353,7 +353,7 @@ def _steps_of(view: View) -> list[int]:
 
 
 def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: str) -> bool:
-    """Appends post-ops on `source` as one step of own code that writes `dst`; returns False if it cannot.
+    """Appends post-ops on `source` as one step of builtin code that writes `dst`; returns False if it cannot.
 
     The step reads `source` in its dtype and strides. It cannot where an op is missing or registers are too few; nothing
     is appended then.
@@ -368,7 +368,7 @@ def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: 
 
 
 def takes(nodes: Sequence[Node], env: Env) -> bool:
-    """Whether own code can compute the nodes as one step, if other nodes read only the last node's result."""
+    """Whether builtin code can compute the nodes as one step, if other nodes read only the last node's result."""
     plain = [node for node in nodes if not is_quantizing(node)]
     if not env.prefers_builtin or any(node.kind not in OPS for node in plain) or is_open(nodes):
         return False
@@ -392,7 +392,7 @@ def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], Vi
         for value, axis in operands
     ]
     if not _append(program, calls, views, dst, label):
-        raise RuntimeError(f"{label}: more operands than own code takes")
+        raise RuntimeError(f"{label}: more operands than builtin code takes")
 
 
 def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | None]], list[Op]]:
@@ -461,5 +461,5 @@ def _append(program: Program, calls: Sequence[Op], operands: Sequence[View], dst
     codes, steps = dtypes.CODES, code.steps
     described = tuple((codes[view.dtype], view.strides) for view in views)
     args = dst.shape, steps, described, codes[dst.dtype], dst.strides
-    program.append("chain", args, views, [dst], label, [(view, dst) for view in views])
+    program.append("elementwise", args, views, [dst], label, [(view, dst) for view in views])
     return True

@@ -56,7 +56,7 @@ class Env:
 
     @property
     def vectors(self) -> str:
-        """The instruction set of own kernels as `_core.kernels` names it; "": the one that this process uses."""
+        """The instruction set of builtin kernels as `_core.kernels` names it; "": the one that this process uses."""
         return ""
 
     def compute_dtype(self, dtype: str, *ops: str) -> str:
@@ -74,7 +74,7 @@ class Env:
 
     @property
     def prefers_builtin(self) -> bool:
-        """Whether own code may compute what the library can compute, too: not with tune="off", nor on a device."""
+        """Whether builtin code may compute what the library can compute, too: not with tune="off", nor on a device."""
         return self.tune != "off" and self.engine.on_host
 
     def key(self) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from .. import schema
 from .env import Env
 from .program import Edge, NativeOp, Operand, Program, View
 
-# kinds that may be post-ops: those that the library fuses, and PReLU, which only own kernels fuse
+# kinds that may be post-ops: those that the library fuses, and PReLU, which only builtin kernels fuse
 KINDS = schema.POST_OPS | {"PReLU"}
 # kinds whose vector code in the library gives a number for NaN, though by their definition the result is NaN
 LOSING_NAN = schema.kinds("nan_lost_behind")

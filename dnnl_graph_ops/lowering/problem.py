@@ -11,7 +11,7 @@ from .epilogue import Epilogue, map_views
 from .program import Ints, View
 
 # Directions of an ordinary convolution y = x * w: of y, of the gradient of x, of the gradient of w. Their values, which
-# cost files and own kernels use, are those of a ConvTranspose, whose forward is dgrad.
+# cost files and builtin kernels use, are those of a ConvTranspose, whose forward is dgrad.
 FPROP, DGRAD, WGRAD = "backward_data", "forward", "backward_weights"
 # direction -> the views of a problem that are read, and the view that is written
 READ = {DGRAD: ("y", "w"), FPROP: ("x", "w"), WGRAD: ("y", "x")}

@@ -306,9 +306,9 @@ class NativeStep:
 
 @dataclass(frozen=True)
 class KernelStep:
-    """A step by an own kernel, whose operands are the sources `reads`, then `writes`, scratch included.
+    """A step by a builtin kernel, whose operands are the sources `reads`, then `writes`, scratch included.
 
-    `in_place`: pairs of a source and a result that may be the same memory. `recipe`: cache key of the results, with all
+    `in_place`: pairs of a source and a result that may be the same memory. `cache_key`: that of the results, with all
     that they depend on besides the data that is read; None: unknown, so they are not cached. `others`: numbers of
     further groups that the step computes.
     """
@@ -320,7 +320,7 @@ class KernelStep:
     group: int | None = None
     condition: Condition | None = None
     in_place: tuple[tuple[View, View], ...] = ()
-    recipe: Hashable = None
+    cache_key: Hashable = None
     others: tuple[int, ...] = ()
 
 
@@ -328,7 +328,7 @@ class KernelStep:
 class HostStep:
     """A step by a NumPy function of arrays: it reads those of `reads`, and fills those of `writes`.
 
-    `recipe`: as in a KernelStep. `by`: the name of what computes the step, for explanations.
+    `cache key`: as in a KernelStep. `by`: the name of what computes the step, for explanations.
     """
 
     function: Callable[..., None]
@@ -337,7 +337,7 @@ class HostStep:
     label: str
     group: int | None = None
     condition: Condition | None = None
-    recipe: Hashable = None
+    cache_key: Hashable = None
     by: str = "NumPy"
 
 
@@ -398,10 +398,10 @@ class Program:
         writes: Sequence[View],
         label: str,
         in_place: Sequence[tuple[View, View]] = (),
-        recipe: Hashable = None,
+        cache_key: Hashable = None,
     ) -> None:
         where = self.group, self.condition
-        self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label, *where, tuple(in_place), recipe))
+        self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label, *where, tuple(in_place), cache_key))
 
     def append(
         self,
@@ -429,11 +429,11 @@ class Program:
         reads: Sequence[View],
         writes: Sequence[View],
         label: str,
-        recipe: Hashable = None,
+        cache_key: Hashable = None,
         by: str = "NumPy",
     ) -> None:
         where = self.group, self.condition
-        self.steps.append(HostStep(function, tuple(reads), tuple(writes), label, *where, recipe, by))
+        self.steps.append(HostStep(function, tuple(reads), tuple(writes), label, *where, cache_key, by))
 
     # -- the kernels that everything uses ---------------------------------------------------------------------
 

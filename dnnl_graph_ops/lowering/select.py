@@ -1,4 +1,4 @@
-"""Appends Select by an own kernel: elements of one of two operands, by a condition."""
+"""Appends Select by a builtin kernel: elements of one of two operands, by a condition."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Features(NamedTuple):
     """The features of an int8 partition that decide whether the library computes it exactly.
 
     Integers are written as "u8", "s8 channel" (one scale for each channel) or "u8 zp" (with a zero point). `form`:
-    properties of the head's attributes, such as "strided". `tail`: post-ops in order, each with its other operand, of
+    properties of the head's attributes, such as \"strided\". `post_ops`: in order, each with its other operand, of
     which "source" is the head's first. `skip`: the integers that are dequantized and added.
     """
 
@@ -52,7 +52,7 @@ class Features(NamedTuple):
     form: str
     src: str
     weights: str
-    tail: str
+    post_ops: str
     skip: str
     dst: str
 
@@ -276,8 +276,8 @@ class Table(NamedTuple):
     def knows(self, row: Features) -> bool:
         """Whether the library computes partitions with these features exactly; False if this was not tried."""
         like = self.like_relu.get(row.head, ())
-        tail = row.tail.replace(SWISH, RELU) if SWISH in like else row.tail
-        row = row._replace(tail=", ".join(RELU if word in like else word for word in tail.split(", ")))
+        post_ops = row.post_ops.replace(SWISH, RELU) if SWISH in like else row.post_ops
+        row = row._replace(post_ops=", ".join(RELU if word in like else word for word in post_ops.split(", ")))
         return any(all(map(contains, box, row)) for box in self.exact)
 
 

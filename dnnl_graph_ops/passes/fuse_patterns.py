@@ -389,7 +389,7 @@ _SOFTPLUS_IS_X = 17.0
 def _guarded_softplus(node: Node, maker: Maker, no: No) -> Match | None:
     """Matches x where x >= a threshold, else SoftPlus(x), as PyTorch exports it: a SoftPlus.
 
-    From the threshold on, SoftPlus by own code is x as well.
+    From the threshold on, SoftPlus by builtin code is x as well.
     """
     condition, large, small = node.inputs
     compared = maker(condition, "GreaterEqual")

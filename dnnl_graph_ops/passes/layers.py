@@ -30,7 +30,7 @@ _AT_MOST = 0.95
 
 
 class Asked(NamedTuple):
-    """What users ask of a net, as far as folds depend on it.
+    """Holds the options of a net on which folds depend.
 
     `selected`: names of ops for which the user selects algorithms. `narrow`: products may become bf16 or f16 later.
     """

@@ -105,7 +105,7 @@ def calibrate(
 
 
 def _nothing(left: Sequence[LeftReport]) -> str:
-    """What to say of a graph of which nothing can be quantized."""
+    """Returns the message for a graph of which nothing can be quantized."""
     layers = [f"{one.name!r} ({one.kind}): {one.reason}" for one in left if one.reason != NOT_A_LAYER]
     if layers:
         return f"no layer can be quantized: {'; '.join(layers)}"

@@ -1,4 +1,4 @@
-"""What calibration found: a quantized graph, its scales, and what it costs."""
+"""Defines the result of calibration: a quantized graph, its scales, and its error."""
 
 from __future__ import annotations
 

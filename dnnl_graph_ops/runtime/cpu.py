@@ -72,7 +72,7 @@ def is_known(limit: str) -> bool:
 
 def check_settings() -> None:
     """Raises InvalidArgumentError if an environment variable names an instruction set that builtin kernels lack."""
-    for isa in (kernels.isa, kernels.narrow_isa, kernels.integer_isa):
+    for isa in (kernels.isa, kernels.bf16_isa, kernels.int8_isa):
         isa()
 
 

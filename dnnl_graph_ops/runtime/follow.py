@@ -30,7 +30,7 @@ _state: str | None = None
 
 
 def state() -> str:
-    """What became of it, for info()."""
+    """Returns the state of the following thread, for info()."""
     return _state or "not looked for yet"
 
 

@@ -1,4 +1,4 @@
-"""What a bug report needs: versions, libraries, devices, instruction set, threads."""
+"""Collects the facts of a bug report: versions, libraries, devices, instruction set, threads."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .libraries import candidates, load_error
 from .threads import get_num_threads
 
 # of narrow products and of products of integers, the best first
-NARROW_SETS = ("amx", "avx512bf16")
-INTEGER_SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words")
+BF16_SETS = ("amx", "avx512bf16")
+INT8_SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words")
 _LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")  # the second is oneDNN's older name
 _VARIABLES = ("DNNL_", "ONEDNN_", "OMP_", "GOMP_", "KMP_", "OCL_ICD")
 
@@ -60,23 +60,23 @@ def info() -> dict[str, Any]:
 
 
 def own_kernels() -> dict[str, Any]:
-    """By dtype the instruction set that own kernels multiply with here, and under "not" why no better one.
+    """By dtype the instruction set that builtin kernels multiply with here, and under "not" why no better one.
 
     What has no narrow products, as depthwise layers, computes in bf16 as in f32.
     """
     try:
         wide, reason = kernels.isa(), kernels.isa_reason()
-        narrow, lacking = kernels.narrow_isa()
-        integer, missing = kernels.integer_isa()
+        narrow, lacking = kernels.bf16_isa()
+        integer, missing = kernels.int8_isa()
     except Error as error:
         return {"error": str(error)}
     wider = {"avx512": reason} if reason else {}
-    better = _better(NARROW_SETS, narrow, lacking)
+    better = _better(BF16_SETS, narrow, lacking)
     sets = {
         "f32": (wide, wider),
         "bf16": (narrow or wide, better if narrow else {**better, **wider}),
-        "f16": (wide, {"avx512fp16": "own kernels convert f16 to f32", **wider}),
-        "s8": (integer or "none", _better(INTEGER_SETS, integer, missing)),
+        "f16": (wide, {"avx512fp16": "builtin kernels convert f16 to f32", **wider}),
+        "s8": (integer or "none", _better(INT8_SETS, integer, missing)),
     }
     return {dtype: {"set": name, "not": lost} if lost else {"set": name} for dtype, (name, lost) in sets.items()}
 

@@ -68,7 +68,7 @@ def finish() -> None:
 
 
 def no_cpu() -> str:
-    """What to do where the library finds no CPU."""
+    """Returns advice for a library that finds no CPU."""
     chosen = os.environ.get(_DRIVER_VARIABLE)
     if chosen:
         return f"{_DRIVER_VARIABLE} is {chosen!r}: unset it, or let it name {_DRIVER} of the package intel-opencl-rt"
@@ -82,7 +82,7 @@ def sycl_runtimes() -> list[str]:
 
 
 def no_gpu() -> str:
-    """What to do so that the SYCL runtime finds a GPU."""
+    """Returns advice for a SYCL runtime that finds no GPU."""
     nodes = sorted(_DEVICES.glob("renderD*"))
     if not nodes:
         return f"the kernel shows none ({_DEVICES}/renderD* is missing): install the driver of an Intel GPU"

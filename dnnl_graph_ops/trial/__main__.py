@@ -147,18 +147,18 @@ def _text(said: Said) -> str:
 def _table(tried: Verdicts) -> tuple[dict[str, list[str]], list[Box]]:
     """Returns, by head, the post-ops that are exact wherever ReLU is, and the other exact combinations as boxes."""
     # a product that is wrong for some dtypes may be exact for others by chance, from leftover memory
-    wrong = [row for row, said in tried.items() if said.verdict == WRONG and row.tail in PLAIN]
+    wrong = [row for row, said in tried.items() if said.verdict == WRONG and row.post_ops in PLAIN]
     doubted = {row[:3] for row in wrong if row.weights and "axis" not in row.src + row.weights}
     exact = {row for row, said in tried.items() if said.verdict == EXACT and row[:3] not in doubted}
     like: dict[str, list[str]] = {}
-    texts = {row.tail.removeprefix("bias, ") for row in tried if row.tail.startswith("bias, ") and not row.skip}
+    texts = {row.post_ops.removeprefix("bias, ") for row in tried if row.post_ops.startswith("bias, ") and not row.skip}
     for head in sorted({row.head for row in tried}):
         mine = [row for row in tried if row.head == head]
         for text in sorted(text for text in texts if len(text.split()) == 1 or text == SWISH):
-            swapped = [(row, row._replace(tail=f"bias, {RELU}")) for row in mine if row.tail == f"bias, {text}"]
+            swapped = [(row, row._replace(post_ops=f"bias, {RELU}")) for row in mine if row.post_ops == f"bias, {text}"]
             if swapped and all(row in exact or twin not in exact for row, twin in swapped):
                 like.setdefault(head, []).append(text)
-    rows = {row for row in exact if row.tail.removeprefix("bias, ") not in {*like.get(row.head, ())} - {RELU}}
+    rows = {row for row in exact if row.post_ops.removeprefix("bias, ") not in {*like.get(row.head, ())} - {RELU}}
     return like, _boxes(rows)
 
 

@@ -42,17 +42,17 @@ def _block(
     ranks: tuple[int, ...],
     forms: tuple[str, ...],
     weights: tuple[str, ...],
-    tails: tuple[str, ...],
+    all_post_ops: tuple[str, ...],
     sources: tuple[str, ...] = _TYPES,
     results: tuple[str, ...] = _RESULTS,
 ) -> Iterator[Features]:
     # post-ops with each integer dtype that they may add
-    skips = [(tail, skip) for tail in tails for skip in (_TYPES if "skip" in tail else ("",))]
-    for rank, form, src, w, (tail, skip), dst in product(ranks, forms, sources, weights, skips, results):
+    skips = [(post_ops, skip) for post_ops in all_post_ops for skip in (_TYPES if "skip" in post_ops else ("",))]
+    for rank, form, src, w, (post_ops, skip), dst in product(ranks, forms, sources, weights, skips, results):
         # each group of a transposed depthwise convolution has one output channel; all groups share one scale
         if head == "ConvTranspose" and "depthwise" in form:
             w = w.removesuffix(" channel")
-        yield Features(head, rank, form, src, w, tail, skip, dst)
+        yield Features(head, rank, form, src, w, post_ops, skip, dst)
 
 
 def _convolutions(head: str) -> Iterator[Features]:

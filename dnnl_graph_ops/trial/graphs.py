@@ -93,12 +93,12 @@ class _Maker:
 
     def bias(self, row: Features, channels: int) -> list[Value]:
         """Adds the bias operand of a head; a bias that is no constant is added behind the head."""
-        return [self.floats((channels,))] if "bias" in row.tail and self.sizes.constant else []
+        return [self.floats((channels,))] if "bias" in row.post_ops and self.sizes.constant else []
 
 
 def trial(row: Features, sizes: Sizes, seed: int = 0) -> Trial:
     """Returns the graph of these features and sizes."""
-    if "source" in row.tail:
+    if "source" in row.post_ops:
         # the result is as large as its operands
         sizes = sizes._replace(makes=sizes.reads, kernel=1, pad=0)
     maker = _Maker(sizes, seed)
@@ -201,7 +201,7 @@ def _with_post_ops(maker: _Maker, row: Features, value: Value) -> Value:
         "channel": tuple(n if axis == channel else 1 for axis, n in enumerate(sizes)),
         "full": sizes,
     }
-    for word in filter(None, row.tail.split(", ")):
+    for word in filter(None, row.post_ops.split(", ")):
         kind, *other = word.split()
         operands: list[Value] = []
         if kind == "bias":

@@ -97,7 +97,7 @@ def _of_text(doc: str | None) -> dict[str, Any]:
 
 
 def _literal(text: str) -> Any:
-    """An object that is no literal, such as `<Tail object at 0x7f...>`, is one without contents."""
+    """An object that is no literal, such as `<Epilogue object at 0x7f...>`, is one without contents."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -3,7 +3,7 @@
 The blocks are those of mobilenet_v3_large, efficientnet_b0 and regnet_y_800mf for images of 224 x 224, with random
 weights, read from ONNX, beside ONNX Runtime. Own nets read and write channels last. All run in turn on one thread, each
 once to fill the caches and once for the clock; FILE gets the medians and minima of the process's seconds as JSON.
-`DNNL_GRAPH_OPS_ISA=avx2 ONEDNN_MAX_CPU_ISA=AVX2` limit own kernels and oneDNN, but not ONNX Runtime, to AVX2.
+`DNNL_GRAPH_OPS_ISA=avx2 ONEDNN_MAX_CPU_ISA=AVX2` limit builtin kernels and oneDNN, but not ONNX Runtime, to AVX2.
 """
 
 from __future__ import annotations

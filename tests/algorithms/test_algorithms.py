@@ -128,7 +128,7 @@ def adorned(
 
 
 # forms that read bf16 and f16 themselves on every CPU, beside those of one kernel
-ALWAYS_OWN = {KINDS[0]: {"columns", "columns of images"}, KINDS[1]: {"own columns"}, KINDS[2]: {"columns of images"}}
+ALWAYS_OWN = {KINDS[0]: {"im2col", "im2col per image"}, KINDS[1]: {"builtin im2col"}, KINDS[2]: {"im2col per image"}}
 
 
 @pytest.mark.isa
@@ -142,7 +142,7 @@ def test_every_form_is_exact(kind: str, dtype: str, seed: int, amount: Callable[
     env = Env(engine, dgo.get_num_threads(), algorithm="fast" if dtype == "f32" else "auto")
     direction = CONV_KINDS[kind].direction
     of_bf16 = {form.name for form in bf16.ALGORITHMS if form.direction == direction}
-    every = ALWAYS_OWN[kind] | (of_bf16 if dtype == "bf16" and kernels.narrow_isa()[0] else set())
+    every = ALWAYS_OWN[kind] | (of_bf16 if dtype == "bf16" and kernels.bf16_isa()[0] else set())
     if dtype == "f32":
         every = {form.name for form in table.ALGORITHMS if form.direction == direction} - of_bf16
     ran: set[str] = set()
@@ -231,13 +231,13 @@ def test_one_tap_from_channels_first_to_channels_last() -> None:
     x, w = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((2, 5, 4, 6), (5, 7, 1, 1)))
     bias = rng.integers(-3, 4, 7).astype(np.float32)
     want = truth.forward(x, w, bias, **attrs)
-    assert "columns of images" in forward_forms_give(want, attrs, [x, w, bias], order=(0, 2, 3, 1))
+    assert "im2col per image" in forward_forms_give(want, attrs, [x, w, bias], order=(0, 2, 3, 1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("channels", [3, 4])
 def test_results_larger_than_caches_are_exact(channels: int) -> None:
-    """Own code writes them past the caches; borders leave lines that begin anywhere."""
+    """Builtin code writes them past the caches; borders leave lines that begin anywhere."""
     rng = np.random.default_rng(5)
     attrs = {
         "strides": [2, 2],
@@ -249,7 +249,7 @@ def test_results_larger_than_caches_are_exact(channels: int) -> None:
     x, w = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((1, 700, 930, 2), (2, channels, 3, 3)))
     want = truth.forward(x, w, **attrs)
     assert want.nbytes > 24 * 2**20
-    assert {"own direct", "minimal filtering 3"} <= forward_forms_give(want, attrs, [x, w])
+    assert {"builtin direct", "Winograd 3"} <= forward_forms_give(want, attrs, [x, w])
 
 
 @pytest.mark.choice
@@ -262,7 +262,7 @@ def test_a_network_s_last_layer_is_added_up() -> None:
     y = ops.relu(ops.convolution(graph.input("x", x.shape), graph.constant(w), **attrs))
     net = graph.compile(y)
     np.testing.assert_array_equal(net(x), graph.compile(y, tune="off")(x))
-    assert "mirrored own overlap-add" in str(net.explain())
+    assert "flipped builtin col2im" in str(net.explain())
 
 
 def test_own_columns_of_a_copy_in_another_dtype() -> None:

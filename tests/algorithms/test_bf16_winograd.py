@@ -12,8 +12,8 @@ from dnnl_graph_ops.algorithms.choice import _rounding_less
 from dnnl_graph_ops.lowering.problem import FPROP
 from dnnl_graph_ops.passes import mixed_precision
 
-NAME = "Winograd, bf16 products"
-pytestmark = pytest.mark.skipif(not kernels.narrow_isa()[0], reason="no products of bf16 here")
+NAME = "Winograd bf16"
+pytestmark = pytest.mark.skipif(not kernels.bf16_isa()[0], reason="no products of bf16 here")
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_errors_stay_near_those_of_direct_sums(seed, dtype, precision, most):
     weights = weights.astype(x.dtype).astype("f4")
     exact = dgo.convolution(x.astype("f4"), weights, pads_begin=1, pads_end=1)
     errors = []
-    for name in ("own narrow", NAME):
+    for name in ("builtin bf16", NAME):
         net = y.graph.compile(y, precision=precision, algorithm="fast", algorithms={"layer": name})
         errors.append(np.sqrt(np.mean((net(x).astype("f4") - exact) ** 2)))
         assert next(group for group in net.explain().groups if "layer" in str(group)).formulation == name
@@ -79,7 +79,7 @@ def test_constant_weights_are_rounded_once(seed):
 
 def test_is_chosen_where_it_saves_enough():
     """Of estimates within 5 % the first of an algorithm that rounds less is chosen."""
-    filtered, *others = (algorithms.named(name, FPROP) for name in (NAME, "own narrow", "columns"))
+    filtered, *others = (algorithms.named(name, FPROP) for name in (NAME, "builtin bf16", "im2col"))
     for seconds, best in ((0.97, others[0]), (0.93, filtered), (1.05, others[0])):
         ranking = sorted([(filtered, seconds), (others[0], 1.0), (others[1], 1.01)], key=lambda item: item[1])
         assert _rounding_less(ranking)[0][0] is best

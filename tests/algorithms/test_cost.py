@@ -26,19 +26,19 @@ def ranked(layer: Problem, layout: str) -> list[str]:
 def test_one_product_for_each_image_needs_positions() -> None:
     """One position an image would read all weights again for each."""
     layer = Problem("DCGAN's first", 64, 100, 512, (1, 1), (4, 4), (1, 1), (0, 0))
-    assert ranked(layer, "NCX").index("columns of images") >= 3
+    assert ranked(layer, "NCX").index("im2col per image") >= 3
 
 
 def test_one_tap_on_channels_first_is_one_product() -> None:
     layer = Problem("1x1", 1, 64, 128, (248, 216), (1, 1), (1, 1), (0, 0))
-    assert ranked(layer, "NCX")[0] == "columns of images"
+    assert ranked(layer, "NCX")[0] == "im2col per image"
 
 
 @pytest.mark.parametrize(("direction", "thin"), [(DGRAD, (2, 8)), (FPROP, (1, 4))])
 def test_thin_products_of_images_are_own(direction: str, thin: tuple[int, int]) -> None:
     """A MatMul of few rows, or of few sums, takes several times as long."""
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
-    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == ("columns of images", direction))
+    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == ("im2col per image", direction))
     for ic, own in (*((n, True) for n in thin), (16, False), (64, False)):
         layer = Problem("1x1", 2, ic, 32, (24, 24), (1, 1), (1, 1), (0, 0))
         assert form.converts(described(layer, direction, "NCX", False), env) is own
@@ -59,7 +59,7 @@ def test_recorded_layers_correct_all_but_functions(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(("isa", "by"), [("avx512_core_bf16", cost.BY_CONVOLUTIONS), ("avx2", cost.BY_PRODUCTS)])
 def test_functions_behind_products_are_dear_without_avx512(isa: str, by: int) -> None:
     env = Elsewhere(dgo.engine("cpu"), 1, name=isa)
-    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == ("columns", FPROP))
+    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == ("im2col", FPROP))
     layer = described(Problem("1x1", 1, 64, 256, (50,), (1,), (1,), (0,), (0,)), FPROP, "NXC", True)
     behind = layer.with_views(epilogue=(EpilogueOp("GELU", {"mode": "gelu_erf"}, (0,)),))
     price = form.seconds(behind, env) - form.seconds(layer, env)
@@ -68,12 +68,12 @@ def test_functions_behind_products_are_dear_without_avx512(isa: str, by: int) ->
 
 CHANNELS_FIRST = {
     # the library puts windows in channels last itself; one product needs none
-    "1x1": ((160, 160), 56, 12, 1, WGRAD, "columns of images", "phases"),
+    "1x1": ((160, 160), 56, 12, 1, WGRAD, "im2col per image", "phases"),
     # transforms on one axis are cheap
-    "long rows": ((4096,), 64, 64, 11, WGRAD, "minimal filtering 3", "phases"),
+    "long rows": ((4096,), 64, 64, 11, WGRAD, "Winograd 3", "phases"),
     # columns of short rows are added up line by line
-    "upsampled": ((64, 64), 128, 64, 2, DGRAD, "own direct", "columns of images"),
-    "upsampled volume": ((16, 16, 16), 64, 32, 2, DGRAD, "own direct", "columns of images"),
+    "upsampled": ((64, 64), 128, 64, 2, DGRAD, "builtin direct", "im2col per image"),
+    "upsampled volume": ((16, 16, 16), 64, 32, 2, DGRAD, "builtin direct", "im2col per image"),
 }
 
 
@@ -89,10 +89,10 @@ def test_channels_first_what_moves_channels_is_not_for_nothing(name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "converted"), [("deconvolution", True), ("columns", False), ("convolution, channels last", True)]
+    ("name", "converted"), [("deconvolution", True), ("im2col", False), ("convolution, channels last", True)]
 )
 def test_copies_of_f16_that_is_computed_in_f32_are_of_f32(name: str, converted: bool) -> None:
-    """What moves channels is not cheaper than in f32, and conversions come on top where own code does not read f16."""
+    """What moves channels is not cheaper than in f32, and conversions come on top if kernels do not read f16."""
     layer = Problem("64 -> 1", 1, 64, 1, (40, 40), (2, 2), (2, 2), (0, 0))
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
     form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == (name, FPROP))
@@ -106,7 +106,7 @@ def test_what_lies_channels_last_is_put_across_for_a_product_of_images() -> None
     layer = Problem("1x1", 1, 2, 32, (64, 64), (1, 1), (1, 1), (0, 0))
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
     planes, pixels = (described(layer, FPROP, layout, True) for layout in ("NCX", "NXC"))
-    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == ("columns of images", FPROP))
+    form = next(f for f in table.ALGORITHMS if (f.name, f.direction) == ("im2col per image", FPROP))
     assert form.counts(planes, env).values == 0
     assert form.counts(planes.with_views(x=pixels.x), env).values >= pixels.x.size
 
@@ -116,7 +116,7 @@ def test_places_in_the_padding_of_a_dilated_row_or_column_are_skipped(kernel: tu
     """The library skips them on either axis; parts of a layer read their weights again."""
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
     forms = {(form.name, form.direction): form for form in table.ALGORITHMS}
-    library, parts = (forms[name, FPROP] for name in ("convolution", "minimal filtering 2"))
+    library, parts = (forms[name, FPROP] for name in ("convolution", "Winograd 2"))
     plain, dilated = (
         described(Problem("3", 1, 128, 128, (32, 32), kernel, (1, 1), pads, pads, dilations=pads), FPROP, "NXC", True)
         for pads in ((1, 1), tuple(16 if k > 1 else 1 for k in kernel))
@@ -132,7 +132,7 @@ def test_narrow_groups_are_gathered(channels: int, width: int, stride: int) -> N
     sizes = (28, 28), (3, 3), (stride, stride), (1, 1)
     layer = Problem("groups", 1, channels, channels, *sizes, groups=channels // width)
     ranking = table.candidates(described(layer, FPROP, "NXC", True), env)
-    assert ranking[0][0].name == "own groups"
+    assert ranking[0][0].name == "builtin grouped"
 
 
 @pytest.mark.parametrize("size", [4, 8, 16])

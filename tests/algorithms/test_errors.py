@@ -20,7 +20,7 @@ from .test_repeatable import Question, computed
 Array = np.ndarray[Any, Any]
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
-FORMS = ("own direct", *(f"minimal filtering {results}" for results in filtering.TILES))
+FORMS = ("builtin direct", *(f"Winograd {results}" for results in filtering.TILES))
 DATA = {
     "normal": lambda rng, shape: rng.standard_normal(shape).astype(np.float32),
     "uniform": lambda rng, shape: rng.random(shape).astype(np.float32),
@@ -164,7 +164,7 @@ def test_errors_stay_within_what_forms_state(kind: str, channels: int, data: str
         Layer(channels, (3, 9, 10), 3, 1),
     ):  # fmt: skip
         found = errors_of(kind, layer, data)
-        direct = found.pop("own direct").rms
+        direct = found.pop("builtin direct").rms
         assert found
         for name, error in found.items():
             # the least that a direct sum rounds in f32, however few its terms

@@ -38,8 +38,8 @@ def test_names_are_written_in_their_own_files() -> None:
     assert {name: where for name, where in files.items() if len(where) > 1} == {}
 
 
-@pytest.mark.parametrize("text", ["own direct", "minimal filtering", "minimal filtering ", "term by term", "phases"])
+@pytest.mark.parametrize("text", ["builtin direct", "flipped builtin", "im2col", "naive", "phases"])
 def test_the_reader_sees_names(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.py"
-    path.write_text(f"form.name == {text!r}\nlabel = 'own kernel'\n", "utf-8")
+    path.write_text(f"form.name == {text!r}\nlabel = 'builtin kernel'\n", "utf-8")
     assert list(written(path)) == [(1, text)]

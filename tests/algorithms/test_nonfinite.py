@@ -75,7 +75,7 @@ def cases(rng: np.random.Generator, count: int) -> Iterator[tuple[str, dict[str,
 
 
 def by_terms(case: Case, first: Array, second: Array) -> Array:
-    """The definition term by term: what is not finite is counted by where its terms go, so padding is no term."""
+    """The definition naive: what is not finite is counted by where its terms go, so padding is no term."""
 
     def parts(array: Array) -> dict[str, Array]:
         wide = array.astype(np.float64)
@@ -279,7 +279,7 @@ def test_the_scan_is_seen_and_a_constant_needs_none() -> None:
     finite = net_of(dy, w, baked=True).explain()
     w[0, 0, 0, 0] = np.inf
     spoilt = net_of(dy, w, baked=True).explain()
-    assert spoilt.partitions[0].formulation == "term by term" != finite.partitions[0].formulation
+    assert spoilt.partitions[0].formulation == "naive" != finite.partitions[0].formulation
     assert "finite" not in f"{finite}{spoilt}".replace("Inf and", "")
 
 

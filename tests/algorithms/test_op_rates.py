@@ -1,4 +1,4 @@
-"""Every op, in every dtype and layout, runs by own code or by vector code of the library, but for exceptions."""
+"""Every op, in every dtype and layout, runs by builtin code or by vector code of the library, but for exceptions."""
 
 import pytest
 from scripts import script
@@ -9,8 +9,8 @@ op_rates = script("op_rates")
 
 # kinds, or a kind and a label, that NumPy or a reference kernel of the library computes, and why
 EXCEPTIONS = {
-    "Cos": "NumPy's float32 vectors: own code has no reduction of large angles",
-    "Sin": "NumPy's float32 vectors: own code has no reduction of large angles",
+    "Cos": "NumPy's float32 vectors: builtin code has no reduction of large angles",
+    "Sin": "NumPy's float32 vectors: builtin code has no reduction of large angles",
     "Dropout": "the bits are a random generator's, which oneDNN 3.2 does not have",
     "GenIndex": "NumPy: indices that do not depend on data, computed once where sizes are known",
 }

@@ -19,7 +19,7 @@ from .test_algorithms import external
 KINDS = ("ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
 
 
-@pytest.mark.parametrize("name", ["own direct", "convolution, channels last"])
+@pytest.mark.parametrize("name", ["builtin direct", "convolution, channels last"])
 def test_a_training_step_transposes_diff_dst_once(name: str, rng: np.random.Generator) -> None:
     """Both backward ops of channels-first data read the same channels-last copy."""
     attrs = {"strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1], "data_format": "NCX", "weights_format": "IOX"}

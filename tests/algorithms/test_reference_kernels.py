@@ -57,10 +57,10 @@ def test_no_form_is_left_to_one(isa):
     env = env_of(isa)
     gradient = described(LAYER, WGRAD, "NXC", False, "f16")
     names = [form.name for form, _ in table.candidates(gradient, env)]
-    assert {"columns", "own direct"} <= set(names)
+    assert {"im2col", "builtin direct"} <= set(names)
     assert not {"convolution", "deconvolution", "phases", "row phases", "depth to space"} & set(names)
     problem = biased("f16")
-    (product,) = (form for form, _ in table.candidates(problem, env) if form.name == "product")
+    (product,) = (form for form, _ in table.candidates(problem, env) if form.name == "GEMM")
     assert product.compute_dtype(problem, env) == "f32" and product.converts(problem, env)
 
 
@@ -70,14 +70,12 @@ def test_other_dtypes_and_sums_without_a_bias_keep_theirs(isa, dtype):
     env = env_of(isa)
     gradient = described(LAYER, WGRAD, "NXC", False, dtype)
     assert {"convolution", "deconvolution"} <= {form.name for form, _ in table.candidates(gradient, env)}
-    assert "product" in {form.name for form, _ in table.candidates(biased(dtype), env)}
+    assert "GEMM" in {form.name for form, _ in table.candidates(biased(dtype), env)}
     alone = described(LAYER, DGRAD, "NXC", False, "f16")
-    assert "product" in {form.name for form, _ in table.candidates(alone, env)}
+    assert "GEMM" in {form.name for form, _ in table.candidates(alone, env)}
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [("ConvTranspose", "product"), ("ConvTransposeBackwardWeights", "convolution")]
-)
+@pytest.mark.parametrize(("kind", "name"), [("ConvTranspose", "GEMM"), ("ConvTransposeBackwardWeights", "convolution")])
 def test_where_nothing_else_applies_it_is_computed_in_f32(kind, name, monkeypatch):
     only = tuple(f for f in table.ALGORITHMS if (f.name, f.direction) == (name, CONV_KINDS[kind].direction))
     monkeypatch.setattr(table, "ALGORITHMS", only)
@@ -95,8 +93,8 @@ def test_where_nothing_else_applies_it_is_computed_in_f32(kind, name, monkeypatc
     output, program, env = external(Place.OUTPUT, result, 0), Program(), env_of("avx512_core_amx_fp16")
     decision = lower.lower(program, make_problem(kind, attrs, views, output), env)
     assert (decision.formulation, decision.compute) == (name, "f32")
-    # a product around which all is own code is own code itself
-    assert dtypes_of_native_steps(program) == (set() if name == "product" else {"f32"})
+    # a product around which all is builtin code is builtin code itself
+    assert dtypes_of_native_steps(program) == (set() if name == "GEMM" else {"f32"})
     assemble(program, views, [output], env.engine).executor.run(arrays, [result])
     np.testing.assert_array_equal(result, want.astype(np.float16))
 
@@ -113,7 +111,7 @@ def nodes():
     a, b, bias = (graph.input(name, shape, "f16") for name, shape in shapes.items())
     alone = dgo.ops.matmul(a, b)
     return {
-        "product": ([alone], "f16"),
+        "GEMM": ([alone], "f16"),
         "product with bias": ([dgo.ops.matmul(a, b, bias)], "f32"),
         "product and BiasAdd": ([alone, dgo.ops.bias_add(alone, bias)], "f32"),
         "product and ReLU": ([alone, dgo.ops.relu(alone)], "f16"),

@@ -30,20 +30,20 @@ from .test_algorithms import KINDS, external
 
 Array = np.ndarray[Any, Any]
 
-FILTERING = {"minimal filtering 2", "minimal filtering 3", "minimal filtering 4"}
+FILTERING = {"Winograd 2", "Winograd 3", "Winograd 4"}
 # docs/explanations/repeatable.md names them: forms whose bits are the same for any number of threads, and for any batch
-_ANY_DATA = frozenset({"own direct", *FILTERING, "own depthwise", "own groups"})
+_ANY_DATA = frozenset({"builtin direct", *FILTERING, "builtin depthwise", "builtin grouped"})
 STEADY = {
-    DGRAD: _ANY_DATA | {"own overlap-add"},
-    FPROP: _ANY_DATA | {"mirrored own overlap-add", "own stem"},
-    WGRAD: frozenset({"own depthwise"}),
+    DGRAD: _ANY_DATA | {"builtin col2im"},
+    FPROP: _ANY_DATA | {"flipped builtin col2im", "builtin few-channel"},
+    WGRAD: frozenset({"builtin depthwise"}),
 }
-# and own code that splits its sums by threads, or by how many rows there are
+# and builtin code that splits its sums by threads, or by how many rows there are
 SPLIT = {
-    (WGRAD, "own direct"),
-    (WGRAD, "minimal filtering 2"),
-    (WGRAD, "columns of images"),
-    (WGRAD, "own stem"),
+    (WGRAD, "builtin direct"),
+    (WGRAD, "Winograd 2"),
+    (WGRAD, "im2col per image"),
+    (WGRAD, "builtin few-channel"),
 }
 SEVERAL = (2, 4)  # threads
 
@@ -188,7 +188,7 @@ def test_in_another_process(threads: int) -> None:
 
 @pytest.mark.slow
 def test_forms_that_no_number_of_threads_changes() -> None:
-    """And own code that is said to change does: the list is no longer than it must be."""
+    """And builtin code that is said to change does: the list is no longer than it must be."""
     changed, ran = set(), set()
     for label, asked in questions():
         direction = CONV_KINDS[asked.kind].direction

@@ -123,7 +123,9 @@ def test_random_chains(
         chain = Chain(rng)
         always(int(rng.choice([2_000, 10_000, 50_000, 1 << 20])))
         # half of the layers are lowered by the library first
-        estimated(*({"own depthwise": own, "own direct": own, "convolution": 50} for own in rng.choice([10, 90], 2)))
+        estimated(
+            *({"builtin depthwise": own, "builtin direct": own, "convolution": 50} for own in rng.choice([10, 90], 2))
+        )
         net = chain.graph.compile(chain.result)
         got = net(**{value.name: data for value, data in chain.data.items()})
         want = evaluate_built(chain.graph, chain.data)[chain.result]
@@ -150,7 +152,7 @@ class Block:
 
 
 @pytest.mark.parametrize("post", [ops.relu, ops.sigmoid])
-@pytest.mark.parametrize("lowered_by", ["own depthwise", "convolution"])
+@pytest.mark.parametrize("lowered_by", ["builtin depthwise", "convolution"])
 def test_an_inverted_block_at_its_usual_size(
     post: Callable[[Any], Any],
     lowered_by: str,
@@ -159,12 +161,16 @@ def test_an_inverted_block_at_its_usual_size(
     estimated: Callable[..., None],
 ) -> None:
     """One step by own forms, whichever form a layer would have alone."""
-    estimated({"own depthwise": 50, "convolution": 50, lowered_by: 10}, {"own direct": 10})
+    estimated({"builtin depthwise": 50, "convolution": 50, lowered_by: 10}, {"builtin direct": 10})
     block = Block(rng, post)
     net = block.graph.compile(block.result)
     got = net(block.data)
     assert [step.step for step in net.explain().steps] == banded(net)
-    assert [op.formulation for op in net.explain().partitions] == ["own direct", "own depthwise", "own direct"]
+    assert [op.formulation for op in net.explain().partitions] == [
+        "builtin direct",
+        "builtin depthwise",
+        "builtin direct",
+    ]
     whole = block.graph.compile(block.result, tune="off")
     np.testing.assert_allclose(got, whole(block.data), rtol=1e-4, atol=1e-3)
 
@@ -177,12 +183,16 @@ CHOICES = {(100, 120): True, (100, 330): True, (100, 380): False, (380, 100): Tr
 def test_bands_are_taken_where_they_save_more_than_their_forms_lose(
     library: float, own: float, rng: np.random.Generator, one_thread: None, estimated: Callable[..., None]
 ) -> None:
-    estimated({"convolution": library, "own depthwise": own}, {"own direct": 200})
+    estimated({"convolution": library, "builtin depthwise": own}, {"builtin direct": 200})
     block = Block(rng)
     net = block.graph.compile(block.result)
     assert bool(banded(net)) == CHOICES[library, own]
     forms = [op.formulation for op in net.explain().partitions]
-    assert forms == ["own direct", "own depthwise" if CHOICES[library, own] else "convolution", "own direct"]
+    assert forms == [
+        "builtin direct",
+        "builtin depthwise" if CHOICES[library, own] else "convolution",
+        "builtin direct",
+    ]
 
 
 def test_open_sizes_are_priced_at_the_size_of_the_call(
@@ -190,7 +200,7 @@ def test_open_sizes_are_priced_at_the_size_of_the_call(
 ) -> None:
     """Estimates are of (128, 128) results, five times as many as windows have: 1.6 ms are saved of 6 or 12 lost."""
     for lost, taken in ((6000, True), (12000, False)):
-        estimated({"convolution": 100, "own depthwise": 100 + lost}, {"own direct": 200})
+        estimated({"convolution": 100, "builtin depthwise": 100 + lost}, {"builtin direct": 200})
         block = Block(rng, size=None)
         net = block.graph.compile(block.result)
         net(rng.standard_normal((1, 112, 112, 24), np.float32))

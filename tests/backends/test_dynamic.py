@@ -1,4 +1,4 @@
-"""DynamicQuantize and DynamicDequantize with one scale, by own code."""
+"""DynamicQuantize and DynamicDequantize with one scale, by builtin code."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_what_is_written_is_picked_up(tmp_path):
     }
     assert fits.find(env.isa, head["onednn"], "f32") == fits.parse(content)["f32"]
     problem = fit.described(LAYERS[0], "forward", "NXC", constant=False)
-    form = next(f for f in ALGORITHMS if f.direction == "forward" and f.name == "own direct")
+    form = next(f for f in ALGORITHMS if f.direction == "forward" and f.name == "builtin direct")
     counts = form.counts(problem, env)
     prices = fits.parse(content)["f32"][form.key]
     assert form.seconds(problem, env) == cost.estimate(counts, prices, env.threads)

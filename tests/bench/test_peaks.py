@@ -14,7 +14,7 @@ from dnnl_graph_ops.bench.report import summary, table
 from . import synthetic
 
 
-def reaching(share: float, detail: str = "own direct in f32 (own, avx2)", busy: bool = False) -> Document:
+def reaching(share: float, detail: str = "builtin direct in f32 (own, avx2)", busy: bool = False) -> Document:
     """A row whose rounds reach `share` of peaks that were measured beside others' work, or not."""
     race = synthetic.race()
     row = synthetic.row(0, race)
@@ -30,11 +30,11 @@ def reaching(share: float, detail: str = "own direct in f32 (own, avx2)", busy: 
 @pytest.mark.parametrize(
     ("share", "detail", "busy", "marked"),
     [
-        (0.5, "own direct", False, False),
-        (0.5, "own direct", True, True),
-        (2.0, "own direct", False, True),
-        (2.0, "minimal filtering 2", False, False),
-        (2.0, "minimal filtering 2", True, True),
+        (0.5, "builtin direct", False, False),
+        (0.5, "builtin direct", True, True),
+        (2.0, "builtin direct", False, True),
+        (2.0, "Winograd 2", False, False),
+        (2.0, "Winograd 2", True, True),
     ],
 )
 def test_a_share_is_marked_where_the_peak_is_no_bound(share, detail, busy, marked):

@@ -13,7 +13,7 @@ LACKING = "needs the emulated sets, which this build lacks: build with -C cmake.
 def built() -> bool:
     """Whether this build has the emulated sets."""
     try:
-        kernels.integer_layout(16, code("u8"), "emulatedint8")
+        kernels.int8_layout(16, code("u8"), "emulatedint8")
     except errors.RuntimeUnavailableError:
         return False
     return True

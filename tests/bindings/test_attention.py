@@ -1,4 +1,4 @@
-"""Attention by the own kernel, against NumPy in float64."""
+"""Attention by the builtin kernel, against NumPy in float64."""
 
 from typing import Any
 

@@ -10,8 +10,8 @@ import pytest
 from reference.data import unwritten
 
 from .filter_cases import EACH, Array, Case, draws, random_operands
+from .test_bf16_product import DIRECTIONS, SETS, run_product, truth
 from .test_filter_product import random_case
-from .test_narrow_product import DIRECTIONS, SETS, run_product, truth
 
 BF16 = unwritten([1], "bf16").dtype
 # filters, windows and results of F(2, 3) at the points 0, 1, -1 and infinity

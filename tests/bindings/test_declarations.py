@@ -79,19 +79,19 @@ def test_wrong_calls():
     with pytest.raises(TypeError, match="more than one value for 'shape'"):
         kernels.copy((2,), **COPY)
     with pytest.raises(TypeError, match="layer takes LayerSizes"):
-        kernels.stem_refusal(kernels.Tail())
+        kernels.few_channels_refusal(kernels.Epilogue())
     with pytest.raises(TypeError, match="cannot create"):
         kernels.Work()
     with pytest.raises(TypeError, match="kernels takes"):
-        kernels.bands([None], [], 2, 0, 1)
+        kernels.row_tiling([None], [], 2, 0, 1)
 
 
 def test_wrong_values():
     with pytest.raises(errors.Error):
         kernels.copy(**{**COPY, "src_dtype": 99})
     with pytest.raises(errors.InvalidArgumentError):
-        kernels.put(kernels.PlacesProblem(1, [2], 1, 4, 1), "xor")
-    assert not kernels.overlap_add_takes_tail(64, [1])
+        kernels.scatter(kernels.IndexProblem(1, [2], 1, 4, 1), "xor")
+    assert not kernels.overlap_add_takes_epilogue(64, [1])
 
 
 def test_items_that_empty_their_list():
@@ -108,8 +108,8 @@ def test_items_that_empty_their_list():
 
 
 def test_objects_go_with_the_last_reference():
-    problem = kernels.PlacesProblem(1, [2], 1, 4, 1, each=True)
-    kernel = kernels.pick(problem)
+    problem = kernels.IndexProblem(1, [2], 1, 4, 1, each=True)
+    kernel = kernels.gather_elements(problem)
     del problem
     dst = np.full(1, np.nan, np.float32)
     kernel.run(np.array([3, 5], np.float32), np.array([-1]), dst)
@@ -120,10 +120,14 @@ def test_objects_go_with_the_last_reference():
     "make, optional, several",
     [
         (lambda: kernels.copy(**COPY), 0, {}),
-        (lambda: kernels.chain((2,), [("add", 64, 65, 0, 0.0, 0.0)], [(F32, (1,))] * 2, F32, (1,)), 0, {"operands": 2}),
-        (lambda: kernels.row_product(1, 1, 1, 1, *(F32, (1, 1, 1)) * 3, bias_dtype=F32), 1, {"tail's": 0}),
-        (lambda: kernels.row_product(1, 1, 1, 1, *(F32, (1, 1, 1)) * 3), 0, {"tail's": 0}),
-        (lambda: kernels.top(1, 2, 1, 1, has_values=False), 0, {}),
+        (
+            lambda: kernels.elementwise((2,), [("add", 64, 65, 0, 0.0, 0.0)], [(F32, (1,))] * 2, F32, (1,)),
+            0,
+            {"operands": 2},
+        ),
+        (lambda: kernels.row_product(1, 1, 1, 1, *(F32, (1, 1, 1)) * 3, bias_dtype=F32), 1, {"epilogue's": 0}),
+        (lambda: kernels.row_product(1, 1, 1, 1, *(F32, (1, 1, 1)) * 3), 0, {"epilogue's": 0}),
+        (lambda: kernels.topk(1, 2, 1, 1, has_values=False), 0, {}),
     ],
 )
 def test_operands(make, optional, several):

@@ -1,4 +1,4 @@
-"""Which instruction set the own kernels use, and how to force one."""
+"""Which instruction set the builtin kernels use, and how to force one."""
 
 import json
 
@@ -56,7 +56,7 @@ def test_the_wide_one_can_be_forced_where_it_runs():
     if isa() == "avx512":
         assert forced == "avx512"
     else:
-        assert forced.startswith("RuntimeUnavailableError own kernels by 'avx512' do not run here: this CPU")
+        assert forced.startswith("RuntimeUnavailableError builtin kernels by 'avx512' do not run here: this CPU")
 
 
 def test_an_unknown_name_is_refused():
@@ -66,13 +66,13 @@ def test_an_unknown_name_is_refused():
 NARROW = """
 from dnnl_graph_ops import _core, errors
 try:
-    print(*_core.kernels.narrow_isa(), sep=": ")
+    print(*_core.kernels.bf16_isa(), sep=": ")
 except errors.Error as error:
     print(type(error).__name__, error)
 """
 
 
-def narrow_isa(**variables: str) -> str:
+def bf16_isa(**variables: str) -> str:
     """The set of narrow products of a process of its own and why it is no better one, or its error."""
     names = {"isa": "DNNL_GRAPH_OPS_ISA", "narrow": "DNNL_GRAPH_OPS_NARROW", "limit": "ONEDNN_MAX_CPU_ISA"}
     done = child("-c", NARROW, **{name: variables.get(key, "") for key, name in names.items()})
@@ -81,7 +81,7 @@ def narrow_isa(**variables: str) -> str:
 
 
 def test_the_best_set_of_narrow_products_is_the_default():
-    found, flags = narrow_isa(), cpu_flags()
+    found, flags = bf16_isa(), cpu_flags()
     if "avx512_bf16" not in flags:
         assert found == ": this CPU lacks AVX512-BF16"
     elif "amx_bf16" not in flags:
@@ -91,23 +91,23 @@ def test_the_best_set_of_narrow_products_is_the_default():
 
 
 @pytest.mark.parametrize("limit", ["AVX2", "avx512_core"])
-def test_narrow_products_obey_the_librarys_limit(limit):
-    assert narrow_isa(limit=limit) == f": ONEDNN_MAX_CPU_ISA is {limit.upper()}"
+def test_bf16_products_obey_the_librarys_limit(limit):
+    assert bf16_isa(limit=limit) == f": ONEDNN_MAX_CPU_ISA is {limit.upper()}"
     if "avx512_bf16" in cpu_flags():
-        assert narrow_isa(limit="AVX512_CORE_BF16") == "avx512bf16: ONEDNN_MAX_CPU_ISA is AVX512_CORE_BF16"
+        assert bf16_isa(limit="AVX512_CORE_BF16") == "avx512bf16: ONEDNN_MAX_CPU_ISA is AVX512_CORE_BF16"
 
 
 def test_a_set_of_narrow_products_by_its_name():
-    assert narrow_isa(isa="avx2") == ": DNNL_GRAPH_OPS_ISA is avx2"
-    assert narrow_isa(narrow="none") == ": DNNL_GRAPH_OPS_NARROW is none"
-    assert narrow_isa(narrow="sse2").startswith("InvalidArgumentError DNNL_GRAPH_OPS_NARROW is 'sse2', which is no")
+    assert bf16_isa(isa="avx2") == ": DNNL_GRAPH_OPS_ISA is avx2"
+    assert bf16_isa(narrow="none") == ": DNNL_GRAPH_OPS_NARROW is none"
+    assert bf16_isa(narrow="sse2").startswith("InvalidArgumentError DNNL_GRAPH_OPS_NARROW is 'sse2', which is no")
     if "amx_bf16" not in cpu_flags():
-        found = narrow_isa(narrow="amx")
+        found = bf16_isa(narrow="amx")
         assert found.startswith("RuntimeUnavailableError narrow products by 'amx' do not run here: this CPU lacks")
 
 
 def test_an_emulated_set_by_its_name():
-    found = narrow_isa(isa="avx2", narrow="emulated")
+    found = bf16_isa(isa="avx2", narrow="emulated")
     if built():
         assert found == "emulated: DNNL_GRAPH_OPS_NARROW is emulated"
     else:
@@ -132,11 +132,11 @@ def test_info_says_which_set_each_dtype_has_and_why_no_better_one():
     found = own_kernels()
     assert list(found) == ["f32", "bf16", "f16", "s8"]
     assert found["f32"]["set"] == isa()
-    narrow, _, reason = narrow_isa().partition(":")
+    narrow, _, reason = bf16_isa().partition(":")
     assert found["bf16"]["set"] == (narrow or isa())
     reasons = {reason.strip()} | ({kernels.isa_reason()} if not narrow else set())
     assert set(found["bf16"].get("not", {}).values()) == reasons - {""}
-    integer, missing = kernels.integer_isa()
+    integer, missing = kernels.int8_isa()
     assert found["s8"]["set"] == (integer or "none")
     assert set(found["s8"].get("not", {}).values()) == ({missing} if missing else set())
     for row in found.values():

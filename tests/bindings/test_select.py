@@ -1,4 +1,4 @@
-"""Select by the own kernel, against NumPy: types, broadcasts, orders of memory, places that must stay."""
+"""Select by the builtin kernel, against NumPy: types, broadcasts, orders of memory, places that must stay."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_random_broadcasts(block: int, seed: int) -> None:
         values = [graph.input(n, v.shape, t) for n, v, t in zip("cab", given, ("boolean", dtype, dtype), strict=True)]
         net = graph.compile([ops.select(*values)])
         np.testing.assert_array_equal(net(*given), np.where(cond, a, b))
-        assert all(step.implementation.startswith("own") for step in net.explain().steps)
+        assert all(step.implementation.startswith("builtin") for step in net.explain().steps)
 
 
 def test_nothing_else_is_written() -> None:

@@ -50,9 +50,9 @@ def run(case: Case, image: Array, weights: Array, bias: Array | None, result: Ar
     """image and result: channels in front."""
     layer, channels = layer_of(case), case.channels[0]
     types = [code(dtypes.canonical(a.dtype)) for a in (weights, image, result)]
-    packed = unwritten([kernels.stem_packed_size(layer, channels)])
-    kernels.stem_pack(layer, channels, types[0], in_out_taps(weights, case.weights_format)).run(weights, packed)
-    kernel = kernels.stem_product(
+    packed = unwritten([kernels.few_channels_packed_size(layer, channels)])
+    kernels.few_channels_pack(layer, channels, types[0], in_out_taps(weights, case.weights_format)).run(weights, packed)
+    kernel = kernels.few_channels_product(
         layer, channels, types[1], element_strides(image), types[2], element_strides(result),
         0 if bias is None else code(dtypes.canonical(bias.dtype)),
     )  # fmt: skip
@@ -70,7 +70,7 @@ def truth(case: Case, image: Array, weights: Array) -> Array:
 def run_gradient(case: Case, src: Array, image: Array, weights: Array) -> Array:
     """Fills and returns the gradient of the weights."""
     types = [code(dtypes.canonical(a.dtype)) for a in (src, image, weights)]
-    kernels.stem_gradient(
+    kernels.few_channels_gradient(
         layer_of(case), case.channels[0], types[0], element_strides(src), types[1], element_strides(image), types[2],
         in_out_taps(weights, case.weights_format),
     ).run(src, image, weights)  # fmt: skip
@@ -225,15 +225,15 @@ def test_nothing_is_computed_of_nothing(change: dict[str, Any]) -> None:
 def test_refusals_name_the_cause(change: dict[str, Any], message: str) -> None:
     case = replace(RGB, **change)
     with pytest.raises(errors.InvalidArgumentError, match=message):
-        kernels.stem_product(layer_of(case), case.channels[0], code("f32"), [1] * 4, code("f32"), [1] * 4)
+        kernels.few_channels_product(layer_of(case), case.channels[0], code("f32"), [1] * 4, code("f32"), [1] * 4)
 
 
 def test_a_kernel_names_what_multiplies() -> None:
     tile = {"avx2": "6x16", "avx512": "14x32"}[kernels.isa()]
     layer, f32 = layer_of(RGB), code("f32")
     strides = [1 << 20, 1 << 10, 1 << 5, 1]
-    forward = kernels.stem_product(layer, 64, f32, strides, f32, strides)
-    gradient = kernels.stem_gradient(layer, 64, f32, strides, f32, strides, f32, [1, 64, 1024, 4096])
+    forward = kernels.few_channels_product(layer, 64, f32, strides, f32, strides)
+    gradient = kernels.few_channels_gradient(layer, 64, f32, strides, f32, strides, f32, [1, 64, 1024, 4096])
     assert [kernel.by for kernel in (forward, gradient)] == [
         f"conv_{what}_f32_{kernels.isa()}_{tile}" for what in ("fprop", "wgrad")
     ]

@@ -120,10 +120,10 @@ def test_wrong_configurations_are_found(library, tmp_path, number):
 
 # Of the compiled sets, every file whose tests take one by its name; which of them, and what each must have run.
 KERNELS = (
-    ("bindings/test_narrow_product.py", "amx or avx512bf16", {"tdpbf16ps", "vdpbf16ps"}),
+    ("bindings/test_bf16_product.py", "amx or avx512bf16", {"tdpbf16ps", "vdpbf16ps"}),
     ("bindings/test_bf16_winograd.py", "amx or avx512bf16", {"tdpbf16ps", "vdpbf16ps", "vcvtne2ps2bf16"}),
-    ("bindings/test_narrow_gradient.py", "amx or avx512bf16", {"tdpbf16ps", "vdpbf16ps", "vcvtne2ps2bf16"}),
-    ("bindings/test_integer_product.py", "amxint8 or vnni", {"tdpbusd", "vpdpbusd", "{vex} vpdpbusd"}),
+    ("bindings/test_bf16_gradient.py", "amx or avx512bf16", {"tdpbf16ps", "vdpbf16ps", "vcvtne2ps2bf16"}),
+    ("bindings/test_int8_product.py", "amxint8 or vnni", {"tdpbusd", "vpdpbusd", "{vex} vpdpbusd"}),
     ("graph/test_integers.py", "test", {"tdpbusd"}),
 )
 TILES = {"ldtilecfg", "tilerelease", "tileloadd", "tilestored"}

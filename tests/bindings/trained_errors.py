@@ -16,7 +16,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms.filtering import TILES
 
 from .filter_cases import Array, Case
-from .test_narrow_product import SETS, run_product
+from .test_bf16_product import SETS, run_product
 
 FEWEST = 16  # channels
 

@@ -125,13 +125,13 @@ def test_products_by_the_library_have_no_choice() -> None:
     graph = dgo.Graph()
     x = graph.input("x", (None, 16))
     y = ops.matmul(x, np.ones((16, 8), np.float32), name="op")
-    net, selected = graph.compile(y), graph.compile(y, algorithms={"op": "own direct"})
+    net, selected = graph.compile(y), graph.compile(y, algorithms={"op": "builtin direct"})
     for rows in (4, 1):
         array = np.ones((rows, 16), np.float32)
         check(net, [array], np.full((rows, 8), 16, np.float32))
         if rows > 1:
             check(selected, [array], np.full((rows, 8), 16, np.float32))
-            assert "own direct" in {info.name for info in net.algorithms("op")}
+            assert "builtin direct" in {info.name for info in net.algorithms("op")}
             continue
         # a single row reads each weight once: there the library is faster
         for use in (lambda: net.algorithms("op"), lambda array=array: selected(array)):
@@ -145,10 +145,10 @@ def strided(**options: Any) -> dgo.Net:
 
 def test_errors_are_told() -> None:
     errors = {info.name: info.error for info in strided(algorithm="fast").algorithms("op")}
-    assert errors["own direct"] == frozenset()
-    assert errors["minimal filtering 2"] == {"filtered"}
-    assert errors["minimal filtering 4"] == {"filtered", "fast"}
-    assert "minimal filtering 4" not in {info.name for info in strided().algorithms("op")}
+    assert errors["builtin direct"] == frozenset()
+    assert errors["Winograd 2"] == {"filtered"}
+    assert errors["Winograd 4"] == {"filtered", "fast"}
+    assert "Winograd 4" not in {info.name for info in strided().algorithms("op")}
     assert all(not info.error for info in strided(algorithm="direct").algorithms("op"))
 
 
@@ -166,7 +166,7 @@ def test_errors_of_what_became_of_an_op_are_told() -> None:
     loose = dgo.Graph(fpmath_mode="bf16")
     y = ops.convolution(loose.input("x", (1, 8, 8, 16)), integers(rng, (3, 3, 16, 16)), name="op")
     narrow = {info.name for info in loose.compile(y).algorithms("op") if "narrow" in info.error}
-    assert {"convolution", "deconvolution"} <= narrow and "own direct" not in narrow
+    assert {"convolution", "deconvolution"} <= narrow and "builtin direct" not in narrow
 
 
 def test_products_in_a_narrow_type_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,16 +200,16 @@ def test_a_predicate_leaves_the_best_of_those_that_it_allows(kind: str, seed: in
 
 
 WRONG: dict[str, tuple[Any, type[Exception], str]] = {
-    "no mapping": (["own direct"], TypeError, "must be a dict"),
-    "no name of an op": ({3: "own direct"}, TypeError, "names of ops must be strings, got int"),
+    "no mapping": (["builtin direct"], TypeError, "must be a dict"),
+    "no name of an op": ({3: "builtin direct"}, TypeError, "names of ops must be strings, got int"),
     "no selection": ({"op": 3}, TypeError, "'op' needs the name of an algorithm or a predicate, got int"),
-    "no such op": ({"opp": "own direct"}, dgo.InvalidArgumentError, "no op 'opp'; did you mean 'op'"),
-    "an op of another kind": ({"after": "own direct"}, dgo.InvalidArgumentError, "'after' is a ReLU"),
-    "no such algorithm": ({"op": "own dirct"}, dgo.InvalidArgumentError, "did you mean 'own direct'"),
-    "of another direction": ({"op": "own stem"}, dgo.InvalidArgumentError, "no algorithm of ConvTranspose is named"),
-    "not there": ({"op": "product"}, dgo.InvalidArgumentError, r"algorithm 'product' .* \(2, 6, 5, 16\)"),
-    "of another set": ({"op": "minimal filtering 4"}, dgo.InvalidArgumentError, "algorithm='fast' allows it"),
-    "none left": ({"op": lambda info: False}, dgo.InvalidArgumentError, "leaves no algorithm .*own direct"),
+    "no such op": ({"opp": "builtin direct"}, dgo.InvalidArgumentError, "no op 'opp'; did you mean 'op'"),
+    "an op of another kind": ({"after": "builtin direct"}, dgo.InvalidArgumentError, "'after' is a ReLU"),
+    "no such algorithm": ({"op": "builtin dirct"}, dgo.InvalidArgumentError, "did you mean 'builtin direct'"),
+    "of another direction": ({"op": "builtin few-channel"}, dgo.InvalidArgumentError, "no algorithm of ConvTr"),
+    "not there": ({"op": "GEMM"}, dgo.InvalidArgumentError, r"algorithm 'GEMM' .* \(2, 6, 5, 16\)"),
+    "of another set": ({"op": "Winograd 4"}, dgo.InvalidArgumentError, "algorithm='fast' allows it"),
+    "none left": ({"op": lambda info: False}, dgo.InvalidArgumentError, "leaves no algorithm .*builtin direct"),
 }  # fmt: skip
 
 
@@ -225,8 +225,8 @@ def test_wrong_selections_are_refused(wrong: str) -> None:
 
 def test_literal_ops_leave_nothing_to_select() -> None:
     with pytest.raises(dgo.InvalidArgumentError, match="tune='off' runs the literal ops"):
-        strided(tune="off", algorithms={"op": "own direct"})
-    assert "own direct" not in {chosen(strided(tune="off"))}
+        strided(tune="off", algorithms={"op": "builtin direct"})
+    assert "builtin direct" not in {chosen(strided(tune="off"))}
     assert strided(tune="off").algorithms("op")
 
 
@@ -249,7 +249,7 @@ def test_what_cannot_be_listed_is_refused() -> None:
     with pytest.raises(TypeError, match="names of ops must be strings, got int"):
         net.algorithms(3)  # type: ignore[arg-type]
     with pytest.raises(dgo.InvalidArgumentError, match="computed from constants"):
-        graph.compile([y, fixed], algorithms={"fixed": "own direct"})
+        graph.compile([y, fixed], algorithms={"fixed": "builtin direct"})
 
 
 def test_an_op_that_runs_in_integers_has_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +259,7 @@ def test_an_op_that_runs_in_integers_has_no_choice(monkeypatch: pytest.MonkeyPat
     w = ops.dequantize(graph.constant(integers(rng, (3, 3, 64, 64), "s8")), scales=[0.5])
     y = ops.quantize(ops.convolution(x, w, name="op"), scales=[1.0], dtype="u8")
     net = graph.compile(y)
-    for use in (lambda: net.algorithms("op"), lambda: graph.compile(y, algorithms={"op": "own direct"})):
+    for use in (lambda: net.algorithms("op"), lambda: graph.compile(y, algorithms={"op": "builtin direct"})):
         with pytest.raises(
             dgo.InvalidArgumentError, match=r"'op' has no choice of algorithms here: .* by backend '(int8|onednn)'"
         ):
@@ -284,13 +284,13 @@ def test_selections_are_kept_with_nets(how: str, tmp_path: Path, seed: int) -> N
         check(kept, given, want)
 
 
-@pytest.mark.parametrize("selections", [3, ["op"], [["op", 3]], [["op", "own dirct"]], [["opp", "own direct"]]])
+@pytest.mark.parametrize("selections", [3, ["op"], [["op", 3]], [["op", "builtin dirct"]], [["opp", "builtin direct"]]])
 def test_damaged_selections_in_a_file_are_refused(selections: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.net"
-    strided(algorithms={"op": "own direct"}).save(path)
+    strided(algorithms={"op": "builtin direct"}).save(path)
     data = path.read_bytes()
     header = header_of(data)
-    assert header["options"]["algorithms"] == [["op", "own direct"]]
+    assert header["options"]["algorithms"] == [["op", "builtin direct"]]
     header["options"]["algorithms"] = selections
     path.write_bytes(with_header(data, header))
     with pytest.raises(dgo.InvalidArgumentError, match=r"damaged: the algorithms of ops|did you mean"):
@@ -331,8 +331,8 @@ def test_nets_of_open_sizes_list_and_select_at_each_size(algorithm: str) -> None
 
 
 def test_a_selection_that_no_size_of_a_call_meets_is_refused_there(tmp_path: Path) -> None:
-    net, w = open_net(algorithms={"op": "product"})
-    with pytest.raises(dgo.InvalidArgumentError, match=r"ConvTranspose 'op': algorithm 'product' .* \(1, 5, 7, 16\)"):
+    net, w = open_net(algorithms={"op": "GEMM"})
+    with pytest.raises(dgo.InvalidArgumentError, match=r"ConvTranspose 'op': algorithm 'GEMM' .* \(1, 5, 7, 16\)"):
         check_open(net, w, (1, 5, 7, 16))
     excluding, w = open_net(algorithms={"op": lambda info: not info.error})
     for keep in (lambda: excluding.save(tmp_path / "a.net"), lambda: pickle.dumps(excluding)):
@@ -366,7 +366,7 @@ def test_measured_times_come_first(tuned: None, seed: int) -> None:
     assert all(info.measured is None for info in net.algorithms("op") if info.error)
     assert chosen(net) == next(info.name for info in net.algorithms("op") if not info.error)
     check(net, given, want)
-    check(compiled(tune="measure", algorithms={"op": "columns"}), given, want)
+    check(compiled(tune="measure", algorithms={"op": "im2col"}), given, want)
 
 
 def test_rows_are_tiled_by_selected_algorithms_alone(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
@@ -388,8 +388,8 @@ def test_rows_are_tiled_by_selected_algorithms_alone(monkeypatch: pytest.MonkeyP
         assert all(chosen(net, op) == name for op, name in algorithms.items())
         return [step.step for step in net.explain().steps if " | " in step.step]
 
-    assert steps() and steps(first="own direct", second="own direct")
-    assert not steps(first="minimal filtering 2")
+    assert steps() and steps(first="builtin direct", second="builtin direct")
+    assert not steps(first="Winograd 2")
     assert not steps(second="convolution")
 
 
@@ -420,17 +420,17 @@ def test_a_model_of_several_graphs_takes_selections_of_each() -> None:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     onnx.checker.check_model(model)
-    net = dgo.from_onnx(model).compile(algorithms={"y": "own direct"})
+    net = dgo.from_onnx(model).compile(algorithms={"y": "builtin direct"})
     x = integers(rng, (1, 16, 6, 6))
     want = convolution.forward(x, w, data_format="NCX", weights_format="OIX")
     for one in (net, pickle.loads(pickle.dumps(net))):
         np.testing.assert_array_equal(one(x)[0], want)
-        assert chosen(one, "y") == "own direct"
-        assert {"own direct", "convolution"} <= {info.name for info in one.algorithms("y")}
+        assert chosen(one, "y") == "builtin direct"
+        assert {"builtin direct", "convolution"} <= {info.name for info in one.algorithms("y")}
         with pytest.raises(dgo.InvalidArgumentError, match="no op 'yy'; did you mean 'y'"):
             one.algorithms("yy")
     with pytest.raises(dgo.InvalidArgumentError, match="no op 'yy'; did you mean 'y'"):
-        dgo.from_onnx(model).compile(algorithms={"yy": "own direct"})
+        dgo.from_onnx(model).compile(algorithms={"yy": "builtin direct"})
 
 
 def test_an_op_whose_attributes_a_call_tells_takes_selections() -> None:
@@ -447,9 +447,9 @@ def test_an_op_whose_attributes_a_call_tells_takes_selections() -> None:
     ]
     graph = helper.make_graph([node], "g", ends[:1], ends[1:], [numpy_helper.from_array(w, "w")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    net = dgo.from_onnx(model).compile(algorithms={"y": "own direct"})
+    net = dgo.from_onnx(model).compile(algorithms={"y": "builtin direct"})
     pads = {"strides": 2, "pads_begin": 1, "pads_end": 1}
     check(net, [x], conv_transpose.forward(x, w, data_format="NCX", weights_format="IOX", **pads))
-    assert chosen(net, "y") == "own direct" and len(net.algorithms("y")) > 1
-    with pytest.raises(dgo.InvalidArgumentError, match="algorithm 'own dirct' may not be used"):
-        dgo.from_onnx(model).compile(algorithms={"y": "own dirct"})(x)
+    assert chosen(net, "y") == "builtin direct" and len(net.algorithms("y")) > 1
+    with pytest.raises(dgo.InvalidArgumentError, match="algorithm 'builtin dirct' may not be used"):
+        dgo.from_onnx(model).compile(algorithms={"y": "builtin dirct"})(x)

@@ -206,7 +206,7 @@ from dnnl_graph_ops import ops
 from dnnl_graph_ops.passes import mixed_precision as precision
 from dnnl_graph_ops.algorithms import lower
 ranked = lower.ranked
-lower.ranked = lambda *about: sorted(ranked(*about), key=lambda item: item[0].name != "own narrow")
+lower.ranked = lambda *about: sorted(ranked(*about), key=lambda item: item[0].name != "builtin bf16")
 precision._gain = lambda node, dtype, env: (1.0, "")
 precision.multiplied = lambda env: ("bf16",)
 rng = np.random.default_rng(0)
@@ -215,7 +215,7 @@ weights = rng.uniform(0.5, 1, (4, 4, 16, 16)).astype(np.float32)
 y = ops.conv_transpose(graph.input("x", (1, 8, 8, 16)), weights, strides=2, weights_format="XOI", name="up")
 x = rng.uniform(0, 1, (1, 8, 8, 16)).astype(np.float32)
 net = graph.compile(y, precision="auto", samples=[x], max_error=0.02, tune="heuristic")
-assert "own narrow" in str(net.explain()), net.explain()
+assert "builtin bf16" in str(net.explain()), net.explain()
 assert [op.dtype for op in net.precision_report.ops] == ["bf16"]
 """
 

@@ -1,4 +1,4 @@
-"""Ops without a kernel in the loaded library: own kernels, equal ops and NumPy steps against the evaluation."""
+"""Ops without a kernel in the loaded library: builtin kernels, equal ops and NumPy steps against the evaluation."""
 
 import ml_dtypes
 import numpy as np
@@ -214,5 +214,5 @@ def test_status_names_every_op():
     assert {row.kind for row in table} == set(schema.OPS)
     assert [row.kind for row in table if "not supported" in row.how] == ["Wildcard"]
     by_kind = {row.kind: row.how for row in table}
-    assert by_kind["StaticTranspose"] == ("own kernel", "library")
+    assert by_kind["StaticTranspose"] == ("builtin kernel", "library")
     assert by_kind["Dropout"] == ("NumPy", "NumPy")

@@ -90,7 +90,7 @@ def test_a_call_is_as_that_of_a_net_for_its_sizes(kind, seed, amount, request):
 
 def test_strides_that_no_large_size_has_a_place_for(monkeypatch):
     """The weights are packed alike for all sizes, here as for the size that is called."""
-    monkeypatch.setattr(table, "ALGORITHMS", tuple(f for f in table.ALGORITHMS if f.name == "own direct"))
+    monkeypatch.setattr(table, "ALGORITHMS", tuple(f for f in table.ALGORITHMS if f.name == "builtin direct"))
     graph = dgo.Graph()
     x, w = graph.input("x", (1, None, 16)), graph.constant(np.ones((16, 16, 1), np.float32))
     y = dgo.ops.convolution(x, w, data_format="NXC", weights_format="OIX", strides=2**31 - 1)

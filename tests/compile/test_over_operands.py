@@ -1,4 +1,4 @@
-"""Convolutions by own code write their results over what post-ops read beside them, where nobody else needs that."""
+"""Convolutions by builtin code write their results over what post-ops read beside them, if nobody else needs it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dnnl_graph_ops.lowering.program import KernelStep
 
 @pytest.fixture
 def own_direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every layer by own direct sums."""
+    """Every layer by builtin direct sums."""
     before = choice.candidates
 
     def first(problem: Any, env: Any) -> Any:
-        return sorted(before(problem, env), key=lambda item: item[0].name != "own direct")
+        return sorted(before(problem, env), key=lambda item: item[0].name != "builtin direct")
 
     monkeypatch.setattr(choice, "candidates", first)
 

@@ -171,16 +171,18 @@ def in_int8(graph, w):
     return lambda x: ops.dequantize(ops.quantize(x, scales=[1.0], zps=[3], dtype="s8"), scales=[1.0], zps=[3]), w
 
 
-FORMS = [(in_f32, "own direct"), (in_int8, "own integer")] + [(in_f32, "own narrow")] * bool(kernels.narrow_isa()[0])
+FORMS = [(in_f32, "builtin direct"), (in_int8, "builtin integer")] + [(in_f32, "builtin bf16")] * bool(
+    kernels.bf16_isa()[0]
+)
 
 
 @pytest.mark.parametrize(("taken", "form"), FORMS)
 def test_a_convolution_and_a_transposed_one_of_the_same_weights(rng, monkeypatch, taken, form):
     """Of one tap and as many channels on both sides: they read the weights transposed to each other."""
     monkeypatch.setattr(int8, "_floats_are_faster", lambda *_: False)
-    if form != "own integer":
+    if form != "builtin integer":
         monkeypatch.setattr(table, "ALGORITHMS", tuple(f for f in table.ALGORITHMS if f.name == form))
-    dtype = "bf16" if form == "own narrow" else "f32"
+    dtype = "bf16" if form == "builtin bf16" else "f32"
     graph, x, w = dgo.Graph(), small(rng, 1, 6, 16), small(rng, 16, 16, 1)
     given, weights = taken(graph, w.astype(dtypes.numpy_dtype(dtype)))
     source = given(graph.input("x", x.shape, dtype))

@@ -159,7 +159,7 @@ def test_open_dims_pickles_and_files(rng, everything, tmp_path):
 def test_scaled_weights_are_converted_once_and_saved(rng, everything, tmp_path):
     graph = dgo.Graph()
     x = graph.input("x", (1, 8, 8, 16))
-    weights = rng.standard_normal((12, 12, 16, 16)).astype(np.float32)  # which own kernels take, packed
+    weights = rng.standard_normal((12, 12, 16, 16)).astype(np.float32)  # which builtin kernels take, packed
     y = ops.conv_transpose(x, weights, strides=4, pads_begin=4, pads_end=4) * np.float32(0.3)
     net = graph.compile(y, precision="bf16")
     data = rng.standard_normal((1, 8, 8, 16)).astype(np.float32)

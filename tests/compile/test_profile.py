@@ -60,7 +60,7 @@ def test_the_products_of_several_steps_count_once():
 
 @pytest.mark.parametrize("kind", ["Convolution", "MatMul"])
 def test_products_of_integers_are_told_as_such(kind, rng):
-    """Of own kernels and of the library's."""
+    """Of builtin kernels and of the library's."""
     graph = dgo.Graph()
     x = graph.input("x", (1, 12, 12, 16))
     weights = rng.integers(-2, 3, (3, 3, 16, 16)).astype(np.float32)

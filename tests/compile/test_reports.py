@@ -141,7 +141,7 @@ def test_every_fusion_group_is_listed_and_the_library_s_partitions_apart():
     graph = dgo.Graph()
     y = ops.relu(ops.convolution(graph.input("x", SHAPES["x"]), ones(*SHAPES["w"]), name="conv", **SAME), name="act")
     y = ops.softmax(ops.matmul(y, ones(16, 4), name="head"), axis=-1, name="end")
-    net = graph.compile(y, algorithms={"conv": "own direct", "head": "own direct"})
+    net = graph.compile(y, algorithms={"conv": "builtin direct", "head": "builtin direct"})
     explained = net.explain()
     assert explained.partitions is explained.groups
     assert [group.ops for group in explained.groups] == [("conv", "act"), ("head",), ("end",)]

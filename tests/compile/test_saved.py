@@ -257,7 +257,7 @@ def test_packed_weights_of_another_size_are_refused(path, rng):
     path.write_bytes(with_header(data, header))
     with pytest.raises(dgo.InvalidArgumentError, match=rf"no array {count} of shape"):
         dgo.load(path)
-    # a recipe that says so is that of something else
+    # a cache key that says so is that of something else
     base = header["packed"][0]
     while isinstance(base[0], list):
         base = base[0]
@@ -272,16 +272,16 @@ def test_a_file_tells_other_nets_nothing(path):
     """What is packed of few elements is known by these, in all nets: a file would be believed by others."""
     content = originals()[0]
     header = header_of(content)
-    recipe = [["f32", 96], ["fill", [1]], 0, [[["<f4", [3], {"bytes": ""}], 0]]]
-    for faulty in (recipe, [], {}, {"constant": 0}, [["f32", 96], None], [[["f32", 1.5], 1, 1, [{"constant": 0}]]]):
+    cache_key = [["f32", 96], ["fill", [1]], 0, [[["<f4", [3], {"bytes": ""}], 0]]]
+    for faulty in (cache_key, [], {}, {"constant": 0}, [["f32", 96], None], [[["f32", 1.5], 1, 1, [{"constant": 0}]]]):
         path.write_bytes(with_header(content, {**header, "packed": [faulty]}))
-        with pytest.raises(dgo.InvalidArgumentError, match="recipe of packed weights is damaged"):
+        with pytest.raises(dgo.InvalidArgumentError, match="cache key of packed weights is damaged"):
             dgo.load(path)
     nested = {"constant": 0}
     for _ in range(500):
         nested = [nested]
     path.write_bytes(with_header(content, {**header, "packed": [nested]}))
-    with pytest.raises(dgo.InvalidArgumentError, match="recipe of packed weights is damaged"):
+    with pytest.raises(dgo.InvalidArgumentError, match="cache key of packed weights is damaged"):
         dgo.load(path)
 
 

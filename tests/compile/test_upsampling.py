@@ -85,7 +85,7 @@ def test_a_layer_with_its_average_is_listed_as_folded(monkeypatch):
 
 def test_an_algorithm_that_the_user_selects_is_one_of_the_op_itself():
     graph, y, arrays = graph_of()
-    net = graph.compile(y, algorithms={"layer": "own direct"})
+    net = graph.compile(y, algorithms={"layer": "builtin direct"})
     assert "Interpolate" in steps_of(net)
     np.testing.assert_array_equal(net(**arrays), graph.compile(y)(**arrays))
 

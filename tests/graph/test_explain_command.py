@@ -173,10 +173,10 @@ USES = {
 }
 FORMULATIONS = {
     "native": {"natively", "in f32"},
-    "own kernel": {"on the host"},
+    "builtin kernel": {"on the host"},
     "NumPy": {"on the host"},
     # in f32 whatever the library has
-    "own chain": {"natively", "in f32", "on the host"},
+    "builtin element-wise": {"natively", "in f32", "on the host"},
 }
 
 
@@ -195,7 +195,7 @@ def test_supported_agrees_with_the_net(name, dtype):
         assert answer.how == "on the host"
     else:
         assert answer.how in FORMULATIONS[part.formulation]
-    if answer.how != "on the host" and part.formulation != "own chain":
+    if answer.how != "on the host" and part.formulation != "builtin element-wise":
         assert (answer.how == "in f32") == (part.compute_dtype != dtype)
 
 

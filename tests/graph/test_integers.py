@@ -14,7 +14,7 @@ from dnnl_graph_ops.algorithms import filtering
 from dnnl_graph_ops.runtime import cpu
 
 SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8tiles", "emulatedint8")
-OWN = {"own integer", filtering.INTEGERS}
+OWN = {"builtin integer", filtering.INTEGERS}
 EACH = 40
 RANGES = {"s8": (-128, 127), "u8": (0, 255)}
 BUILD = {"Convolution": ops.convolution, "ConvTranspose": ops.conv_transpose}
@@ -154,7 +154,7 @@ def exact(seed, start, dilated=False):
 
 def refusal(isa):
     try:
-        kernels.integer_layout(16, 5, isa)
+        kernels.int8_layout(16, 5, isa)
     except dgo.RuntimeUnavailableError as error:
         return str(error)
     return ""

@@ -210,16 +210,16 @@ ROW = trust.Features("MatMul", 2, "", "u8", "s8", "bias, ReLU", "", "f32")
 
 
 @pytest.mark.parametrize(
-    ("tail", "known"),
+    ("post_ops", "known"),
     [
         ("bias, ReLU", True), ("bias, Tanh", True), ("bias, Sigmoid, Multiply own", True), ("bias, Abs", False),
         ("bias, ReLU, Tanh", False), ("Tanh", False),
     ],
 )  # fmt: skip
-def test_what_is_as_good_as_relu(tail, known):
+def test_what_is_as_good_as_relu(post_ops, known):
     table = trust.Table({"MatMul": ["Tanh", trust.SWISH]}, [tuple({value} for value in ROW)])
-    assert table.knows(ROW._replace(tail=tail)) is known
-    assert not table.knows(ROW._replace(tail=tail, head="Convolution"))
+    assert table.knows(ROW._replace(post_ops=post_ops)) is known
+    assert not table.knows(ROW._replace(post_ops=post_ops, head="Convolution"))
 
 
 def test_the_user_s_table_comes_first(monkeypatch, tmp_path):

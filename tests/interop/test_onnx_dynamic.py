@@ -87,7 +87,7 @@ def test_exact_sums(kind: str, dtype: type, channels: bool, seed: int, amount) -
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_step_runs_in_numpy(kind: str) -> None:
-    """Ranges, rounding and the product of integers are own code, with weights of every zero point."""
+    """Ranges, rounding and the product of integers are builtin code, with weights of every zero point."""
     rng = np.random.default_rng(0)
     for dtype in (np.int8, np.uint8):
         arrays = operands(rng, kind, dtype, channels=False)

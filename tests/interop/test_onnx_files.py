@@ -96,7 +96,7 @@ def test_a_file_that_was_written_to_is_refused(path, seed):
         file.write(content)
     os.utime(path, ns=(1, 1))
     # all of it has been read, and packed by an algorithm that any layout of x shares
-    net = graph.compile(algorithms=dict.fromkeys(("t1", "t2"), "own direct"))
+    net = graph.compile(algorithms=dict.fromkeys(("t1", "t2"), "builtin direct"))
     np.testing.assert_array_equal(net(X), wanted)
     # on the same packed weights
     np.testing.assert_array_equal(net(strided(X)), wanted)

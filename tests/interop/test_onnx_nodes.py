@@ -108,7 +108,7 @@ def check(net, data):
 def test_runs_and_explain_says_what_is_slow():
     net = dgo.from_onnx(ranked()).compile()
     check(net, x())
-    assert steps_of(net)["TopK"].implementation.startswith("own")
+    assert steps_of(net)["TopK"].implementation.startswith("builtin")
     node = helper.make_node("Binarizer", ["x"], ["y"], threshold=0.25, domain="ai.onnx.ml")
     proto = model([node], {"x": (2, 5)}, ["y"])
     proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
@@ -221,7 +221,7 @@ def test_recurrent_layers_are_kernels(op, way, begun, rng):
     weights = {"w": w, "r": r, "b": bias}
     net = dgo.from_onnx(model([node], inputs, list(node.output), weights)).compile()
     given = [rng.standard_normal(shape).astype(np.float32) for shape in inputs.values()]
-    assert all(step.implementation.startswith("own") for step in net.explain().steps)
+    assert all(step.implementation.startswith("builtin") for step in net.explain().steps)
     twin = OnnxNode("n", op, "", "", 22, tuple(names), tuple(node.output), attrs)
     wide = [one.astype(np.float64) for one in (given[0], w, r, bias)] + ([None] if begun else [])
     want = ROWS[op].run(twin, [*wide, *(one.astype(np.float64) for one in given[1:])])

@@ -260,7 +260,7 @@ def test_cubic_samples_outside_are_zeros():
 def test_by_own_code(name):
     proto, _ = built(CASES[name], False)
     net = dgo.from_onnx(proto).compile()
-    assert {step.implementation.partition(",")[0] for step in net.explain().steps} <= {"own"}
+    assert {step.implementation.partition(",")[0] for step in net.explain().steps} <= {"builtin"}
 
 
 def test_places_outside_are_refused():

@@ -1,4 +1,4 @@
-"""Gradients of pooling, resampling and softmax, and batch norms, by own code: against NumPy, in any layout."""
+"""Gradients of pooling, resampling and softmax, and batch norms, by builtin code: against NumPy, in any layout."""
 
 from random import Random
 
@@ -58,7 +58,7 @@ def test_against_numpy(kind, dtype, rng, seed, monkeypatch):
             blank = unwritten(value.shape, value.dtype)
             out[f"y{i}"] = strided(blank, rng.permutation(blank.ndim), int(rng.integers(3)))
         net.run({value.name: array for value, array in zip(node.inputs, arrays, strict=True)}, out)
-        assert {decision.formulation for _, decision in net._latest().lowering.decisions} == {"own kernel"}
+        assert {decision.formulation for _, decision in net._latest().lowering.decisions} == {"builtin kernel"}
         slots = [Slot(value.dtype, value.shape) for value in results]
         unit = {"f32": 2.0**-20, "bf16": 2.0**-7, "f16": 2.0**-9}[dtype]
         for found, expected in zip(out.values(), truth(kind, arrays, node.attrs, slots), strict=True):

@@ -1,4 +1,4 @@
-"""Element-wise nodes as one step of own code, and post-ops as programs of kernels, against NumPy."""
+"""Element-wise nodes as one step of builtin code, and post-ops as programs of kernels, against NumPy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def formulations(net: Any) -> list[str]:
     return [decision.formulation for _, decision in net._latest().lowering.decisions]
 
 
-def run(graph: Any, output: Any, seed: int = 0, like: str = "own chain") -> None:
+def run(graph: Any, output: Any, seed: int = 0, like: str = "builtin element-wise") -> None:
     """The net gives what the graph says, in one step; exact on small integers."""
     rng = np.random.default_rng(seed)
     net = graph.compile(output)
@@ -64,7 +64,7 @@ def test_a_value_times_its_sigmoid_is_one_step(turned: bool, read_again: bool) -
     wide = (x + np.float32(1)).astype(np.float64)
     known = 1 / (1 + np.exp(-wide))
     np.testing.assert_allclose(net(x), np.abs(wide * known) - read_again * known, rtol=1e-6, atol=1e-6)
-    assert formulations(net) == ["own chain"]
+    assert formulations(net) == ["builtin element-wise"]
 
 
 def test_results_that_are_read_twice() -> None:
@@ -192,7 +192,7 @@ def test_programs_of_post_ops(seed: int) -> None:
     program.copy(given[0], whole)
     fused = elementwise_group.fused(program, tuple(epilogue), whole)
     assert all(isinstance(step, KernelStep) for step in program.steps)
-    last = _core.kernels.tail(fused.epilogue, [shape[0], *shape[2:]], shape[1], [strides[0], *strides[2:]])
+    last = _core.kernels.epilogue(fused.epilogue, [shape[0], *shape[2:]], shape[1], [strides[0], *strides[2:]])
     program.kernel(last, fused.views, [whole], "post-ops")
     out = np.full(shape, np.nan, np.float32)
     target = external(Place.OUTPUT, out, 0)

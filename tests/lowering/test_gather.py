@@ -1,4 +1,4 @@
-"""Gather by own code, wherever its operands and its result lie."""
+"""Gather by builtin code, wherever its operands and its result lie."""
 
 import numpy as np
 import pytest

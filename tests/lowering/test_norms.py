@@ -1,4 +1,4 @@
-"""Normalisation by own kernels, against float64 and PyTorch."""
+"""Normalisation by builtin kernels, against float64 and PyTorch."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_post_ops_in_the_same_pass(shape: tuple[int, ...], dtype: str, turned: b
 
 
 def test_a_tail_needs_channels_last() -> None:
-    tail = kernels.Tail([("relu", 0, 0, 0, 0.0, 0.0)])
+    tail = kernels.Epilogue([("relu", 0, 0, 0, 0.0, 0.0)])
     with pytest.raises(errors.Error, match="channels last"):
         kernels.group_norm(1, 4, 2, [3, 3], 3, [36, 9, 3, 1], 3, [36, 9, 3, 1], 1e-5, False, tail)
 

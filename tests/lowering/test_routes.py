@@ -31,7 +31,7 @@ MOST_ELEMENTS = 50_000
 FLOATS = ("f32", "bf16", "f16")
 # End gives nothing that could be compiled, Wildcard's builder takes the shapes of its results
 KINDS = sorted(set(schema.OPS) - {"End", "Wildcard"})
-ELSEWHERE = {"own kernel": BUILTIN, "NumPy": NUMPY}
+ELSEWHERE = {"builtin kernel": BUILTIN, "NumPy": NUMPY}
 
 
 def values_of(kind, case, dtype):
@@ -54,7 +54,7 @@ def way_of(net, kind):
     ((_, decision),) = built.decisions
     kinds = {op.kind for step in built.program.steps if isinstance(step, NativeStep) for op in step.ops}
     native = CONVOLUTION if kind in CONV_KINDS else ONEDNN if kind in kinds else EQUAL_OP
-    elsewhere = {} if decision.formulation == "own kernel" and kind not in KERNELS else ELSEWHERE
+    elsewhere = {} if decision.formulation == "builtin kernel" and kind not in KERNELS else ELSEWHERE
     return elsewhere.get(decision.formulation, native), decision.compute
 
 
@@ -82,9 +82,9 @@ def test_the_ladder_is_what_compile_climbs(kind, dtype, seed):
             continue
         compiled += 1
         if elementwise_group.takes([node], net._env()):
-            # own code is faster than every step of the ladder
+            # builtin code is faster than every step of the ladder
             ((_, decision),) = net._latest().lowering.decisions
-            assert decision.formulation == "own chain"
+            assert decision.formulation == "builtin element-wise"
             continue
         if kind == "Concat":
             # its operands are written where they belong
@@ -119,8 +119,8 @@ def test_the_answers_print_the_ladder(kind, version):
     backend, _ = who_runs(Kind(kind), Target(version))
     name, reason = supported.how(kind, version)
     own = kind in CONV_KINDS or (kind in KERNELS and KERNELS[kind].preferred)
-    assert name == ("nothing to do" if kind == "End" else "library or own kernels" if own else backend.title)
-    assert bool(reason) == (name not in ("library", "library or own kernels", "nothing to do"))
+    assert name == ("nothing to do" if kind == "End" else "library or builtin kernels" if own else backend.title)
+    assert bool(reason) == (name not in ("library", "library or builtin kernels", "nothing to do"))
     answer = dgo.supported(kind, dtype="f32", engine=engine_like("cpu", version))
     # TypeCast takes no f32 to f32, so that it never is of ordinary data alone
     if "f32" in (schema.OPS[kind].inputs[0].dtypes or ("f32",)) and not schema.OPS[kind].past:

@@ -1,4 +1,4 @@
-"""Pooling, resampling and reductions by own kernels: against NumPy and PyTorch, in any layout, by all vector code."""
+"""Pooling, resampling and reductions by builtin kernels: against NumPy and PyTorch, in any layout, by each set."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.isa
 
 @pytest.fixture
 def own_code(monkeypatch):
-    """Own code also where the library is as fast."""
+    """Builtin code also where the library is as fast."""
     monkeypatch.setattr(builtin, "goes_before", lambda node, env: "it is asked for" if builtin.serves(node) else None)
 
 
@@ -39,7 +39,7 @@ def result_of(rng, make, x, data_format, dtype):
     out = laid_out(rng, unwritten(y.shape, dtype), data_format) if y.ndim == x.ndim else unwritten(y.shape, dtype)
     net(laid_out(rng, x, data_format), out=out)
     ((_, decision),) = net._latest().lowering.decisions
-    assert decision.formulation == "own kernel"
+    assert decision.formulation == "builtin kernel"
     return out.astype(np.float64)
 
 
@@ -272,8 +272,8 @@ def test_where_own_code_goes_first():
     """Not where tuning is off, nor for averages of few taps."""
     for pool, kernel, tune, expected in (
         (ops.avg_pool, 2, "heuristic", "native"),
-        (ops.avg_pool, 5, "heuristic", "own kernel"),
-        (ops.max_pool, 2, "heuristic", "own kernel"),
+        (ops.avg_pool, 5, "heuristic", "builtin kernel"),
+        (ops.max_pool, 2, "heuristic", "builtin kernel"),
         (ops.max_pool, 5, "off", "native"),
     ):
         graph = dgo.Graph()
@@ -285,7 +285,7 @@ def test_where_own_code_goes_first():
 
 def test_own_code_resamples_many_channels_first():
     for channels, mode, expected in (
-        (8, "bilinear", "own kernel"),
+        (8, "bilinear", "builtin kernel"),
         (4, "bilinear", "native"),
         (8, "nearest", "native"),
     ):

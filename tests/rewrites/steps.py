@@ -78,14 +78,16 @@ def packed(d: Draw, unmet: str | None) -> None:
         for start in d.rng.permutation(x.shape[0])[:3].tolist():
             d.outputs.append(d.input((1, 1)) + ops.slice(x, starts=[start], ends=[start + 1], axes=[0], steps=[1]))
         return
-    form = d.pick("own direct", "own narrow", "own stem", "own depthwise", "own groups", "minimal filtering 2")
+    form = d.pick(
+        "builtin direct", "builtin bf16", "builtin few-channel", "builtin depthwise", "builtin grouped", "Winograd 2"
+    )
     ranked = lower.ranked
     d.forced = [(lower, "ranked", lambda *args: sorted(ranked(*args), key=lambda found: form not in found[0].name))]
-    dtype = "bf16" if form == "own narrow" else "f32"
+    dtype = "bf16" if form == "builtin bf16" else "f32"
     d.exact = 2.0**8
     # channels that are apart, or of one tap and as many on both sides, are taken by layers of all kinds
-    apart = form in ("own depthwise", "own groups")
-    rank, channels = d.whole(1, 2), d.pick(d.size(), 4 if form == "own stem" else 16)
+    apart = form in ("builtin depthwise", "builtin grouped")
+    rank, channels = d.whole(1, 2), d.pick(d.size(), 4 if form == "builtin few-channel" else 16)
     window = Window(d, rank, "NXC", **({"kernel": [1] * rank} if d.chance(0.7) else {}))
     window.pads_begin, window.pads_end = window.reach, window.reach
     weights = d.constant((channels, 1 if apart else channels, *window.kernel), 1, dtype)

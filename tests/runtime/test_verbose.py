@@ -30,7 +30,7 @@ def say(text):
 
 
 def relu():
-    """By the library, which own code would go before."""
+    """By the library, which builtin code would go before."""
     graph = dgo.Graph()
     return graph.compile(dgo.ops.relu(graph.input("x", (2, 3, 4, 4))), tune="off")
 

@@ -1,4 +1,4 @@
-// What attention asks of the vector code.
+// The vector code of attention: a table of functions for each instruction set.
 #pragma once
 
 #include <cstdint>

@@ -14,9 +14,9 @@ namespace {
 // Bytes of both sides that a task moves at most: half of a small second-level cache.
 constexpr int64_t kTaskBytes = 256 * 1024;
 
-// Of blocks that are transposed: cells of a side at first, and in a multiple of which they are cut.
+// Of blocks that are transposed: elements of a side at first, and in a multiple of which they are cut.
 constexpr int64_t kSquare = 256, kLeastPart = 64;
-constexpr int64_t kLongRun = 256;           // cells
+constexpr int64_t kLongRun = 256;           // elements
 constexpr double kCachedBytes = 1024 * 1024;  // of both sides
 
 void check_strides(const char* operand, size_t rank, const std::vector<int64_t>& strides) {
@@ -191,12 +191,12 @@ StridedCopy::StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const
     if (axes.empty()) axes.push_back({1, 1, 1});
     const BlockKind kind = choose_block(axes);
     if (same) {
-        block_fn_ = copy_block(kind, raw_cell(dst_size), raw_cell(dst_size));
+        block_fn_ = copy_block(kind, raw_type(dst_size), raw_type(dst_size));
     } else {
-        block_fn_ = copy_block(kind, number_cell(src_dtype), number_cell(dst_dtype));
+        block_fn_ = copy_block(kind, number_type(src_dtype), number_type(dst_dtype));
     }
 
-    const int64_t cells = std::max<int64_t>(kTaskBytes / (src_size + dst_size), 1);
+    const int64_t elements = std::max<int64_t>(kTaskBytes / (src_size + dst_size), 1);
     if (kind == BlockKind::transposed) {
         // Square, so that as few pages as possible are in use.
         const auto part = [](int64_t extent, int64_t most, const CopyFold& fold) {
@@ -204,12 +204,12 @@ StridedCopy::StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const
             return std::min(extent, std::max(most / step * step, step));
         };
         block_.n1 = part(n1_, kSquare, block_.fold1);
-        block_.n0 = part(n0_, cells / block_.n1, block_.fold0);
-        block_.n1 = part(n1_, cells / block_.n0, block_.fold1);
+        block_.n0 = part(n0_, elements / block_.n1, block_.fold0);
+        block_.n1 = part(n1_, elements / block_.n0, block_.fold1);
         block_.cached = bytes_ <= kCachedBytes;
     } else {
-        block_.n1 = std::min(n1_, cells);
-        block_.n0 = std::min<int64_t>(n0_, std::max<int64_t>(cells / block_.n1, 1));
+        block_.n1 = std::min(n1_, elements);
+        block_.n0 = std::min<int64_t>(n0_, std::max<int64_t>(elements / block_.n1, 1));
     }
     cut(axes, src_size, dst_size);
 }

@@ -1,9 +1,9 @@
-// What the copies ask of the vector code.
+// The vector code of copies: a table of functions for each instruction set.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cell.hpp"
+#include "kernels/element_type.hpp"
 
 namespace dgo {
 
@@ -22,7 +22,7 @@ struct CopyBlock {
 };
 using BlockFn = void (*)(const char* src, char* dst, const CopyBlock& block);
 
-// What a block function may rely on.
+// Properties of blocks that a block function may rely on.
 enum class BlockKind {
     rows,        // src1 == dst1 == 1
     transposed,  // src0 == dst1 == 1
@@ -31,11 +31,11 @@ enum class BlockKind {
 };
 
 struct CopyCode {
-    // Null for a pair of cells that is not converted.
-    BlockFn (*block)(BlockKind kind, Cell src, Cell dst);
+    // Null for a pair of elements that is not converted.
+    BlockFn (*block)(BlockKind kind, ElementType src, ElementType dst);
 };
 
 // The one of this CPU.
-BlockFn copy_block(BlockKind kind, Cell src, Cell dst);
+BlockFn copy_block(BlockKind kind, ElementType src, ElementType dst);
 
 }  // namespace dgo

@@ -6,7 +6,7 @@
 #include "kernels/declaration.hpp"
 #include "kernels/depthwise/problem.hpp"
 #include "kernels/parallel.hpp"
-#include "kernels/tail/tail.hpp"
+#include "kernels/epilogue/epilogue.hpp"
 
 namespace dgo {
 namespace {
@@ -15,30 +15,30 @@ struct GatherOptions {
     bool has_bias;
     int bias_dtype;
     bool packed;  // the weights are what depthwise_packing wrote, f32
-    Tail tail;    // f32 only
+    Epilogue epilogue;    // f32 only
 };
 
 constexpr int64_t kSectionBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
-constexpr int64_t kBlockCells = 512;          // positions that a task on a block of channels covers
-constexpr int64_t kSectionCells = 4096;       // of a row that a task along space reads or writes
+constexpr int64_t kBlockElements = 512;          // positions that a task on a block of channels covers
+constexpr int64_t kSectionElements = 4096;       // of a row that a task along space reads or writes
 
-TailParams params_of(const Tail& tail, int64_t channels, int64_t batch, const RowLayout& to) {
-    return tail.params(channels, {batch, to.extent(0), to.extent(1), to.width()},
-                       {to.batch, to.outer[0], to.outer[1], to.inner});
+EpilogueParams params_of(const Epilogue& epilogue, int64_t channels, int64_t batch, const RowLayout& to) {
+    return epilogue.params(channels, {batch, to.extent(0), to.extent(1), to.width()},
+                           {to.batch, to.outer[0], to.outer[1], to.inner});
 }
 
 struct GatherKernel : Kernel {
     DepthwiseProblem p;
-    Cell cell;
+    ElementType type;
     const DepthwiseCode& code;
     TapAxes axes;
     RowLayout from, to;
     int64_t row_taps, taps;  // of a kernel row, of the kernel
     Path path;
     bool has_bias, ready;  // ready: the weights come packed
-    Tail tail;
-    TailParams after;  // results
-    Finish last;  // what the vector code makes of them; all of `after`, or nothing
+    Epilogue epilogue;
+    EpilogueParams after;  // results
+    FusedActivation last;  // what the vector code makes of them; all of `after`, or nothing
     std::vector<RowSection> sections;
     Widest widest;
     RowMover load, store;
@@ -58,24 +58,24 @@ struct GatherKernel : Kernel {
     RowCache::Layout rows_layout;
 
     GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool forward, const GatherOptions& options)
-        : p(problem), cell(float_cell(p.dtype)), code(vector_code().depthwise), axes(p, forward),
+        : p(problem), type(float_type(p.dtype)), code(vector_code().depthwise), axes(p, forward),
           from(forward ? RowLayout(p.src_spatial, p.src_strides) : RowLayout(p.dst_spatial, p.dst_strides)),
           to(forward ? RowLayout(p.dst_spatial, p.dst_strides) : RowLayout(p.src_spatial, p.src_strides)),
           row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(p)), has_bias(options.has_bias),
-          ready(options.packed), tail(options.tail), after(params_of(tail, p.c, p.n, to)), last(),
+          ready(options.packed), epilogue(options.epilogue), after(params_of(epilogue, p.c, p.n, to)), last(),
           sections(cut_into_sections(axes.inner, outputs_of_section())), widest(sections, axes.inner),
-          load(cell, from.inner, axes.inner.advance), store(cell, to.inner, axes.inner.phases), load_block(cell, from),
-          store_block(cell, to), packed(p, path, forward), phases(taps_of_phases(p, axes.inner, path, packed)),
+          load(type, from.inner, axes.inner.advance), store(type, to.inner, axes.inner.phases), load_block(type, from),
+          store_block(type, to), packed(p, path, forward), phases(taps_of_phases(p, axes.inner, path, packed)),
           channel_tasks(p, path, phases, widest.sources),
           weights_copy(packed.shape, p.dtype, p.weights_strides, kF32, packed.strides),
           bias_copy({p.c}, options.bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
         by = depthwise_name(forward ? "dgrad" : "fprop", path);
-        arity = (has_bias ? 4 : 3) + tail.operands();
-        if (!tail.empty() && cell != Cell::f32) {
+        arity = (has_bias ? 4 : 3) + epilogue.operands();
+        if (!epilogue.empty() && type != ElementType::f32) {
             fail(ErrorKind::invalid_argument, name + ": post-ops are applied to results in f32 only");
         }
-        if (path != Path::space && !tail.empty()) last = finish_of(after);
+        if (path != Path::space && !epilogue.empty()) last = fused_activation_of(after);
         work = work_of(p);
         lay_out_scratch();
     }
@@ -83,8 +83,8 @@ struct GatherKernel : Kernel {
     // Of each phase.
     int64_t outputs_of_section() const {
         const int64_t step = axes.inner.phases * axes.inner.advance;
-        if (path == Path::blocks) return std::max<int64_t>(kBlockCells / step, 16);
-        if (path == Path::space) return std::max<int64_t>(kSectionCells / step, 64);
+        if (path == Path::blocks) return std::max<int64_t>(kBlockElements / step, 16);
+        if (path == Path::space) return std::max<int64_t>(kSectionElements / step, 64);
         return std::max<int64_t>(kSectionBytes / (axes.inner.phases * p.c * item_size(p.dtype)), 16);
     }
 
@@ -134,16 +134,17 @@ struct GatherKernel : Kernel {
     struct Operands {
         const char* src;
         const float *weights, *bias;
-        const char* const* tail;
+        const char* const* epilogue;
         char* dst;
     };
 
     // The post-ops on results from `first` on of a row, whose values are `step` apart.
     void finish(const Operands& operands, float* values, int64_t step, int64_t row_offset, int64_t first, int64_t end,
                 int64_t channel, int64_t channels) const {
-        if (tail.empty() || last.as != Finish::As::it_is) return;
+        if (epilogue.empty() || last.as != FusedActivation::As::it_is) return;
         const int64_t offset = row_offset + first * to.inner + channel;
-        apply_tail(after, operands.tail, TailRun{values, step, offset, to.inner, end - first, channels, channel});
+        apply_epilogue(after, operands.epilogue,
+                       EpilogueRun{values, step, offset, to.inner, end - first, channels, channel});
     }
 
     // Rows with channels as neighbours. Every address is that of position 0, steps count elements.
@@ -170,7 +171,7 @@ struct GatherKernel : Kernel {
                    const ChannelRows& rows, GatherSegment* memory) const {
         const TapAxis& inner = axes.inner;
         const PhaseTaps& plan = phases[static_cast<size_t>(phase)];
-        const int64_t size = rows.type == float_index(Cell::f32) ? 4 : 2, position = p.width * packed.channels;
+        const int64_t size = rows.type == float_index(ElementType::f32) ? 4 : 2, position = p.width * packed.channels;
         const int64_t tap_step = plan.taps.size() > 1 ? (plan.taps[1].k - plan.taps[0].k) * position : 0;
         for (const int64_t end_class = std::min(begin + plan.classes, end); begin < end_class; ++begin) {
             GatherRun run{rows.channels,
@@ -227,7 +228,7 @@ struct GatherKernel : Kernel {
             }
             const int64_t offset = to.offset_of_row(n, 0, row);
             run_row(section, row_list,
-                    {float_index(cell), part.channels, first, part.head, rows.data(), from.inner, weights + first,
+                    {float_index(type), part.channels, first, part.head, rows.data(), from.inner, weights + first,
                      bias ? bias + first : nullptr, dst + (offset + first) * size, to.inner},
                     memory);
             const int64_t begun = section.begin * axes.inner.phases;
@@ -240,8 +241,8 @@ struct GatherKernel : Kernel {
         const auto& [src, weights, bias, after_operands, dst] = operands;
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
-        const bool in_place = cell == Cell::f32 && to.channel == 1;
-        const bool may_read_in_place = cell == Cell::f32 && from.channel == 1 && reads_where_they_lie(p);
+        const bool in_place = type == ElementType::f32 && to.channel == 1;
+        const bool may_read_in_place = type == ElementType::f32 && from.channel == 1 && reads_where_they_lie(p);
         RowCache cache(rows_layout, memory);
         float* result = result_part.in(memory);
         std::vector<RowTap> row_list;
@@ -276,7 +277,7 @@ struct GatherKernel : Kernel {
             const float* block_bias = bias ? bias + block.first : nullptr;
             if (in_place && block.real == block.lanes) {
                 run_row(section, row_list,
-                        {float_index(Cell::f32), block.lanes, 0, 0, rows.data(), src_step, weights + block.first,
+                        {float_index(ElementType::f32), block.lanes, 0, 0, rows.data(), src_step, weights + block.first,
                          block_bias, dst_row + block.first * size, to.inner},
                         memory);
                 finish(operands, reinterpret_cast<float*>(dst_row) + first_output * to.inner + block.first, to.inner,
@@ -284,7 +285,7 @@ struct GatherKernel : Kernel {
                 continue;
             }
             run_row(section, row_list,
-                    {float_index(Cell::f32), block.lanes, 0, 0, rows.data(), src_step, weights + block.first,
+                    {float_index(ElementType::f32), block.lanes, 0, 0, rows.data(), src_step, weights + block.first,
                      block_bias, reinterpret_cast<char*>(result - first_output * block.lanes), block.lanes},
                     memory);
             finish(operands, result, block.lanes, offset, first_output, end_output, block.first, block.real);
@@ -295,17 +296,18 @@ struct GatherKernel : Kernel {
     // The post-ops on a row of one channel, phase by phase.
     void finish_space(const Operands& operands, const RowSection& section, float* out, int64_t n, int64_t c,
                       int64_t row) const {
-        if (tail.empty()) return;
+        if (epilogue.empty()) return;
         const TapAxis& inner = axes.inner;
         for (int64_t phase = 0; phase < inner.phases; ++phase) {
             const int64_t count = std::min(section.end, inner.count(phase)) - section.begin;
             if (count <= 0) continue;
             float* const values = out + phase * widest.outputs;
             const int64_t offset = to.offset_of_row(n, c, row) + (section.begin * inner.phases + phase) * to.inner;
-            if (tail.alike()) {
-                vector_code().tail.apply(after, operands.tail, {&values, &offset, 1, count, 0});
+            if (epilogue.alike()) {
+                vector_code().epilogue.apply(after, operands.epilogue, {&values, &offset, 1, count, 0});
             } else {
-                apply_tail(after, operands.tail, TailRun{values, 1, offset, to.inner * inner.phases, count, 1, c});
+                apply_epilogue(after, operands.epilogue,
+                               EpilogueRun{values, 1, offset, to.inner * inner.phases, count, 1, c});
             }
         }
     }
@@ -314,8 +316,8 @@ struct GatherKernel : Kernel {
         const auto& [src, weights, bias, after_operands, dst] = operands;
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
-        const bool read_in_place = cell == Cell::f32 && from.inner == 1 && inner.advance == 1;
-        const bool write_in_place = cell == Cell::f32 && to.inner == 1 && inner.phases == 1;
+        const bool read_in_place = type == ElementType::f32 && from.inner == 1 && inner.advance == 1;
+        const bool write_in_place = type == ElementType::f32 && to.inner == 1 && inner.phases == 1;
         const int64_t groups = widest.groups, outputs = widest.outputs;
         RowCache cache(rows_layout, memory);
         float* result = result_part.in(memory);
@@ -367,11 +369,11 @@ struct GatherKernel : Kernel {
 
 template <bool forward>
 std::shared_ptr<Kernel> make_gather(const DepthwiseProblem& problem, bool has_bias, std::optional<int> bias_dtype,
-                                    bool packed, const Tail& tail) {
+                                    bool packed, const Epilogue& epilogue) {
     constexpr const char* name = forward ? "depthwise_forward" : "depthwise_backward_data";
     check_depthwise(name, problem);
-    const GatherOptions options{has_bias, bias_dtype.value_or(problem.dtype), packed, tail};
-    float_cell(options.bias_dtype);
+    const GatherOptions options{has_bias, bias_dtype.value_or(problem.dtype), packed, epilogue};
+    float_type(options.bias_dtype);
     return std::make_shared<GatherKernel>(name, problem, forward, options);
 }
 
@@ -385,12 +387,13 @@ std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_packing(const Dept
 }  // namespace
 
 const Declaration kDepthwiseGather[] = {
-    {"depthwise_forward(problem, has_bias=False, bias_dtype=None, packed=False, tail=...)", make_gather<true>,
-     "src (n, c, src_spatial), weights (c, kernel), [bias (c)], tail's..., dst (n, c, dst_spatial)",
+    {"depthwise_forward(problem, has_bias=False, bias_dtype=None, packed=False, epilogue=...)", make_gather<true>,
+     "src (n, c, src_spatial), weights (c, kernel), [bias (c)], epilogue's..., dst (n, c, dst_spatial)",
      "transposed convolution."},
-    {"depthwise_backward_data(problem, has_bias=False, bias_dtype=None, packed=False, tail=...)", make_gather<false>,
-     "diff_dst (n, c, dst_spatial), weights (c, kernel), [bias (c)], tail's..., diff_src (n, c, src_spatial)",
-     "bias and tail are those of an ordinary convolution."},
+    {"depthwise_backward_data(problem, has_bias=False, bias_dtype=None, packed=False, epilogue=...)",
+     make_gather<false>,
+     "diff_dst (n, c, dst_spatial), weights (c, kernel), [bias (c)], epilogue's..., diff_src (n, c, src_spatial)",
+     "bias and epilogue are those of an ordinary convolution."},
     {"depthwise_packing(problem, forward)", make_packing, "weights (c, kernel), packed",
      "for kernels of the direction with packed=True; the floats of packed, and the shape and the strides there of what "
      "is copied."},

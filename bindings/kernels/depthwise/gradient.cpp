@@ -10,7 +10,7 @@
 namespace dgo {
 namespace {
 
-constexpr int64_t kSectionCells = 2048;  // of a row, between additions to the sums in memory
+constexpr int64_t kSectionElements = 2048;  // of a row, between additions to the sums in memory
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kSlice = 128;  // channels of a task at least, where parts are too few for many threads
 constexpr int64_t kLeastOfPart = 128;  // positions: fewer cost less than adding up another part's sums
@@ -19,7 +19,7 @@ constexpr int64_t kMostSums = 1024 * 1024;  // floats, of all parts
 
 struct GradientKernel : Kernel {
     DepthwiseProblem p;
-    Cell cell;
+    ElementType type;
     const DepthwiseCode& code;
     TapAxes axes;  // diff_src's: a position of src meets the taps' positions of diff_dst
     RowLayout src, diff;
@@ -45,11 +45,11 @@ struct GradientKernel : Kernel {
     RowCache::Layout rows_layout;
 
     explicit GradientKernel(const DepthwiseProblem& problem)
-        : p(problem), cell(float_cell(p.dtype)), code(vector_code().depthwise), axes(p, false),
+        : p(problem), type(float_type(p.dtype)), code(vector_code().depthwise), axes(p, false),
           src(p.src_spatial, p.src_strides), diff(p.dst_spatial, p.dst_strides), row_taps(p.kernel.back()),
           taps(product(p.kernel)), path(choose_path(p)), sections(cut_into_sections(axes.inner, outputs_of_section())),
-          widest(sections, axes.inner), load_src(cell, src.inner, 1), load_diff(cell, diff.inner, axes.inner.advance),
-          load_src_block(cell, src), load_diff_block(cell, diff), packed(p, path),
+          widest(sections, axes.inner), load_src(type, src.inner, 1), load_diff(type, diff.inner, axes.inner.advance),
+          load_src_block(type, src), load_diff_block(type, diff), packed(p, path),
           phases(taps_of_phases(p, axes.inner, path, packed)),
           units(p.n * src.rows() * static_cast<int64_t>(sections.size())),
           sums_per_part(path == Path::space ? taps * p.c : packed.floats), parts(number_of_parts()),
@@ -71,7 +71,7 @@ struct GradientKernel : Kernel {
     }
 
     int64_t outputs_of_section() const {
-        return std::max<int64_t>(kSectionCells / (path == Path::space ? axes.inner.advance : 8), 64);
+        return std::max<int64_t>(kSectionElements / (path == Path::space ? axes.inner.advance : 8), 64);
     }
 
     void lay_out_scratch() {
@@ -128,7 +128,7 @@ struct GradientKernel : Kernel {
         const char* src;
         std::vector<const char*> diff;  // of every row of the kernel; null: none
     };
-    // What rows have in common. Steps count elements.
+    // Parameters that all rows share; steps count elements.
     struct ChannelRows {
         int type;  // float_index
         int64_t channels, head, src_step, diff_step;
@@ -137,7 +137,7 @@ struct GradientKernel : Kernel {
     void sum_rows(const std::vector<ChannelRow>& list, const ChannelRows& rows, char* memory) const {
         const TapAxis& inner = axes.inner;
         const PhaseTaps& plan = phases[0];
-        const int64_t size = rows.type == float_index(Cell::f32) ? 4 : 2;
+        const int64_t size = rows.type == float_index(ElementType::f32) ? 4 : 2;
         const int64_t tap_step = plan.taps.size() > 1 ? (plan.taps[1].k - plan.taps[0].k) * packed.channels : 0;
         GradientRow* const gradient_rows = gradient_rows_part.in(memory);
         for (int64_t turn = 0; turn < plan.classes; ++turn) {
@@ -181,7 +181,7 @@ struct GradientKernel : Kernel {
         for (int64_t tap = 0; tap < taps; ++tap) {
             std::fill_n(sums + tap * packed.channels + first, channels.channels, 0.0f);
         }
-        const ChannelRows rows{float_index(cell), channels.channels, channels.head,
+        const ChannelRows rows{float_index(type), channels.channels, channels.head,
                                src.inner,         diff.inner,        sums + first};
         std::vector<RowTap> row_list;
         std::vector<ChannelRow> list;
@@ -238,7 +238,8 @@ struct GradientKernel : Kernel {
             }
             list[0].section = &section;
             list[0].src = reinterpret_cast<const char*>(src_copy - section.begin * block.lanes);
-            sum_rows(list, {float_index(Cell::f32), block.lanes, 0, block.lanes, block.lanes, sums + block.first},
+            sum_rows(list,
+                     {float_index(ElementType::f32), block.lanes, 0, block.lanes, block.lanes, sums + block.first},
                      memory);
         }
     }
@@ -248,8 +249,8 @@ struct GradientKernel : Kernel {
         std::fill(sums, sums + taps, 0.0f);
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
-        const bool src_in_place = cell == Cell::f32 && src.inner == 1;
-        const bool diff_in_place = cell == Cell::f32 && diff.inner == 1 && inner.advance == 1;
+        const bool src_in_place = type == ElementType::f32 && src.inner == 1;
+        const bool diff_in_place = type == ElementType::f32 && diff.inner == 1 && inner.advance == 1;
         const int64_t groups = widest.groups;
         RowCache cache(rows_layout, memory);
         float* src_copy = src_part.in(memory);

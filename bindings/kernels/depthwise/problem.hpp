@@ -1,4 +1,4 @@
-// What the three depthwise kernels share: the checked problem and the way its sums are vectorised.
+// The checked problem of the three depthwise kernels, and how its sums are vectorised.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct DepthwiseProblem : LayerSizes {
 // As check_layer, and the strides.
 void check_depthwise(const std::string& what, const DepthwiseProblem& problem);
 
-// What a run is worth, as of threads_for: the bytes of src and dst, or the multiplications.
+// The work of a run, in units of threads_for: bytes of src and dst, or multiplications.
 double work_of(const DepthwiseProblem& problem);
 
 // Whether rows of sources need no copies to be near each other; so many that each is read often rarely are.

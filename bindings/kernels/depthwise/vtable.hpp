@@ -1,9 +1,9 @@
-// What the depthwise kernels ask of the vector code.
+// The vector code of depthwise kernels: a table of functions for each instruction set.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/tail/vtable.hpp"
+#include "kernels/epilogue/vtable.hpp"
 
 namespace dgo {
 
@@ -35,7 +35,7 @@ struct GatherRun {
     GatherPart parts[2];           // of the second there may be none
     const float* bias;             // null: none
     char* dst;
-    Finish finish;
+    FusedActivation activation;
 };
 constexpr int64_t kMostGathered = 256;  // channels of a run with two parts
 
@@ -101,6 +101,6 @@ struct DepthwiseCode {
 };
 
 // Index into the arrays above.
-inline int float_index(Cell cell) { return cell == Cell::f32 ? 0 : cell == Cell::bf16 ? 1 : 2; }
+inline int float_index(ElementType type) { return type == ElementType::f32 ? 0 : type == ElementType::bf16 ? 1 : 2; }
 
 }  // namespace dgo

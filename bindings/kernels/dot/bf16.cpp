@@ -14,21 +14,21 @@ namespace dgo {
 namespace {
 
 void check_bf16(const char* name, int dtype) {
-    if (dtype == 0 || float_cell(dtype) != Cell::bf16) {
+    if (dtype == 0 || float_type(dtype) != ElementType::bf16) {
         fail(ErrorKind::invalid_argument, std::string("narrow product: ") + name + " must be bf16");
     }
 }
 
-class NarrowProduct final : public ScratchKernel {
+class Bf16Product final : public ScratchKernel {
 public:
-    NarrowProduct(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Tail& tail,
-                  const Dot& dot)
-        : dot_(dot), layout_(joined, direction, kBf16Panels, dot, bias_dtype, threads, tail) {
+    Bf16Product(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Epilogue& epilogue,
+                const Dot& dot)
+        : dot_(dot), layout_(joined, direction, kBf16Panels, dot, bias_dtype, threads, epilogue) {
         name = direction == FilterDirection::forward ? "narrow_forward" : "narrow_backward_data";
         by = dot_name(dot);
         check_bf16("src", joined.src.dtype);
         ProductParams& params = layout_.params;
-        arity = (params.has_bias ? 5 : 4) + layout_.tail.operands();
+        arity = (params.has_bias ? 5 : 4) + layout_.epilogue.operands();
         params.scratch_per_thread = vector_code().dot.bf16.scratch(dot_, params);
         scratch_bytes = checked_product(name, {params.scratch_per_thread, params.threads});
     }
@@ -37,7 +37,7 @@ public:
         const ProductParams& params = layout_.params;
         const char* bias = params.has_bias ? operands[2] : nullptr;
         char* const* last = operands + arity - 2;
-        const DotCall call{operands[0], operands[1], bias, layout_.tail.call(operands + (params.has_bias ? 3 : 2))};
+        const DotCall call{operands[0], operands[1], bias, layout_.epilogue.call(operands + (params.has_bias ? 3 : 2))};
         vector_code().dot.bf16.run(dot_, params, call, last[0], last[1]);
     }
 
@@ -61,19 +61,20 @@ std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& dir
     check_tiles(p, dot);
     if (is_tiled(p)) return filter_pack(p, filter_direction(direction), weights, threads, true);
     check_bf16("weights", dtype);
-    return dot_pack("narrow_pack", dot, p, filter_direction(direction), weights, Cell::bf16, threads);
+    return dot_pack("bf16_pack", dot, p, filter_direction(direction), weights, ElementType::bf16, threads);
 }
 
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction, int src_dtype,
                                             const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
-                                            int bias_dtype, int threads, const Tail& tail, const std::string& isa) {
+                                            int bias_dtype, int threads, const Epilogue& epilogue,
+                                            const std::string& isa) {
     const FilterDirection to = filter_direction(direction);
     const FilterSides sides(p, to, src_dtype, src_strides, dst_dtype, dst_strides);
     const Joined joined(p, sides.src, sides.dst);
     const Dot& dot = bf16_sets().of(isa);
     check_tiles(p, dot);
-    if (is_tiled(p)) return filter_product(joined, to, bias_dtype, threads, tail, &dot);
-    return std::make_unique<NarrowProduct>(joined, to, bias_dtype, threads, tail, dot);
+    if (is_tiled(p)) return filter_product(joined, to, bias_dtype, threads, epilogue, &dot);
+    return std::make_unique<Bf16Product>(joined, to, bias_dtype, threads, epilogue, dot);
 }
 
 std::pair<std::string, std::string> isa_and_reason() { return bf16_sets().isa_and_reason(); }
@@ -81,19 +82,19 @@ std::pair<std::string, std::string> isa_and_reason() { return bf16_sets().isa_an
 }  // namespace
 
 // isa: the set by its name, or empty for the chosen one.
-const Declaration kNarrow[] = {
-    {"FilterProblem.narrow_packed_size(self, direction)", packed_size,
-     "bf16 elements of the weights that narrow_product takes."},
-    {"FilterProblem.narrow_packing(self, direction)", packing, "As `packing`, for narrow_pack."},
-    {"narrow_isa()", isa_and_reason,
+const Declaration kBf16[] = {
+    {"FilterProblem.bf16_packed_size(self, direction)", packed_size,
+     "bf16 elements of the weights that bf16_product takes."},
+    {"FilterProblem.bf16_packing(self, direction)", packing, "As `packing`, for bf16_pack."},
+    {"bf16_isa()", isa_and_reason,
      "The instruction set of narrow products: 'amx', 'avx512bf16', 'emulated', or '' for none; and why no better one "
      "is used, or ''."},
-    {"narrow_pack(problem, direction, weights_dtype, weights_strides, threads=0, isa='')", make_pack,
+    {"bf16_pack(problem, direction, weights_dtype, weights_strides, threads=0, isa='')", make_pack,
      "weights (in_channels, out_channels / groups, kernel), packed",
      "as filter_pack; packed is bf16, and so are weights where tiles have one result."},
-    {"narrow_product(problem, direction, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, "
-     "tail=..., isa='')",
-     make_product, "src, packed, [bias], tail's..., scratch, dst",
+    {"bf16_product(problem, direction, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, "
+     "epilogue=..., isa='')",
+     make_product, "src, packed, [bias], epilogue's..., scratch, dst",
      "as filter_forward or filter_backward_data: packed is bf16, and so is src where tiles have one result; sums f32."},
 };
 

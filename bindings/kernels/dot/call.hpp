@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/tail/call.hpp"
+#include "kernels/epilogue/call.hpp"
 
 namespace dgo {
 
@@ -25,7 +25,7 @@ struct Int8Params {
 // for each group of channels; points (zero points of the weights) and sums may be null.
 struct DotCall {
     const char *src, *packed, *bias;
-    TailCall tail;
+    EpilogueCall epilogue;
     const Int8Params* integer = nullptr;
     const float* scales = nullptr;
     const int32_t* points = nullptr;

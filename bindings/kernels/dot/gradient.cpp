@@ -17,7 +17,7 @@ namespace dgo {
 
 namespace {
 
-constexpr const char* kName = "narrow_backward_weights";
+constexpr const char* kName = "bf16_backward_weights";
 constexpr int64_t kUnit = 32;                     // channels of a block of products
 constexpr int64_t kDepth = 512;                   // positions of a step, for which sums are loaded and stored once
 constexpr int64_t kLeastDepth = 128;              // of steps that keep to a plane
@@ -46,10 +46,10 @@ std::vector<GradientRange> ranges(const FilterProblem& p, int a) {
     return all;
 }
 
-class NarrowGradient final : public ScratchKernel {
+class Bf16WeightsGradient final : public ScratchKernel {
 public:
-    NarrowGradient(const FilterProblem& p, const FilterTensor& src, const FilterTensor& diff,
-                   const FilterWeights& weights, int threads, const Dot& dot) {
+    Bf16WeightsGradient(const FilterProblem& p, const FilterTensor& src, const FilterTensor& diff,
+                        const FilterWeights& weights, int threads, const Dot& dot) {
         name = kName;
         by = dot_name(dot);
         arity = 4;
@@ -71,7 +71,7 @@ public:
         params_.planes = planes_.data();
         params_.columns = columns_.data();
         params_.weights = weights;
-        params_.weights_cell = float_cell(weights.dtype);
+        params_.weights_type = float_type(weights.dtype);
         params_.weights_item = item_size(weights.dtype);
         params_.threads = filter_threads(p, threads);
         const int64_t steps = lay_out_steps(p);
@@ -255,8 +255,8 @@ std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& problem, int s
                             diff_dst_strides);
     const FilterTensor &src = sides.src, &diff_dst = sides.dst;
     const FilterWeights diff_weights = filter_weights(problem, weights_dtype, weights_strides);
-    const auto is = [](const FilterTensor& tensor) { return float_cell(tensor.dtype) == Cell::bf16; };
-    if (!is(src) || !is(diff_dst) || float_cell(diff_weights.dtype) == Cell::f16) {
+    const auto is = [](const FilterTensor& tensor) { return float_type(tensor.dtype) == ElementType::bf16; };
+    if (!is(src) || !is(diff_dst) || float_type(diff_weights.dtype) == ElementType::f16) {
         fail(ErrorKind::invalid_argument, std::string(kName) +
                                               ": src and diff_dst must be bf16 and diff_weights bf16 or f32, but their "
                                               "dtypes are " +
@@ -267,14 +267,14 @@ std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& problem, int s
     check_axes(problem);
     const Joined joined(problem, src, diff_dst);
     const WithWidth turned(joined.problem, joined.src, joined.dst, diff_weights);
-    return std::make_unique<NarrowGradient>(turned.problem, turned.src, turned.diff, turned.weights, threads,
-                                            bf16_sets().of(isa));
+    return std::make_unique<Bf16WeightsGradient>(turned.problem, turned.src, turned.diff, turned.weights, threads,
+                                                 bf16_sets().of(isa));
 }
 
 }  // namespace
 
-const Declaration kNarrowGradient{
-    "narrow_backward_weights(problem, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
+const Declaration kBf16WeightsGradient{
+    "bf16_backward_weights(problem, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
     "weights_strides, threads=0, isa='')",
     make_gradient,
     "src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights "

@@ -1,9 +1,9 @@
-// What the vector code of narrow backward weights is given: plain data, laid out by gradient.cpp.
+// The parameters of the vector code of bf16 backward weights: plain data, set by gradient.cpp.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cell.hpp"
+#include "kernels/element_type.hpp"
 #include "kernels/dot/dot.hpp"
 #include "kernels/filtering/filter_product.hpp"
 
@@ -51,7 +51,7 @@ struct Bf16GradientParams {
     bool at_once;  // all positions are one step: sums of 32 in channels are written before the next begin
     int64_t scratch_per_thread, sums;  // bytes; sums: offset of those of parts of the steps
     int threads;
-    Cell weights_cell;
+    ElementType weights_type;
     int64_t weights_item;
     FilterWeights weights;
 };

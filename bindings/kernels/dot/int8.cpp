@@ -35,12 +35,12 @@ constexpr int64_t kParallelBytes = 1 << 16;
 constexpr int64_t kPositionBytes = 4;  // positions of rows have multiples of these
 constexpr const char* kName = "integer product";
 
-Cell integer_cell(const char* name, int dtype) {
-    const Cell cell = number_cell(dtype);
-    if (cell != Cell::s8 && cell != Cell::u8) {
+ElementType integer_type(const char* name, int dtype) {
+    const ElementType type = number_type(dtype);
+    if (type != ElementType::s8 && type != ElementType::u8) {
         fail(ErrorKind::invalid_argument, std::string(kName) + ": " + name + " must be s8 or u8");
     }
-    return cell;
+    return type;
 }
 
 int threads_for(int64_t bytes, int threads) {
@@ -54,10 +54,10 @@ int64_t panel_depth(const Arrangement& of, const Dot& dot) {
     return of.layout.segments * (ceil_div(of.rows, depth) * depth);
 }
 
-class IntegerRowsKernel final : public Kernel {
+class Int8RowsKernel final : public Kernel {
 public:
-    IntegerRowsKernel(const Int8Rows& params, const Dot& dot) : dot_(dot), params_(params) {
-        name = "integer_rows";
+    Int8RowsKernel(const Int8Rows& params, const Dot& dot) : dot_(dot), params_(params) {
+        name = "int8_rows";
         arity = 2;
     }
 
@@ -81,29 +81,29 @@ void find_inverse(Int8Params& params) {
     params.doubtful = !normal ? -1 : exact ? 2 : kDoubtful;
 }
 
-class IntegerProduct final : public ScratchKernel {
+class Int8Product final : public ScratchKernel {
 public:
-    IntegerProduct(const Joined& joined, FilterDirection direction, const IntegerQuantization& how, int dst_dtype,
-                   int bias_dtype, int64_t position, int threads, const Tail& tail, const Dot& dot)
-        : dot_(dot), layout_(joined, direction, panels(dot), dot, bias_dtype, threads, tail),
+    Int8Product(const Joined& joined, FilterDirection direction, const IntegerQuantization& how, int dst_dtype,
+                int bias_dtype, int64_t position, int threads, const Epilogue& epilogue, const Dot& dot)
+        : dot_(dot), layout_(joined, direction, panels(dot), dot, bias_dtype, threads, epilogue),
           has_points_(how.has_points), totals_(packed_bytes(kName, layout_.arrangement, joined.problem, dot)) {
         name = direction == FilterDirection::forward ? "integer_forward" : "integer_backward_data";
         by = dot_name(dot);
         ProductParams& params = layout_.params;
         check_tiles(joined.problem, dot);
         for (const FilterAxis& axis : layout_.arrangement.layout.axes) integer_.shift += axis.points == 4 ? 1 : 0;
-        params.dst.cell = number_cell(dst_dtype);
+        params.dst.type = number_type(dst_dtype);
         params.dst.item = item_size(dst_dtype);
         check_finish(how, dst_dtype, bias_dtype);
-        const bool is_s8 = integer_cell("src", how.src_dtype) == Cell::s8;
+        const bool is_s8 = integer_type("src", how.src_dtype) == ElementType::s8;
         check_number(name, "src_zero", how.src_zero, is_s8 ? -128 : 0, is_s8 ? 127 : 255);
         // bytes without a sign are 128 more, words have none
         integer_.src_zero = dot.item == 1 ? how.src_zero + (is_s8 ? 128 : 0) : 0;
-        integer_.sums = params.dst.cell == Cell::s32;
+        integer_.sums = params.dst.type == ElementType::s32;
         integer_.scale = static_cast<float>(how.dst_scale);
         find_inverse(integer_);
         integer_.zero = static_cast<float>(how.dst_zero);
-        const bool signs = params.dst.cell == Cell::s8;
+        const bool signs = params.dst.type == ElementType::s8;
         integer_.low = std::max(how.dst_low, signs ? -128 : 0);
         integer_.high = std::min(how.dst_high, signs ? 127 : 255);
         integer_.panel_depth = panel_depth(layout_.arrangement, dot);
@@ -113,7 +113,8 @@ public:
             // a run of several positions would meet several sums
             for (TargetGroup& group : layout_.arrangement.groups.groups) group.folded = false;
         }
-        arity = (integer_.sums ? 4 : 5) + (params.has_bias ? 1 : 0) + (has_points_ ? 2 : 0) + layout_.tail.operands();
+        arity =
+            (integer_.sums ? 4 : 5) + (params.has_bias ? 1 : 0) + (has_points_ ? 2 : 0) + layout_.epilogue.operands();
         params.scratch_per_thread = code().scratch(dot_, params);
         scratch_bytes = checked_product(name, {params.scratch_per_thread, params.threads});
     }
@@ -129,14 +130,14 @@ public:
             call.points = reinterpret_cast<const int32_t*>(*next++);
             call.sums = reinterpret_cast<const int32_t*>(*next++);
         }
-        call.tail = layout_.tail.call(next);
+        call.epilogue = layout_.epilogue.call(next);
         code().run(dot_, params, call, operands[arity - 2], operands[arity - 1]);
     }
 
 private:
     void check_finish(const IntegerQuantization& how, int dst_dtype, int bias_dtype) const {
-        const Cell cell = number_cell(dst_dtype);
-        if (cell == Cell::s32 && (bias_dtype != 0 || how.has_points || layout_.tail)) {
+        const ElementType type = number_type(dst_dtype);
+        if (type == ElementType::s32 && (bias_dtype != 0 || how.has_points || layout_.epilogue)) {
             fail(ErrorKind::invalid_argument, name + ": sums have no bias, points or post-ops");
         }
         if (bias_dtype != 0 && bias_dtype != kF32) fail(ErrorKind::invalid_argument, name + ": bias must be f32");
@@ -169,7 +170,7 @@ int64_t pitch_of(int64_t channels, const Dot& dot) {
 std::tuple<int64_t, int64_t, bool> layout_of(int64_t channels, int dtype, const std::string& isa) {
     const Dot& dot = int8_sets().of(isa);
     const int64_t pitch = pitch_of(channels, dot);
-    return {dot.item, pitch, dot.item == 1 && integer_cell("src", dtype) == Cell::u8 && pitch == channels};
+    return {dot.item, pitch, dot.item == 1 && integer_type("src", dtype) == ElementType::u8 && pitch == channels};
 }
 
 int64_t packed_size(const FilterProblem& problem, const std::string& direction, const std::string& isa) {
@@ -190,19 +191,19 @@ std::unique_ptr<Kernel> make_rows(const Dims& sizes, const Dims& strides, int64_
                                   int threads, const std::string& isa) {
     const Dot& dot = int8_sets().of(isa);
     if (sizes.size() != strides.size() || sizes.size() > 4) {
-        fail(ErrorKind::invalid_argument, "integer_rows: sizes and strides of at most 4 axes are needed");
+        fail(ErrorKind::invalid_argument, "int8_rows: sizes and strides of at most 4 axes are needed");
     }
     std::vector<int64_t> all_sizes = sizes, all_strides = strides;
     all_sizes.push_back(channels);
     all_strides.push_back(1);
-    check_extent("integer_rows", "src", all_sizes, all_strides);
-    Int8Rows params{{1, 1, 1, 1}, {0, 0, 0, 0}, channels, pitch_of(channels, dot), integer_cell("src", dtype), zero, 1};
+    check_extent("int8_rows", "src", all_sizes, all_strides);
+    Int8Rows params{{1, 1, 1, 1}, {0, 0, 0, 0}, channels, pitch_of(channels, dot), integer_type("src", dtype), zero, 1};
     std::copy(sizes.rbegin(), sizes.rend(), std::reverse_iterator(params.sizes + 4));
     std::copy(strides.rbegin(), strides.rend(), std::reverse_iterator(params.strides + 4));
-    const int64_t bytes = checked_product("integer_rows", {sizes.empty() ? 1 : params.sizes[0], params.sizes[1],
-                                                           params.sizes[2], params.sizes[3], params.pitch, dot.item});
+    const int64_t bytes = checked_product("int8_rows", {sizes.empty() ? 1 : params.sizes[0], params.sizes[1],
+                                                        params.sizes[2], params.sizes[3], params.pitch, dot.item});
     params.threads = threads_for(bytes, threads);
-    return std::make_unique<IntegerRowsKernel>(params, dot);
+    return std::make_unique<Int8RowsKernel>(params, dot);
 }
 
 std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides,
@@ -210,49 +211,50 @@ std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& dir
     const FilterWeights weights = filter_weights(p, dtype, strides);
     const FilterDirection to = filter_direction(direction);
     const Dot& dot = int8_sets().of(isa);
-    check_number("integer_pack", "channels", channels, 1, kMostSize);
-    return dot_pack("integer_pack", dot, p, to, weights, integer_cell("weights", dtype), threads, channels, has_points);
+    check_number("int8_pack", "channels", channels, 1, kMostSize);
+    return dot_pack("int8_pack", dot, p, to, weights, integer_type("weights", dtype), threads, channels, has_points);
 }
 
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction,
                                             const Dims& rows_strides, int dst_dtype, const Dims& dst_strides,
                                             int src_dtype, int src_zero, double dst_scale, int dst_zero, int dst_low,
                                             int dst_high, bool has_points, int bias_dtype, int64_t position,
-                                            int threads, const Tail& tail, const std::string& isa) {
+                                            int threads, const Epilogue& epilogue, const std::string& isa) {
     const FilterDirection to = filter_direction(direction);
     const FilterSides sides(p, to, src_dtype, rows_strides, dst_dtype, dst_strides, "rows_strides");
     const Joined joined(p, as_floats(sides.src), as_floats(sides.dst));
     const IntegerQuantization how{src_dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, has_points};
-    return std::make_unique<IntegerProduct>(joined, to, how, dst_dtype, bias_dtype, position, threads, tail,
-                                            int8_sets().of(isa));
+    return std::make_unique<Int8Product>(joined, to, how, dst_dtype, bias_dtype, position, threads, epilogue,
+                                         int8_sets().of(isa));
 }
 
 std::pair<std::string, std::string> isa_and_reason() { return int8_sets().isa_and_reason(); }
 
 }  // namespace
 
-const Declaration kInteger[] = {
-    {"integer_isa()", isa_and_reason,
+const Declaration kInt8[] = {
+    {"int8_isa()", isa_and_reason,
      "The instruction set of integer products, or '' for none; and why no better one is used, or ''."},
-    {"integer_layout(channels, src_dtype, isa='')", layout_of,
+    {"int8_layout(channels, src_dtype, isa='')", layout_of,
      "Of rows: bytes of an element, elements of a position, and whether src is its rows as it lies."},
-    {"integer_pack_subtracts(isa='')", pack_subtracts,
-     "Whether zero points of weights go to integer_pack rather than to integer_product."},
-    {"integer_packed_size(problem, direction, isa='')", packed_size,
-     "Bytes of the weights that integer_product takes."},
-    {"integer_packing(problem, direction, isa='')", packing, "As FilterProblem.packing, for integer_pack."},
-    {"integer_rows(sizes, strides, channels, src_dtype, src_zero, threads=0, isa='')", make_rows,
+    {"int8_pack_subtracts(isa='')", pack_subtracts,
+     "Whether zero points of weights go to int8_pack rather than to int8_product."},
+    {"int8_packed_size(problem, direction, isa='')", packed_size, "Bytes of the weights that int8_product takes."},
+    {"int8_packing(problem, direction, isa='')", packing, "As FilterProblem.packing, for int8_pack."},
+    {"int8_rows(sizes, strides, channels, src_dtype, src_zero, threads=0, isa='')", make_rows,
      "src (sizes, channels), rows",
      "Sizes and strides: of all axes but the channels, which are contiguous; src_zero: src's zero point."},
-    {"integer_pack(problem, direction, weights_dtype, weights_strides, channels, has_points=False, threads=0, isa='')",
+    {"int8_pack(problem, direction, weights_dtype, weights_strides, channels, has_points=False, threads=0, isa='')",
      make_pack, "weights (in_channels, out_channels / groups, kernel), [points (out_channels)], packed",
      "as filter_pack, tiles of several results where the set multiplies words; weights are s8 or u8, points s32. "
      "channels: of a group, what weights have of those that are "
      "read; the others fill up a position of rows, and their weights are zero."},
-    {"integer_product(problem, direction, rows_strides, dst_dtype, dst_strides, src_dtype, src_zero, dst_scale=1.0, "
-     "dst_zero=0, dst_low=-128, dst_high=255, has_points=False, bias_dtype=0, position=0, threads=0, tail=..., isa='')",
+    {"int8_product(problem, direction, rows_strides, dst_dtype, dst_strides, src_dtype, src_zero, dst_scale=1.0, "
+     "dst_zero=0, dst_low=-128, dst_high=255, has_points=False, bias_dtype=0, position=0, threads=0, epilogue=..., "
+     "isa='')",
      make_product,
-     "rows, packed, scales (out_channels), [bias (out_channels)], [points (out_channels)], [sums], tail's..., scratch, "
+     "rows, packed, scales (out_channels), [bias (out_channels)], [points (out_channels)], [sums], epilogue's..., "
+     "scratch, "
      "dst",
      "Sums are exact; scales and bias are f32 of all out channels; points: s32; sums: of each position of dst and "
      "group, in the order of memory. Results in s8 or u8, from dst_low to dst_high, are rounded quotients by "

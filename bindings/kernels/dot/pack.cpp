@@ -13,21 +13,21 @@ constexpr int64_t kParallelBytes = 1 << 17;
 class DotPack final : public Kernel {
 public:
     DotPack(const char* of, const Dot& dot, const FilterProblem& problem, FilterDirection direction,
-            const FilterWeights& weights, Cell cell, int threads, int64_t channels, bool has_points)
+            const FilterWeights& weights, ElementType type, int threads, int64_t channels, bool has_points)
         : dot_(dot), arrangement_(problem, direction, panels(dot)), has_points_(has_points) {
         name = of;
         arity = has_points ? 3 : 2;
         check_tiles(problem, dot);
         PackParams& params = params_.weights;
         params = arrangement_.pack_params(problem, direction, as_floats(weights));
-        params.cell = cell;
+        params.type = type;
         params.item = item_size(weights.dtype);
         if (channels > 0) {
             check_number(name, "channels", channels, (params.k - 1) / dot.unit * dot.unit + 1, params.k);
             params.k = channels;
         }
         const int64_t bytes = packed_bytes(name, arrangement_, problem, dot);
-        if (cell != Cell::bf16) totals_ = bytes;
+        if (type != ElementType::bf16) totals_ = bytes;
         params.threads = bytes < kParallelBytes ? 1 : threads > 0 ? threads : omp_get_max_threads();
         if (params.n_stride != 1 && params.k_stride != 1 && !is_tiled(problem)) find_taps();
     }
@@ -86,9 +86,9 @@ int64_t packed_bytes(const std::string& name, const Arrangement& of, const Filte
 }
 
 std::unique_ptr<Kernel> dot_pack(const char* name, const Dot& dot, const FilterProblem& problem,
-                                 FilterDirection direction, const FilterWeights& weights, Cell cell, int threads,
+                                 FilterDirection direction, const FilterWeights& weights, ElementType type, int threads,
                                  int64_t channels, bool has_points) {
-    return std::make_unique<DotPack>(name, dot, problem, direction, weights, cell, threads, channels, has_points);
+    return std::make_unique<DotPack>(name, dot, problem, direction, weights, type, threads, channels, has_points);
 }
 
 }  // namespace dgo

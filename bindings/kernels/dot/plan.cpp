@@ -42,10 +42,11 @@ void lay_out_tasks(ProductParams& params, Arrangement& arrangement) {
 }  // namespace
 
 DotPlan::DotPlan(const Joined& joined, FilterDirection direction, const PanelSizes& panels, const Dot& dot,
-                 int bias_dtype, int threads, const Tail& post_ops)
+                 int bias_dtype, int threads, const Epilogue& post_ops)
     : arrangement(joined.problem, direction, panels),
-      tail(fitted_tail(post_ops, joined.problem.batch, joined.problem.groups * arrangement.columns,
-                       direction == FilterDirection::forward ? joined.problem.out : joined.problem.in, joined.dst)) {
+      epilogue(fitted_epilogue(post_ops, joined.problem.batch, joined.problem.groups * arrangement.columns,
+                               direction == FilterDirection::forward ? joined.problem.out : joined.problem.in,
+                               joined.dst)) {
     const Images images(joined.problem, direction, arrangement, joined.src, joined.dst);
     params = product_params(joined.problem, arrangement, images, bias_dtype, threads);
     params.src = apart(images.src, params.planes > 1 ? kBf16Unit : panels.depth);

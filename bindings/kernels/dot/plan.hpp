@@ -3,17 +3,17 @@
 
 #include "kernels/filtering/arrangement.hpp"
 #include "kernels/dot/vtable.hpp"
-#include "kernels/tail/tail.hpp"
+#include "kernels/epilogue/epilogue.hpp"
 
 namespace dgo {
 
 struct DotPlan {
     Arrangement arrangement;
-    FittedTail tail;
+    FittedEpilogue epilogue;
     ProductParams params{};
 
     DotPlan(const Joined& joined, FilterDirection direction, const PanelSizes& panels, const Dot& dot, int bias_dtype,
-            int threads, const Tail& tail);
+            int threads, const Epilogue& epilogue);
     DotPlan(const DotPlan&) = delete;
     DotPlan& operator=(const DotPlan&) = delete;
 };
@@ -32,7 +32,7 @@ int64_t packed_bytes(const std::string& name, const Arrangement& of, const Filte
 
 // Packs weights; channels: of a group, those that weights of 8 bits have, or 0 for all.
 std::unique_ptr<Kernel> dot_pack(const char* name, const Dot& dot, const FilterProblem& problem,
-                                 FilterDirection direction, const FilterWeights& weights, Cell cell, int threads,
+                                 FilterDirection direction, const FilterWeights& weights, ElementType type, int threads,
                                  int64_t channels = 0, bool has_points = false);
 
 // As 'dot_bf16_amx_32x32'.

@@ -27,7 +27,7 @@ struct DotPackParams {
 struct Int8Rows {
     int64_t sizes[4], strides[4];  // of all axes but the channels, which are contiguous; in elements
     int64_t channels, pitch;
-    Cell cell;
+    ElementType type;
     int32_t zero;  // is subtracted where elements have 16 bits
     int threads;
 };

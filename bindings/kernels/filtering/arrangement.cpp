@@ -139,7 +139,7 @@ bool whole_runs(const std::vector<int32_t>& targets, int64_t fold) {
 FilterImage image(const FilterTensor& tensor, int64_t channels, const Axes& size, const Axes& step,
                   const std::vector<Axes>& first) {
     FilterImage result{};
-    result.cell = float_cell(tensor.dtype);
+    result.type = float_type(tensor.dtype);
     result.item = item_size(tensor.dtype);
     result.channels = channels;
     result.segments = static_cast<int64_t>(first.size());
@@ -221,7 +221,7 @@ PackParams Arrangement::pack_params(const FilterProblem& problem, FilterDirectio
     params.groups = groups.groups.data();
     params.group_count = static_cast<int64_t>(groups.groups.size());
     params.packed = groups.packed;
-    params.cell = float_cell(weights.dtype);
+    params.type = float_type(weights.dtype);
     params.item = item_size(weights.dtype);
     params.group_stride = weights.group_stride;
     params.n_stride = forward ? weights.out_stride : weights.in_stride;

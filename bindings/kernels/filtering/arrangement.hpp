@@ -1,4 +1,4 @@
-// What the weights' preparation and the products of an instruction set must agree on, and what both see of the tensors.
+// The arrangement of packed weights, on which packing and products of an instruction set agree, and views of the tensors.
 #pragma once
 
 #include <string>
@@ -47,7 +47,7 @@ struct Arrangement {
 
     Arrangement(const FilterProblem& problem, FilterDirection direction, const PanelSizes& of = filter_panels());
 
-    // What the packed weights depend on besides the weights' own layout and data: equal bytes, equal packing.
+    // The packing's parameters besides the weights' layout and data, as bytes: equal bytes, equal packed weights.
     std::string packing(const FilterProblem& problem) const;
     // Elements of the packed weights.
     int64_t packed_size(const FilterProblem& problem) const;
@@ -55,7 +55,7 @@ struct Arrangement {
     PackParams pack_params(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights) const;
 };
 
-// What a problem's layout makes of its tensors.
+// The tensors of a problem as images.
 struct Images {
     FilterImage src, dst;
 
@@ -70,7 +70,7 @@ private:
           dst(image(to, of.columns, forward ? p.out : p.in, of.layout.dst_step, of.layout.dst_first)) {}
 };
 
-// All but the tasks, `dot` and the finish.
+// All but the tasks, `dot` and the activation.
 ProductParams product_params(const FilterProblem& problem, const Arrangement& of, const Images& images, int bias_dtype,
                              int threads);
 

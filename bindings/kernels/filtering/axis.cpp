@@ -288,11 +288,12 @@ void check_axes(const FilterProblem& problem) {
     if (!why.empty()) fail(ErrorKind::invalid_argument, "filter product: " + why);
 }
 
-FittedTail fitted_tail(const Tail& tail, int64_t batch, int64_t channels, const Axes& size, const FilterTensor& dst) {
+FittedEpilogue fitted_epilogue(const Epilogue& epilogue, int64_t batch, int64_t channels, const Axes& size,
+                               const FilterTensor& dst) {
     std::vector<int64_t> sizes{batch}, strides{dst.batch_stride};
     sizes.insert(sizes.end(), size.axis, size.axis + kFilterAxes);
     strides.insert(strides.end(), dst.strides.axis, dst.strides.axis + kFilterAxes);
-    return FittedTail(tail, channels, sizes, strides);
+    return FittedEpilogue(epilogue, channels, sizes, strides);
 }
 
 FilterLayout forward_layout(const FilterProblem& problem) {

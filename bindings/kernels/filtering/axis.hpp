@@ -6,7 +6,7 @@
 
 #include "kernels/division.hpp"
 #include "kernels/filtering/vtable.hpp"
-#include "kernels/tail/fitted.hpp"
+#include "kernels/epilogue/fitted.hpp"
 
 namespace dgo {
 
@@ -59,8 +59,9 @@ std::string axes_refusal(const FilterProblem& problem);
 // Throws what axes_refusal says.
 void check_axes(const FilterProblem& problem);
 
-// A tail for results of this shape.
-FittedTail fitted_tail(const Tail& tail, int64_t batch, int64_t channels, const Axes& size, const FilterTensor& dst);
+// An epilogue for results of this shape.
+FittedEpilogue fitted_epilogue(const Epilogue& epilogue, int64_t batch, int64_t channels, const Axes& size,
+                               const FilterTensor& dst);
 
 FilterLayout forward_layout(const FilterProblem& problem);
 FilterLayout backward_layout(const FilterProblem& problem);

@@ -16,7 +16,7 @@ FilterWeights filter_weights(const FilterProblem& p, int dtype, const Dims& stri
 
 FilterDirection filter_direction(const std::string& name);
 
-// What a direction reads and writes.
+// The tensors that a direction reads (src) and writes (dst).
 struct FilterSides {
     FilterTensor src, dst;
 

@@ -54,8 +54,8 @@ void keep_whole(const FilterImage& image, int64_t base, int64_t& begin, int64_t&
 // Direct sums of few weights on lines long enough, of which each result is one run.
 bool is_in_strips(const FilterImage& src, const FilterImage& dst, int64_t batch, const Arrangement& of) {
     constexpr int last = kFilterAxes - 1;
-    if (of.layout.planes != 1 || src.cell != Cell::f32 || dst.cell != Cell::f32) return false;
-    // What comes from memory is better asked for ahead of time, as other ways to write whole vectors do.
+    if (of.layout.planes != 1 || src.type != ElementType::f32 || dst.type != ElementType::f32) return false;
+    // Data in memory is better fetched ahead, as the products that write whole vectors do.
     const int64_t bytes = batch * (src.batch_stride * src.item + dst.batch_stride * dst.item);
     if (bytes > kStripBytes && dst.run % (code().panel / 2) == 0) return false;
     for (size_t g = 0; g < of.groups.groups.size(); ++g) {
@@ -79,27 +79,27 @@ std::string convolution_name(const std::string& direction) {
 
 class ProductKernel final : public ScratchKernel {
 public:
-    ProductKernel(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Tail& tail,
-                  const Dot* dot)
-        : ProductKernel(joined.problem, direction, joined.src, joined.dst, bias_dtype, threads, tail, dot) {}
+    ProductKernel(const Joined& joined, FilterDirection direction, int bias_dtype, int threads,
+                  const Epilogue& epilogue, const Dot* dot)
+        : ProductKernel(joined.problem, direction, joined.src, joined.dst, bias_dtype, threads, epilogue, dot) {}
 
     ProductKernel(const FilterProblem& problem, FilterDirection direction, const FilterTensor& src,
-                  const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail, const Dot* dot)
+                  const FilterTensor& dst, int bias_dtype, int threads, const Epilogue& epilogue, const Dot* dot)
         : arrangement_(problem, direction, dot != nullptr ? kBf16Panels : filter_panels()),
-          tail_(fitted_tail(tail, problem.batch, problem.groups * arrangement_.columns,
-                            direction == FilterDirection::forward ? problem.out : problem.in, dst)) {
+          epilogue_(fitted_epilogue(epilogue, problem.batch, problem.groups * arrangement_.columns,
+                                    direction == FilterDirection::forward ? problem.out : problem.in, dst)) {
         const bool forward = direction == FilterDirection::forward;
         const FilterLayout& layout = arrangement_.layout;
         name = forward ? "filter_forward" : "filter_backward_data";
         by = dot != nullptr ? dot_name(*dot) : convolution_name(forward ? "dgrad" : "fprop");
         const Images images(problem, direction, arrangement_, src, dst);
         params_ = product_params(problem, arrangement_, images, bias_dtype, threads);
-        arity = (params_.has_bias ? 5 : 4) + tail_.operands();
+        arity = (params_.has_bias ? 5 : 4) + epilogue_.operands();
         params_.dot = dot;
         if (dot != nullptr) params_.src = apart(images.src, dot->unit);
         over_operands = params_.strips = is_in_strips(params_.src, params_.dst, problem.batch, arrangement_);
         products = lay_out_tiles(params_, arrangement_);
-        params_.finish = tail_.finish();
+        params_.activation = epilogue_.activation();
         params_.scratch_per_thread = code().products_scratch(params_);
         scratch_bytes = checked_product(name, {params_.scratch_per_thread, params_.threads});
     }
@@ -107,13 +107,13 @@ public:
     void run(char* const* operands) const override {
         const char* bias = params_.has_bias ? operands[2] : nullptr;
         char* const* last = operands + arity - 2;
-        const TailCall tail = tail_.call(operands + (params_.has_bias ? 3 : 2));
-        code().products(params_, operands[0], operands[1], bias, tail, last[0], last[1]);
+        const EpilogueCall epilogue = epilogue_.call(operands + (params_.has_bias ? 3 : 2));
+        code().products(params_, operands[0], operands[1], bias, epilogue, last[0], last[1]);
     }
 
 private:
     Arrangement arrangement_;
-    FittedTail tail_;
+    FittedEpilogue epilogue_;
     ProductParams params_{};
 };
 
@@ -193,7 +193,7 @@ bool is_in_lines(const GradientParams& params, const VectorCode& of) {
     const int64_t most = params.diff.run % of.filter.panel == 0 ? kNarrowRun : kNarrowOddRun;
     const auto narrow = [most](int64_t count, int64_t least) { return count >= least && count <= most; };
     return params.planes == 1 && !params.in_items && params.row_parts == 1 && params.column_parts == 1 &&
-           params.src.cell == Cell::f32 && params.diff.cell == Cell::f32 &&
+           params.src.type == ElementType::f32 && params.diff.type == ElementType::f32 &&
            narrow(params.src.channels, of.filter.rows) && narrow(params.diff.run, of.lanes) &&
            params.tiles[kFilterAxes - 1] >= kShortLine;
 }
@@ -208,7 +208,7 @@ public:
         by = convolution_name("wgrad");
         arity = 4;
         params_.taps = layout_.taps();
-        params_.weights_cell = float_cell(weights.dtype);
+        params_.weights_type = float_type(weights.dtype);
         params_.weights_item = item_size(weights.dtype);
         params_.group_stride = weights.group_stride;
         params_.in_stride = weights.in_stride;
@@ -241,7 +241,7 @@ ProductParams product_params(const FilterProblem& problem, const Arrangement& of
     const FilterLayout& layout = of.layout;
     ProductParams params{};
     params.has_bias = bias_dtype != 0;
-    params.bias_cell = params.has_bias ? float_cell(bias_dtype) : Cell::f32;
+    params.bias_type = params.has_bias ? float_type(bias_dtype) : ElementType::f32;
     params.src = images.src;
     params.dst = images.dst;
     params.batch = problem.batch;
@@ -299,8 +299,8 @@ int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement) {
 }
 
 std::unique_ptr<ScratchKernel> filter_product(const Joined& joined, FilterDirection direction, int bias_dtype,
-                                              int threads, const Tail& tail, const Dot* dot) {
-    return std::make_unique<ProductKernel>(joined, direction, bias_dtype, threads, tail, dot);
+                                              int threads, const Epilogue& epilogue, const Dot* dot) {
+    return std::make_unique<ProductKernel>(joined, direction, bias_dtype, threads, epilogue, dot);
 }
 
 std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
@@ -369,9 +369,9 @@ std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& dir
 template <FilterDirection direction>
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, int src_dtype, const Dims& src_strides,
                                             int dst_dtype, const Dims& dst_strides, int bias_dtype, int threads,
-                                            const Tail& tail) {
+                                            const Epilogue& epilogue) {
     const FilterSides sides(p, direction, src_dtype, src_strides, dst_dtype, dst_strides);
-    return filter_product(Joined(p, sides.src, sides.dst), direction, bias_dtype, threads, tail, nullptr);
+    return filter_product(Joined(p, sides.src, sides.dst), direction, bias_dtype, threads, epilogue, nullptr);
 }
 
 std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& p, int src_dtype, const Dims& src_strides,
@@ -394,17 +394,18 @@ const Declaration kFilter[] = {
      "weights (in_channels, out_channels / groups, kernel), packed",
      "weights_strides: in channel, out channel (of one group), taps; the in channels of the groups follow each other. "
      "threads 0: as many as OpenMP gives."},
-    {"filter_forward(problem, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, tail=...)",
+    {"filter_forward(problem, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, epilogue=...)",
      make_product<FilterDirection::forward>,
-     "src (batch, in_spatial, in_channels), packed, [bias (out_channels)], tail's..., scratch, dst (batch, "
+     "src (batch, in_spatial, in_channels), packed, [bias (out_channels)], epilogue's..., scratch, dst (batch, "
      "out_spatial, out_channels)",
      "bias_dtype 0 means none. Strides: batch, then spatial axes; the channels are contiguous."},
     {"filter_backward_data(problem, diff_dst_dtype, diff_dst_strides, diff_src_dtype, diff_src_strides, bias_dtype=0, "
-     "threads=0, tail=...)",
+     "threads=0, epilogue=...)",
      make_product<FilterDirection::backward_data>,
-     "diff_dst (batch, out_spatial, out_channels), packed, [bias (in_channels)], tail's..., scratch, diff_src (batch, "
+     "diff_dst (batch, out_spatial, out_channels), packed, [bias (in_channels)], epilogue's..., scratch, diff_src "
+     "(batch, "
      "in_spatial, in_channels)",
-     "bias and tail are those of an ordinary convolution."},
+     "bias and epilogue are those of an ordinary convolution."},
     {"filter_backward_weights(problem, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
      "weights_strides, threads=0)",
      make_gradient,

@@ -14,7 +14,7 @@
 
 namespace dgo {
 
-class Tail;
+class Epilogue;
 
 constexpr int kFilterAxes = 3;     // fewer spatial axes are padded with plain ones in front
 constexpr int kFilterPlanes = 64;  // four points on three axes; more only on two
@@ -65,7 +65,7 @@ struct Joined;
 
 // Forward or backward data; dot: a set that multiplies bf16, by which tiles of several results are multiplied, or null.
 std::unique_ptr<ScratchKernel> filter_product(const Joined& joined, FilterDirection direction, int bias_dtype,
-                                              int threads, const Tail& tail, const Dot* dot);
+                                              int threads, const Epilogue& epilogue, const Dot* dot);
 // The packing of its weights, of any dtype; dot: for products of bf16.
 std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
                                     const FilterWeights& weights, int threads, bool dot);

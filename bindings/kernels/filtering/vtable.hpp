@@ -1,12 +1,12 @@
-// What the vector code of filter_product.hpp is given: plain data, laid out by filter_product.cpp.
+// The parameters of filter_product.hpp's vector code: plain data, set by filter_product.cpp.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cell.hpp"
+#include "kernels/element_type.hpp"
 #include "kernels/dot/dot.hpp"
 #include "kernels/filtering/filter_product.hpp"
-#include "kernels/tail/call.hpp"
+#include "kernels/epilogue/call.hpp"
 
 namespace dgo {
 
@@ -22,7 +22,7 @@ constexpr int64_t kLargeTile = 3;  // results; larger tiles have coefficients th
 // Position i of segment g on axis a is element step[a] * i + first[g][a], absent outside [0, size[a]).
 // `fold` segments that follow each other on the last axis and in memory are one run of fold * channels elements.
 struct FilterImage {
-    Cell cell;
+    ElementType type;
     int64_t item;
     int64_t channels, segments;  // channels of one group
     int64_t fold, run, runs;     // fold * channels, segments / fold
@@ -59,9 +59,9 @@ struct ProductParams {
     bool strips;                 // results are sums of rows a step apart, each of one run
     int64_t scratch_per_thread;  // bytes
     int threads;
-    Cell bias_cell;
+    ElementType bias_type;
     bool has_bias;
-    Finish finish;  // all of the post-ops, where sums are finished in registers; else nothing
+    FusedActivation activation;  // all of the post-ops, where sums are finished in registers; else nothing
 };
 
 // The tap that position j of a filter holds, or -1: tap[axis][(segment * targets + target) * length + j].
@@ -97,7 +97,7 @@ struct PackParams {
     TapTable taps;
     const TargetGroup* groups;
     int64_t group_count, packed;
-    Cell cell;
+    ElementType type;
     int64_t item, group_stride, n_stride, k_stride;
     Axes tap_strides;
     ShapeIndex shape[kFilterAxes];
@@ -124,7 +124,7 @@ struct GradientParams {
     int threads;
     TapTable taps;
     Axes kernel;
-    Cell weights_cell;
+    ElementType weights_type;
     int64_t weights_item, group_stride, in_stride, out_stride;
     Axes tap_strides;
 };
@@ -137,8 +137,8 @@ struct FilterCode {
     int64_t (*gradient_scratch)(const GradientParams& params);
     int64_t (*gradient_sums)(const GradientParams& params);  // bytes of all accumulators
     int64_t (*pack_scratch)(const PackParams& params);       // floats per thread
-    void (*products)(const ProductParams& params, const char* src, const char* packed, const char* bias, TailCall tail,
-                     char* scratch, char* dst);
+    void (*products)(const ProductParams& params, const char* src, const char* packed, const char* bias,
+                     EpilogueCall epilogue, char* scratch, char* dst);
     void (*pack)(const PackParams& params, const char* weights, float* scratch, char* packed);
     void (*gradient)(const GradientParams& params, const char* src, const char* diff, char* scratch, char* weights);
 };

@@ -1,7 +1,7 @@
 // Register tiles of a matrix product on packed panels of columns.
 #pragma once
 
-#include "kernels/isa/tail/finish.hpp"
+#include "kernels/isa/epilogue/fused_activation.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -82,7 +82,7 @@ Fetch(Row, int64_t, int64_t, int64_t) -> Fetch<Row>;
 template <int kVectors, int kRows>
 __attribute__((noinline)) void tile_product(const float* const* rows, int64_t runs, const Span* spans,
                                             int64_t span_count, int64_t depth, const float* panel, const float* bias,
-                                            float* const* to, Ahead ahead, const Finish& finish) {
+                                            float* const* to, Ahead ahead, const FusedActivation& activation) {
     Lanes sum[kRows][kVectors];
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
@@ -104,7 +104,7 @@ __attribute__((noinline)) void tile_product(const float* const* rows, int64_t ru
         }
         for (; k < span->end; ++k, b += kPanel) tile_step(a, k, b, sum);
     }
-    finish_tile(finish, sum);
+    activate_tile(activation, sum);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
@@ -131,7 +131,7 @@ struct Strip {
 
 // The same for strip.count rows of whole tiles of kRows and one run: row i is at rows + i * row_step, its result at
 // to + i * to_step. Plain sums begin with zero and have one span: short ones have no time for more.
-template <int kVectors = kTileVectors, bool kPlain = false, int kRows = kTileRows>
+template <int kVectors = kTileVectors, bool kElementwiseInt = false, int kRows = kTileRows>
 __attribute__((noinline)) void strip_product(const float* rows, Strip strip, const Span* spans, int64_t span_count,
                                              const float* panel, const float* bias, float* to, Ahead ahead) {
     const int64_t to_step = strip.to_step, row_step = strip.row_step;
@@ -155,11 +155,12 @@ __attribute__((noinline)) void strip_product(const float* rows, Strip strip, con
             const float* start = bias != nullptr ? bias : to + i * to_step;
 #pragma GCC unroll 2
             for (int j = 0; j < kVectors; ++j) {
-                sum[i][j] = kPlain ? Lanes{} : *reinterpret_cast<const LanesAt*>(start + j * kLanes);
+                sum[i][j] = kElementwiseInt ? Lanes{} : *reinterpret_cast<const LanesAt*>(start + j * kLanes);
             }
         }
-        if (kPlain) add(0, depth);
-        for (const Span* span = spans; !kPlain && span != spans + span_count; ++span) add(span->begin, span->end);
+        if (kElementwiseInt) add(0, depth);
+        for (const Span* span = spans; !kElementwiseInt && span != spans + span_count; ++span)
+            add(span->begin, span->end);
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2

@@ -1,4 +1,4 @@
-// What one instruction set offers.
+// The table of kernels of one instruction set.
 #include "kernels/isa/lanes.hpp"
 #include "kernels/isa/table.hpp"
 
@@ -8,8 +8,8 @@ extern const bool kEmulated;
 const bool kEmulated = kEmulates;
 
 extern const VectorCode kVectorCode;
-const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,   kAttentionCode, kChainCode, kCopyCode,
-                                kDepthwiseCode,    kDotCode, kFilterCode,    kNormCode,  kOverlapCode,
-                                kRecurrentCode,    kRowCode, kStemCode,      kTailCode,  kWindowCode};
+const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,   kAttentionCode,   kElementwiseCode, kCopyCode,
+                                kDepthwiseCode,    kDotCode, kFilterCode,      kNormCode,        kOverlapCode,
+                                kRecurrentCode,    kRowCode, kFewChannelsCode, kEpilogueCode,    kWindowCode};
 
 }  // namespace dgo::DGO_ISA

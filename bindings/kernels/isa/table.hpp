@@ -1,4 +1,4 @@
-// What one instruction set offers, kernel by kernel; table.cpp puts it together.
+// The tables of one instruction set, one for each kernel; table.cpp joins them.
 #pragma once
 
 #include "kernels/isa.hpp"
@@ -6,7 +6,7 @@
 namespace dgo::DGO_ISA {
 
 extern const AttentionCode kAttentionCode;
-extern const ChainCode kChainCode;
+extern const ElementwiseCode kElementwiseCode;
 extern const CopyCode kCopyCode;
 extern const DepthwiseCode kDepthwiseCode;
 extern const DotCode kDotCode;
@@ -15,8 +15,8 @@ extern const NormCode kNormCode;
 extern const OverlapCode kOverlapCode;
 extern const RecurrentCode kRecurrentCode;
 extern const RowCode kRowCode;
-extern const StemCode kStemCode;
-extern const TailCode kTailCode;
+extern const FewChannelsCode kFewChannelsCode;
+extern const EpilogueCode kEpilogueCode;
 extern const WindowCode kWindowCode;
 
 }  // namespace dgo::DGO_ISA

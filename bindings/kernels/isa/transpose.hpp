@@ -1,7 +1,7 @@
-// Transposition in registers of 8 x 8 cells, converting on the way.
+// Transposition in registers of 8 x 8 elements, converting on the way.
 #pragma once
 
-#include "kernels/isa/cells.hpp"
+#include "kernels/isa/elements.hpp"
 
 namespace dgo::DGO_ISA {
 

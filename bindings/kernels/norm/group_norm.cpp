@@ -14,7 +14,7 @@
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
-#include "kernels/tail/tail.hpp"
+#include "kernels/epilogue/epilogue.hpp"
 
 namespace dgo {
 namespace {
@@ -29,7 +29,7 @@ struct GroupNormProblem {
     Dims dst_strides;
     double epsilon;
     bool affine;  // scale and shift by channel, f32
-    Tail tail;  // channels last only
+    Epilogue epilogue;  // channels last only
 };
 
 constexpr const char* kName = "group_norm";
@@ -49,7 +49,7 @@ struct OuterAxis {
 // planes are those of its channels, cut into rows.
 struct GroupNormKernel : Kernel {
     GroupNormProblem p;
-    Cell src_cell, dst_cell;
+    ElementType src_type, dst_type;
     int64_t src_item, dst_item, share, positions;  // channels of a group; positions of a channel
     bool last;
     // A plane: `rows` rows of `width`, then one of `rest`, if that is not 0. Pitches count elements.
@@ -57,24 +57,24 @@ struct GroupNormKernel : Kernel {
     int64_t planes, rows, width, rest, src_pitch, dst_pitch, plane_blocks, blocks, items;
     double bytes;
     Dims column_groups;
-    TailParams tail{};
+    EpilogueParams epilogue{};
 
     explicit GroupNormKernel(const GroupNormProblem& problem) : p(problem) {
         name = kName;
-        arity = (p.affine ? 4 : 2) + p.tail.operands();
+        arity = (p.affine ? 4 : 2) + p.epilogue.operands();
         check();
-        src_cell = float_cell(p.src_dtype);
-        dst_cell = float_cell(p.dst_dtype);
+        src_type = float_type(p.src_dtype);
+        dst_type = float_type(p.dst_dtype);
         src_item = item_size(p.src_dtype);
         dst_item = item_size(p.dst_dtype);
         share = p.channels / p.groups;
         lay_out();
-        if (p.tail.empty()) return;
+        if (p.epilogue.empty()) return;
         if (!last) fail(ErrorKind::invalid_argument, std::string(kName) + ": post-ops need channels last");
         Dims sizes = p.spatial, strides(p.dst_strides.begin() + 2, p.dst_strides.end());
         sizes.insert(sizes.begin(), p.n);
         strides.insert(strides.begin(), p.dst_strides[0]);
-        tail = p.tail.params(p.channels, sizes, strides);
+        epilogue = p.epilogue.params(p.channels, sizes, strides);
     }
 
     void check() const {
@@ -191,7 +191,7 @@ struct GroupNormKernel : Kernel {
         return block;
     }
 
-    // What an item is worked on in: sums of all blocks, then by column.
+    // Scratch memory of an item: sums of all blocks, then by column.
     struct Parts {
         ScratchArray<float> sums, mean, scale, shift, work;
         ScratchArray<double> total, center, group;
@@ -210,7 +210,9 @@ struct GroupNormKernel : Kernel {
         return all;
     }
 
-    int64_t work_floats() const { return p.tail.empty() || dst_cell == Cell::f32 ? 0 : code().scratch(width); }
+    int64_t work_floats() const {
+        return p.epilogue.empty() || dst_type == ElementType::f32 ? 0 : code().scratch(width);
+    }
     int64_t groups_of_item() const { return last ? p.groups : 1; }
     int64_t group_of(int64_t column) const { return column_groups[static_cast<size_t>(column)]; }
 
@@ -219,7 +221,7 @@ struct GroupNormKernel : Kernel {
     void sum(const char* src, int64_t item, int64_t begin, int64_t end, float* sums) const {
         for (int64_t b = begin; b < end; ++b) {
             const Block block = block_of(item, b);
-            code().sums({src_cell, src + block.src * src_item, block.rows, block.width, src_pitch}, sums_of(sums, b));
+            code().sums({src_type, src + block.src * src_item, block.rows, block.width, src_pitch}, sums_of(sums, b));
         }
     }
 
@@ -250,7 +252,7 @@ struct GroupNormKernel : Kernel {
 
     struct Affine {
         const float *scale, *shift;  // by channel, or none
-        const char* const* operands;  // of the tail
+        const char* const* operands;  // of the epilogue
         float *mean, *scales, *shifts, *work;
     };
 
@@ -281,14 +283,14 @@ struct GroupNormKernel : Kernel {
                 std::fill_n(by.scales + 1, block.width - 1, by.scales[0]);
                 std::fill_n(by.shifts + 1, block.width - 1, by.shifts[0]);
             }
-            code().affine({{src_cell, src + block.src * src_item, block.rows, block.width, src_pitch},
-                           dst_cell,
+            code().affine({{src_type, src + block.src * src_item, block.rows, block.width, src_pitch},
+                           dst_type,
                            dst + block.dst * dst_item,
                            dst_pitch,
                            by.mean,
                            by.scales,
                            by.shifts,
-                           p.tail.empty() ? nullptr : &tail,
+                           p.epilogue.empty() ? nullptr : &epilogue,
                            by.operands,
                            block.dst,
                            by.work});
@@ -349,12 +351,13 @@ struct GroupNormKernel : Kernel {
 
 const Declaration kGroupNorm{
     "group_norm(n, channels, groups, spatial, src_dtype, src_strides, dst_dtype, dst_strides, epsilon, affine=False, "
-    "tail=...)",
+    "epilogue=...)",
     kernel_of<GroupNormKernel, GroupNormProblem, int64_t, int64_t, int64_t, Dims, int, Dims, int, Dims, double, bool,
-              Tail>,
-    "src (n, channels, spatial), [scale (channels), shift (channels)], tail's..., dst (n, channels, spatial)",
+              Epilogue>,
+    "src (n, channels, spatial), [scale (channels), shift (channels)], epilogue's..., dst (n, channels, spatial)",
     "each group of channels of each image to mean 0 and variance 1, then scaled and shifted by channel (f32). Strides: "
-    "n, channel, spatial; src and dst are both channels last or both channels first, with a tail channels last. The "
+    "n, channel, spatial; src and dst are both channels last or both channels first, with an epilogue channels last. "
+    "The "
     "same bits for any number of threads."};
 
 }  // namespace dgo

@@ -15,7 +15,7 @@ constexpr const char* kName = "rms_norm";
 constexpr int64_t kRows = 16;  // of a task
 
 struct RmsNorm : Kernel {
-    Cell src_cell, dst_cell;
+    ElementType src_type, dst_type;
     int64_t src_item, dst_item, rows, width, src_pitch, dst_pitch;
     float epsilon;
     bool scaled;
@@ -23,7 +23,7 @@ struct RmsNorm : Kernel {
 
     RmsNorm(int64_t rows, int64_t width, int src_dtype, int64_t src_pitch, int dst_dtype, int64_t dst_pitch,
             double epsilon, bool scaled)
-        : src_cell(float_cell(src_dtype)), dst_cell(float_cell(dst_dtype)), src_item(item_size(src_dtype)),
+        : src_type(float_type(src_dtype)), dst_type(float_type(dst_dtype)), src_item(item_size(src_dtype)),
           dst_item(item_size(dst_dtype)), rows(rows), width(width), src_pitch(src_pitch), dst_pitch(dst_pitch),
           epsilon(static_cast<float>(epsilon)), scaled(scaled) {
         name = kName;
@@ -42,8 +42,8 @@ struct RmsNorm : Kernel {
         parallel_for(ceil_div(rows, kRows), bytes, [&](int64_t begin, int64_t end) {
             const int64_t first = begin * kRows, count = std::min(end * kRows, rows) - first;
             vector_code().norm.root_mean_square(
-                {{src_cell, operands[0] + first * src_pitch * src_item, count, width, src_pitch},
-                 dst_cell,
+                {{src_type, operands[0] + first * src_pitch * src_item, count, width, src_pitch},
+                 dst_type,
                  operands[arity - 1] + first * dst_pitch * dst_item,
                  dst_pitch,
                  scale,

@@ -23,7 +23,7 @@ struct SoftmaxKernel : Kernel {
         int64_t size, src, dst;
     };
 
-    Cell src_cell, dst_cell;
+    ElementType src_type, dst_type;
     int64_t src_item, dst_item, length, src_step, dst_step;
     int64_t columns = 0;  // across which the axis runs; 0: it is one of neighbours itself
     int64_t src_column = 1, dst_column = 1;
@@ -36,7 +36,7 @@ struct SoftmaxKernel : Kernel {
 
     SoftmaxKernel(const Dims& shape, size_t axis, int src_dtype, const Dims& src, int dst_dtype, const Dims& dst,
                   bool logarithm)
-        : src_cell(float_cell(src_dtype)), dst_cell(float_cell(dst_dtype)), src_item(item_size(src_dtype)),
+        : src_type(float_type(src_dtype)), dst_type(float_type(dst_dtype)), src_item(item_size(src_dtype)),
           dst_item(item_size(dst_dtype)), log(logarithm) {
         name = kName;
         arity = 2;
@@ -104,7 +104,7 @@ struct SoftmaxKernel : Kernel {
         const int threads = threads_for(tasks, bytes);
         const Scratch scratch(nothing, each, threads);
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
-            SoftmaxBlock block{src_cell, dst_cell, nullptr,    nullptr,    length, src_step,
+            SoftmaxBlock block{src_type, dst_type, nullptr,    nullptr,    length, src_step,
                                dst_step, columns,  src_column, dst_column, log,    powers.in(scratch.of(rank))};
             for (int64_t task = begin; task < end; ++task) {
                 int64_t place = parts == 1 ? task : task / parts;

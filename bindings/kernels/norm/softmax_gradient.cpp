@@ -22,12 +22,12 @@ struct SoftmaxGradientProblem {
 
 struct SoftmaxGradientKernel : Kernel {
     SoftmaxGradientProblem p;
-    Cell cell;
+    ElementType type;
     int64_t item, strips;
     double bytes;
 
     explicit SoftmaxGradientKernel(const SoftmaxGradientProblem& problem)
-        : p(problem), cell(float_cell(p.dtype)), item(item_size(p.dtype)) {
+        : p(problem), type(float_type(p.dtype)), item(item_size(p.dtype)) {
         name = kName;
         arity = 3;
         for (const int64_t size : {p.outer, p.length, p.inner})
@@ -40,7 +40,7 @@ struct SoftmaxGradientKernel : Kernel {
         const int64_t tasks = p.length == 0 ? 0 : p.outer * strips;
         const auto block = [&](int64_t at, int64_t columns, int64_t rows) {
             at *= item;
-            vector_code().norm.softmax_gradient({cell, operands[0] + at, operands[1] + at, operands[2] + at, p.length,
+            vector_code().norm.softmax_gradient({type, operands[0] + at, operands[1] + at, operands[2] + at, p.length,
                                                  p.inner, columns, rows, p.logarithm});
         };
         parallel_for(tasks, bytes, [&](int64_t begin, int64_t end) {

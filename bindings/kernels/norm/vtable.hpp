@@ -1,16 +1,16 @@
-// What the normalising kernels ask of the vector code.
+// The vector code of norms and softmax: a table of functions for each instruction set.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cell.hpp"
-#include "kernels/tail/vtable.hpp"
+#include "kernels/element_type.hpp"
+#include "kernels/epilogue/vtable.hpp"
 
 namespace dgo {
 
 // Rows of neighbouring values under each other, `pitch` elements apart.
 struct NormRows {
-    Cell cell;
+    ElementType type;
     const char* at;
     int64_t rows, width, pitch;
 };
@@ -27,11 +27,11 @@ struct NormSums {
 // element in dst, whose column is channel 0.
 struct NormAffine {
     NormRows from;
-    Cell cell;
+    ElementType type;
     char* to;
     int64_t pitch;
     const float *mean, *scale, *shift;
-    const TailParams* tail;
+    const EpilogueParams* epilogue;
     const char* const* operands;
     int64_t offset;
     float* scratch;  // norm_scratch(width) floats
@@ -39,7 +39,7 @@ struct NormAffine {
 
 // Over an axis of `length`, `columns` times side by side, or over neighbours where that is 0. Steps count elements.
 struct SoftmaxBlock {
-    Cell src_cell, dst_cell;
+    ElementType src_type, dst_type;
     const char* src;
     char* dst;
     int64_t length, src_step, dst_step, columns;
@@ -51,7 +51,7 @@ struct SoftmaxBlock {
 // The gradient over an axis of `length` elements, `step` elements apart, for `columns` neighbours. A step of 1: along
 // neighbours, for `rows` of them behind each other.
 struct SoftmaxGradientBlock {
-    Cell cell;
+    ElementType type;
     const char *diff, *dst;
     char* to;
     int64_t length, step, columns, rows;
@@ -61,7 +61,7 @@ struct SoftmaxGradientBlock {
 // to[i, j] = from[i, j] * scale[j] / sqrt(mean of from[i, :]^2 + epsilon); scale null: ones.
 struct RootMeanSquare {
     NormRows from;
-    Cell cell;
+    ElementType type;
     char* to;
     int64_t pitch;
     const float* scale;

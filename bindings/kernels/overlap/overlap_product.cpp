@@ -22,7 +22,7 @@ constexpr int64_t kRowsTogether = 48;  // of src, if a line has fewer
 constexpr int64_t kLinesOfTask = 8;    // of src: its first ones are multiplied by the task before it as well
 
 OverlapImage image(const FilterTensor& tensor, int64_t channels, const Axes& size) {
-    return {float_cell(tensor.dtype), item_size(tensor.dtype), channels, tensor.batch_stride, size, tensor.strides};
+    return {float_type(tensor.dtype), item_size(tensor.dtype), channels, tensor.batch_stride, size, tensor.strides};
 }
 
 // The same layer with its taps side by side instead of overlapping: its packed weights are those of overlap_product.
@@ -55,15 +55,15 @@ std::string overlap_refusal(const FilterProblem& p) {
 class OverlapKernel final : public ScratchKernel {
 public:
     OverlapKernel(const FilterProblem& p, const FilterTensor& src, const FilterTensor& dst, int bias_dtype, int threads,
-                  const Tail& tail)
-        : tail_(fitted_tail(tail, p.batch, p.out_channels, p.out, dst)) {
+                  const Epilogue& epilogue)
+        : epilogue_(fitted_epilogue(epilogue, p.batch, p.out_channels, p.out, dst)) {
         name = "overlap_product";
         by = code_name("gemm_col2im_f32", vector_code().isa, vector_code().filter.rows, code().panel);
         const std::string why = overlap_refusal(p);
         if (!why.empty()) fail(ErrorKind::invalid_argument, "overlap product: " + why);
         params_.has_bias = bias_dtype != 0;
-        params_.bias_cell = params_.has_bias ? float_cell(bias_dtype) : Cell::f32;
-        arity = (params_.has_bias ? 5 : 4) + tail_.operands();
+        params_.bias_type = params_.has_bias ? float_type(bias_dtype) : ElementType::f32;
+        arity = (params_.has_bias ? 5 : 4) + epilogue_.operands();
         params_.src = image(src, p.in_channels, p.in);
         params_.dst = image(dst, p.out_channels, p.out);
         params_.kernel = p.kernel;
@@ -72,7 +72,8 @@ public:
         params_.dilation = p.dilation;
         params_.batch = p.batch;
         params_.threads = filter_threads(p, threads);
-        params_.vast = params_.dst.cell == Cell::f32 && p.batch * dst.batch_stride * params_.dst.item > kVastBytes;
+        params_.vast =
+            params_.dst.type == ElementType::f32 && p.batch * dst.batch_stride * params_.dst.item > kVastBytes;
         lay_out_tasks();
         params_.scratch_per_thread = code().scratch(params_);
         scratch_bytes = checked_product(name, {params_.scratch_per_thread, params_.threads});
@@ -85,8 +86,8 @@ public:
     void run(char* const* operands) const override {
         const char* bias = params_.has_bias ? operands[2] : nullptr;
         char* const* last = operands + arity - 2;
-        const TailCall tail = tail_.call(operands + (params_.has_bias ? 3 : 2));
-        code().run(params_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, tail, last[0], last[1]);
+        const EpilogueCall epilogue = epilogue_.call(operands + (params_.has_bias ? 3 : 2));
+        code().run(params_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, epilogue, last[0], last[1]);
     }
 
 private:
@@ -119,15 +120,15 @@ private:
                                              std::max<int64_t>(params_.dst.size[1] / lines_of_task, 1));
     }
 
-    FittedTail tail_;
+    FittedEpilogue epilogue_;
     OverlapParams params_{};
 };
 
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, int src_dtype, const Dims& src_strides,
                                             int dst_dtype, const Dims& dst_strides, int bias_dtype, int threads,
-                                            const Tail& tail) {
+                                            const Epilogue& epilogue) {
     const FilterSides sides(p, FilterDirection::forward, src_dtype, src_strides, dst_dtype, dst_strides);
-    return std::make_unique<OverlapKernel>(p, sides.src, sides.dst, bias_dtype, threads, tail);
+    return std::make_unique<OverlapKernel>(p, sides.src, sides.dst, bias_dtype, threads, epilogue);
 }
 
 }  // namespace
@@ -137,9 +138,9 @@ const Declaration kOverlap[] = {
      "Why overlap_product does not compute the layer; empty if it does."},
     {"FilterProblem.taps_apart(self)", taps_apart,
      "The layer whose packed weights overlap_product takes for this one."},
-    {"overlap_product(problem, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, tail=...)",
+    {"overlap_product(problem, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, epilogue=...)",
      make_product,
-     "src (batch, in_spatial, in_channels), packed, [bias (out_channels)], tail's..., scratch, dst (batch, "
+     "src (batch, in_spatial, in_channels), packed, [bias (out_channels)], epilogue's..., scratch, dst (batch, "
      "out_spatial, out_channels)",
      "as filter_forward; packed: of problem.taps_apart(). One group, a last axis without dilation."},
 };

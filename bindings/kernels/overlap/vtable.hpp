@@ -1,17 +1,17 @@
-// What the vector code of overlap_product.cpp is given: plain data.
+// The parameters of overlap_product.cpp's vector code: plain data.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cell.hpp"
+#include "kernels/element_type.hpp"
 #include "kernels/filtering/filter_product.hpp"
-#include "kernels/tail/call.hpp"
+#include "kernels/epilogue/call.hpp"
 
 namespace dgo {
 
 // One side of the layer. Strides in elements.
 struct OverlapImage {
-    Cell cell;
+    ElementType type;
     int64_t item, channels, batch_stride;
     Axes size, strides;
 };
@@ -20,7 +20,7 @@ struct OverlapImage {
 // positions of src begin. Columns are the products of a position of src with the taps of one position of axis 0.
 struct OverlapParams {
     OverlapImage src, dst;
-    Cell bias_cell;
+    ElementType bias_type;
     bool has_bias, vast;
     Axes kernel, stride, pad, dilation;
     int64_t batch;
@@ -44,8 +44,8 @@ struct OverlapParams {
 struct OverlapCode {
     int64_t panel;  // columns of a packed panel
     int64_t (*scratch)(const OverlapParams& params);  // bytes per thread
-    void (*run)(const OverlapParams& params, const char* src, const float* packed, const char* bias, TailCall tail,
-                char* scratch, char* dst);
+    void (*run)(const OverlapParams& params, const char* src, const float* packed, const char* bias,
+                EpilogueCall epilogue, char* scratch, char* dst);
 };
 
 }  // namespace dgo

@@ -53,7 +53,7 @@ void pack(const float* rows, int64_t count, int64_t depth, float* to) {
     }
 }
 
-// What the weights of a direction take, packed.
+// Sizes of the packed weights of one direction.
 struct Panels {
     int64_t inputs, first, late;  // panels of the inputs' weights, and of the state's
     int64_t width, size;

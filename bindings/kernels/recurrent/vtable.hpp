@@ -1,4 +1,4 @@
-// What recurrent layers ask of the vector code.
+// The vector code of recurrent layers: a table of functions for each instruction set.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 #include "kernels/parallel.hpp"
 #include "kernels/row_taps.hpp"
 #include "kernels/scratch.hpp"
-#include "kernels/tail/fitted.hpp"
+#include "kernels/epilogue/fitted.hpp"
 
 namespace dgo {
 namespace {
@@ -32,9 +32,9 @@ struct RowProductProblem {
     int bias_axis;   // 0: of c's rows, 1: of its columns
 };
 
-// A tail on results whose channels lie side by side; the sizes and strides of their other axes, images first.
-struct PositionsTail {
-    Tail tail;
+// An epilogue on results whose channels lie side by side; the sizes and strides of their other axes, images first.
+struct PositionsEpilogue {
+    Epilogue epilogue;
     int64_t channels = 0;
     Dims sizes, strides;
 };
@@ -43,7 +43,7 @@ constexpr int64_t kNarrow = 128;                   // columns of a thread that a
 constexpr int64_t kNear = kRowProductRows * 512;  // sums of a task that stay in the second cache until they are rounded
 constexpr int64_t kTaller = 4;  // so many more rows than columns are better put across
 
-// What c is made of, in f32, a part of it at a time.
+// A block of c, which is computed in f32.
 struct Block {
     int64_t image, row, rows, column, columns;
 };
@@ -52,19 +52,19 @@ struct RowProductKernel : Kernel {
     RowProductProblem p;
     RowProduct whole;
     bool exchanged, summed, has_bias;
-    Cell cell;
-    FittedTail tail;
+    ElementType type;
+    FittedEpilogue epilogue;
     int64_t of_image;  // rows of c, or columns where factors are exchanged
     BlockFn store, turn, store_rows;
 
     RowProductKernel(const RowProductProblem& problem, const RowProduct& product, bool factors_exchanged,
-                     const PositionsTail& after)
+                     const PositionsEpilogue& after)
         : p(problem), whole(product), exchanged(factors_exchanged), summed(p.c.strides[0] == 0),
-          has_bias(p.bias_dtype != 0), cell(float_cell(p.c.dtype)),
-          tail(after.tail, after.channels, after.sizes, after.strides), of_image(rows_of_image(after)),
-          turn(copy_block(BlockKind::transposed, Cell::f32, Cell::f32)),
-          store_rows(copy_block(BlockKind::rows, Cell::f32, cell)) {
-        arity = (has_bias ? 4 : 3) + tail.operands();
+          has_bias(p.bias_dtype != 0), type(float_type(p.c.dtype)),
+          epilogue(after.epilogue, after.channels, after.sizes, after.strides), of_image(rows_of_image(after)),
+          turn(copy_block(BlockKind::transposed, ElementType::f32, ElementType::f32)),
+          store_rows(copy_block(BlockKind::rows, ElementType::f32, type)) {
+        arity = (has_bias ? 4 : 3) + epilogue.operands();
         name = "row_product";
         const VectorCode& code = vector_code();
         const bool few = whole.rows < code.rows.tiles.few;
@@ -76,7 +76,7 @@ struct RowProductKernel : Kernel {
         store = copy_block(whole.c_column == 1 ? BlockKind::rows
                            : whole.c_row == 1  ? BlockKind::transposed
                                                : BlockKind::strided,
-                           Cell::f32, cell);
+                           ElementType::f32, type);
     }
 
     void run(char* const* operands) const override {
@@ -94,10 +94,10 @@ struct RowProductKernel : Kernel {
         const int64_t depths = few && narrow ? threads : 1;
         const RowCode& code = vector_code().rows;
         // Panels of all the depth are rounded as soon as they are multiplied; other sums are complete at the end.
-        const bool at_once = whole.rows >= code.tiles.few && !has_bias && !tail && whole.c_column == 1 &&
+        const bool at_once = whole.rows >= code.tiles.few && !has_bias && !epilogue && whole.c_column == 1 &&
                              whole.depth <= kPanelDepth && all == whole.depth;
-        const bool through = cell != Cell::f32 && depths == 1 && !at_once;
-        const bool later = through || tail;
+        const bool through = type != ElementType::f32 && depths == 1 && !at_once;
+        const bool later = through || epilogue;
         const int64_t near = later ? ceil_div(whole.columns * std::min(whole.rows, kRowProductRows), kNear) : 1;
         const int64_t ranges = depths > 1 ? 1 : std::min(whole.columns, few ? ceil_div(near, threads) * threads : near);
         const int64_t sums = whole.rows * whole.columns, apart = depths == 1 ? 0 : sums;
@@ -107,10 +107,10 @@ struct RowProductKernel : Kernel {
         const ScratchArray<float> scratch_part = each.add<float>(code.scratch());
         const int64_t of_task = through ? std::min(whole.rows, kRowProductRows) * ceil_div(whole.columns, ranges) : 0;
         const ScratchArray<float> sums_part = each.add<float>(of_task);
-        const bool turns = tail && exchanged;
+        const bool turns = epilogue && exchanged;
         const ScratchArray<float> turned_part = each.add<float>(turns ? of_task : 0);
         const ScratchArray<float> turned_all = shared.add<float>(turns ? apart : 0);
-        const TailCall after = tail.call(operands + (has_bias ? 3 : 2));
+        const EpilogueCall after = epilogue.call(operands + (has_bias ? 3 : 2));
         const int64_t tasks = results * blocks * ranges * depths;
         const int team = threads_for(tasks, work);
         const Scratch scratch(shared, each, team);
@@ -139,7 +139,7 @@ struct RowProductKernel : Kernel {
                                             : nullptr;
                 if (between != nullptr) {
                     to = reinterpret_cast<char*>(between);
-                    part.c_cell = Cell::f32;
+                    part.c_type = ElementType::f32;
                     part.c_row = at.columns;
                     part.c_column = 1;
                 }
@@ -154,7 +154,7 @@ struct RowProductKernel : Kernel {
                 }
                 if (through) {
                     finish(between, turned_part.in(scratch.of(rank)), at, c, after);
-                } else if (depths == 1 && tail) {
+                } else if (depths == 1 && epilogue) {
                     apply_in_place(at, c, after);
                 }
             }
@@ -166,15 +166,15 @@ struct RowProductKernel : Kernel {
         finish(partial, turned_all.in(scratch.shared()), {0, 0, whole.rows, 0, whole.columns}, c, after);
     }
 
-    int64_t rows_of_image(const PositionsTail& after) const {
+    int64_t rows_of_image(const PositionsEpilogue& after) const {
         int64_t results = after.channels;
         for (size_t axis = 1; axis < after.sizes.size(); ++axis) results *= after.sizes[axis];
         return std::max<int64_t>(results / (exchanged ? whole.rows : whole.columns), 1);
     }
 
     // Sums of a block, rows of all its columns, to c.
-    void finish(float* sums, float* turned, const Block& at, char* c, const TailCall& after) const {
-        if (!tail) return round(sums, at.columns, at, c);
+    void finish(float* sums, float* turned, const Block& at, char* c, const EpilogueCall& after) const {
+        if (!epilogue) return round(sums, at.columns, at, c);
         if (!exchanged) {
             apply(after, sums, at, at.columns, address(c, at) - c);
             return round(sums, at.columns, at, c);
@@ -187,21 +187,21 @@ struct RowProductKernel : Kernel {
     }
 
     // The same of sums that are in c.
-    void apply_in_place(const Block& at, char* c, const TailCall& after) const {
+    void apply_in_place(const Block& at, char* c, const EpilogueCall& after) const {
         char* const sums = address(c, at);
         apply(after, reinterpret_cast<float*>(sums), at, exchanged ? whole.c_column : whole.c_row, sums - c);
     }
 
     // Positions of a block, which begins so many bytes into c, `pitch` apart where they are; those of an image at once.
-    void apply(const TailCall& after, float* sums, const Block& at, int64_t pitch, int64_t bytes) const {
+    void apply(const EpilogueCall& after, float* sums, const Block& at, int64_t pitch, int64_t bytes) const {
         const int64_t step = exchanged ? whole.c_column : whole.c_row, offset = bytes / item_size(p.c.dtype);
         const int64_t first = exchanged ? at.column : at.row, count = exchanged ? at.columns : at.rows;
         const int64_t width = exchanged ? at.rows : at.columns;
         const int64_t channel = (exchanged ? at.row : at.column) % after.params->channels;
         for (int64_t i = 0, next; i < count; i = next) {
             next = std::min(((first + i) / of_image + 1) * of_image - first, count);
-            apply_tail(*after.params, after.operands,
-                       {sums + i * pitch, pitch, offset + i * step, step, next - i, width, channel});
+            apply_epilogue(*after.params, after.operands,
+                           {sums + i * pitch, pitch, offset + i * step, step, next - i, width, channel});
         }
     }
 
@@ -239,26 +239,27 @@ RowFactor factor_of(const char* name, const ProductOperand& operand, const Dims&
     check_list("row_product", name, operand.strides, 3, 0, INT64_MAX);
     check_extent("row_product", name, sizes, operand.strides);
     const int64_t row = operand.strides[1], depth = operand.strides[2];
-    const Cell cell = float_cell(operand.dtype);
-    if (depth == 1 || sizes[2] == 1) return {cell, row, 1, true};
-    if (row == 1 || sizes[1] == 1) return {cell, 1, depth, false};
+    const ElementType type = float_type(operand.dtype);
+    if (depth == 1 || sizes[2] == 1) return {type, row, 1, true};
+    if (row == 1 || sizes[1] == 1) return {type, 1, depth, false};
     fail(ErrorKind::invalid_argument, std::string("row_product: ") + name + " has the strides " + std::to_string(row) +
                                           " and " + std::to_string(depth) + ", one of which has to be 1");
 }
 
 std::shared_ptr<Kernel> make_row_product(int64_t images, int64_t rows, int64_t columns, int64_t depth, int a_dtype,
                                          const Dims& a_strides, int b_dtype, const Dims& b_strides, int c_dtype,
-                                         const Dims& c_strides, int bias_dtype, int bias_axis, const Tail& tail,
-                                         int64_t tail_channels, const Dims& tail_sizes, const Dims& tail_strides) {
+                                         const Dims& c_strides, int bias_dtype, int bias_axis, const Epilogue& epilogue,
+                                         int64_t epilogue_channels, const Dims& epilogue_sizes,
+                                         const Dims& epilogue_strides) {
     RowProductProblem p{
         images,     rows,     columns, depth, {a_dtype, a_strides}, {b_dtype, b_strides}, {c_dtype, c_strides},
         bias_dtype, bias_axis};
-    const PositionsTail after{tail, tail_channels, tail_sizes, tail_strides};
+    const PositionsEpilogue after{epilogue, epilogue_channels, epilogue_sizes, epilogue_strides};
     if (p.rows < 1 || p.columns < 1 || p.depth < 1 || p.images < 1) {
         fail(ErrorKind::invalid_argument, "row_product: a size is below 1");
     }
     check_number("row_product", "bias_axis", p.bias_axis, 0, 1);
-    if (p.bias_dtype != 0) float_cell(p.bias_dtype);
+    if (p.bias_dtype != 0) float_type(p.bias_dtype);
     checked_product("row_product", {p.rows, p.images, p.depth});
     checked_product("row_product", {p.columns, p.images, p.depth});
     checked_product("row_product", {p.images, p.rows, p.columns});
@@ -266,8 +267,8 @@ std::shared_ptr<Kernel> make_row_product(int64_t images, int64_t rows, int64_t c
     RowFactor b = factor_of("b", p.b, {p.images, p.columns, p.depth});
     check_list("row_product", "c", p.c.strides, 3, 0, INT64_MAX);
     check_extent("row_product", "c", {p.images, p.rows, p.columns}, p.c.strides);
-    if (!after.tail.empty() && p.c.strides[2] != 1) {
-        fail(ErrorKind::invalid_argument, "row_product: a tail needs columns of c that are neighbours, not " +
+    if (!after.epilogue.empty() && p.c.strides[2] != 1) {
+        fail(ErrorKind::invalid_argument, "row_product: an epilogue needs columns of c that are neighbours, not " +
                                               std::to_string(p.c.strides[2]) + " apart");
     }
     // Few rows are better those of a, a factor that is not contiguous along the depth is better b; and results that are
@@ -285,7 +286,7 @@ std::shared_ptr<Kernel> make_row_product(int64_t images, int64_t rows, int64_t c
         p.bias_axis = 1 - p.bias_axis;
     }
     return std::make_shared<RowProductKernel>(
-        p, RowProduct{p.rows, p.columns, p.depth, a, b, float_cell(p.c.dtype), p.c.strides[1], p.c.strides[2], false},
+        p, RowProduct{p.rows, p.columns, p.depth, a, b, float_type(p.c.dtype), p.c.strides[1], p.c.strides[2], false},
         exchanged, after);
 }
 
@@ -293,14 +294,14 @@ std::shared_ptr<Kernel> make_row_product(int64_t images, int64_t rows, int64_t c
 
 const Declaration kRowProduct{
     "row_product(images, rows, columns, depth, a_dtype, a_strides, b_dtype, b_strides, c_dtype, c_strides, "
-    "bias_dtype=0, bias_axis=1, tail=..., tail_channels=0, tail_sizes=(), tail_strides=())",
+    "bias_dtype=0, bias_axis=1, epilogue=..., epilogue_channels=0, epilogue_sizes=(), epilogue_strides=())",
     make_row_product,
-    "a (images, rows, depth), b (images, columns, depth), [bias (columns or rows)], tail's..., c (images, rows, "
+    "a (images, rows, depth), b (images, columns, depth), [bias (columns or rows)], epilogue's..., c (images, rows, "
     "columns)",
     "c[n, i, j] = bias[j] + sum over k of a[n, i, k] * b[n, j, k]; bias[i] where bias_axis is 0. Each is f32, bf16 or "
     "f16; sums are f32 and rounded once. Strides count elements: image, row and depth for a and b, one of whose last "
     "two has to be 1; image, row and column for c. Images of c with the stride 0 are summed. A bias_dtype of 0: no "
-    "bias. The tail is for c's channels, with the sizes and strides of its other axes, images first; columns are "
+    "bias. The epilogue is for c's channels, with the sizes and strides of its other axes, images first; columns are "
     "contiguous then."};
 
 }  // namespace dgo

@@ -3,23 +3,23 @@
 
 #include <cstdint>
 
-#include "kernels/cell.hpp"
+#include "kernels/element_type.hpp"
 
 namespace dgo {
 
 // Element k of row i is at i * row + k * depth, and one of the two strides is 1: `along_depth` tells whether the latter.
 struct RowFactor {
-    Cell cell;
+    ElementType type;
     int64_t row, depth;
     bool along_depth;
-    int64_t size() const { return cell == Cell::f32 ? 4 : 2; }
+    int64_t size() const { return type == ElementType::f32 ? 4 : 2; }
 };
 
 // c[i * c_row + j * c_column] = sum over k of a(i, k) * b(j, k), added to what is there if so asked
 struct RowProduct {
     int64_t rows, columns, depth;
     RowFactor a, b;
-    Cell c_cell;  // other than f32 only as `rounds_at_once` allows
+    ElementType c_type;  // other than f32 only as `rounds_at_once` allows
     int64_t c_row, c_column;
     bool add;
 };

@@ -23,7 +23,7 @@ struct MixAxisProblem {
 
 struct MixAxisKernel : Kernel {
     int64_t outer, size, inner, item, results, most = 0;
-    Cell cell;
+    ElementType type;
     Dims starts, sources;
     std::vector<float> weights;
     double work;
@@ -32,7 +32,7 @@ struct MixAxisKernel : Kernel {
 
     explicit MixAxisKernel(const MixAxisProblem& p)
         : outer(p.outer), size(p.size), inner(p.inner), item(item_size(p.dtype)),
-          results(static_cast<int64_t>(p.starts.size()) - 1), cell(float_cell(p.dtype)), starts(p.starts),
+          results(static_cast<int64_t>(p.starts.size()) - 1), type(float_type(p.dtype)), starts(p.starts),
           sources(p.sources), weights(p.weights.begin(), p.weights.end()) {
         name = kName;
         arity = 2;
@@ -65,7 +65,7 @@ struct MixAxisKernel : Kernel {
                 const char* const from = operands[0] + task / results * size * inner * item;
                 for (int64_t i = 0; i < count; ++i) rows[i] = from + sources[first + i] * inner * item;
                 float* const to = reinterpret_cast<float*>(operands[1]) + task * inner;
-                vector_code().window.mix({cell, inner, 1, rows, weights.data() + first, count, 0, to, 0});
+                vector_code().window.mix({type, inner, 1, rows, weights.data() + first, count, 0, to, 0});
             }
         });
     }

@@ -81,7 +81,7 @@ std::vector<PoolAxis> axes_of(const PoolProblem& p) {
 
 struct PoolKernel : Kernel {
     int64_t n, c, item;
-    Cell cell;
+    ElementType type;
     Fold fold;
     WindowSide src, dst;
     std::vector<PoolAxis> axes;
@@ -94,7 +94,7 @@ struct PoolKernel : Kernel {
     ScratchArray<float> buffer_part;
 
     explicit PoolKernel(const PoolProblem& p)
-        : n(p.n), c(p.c), item(item_size(p.dtype)), cell(float_cell(p.dtype)), fold(p.average ? Fold::sum : Fold::max),
+        : n(p.n), c(p.c), item(item_size(p.dtype)), type(float_type(p.dtype)), fold(p.average ? Fold::sum : Fold::max),
           src(window_side(kName, "src", p.n, p.c, p.src_spatial, p.src_strides)),
           dst(window_side(kName, "dst", p.n, p.c, p.dst_spatial, p.dst_strides)), axes(axes_of(p)),
           two_passes(pays(axes)), cut(c, p.dst_spatial.back(), two_passes ? axes[2].stride : 0, reach(axes[2])) {
@@ -132,7 +132,7 @@ struct PoolKernel : Kernel {
         const char** const rows = row_part.in(memory);
         FoldRun run{};
         run.fold = fold;
-        run.from = run.to = cell;
+        run.from = run.to = type;
         run.channels = channels;
         run.rows = rows;
         run.dst_step = dst.axis[2];
@@ -160,7 +160,7 @@ struct PoolKernel : Kernel {
         if (two_passes && run.row_count > 0 && high > low) {
             FoldRun first = run;
             float* const buffer = buffer_part.in(memory);
-            first.to = Cell::f32;
+            first.to = ElementType::f32;
             first.taps = 1;
             first.outputs = high - low;
             first.advance = pitch;
@@ -174,7 +174,7 @@ struct PoolKernel : Kernel {
             vector_code().window.fold(first);
             rows[0] = first.dst;
             run.row_count = 1;
-            run.from = Cell::f32;
+            run.from = ElementType::f32;
             pitch = run.channels;
             bytes = sizeof(float);
         }
@@ -206,7 +206,7 @@ struct PoolKernel : Kernel {
 // overlap.
 struct MaxPoolGradientKernel : Kernel {
     int64_t n, c, item;
-    Cell cell;
+    ElementType type;
     WindowSide src, diff, dst;
     std::vector<PoolAxis> axes;
     int64_t size[kWindowAxes], out[kWindowAxes], strip, strips;
@@ -215,7 +215,7 @@ struct MaxPoolGradientKernel : Kernel {
     ScratchArray<int64_t> tap_part;
 
     MaxPoolGradientKernel(const PoolProblem& p, const Dims& to_strides)
-        : n(p.n), c(p.c), item(item_size(p.dtype)), cell(float_cell(p.dtype)),
+        : n(p.n), c(p.c), item(item_size(p.dtype)), type(float_type(p.dtype)),
           src(window_side(kName, "src", p.n, p.c, p.src_spatial, p.src_strides)),
           diff(window_side(kName, "diff_dst", p.n, p.c, p.dst_spatial, p.dst_strides)),
           dst(window_side(kName, "diff_src", p.n, p.c, p.src_spatial, to_strides)), axes(axes_of(p)),
@@ -243,7 +243,7 @@ struct MaxPoolGradientKernel : Kernel {
 
     void run_task(char* const* operands, int64_t image, int64_t channel, int64_t* taps) const {
         PeakRun run{};
-        run.cell = cell;
+        run.type = type;
         run.channels = std::min(strip, c - channel);
         run.src_taps = taps;
         const char* const from = operands[0] + (image * src.batch + channel) * item;

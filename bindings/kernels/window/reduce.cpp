@@ -65,7 +65,7 @@ std::vector<int64_t> offsets_of(const std::vector<Axis>& axes) {
 }
 
 struct ReduceKernel : Kernel {
-    Cell cell, result_cell;
+    ElementType type, result_type;
     int64_t item;
     Fold fold;
     float divisor;
@@ -84,7 +84,7 @@ struct ReduceKernel : Kernel {
     ScratchArray<const char*> row_part;
 
     explicit ReduceKernel(const ReduceProblem& p)
-        : cell(float_cell(p.src_dtype)), result_cell(float_cell(p.dst_dtype)), item(item_size(p.src_dtype)),
+        : type(float_type(p.src_dtype)), result_type(float_type(p.dst_dtype)), item(item_size(p.src_dtype)),
           fold(p.fold), root(p.root) {
         name = kName;
         arity = 2;
@@ -92,7 +92,7 @@ struct ReduceKernel : Kernel {
         if (p.src_strides.size() != rank || p.dst_strides.size() != rank || p.reduced.size() != rank) {
             fail(ErrorKind::invalid_argument, "reduce: a stride on both sides is needed for each axis");
         }
-        if (result_cell != cell && result_cell != Cell::f32) {
+        if (result_type != type && result_type != ElementType::f32) {
             fail(ErrorKind::invalid_argument, "reduce: the results are f32, or of the type of src");
         }
         for (size_t i = 0; i < rank; ++i) {
@@ -140,7 +140,7 @@ struct ReduceKernel : Kernel {
         bool dense = true;
         for (int64_t i = static_cast<int64_t>(sizes.size()) - 1, step = 1; i >= 0; step *= sizes[i--])
             dense = dense && to[i] == step;
-        if (!dense || (along && result_cell != Cell::f32)) {
+        if (!dense || (along && result_type != ElementType::f32)) {
             Dims from(sizes.size());
             int64_t step = 1;
             for (size_t i = sizes.size(); i-- > 0; step *= sizes[i]) from[i] = step;
@@ -169,7 +169,7 @@ struct ReduceKernel : Kernel {
         const Scratch scratch(shared, each, threads);
         float* const made = store ? result_part.in(scratch.shared()) : nullptr;
         char* const to = store ? reinterpret_cast<char*>(made) : operands[1];
-        const Cell cell_to = store ? Cell::f32 : result_cell;
+        const ElementType type_to = store ? ElementType::f32 : result_type;
         float* const sums = parts > 1 ? sum_part.in(scratch.shared()) : nullptr;
         if (along && rows.size() == 1 && parts == 1) {
             parallel_parts(threads, runs, [&](int64_t begin, int64_t end, int) {
@@ -194,21 +194,21 @@ struct ReduceKernel : Kernel {
                 run.dst_step = channels;
                 const int64_t result = index * channels + first;
                 if (sums) {
-                    run.to = Cell::f32;
+                    run.to = ElementType::f32;
                     run.dst = reinterpret_cast<char*>(sums + part * results + result);
                     run.divisor = 1.0f;
                     run.root = false;
                 } else {
-                    run.to = cell_to;
-                    run.dst = to + result * (cell_to == Cell::f32 ? int64_t{sizeof(float)} : item);
+                    run.to = type_to;
+                    run.dst = to + result * (type_to == ElementType::f32 ? int64_t{sizeof(float)} : item);
                 }
                 run_one(run);
             }
         });
         if (sums) {
             const char* from = reinterpret_cast<const char*>(sums);
-            vector_code().window.fold(
-                {joining(fold), Cell::f32, cell_to, results, 1, &from, 1, parts, results, 0, to, 0, divisor, root});
+            vector_code().window.fold({joining(fold), ElementType::f32, type_to, results, 1, &from, 1, parts, results,
+                                       0, to, 0, divisor, root});
         }
         if (store) store->run(reinterpret_cast<const char*>(made), operands[1]);
     }
@@ -218,7 +218,7 @@ struct ReduceKernel : Kernel {
         const Axis inner = outer.empty() ? Axis{1, 0} : outer.back();
         while (begin < end) {
             const int64_t count = std::min(end - begin, inner.size - begin % inner.size);
-            vector_code().window.fold_rows({fold, cell, from + offset_of(begin) * item, taps.size, count, inner.stride,
+            vector_code().window.fold_rows({fold, type, from + offset_of(begin) * item, taps.size, count, inner.stride,
                                             to + begin, divisor, root});
             begin += count;
         }
@@ -242,7 +242,7 @@ struct ReduceKernel : Kernel {
         for (size_t i = 0; i < rows.size(); ++i) at[i] = from + (rows[i] + begin * taps.stride) * item;
         FoldRun run{};
         run.fold = fold;
-        run.from = cell;
+        run.from = type;
         run.rows = at;
         run.row_count = static_cast<int64_t>(rows.size());
         run.taps = end - begin;
@@ -255,7 +255,7 @@ struct ReduceKernel : Kernel {
     void run_one(FoldRun run) const {
         if (!along) return vector_code().window.fold(run);
         // in f32, as results of this kind are
-        const float all = vector_code().window.fold_row(fold, cell, run.rows, run.row_count, run.taps);
+        const float all = vector_code().window.fold_row(fold, type, run.rows, run.row_count, run.taps);
         *reinterpret_cast<float*>(run.dst) = parts > 1 ? all : finished(all);
     }
 };

@@ -52,7 +52,7 @@ struct Places {
 
 struct ResampleKernel : Kernel {
     int64_t n, c, item;
-    Cell cell;
+    ElementType type;
     bool linear;
     WindowSide src, dst;
     int64_t size[kWindowAxes], out[kWindowAxes];
@@ -66,7 +66,7 @@ struct ResampleKernel : Kernel {
     ScratchArray<LinearTap> tap_part;
 
     explicit ResampleKernel(const ResampleProblem& p)
-        : n(p.n), c(p.c), item(item_size(p.dtype)), cell(float_cell(p.dtype)), linear(p.linear),
+        : n(p.n), c(p.c), item(item_size(p.dtype)), type(float_type(p.dtype)), linear(p.linear),
           src(window_side(kName, "src", p.n, p.c, p.src_spatial, p.src_strides)),
           dst(window_side(kName, "dst", p.n, p.c, p.dst_spatial, p.dst_strides)),
           cut(c, p.dst_spatial.back(), linear ? ratio(p) : 0.0, linear ? 2 : 0) {
@@ -130,12 +130,12 @@ struct ResampleKernel : Kernel {
                 {channels * item, results, rows[0], offsets.data() + start, to, dst.axis[2] * item});
             return;
         }
-        LinearRun last{cell, cell, channels, results, rows[0], taps.data() + start, to, dst.axis[2]};
+        LinearRun last{type, type, channels, results, rows[0], taps.data() + start, to, dst.axis[2]};
         if (count > 1) {
             const int64_t low = axes[2].left[start], columns = end_of(start) - low;
             for (int64_t i = 0; i < count; ++i) rows[i] += low * src.axis[2] * item;
             float* const buffer = buffer_part.in(memory);
-            MixRun mix{cell, channels, columns, rows, weights, count, src.axis[2], buffer, channels};
+            MixRun mix{type, channels, columns, rows, weights, count, src.axis[2], buffer, channels};
             if (src.axis[2] == channels) {
                 mix.channels *= columns;
                 mix.outputs = 1;
@@ -146,7 +146,7 @@ struct ResampleKernel : Kernel {
                 const int64_t left = (axes[2].left[start + i] - low) * channels;
                 near[i] = {left, left + channels, axes[2].part[start + i]};
             }
-            last.from = Cell::f32;
+            last.from = ElementType::f32;
             last.src = reinterpret_cast<const char*>(buffer);
             last.taps = near;
         }

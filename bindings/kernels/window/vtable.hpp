@@ -1,9 +1,9 @@
-// What pooling, reductions and resampling ask of the vector code.
+// The vector code of pooling, reductions and resampling: a table of functions for each instruction set.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cell.hpp"
+#include "kernels/element_type.hpp"
 #include "kernels/window/fold.hpp"
 
 namespace dgo {
@@ -11,7 +11,7 @@ namespace dgo {
 // `outputs` results at equal distances, each over all channels: the taps of all rows, folded. Steps count elements.
 struct FoldRun {
     Fold fold;
-    Cell from, to;
+    ElementType from, to;
     int64_t channels, outputs;
     const char* const* rows;  // the first tap of output 0
     int64_t row_count, taps;
@@ -26,7 +26,7 @@ struct FoldRun {
 // to the next.
 struct RowFold {
     Fold fold;
-    Cell from;
+    ElementType from;
     const char* src;
     int64_t count, rows, pitch;
     float* dst;
@@ -36,7 +36,7 @@ struct RowFold {
 
 // The sum over the rows of weight * row, in f32: `outputs` times all channels.
 struct MixRun {
-    Cell from;
+    ElementType from;
     int64_t channels, outputs;
     const char* const* rows;
     const float* weights;
@@ -48,7 +48,7 @@ struct MixRun {
 // For each of `outputs` windows the first largest tap, or the last NaN: the element of `to` at its place grows by the
 // element of diff. Steps count elements.
 struct PeakRun {
-    Cell cell;
+    ElementType type;
     int64_t channels, outputs;
     const char* src;
     const char* diff;
@@ -65,7 +65,7 @@ struct LinearTap {
 };
 
 struct LinearRun {
-    Cell from, to;
+    ElementType from, to;
     int64_t channels, outputs;
     const char* src;
     const LinearTap* taps;
@@ -85,7 +85,7 @@ struct MoveRun {
 struct WindowCode {
     void (*fold)(const FoldRun& run);
     // All numbers of rows of `count` neighbours.
-    float (*fold_row)(Fold fold, Cell from, const char* const* rows, int64_t row_count, int64_t count);
+    float (*fold_row)(Fold fold, ElementType from, const char* const* rows, int64_t row_count, int64_t count);
     void (*fold_rows)(const RowFold& rows);
     void (*mix)(const MixRun& run);
     void (*peak)(const PeakRun& run);

@@ -3,7 +3,7 @@
 #include "kernels/isa/filtering/transpose_panels.hpp"
 #include "kernels/isa/gemm_tile.hpp"
 #include "kernels/isa/table.hpp"
-#include "kernels/isa/tail/functions.hpp"
+#include "kernels/isa/epilogue/functions.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

@@ -1,4 +1,4 @@
-// Two-dimensional copies for every pair of cells, in the four kinds of copy/vtable.hpp.
+// Two-dimensional copies for every pair of elements, in the four kinds of copy/vtable.hpp.
 #include "kernels/copy/vtable.hpp"
 #include "kernels/isa/copy/lines.hpp"
 #include "kernels/isa/transpose.hpp"
@@ -11,7 +11,7 @@ DGO_INLINE void convert_one(const typename S::T* src, typename D::T* dst) {
     D::put(dst, static_cast<typename D::value>(S::get(src)));
 }
 
-// Cells with load and store of 32-bit lanes, where one pair of them converts by storing what was loaded.
+// Elements with load and store of 32-bit lanes, where one pair of them converts by storing what was loaded.
 template <class C>
 constexpr bool kFloat = false;
 template <>
@@ -31,7 +31,7 @@ constexpr bool kByLanes<Raw4, Raw4> = true;
 
 // ---- rows -----------------------------------------------------------------------------------------------
 
-// At least 8 cells; the last vector overlaps the one before it.
+// At least 8 elements; the last vector overlaps the one before it.
 template <class S, class D>
 DGO_INLINE void convert_long(const typename S::T* src, typename D::T* dst, int64_t n) {
     int64_t i = 0;
@@ -50,7 +50,7 @@ DGO_INLINE void convert_long(const typename S::T* src, typename D::T* dst, int64
     if (i < n) store<D, 8>(dst + n - 8, load<S, 8>(src + n - 8));
 }
 
-// K cells a row, K known to the compiler.
+// K elements a row, K known to the compiler.
 template <class S, class D, int K>
 void short_rows(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
     for (int64_t i = 0; i < b.n0; ++i) {
@@ -66,7 +66,7 @@ void short_rows(const typename S::T* src, typename D::T* dst, const CopyBlock& b
 }
 
 template <class S, class D>
-void few_cells(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
+void few_elements(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
     switch (b.n1) {
         case 1: return short_rows<S, D, 1>(src, dst, b);
         case 2: return short_rows<S, D, 2>(src, dst, b);
@@ -81,19 +81,19 @@ void few_cells(const typename S::T* src, typename D::T* dst, const CopyBlock& b)
 // Short rows that lie at a distance are first packed, so that conversion itself always works on full vectors.
 template <class S, class D>
 void packed_rows(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
-    constexpr int64_t kCellsAtOnce = 512;
-    typename S::T from[kCellsAtOnce];
-    typename D::T to[kCellsAtOnce];
-    const int64_t step = kCellsAtOnce / b.n1;
+    constexpr int64_t kElementsAtOnce = 512;
+    typename S::T from[kElementsAtOnce];
+    typename D::T to[kElementsAtOnce];
+    const int64_t step = kElementsAtOnce / b.n1;
     const bool dense = b.dst0 == b.n1;
     for (int64_t i = 0; i < b.n0; i += step) {
         const int64_t rows = smaller(step, b.n0 - i);
         if (rows * b.n1 < 8) {
-            return few_cells<S, D>(src + i * b.src0, dst + i * b.dst0, {rows, b.n1, b.src0, 1, b.dst0, 1});
+            return few_elements<S, D>(src + i * b.src0, dst + i * b.dst0, {rows, b.n1, b.src0, 1, b.dst0, 1});
         }
-        few_cells<S, S>(src + i * b.src0, from, {rows, b.n1, b.src0, 1, b.n1, 1});
+        few_elements<S, S>(src + i * b.src0, from, {rows, b.n1, b.src0, 1, b.n1, 1});
         convert_long<S, D>(from, dense ? dst + i * b.n1 : to, rows * b.n1);
-        if (!dense) few_cells<D, D>(to, dst + i * b.dst0, {rows, b.n1, b.n1, 1, b.dst0, 1});
+        if (!dense) few_elements<D, D>(to, dst + i * b.dst0, {rows, b.n1, b.n1, 1, b.dst0, 1});
     }
 }
 
@@ -105,7 +105,7 @@ void rows(const char* src_bytes, char* dst_bytes, const CopyBlock& b) {
         if constexpr (!kSame<S, D>) {
             if (b.n0 * b.n1 >= 64) return packed_rows<S, D>(src, dst, b);
         }
-        return few_cells<S, D>(src, dst, b);
+        return few_elements<S, D>(src, dst, b);
     }
     for (int64_t i = 0; i < b.n0; ++i) convert_long<S, D>(src + i * b.src0, dst + i * b.dst0, b.n1);
 }
@@ -125,7 +125,7 @@ void raw_rows(const char* src, char* dst, const CopyBlock& b) {
     constexpr int64_t kSize = sizeof(typename C::T);
     if (b.n1 < 8) {
         const auto* from = reinterpret_cast<const typename C::T*>(src);
-        return few_cells<C, C>(from, reinterpret_cast<typename C::T*>(dst), b);
+        return few_elements<C, C>(from, reinterpret_cast<typename C::T*>(dst), b);
     }
     const int64_t bytes = b.n1 * kSize;
     for (int64_t i = 0; i < b.n0; ++i) {
@@ -219,7 +219,7 @@ void transposed_tiles(const typename S::T* src, typename D::T* dst, const CopyBl
 
 // Blocks of less than a line on either side.
 template <class S, class D>
-void transposed_cells(const typename S::T* src, typename D::T* dst, CopyBlock b) {
+void transposed_elements(const typename S::T* src, typename D::T* dst, CopyBlock b) {
     if constexpr (kByLanes<S, D>) {
         if (b.n0 >= 8 && b.n1 >= 8) return transposed_tiles<S, D>(src, dst, b);
         if (b.n0 >= 8) {
@@ -228,7 +228,7 @@ void transposed_cells(const typename S::T* src, typename D::T* dst, CopyBlock b)
             if (b.n1 >= 4) {
                 interleave<S, D, 4>(src, dst, b);
                 b.n1 -= 4;
-                if (b.n1 > 0) transposed_cells<S, D>(src + 4 * b.src1, dst + 4, b);
+                if (b.n1 > 0) transposed_elements<S, D>(src + 4 * b.src1, dst + 4, b);
                 return;
             }
         } else if (b.n1 >= 8) {
@@ -237,7 +237,7 @@ void transposed_cells(const typename S::T* src, typename D::T* dst, CopyBlock b)
             if (b.n0 >= 4) {
                 deinterleave<S, D, 4>(src, dst, b);
                 b.n0 -= 4;
-                if (b.n0 > 0) transposed_cells<S, D>(src + 4, dst + 4 * b.dst0, b);
+                if (b.n0 > 0) transposed_elements<S, D>(src + 4, dst + 4 * b.dst0, b);
                 return;
             }
         }
@@ -266,10 +266,10 @@ constexpr int64_t kSameSets = 1024;    // bytes from row to row by which a colum
 
 // Lines of a tile that will be read or written: rows may be megabytes apart, so that nobody else fetches them.
 template <int Write, class Row>
-DGO_INLINE void fetch(const Row* rows, int64_t count, int64_t at, int64_t cells) {
+DGO_INLINE void fetch(const Row* rows, int64_t count, int64_t at, int64_t elements) {
     constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(*Row{}));
     for (int64_t i = 0; i < count; ++i) {
-        for (int64_t c = 0; c < cells; c += kLine) __builtin_prefetch(rows[i] + at + c, Write);
+        for (int64_t c = 0; c < elements; c += kLine) __builtin_prefetch(rows[i] + at + c, Write);
     }
 }
 
@@ -329,16 +329,16 @@ void transposed(const char* src_bytes, char* dst_bytes, const CopyBlock& b) {
     const auto* src = reinterpret_cast<const typename S::T*>(src_bytes);
     auto* dst = reinterpret_cast<typename D::T*>(dst_bytes);
     if constexpr (kByLanes<S, D>) {
-        using Cells = Turned<S, D>;
-        if (b.n0 >= Cells::kWide && b.n1 >= Cells::kTall) {
-            return by_tiles<S, D, Cells::kWide, Cells::kTall>(src, dst, b, turn_tile<S, D>);
+        using Elements = Turned<S, D>;
+        if (b.n0 >= Elements::kWide && b.n1 >= Elements::kTall) {
+            return by_tiles<S, D, Elements::kWide, Elements::kTall>(src, dst, b, turn_tile<S, D>);
         }
-        if constexpr (Cells::kSize < 4) {  // eight by eight of the widest are as fast
-            if (b.n0 >= Cells::kRows && b.n1 >= Cells::kTall) {
-                return by_tiles<S, D, Cells::kRows, Cells::kTall>(src, dst, b, turn_columns<S, D>);
+        if constexpr (Elements::kSize < 4) {  // eight by eight of the widest are as fast
+            if (b.n0 >= Elements::kRows && b.n1 >= Elements::kTall) {
+                return by_tiles<S, D, Elements::kRows, Elements::kTall>(src, dst, b, turn_columns<S, D>);
             }
-            if (b.n0 >= Cells::kWide && b.n1 >= Cells::kRows) {
-                return by_tiles<S, D, Cells::kWide, Cells::kRows>(src, dst, b, turn_rows<S, D>);
+            if (b.n0 >= Elements::kWide && b.n1 >= Elements::kRows) {
+                return by_tiles<S, D, Elements::kWide, Elements::kRows>(src, dst, b, turn_rows<S, D>);
             }
         }
     }
@@ -349,7 +349,7 @@ void transposed(const char* src_bytes, char* dst_bytes, const CopyBlock& b) {
             const CopyBlock part{smaller(rows, b.n0 - i), smaller(columns, b.n1 - j), b.src0, b.src1, b.dst0, b.dst1};
             const int64_t from = b.fold1.size != 0 ? j / columns * b.fold1.step : 0;
             const int64_t to = b.fold0.size != 0 ? i / rows * b.fold0.step : 0;
-            transposed_cells<S, D>(src + i + from, dst + j + to, part);
+            transposed_elements<S, D>(src + i + from, dst + j + to, part);
         }
     }
 }
@@ -361,10 +361,10 @@ void broadcast(const char* src_bytes, char* dst_bytes, const CopyBlock& b) {
     const auto* src = reinterpret_cast<const typename S::T*>(src_bytes);
     auto* dst = reinterpret_cast<typename D::T*>(dst_bytes);
     for (int64_t i = 0; i < b.n0; ++i) {
-        typename D::T cell;
-        convert_one<S, D>(src + i * b.src0, &cell);
+        typename D::T type;
+        convert_one<S, D>(src + i * b.src0, &type);
         typename D::T* d = dst + i * b.dst0;
-        for (int64_t j = 0; j < b.n1; ++j) d[j] = cell;
+        for (int64_t j = 0; j < b.n1; ++j) d[j] = type;
     }
 }
 
@@ -399,7 +399,7 @@ constexpr BlockFn pick(BlockKind kind) {
     return strided<S, D>;
 }
 
-// Equal cells are moved as raw ones.
+// Equal elements are moved as raw ones.
 template <class S, class D>
 constexpr BlockFn pick_other(BlockKind kind) {
     if constexpr (kSame<S, D>)
@@ -409,42 +409,42 @@ constexpr BlockFn pick_other(BlockKind kind) {
 }
 
 template <class S>
-BlockFn pick_number(BlockKind kind, Cell dst) {
+BlockFn pick_number(BlockKind kind, ElementType dst) {
     switch (dst) {
-        case Cell::f32: return pick_other<S, F32>(kind);
-        case Cell::bf16: return pick_other<S, Bf16>(kind);
-        case Cell::f16: return pick_other<S, F16>(kind);
-        case Cell::s32: return pick_other<S, S32>(kind);
-        case Cell::s8: return pick_other<S, S8>(kind);
-        case Cell::u8: return pick_other<S, U8>(kind);
+        case ElementType::f32: return pick_other<S, F32>(kind);
+        case ElementType::bf16: return pick_other<S, Bf16>(kind);
+        case ElementType::f16: return pick_other<S, F16>(kind);
+        case ElementType::s32: return pick_other<S, S32>(kind);
+        case ElementType::s8: return pick_other<S, S8>(kind);
+        case ElementType::u8: return pick_other<S, U8>(kind);
         default: return nullptr;
     }
 }
 
-BlockFn copy_block(BlockKind kind, Cell src, Cell dst) {
+BlockFn copy_block(BlockKind kind, ElementType src, ElementType dst) {
     if (src == dst) {
         switch (src) {
-            case Cell::raw1:
-            case Cell::s8:
-            case Cell::u8: return pick<Raw1, Raw1>(kind);
-            case Cell::raw2:
-            case Cell::bf16:
-            case Cell::f16: return pick<Raw2, Raw2>(kind);
-            case Cell::raw4:
-            case Cell::f32:
-            case Cell::s32: return pick<Raw4, Raw4>(kind);
-            case Cell::raw8: return pick<Raw8, Raw8>(kind);
-            case Cell::raw16: return pick<Raw16, Raw16>(kind);
-            case Cell::raw32: return pick<Raw32, Raw32>(kind);
+            case ElementType::raw1:
+            case ElementType::s8:
+            case ElementType::u8: return pick<Raw1, Raw1>(kind);
+            case ElementType::raw2:
+            case ElementType::bf16:
+            case ElementType::f16: return pick<Raw2, Raw2>(kind);
+            case ElementType::raw4:
+            case ElementType::f32:
+            case ElementType::s32: return pick<Raw4, Raw4>(kind);
+            case ElementType::raw8: return pick<Raw8, Raw8>(kind);
+            case ElementType::raw16: return pick<Raw16, Raw16>(kind);
+            case ElementType::raw32: return pick<Raw32, Raw32>(kind);
         }
     }
     switch (src) {
-        case Cell::f32: return pick_number<F32>(kind, dst);
-        case Cell::bf16: return pick_number<Bf16>(kind, dst);
-        case Cell::f16: return pick_number<F16>(kind, dst);
-        case Cell::s32: return pick_number<S32>(kind, dst);
-        case Cell::s8: return pick_number<S8>(kind, dst);
-        case Cell::u8: return pick_number<U8>(kind, dst);
+        case ElementType::f32: return pick_number<F32>(kind, dst);
+        case ElementType::bf16: return pick_number<Bf16>(kind, dst);
+        case ElementType::f16: return pick_number<F16>(kind, dst);
+        case ElementType::s32: return pick_number<S32>(kind, dst);
+        case ElementType::s8: return pick_number<S8>(kind, dst);
+        case ElementType::u8: return pick_number<U8>(kind, dst);
         default: return nullptr;
     }
 }

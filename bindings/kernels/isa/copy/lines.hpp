@@ -2,7 +2,7 @@
 // of two apart, share a set.
 #pragma once
 
-#include "kernels/isa/cells.hpp"
+#include "kernels/isa/elements.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -161,11 +161,11 @@ DGO_INLINE typename Vec<16>::u32 widened(__m256i words) {
         return S::template widen<16>(bits<typename Vec<16>::u32>(_mm512_cvtepu16_epi32(words)));
 }
 
-// ---- cells ------------------------------------------------------------------------------------------------------
+// ---- elements ------------------------------------------------------------------------------------------------------
 
 constexpr int least(int a, int b) { return a < b ? a : b; }
 
-// Cells are turned as words of the narrower type: on the way in or out they are converted.
+// Elements are turned as words of the narrower type: on the way in or out they are converted.
 template <class S, class D>
 struct Turned {
     static constexpr int kSize = least(S::kSize, D::kSize);
@@ -227,14 +227,14 @@ struct Turned {
 // i < kWide, j < kTall: quarters are turned group by group of rows, then put together.
 template <class S, class D>
 DGO_INLINE void turn_tile(const typename S::T* const* from, int64_t i, typename D::T* const* to, int64_t j) {
-    using Cells = Turned<S, D>;
-    constexpr int kRows = Cells::kRows;
+    using Elements = Turned<S, D>;
+    constexpr int kRows = Elements::kRows;
     Whole turn[kLineQuarters][kRows];
 #pragma GCC unroll 4
     for (int g = 0; g < kLineQuarters; ++g) {
 #pragma GCC unroll 16
-        for (int row = 0; row < kRows; ++row) turn[g][row] = Cells::load_row(from[g * kRows + row] + i);
-        transpose_quarters<Cells::kSize>(turn[g]);
+        for (int row = 0; row < kRows; ++row) turn[g][row] = Elements::load_row(from[g * kRows + row] + i);
+        transpose_quarters<Elements::kSize>(turn[g]);
     }
 #pragma GCC unroll 16
     for (int column = 0; column < kRows; ++column) {
@@ -243,7 +243,7 @@ DGO_INLINE void turn_tile(const typename S::T* const* from, int64_t i, typename 
         Wholes::turned(turn[0][column], turn[1][column], turn[2][column], turn[3][column], line);
 #pragma GCC unroll 4
         for (int v = 0; v < 4; ++v) {
-            Cells::store_row(to[v / kOfLine * kRows + column] + j + v % kOfLine * Cells::kWide, line[v]);
+            Elements::store_row(to[v / kOfLine * kRows + column] + j + v % kOfLine * Elements::kWide, line[v]);
         }
     }
 }
@@ -251,34 +251,34 @@ DGO_INLINE void turn_tile(const typename S::T* const* from, int64_t i, typename 
 // i < kRows, j < kTall: few columns of the source.
 template <class S, class D>
 DGO_INLINE void turn_columns(const typename S::T* const* from, int64_t i, typename D::T* const* to, int64_t j) {
-    using Cells = Turned<S, D>;
-    constexpr int kRows = Cells::kRows;
+    using Elements = Turned<S, D>;
+    constexpr int kRows = Elements::kRows;
 #pragma GCC unroll 2
-    for (int first = 0; first < Cells::kTall; first += kQuarters * kRows) {
+    for (int first = 0; first < Elements::kTall; first += kQuarters * kRows) {
         Whole r[kRows];
 #pragma GCC unroll 16
-        for (int row = 0; row < kRows; ++row) r[row] = Cells::load_pieces(from + first + row, i);
-        transpose_quarters<Cells::kSize>(r);
+        for (int row = 0; row < kRows; ++row) r[row] = Elements::load_pieces(from + first + row, i);
+        transpose_quarters<Elements::kSize>(r);
 #pragma GCC unroll 16
-        for (int column = 0; column < kRows; ++column) Cells::store_row(to[column] + j + first, r[column]);
+        for (int column = 0; column < kRows; ++column) Elements::store_row(to[column] + j + first, r[column]);
     }
 }
 
 // i < kWide, j < kRows: few rows of the source.
 template <class S, class D>
 DGO_INLINE void turn_rows(const typename S::T* const* from, int64_t i, typename D::T* const* to, int64_t j) {
-    using Cells = Turned<S, D>;
-    constexpr int kRows = Cells::kRows;
+    using Elements = Turned<S, D>;
+    constexpr int kRows = Elements::kRows;
     Whole r[kRows];
 #pragma GCC unroll 16
-    for (int row = 0; row < kRows; ++row) r[row] = Cells::load_row(from[row] + i);
-    transpose_quarters<Cells::kSize>(r);
+    for (int row = 0; row < kRows; ++row) r[row] = Elements::load_row(from[row] + i);
+    transpose_quarters<Elements::kSize>(r);
 #pragma GCC unroll 16
     for (int column = 0; column < kRows; ++column) {
         __m128i piece[kQuarters];
         Wholes::to_quarters(r[column], piece);
 #pragma GCC unroll 4
-        for (int q = 0; q < kQuarters; ++q) Cells::store_piece(to[q * kRows + column] + j, piece[q]);
+        for (int q = 0; q < kQuarters; ++q) Elements::store_piece(to[q * kRows + column] + j, piece[q]);
     }
 }
 

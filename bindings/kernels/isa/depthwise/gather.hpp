@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/depthwise/vtable.hpp"
-#include "kernels/isa/cells.hpp"
-#include "kernels/isa/tail/finish.hpp"
+#include "kernels/isa/elements.hpp"
+#include "kernels/isa/epilogue/fused_activation.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -129,7 +129,7 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
     const int64_t dst_step = run.dst_step, count = part.count, first_unit = tile.q * A;
     const int64_t taps = part.taps, units = (tile.outputs - 1) * A + taps;
     const GatherSegment* segments = part.segments;
-    const Finish finish = run.finish;
+    const FusedActivation activation = run.activation;
     float* partial = tile.partial;
     Lane group{};
     if constexpr (lay == Lay::within) {
@@ -182,7 +182,7 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
             for (int j = 0; j < Q; ++j) store_bytes(partial + j * L, sum[j]);
             continue;
         }
-        finish_all<L>(finish, sum);
+        activate_all<L>(activation, sum);
         T* dst = reinterpret_cast<T*>(run.dst) + tile.q * dst_step + c;
         // what a vector writes behind its groups, the next one replaces
         const int64_t stored = done + L <= run.channels ? L : tile.block;

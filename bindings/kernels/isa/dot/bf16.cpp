@@ -35,19 +35,19 @@ struct Bf16Finish {
     void scale(float*, const char*, int64_t, int64_t) const {}
 
     // Of rows as many times 32 as the set rounds; gives whether some are left.
-    bool round_rows(Cell cell, const float* from, const DotTarget* targets, int64_t rows, int64_t begin,
+    bool round_rows(ElementType type, const float* from, const DotTarget* targets, int64_t rows, int64_t begin,
                     int64_t end) const {
-        return cell != Cell::bf16 || dot.round == nullptr || end - begin < 32 ||
+        return type != ElementType::bf16 || dot.round == nullptr || end - begin < 32 ||
                dot.round(from, kChunk, targets, rows, begin, end);
     }
 
-    DGO_INLINE void round(Cell cell, const float* from, int64_t count, char* to) const {
-        const int64_t whole = cell == Cell::bf16 && dot.round != nullptr ? count / 32 * 32 : 0;
-        if (whole < count) narrow(cell, from + whole, count - whole, to + whole * 2);
+    DGO_INLINE void round(ElementType type, const float* from, int64_t count, char* to) const {
+        const int64_t whole = type == ElementType::bf16 && dot.round != nullptr ? count / 32 * 32 : 0;
+        if (whole < count) narrow(type, from + whole, count - whole, to + whole * 2);
     }
 
-    DGO_INLINE void scale_and_round(Cell cell, const float* row, char* to, int64_t, int64_t count) const {
-        round(cell, row, count, to);
+    DGO_INLINE void scale_and_round(ElementType type, const float* row, char* to, int64_t, int64_t count) const {
+        round(type, row, count, to);
     }
 };
 

@@ -69,16 +69,16 @@ void write_rows(const Bf16GradientParams& params, const GradientTask& task, int6
             const float* from = block + tap * s.tap;
             char* to = weights + (first + y * w.tap_strides[1] + x * w.tap_strides[2]) * params.weights_item;
             if (order == TapOrder::rows) {
-                narrow_across(params.weights_cell, from, kDotColumns, count, rows, w.out_stride, to);
+                narrow_across(params.weights_type, from, kDotColumns, count, rows, w.out_stride, to);
                 continue;
             }
             for (int64_t r = 0; r < rows; ++r, from += kDotColumns, to += w.in_stride * params.weights_item) {
                 if (in_taps) {
-                    narrow_across(params.weights_cell, from, s.tap, count, together, w.out_stride, to);
+                    narrow_across(params.weights_type, from, s.tap, count, together, w.out_stride, to);
                 } else if (order == TapOrder::columns) {
-                    narrow(params.weights_cell, from, count, to);
+                    narrow(params.weights_type, from, count, to);
                 } else {
-                    narrow_apart(params.weights_cell, from, count, w.out_stride, to);
+                    narrow_apart(params.weights_type, from, count, w.out_stride, to);
                 }
             }
         }

@@ -12,8 +12,8 @@ constexpr int64_t kPairBytes = 64;   // a pair of positions of them
 constexpr int64_t kUnitPairs = kBf16Unit / 2;
 constexpr int64_t kBlock = kDotColumns * kDotColumns + 16;  // floats; not a multiple of 4 KB, a cache set's step
 
-// What one thread sums: a tap of the first axis and some of the others, for in channels [in, in_end) and out channels
-// [out, out_end) of a group, over steps [step, step_end).
+// The sums of one thread: a tap of the first axis and some taps of the others, for in channels [in, in_end) and out
+// channels [out, out_end) of a group, over steps [step, step_end).
 struct GradientTask {
     int64_t group, plane, in, in_end, out, out_end, step, step_end;
     GradientTaps taps;
@@ -42,8 +42,8 @@ GradientSizes sizes_of(const Bf16GradientParams& params) {
     s.in_halves = smaller(2 * s.in_units, ceil_div(params.in_channels, kHalf));
     s.out_halves = smaller(2 * params.out_units, ceil_div(params.out_channels, kHalf));
     s.pitch = s.units * 64 + 64;
-    const int64_t tails = reads_units(params) ? params.most_rows * kUnitPairs : 0;
-    s.panel = (params.slot_count * line + tails + 1) * kPairBytes;
+    const int64_t epilogues = reads_units(params) ? params.most_rows * kUnitPairs : 0;
+    s.panel = (params.slot_count * line + epilogues + 1) * kPairBytes;
     s.tap = s.in_units * params.out_units * kBlock;
     s.task = s.taps * s.tap;
     return s;

@@ -38,7 +38,7 @@ class Int8Filtering {
 public:
     Int8Filtering(const Dot& dot, const ProductParams& params, const DotCall& call, char* memory, char* dst)
         : params_(params), call_(call), finish_(dot, params, call, dst),
-          tail_(call.tail, dst, params.dst.item, params.dst.channels) {
+          epilogue_(call.epilogue, dst, params.dst.item, params.dst.channels) {
         scratch_ = divide(params, memory);
         scratch_bytes = scratch_.bytes;
         ScratchCarver carver(memory == nullptr ? nullptr : memory + scratch_bytes);
@@ -54,7 +54,7 @@ public:
 
     void run(int64_t task, const char* src, const char* packed, char* dst) {
         const int64_t g = task / params_.tasks;
-        tail_.first_channel = g * params_.dst.channels;
+        epilogue_.first_channel = g * params_.dst.channels;
         finish_.group = g;
         const TaskBlock at(params_, task % params_.tasks, kDotBlockRows);
         src += g * params_.src.channels * params_.src.item;
@@ -99,18 +99,18 @@ private:
                         visit(to[i] + from - slice.begin, moved + runs.at[i] + from * image.item, from, until - from);
                     }
                 };
-                if (call_.tail.params != nullptr) {
+                if (call_.epilogue.params != nullptr) {
                     for_each_run([&](int32_t* row, char* there, int64_t from, int64_t n) {
                         finish_.scale(row, there, from, n);
-                        tail_.add(reinterpret_cast<float*>(row), there, from, n);
+                        epilogue_.add(reinterpret_cast<float*>(row), there, from, n);
                     });
-                    tail_.flush();
+                    epilogue_.flush();
                     for_each_run([&](int32_t* row, char* there, int64_t, int64_t n) {
-                        finish_.round(image.cell, row, n, there);
+                        finish_.round(image.type, row, n, there);
                     });
                 } else {
                     for_each_run([&](int32_t* row, char* there, int64_t from, int64_t n) {
-                        finish_.scale_and_round(image.cell, row, there, from, n);
+                        finish_.scale_and_round(image.type, row, there, from, n);
                     });
                 }
             }
@@ -124,7 +124,7 @@ private:
     const ProductParams& params_;
     const DotCall& call_;
     Int8Finish finish_;
-    TailRows tail_;
+    EpilogueRows epilogue_;
     ProductScratch scratch_;
 };
 

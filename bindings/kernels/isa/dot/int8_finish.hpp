@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/isa/dot/products.hpp"
-#include "kernels/isa/tail/functions.hpp"
+#include "kernels/isa/epilogue/functions.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -86,7 +86,7 @@ struct Int8Finish {
         }
     }
 
-    // What the left factor's zero contributes to each column.
+    // The contribution of the left factor's zero point to each column.
     void start(const TargetGroup& targets, const FilterImage&, int64_t column, int64_t count, int32_t* to) const {
         const int32_t* totals =
             call.totals + group * group_totals + targets.packed / call.integer->panel_depth + column;
@@ -104,31 +104,31 @@ struct Int8Finish {
         }
     }
 
-    bool round_rows(Cell, const int32_t*, const DotTarget*, int64_t, int64_t, int64_t) const { return true; }
+    bool round_rows(ElementType, const int32_t*, const DotTarget*, int64_t, int64_t, int64_t) const { return true; }
 
-    void round(Cell cell, const int32_t* row, int64_t count, char* to) const {
-        if (cell == Cell::s32) {
+    void round(ElementType type, const int32_t* row, int64_t count, char* to) const {
+        if (type == ElementType::s32) {
             __builtin_memcpy(to, row, static_cast<size_t>(count) * 4);
-        } else if (cell == Cell::s8 || cell == Cell::u8) {
-            to_bytes(cell, count, to,
+        } else if (type == ElementType::s8 || type == ElementType::u8) {
+            to_bytes(type, count, to,
                      [&](int64_t c) __attribute__((always_inline)) { return load_bytes<Lanes>(row + c); });
         } else {
-            narrow(cell, reinterpret_cast<const float*>(row), count, to);
+            narrow(type, reinterpret_cast<const float*>(row), count, to);
         }
     }
 
     // Both at once.
-    void scale_and_round(Cell cell, int32_t* row, char* to, int64_t low, int64_t count) const {
+    void scale_and_round(ElementType type, int32_t* row, char* to, int64_t low, int64_t count) const {
         const int64_t first = group * run + low;
-        if (cell != Cell::s8 && cell != Cell::u8) {
+        if (type != ElementType::s8 && type != ElementType::u8) {
             scale(row, to, low, count);
-            round(cell, row, count, to);
+            round(type, row, count, to);
         } else if (call.points == nullptr) {
-            to_bytes(cell, count, to,
+            to_bytes(type, count, to,
                      [&](int64_t c) __attribute__((always_inline)) { return scaled<false>(row + c, first + c, 0); });
         } else {
             const int32_t read = sum_read(to);
-            to_bytes(cell, count, to,
+            to_bytes(type, count, to,
                      [&](int64_t c) __attribute__((always_inline)) { return scaled<true>(row + c, first + c, read); });
         }
     }
@@ -147,7 +147,7 @@ private:
     }
 
     template <class Values>
-    DGO_INLINE void to_bytes(Cell cell, int64_t count, char* to, Values values) const {
+    DGO_INLINE void to_bytes(ElementType type, int64_t count, char* to, Values values) const {
         // integers of 16 bits, past all of 8 bits
         const Lanes most = 32767.0f - Lanes{};
         const Int8Params to_int = *call.integer;
@@ -168,7 +168,7 @@ private:
             char some[kBytesAtOnce];
             const int64_t left = count - c;
             char* at = left < kBytesAtOnce ? some : to + c;
-            store_whole(whole, cell == Cell::s8, to_int.low, to_int.high, at);
+            store_whole(whole, type == ElementType::s8, to_int.low, to_int.high, at);
             if (left < kBytesAtOnce) __builtin_memcpy(to + c, some, static_cast<size_t>(left));
         }
     }

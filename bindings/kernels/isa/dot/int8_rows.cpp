@@ -1,7 +1,7 @@
 // Activations of 8 bits -> rows.
 #include <omp.h>
 
-#include "kernels/isa/cells.hpp"
+#include "kernels/isa/elements.hpp"
 #include "kernels/isa/dot/code.hpp"
 
 namespace dgo::DGO_ISA {
@@ -15,7 +15,7 @@ void make_rows(const Int8Rows& params, const char* src, Element* rows) {
     const int64_t* sizes = params.sizes;
     const int64_t lines = sizes[0] * sizes[1] * sizes[2];
     // what tells s8 from u8 in bytes
-    const int flip = params.cell == Cell::s8 ? 0x80 : 0;
+    const int flip = params.type == ElementType::s8 ? 0x80 : 0;
     const auto less = static_cast<Element>(sizeof(Element) == 2 ? flip + params.zero : 0);
     typedef Element Many __attribute__((vector_size(kMany * sizeof(Element))));
 #pragma omp parallel for schedule(static) num_threads(params.threads)

@@ -289,7 +289,7 @@ template <class Element>
 void finish_panel(const Dot& dot, const PackParams& params, const TargetGroup& group, int64_t panel,
                   const int32_t* points, char* to, int32_t* totals) {
     constexpr int64_t kItem = sizeof(Element), kStep = 4 / kItem, kVectors = kStepBytes / 32;
-    const int flip = (params.cell == Cell::u8) == (kItem == 1) ? 0x80 : 0;
+    const int flip = (params.type == ElementType::u8) == (kItem == 1) ? 0x80 : 0;
     const __m256i ones = _mm256_set1_epi16(1);
     for (int64_t half = 0; half < kDotColumns / kHalfColumns; ++half) {
         __m256i sums[kVectors] = {};

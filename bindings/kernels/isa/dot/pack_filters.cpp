@@ -1,7 +1,7 @@
 // Weights of 8 bits -> their transform for minimal filtering in words, in panels of pairs of the depth.
 #include <omp.h>
 
-#include "kernels/isa/cells.hpp"
+#include "kernels/isa/elements.hpp"
 #include "kernels/isa/dot/code.hpp"
 #include "kernels/isa/filtering/transform_tables.hpp"
 #include "kernels/isa/filtering/vtable.hpp"
@@ -93,7 +93,7 @@ void pack(const Dot& dot, const PackParams& params, const char* weights, const i
 
 void run_filter_pack(const Dot& dot, const PackParams& params, const char* weights, const int32_t* points,
                      char* packed) {
-    if (params.cell == Cell::u8)
+    if (params.type == ElementType::u8)
         pack<U8>(dot, params, weights, points, packed);
     else
         pack<S8>(dot, params, weights, points, packed);

@@ -33,7 +33,8 @@ public:
 
     Products(const Dot& dot, const ProductParams& params, const DotCall& call, char* memory, char* dst)
         : finish_(dot, params, call, dst), dot_(dot), params_(params),
-          tail_(call.tail, dst, params.dst.item, params.dst.channels), has_tail_(call.tail.params != nullptr) {
+          epilogue_(call.epilogue, dst, params.dst.item, params.dst.channels),
+          has_epilogue_(call.epilogue.params != nullptr) {
         ScratchCarver carver(memory);
         const int64_t groups = ceil_div(params.block, kDotRows), runs = params.src.runs;
         zeros_ = carver.take<char>(run_bytes());
@@ -58,7 +59,7 @@ public:
 
     void run(int64_t task, const char* src, const char* packed, char* dst) {
         const int64_t g = task / params_.tasks;
-        tail_.first_channel = g * params_.dst.channels;
+        epilogue_.first_channel = g * params_.dst.channels;
         finish_.group = g;
         src += g * params_.src.channels * dot_.item;
         packed += g * params_.packed * dot_.item;
@@ -205,20 +206,20 @@ private:
             const auto for_each_row = [&](auto visit) __attribute__((always_inline)) {
                 visit_targets(targets + t, end - t, n, until, image.item, result + column - begin, kChunk, visit);
             };
-            if (has_tail_) {
+            if (has_epilogue_) {
                 for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) { finish.scale(row, to, low, n); });
                 for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) {
-                    tail_.add(reinterpret_cast<float*>(row), to, low, n);
+                    epilogue_.add(reinterpret_cast<float*>(row), to, low, n);
                 });
-                tail_.flush();
+                epilogue_.flush();
             }
-            if (!finish.round_rows(image.cell, result + column - begin, targets + t, end - t, n, until)) continue;
-            if (has_tail_) {
+            if (!finish.round_rows(image.type, result + column - begin, targets + t, end - t, n, until)) continue;
+            if (has_epilogue_) {
                 for_each_row(
-                    [&](const Sum* row, char* to, int64_t, int64_t n) { finish.round(image.cell, row, n, to); });
+                    [&](const Sum* row, char* to, int64_t, int64_t n) { finish.round(image.type, row, n, to); });
             } else {
                 for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) {
-                    finish.scale_and_round(image.cell, row, to, low, n);
+                    finish.scale_and_round(image.type, row, to, low, n);
                 });
             }
         }
@@ -273,8 +274,8 @@ private:
     Finish finish_;
     const Dot& dot_;
     const ProductParams& params_;
-    TailRows tail_;
-    const bool has_tail_;
+    EpilogueRows epilogue_;
+    const bool has_epilogue_;
     char *zeros_, *left_;
     Sum *columns_start_, *result_;
     DotRows* rows_;  // [16 tiles][run]

@@ -6,7 +6,7 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// What one thread sums: in channels [row, row_end), panels [panel, panel_end), tiles [tile, tile_end).
+// The sums of one thread: in channels [row, row_end), panels [panel, panel_end), tiles [tile, tile_end).
 struct SumTask {
     int64_t row, row_end, panel, panel_end, tile, tile_end;
     float* sums;
@@ -49,7 +49,7 @@ void transform_right(const GradientParams& params, const SumTask& task, const Ti
 
 // The direct form in f32 only moves runs: whole lines of tiles at a time, without the search for each one's place.
 bool moves(const GradientParams& params) {
-    return params.planes == 1 && params.src.cell == Cell::f32 && params.diff.cell == Cell::f32 &&
+    return params.planes == 1 && params.src.type == ElementType::f32 && params.diff.type == ElementType::f32 &&
            params.diff.run % kPanel == 0;
 }
 

@@ -1,5 +1,4 @@
-// What the summing of backward weights and the writing of its taps share: sizes, items and the scratch memory of a
-// thread.
+// Sizes, items and a thread's scratch memory of backward weights: for its sums and for the writing of its taps.
 #pragma once
 
 #include "kernels/isa/filtering/gradient_in_place.hpp"

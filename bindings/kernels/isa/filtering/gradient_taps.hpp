@@ -32,7 +32,7 @@ inline void write_tap(const GradientParams& params, const float* values, int64_t
     const Order order = order_of(params);
     char* out = weights + (row * params.in_stride + channel * params.out_stride + tap) * params.weights_item;
     if (order == Order::rows) {
-        narrow_across(params.weights_cell, values, kPanel, count, rows, params.out_stride, out);
+        narrow_across(params.weights_type, values, kPanel, count, rows, params.out_stride, out);
         return;
     }
     const int64_t columns = item_columns(params), together = tap_count(params) * columns;
@@ -41,9 +41,9 @@ inline void write_tap(const GradientParams& params, const float* values, int64_t
             float* to = scratch.taps + r * together + tap * columns + column;
             for (int64_t c = 0; c < count; ++c) to[c] = values[c];
         } else if (order == Order::columns) {
-            narrow(params.weights_cell, values, count, out);
+            narrow(params.weights_type, values, count, out);
         } else {
-            narrow_apart(params.weights_cell, values, count, params.out_stride, out);
+            narrow_apart(params.weights_type, values, count, params.out_stride, out);
         }
     }
 }
@@ -84,7 +84,7 @@ inline void finish(const GradientParams& params, int64_t row, int64_t row_end, i
     const int64_t taps = tap_count(params), columns = item_columns(params);
     for (int64_t r = 0; r < rows; ++r) {
         char* to_row = weights + ((row + r) * params.in_stride + first * params.out_stride) * params.weights_item;
-        narrow_across(params.weights_cell, scratch.taps + r * taps * columns, columns,
+        narrow_across(params.weights_type, scratch.taps + r * taps * columns, columns,
                       smaller(columns, channels - first), taps, params.out_stride, to_row);
     }
 }

@@ -148,8 +148,8 @@ void pack_taps(const PackParams& params, const char* weights, int64_t segment, c
             for (int64_t j = 0; j < length; ++j) {
                 if (offset[i][j] < 0) continue;
                 const char* at = weights + (start + offset[i][j]) * params.item;
-                with_cell(params.cell, [&](auto cell) __attribute__((always_inline)) {
-                    read_tap<decltype(cell)>(params, at, rows, slices[i].count, taps[j] + slices[i].column);
+                with_type(params.type, [&](auto type) __attribute__((always_inline)) {
+                    read_tap<decltype(type)>(params, at, rows, slices[i].count, taps[j] + slices[i].column);
                 });
             }
         }
@@ -173,7 +173,7 @@ void pack_segment(const PackParams& params, const TapColumns& columns, int64_t s
     for (int64_t i = 0; i < slice_count; ++i) {
         tap_offsets(params.taps, columns.tap_strides, segment, slices[i].target, offset[i]);
     }
-    // What follows the last channel of one target fills its panel up, and is never asked for.
+    // Columns behind the last channel of a target pad its panel; no product reads their sums.
     const bool whole = slice_count == 1;
     if (whole && params.planes == 1) {
         const int64_t at = offset[0][0] + slices[0].channel - columns.first;
@@ -236,8 +236,8 @@ void pack_block(const PackParams& params, const char* weights, int64_t k, int64_
     const int64_t block = column_block(params), width = smaller(block, params.n - n), all = row_block(params) * stride;
     const int64_t of_line = larger(64 / (params.n_stride * params.item), 1);  // columns
     weights += (k * params.k_stride + n * params.n_stride) * params.item;
-    with_cell(params.cell, [&](auto cell) __attribute__((always_inline)) {
-        using C = decltype(cell);
+    with_type(params.type, [&](auto type) __attribute__((always_inline)) {
+        using C = decltype(type);
         const auto* at = reinterpret_cast<const typename C::T*>(weights);
         for (int64_t row = 0; row < rows; ++row, at += params.k_stride) {
             // Columns may be far apart: nobody else fetches their next lines.

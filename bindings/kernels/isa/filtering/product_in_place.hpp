@@ -11,7 +11,7 @@ inline void find_block(const ProductParams& params, const TargetGroup& group, in
     constexpr int last = kFilterAxes - 1;
     const FilterImage& image = params.src;
     const int64_t stride = left_stride(params);
-    const bool direct = image.cell == Cell::f32;
+    const bool direct = image.type == ElementType::f32;
     for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
         for (int64_t run = 0; run < image.runs; ++run) {
             const LineRun line = line_run(image, p, run);
@@ -40,7 +40,7 @@ inline void find_block(const ProductParams& params, const TargetGroup& group, in
 
 // Products that are results, whole panels of a run at a time: they need not go through scratch memory.
 inline bool direct(const ProductParams& params, const FilterImage& image) {
-    return in_place(params) && image.cell == Cell::f32 && image.run % kPanel == 0;
+    return in_place(params) && image.type == ElementType::f32 && image.run % kPanel == 0;
 }
 
 // Columns [column, end) of a group that are elements of one run from `n` on.
@@ -57,7 +57,7 @@ inline void copy_cut(const Target& target, int64_t n, float* scratch, bool back)
     __builtin_memcpy(back ? there : here, back ? here : there, static_cast<size_t>(until - from) * sizeof(float));
 }
 
-// What the tiles of one part of the depth share.
+// One pass over a part of the depth, for all tiles.
 struct Pass {
     const float *packed, *bias;  // no bias: the sums go on
     bool last;                   // they are complete then
@@ -100,17 +100,17 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
             pass.further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0} : pass.split.of(panel + pass.further, t);
         const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
         tile(scratch.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to, ahead,
-             pass.last ? params.finish : Finish{});
+             pass.last ? params.activation : FusedActivation{});
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
-    if (tail_behind(params, scratch) == nullptr || !pass.last) return;
+    if (epilogue_behind(params, scratch) == nullptr || !pass.last) return;
     for (int64_t i = 0; i < present; ++i) {
         const Target& target = at.targets[t + i];
         const int64_t low = larger(begin, target.low), high = smaller(at.n, target.high);
-        scratch.tail->add(target.at + low, target.at + low, low, high - low);
+        scratch.epilogue->add(target.at + low, target.at + low, low, high - low);
     }
-    scratch.tail->flush();
+    scratch.epilogue->flush();
 }
 
 // Columns [begin, end) of products that are results: as many panels at a time as stay near, for one row of tiles after
@@ -163,29 +163,30 @@ inline void write_products(const ProductParams& params, const FilterImage& image
 // Products that are results as well, but of panels that straddle the runs of the destination: rows of columns are put
 // together in scratch memory before they are written.
 inline bool is_staged(const ProductParams& params, const FilterImage& image) {
-    return in_place(params) && image.cell == Cell::f32 && image.run % kLanes == 0 && image.run % kPanel != 0 &&
+    return in_place(params) && image.type == ElementType::f32 && image.run % kLanes == 0 && image.run % kPanel != 0 &&
            depth_of(params).parts == 1;
 }
 
 // Rows [t, end) of columns [begin, stop) from scratch memory to where they belong.
 inline void write_staged_rows(const FilterImage& image, int64_t begin, int64_t stop, int64_t t, int64_t end,
                               int64_t stride, const Target* targets, int64_t block, bool vast, float* from,
-                              TailRows* tail) {
+                              EpilogueRows* epilogue) {
     for (int64_t column = begin, next; column < stop; column = next, targets += block) {
         next = smaller((column / image.run + 1) * image.run, stop);
         const int64_t n = column % image.run, until = n + next - column;
         const auto for_each_row = [&](auto visit) __attribute__((always_inline)) {
             visit_targets(targets + t, end - t, n, until, 1, from + column - begin, stride, visit);
         };
-        if (tail != nullptr) {
-            for_each_row([&](float* row, float* to, int64_t low, int64_t count) { tail->add(row, to, low, count); });
-            tail->flush();
+        if (epilogue != nullptr) {
+            for_each_row(
+                [&](float* row, float* to, int64_t low, int64_t count) { epilogue->add(row, to, low, count); });
+            epilogue->flush();
         }
         for_each_row([&](const float* row, float* to, int64_t, int64_t count) {
             if (vast && reinterpret_cast<uintptr_t>(to) % (kLanes * sizeof(float)) == 0) {
                 stream(row, count, to);
             } else {
-                narrow(Cell::f32, row, count, reinterpret_cast<char*>(to));
+                narrow(ElementType::f32, row, count, reinterpret_cast<char*>(to));
             }
         });
     }
@@ -229,11 +230,11 @@ inline void write_staged(const ProductParams& params, const FilterImage& image, 
                                              : split.of(panel + (stop - column) * depth, row);
                     tile_of(rows_end - row, stop - c)(scratch.rows + row * runs, runs, spans.at, spans.count, length,
                                                       panel, scratch.columns_bias + c - column, to, ahead,
-                                                      params.finish);
+                                                      params.activation);
                 }
             }
             write_staged_rows(image, column, stop, t, rows_end, stride, scratch.targets, params.block, vast,
-                              scratch.result, tail_behind(params, scratch));
+                              scratch.result, epilogue_behind(params, scratch));
         }
     }
     if (vast) _mm_sfence();

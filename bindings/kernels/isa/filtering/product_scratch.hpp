@@ -1,11 +1,11 @@
-// What the two ways of computing forward and backward data share: the scratch memory of a thread, spans and panels of
-// the inner dimension.
+// A thread's scratch memory for forward and backward data, and spans and panels of the inner dimension: for the products
+// in place and by strips.
 #pragma once
 
 #include "kernels/isa/filtering/tiles.hpp"
 #include "kernels/isa/filtering/vtable.hpp"
 #include "kernels/isa/scratch_carver.hpp"
-#include "kernels/isa/tail/rows.hpp"
+#include "kernels/isa/epilogue/rows.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -21,7 +21,7 @@ constexpr int64_t kNearRuns = 16;
 constexpr int64_t kDepth = 2048;  // of the inner dimension at once
 
 inline bool is_vast(const ProductParams& params) {
-    return params.dst.cell == Cell::f32 && params.batch * params.dst.batch_stride * params.dst.item > kVastBytes;
+    return params.dst.type == ElementType::f32 && params.batch * params.dst.batch_stride * params.dst.item > kVastBytes;
 }
 
 // Results put together in scratch memory before they are written: rows of a few register tiles, which find panels near.
@@ -40,19 +40,20 @@ struct Term {
 struct Beside {
     static constexpr int kMost = 3;
     int64_t from_dst[kMost];  // bytes
-    int count = 0;            // of those that are fetched while results are computed
-    bool over = false;        // one is where the results go
+    int count = 0;  // of those that are fetched while results are computed
+    bool over = false;  // one is where the results go
 
-    Beside(const TailCall& tail, const char* dst, bool fetched) {
-        if (tail.params == nullptr) return;
-        for (const TailStep *step = tail.params->steps, *end = step + tail.params->count; step != end; ++step) {
+    Beside(const EpilogueCall& epilogue, const char* dst, bool fetched) {
+        if (epilogue.params == nullptr) return;
+        for (const EpilogueStep *step = epilogue.params->steps, *end = step + epilogue.params->count; step != end;
+             ++step) {
             const int64_t sides[] = {step->left, step->right};
             for (const int64_t number : sides) {
-                const int64_t operand = number - kTailOperands;
+                const int64_t operand = number - kEpilogueOperands;
                 if (operand < 0) continue;
-                const TailOperand& read = tail.params->operands[operand];
-                if (read.spread != TailSpread::full || read.cell != Cell::f32) continue;
-                const int64_t distance = tail.operands[operand] - dst;
+                const EpilogueOperand& read = epilogue.params->operands[operand];
+                if (read.spread != EpilogueSpread::full || read.type != ElementType::f32) continue;
+                const int64_t distance = epilogue.operands[operand] - dst;
                 over = over || distance == 0;
                 if (fetched && count < kMost) from_dst[count++] = distance;
             }
@@ -68,15 +69,15 @@ struct ProductScratch {
     Span* spans;  // [panel of a group][span]
     int64_t* span_counts;  // [panel of a group]
     const float** starts;  // [run]: of the first row of a line; null where there is none
-    Term* terms;           // [span]
-    DotTerm* dot_terms;    // [segment]
+    Term* terms;  // [span]
+    DotTerm* dot_terms;  // [segment]
     const Beside* beside;
-    TailRows* tail;        // what results pass through; null: nothing
+    EpilogueRows* epilogue;  // what results pass through; null: nothing
 };
 
-// What sums that are results pass through once they are written; null: nothing is left to do.
-inline TailRows* tail_behind(const ProductParams& params, const ProductScratch& scratch) {
-    return params.finish.as == Finish::As::it_is ? scratch.tail : nullptr;
+// The epilogue that results pass through after they are written; null: registers have applied all of it.
+inline EpilogueRows* epilogue_behind(const ProductParams& params, const ProductScratch& scratch) {
+    return params.activation.as == FusedActivation::As::it_is ? scratch.epilogue : nullptr;
 }
 
 // Tiles that rows, targets and copies are found for at once.
@@ -114,8 +115,8 @@ inline int64_t group_columns(const ProductParams& params, const TargetGroup& gro
 inline void widen_bias(const ProductParams& params, const char* bias, float* to) {
     const int64_t channels = params.dst.channels, fold = params.dst.fold;
     for (int64_t i = 0; params.has_bias && i < params.channel_groups * fold; ++i) {
-        const char* from = bias + i / fold * channels * (params.bias_cell == Cell::f32 ? 4 : 2);
-        widen(params.bias_cell, from, channels, to + i * channels);
+        const char* from = bias + i / fold * channels * (params.bias_type == ElementType::f32 ? 4 : 2);
+        widen(params.bias_type, from, channels, to + i * channels);
     }
 }
 
@@ -175,7 +176,7 @@ inline ProductScratch divide(const ProductParams& params, char* memory) {
     scratch.starts = carver.take<const float*>(params.strips ? params.src.runs : 0);
     scratch.terms = carver.take<Term>(params.strips ? most_spans(params) : 0);
     scratch.dot_terms = carver.take<DotTerm>(params.dot != nullptr ? params.src.segments : 0);
-    scratch.tail = nullptr;
+    scratch.epilogue = nullptr;
     scratch.bytes = carver.bytes;
     return scratch;
 }
@@ -223,7 +224,7 @@ struct Spans {
     int64_t count;
 };
 
-// What was found of the panel at a column; `all` of scratch.spans where no weights are all zero.
+// The spans of the panel at a column; `all` of scratch.spans if no weights are all zero.
 inline Spans spans_at(const ProductParams& params, int64_t column, int64_t all, const ProductScratch& scratch) {
     if (params.zero == nullptr) return {scratch.spans, all};
     return {scratch.spans + column / kPanel * most_spans(params), scratch.span_counts[column / kPanel]};

@@ -13,7 +13,7 @@ template <int kVectors>
 constexpr int kStripRows = kVectors == 1 ? kOneVectorRows : kTileRows;
 
 constexpr int kFewestRows = 8;             // of a strip
-constexpr int64_t kStripFloats = 1 << 13;  // results that a tail finds near
+constexpr int64_t kStripFloats = 1 << 13;  // results that an epilogue finds near
 constexpr int kFewSteps = 4;               // without a branch
 
 // The elements of rows that are a step apart, multiplied a few at a time. kIndexed: an instruction addresses them by two
@@ -73,7 +73,7 @@ struct RowElements<1, kRows, true> {
     }
 };
 
-// What post-ops will read of some rows.
+// The operand of post-ops that lies beside some rows.
 struct RowsBeside {
     const char* at[Beside::kMost];
     int64_t step;  // bytes
@@ -96,7 +96,7 @@ struct RowsBeside {
 template <int kVectors, int kRows>
 __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_count, Strip strip, int64_t first,
                                               const float* panel, const float* bias, float* to, int64_t last,
-                                              const Finish& finish, const RowsBeside& beside) {
+                                              const FusedActivation& activation, const RowsBeside& beside) {
     const int64_t row_step = strip.row_step, to_step = strip.to_step;
     Lanes sum[kRows][kVectors];
     to += first * to_step;
@@ -119,7 +119,7 @@ __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_co
             }
             for (; k < term->count; ++k, b += kPanel) rows.template multiply<1>(b, sum);
         }
-        finish_tile(finish, sum);
+        activate_tile(activation, sum);
         float* row = to;
 #pragma GCC unroll 24
         for (int i = 0; i < kRows; ++i, row += to_step) {
@@ -133,30 +133,31 @@ __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_co
 // The same for any number of rows from kFewestRows on; some of the last ones are computed twice.
 template <int kVectors>
 inline void multiply_strip(const Term* terms, int64_t term_count, Strip strip, const float* panel, const float* bias,
-                           float* to, int64_t last, const Finish& finish, const RowsBeside& beside) {
+                           float* to, int64_t last, const FusedActivation& activation, const RowsBeside& beside) {
     constexpr int kMost = kStripRows<kVectors>, kThird = kMost / 3;
     const int64_t count = strip.count, whole = count / kMost * kMost, rest = count - whole;
     strip.count = whole;
-    multiply_terms<kVectors, kMost>(terms, term_count, strip, 0, panel, bias, to, last, finish, beside);
+    multiply_terms<kVectors, kMost>(terms, term_count, strip, 0, panel, bias, to, last, activation, beside);
     if (rest == 0) return;
     strip.count = count;
     if (rest <= kThird) {
-        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last, finish,
+        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last, activation,
                                          beside);
     } else if (rest > 2 * kThird && count >= kMost) {
-        multiply_terms<kVectors, kMost>(terms, term_count, strip, count - kMost, panel, bias, to, last, finish, beside);
+        multiply_terms<kVectors, kMost>(terms, term_count, strip, count - kMost, panel, bias, to, last, activation,
+                                        beside);
     } else if (count >= 2 * kThird) {
         multiply_terms<kVectors, 2 * kThird>(terms, term_count, strip, count - 2 * kThird, panel, bias, to, last,
-                                             finish, beside);
+                                             activation, beside);
         if (rest > 2 * kThird) {
             strip.count = kThird;
-            multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last, finish, beside);
+            multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last, activation, beside);
         }
     } else {
-        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last, finish,
+        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last, activation,
                                          beside);
         strip.count = kThird;
-        multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last, finish, beside);
+        multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last, activation, beside);
     }
 }
 
@@ -215,13 +216,13 @@ struct StripWriter {
         const int64_t to_step = image.step[axis] * image.strides[axis];
         float* const at = reinterpret_cast<float*>(dst) + to.offset + to.position * image.strides[axis];
         const int64_t chunk = larger(kStripFloats / columns() / kTileRows, 2) * kTileRows;
-        const bool over = scratch.tail != nullptr && scratch.beside->over;
+        const bool over = scratch.epilogue != nullptr && scratch.beside->over;
         for (int64_t t = begin, stop; t < end; t = stop) {
             stop = end - t < chunk + kTileRows ? end : t + chunk;
             float *const there = at + t * to_step, *const here = over ? scratch.result : there;
             const Strip strip{stop - t, step, over ? columns() : to_step};
             multiply(t, strip, here, there, to_step);
-            if (tail_behind(params, scratch) != nullptr) finish(here, strip.to_step, there, to_step, strip.count);
+            if (epilogue_behind(params, scratch) != nullptr) finish(here, strip.to_step, there, to_step, strip.count);
             if (over) move(here, strip.count, there, to_step);
         }
     }
@@ -246,7 +247,7 @@ struct StripWriter {
             const int64_t last = smaller(width - column - (half ? 0 : kLanes), kLanes);
             const auto strips = half ? &multiply_strip<1> : &multiply_strip<kTileVectors>;
             const RowsBeside beside(*scratch.beside, there + column, step);
-            strips(scratch.terms, count, strip, panel, bias + column, to + column, last, params.finish, beside);
+            strips(scratch.terms, count, strip, panel, bias + column, to + column, last, params.activation, beside);
         }
     }
 
@@ -254,11 +255,11 @@ struct StripWriter {
     void finish(float* rows, int64_t apart, const float* there, int64_t step, int64_t count) const {
         const int64_t width = columns();
         if (step == width && params.channel_groups == 1) {
-            scratch.tail->add(rows, there, 0, count * width);
+            scratch.epilogue->add(rows, there, 0, count * width);
         } else {
-            for (int64_t i = 0; i < count; ++i) scratch.tail->add(rows + i * apart, there + i * step, 0, width);
+            for (int64_t i = 0; i < count; ++i) scratch.epilogue->add(rows + i * apart, there + i * step, 0, width);
         }
-        scratch.tail->flush();
+        scratch.epilogue->flush();
     }
 
     void move(const float* rows, int64_t count, float* to, int64_t step) const {
@@ -295,11 +296,11 @@ struct StripWriter {
                 for (int64_t i = 0; i < kTileRows; ++i) to[i] = scratch.result + (row + i) * stride + column;
                 tile_of(edges - row, width - column)(scratch.rows + row * runs, runs, spans.at, spans.count,
                                                      row_run(params), panel, bias + column, to,
-                                                     Ahead{reinterpret_cast<const char*>(panel), 0}, params.finish);
+                                                     Ahead{reinterpret_cast<const char*>(panel), 0}, params.activation);
             }
         }
         write_staged_rows(image, 0, width, 0, edges, stride, scratch.targets, 0, false, scratch.result,
-                          tail_behind(params, scratch));
+                          epilogue_behind(params, scratch));
         edges = 0;
     }
 };

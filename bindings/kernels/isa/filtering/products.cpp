@@ -14,7 +14,7 @@ void transform_block(const ProductParams& params, const TargetGroup& group, int6
     const auto run = [&](auto transform) { transform_windows(params, group, first, count, src, transform, scratch); };
     if (params.dot == nullptr)
         run(window_transform(params.filter_shape));
-    else if (params.src.cell == Cell::bf16)
+    else if (params.src.type == ElementType::bf16)
         run(params.dot->windows->bf16(params.filter_shape));
     else
         run(params.dot->windows->f32(params.filter_shape));
@@ -121,7 +121,7 @@ void write_slice(const ProductParams& params, const FilterImage& image, const Ta
         for (int64_t i = 0; i < outputs; ++i) {
             if (runs.at[i] == kAbsent) {
                 to[i] = scratch.trash;
-            } else if (image.cell == Cell::f32 && runs.has(i, params.outputs, slice.begin, end)) {
+            } else if (image.type == ElementType::f32 && runs.has(i, params.outputs, slice.begin, end)) {
                 to[i] = reinterpret_cast<float*>(dst + runs.at[i]) + slice.begin;
             } else {
                 to[i] = scratch.wide + i * kFilterChunk;
@@ -137,15 +137,15 @@ void write_slice(const ProductParams& params, const FilterImage& image, const Ta
             }
             transform(scratch.result + t * kFilterChunk + slice.column, result_stride(params), slice.count, slice.bias,
                       to);
-            for (int64_t i = 0; scratch.tail != nullptr && i < outputs; ++i) {
+            for (int64_t i = 0; scratch.epilogue != nullptr && i < outputs; ++i) {
                 if (runs.at[i] == kAbsent) continue;
                 const int64_t k = runs.inside ? 0 : i % params.outputs[2];
                 const int64_t from = larger(slice.begin, runs.low[k]), until = smaller(end, runs.high[k]);
-                scratch.tail->add(to[i] + from - slice.begin, moved + runs.at[i] + from * image.item, from,
-                                  until - from);
+                scratch.epilogue->add(to[i] + from - slice.begin, moved + runs.at[i] + from * image.item, from,
+                                      until - from);
             }
             // the next tile's take the same scratch memory
-            if (scratch.tail != nullptr && later) scratch.tail->flush();
+            if (scratch.epilogue != nullptr && later) scratch.epilogue->flush();
             for (int64_t i = 0; i < outputs; ++i) {
                 if (!later) {
                     to[i] += step / static_cast<int64_t>(sizeof(float));
@@ -153,7 +153,7 @@ void write_slice(const ProductParams& params, const FilterImage& image, const Ta
                     const int64_t k = i % params.outputs[2];
                     const int64_t from = larger(slice.begin, runs.low[k]), until = smaller(end, runs.high[k]);
                     char* at = moved + runs.at[i] + from * image.item;
-                    narrow(image.cell, to[i] + from - slice.begin, until - from, at);
+                    narrow(image.type, to[i] + from - slice.begin, until - from, at);
                 }
             }
         }
@@ -161,7 +161,7 @@ void write_slice(const ProductParams& params, const FilterImage& image, const Ta
     for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
         for_each_runs(image, p, slice.run, params.outputs, tile, t, n, write);
     });
-    if (scratch.tail != nullptr) scratch.tail->flush();
+    if (scratch.epilogue != nullptr) scratch.epilogue->flush();
 }
 
 // Whole runs that follow each other in memory from tile to tile: a line of them is written at once.
@@ -216,14 +216,14 @@ void write_lines(const ProductParams& params, const TargetGroup& group, int64_t 
             float* from = scratch.lines + l * stride + low * image.channels;
             const int64_t length = (high - low) * image.channels;
             char* at = there[l] + low * image.channels * image.item;
-            if (scratch.tail != nullptr) {
-                scratch.tail->add(from, at, 0, length);
-                scratch.tail->flush();
+            if (scratch.epilogue != nullptr) {
+                scratch.epilogue->add(from, at, 0, length);
+                scratch.epilogue->flush();
             }
             if (vast)
                 stream(from, length, reinterpret_cast<float*>(at));
             else
-                narrow(image.cell, from, length, at);
+                narrow(image.type, from, length, at);
         }
     });
     if (vast) _mm_sfence();
@@ -274,16 +274,16 @@ void run_task(const ProductParams& params, int64_t task, const char* src, const 
 
 int64_t products_scratch(const ProductParams& params) { return divide(params, nullptr).bytes; }
 
-void run_products(const ProductParams& params, const char* src, const char* packed, const char* bias, TailCall tail,
-                  char* memory, char* dst) {
+void run_products(const ProductParams& params, const char* src, const char* packed, const char* bias,
+                  EpilogueCall epilogue, char* memory, char* dst) {
 #pragma omp parallel num_threads(params.threads)
     {
         const DotThread thread(params.dot);
         ProductScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
-        TailRows rows(tail, dst, params.dst.item, params.dst.channels);
-        if (tail.params != nullptr) scratch.tail = &rows;
+        EpilogueRows rows(epilogue, dst, params.dst.item, params.dst.channels);
+        if (epilogue.params != nullptr) scratch.epilogue = &rows;
         const int64_t size = params.batch * params.dst.batch_stride * params.dst.item;
-        const Beside beside(tail, dst, size > kReachedBytes);
+        const Beside beside(epilogue, dst, size > kReachedBytes);
         scratch.beside = &beside;
         const int64_t zeros = larger(params.src.run, kFilterChunk) + kLanes;
         const int64_t outputs = params.channel_groups * params.dst.run + kLanes;

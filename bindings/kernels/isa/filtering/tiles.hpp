@@ -1,13 +1,13 @@
 // The windows and the results of tiles: addresses, absent positions, conversion.
 #pragma once
 
-#include "kernels/isa/cells.hpp"
+#include "kernels/isa/elements.hpp"
 #include "kernels/isa/filtering/transforms.hpp"
 
 namespace dgo::DGO_ISA {
 
-DGO_INLINE void widen(Cell cell, const char* from, int64_t count, float* to) {
-    with_cell(cell, [&](auto tag) {
+DGO_INLINE void widen(ElementType type, const char* from, int64_t count, float* to) {
+    with_type(type, [&](auto tag) {
         using C = decltype(tag);
         const auto* at = reinterpret_cast<const typename C::T*>(from);
         int64_t c = 0;
@@ -16,8 +16,8 @@ DGO_INLINE void widen(Cell cell, const char* from, int64_t count, float* to) {
     });
 }
 
-DGO_INLINE void narrow(Cell cell, const float* from, int64_t count, char* to) {
-    with_cell(cell, [&](auto tag) {
+DGO_INLINE void narrow(ElementType type, const float* from, int64_t count, char* to) {
+    with_type(type, [&](auto tag) {
         using C = decltype(tag);
         auto* at = reinterpret_cast<typename C::T*>(to);
         int64_t c = 0;
@@ -29,8 +29,8 @@ DGO_INLINE void narrow(Cell cell, const float* from, int64_t count, char* to) {
 }
 
 // The same to elements `stride` apart.
-inline void narrow_apart(Cell cell, const float* from, int64_t count, int64_t stride, char* to) {
-    with_cell(cell, [&](auto tag) {
+inline void narrow_apart(ElementType type, const float* from, int64_t count, int64_t stride, char* to) {
+    with_type(type, [&](auto tag) {
         using C = decltype(tag);
         auto* at = reinterpret_cast<typename C::T*>(to);
         for (int64_t c = 0; c < count; ++c) C::put(at + c * stride, from[c]);
@@ -180,9 +180,9 @@ DGO_INLINE void find_runs(const FilterImage& image, const TilePlace& p, int64_t 
 }
 
 // Reads elements of windows as floats, or words as they are: bf16 or integers.
-DGO_INLINE void read_as(Cell cell, const char* from, int64_t count, float* to) { widen(cell, from, count, to); }
+DGO_INLINE void read_as(ElementType type, const char* from, int64_t count, float* to) { widen(type, from, count, to); }
 template <class Word>
-DGO_INLINE void read_as(Cell, const char* from, int64_t count, Word* to) {
+DGO_INLINE void read_as(ElementType, const char* from, int64_t count, Word* to) {
     static_assert(sizeof(Word) == 2, "a word has two bytes");
     __builtin_memcpy(to, from, static_cast<size_t>(count) * 2);
 }
@@ -193,7 +193,7 @@ DGO_INLINE void widen_run(const FilterImage& image, const char* run, int64_t beg
                           int64_t high, From* wide) {
     const int64_t from = larger(begin, low), to = larger(from, smaller(end, high));
     if (to - from < end - begin) __builtin_memset(wide, 0, static_cast<size_t>(end - begin) * sizeof(From));
-    read_as(image.cell, run + from * image.item, to - from, wide + from - begin);
+    read_as(image.type, run + from * image.item, to - from, wide + from - begin);
 }
 
 // Calls visit(t, m, runs) for tiles t .. t + n - 1 of a line whose windows or results, of `counts`, are `tile` apart:
@@ -253,7 +253,7 @@ struct Windows {
     // Elements [begin, begin + count) of one run of the windows of n tiles from p on.
     DGO_INLINE void to(To* at, const TilePlace& p, int64_t n, int64_t run, int64_t begin, int64_t count) const {
         const int64_t end = begin + count, all = counts[0] * counts[1] * counts[2], step = line_step(image, tile);
-        const bool straight = sizeof(From) == 2 || image.cell == Cell::f32;
+        const bool straight = sizeof(From) == 2 || image.type == ElementType::f32;
         for_each_runs(image, p, run, counts, tile, 0, n, [&](int64_t, int64_t m, const RunOffsets& runs) {
             const From* from[kFilterPlanes];
             const char* moved = data;

@@ -1,7 +1,7 @@
 // Every transform of minimal filtering as a template, and tables of them by the shapes of the axes.
 #pragma once
 
-#include "kernels/isa/cells.hpp"
+#include "kernels/isa/elements.hpp"
 #include "kernels/isa/filtering/transforms.hpp"
 
 namespace dgo::DGO_ISA {
@@ -199,7 +199,7 @@ struct Transform3 {
     }
 };
 
-// Loads of whole vectors of cells and of their first lanes.
+// Loads of whole vectors of elements and of their first lanes.
 DGO_INLINE Lanes load_lanes(const float* at) { return load_bytes<Lanes>(at); }
 DGO_INLINE Lanes load_lanes(const float* at, int64_t count) { return load_part(at, count); }
 DGO_INLINE Lanes load_lanes(const uint16_t* at) {
@@ -225,13 +225,13 @@ struct PutFloats {
     static DGO_INLINE void put(float* at, Lanes value) { *reinterpret_cast<LanesAt*>(at) = value; }
 };
 
-template <class T, class Put, class From, class To>
+template <class T, class Scatter, class From, class To>
 void spread_tile(const From* const* from, int64_t channels, To* to, const Spread& spread) {
     for (int64_t begin = 0; begin < channels; begin += spread.width, to += spread.strip) {
         const int64_t width = smaller(spread.width, channels - begin);
         const auto store = [&](int64_t c) {
             return [&spread, at = to + c](int p, auto value)
-                       __attribute__((always_inline)) { Put::put(at + p * spread.plane, value); };
+                       __attribute__((always_inline)) { Scatter::put(at + p * spread.plane, value); };
         };
         int64_t c = 0;
         for (; c + kAtOnce<From> <= width; c += kAtOnce<From>) {
@@ -281,25 +281,25 @@ constexpr bool supported(Transform kind, int a, int b, int c) {
     return (b == 0 || b == a) && (c == 0 || c == a);
 }
 
-template <class Fn, class Put>
+template <class Fn, class Scatter>
 struct Entry {
     template <class T>
     static constexpr Fn of = &gather_tile<T>;
 };
-template <class From, class To, class Put>
-struct Entry<SpreadFn<From, To>, Put> {
+template <class From, class To, class Scatter>
+struct Entry<SpreadFn<From, To>, Scatter> {
     template <class T>
-    static constexpr SpreadFn<From, To> of = &spread_tile<T, Put, From, To>;
+    static constexpr SpreadFn<From, To> of = &spread_tile<T, Scatter, From, To>;
 };
 
-template <Transform kKind, class Fn, class Put, int kA, int kB, int kC>
+template <Transform kKind, class Fn, class Scatter, int kA, int kB, int kC>
 constexpr Fn entry() {
     using T = Transform3<MatrixOf<kKind, kA>, MatrixOf<kKind, kB>, MatrixOf<kKind, kC>>;
-    return Entry<Fn, Put>::template of<T>;
+    return Entry<Fn, Scatter>::template of<T>;
 }
 
-// Put: how vectors are stored; kLarge: with tiles of more than 3 results.
-template <Transform kKind, class Fn, class Put = PutFloats, bool kLarge = true>
+// Scatter: how vectors are stored; kLarge: with tiles of more than 3 results.
+template <Transform kKind, class Fn, class Scatter = PutFloats, bool kLarge = true>
 struct Table {
     Fn at[kShapes * kShapes * kShapes] = {};
 
@@ -313,7 +313,7 @@ struct Table {
         } else {
             constexpr int a = kBegin / (kShapes * kShapes), b = kBegin / kShapes % kShapes, c = kBegin % kShapes;
             constexpr bool of_size = kLarge || !(is_large(a) || is_large(b) || is_large(c));
-            if constexpr (of_size && supported(kKind, a, b, c)) at[kBegin] = entry<kKind, Fn, Put, a, b, c>();
+            if constexpr (of_size && supported(kKind, a, b, c)) at[kBegin] = entry<kKind, Fn, Scatter, a, b, c>();
         }
     }
     Fn find(ShapeIndex a, ShapeIndex b, ShapeIndex c) const { return at[(a * kShapes + b) * kShapes + c]; }

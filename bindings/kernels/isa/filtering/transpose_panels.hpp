@@ -123,11 +123,11 @@ void narrow_pairs_across(const float* from, int64_t from_stride, int64_t rows, i
     }
 }
 
-// The same to elements of the cell.
-inline void narrow_across(Cell cell, const float* from, int64_t from_stride, int64_t rows, int64_t columns,
+// The same to elements of the type.
+inline void narrow_across(ElementType type, const float* from, int64_t from_stride, int64_t rows, int64_t columns,
                           int64_t stride, char* to) {
-    if (cell == Cell::bf16) return narrow_pairs_across<Bf16>(from, from_stride, rows, columns, stride, to);
-    if (cell == Cell::f16) return narrow_pairs_across<F16>(from, from_stride, rows, columns, stride, to);
+    if (type == ElementType::bf16) return narrow_pairs_across<Bf16>(from, from_stride, rows, columns, stride, to);
+    if (type == ElementType::f16) return narrow_pairs_across<F16>(from, from_stride, rows, columns, stride, to);
     transpose_to<F32>(reinterpret_cast<const F32::T*>(from), from_stride, rows, columns, reinterpret_cast<float*>(to),
                       stride);
 }

@@ -1,11 +1,11 @@
 #include "kernels/norm/vtable.hpp"
 
 #include "kernels/isa/filtering/tiles.hpp"
-#include "kernels/isa/norm/cells_of_rows.hpp"
+#include "kernels/isa/norm/elements_of_rows.hpp"
 #include "kernels/isa/norm/root_mean_square.hpp"
 #include "kernels/isa/norm/softmax.hpp"
 #include "kernels/isa/table.hpp"
-#include "kernels/isa/tail/apply.hpp"
+#include "kernels/isa/epilogue/apply.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -65,7 +65,7 @@ DGO_INLINE NormSums from_column(NormSums sums, int64_t column) {
 }
 
 void sums(const NormRows& rows, const NormSums& to) {
-    with_cell(rows.cell, [&](auto tag) __attribute__((always_inline)) {
+    with_type(rows.type, [&](auto tag) __attribute__((always_inline)) {
         using C = decltype(tag);
         const auto* at = reinterpret_cast<const typename C::T*>(rows.at);
         int64_t j = 0;
@@ -139,25 +139,26 @@ DGO_INLINE void affine_rows(const NormAffine& block) {
 int64_t norm_scratch(int64_t width) { return larger(kMostFloats, width); }
 
 void affine_alone(const NormAffine& block) {
-    with_cell(block.from.cell, [&](auto from) __attribute__((always_inline)) {
-        with_cell(block.cell,
+    with_type(block.from.type, [&](auto from) __attribute__((always_inline)) {
+        with_type(block.type,
                   [&](auto to) __attribute__((always_inline)) { affine_rows<decltype(from), decltype(to)>(block); });
     });
 }
 
 // A few rows at a time: the post-ops find them in the first cache level.
 void affine(const NormAffine& block) {
-    if (block.tail == nullptr) return affine_alone(block);
+    if (block.epilogue == nullptr) return affine_alone(block);
     const int64_t width = block.from.width, most = smaller(larger(kMostFloats / width, 1), kMostRows);
-    const int64_t from_item = block.from.cell == Cell::f32 ? 4 : 2, to_item = block.cell == Cell::f32 ? 4 : 2;
+    const int64_t from_item = block.from.type == ElementType::f32 ? 4 : 2,
+                  to_item = block.type == ElementType::f32 ? 4 : 2;
     for (int64_t begin = 0; begin < block.from.rows; begin += most) {
         NormAffine part = block;
         part.from.rows = smaller(most, block.from.rows - begin);
         part.from.at += begin * block.from.pitch * from_item;
         part.to += begin * block.pitch * to_item;
         char* const to = part.to;
-        if (block.cell != Cell::f32) {
-            part.cell = Cell::f32;
+        if (block.type != ElementType::f32) {
+            part.type = ElementType::f32;
             part.to = reinterpret_cast<char*>(block.scratch);
             part.pitch = width;
         }
@@ -168,9 +169,9 @@ void affine(const NormAffine& block) {
             rows[i] = reinterpret_cast<float*>(part.to) + i * part.pitch;
             offsets[i] = block.offset + (begin + i) * block.pitch;
         }
-        apply_tail(*block.tail, block.operands, {rows, offsets, part.from.rows, width, 0});
-        for (int64_t i = 0; i < part.from.rows && block.cell != Cell::f32; ++i) {
-            narrow(block.cell, rows[i], width, to + i * block.pitch * to_item);
+        apply_epilogue(*block.epilogue, block.operands, {rows, offsets, part.from.rows, width, 0});
+        for (int64_t i = 0; i < part.from.rows && block.type != ElementType::f32; ++i) {
+            narrow(block.type, rows[i], width, to + i * block.pitch * to_item);
         }
     }
 }

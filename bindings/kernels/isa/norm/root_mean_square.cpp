@@ -1,7 +1,7 @@
 #include "kernels/isa/norm/root_mean_square.hpp"
 
-#include "kernels/isa/norm/cells_of_rows.hpp"
-#include "kernels/isa/tail/functions.hpp"
+#include "kernels/isa/norm/elements_of_rows.hpp"
+#include "kernels/isa/epilogue/functions.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -46,8 +46,8 @@ DGO_INLINE void run(const RootMeanSquare& block) {
 }  // namespace
 
 void root_mean_square(const RootMeanSquare& block) {
-    with_cell(block.from.cell, [&](auto from) __attribute__((always_inline)) {
-        with_cell(block.cell,
+    with_type(block.from.type, [&](auto from) __attribute__((always_inline)) {
+        with_type(block.type,
                   [&](auto to) __attribute__((always_inline)) { run<decltype(from), decltype(to)>(block); });
     });
 }

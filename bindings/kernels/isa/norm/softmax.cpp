@@ -1,7 +1,7 @@
 #include "kernels/isa/norm/softmax.hpp"
 
-#include "kernels/isa/norm/cells_of_rows.hpp"
-#include "kernels/isa/tail/functions.hpp"
+#include "kernels/isa/norm/elements_of_rows.hpp"
+#include "kernels/isa/epilogue/functions.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -129,8 +129,8 @@ DGO_INLINE void run(const SoftmaxBlock& block) {
 }  // namespace
 
 void softmax(const SoftmaxBlock& block) {
-    with_cell(block.src_cell, [&](auto from) __attribute__((always_inline)) {
-        with_cell(block.dst_cell,
+    with_type(block.src_type, [&](auto from) __attribute__((always_inline)) {
+        with_type(block.dst_type,
                   [&](auto to) __attribute__((always_inline)) { run<decltype(from), decltype(to)>(block); });
     });
 }

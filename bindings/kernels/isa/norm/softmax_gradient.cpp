@@ -1,13 +1,13 @@
-#include "kernels/isa/norm/cells_of_rows.hpp"
+#include "kernels/isa/norm/elements_of_rows.hpp"
 #include "kernels/isa/norm/softmax.hpp"
-#include "kernels/isa/tail/functions.hpp"
+#include "kernels/isa/epilogue/functions.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
 
 constexpr int kTogether = 4;
 
-// What a pair of diff and dst adds to the sum, and what it becomes.
+// The term of a pair of diff and dst in the sum.
 template <bool kLog>
 DGO_INLINE Lanes share(Lanes diff, Lanes dst) {
     return kLog ? diff : diff * dst;
@@ -76,8 +76,8 @@ DGO_INLINE void run(const SoftmaxGradientBlock& block) {
 }  // namespace
 
 void softmax_gradient(const SoftmaxGradientBlock& block) {
-    with_cell(block.cell, [&](auto cell) __attribute__((always_inline)) {
-        block.log ? run<decltype(cell), true>(block) : run<decltype(cell), false>(block);
+    with_type(block.type, [&](auto type) __attribute__((always_inline)) {
+        block.log ? run<decltype(type), true>(block) : run<decltype(type), false>(block);
     });
 }
 

@@ -4,7 +4,7 @@
 #include "kernels/isa/gemm_tile.hpp"
 #include "kernels/isa/scratch_carver.hpp"
 #include "kernels/isa/table.hpp"
-#include "kernels/isa/tail/rows.hpp"
+#include "kernels/isa/epilogue/rows.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kRowsNear = 8 * kTileRows;
 constexpr int64_t kStripFloats = 2048;
 constexpr int kRunsAtOnce = 4;
-constexpr int64_t kTailFloats = 2048;  // results that a tail finds in the first cache level
+constexpr int64_t kEpilogueFloats = 2048;  // results that an epilogue finds in the first cache level
 
 // One term of the runs of a line: where that of the first run lies, of which `count` lanes exist.
 struct Term {
@@ -25,7 +25,7 @@ struct OverlapScratch {
     float *bias, *few, *trash, *line, *wide, *columns;
     const float** bases;
     Term* terms;
-    TailRows* tail;  // what results pass through; null: nothing
+    EpilogueRows* epilogue;  // what results pass through; null: nothing
 };
 
 OverlapScratch divide(const OverlapParams& params, char* memory) {
@@ -36,12 +36,12 @@ OverlapScratch divide(const OverlapParams& params, char* memory) {
     scratch.few = carver.take(kTileRows * params.src.channels);
     scratch.trash = carver.take(kTileRows * params.width);
     scratch.line = carver.take((params.runs + kRunsAtOnce) * params.run + kLanes);
-    scratch.wide =
-        carver.take(params.src.cell == Cell::f32 ? 0 : params.together * params.positions() * params.src.channels);
+    scratch.wide = carver.take(
+        params.src.type == ElementType::f32 ? 0 : params.together * params.positions() * params.src.channels);
     scratch.columns = carver.take(params.planes * params.kept() * params.positions() * params.width + kLanes);
     scratch.bases = carver.take<const float*>(lines);
     scratch.terms = carver.take<Term>(lines * params.shifts);
-    scratch.tail = nullptr;
+    scratch.epilogue = nullptr;
     scratch.bytes = carver.bytes;
     return scratch;
 }
@@ -139,9 +139,9 @@ void multiply_lines(const OverlapParams& params, const LineSection& section, int
             const char* at = src + offset * image.item;
             const float* rows = reinterpret_cast<const float*>(at);
             int64_t step = image.strides[2];
-            if (image.cell != Cell::f32) {
+            if (image.type != ElementType::f32) {
                 for (int64_t i = 0; i < together * section.positions; ++i) {
-                    widen(image.cell, at + i * step * image.item, image.channels, scratch.wide + i * image.channels);
+                    widen(image.type, at + i * step * image.item, image.channels, scratch.wide + i * image.channels);
                 }
                 rows = scratch.wide;
                 step = image.channels;
@@ -220,24 +220,25 @@ void add_line(const OverlapParams& params, const LineSection& section, int64_t b
 }
 
 // Positions [begin, end) of a line of dst, without the padding, from `from` on.
-void write_line(const OverlapParams& params, float* from, int64_t begin, int64_t end, char* line, TailRows* tail) {
+void write_line(const OverlapParams& params, float* from, int64_t begin, int64_t end, char* line,
+                EpilogueRows* epilogue) {
     const int64_t channels = params.dst.channels, step = params.dst.strides[2] * params.dst.item;
     char* to = line + begin * step;
     if (begin >= end) return;
-    if (tail != nullptr) {
+    if (epilogue != nullptr) {
         const bool follow = params.dst.strides[2] == channels;
-        const int64_t together = follow ? larger(kTailFloats / channels, 1) : 1;
+        const int64_t together = follow ? larger(kEpilogueFloats / channels, 1) : 1;
         for (int64_t i = begin; i < end; i += together) {
-            tail->add(from + (i - begin) * channels, line + i * step, 0, smaller(together, end - i) * channels);
+            epilogue->add(from + (i - begin) * channels, line + i * step, 0, smaller(together, end - i) * channels);
         }
-        tail->flush();
+        epilogue->flush();
     }
     if (params.dst.strides[2] != channels) {
-        for (int64_t i = begin; i < end; ++i, from += channels, to += step) narrow(params.dst.cell, from, channels, to);
+        for (int64_t i = begin; i < end; ++i, from += channels, to += step) narrow(params.dst.type, from, channels, to);
     } else if (params.vast) {
         stream(from, (end - begin) * channels, reinterpret_cast<float*>(to));
     } else {
-        narrow(params.dst.cell, from, (end - begin) * channels, to);
+        narrow(params.dst.type, from, (end - begin) * channels, to);
     }
 }
 
@@ -248,7 +249,7 @@ void finish_line(const OverlapParams& params, const LineSection& section, int64_
     const int64_t stride = params.stride[2], origin = section.first_run * stride - params.pad[2];
     const int64_t first = larger(origin, 0), stop = smaller(origin + section.runs * stride, params.dst.size[2]);
     int64_t begin = 0, end = 0;
-    if (params.dst.cell == Cell::f32 && params.dst.strides[2] == params.dst.channels && !params.vast) {
+    if (params.dst.type == ElementType::f32 && params.dst.strides[2] == params.dst.channels && !params.vast) {
         const int64_t spill = round_up(params.run, kLanes) - params.run;
         begin = origin < 0 ? 1 : 0;
         end = larger(((stop - origin) * params.dst.channels - spill) / params.run, begin);
@@ -259,16 +260,17 @@ void finish_line(const OverlapParams& params, const LineSection& section, int64_
         add_line(params, section, i, until, lines, scratch.line, scratch);
         const int64_t from = larger(origin + i * stride, first);
         write_line(params, scratch.line + (from - origin) * params.dst.channels, from,
-                   smaller(origin + until * stride, stop), line, scratch.tail);
+                   smaller(origin + until * stride, stop), line, scratch.epilogue);
     };
     indirect(0, begin);
-    const int64_t together = scratch.tail == nullptr ? end - begin : larger(kTailFloats / params.run, kRunsAtOnce);
+    const int64_t together =
+        scratch.epilogue == nullptr ? end - begin : larger(kEpilogueFloats / params.run, kRunsAtOnce);
     for (int64_t i = begin; i < end; i += together) {
         const int64_t until = smaller(i + together, end);
         add_line(params, section, i, until, lines, to, scratch);
-        if (scratch.tail == nullptr) continue;
-        scratch.tail->add(to + i * params.run, to + i * params.run, 0, (until - i) * params.run);
-        scratch.tail->flush();
+        if (scratch.epilogue == nullptr) continue;
+        scratch.epilogue->add(to + i * params.run, to + i * params.run, 0, (until - i) * params.run);
+        scratch.epilogue->flush();
     }
     indirect(end, section.runs);
 }
@@ -317,16 +319,16 @@ void run_task(const OverlapParams& params, int64_t task, const char* src, const 
 
 int64_t scratch_of(const OverlapParams& params) { return divide(params, nullptr).bytes; }
 
-void run(const OverlapParams& params, const char* src, const float* packed, const char* bias, TailCall tail,
+void run(const OverlapParams& params, const char* src, const float* packed, const char* bias, EpilogueCall epilogue,
          char* memory, char* dst) {
 #pragma omp parallel num_threads(params.threads)
     {
         OverlapScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
-        TailRows rows(tail, dst, params.dst.item, params.dst.channels);
-        if (tail.params != nullptr) scratch.tail = &rows;
+        EpilogueRows rows(epilogue, dst, params.dst.item, params.dst.channels);
+        if (epilogue.params != nullptr) scratch.epilogue = &rows;
         __builtin_memset(scratch.bias, 0, static_cast<size_t>(params.run + kLanes) * sizeof(float));
         for (int64_t i = 0; params.has_bias && i < params.stride[2]; ++i) {
-            widen(params.bias_cell, bias, params.dst.channels, scratch.bias + i * params.dst.channels);
+            widen(params.bias_type, bias, params.dst.channels, scratch.bias + i * params.dst.channels);
         }
 #pragma omp for schedule(dynamic, 1)
         for (int64_t task = 0; task < params.batch * params.dst.size[0] * params.blocks * params.sections; ++task) {

@@ -22,7 +22,7 @@ DGO_INLINE float total(Lanes v) {
 }
 
 template <class C>
-DGO_INLINE const typename C::T* cells(const char* at) {
+DGO_INLINE const typename C::T* elements(const char* at) {
     return reinterpret_cast<const typename C::T*>(at);
 }
 
@@ -66,9 +66,9 @@ __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const t
 
 // Rows of a, elements [k, k + depth) of each, as f32 that are `pitch` apart.
 void widen_rows(const RowProduct& p, const char* a, int64_t k, int64_t depth, float* to, int64_t pitch) {
-    with_cell(p.a.cell, [&](auto c) __attribute__((always_inline)) {
+    with_type(p.a.type, [&](auto c) __attribute__((always_inline)) {
         using C = decltype(c);
-        const typename C::T* from = cells<C>(a) + k * p.a.depth;
+        const typename C::T* from = elements<C>(a) + k * p.a.depth;
         if (!p.a.along_depth) {
             transpose_to<C>(from, p.a.depth, p.rows, depth, to, pitch);
             return;
@@ -204,7 +204,7 @@ struct Next {
     const typename C::T* at;
     int64_t rows, row, depth;
 
-    // What the tile at i of `count` rows is to fetch: one of them bit by bit, any others at once.
+    // The rows that the tile at i of `count` rows fetches: one row in parts, others whole.
     Ahead part(int64_t i, int64_t count) const {
         const int64_t tiles = ceil_div(count, kTileRows), tile = i / kTileRows;
         const int64_t begin = rows * tile / tiles, end = rows * (tile + 1) / tiles;
@@ -278,7 +278,7 @@ static_assert(kPackedFloats >= kPanelDepth * kPanel, "one panel at least");
 template <class C>
 void panel_products(const RowProduct& p, const char* a, const typename C::T* b, float* c, const PanelScratch& scratch) {
     const float* row[kMostTiled];  // the last one repeated for a register tile
-    const bool in_place = p.a.cell == Cell::f32 && p.a.along_depth;
+    const bool in_place = p.a.type == ElementType::f32 && p.a.along_depth;
     // Of columns that are neighbours in memory many are packed at once, from as many whole lines as there are.
     const int64_t most = p.b.along_depth ? kPanelDepth : kPanelDepth / 4;
     for (int64_t k = 0; k < p.depth; k += most) {
@@ -359,19 +359,19 @@ void whole_products(const RowProduct& p, const char* a, const typename C::T* b, 
 int64_t scratch_floats() { return larger(kRowTiles.few * kPitch, PanelScratch::kFloats); }
 
 void product(const RowProduct& p, const char* a, const char* b, char* c, float* scratch) {
-    with_cell(p.b.cell, [&](auto cell) __attribute__((always_inline)) {
-        using C = decltype(cell);
+    with_type(p.b.type, [&](auto type) __attribute__((always_inline)) {
+        using C = decltype(type);
         float* sums = reinterpret_cast<float*>(c);
-        if (p.b.along_depth && p.rows < kRowTiles.few) return dot_products<C>(p, a, cells<C>(b), sums, scratch);
-        if (!p.b.along_depth && p.rows <= kRowsAcross) return products_across<C>(p, a, cells<C>(b), sums, scratch);
+        if (p.b.along_depth && p.rows < kRowTiles.few) return dot_products<C>(p, a, elements<C>(b), sums, scratch);
+        if (!p.b.along_depth && p.rows <= kRowsAcross) return products_across<C>(p, a, elements<C>(b), sums, scratch);
         const PanelScratch panels(scratch);
-        const bool in_place = p.a.cell == Cell::f32 && p.a.along_depth;
-        if (p.add || p.depth > kPanelDepth || p.c_column != 1 || (in_place && p.c_cell == Cell::f32))
-            panel_products<C>(p, a, cells<C>(b), sums, panels);
+        const bool in_place = p.a.type == ElementType::f32 && p.a.along_depth;
+        if (p.add || p.depth > kPanelDepth || p.c_column != 1 || (in_place && p.c_type == ElementType::f32))
+            panel_products<C>(p, a, elements<C>(b), sums, panels);
         else
-            with_cell(p.c_cell, [&](auto result) __attribute__((always_inline)) {
+            with_type(p.c_type, [&](auto result) __attribute__((always_inline)) {
                 using D = decltype(result);
-                whole_products<C, D>(p, a, cells<C>(b), reinterpret_cast<typename D::T*>(c), panels);
+                whole_products<C, D>(p, a, elements<C>(b), reinterpret_cast<typename D::T*>(c), panels);
             });
     });
 }

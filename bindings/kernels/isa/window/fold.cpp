@@ -1,5 +1,5 @@
 // Taps folded in registers.
-#include "kernels/isa/norm/cells_of_rows.hpp"
+#include "kernels/isa/norm/elements_of_rows.hpp"
 #include "kernels/isa/table.hpp"
 #include "kernels/isa/window/code.hpp"
 #include "kernels/isa/window/lane.hpp"
@@ -98,9 +98,9 @@ struct FoldPixel {
             }
         }
         // chosen at run time: the taps' code is the same for all types of results
-        if (run.to == Cell::f32) return put<F32, L, V, K>(sum, c);
+        if (run.to == ElementType::f32) return put<F32, L, V, K>(sum, c);
         if constexpr (!kSame<In, F16>) {
-            if (kSame<In, Bf16> || run.to == Cell::bf16) return put<Bf16, L, V, K>(sum, c);
+            if (kSame<In, Bf16> || run.to == ElementType::bf16) return put<Bf16, L, V, K>(sum, c);
         }
         if constexpr (!kSame<In, Bf16>) put<F16, L, V, K>(sum, c);
     }
@@ -203,20 +203,20 @@ struct Folds {
 
 // Calls code(Folds<F, In>()) for a fold and a type known at run time.
 template <Fold F, class Code>
-DGO_INLINE auto with_cell(Cell from, const Code& code) {
-    if (from == Cell::f32) return code(Folds<F, F32>());
-    return from == Cell::bf16 ? code(Folds<F, Bf16>()) : code(Folds<F, F16>());
+DGO_INLINE auto with_type(ElementType from, const Code& code) {
+    if (from == ElementType::f32) return code(Folds<F, F32>());
+    return from == ElementType::bf16 ? code(Folds<F, Bf16>()) : code(Folds<F, F16>());
 }
 
 template <class Code>
-DGO_INLINE auto with_folds(Fold fold, Cell from, const Code& code) {
+DGO_INLINE auto with_folds(Fold fold, ElementType from, const Code& code) {
     switch (fold) {
-        case Fold::sum: return with_cell<Fold::sum>(from, code);
-        case Fold::max: return with_cell<Fold::max>(from, code);
-        case Fold::min: return with_cell<Fold::min>(from, code);
-        case Fold::product: return with_cell<Fold::product>(from, code);
-        case Fold::magnitudes: return with_cell<Fold::magnitudes>(from, code);
-        default: return with_cell<Fold::squares>(from, code);
+        case Fold::sum: return with_type<Fold::sum>(from, code);
+        case Fold::max: return with_type<Fold::max>(from, code);
+        case Fold::min: return with_type<Fold::min>(from, code);
+        case Fold::product: return with_type<Fold::product>(from, code);
+        case Fold::magnitudes: return with_type<Fold::magnitudes>(from, code);
+        default: return with_type<Fold::squares>(from, code);
     }
 }
 
@@ -224,7 +224,7 @@ void fold(const FoldRun& run) {
     with_folds(run.fold, run.from, [&](auto folds) { folds.fold(run); });
 }
 
-float fold_row(Fold fold, Cell from, const char* const* rows, int64_t row_count, int64_t count) {
+float fold_row(Fold fold, ElementType from, const char* const* rows, int64_t row_count, int64_t count) {
     return with_folds(fold, from, [&](auto folds) { return folds.fold_row(rows, row_count, count); });
 }
 

@@ -1,8 +1,8 @@
 // Vectors of any width down to one lane, and how they are folded.
 #pragma once
 
-#include "kernels/isa/cells.hpp"
-#include "kernels/isa/tail/functions.hpp"
+#include "kernels/isa/elements.hpp"
+#include "kernels/isa/epilogue/functions.hpp"
 #include "kernels/window/vtable.hpp"
 
 namespace dgo::DGO_ISA {

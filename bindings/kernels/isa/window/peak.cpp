@@ -1,6 +1,6 @@
 // The gradients of largest elements.
-#include "kernels/isa/norm/cells_of_rows.hpp"
-#include "kernels/isa/tail/functions.hpp"
+#include "kernels/isa/norm/elements_of_rows.hpp"
+#include "kernels/isa/epilogue/functions.hpp"
 #include "kernels/isa/window/code.hpp"
 
 namespace dgo::DGO_ISA {
@@ -54,17 +54,17 @@ DGO_INLINE void peak_at(const PeakRun& run, const typename C::T* src, const type
 }  // namespace
 
 void peak(const PeakRun& run) {
-    with_cell(run.cell, [&](auto cell) __attribute__((always_inline)) {
-        using T = typename decltype(cell)::T;
+    with_type(run.type, [&](auto type) __attribute__((always_inline)) {
+        using T = typename decltype(type)::T;
         const auto *src = reinterpret_cast<const T*>(run.src), *diff = reinterpret_cast<const T*>(run.diff);
         float* to = run.to;
         for (int64_t o = 0; o < run.outputs; ++o, src += run.src_step, diff += run.diff_step, to += run.to_step) {
             int64_t c = 0;
             for (; c + kTogether * kLanes <= run.channels; c += kTogether * kLanes) {
-                peak_at<decltype(cell), kTogether>(run, src + c, diff + c, to + c, kLanes);
+                peak_at<decltype(type), kTogether>(run, src + c, diff + c, to + c, kLanes);
             }
             for (; c < run.channels; c += kLanes) {
-                peak_at<decltype(cell), 1>(run, src + c, diff + c, to + c, smaller(run.channels - c, kLanes));
+                peak_at<decltype(type), 1>(run, src + c, diff + c, to + c, smaller(run.channels - c, kLanes));
             }
         }
     });

@@ -38,8 +38,8 @@ struct MixPixels {
 }  // namespace
 
 void mix(const MixRun& run) {
-    if (run.from == Cell::f32) return by_width(run.channels, MixPixels<F32>{run});
-    if (run.from == Cell::bf16) return by_width(run.channels, MixPixels<Bf16>{run});
+    if (run.from == ElementType::f32) return by_width(run.channels, MixPixels<F32>{run});
+    if (run.from == ElementType::bf16) return by_width(run.channels, MixPixels<Bf16>{run});
     by_width(run.channels, MixPixels<F16>{run});
 }
 
@@ -82,15 +82,16 @@ struct LinearPixels {
 };
 
 template <class In, class Out>
-void linear_cells(const LinearRun& run) {
+void linear_elements(const LinearRun& run) {
     by_width(run.channels, LinearPixels<In, Out>{run});
 }
 
 }  // namespace
 
 void linear(const LinearRun& run) {
-    if (run.from == Cell::f32) return with_cell(run.to, [&](auto to) { linear_cells<F32, decltype(to)>(run); });
-    run.from == Cell::bf16 ? linear_cells<Bf16, Bf16>(run) : linear_cells<F16, F16>(run);
+    if (run.from == ElementType::f32)
+        return with_type(run.to, [&](auto to) { linear_elements<F32, decltype(to)>(run); });
+    run.from == ElementType::bf16 ? linear_elements<Bf16, Bf16>(run) : linear_elements<F16, F16>(run);
 }
 
 // ---- pixels as they are -------------------------------------------------------------------------------------------

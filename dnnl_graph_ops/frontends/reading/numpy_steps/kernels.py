@@ -9,7 +9,7 @@ import numpy as np
 
 from .... import dtypes
 from ....graph.json_format import MAX_NDIM
-from ....lowering import plain, select, take
+from ....lowering import elementwise_int, gather, select
 from ....lowering.program import Program, View
 from ..node import OnnxNode
 from ..types import DTYPES
@@ -21,16 +21,16 @@ def _element_wise(op: str) -> FindOwn:
 
     def find(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
         found = {dtype_of(operand) for operand in inputs}
-        if len(found) != 1 or not plain.takes(op, *found):
+        if len(found) != 1 or not elementwise_int.takes(op, *found):
             return None
 
         def build(program: Program, reads: Sequence[View], writes: Sequence[View]) -> None:
             views, target = views_of(program, inputs, reads), writes[0]
             while len(views) > 2:
                 joined = program.scratch(np.broadcast_shapes(views[0].shape, views[1].shape), target.dtype)
-                plain.append(program, op, views[:2], joined, node.op_type)
+                elementwise_int.append(program, op, views[:2], joined, node.op_type)
                 views[:2] = [joined]
-            plain.append(program, op, views, target, node.op_type)
+            elementwise_int.append(program, op, views, target, node.op_type)
 
         return build if len(inputs) > 1 or op in ("not", "is_nan") else None
 
@@ -41,11 +41,11 @@ def _cast(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
     (src,) = inputs
 
     def build(program: Program, reads: Sequence[View], writes: Sequence[View]) -> None:
-        plain.append(program, "cast", reads, writes[0], node.op_type)
+        elementwise_int.append(program, "cast", reads, writes[0], node.op_type)
 
     code = node.attrs.get("to")
     result = DTYPES.get(code) if isinstance(code, int) else None
-    return build if result is not None and plain.takes("cast", dtype_of(src), result) else None
+    return build if result is not None and elementwise_int.takes("cast", dtype_of(src), result) else None
 
 
 def _where(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
@@ -102,7 +102,7 @@ def _concat(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
 
 def _places_of(data: Any, places: Any) -> bool:
     """Whether a kernel gathers rows of the first operand by indices in the second."""
-    return dtype_of(places) in take.INDICES and dtype_of(data) in dtypes.CODES and dtype_of(data) not in dtypes.PACKED
+    return dtype_of(places) in gather.INDICES and dtype_of(data) in dtypes.CODES and dtype_of(data) not in dtypes.PACKED
 
 
 def _gather(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
@@ -113,7 +113,7 @@ def _gather(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
     axis %= rank
 
     def build(program: Program, reads: Sequence[View], writes: Sequence[View]) -> None:
-        take.rows(program, views_of(program, inputs, reads), writes[0], node.op_type, range(axis, axis + 1))
+        gather.rows(program, views_of(program, inputs, reads), writes[0], node.op_type, range(axis, axis + 1))
 
     return build
 
@@ -126,7 +126,7 @@ def _gather_rows(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
 
     def build(program: Program, reads: Sequence[View], writes: Sequence[View]) -> None:
         views = views_of(program, inputs, reads)
-        take.rows(program, views, writes[0], node.op_type, range(batch, batch + depth), batched=batch > 0)
+        gather.rows(program, views, writes[0], node.op_type, range(batch, batch + depth), batched=batch > 0)
 
     return build
 

@@ -23,7 +23,7 @@ def _problem(
     kind, width = dtype_of(data), _INDEX.get(dtype_of(indices))
     if kind not in dtypes.CODES or kind in dtypes.PACKED or width is None or 0 in (outer, row, count, *sizes):
         return None
-    return kernels.PlacesProblem(outer, sizes, row, dtypes.itemsize(kind), count, width, each)
+    return kernels.IndexProblem(outer, sizes, row, dtypes.itemsize(kind), count, width, each)
 
 
 def _along(node: OnnxNode, data: Any, indices: Any) -> Any:
@@ -45,14 +45,14 @@ def _made(node: OnnxNode, inputs: Sequence[Any], kernel: Any) -> Own:
 
 def _gather_elements(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
     problem = _along(node, *inputs)
-    return None if problem is None else _made(node, inputs, kernels.pick(problem))
+    return None if problem is None else _made(node, inputs, kernels.gather_elements(problem))
 
 
 def _putting(node: OnnxNode, inputs: Sequence[Any], problem: Any) -> Own | None:
     how = str(node.attrs.get("reduction", "none"))
     if problem is None or not (how == "none" or (how in _COMBINED and dtype_of(inputs[0]) == "f32")):
         return None
-    return _made(node, inputs, kernels.put(problem, how))
+    return _made(node, inputs, kernels.scatter(problem, how))
 
 
 def _scatter_elements(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:

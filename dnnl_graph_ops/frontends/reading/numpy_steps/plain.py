@@ -85,7 +85,7 @@ def _has(data: Described, axis: int) -> bool:
 
 @lru_cache(maxsize=256)
 def _running_sum(outer: int, length: int, inner: int, exclusive: bool, back: bool) -> Any:
-    return kernels.running_sum(outer, length, inner, exclusive, back)
+    return kernels.cumsum(outer, length, inner, exclusive, back)
 
 
 # up to so many largest elements are found one by one
@@ -144,14 +144,14 @@ def _own_top(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
     most = _count(node, inputs)
     if not 0 < most <= data.shape[axis] or len([*filter(None, node.outputs)]) != 2:
         return None
-    return one_kernel(kernels.top(*_around(data.shape, axis), most, bool(node.attrs.get("largest", 1))), node.op_type)
+    return one_kernel(kernels.topk(*_around(data.shape, axis), most, bool(node.attrs.get("largest", 1))), node.op_type)
 
 
 def _own_first_largest(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
     data, axis = inputs[0], _axis(node)
     if not _takes(data) or not _has(data, axis) or not data.shape[axis] or node.attrs.get("select_last_index", 0):
         return None
-    return one_kernel(kernels.top(*_around(data.shape, axis), 1, has_values=False), node.op_type)
+    return one_kernel(kernels.topk(*_around(data.shape, axis), 1, has_values=False), node.op_type)
 
 
 @computes("IsInf")

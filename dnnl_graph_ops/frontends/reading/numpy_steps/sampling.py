@@ -248,7 +248,7 @@ def _own_sample(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
     align = bool(node.attrs.get("align_corners", 0))
     images, channels, height, width = data.shape
     places = math.prod(grid.shape[1:3])
-    kernel = kernels.sample(images, channels, height, width, places, mode != "nearest", padding, align)
+    kernel = kernels.grid_sample(images, channels, height, width, places, mode != "nearest", padding, align)
 
     def build(program: Any, reads: Sequence[Any], writes: Sequence[Any]) -> None:
         program.kernel(kernel, [reads[one.number] for one in inputs], writes, node.op_type)

@@ -1,4 +1,4 @@
-"""Own kernels described with hostile numbers, and run where their operands can be made.
+"""Builtin kernels described with hostile numbers, and run where their operands can be made.
 
 An operand ends at its last element: behind it, and before it, lie bytes that a run must leave alone.
 """
@@ -214,13 +214,15 @@ def stem(c: Choices) -> None:
     kinds = [dtype(c) for _ in shapes]
     bias = dtype(c) if c.often() else 0
     src, weights, dst = (Operand(*of) for of in zip(kinds, shapes, layouts, strict=True))
-    packed = Operand(3, [kernels.stem_packed_size(layer.sizes, channels)], [1])
-    pack = kernels.stem_pack(layer.sizes, channels, kinds[1], layouts[1])
-    kernel = kernels.stem_product(layer.sizes, channels, kinds[2], layouts[2], kinds[0], layouts[0], bias)
+    packed = Operand(3, [kernels.few_channels_packed_size(layer.sizes, channels)], [1])
+    pack = kernels.few_channels_pack(layer.sizes, channels, kinds[1], layouts[1])
+    kernel = kernels.few_channels_product(layer.sizes, channels, kinds[2], layouts[2], kinds[0], layouts[0], bias)
     work = layer.work * max(channels, 1)
     run(pack, [weights, packed], work)
     run(kernel, [dst, packed, *([Operand(bias, [channels], [1])] if bias else []), src], work)
-    add = kernels.stem_gradient(layer.sizes, channels, kinds[0], layouts[0], kinds[2], layouts[2], kinds[1], layouts[1])
+    add = kernels.few_channels_gradient(
+        layer.sizes, channels, kinds[0], layouts[0], kinds[2], layouts[2], kinds[1], layouts[1]
+    )
     run(add, [src, dst, weights], work)
 
 

@@ -17,10 +17,11 @@ from dnnl_graph_ops.compile import tune
 
 from ..mutators import changed_bytes
 
+_DIRECT = "builtin direct"
 _ODD = [
-    None, True, -1, 0, 1e308, -1e308, float("nan"), float("inf"), 10**400, "", "\0", "\ud800", "own direct", "x" * 9000,
-    [], [[]], {}, [None], ["own direct"], ["own direct", 1], ["own direct", 1, 2], [["own direct", "1"]],
-    {"own direct": 1}, [[["own direct"], 1]], [[{}, {}]],
+    None, True, -1, 0, 1e308, -1e308, float("nan"), float("inf"), 10**400, "", "\0", "\ud800", _DIRECT, "x" * 9000,
+    [], [[]], {}, [None], [_DIRECT], [_DIRECT, 1], [_DIRECT, 1, 2], [[_DIRECT, "1"]],
+    {_DIRECT: 1}, [[[_DIRECT], 1]], [[{}, {}]],
 ]  # fmt: skip
 
 

@@ -1,0 +1,172 @@
+// Groups of element-wise ops on strided tensors: what fits into the first cache is computed together, op by op.
+#include <algorithm>
+
+#include "kernels/elementwise/axes.hpp"
+#include "kernels/checked.hpp"
+#include "kernels/copy/copy.hpp"
+#include "kernels/declaration.hpp"
+#include "kernels/division.hpp"
+#include "kernels/filtering/filter_product.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/scratch.hpp"
+#include "kernels/epilogue/epilogue.hpp"
+
+namespace dgo {
+namespace {
+
+constexpr const char* kName = "elementwise";
+constexpr int64_t kBlockElements = 16 * 1024;
+constexpr int64_t kFewElements = 256;  // of the two finest axes: as many rows as there are go together then
+constexpr double kBytesOfStep = 4;  // that take as long to move as a step on an element
+
+// The axis of most elements takes the place of the second finest where that makes blocks too small.
+void widen_blocks(std::vector<ElementwiseAxis>& axes) {
+    if (axes.size() < 3) return;
+    ElementwiseAxis& rows = axes[axes.size() - 2];
+    if (rows.size * axes.back().size >= kFewElements) return;
+    const auto longest =
+        std::max_element(axes.begin(), axes.end() - 1,
+                         [](const ElementwiseAxis& a, const ElementwiseAxis& b) { return a.size < b.size; });
+    std::swap(rows, *longest);
+}
+
+ElementType elementwise_type(int dtype) {
+    const ElementType type = number_type(dtype);
+    return type == ElementType::u8 || type == ElementType::s8 ? type : float_type(dtype);
+}
+
+struct ElementwiseKernel : Kernel {
+    std::vector<EpilogueStep> steps;
+    std::vector<ElementwiseSide> sides;  // dst first; without addresses
+    std::vector<int64_t> items;    // bytes of an element of each side
+    std::vector<ElementwiseAxis> outer;
+    int64_t elements, rows, columns, block_rows, block_columns, tasks;
+    bool joined, vast = false;
+    double bytes = 0;
+
+    ElementwiseKernel(const Dims& shape, const std::vector<EpilogueStepSpec>& specs, const std::vector<int>& dtypes,
+                      const std::vector<Dims>& strides)
+        : steps(epilogue_steps(specs, dtypes.size() - 1, false)), outer(merged_axes(shape, strides)) {
+        name = kName;
+        arity = static_cast<int>(dtypes.size());
+        const ElementwiseAxis one{1, Dims(dtypes.size(), 0)};
+        widen_blocks(outer);
+        const ElementwiseAxis inner = take(one), next = take(one);
+        columns = inner.size;
+        rows = next.size;
+        for (size_t i = 0; i < dtypes.size(); ++i) {
+            sides.push_back({nullptr, elementwise_type(dtypes[i]), next.strides[i], inner.strides[i]});
+            items.push_back(item_size(dtypes[i]));
+            if (columns == 1) sides[i].column = 1;
+            bytes += static_cast<double>(item_size(dtypes[i]));
+        }
+        const ElementwiseSide& dst = sides[0];
+        joined = rows > 1 && columns <= vector_code().chain.most_joined && dst.column == 1 && dst.row == columns;
+        block_columns = std::min(columns, kBlockElements);
+        block_rows =
+            std::clamp<int64_t>(kBlockElements / std::max<int64_t>(block_columns, 1), 1, std::max<int64_t>(rows, 1));
+        elements = checked_product(kName, {columns, rows});
+        tasks = columns == 0 || rows == 0 ? 0 : ceil_div(rows, block_rows) * ceil_div(columns, block_columns);
+        for (const ElementwiseAxis& axis : outer) {
+            elements = checked_product(kName, {elements, axis.size});
+            tasks = checked_product(kName, {tasks, axis.size});
+        }
+        bytes = static_cast<double>(elements) * (bytes + kBytesOfStep * static_cast<double>(steps.size()));
+        vast = dst.type == ElementType::f32 && dst.column == 1 && elements * item_size(kF32) > kVastBytes;
+    }
+
+    ElementwiseAxis take(const ElementwiseAxis& otherwise) {
+        if (outer.empty()) return otherwise;
+        const ElementwiseAxis axis = outer.back();
+        outer.pop_back();
+        return axis;
+    }
+
+    void run(char* const* operands) const override {
+        const int threads = threads_for(tasks, bytes);
+        ScratchLayout each;
+        const ScratchArray<float> floats = each.add<float>(vector_code().chain.scratch(arity - 1));
+        const Scratch scratch({}, each, threads);
+        char* const dst = operands[arity - 1];
+        const bool apart = std::find(operands, operands + arity - 1, dst) == operands + arity - 1;
+        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+            std::vector<ElementwiseSide> all = sides;
+            ElementwiseBlock block{};
+            block.steps = steps.data();
+            block.count = static_cast<int64_t>(steps.size());
+            block.operands = all.data() + 1;
+            block.operand_count = arity - 1;
+            block.joined = joined;
+            block.vast = vast && apart;
+            block.scratch = floats.in(scratch.of(rank));
+            for (int64_t task = begin; task < end; ++task) {
+                int64_t rest = task;
+                const int64_t column = take_index(rest, ceil_div(columns, block_columns)) * block_columns;
+                const int64_t row = take_index(rest, ceil_div(rows, block_rows)) * block_rows;
+                block.columns = std::min(block_columns, columns - column);
+                block.rows = std::min(block_rows, rows - row);
+                for (size_t i = 0; i < all.size(); ++i) {
+                    int64_t offset = row * all[i].row + column * all[i].column, left = rest;
+                    for (size_t axis = outer.size(); axis-- > 0;) {
+                        offset += take_index(left, outer[axis].size) * outer[axis].strides[i];
+                    }
+                    all[i].at = (i == 0 ? dst : operands[i - 1]) + offset * items[i];
+                }
+                block.dst = all[0];
+                vector_code().chain.run(block);
+            }
+        });
+    }
+
+    static int64_t take_index(int64_t& number, int64_t size) {
+        const int64_t index = number % size;
+        number /= size;
+        return index;
+    }
+};
+
+std::shared_ptr<Kernel> make_elementwise(const Dims& shape, const std::vector<EpilogueStepTuple>& given,
+                                         const std::vector<std::pair<int, Dims>>& operands, int dst_dtype,
+                                         const Dims& dst_strides) {
+    const std::vector<EpilogueStepSpec> steps = epilogue_step_specs(given);
+    check_number(kName, "the number of axes", static_cast<int64_t>(shape.size()), 0, kMaxAxes);
+    check_number(kName, "the number of operands", static_cast<int64_t>(operands.size()), 0, kElementwiseOperands);
+    for (const int64_t size : shape) check_number(kName, "shape", size, 0, kMostElements);
+    std::vector<int> dtypes = {dst_dtype};
+    std::vector<Dims> strides = {dst_strides};
+    for (const auto& [dtype, of] : operands) {
+        dtypes.push_back(dtype);
+        strides.push_back(of);
+    }
+    for (size_t i = 0; i < strides.size(); ++i) {
+        const std::string which = i == 0 ? "dst" : "operand " + std::to_string(i - 1);
+        if (strides[i].size() != shape.size()) {
+            fail(ErrorKind::invalid_argument, std::string(kName) + ": " + which + " has " +
+                                                  std::to_string(strides[i].size()) + " strides, the shape has " +
+                                                  std::to_string(shape.size()) + " axes");
+        }
+        for (const int64_t stride : strides[i]) check_number(kName, "strides", stride, 0, kMostElements);
+        check_extent(kName, which.c_str(), shape, strides[i]);
+    }
+    if (steps.empty() || steps.back().to != 0) {
+        fail(ErrorKind::invalid_argument, std::string(kName) + ": no step writes register 0 in the end");
+    }
+    for (size_t i = 0; i + 1 < steps.size(); ++i) {
+        if (steps[i].to == 0) {
+            fail(ErrorKind::invalid_argument,
+                 std::string(kName) + ": step " + std::to_string(i) + " writes register 0, which only the last may");
+        }
+    }
+    return std::make_shared<ElementwiseKernel>(shape, steps, dtypes, strides);
+}
+
+}  // namespace
+
+const Declaration kElementwise{
+    "elementwise(shape, steps, operands, dst_dtype, dst_strides)", make_elementwise, "operands (shape)..., dst (shape)",
+    "element-wise steps as of Epilogue, but no register is written at first and the last step alone "
+    "writes register 0. Operands are (data type, strides), each f32, bf16 or f16; strides may be "
+    "0. dst may be an operand of the same strides and item size."};
+
+}  // namespace dgo

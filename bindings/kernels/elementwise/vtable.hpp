@@ -1,0 +1,39 @@
+// The vector code of element-wise groups: a table of functions for each instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/epilogue/vtable.hpp"
+
+namespace dgo {
+
+constexpr int kElementwiseOperands = 32;
+
+// A tensor's part in a block: the address of its first element, and strides in elements.
+struct ElementwiseSide {
+    char* at;
+    ElementType
+        type;  // f32, bf16 or f16, or u8 or s8: whole numbers, of results the nearest (ties to even) that there is
+    int64_t row, column;
+};
+
+struct ElementwiseBlock {
+    const EpilogueStep* steps;  // only the last one writes register 0, where nothing is at first
+    int64_t count;
+    const ElementwiseSide* operands;
+    int64_t operand_count;
+    ElementwiseSide dst;
+    int64_t rows, columns;
+    bool joined;  // rows of dst follow each other in memory, and are too short to be taken one by one
+    bool vast;    // dst is written past the caches
+    float* scratch;
+};
+
+struct ElementwiseCode {
+    int64_t most_joined;  // columns of rows that are joined
+    // Floats for a block of so many operands.
+    int64_t (*scratch)(int64_t operands);
+    void (*run)(const ElementwiseBlock& block);
+};
+
+}  // namespace dgo

@@ -1,0 +1,68 @@
+// Post-ops that a kernel applies to its results before they are rounded.
+#pragma once
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/epilogue/vtable.hpp"
+
+namespace dgo {
+
+// A step by the name of its op; `right` is left out of account where the op has one operand.
+struct EpilogueStepSpec {
+    std::string op;
+    int64_t left, right, to;
+    double alpha, beta;
+};
+
+// Its parts as declarations read them.
+using EpilogueStepTuple = std::tuple<std::string, int64_t, int64_t, int64_t, double, double>;
+std::vector<EpilogueStepSpec> epilogue_step_specs(const std::vector<EpilogueStepTuple>& steps);
+
+// An operand by the name of its spread and its data type.
+struct EpilogueOperandSpec {
+    std::string spread;
+    int dtype;
+};
+
+class Epilogue {
+public:
+    static constexpr const char* kClass = "Epilogue";
+    Epilogue() = default;
+    // Throws unless every step reads what a step before it wrote, or an operand.
+    Epilogue(const std::vector<EpilogueStepSpec>& steps, const std::vector<EpilogueOperandSpec>& operands);
+
+    bool empty() const { return steps_.empty(); }
+    // The number of its operands: a kernel's operands behind the bias, before scratch and destination.
+    int operands() const { return static_cast<int>(operands_.size()); }
+    // For a dst whose axes other than the channels have these sizes and strides, the images first; points into this
+    // object. Throws where an operand's spread does not fit such strides.
+    EpilogueParams params(int64_t channels, const std::vector<int64_t>& sizes,
+                          const std::vector<int64_t>& strides) const;
+
+    // Whether it has no operands but single elements, so that it is the same for all elements of dst.
+    bool alike() const;
+
+private:
+    std::vector<EpilogueStep> steps_;
+    std::vector<EpilogueOperand> operands_;
+};
+
+// Post-ops that are a single one which the registers of sums can take; else none.
+FusedActivation fused_activation_of(const EpilogueParams& params);
+
+// Results of positions that are the same step of dst apart, in one image or several.
+struct EpilogueRun {
+    float* values;
+    int64_t step;           // of the values, from one position to the next
+    int64_t offset, pitch;  // in dst: of the first value, and from one position to the next
+    int64_t count, channels;
+    int64_t channel;  // the first one
+};
+void apply_epilogue(const EpilogueParams& params, const char* const* operands, const EpilogueRun& run);
+
+// The steps of a program that begins with register 0 written, or with none.
+std::vector<EpilogueStep> epilogue_steps(const std::vector<EpilogueStepSpec>& steps, size_t operands, bool begun);
+
+}  // namespace dgo

@@ -1,0 +1,271 @@
+// An ordinary convolution of few channels: sums over taps times channels, with the results of many channels side by
+// side in vectors.
+#include <xmmintrin.h>
+
+#include <algorithm>
+
+#include "kernels/checked.hpp"
+#include "kernels/copy/copy.hpp"
+#include "kernels/declaration.hpp"
+#include "kernels/filtering/filter_product.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/scratch.hpp"
+#include "kernels/few_channels/image.hpp"
+#include "kernels/epilogue/epilogue.hpp"
+
+namespace dgo {
+namespace {
+
+constexpr const char* kName = "few_channels_product";
+constexpr int64_t kMostChannels = 4;
+constexpr int64_t kMostTaps = 1 << 16;
+constexpr int64_t kPlanes = 8;  // written at once
+
+const FewChannelsCode& code() { return vector_code().few_channels; }
+
+Dims dims_of(const LayerSizes& p, int64_t first, int64_t second) {
+    Dims all = {first, second};
+    all.insert(all.end(), p.kernel.begin(), p.kernel.end());
+    return all;
+}
+
+struct FewChannelsKernel : Kernel {
+    FewChannelsProblem p;
+    FewChannelsImage image;
+    const FewChannelsLayout& layout;
+    RowLayout to;
+    bool has_bias;
+    Epilogue epilogue;
+    EpilogueParams after;  // results
+    FusedActivation last;       // what the vector code makes of them; all of `after`, or nothing
+    bool in_place;     // channels of the results lie side by side, and are written as they come
+    BlockFn store;
+    StridedCopy bias_copy;
+    int64_t item;  // bytes of a result
+    int64_t panels;
+    std::vector<FewChannelsStep> steps;
+    double work;  // as of threads_for
+    // of a run: what all threads read, and what each of them works in
+    ScratchLayout shared, each;
+    ScratchArray<float> bias_part, copy_part, result_part;
+
+    FewChannelsKernel(const FewChannelsProblem& problem, bool with_bias, int bias_dtype, const Epilogue& post_ops)
+        : p(problem), image(p, p.dst_dtype, p.dst_strides), layout(image.layout), to(p.src_spatial, p.src_strides),
+          has_bias(with_bias), epilogue(post_ops),
+          after(epilogue.params(p.channels, {p.n, to.extent(0), to.extent(1), to.width()},
+                                {to.batch, to.outer[0], to.outer[1], to.inner})),
+          last(fused_activation_of(after)),
+          in_place((to.channel == 1 || p.channels == 1) && (finished() || float_type(p.src_dtype) == ElementType::f32)),
+          store(copy_block(to.channel == 1 ? BlockKind::rows
+                           : to.inner == 1 ? BlockKind::transposed
+                                           : BlockKind::strided,
+                           ElementType::f32, float_type(p.src_dtype))),
+          bias_copy({p.channels}, bias_dtype, {1}, kF32, {1}), item(item_size(p.src_dtype)),
+          panels(ceil_div(p.channels, code().panel)) {
+        name = kName;
+        by = code_name("conv_fprop_f32", vector_code().isa, code().rows, code().panel);
+        arity = (has_bias ? 4 : 3) + epilogue.operands();
+        steps = image.steps(code().panel);
+        work = few_channels_work(p, p.channels, item);
+        bias_part = shared.add<float>(panels * code().panel);
+        copy_part = each.add<float>(image.floats());
+        result_part = each.add<float>(in_place ? 0 : checked_product(kName, {layout.outputs, code().panel}));
+    }
+
+    // Whether nothing is left to do on results that the vector code writes.
+    bool finished() const { return epilogue.empty() || last.as != FusedActivation::As::it_is; }
+
+    bool vast(const char* dst) const {
+        const auto whole = [](int64_t bytes) { return bytes % code().alignment == 0; };
+        const int64_t bytes = p.n * product(p.src_spatial) * p.channels * item;
+        return in_place && finished() && float_type(p.src_dtype) == ElementType::f32 && bytes > kVastBytes &&
+               whole(to.inner * item) && whole(to.outer[0] * item) && whole(to.outer[1] * item) &&
+               whole(to.batch * item) &&
+               reinterpret_cast<uintptr_t>(dst) % static_cast<uintptr_t>(code().alignment) == 0;
+    }
+
+    void run(char* const* operands) const override {
+        const bool nothing = p.channels == 0 || layout.inner.outputs == 0;
+        const int64_t tasks = nothing ? 0 : p.n * layout.sections * to.rows();
+        const int threads = threads_for(tasks, work);
+        const Scratch scratch(shared, each, threads);
+        float* bias = bias_part.in(scratch.shared());
+        std::fill_n(bias, panels * code().panel, 0.0f);
+        if (has_bias) bias_copy.run(operands[2], reinterpret_cast<char*>(bias));
+        char* dst = operands[arity - 1];
+        FewChannelsRow row{};
+        row.channels = p.channels;
+        row.steps = steps.data();
+        row.steps_end = steps.data() + steps.size();
+        row.advance = layout.inner.stride * p.c;
+        row.weights = reinterpret_cast<const float*>(operands[1]);
+        row.panel = static_cast<int64_t>(steps.size()) * code().panel;
+        row.bias = bias;
+        row.type = in_place ? float_type(p.src_dtype) : ElementType::f32;
+        row.to_step = in_place ? to.inner : code().panel;
+        row.activation = last;
+        row.vast = vast(dst);
+        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+            run_part(operands[0], row, operands + (has_bias ? 3 : 2), dst, begin, end, scratch.of(rank));
+        });
+    }
+
+    void run_part(const char* src, FewChannelsRow row, const char* const* epilogue_operands, char* dst, int64_t begin,
+                  int64_t end, char* memory) const {
+        float* const copy = copy_part.in(memory);
+        float* const result = result_part.in(memory);
+        layout.for_each_block(begin, end, [&](int64_t n, int64_t plane, int64_t line, int64_t rows, int64_t section) {
+            const int64_t first = layout.begin(section);
+            row.count = layout.begin(section + 1) - first;
+            image.copy(src, n, plane, line, rows, first, row.count, copy);
+            for (int64_t i = 0; i < rows; ++i) {
+                const int64_t offset = to.offset(n, 0, plane, line + i) + first * to.inner;
+                char* target = dst + offset * item;
+                row.source = copy + i * layout.lines.stride * layout.row_floats;
+                if (in_place) {
+                    row.to = target;
+                    code().run(row);
+                    finish(epilogue_operands, reinterpret_cast<float*>(target), to.inner, offset, row.count, 0,
+                           p.channels);
+                } else {
+                    run_apart(row, result, epilogue_operands, offset, target);
+                }
+            }
+        });
+        if (row.vast) _mm_sfence();
+    }
+
+    // The post-ops on results of neighbouring positions.
+    void finish(const char* const* operands, float* values, int64_t step, int64_t offset, int64_t count,
+                int64_t channel, int64_t channels) const {
+        if (finished()) return;
+        apply_epilogue(after, operands,
+                       EpilogueRun{values, step, offset + channel, to.inner, count, channels, channel});
+    }
+
+    // A panel after the other by way of scratch memory, from where its results are moved to their planes.
+    void run_apart(FewChannelsRow row, float* result, const char* const* epilogue_operands, int64_t offset,
+                   char* target) const {
+        const int64_t panel = code().panel;
+        row.to = reinterpret_cast<char*>(result);
+        for (int64_t c = 0; c < p.channels; c += panel, row.weights += row.panel, row.bias += panel) {
+            row.channels = std::min(p.channels - c, panel);
+            // the lines of so many planes are fetched by nobody else while the sums are computed
+            for (int64_t i = 0; to.inner == 1 && i < row.channels; ++i) {
+                const char* plane = target + (c + i) * to.channel * item;
+                for (int64_t at = 0; at < row.count * item; at += 64) __builtin_prefetch(plane + at, 1);
+            }
+            code().run(row);
+            finish(epilogue_operands, result, panel, offset, row.count, c, row.channels);
+            if (to.channel == 1) {
+                store(row.to, target + c * item, {row.count, row.channels, row.to_step, 1, to.inner, 1});
+                continue;
+            }
+            // few planes at once: as they may all begin alike in memory, the first cache holds no more lines of them
+            for (int64_t i = 0; i < row.channels; i += kPlanes) {
+                store(row.to + i * int64_t{sizeof(float)}, target + (c + i) * to.channel * item,
+                      {std::min(row.channels - i, kPlanes), row.count, 1, row.to_step, to.channel, to.inner});
+            }
+        }
+    }
+};
+
+std::string few_channels_refusal(const LayerSizes& layer) {
+    check_layer(kName, layer);
+    if (layer.c < 1 || layer.c > kMostChannels) {
+        return "the layer has " + std::to_string(layer.c) + " channels, 1 to " + std::to_string(kMostChannels) +
+               " are possible";
+    }
+    if (product(layer.kernel) > kMostTaps) {
+        return "the kernel has more than " + std::to_string(kMostTaps) + " taps";
+    }
+    if (FewChannelsLayout(layer).too_long()) {
+        return "the rows of the image that meet in one of the results are too long to be copied";
+    }
+    return "";
+}
+
+}  // namespace
+
+int64_t few_channels_packed_size(const LayerSizes& layer, int64_t channels) {
+    check_layer(kName, layer);
+    check_number(kName, "channels", channels, 0, kMostSize);
+    const int64_t panels = ceil_div(channels, code().panel);
+    return checked_product(kName, {panels * code().panel, layer.c, checked_product(kName, {product(layer.kernel)})});
+}
+
+std::vector<CopyItem> few_channels_packing(const LayerSizes& layer, int64_t channels, const Dims& strides) {
+    few_channels_packed_size(layer, channels);
+    const int64_t panel = code().panel, rest = channels % panel;
+    check_list(kName, "weights_strides", strides, layer.kernel.size() + 2, 0, INT64_MAX);
+    check_extent(kName, "weights", dims_of(layer, channels, layer.c), strides);
+    // [panel][tap][channel of dst][channel of src]
+    const int64_t depth = product(layer.kernel) * layer.c;
+    Dims shape = dims_of(layer, channels - rest, layer.c), to(shape.size());
+    int64_t step = panel;
+    to[0] = 1;
+    to[1] = step;
+    step *= layer.c;
+    for (size_t axis = shape.size(); axis-- > 2; step *= shape[axis]) to[axis] = step;
+    std::vector<CopyItem> items;
+    if (rest > 0) {
+        Dims last = shape;
+        last[0] = rest;
+        items.emplace_back(last, (channels - rest) * strides[0], strides, (channels - rest) * depth, to);
+    }
+    shape[0] = panel;
+    shape.insert(shape.begin(), channels / panel);
+    to.insert(to.begin(), panel * depth);
+    Dims whole = strides;
+    whole.insert(whole.begin(), panel * strides[0]);
+    if (channels >= panel) items.emplace_back(shape, 0, whole, 0, to);
+    return items;
+}
+
+void check_few_channels(const FewChannelsProblem& p) {
+    const std::string what = kName;
+    const std::string why = few_channels_refusal(p);
+    if (!why.empty()) fail(ErrorKind::invalid_argument, what + ": " + why);
+    few_channels_packed_size(p, p.channels);
+    check_strides(what, "dst_strides", p, p.dst_spatial, p.dst_strides);
+    LayerSizes results = p;
+    results.c = p.channels;
+    check_layer(what, results);
+    check_strides(what, "src_strides", results, p.src_spatial, p.src_strides);
+}
+
+namespace {
+
+std::shared_ptr<Kernel> make_pack(const LayerSizes& layer, int64_t channels, int dtype, const Dims& strides) {
+    const bool whole = channels % code().panel == 0;
+    return make_copy_list(few_channels_packing(layer, channels, strides), dtype, kF32,
+                          whole ? 0 : few_channels_packed_size(layer, channels));
+}
+
+std::shared_ptr<Kernel> make_product(const LayerSizes& layer, int64_t channels, int diff_dst_dtype,
+                                     const Dims& diff_dst_strides, int diff_src_dtype, const Dims& diff_src_strides,
+                                     int bias_dtype, const Epilogue& epilogue) {
+    const FewChannelsProblem p{layer, channels, diff_dst_dtype, diff_dst_strides, diff_src_dtype, diff_src_strides};
+    check_few_channels(p);
+    return std::make_shared<FewChannelsKernel>(p, bias_dtype != 0, bias_dtype != 0 ? bias_dtype : kF32, epilogue);
+}
+
+}  // namespace
+
+const Declaration kFewChannels[] = {
+    {"few_channels_refusal(layer)", few_channels_refusal,
+     "Why few_channels_product does not compute a layer whose dst has c channels; empty if it does."},
+    {"few_channels_packed_size(layer, channels)", few_channels_packed_size, "f32 elements of the packed weights."},
+    {"few_channels_pack(layer, channels, weights_dtype, weights_strides)", make_pack,
+     "weights (channels, c, kernel), packed", "Strides: channel of src, channel of dst, kernel."},
+    {"few_channels_product(layer, channels, diff_dst_dtype, diff_dst_strides, diff_src_dtype, diff_src_strides, "
+     "bias_dtype=0, "
+     "epilogue=...)",
+     make_product,
+     "diff_dst (n, c, dst_spatial), packed, [bias (channels)], epilogue's..., diff_src (n, channels, src_spatial)",
+     "backward data of a layer whose dst has c channels, few, and src `channels`. Strides: n, channel, spatial; "
+     "bias_dtype 0 means none. Sums are f32."},
+};
+
+}  // namespace dgo

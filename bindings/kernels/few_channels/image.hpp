@@ -1,0 +1,94 @@
+// The image of a layer of few channels: rows are copied into f32 with a border of zeros, position by position.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/copy/copy_list.hpp"
+#include "kernels/division.hpp"
+#include "kernels/row_taps.hpp"
+#include "kernels/few_channels/vtable.hpp"
+
+namespace dgo {
+
+// The first layer of a network, or any ordinary convolution of few channels: the backward data of a transposed one. dst is
+// its image of c channels, which are few, src its results, of `channels`. Strides: n, channel, spatial for src and dst.
+struct FewChannelsProblem : LayerSizes {
+    int64_t channels;
+    int dst_dtype;
+    Dims dst_strides;
+    int src_dtype;
+    Dims src_strides;
+};
+
+// A spatial axis; those that are missing in front have one position.
+struct FewChannelsAxis {
+    int64_t outputs = 1, size = 1, kernel = 1, stride = 1, pad = 0, dilation = 1;
+
+    FewChannelsAxis(const LayerSizes& p, int number);
+    int64_t reach() const { return dilation * (kernel - 1); }
+    // Positions that so many outputs may meet, from the first to the last one.
+    int64_t span(int64_t count) const { return std::max<int64_t>(count - 1, 0) * stride + reach() + 1; }
+};
+
+// How the work is cut: sections of rows of results, and blocks of sections under each other whose image is copied at
+// once.
+struct FewChannelsLayout {
+    FewChannelsAxis planes, lines, inner;
+    int64_t sections, outputs;         // of a row, and at most of a section
+    int64_t block;                     // sections of a block
+    int64_t row_floats, plane_floats;  // of a copied row, and of copied rows under each other
+
+    explicit FewChannelsLayout(const LayerSizes& p);
+    int64_t begin(int64_t section) const { return inner.outputs * section / sections; }
+    bool too_long() const;
+    // Calls run(n, plane, line, rows, section) for blocks of the rows [begin, end), which are numbered by image,
+    // section, plane and line.
+    template <class Run>
+    void for_each_block(int64_t begin, int64_t end, Run&& run) const {
+        for (int64_t row = begin; row < end;) {
+            const int64_t line = row % lines.outputs, plane = row / lines.outputs, part = plane / planes.outputs;
+            const int64_t rows = std::min({block, lines.outputs - line, end - row});
+            run(part / sections, plane % planes.outputs, line, rows, part % sections);
+            row += rows;
+        }
+    }
+};
+
+class FewChannelsImage {
+public:
+    FewChannelsImage(const LayerSizes& layer, int dtype, const Dims& strides);
+
+    const FewChannelsLayout layout;
+
+    // Of the copies that a block meets.
+    int64_t floats() const;
+    // All steps of the kernel: values of the copies of a block, from where its first result has its first value.
+    std::vector<FewChannelsStep> steps(int64_t panel) const;
+    // Copies the elements of src that `rows` rows of `count` results from `output` on read, and zeros for padding.
+    void copy(const char* image, int64_t n, int64_t plane, int64_t line, int64_t rows, int64_t output, int64_t count,
+              float* to) const;
+
+private:
+    void copy_row(const char* row, int64_t begin, int64_t end, float* to) const;
+
+    RowLayout from_;
+    int64_t item_, channels_;
+    bool dense_;  // channels lie side by side already
+    BlockFn load_;
+};
+
+// The work of a run, in units of threads_for; item: bytes of an element of src.
+double few_channels_work(const LayerSizes& layer, int64_t channels, int64_t item);
+
+// Throws unless the kernels compute the problem.
+void check_few_channels(const FewChannelsProblem& problem);
+
+// Elements (f32) of the packed weights.
+int64_t few_channels_packed_size(const LayerSizes& layer, int64_t channels);
+
+// The copies from weights of these strides to packed ones.
+std::vector<CopyItem> few_channels_packing(const LayerSizes& layer, int64_t channels, const Dims& strides);
+
+}  // namespace dgo

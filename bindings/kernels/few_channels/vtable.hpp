@@ -1,0 +1,55 @@
+// The vector code of few-channel kernels: a table of functions for each instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/epilogue/vtable.hpp"
+
+namespace dgo {
+
+// A value of the image times a panel's weights: from where position 0 has its first value, and the panel its weights.
+struct FewChannelsStep {
+    int32_t source, weights;
+};
+
+// Neighbouring results of a row: of position q and channel m, bias[m] + the sum over the steps of
+// source[step.source + q * advance] * panel[step.weights + m % panel's channels].
+struct FewChannelsRow {
+    int64_t count, channels;
+    const FewChannelsStep *steps, *steps_end;
+    const float* source;
+    int64_t advance;
+    const float* weights;
+    int64_t panel;      // floats from one packed panel to the next
+    const float* bias;  // of whole panels
+    ElementType type;          // of the results
+    char* to;
+    int64_t to_step;  // elements from one position to the next
+    FusedActivation activation;
+    bool vast;        // f32 written past the caches, from an address and with a step that are whole vectors
+};
+
+// A row's term in the gradient of the weights: sums[step.weights + m] += the sum over positions q of
+// source[step.source + q * advance] * results[q * results_step + m], for all panels of channels. Runs of `length` steps
+// read neighbouring values.
+struct FewChannelsGradient {
+    int64_t count, channels;
+    const FewChannelsStep *steps, *steps_end;
+    int64_t length;
+    const float* source;
+    int64_t advance;
+    const float* results;  // f32, whole vectors of channels side by side
+    int64_t results_step;
+    float* sums;
+    int64_t panel;  // floats from one packed panel to the next
+};
+
+struct FewChannelsCode {
+    int64_t rows;       // of a register tile
+    int64_t panel;      // channels of a packed panel
+    int64_t alignment;  // bytes, of results that are vast
+    void (*run)(const FewChannelsRow& row);
+    void (*gradient)(const FewChannelsGradient& row);
+};
+
+}  // namespace dgo

@@ -1,0 +1,20 @@
+// One step of a program on rows of f32.
+#pragma once
+
+#include "kernels/isa/integer.hpp"
+#include "kernels/epilogue/vtable.hpp"
+
+namespace dgo::DGO_ISA {
+
+// Of row r and column c: rows[r * row_step][c * lane_step], where the steps are 0 or 1. Without a step from lane to lane
+// a row is a whole vector of its value.
+struct EpilogueSource {
+    const float* const* rows;
+    int64_t row_step, lane_step;
+};
+
+// to[r][c] = the step's op of left and right, which may be the same place.
+void execute(const EpilogueStep& step, const EpilogueSource& left, const EpilogueSource& right, float* const* to,
+             int64_t rows, int64_t columns);
+
+}  // namespace dgo::DGO_ISA

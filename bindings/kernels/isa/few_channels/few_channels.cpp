@@ -1,0 +1,218 @@
+#include "kernels/few_channels/vtable.hpp"
+
+#include "kernels/isa/filtering/tiles.hpp"
+#include "kernels/isa/gemm_tile.hpp"
+#include "kernels/isa/table.hpp"
+
+namespace dgo::DGO_ISA {
+namespace {
+
+// Weights that stay in the first cache level beside the rows: all panels follow each other at each tile.
+constexpr int64_t kFirstLevelBytes = 32 * 1024;
+
+// Sums of so many steps take as long as it takes to fetch the lines that they go to.
+constexpr int64_t kFetchSteps = 20;
+
+// Of a tile of two vectors; the registers that are left hold two rows of weights and a value of the image.
+constexpr int kMostRows = kLanes == 16 ? 14 : 6;
+
+// Results, in floats, that all steps of the gradient meet before the next ones.
+constexpr int64_t kResultsNear = 24 * 1024;
+
+// A register tile: positions of a row times channels of a panel.
+struct Tile {
+    int64_t position, channel, channels;
+};
+
+__attribute__((noinline)) void store_narrow(const FewChannelsRow& row, const float* from, int64_t pitch,
+                                            int64_t positions, int64_t channels, char* to) {
+    for (int64_t i = 0; i < positions; ++i, from += pitch, to += row.to_step * 2) {
+        narrow(row.type, from, channels, to);
+    }
+}
+
+DGO_INLINE void store_past_caches(float* to, const Lanes& v) {
+    __m256 parts[kLanes / 8];
+    __builtin_memcpy(parts, &v, sizeof(parts));
+    for (int p = 0; p < kLanes / 8; ++p) _mm256_stream_ps(to + 8 * p, parts[p]);
+}
+
+template <int kRows, int kVectors>
+__attribute__((noinline)) void run_tile(const FewChannelsRow& row, const Tile& place) {
+    const float* bias = row.bias + place.channel;
+    Lanes sum[kRows][kVectors];
+#pragma GCC unroll 32
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) sum[i][j] = *reinterpret_cast<const LanesAt*>(bias + j * kLanes);
+    }
+    const int64_t first = place.position * row.to_step + place.channel;
+    if (row.type == ElementType::f32 && !row.vast && row.steps_end - row.steps >= kFetchSteps) {
+        const float* to = reinterpret_cast<const float*>(row.to) + first;
+        for (int i = 0; i < kRows; ++i, to += row.to_step) {
+            for (int j = 0; j < kVectors * kLanes; j += 16) __builtin_prefetch(to + j, 1);
+        }
+    }
+    const float* const panel = row.weights + place.channel / kPanel * row.panel;
+    const float* const source = row.source + place.position * row.advance;
+    const int64_t advance = row.advance;
+    for (const FewChannelsStep *step = row.steps, *end = row.steps_end; step != end; ++step) {
+        const float* const weights = panel + step->weights;
+        const float* at = source + step->source;
+        Lanes right[kVectors];
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(weights + j * kLanes);
+#pragma GCC unroll 32
+        for (int i = 0; i < kRows; ++i) {
+            const float value = at[i % 4 * advance];
+#pragma GCC unroll 2
+            for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(value), right[j]);
+            if (i % 4 != 3) continue;
+            at += 4 * advance;
+            // else it keeps a register for every position, and has not as many
+            asm("" : "+r"(at));
+        }
+    }
+    activate_tile(row.activation, sum);
+    if (row.type == ElementType::f32) {
+        float* to = reinterpret_cast<float*>(row.to) + first;
+        const int64_t rest = place.channels - (kVectors - 1) * kLanes;
+        const auto store_all = [&](auto&& store_last) __attribute__((always_inline)) {
+#pragma GCC unroll 32
+            for (int i = 0; i < kRows; ++i, to += row.to_step) {
+                if constexpr (kVectors > 1) *reinterpret_cast<LanesAt*>(to) = sum[i][0];
+                store_last(to + (kVectors - 1) * kLanes, sum[i][kVectors - 1]);
+            }
+        };
+        if (rest < kLanes) {
+            store_all([&](float* at, const Lanes& v) __attribute__((always_inline)) { store_part(at, v, rest); });
+        } else if (!row.vast) {
+            store_all([](float* at, const Lanes& v)
+                          __attribute__((always_inline)) { *reinterpret_cast<LanesAt*>(at) = v; });
+        } else {
+#pragma GCC unroll 32
+            for (int i = 0; i < kRows; ++i, to += row.to_step) {
+#pragma GCC unroll 2
+                for (int j = 0; j < kVectors; ++j) store_past_caches(to + j * kLanes, sum[i][j]);
+            }
+        }
+        return;
+    }
+    Lanes flat[kRows][kVectors];
+#pragma GCC unroll 32
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) flat[i][j] = sum[i][j];
+    }
+    store_narrow(row, reinterpret_cast<const float*>(flat), kVectors * kLanes, kRows, place.channels,
+                 row.to + first * 2);
+}
+
+template <int kVectors, int kRows>
+DGO_INLINE void run_rows(const FewChannelsRow& row, int64_t rows, const Tile& place) {
+    if constexpr (kRows > 1) {
+        if (rows < kRows) return run_rows<kVectors, kRows - 1>(row, rows, place);
+    }
+    run_tile<kRows, kVectors>(row, place);
+}
+
+// Channels [begin, end), in panels of so many vectors, by tiles of at most so many rows.
+template <int kVectors, int kRows>
+void run_panels(const FewChannelsRow& row, int64_t begin, int64_t end) {
+    if (begin == end) return;
+    // tiles of nearly the same size: a last one of a few positions would wait for its own sums
+    const int64_t tiles = ceil_div(row.count, kRows), least = row.count / tiles, longer = row.count % tiles;
+    const bool near = ceil_div(row.channels, kPanel) * row.panel * int64_t{sizeof(float)} <= kFirstLevelBytes;
+    const int64_t together = near ? 1 : tiles;
+    for (int64_t t = 0; t < tiles; t += together) {
+        for (int64_t c = begin; c < end; c += kPanel) {
+            const int64_t channels = smaller(end - c, kPanel);
+            int64_t first = t * least + smaller(t, longer);
+            for (int64_t u = t; u < t + together; ++u) {
+                const int64_t rows = least + (u < longer ? 1 : 0);
+                run_rows<kVectors, kRows>(row, rows, {first, c, channels});
+                first += rows;
+            }
+        }
+    }
+}
+
+void run(const FewChannelsRow& row) {
+    if (row.count == 0) return;
+    const int64_t rest = row.channels % kPanel, wide = rest > kLanes ? row.channels : row.channels - rest;
+    run_panels<2, kMostRows>(row, 0, wide);
+    run_panels<1, 2 * kMostRows>(row, wide, row.channels);
+}
+
+// ---- the gradient of the weights ------------------------------------------------------------------------
+
+template <int kRows, int kVectors>
+__attribute__((noinline)) void add_tile(const FewChannelsGradient& row, const FewChannelsStep& step, int64_t channel) {
+    float* const to = row.sums + channel / kPanel * row.panel + step.weights;
+    const float* at = row.source + step.source;
+    const float* results = row.results + channel;
+    const int64_t advance = row.advance, results_step = row.results_step;
+    Lanes sum[kRows][kVectors];
+#pragma GCC unroll 32
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) sum[i][j] = *reinterpret_cast<const LanesAt*>(to + i * kPanel + j * kLanes);
+    }
+    for (int64_t q = 0; q < row.count; ++q, at += advance, results += results_step) {
+        Lanes right[kVectors];
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(results + j * kLanes);
+#pragma GCC unroll 32
+        for (int i = 0; i < kRows; ++i) {
+            const float value = at[i];
+#pragma GCC unroll 2
+            for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(value), right[j]);
+        }
+    }
+#pragma GCC unroll 32
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) *reinterpret_cast<LanesAt*>(to + i * kPanel + j * kLanes) = sum[i][j];
+    }
+}
+
+template <int kVectors, int kRows>
+DGO_INLINE void add_rows(const FewChannelsGradient& row, int64_t rows, const FewChannelsStep& step, int64_t channel) {
+    if constexpr (kRows > 1) {
+        if (rows < kRows) return add_rows<kVectors, kRows - 1>(row, rows, step, channel);
+    }
+    add_tile<kRows, kVectors>(row, step, channel);
+}
+
+void add_positions(const FewChannelsGradient& row) {
+    const int64_t tiles = ceil_div(row.length, kMostRows);
+    for (int64_t c = 0; c < row.channels; c += kPanel) {
+        for (const FewChannelsStep* run = row.steps; run != row.steps_end; run += row.length) {
+            for (int64_t t = 0; t < tiles; ++t) {
+                const int64_t first = row.length * t / tiles, rows = row.length * (t + 1) / tiles - first;
+                if (row.channels - c > kLanes) {
+                    add_rows<2, kMostRows>(row, rows, run[first], c);
+                } else {
+                    add_rows<1, kMostRows>(row, rows, run[first], c);
+                }
+            }
+        }
+    }
+}
+
+void gradient(const FewChannelsGradient& row) {
+    const int64_t most = larger(kResultsNear / row.channels, 2 * kMostRows);
+    for (int64_t begin = 0; begin < row.count; begin += most) {
+        FewChannelsGradient part = row;
+        part.count = smaller(most, row.count - begin);
+        part.source += begin * row.advance;
+        part.results += begin * row.results_step;
+        add_positions(part);
+    }
+}
+
+}  // namespace
+
+const FewChannelsCode kFewChannelsCode = {kMostRows, kPanel, kLanes * 4, run, gradient};
+
+}  // namespace dgo::DGO_ISA

@@ -1,0 +1,149 @@
+"""Chains of element-wise steps on strided tensors against NumPy in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from children import child
+
+from dnnl_graph_ops import _core, dtypes, errors
+
+from .kernel_cases import blank, code, random_strides, span, view
+from .test_epilogue import OPERANDS, OPS
+
+pytestmark = pytest.mark.isa
+
+kernels = _core.kernels
+FLOATS = ("f32", "bf16", "f16")
+WHOLE = {"u8": (0, 255), "s8": (-128, 127)}
+SIMPLE = ("add", "multiply", "maximum", "relu", "abs", "clamp", "subtract", "leaky_relu", "move")
+
+
+def random_shape(rng):
+    rank = int(rng.integers(0, 6))
+    shape = [int(rng.integers(1, 6)) for _ in range(rank)]
+    if rank and rng.random() < 0.5:
+        shape[int(rng.integers(rank))] = int(rng.choice([16, 33, 64, 100, 700, 3000]))
+    return tuple(shape)
+
+
+def random_operand(rng, shape, dst_strides):
+    """Strides and memory of an operand that lies as the result, or otherwise, or has broadcast axes."""
+    strides = list(dst_strides) if rng.random() < 0.5 else random_strides(rng, shape)
+    strides = [0 if rng.random() < 0.25 else s for s in strides]
+    dtype = str(rng.choice([*FLOATS, *WHOLE]))
+    memory = (
+        rng.integers(0 if dtype == "u8" else -5, 6, max(span(shape, strides), 1))
+        .astype(np.float32)
+        .astype(dtypes.numpy_dtype(dtype))
+    )
+    return dtype, strides, memory
+
+
+def check(seed):
+    rng = np.random.default_rng(seed)
+    shape = random_shape(rng)
+    dst_strides = random_strides(rng, shape)
+    dst_dtype = str(rng.choice([*FLOATS, *WHOLE]))
+    found = [random_operand(rng, shape, dst_strides) for _ in range(int(rng.integers(1, 5)))]
+    values = [view(memory, shape, strides).astype(np.float64) for _, strides, memory in found]
+    registers, steps = {}, []
+    count = int(rng.integers(1, 6))
+    for number in range(count):
+        known = [*registers, *(OPERANDS + i for i in range(len(found)))]
+        op = str(rng.choice(SIMPLE))
+        left, right = (int(rng.choice(known)) for _ in range(2))
+        to = 0 if number == count - 1 else int(rng.integers(1, kernels.Epilogue.REGISTERS))
+        x, y = (values[i - OPERANDS] if i >= OPERANDS else registers[i] for i in (left, right))
+        registers[to] = OPS[op](x, y, -2.0, 3.0)
+        steps.append((op, left, right, to, -2.0, 3.0))
+    operands = [(code(dtype), strides) for dtype, strides, _ in found]
+    kernel = kernels.elementwise(shape, steps, operands, code(dst_dtype), dst_strides)
+    dst = blank(span(shape, dst_strides) + 3, dst_dtype)
+    # the result over one of the operands where that is allowed
+    over = [i for i, (dtype, strides, _) in enumerate(found) if dtype == dst_dtype and strides == dst_strides]
+    memories = [memory for *_, memory in found]
+    if over and rng.random() < 0.5:
+        dst = np.concatenate([memories[over[0]], dst[-3:]])
+        memories[over[0]] = dst
+    gaps = dst.copy()
+    kernel.run(*memories, dst)
+    want = np.broadcast_to(registers[0], shape).astype(np.float32)
+    want = (np.clip(want, *WHOLE[dst_dtype]) if dst_dtype in WHOLE else want).astype(dst.dtype)
+    got = view(dst, shape, dst_strides)
+    same = np.array_equal(got.astype(np.float32), want.astype(np.float32))
+    assert same, f"seed {seed}: {shape}, {dst_strides}, {dst_dtype}, {operands}, {steps}"
+    got[...] = view(gaps, shape, dst_strides)
+    assert dst.tobytes() == gaps.tobytes(), f"seed {seed}: written beyond dst"
+
+
+def check_all(first, count):
+    for seed in range(first, first + count):
+        check(seed)
+
+
+def test_random_chains():
+    check_all(0, 600)
+
+
+@pytest.mark.child
+def test_avx2():
+    done = child(
+        "-c", "from bindings import test_elementwise; test_elementwise.check_all(5000, 300)", DNNL_GRAPH_OPS_ISA="avx2"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_many_rows_of_few_channels():
+    """Short rows that follow each other are taken together; a vector of channels is read again and again."""
+    rng = np.random.default_rng(1)
+    for channels in (2, 3, 5, 16, 63):
+        x = rng.integers(-9, 9, (5000, channels)).astype(np.float32)
+        scale, pixel = rng.integers(-3, 4, channels).astype(np.float32), rng.integers(-3, 4, 5000).astype(np.float32)
+        steps = [("multiply", OPERANDS, OPERANDS + 1, 1, 0, 0), ("add", 1, OPERANDS + 2, 0, 0, 0)]
+        described = [(code("f32"), strides) for strides in ([channels, 1], [0, 1], [1, 0])]
+        result = np.full_like(x, np.nan)
+        kernels.elementwise(x.shape, steps, described, code("f32"), [channels, 1]).run(x, scale, pixel, result)
+        np.testing.assert_array_equal(result, x * scale + pixel[:, None])
+
+
+def test_results_beyond_the_caches():
+    x = np.arange(9_000_011, dtype=np.float32) % 1000
+    result = np.full_like(x, np.nan)
+    steps = [("add", OPERANDS, OPERANDS, 0, 0, 0)]
+    kernels.elementwise([x.size], steps, [(code("f32"), [1])], code("f32"), [1]).run(x, result)
+    np.testing.assert_array_equal(result, 2 * x)
+
+
+@pytest.mark.parametrize("dtype", WHOLE)
+@pytest.mark.parametrize("step", [1, 2])
+def test_whole_numbers_are_the_nearest_with_ties_to_even(dtype, step):
+    low, high = WHOLE[dtype]
+    x = np.concatenate([np.arange(low - 40, high + 40, 0.25), [1e30, -1e30, np.inf, -np.inf]]).astype(np.float32)
+    result = np.full((x.size, step), 7, dtypes.numpy_dtype(dtype))
+    kernel = kernels.elementwise([x.size], [("move", OPERANDS, 0, 0, 0, 0)], [(code("f32"), [1])], code(dtype), [step])
+    kernel.run(x, result)
+    np.testing.assert_array_equal(result[:, 0], np.clip(np.rint(x), low, high))
+    wide = np.full(x.size, np.nan, np.float32)
+    kernel = kernels.elementwise([x.size], [("move", OPERANDS, 0, 0, 0, 0)], [(code(dtype), [step])], code("f32"), [1])
+    kernel.run(result, wide)
+    np.testing.assert_array_equal(wide, result[:, 0].astype(np.float32))
+
+
+def test_no_elements():
+    kernel = kernels.elementwise([3, 0], [("relu", OPERANDS, 0, 0, 0, 0)], [(code("f32"), [1, 1])], code("f32"), [1, 1])
+    kernel.run(np.empty(0, np.float32), np.empty(0, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([], "no step writes register 0"),
+        ([("relu", OPERANDS, 0, 1, 0, 0)], "no step writes register 0"),
+        ([("relu", 0, 0, 0, 0, 0)], "neither a register written before"),
+        ([("relu", OPERANDS, 0, 0, 0, 0), ("relu", OPERANDS, 0, 0, 0, 0)], "which only the last may"),
+    ],
+)
+def test_refused(steps, message):
+    with pytest.raises(errors.InvalidArgumentError, match=message):
+        kernels.elementwise([4], steps, [(code("f32"), [1])], code("f32"), [1])
