@@ -77,9 +77,8 @@ class Epilogue:
 @final
 class FilterProblem:
     """A transposed convolution, channels last. `tile`: results per tile and axis: 1 is the direct form of that
-    axis, for any kernel; minimal filtering has 2, 3 and 4 for two taps per phase, 2 and 4 for three, without
-    dilation; 4 on the last two axes, alike. `any_size`: weights are packed as for large sizes, whatever the
-    sizes are.
+    axis, for any kernel; Winograd has 2, 3 and 4 for two taps per phase, 2 and 4 for three, without dilation; 4
+    on the last two axes, alike. `any_size`: weights are packed as for large sizes, whatever the sizes are.
     """
 
     def __init__(

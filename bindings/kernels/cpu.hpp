@@ -1,4 +1,4 @@
-// What this CPU has, and what the environment allows of it: asked here, for all builtin kernels.
+// The CPU's instruction sets and the limits of environment variables; no other file asks for them.
 #pragma once
 
 #include <string>

@@ -29,7 +29,7 @@ constexpr double kTilePrice = 8;
 constexpr double kStripPrice = 3, kInStrips = 0.88, kStripValues = 0.7;
 // Results that do not fill whole panels go through the scratch.
 constexpr double kThroughScratch = 2.5;
-// Absent taps of minimal filtering break the long sums of backward data into short ones.
+// Absent taps of Winograd break the long sums of backward data into short ones.
 constexpr double kBrokenSums = 1.1;
 // Transforms of tiles of more than 3 results take more additions for a value.
 constexpr double kLargeTransform = 2.0;

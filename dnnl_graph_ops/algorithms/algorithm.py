@@ -102,7 +102,7 @@ class Algorithm:
     anywhere: bool = False
     # `tile_rows` may compute a few rows at a time: all steps are builtin kernels, and a row depends on a few rows read
     tiles_rows: bool = False
-    # minimal filtering (Winograd): multiplies less often than the definition
+    # Winograd (minimal filtering): multiplies less often than the definition
     filters: bool = False
     # it rounds so much that algorithm="fast" alone allows it; of_precision: or the precision of f32 layers
     fast: bool = False

@@ -49,7 +49,7 @@ def _tile(problem: ConvProblem) -> tuple[int, ...]:
 
 
 def _filters(problem: ConvProblem, env: Env) -> bool:
-    """Whether the layer is one of f32 in a narrow type, or algorithm="fast" allows the error of minimal filtering."""
+    """Whether the layer is one of f32 in a narrow type, or algorithm="fast" allows the error of Winograd."""
     tile = _tile(problem)
     if env.algorithm == "direct" or tile == filtering.direct_tile(problem) or not filtering.taken(problem, tile):
         return False

@@ -1,4 +1,4 @@
-"""Computes layers of any direction by builtin kernels, channels last: directly or by minimal filtering (Winograd).
+"""Computes layers of any direction by builtin kernels, channels last: directly or by Winograd (minimal filtering).
 
 Minimal filtering (Winograd's family; Lavin and Gray 2016): a tile of m results of a filter of t taps takes m + t - 1
 products per axis instead of m * t. A phase of a transposed convolution of stride s has ceil(kernel / s) taps. The
@@ -64,7 +64,7 @@ def direct_tile(problem: ConvProblem) -> tuple[int, ...]:
 def filtering_tile(problem: ConvProblem, results: int) -> tuple[int, ...]:
     """Returns for each axis how many results a tile of "Winograd `results`" has.
 
-    A tile has 1 where minimal filtering does not apply to the axis, and may have fewer than `results`, see `TILES`.
+    A tile has 1 where Winograd does not apply to the axis, and may have fewer than `results`, see `TILES`.
     """
     g, counts, apart = problem.geometry, taps(problem), _parts_fit(problem)
     tile = [
@@ -169,7 +169,7 @@ def _code(view: View) -> int:
 
 
 def packed_weights(program: Program, description: Any, problem: ConvProblem, threads: int) -> View:
-    """Appends the packing of the weights, which transforms them for minimal filtering; returns the packed weights."""
+    """Appends the packing of the weights, which transforms them for Winograd; returns the packed weights."""
     weights = merged_weights(program, problem.w)
     packed = program.scratch((description.packed_size(problem.direction),), "f32")
     kernel = kernels.filter_pack(description, problem.direction, _code(weights), list(weights.strides), threads)
@@ -299,7 +299,7 @@ def _filtering(direction: str, spreads: frozenset[str], results: int) -> Algorit
     )  # fmt: skip
 
 
-# by direction: the operands whose Inf and NaN the direct algorithm spreads, and those that minimal filtering spreads
+# by direction: the operands whose Inf and NaN the direct algorithm spreads, and those that Winograd spreads
 _SPREADS = {
     DGRAD: (Y | W, Y | W),
     FPROP: (W, X | W),

@@ -57,10 +57,10 @@ _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
 # the instruction set without integer dot products, and how many times as fast as f32 its products are; seconds to
 # convert an element to or from f32, seconds of the converting steps, and seconds to finish an element of the result
 _WORDS, _GAIN_OF_WORDS, _CONVERTED, _CONVERTING, _FINISHED = "avx2words", 1.4, 0.3e-9, 5e-6, 0.6e-9
-# costs of minimal filtering of words, in products: to transform an element, and to read a packed weight from memory
+# costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory
 # and how many times the direct form's the cost may be at most
 _TRANSFORMED, _READ, _SAVING = 3.0, 5.0, 0.95
-# measured over estimated time of minimal filtering (Winograd) on several axes: the estimate is cautious
+# measured over estimated time of Winograd (minimal filtering) on several axes: the estimate is cautious
 _OF_FILTERING = 0.75
 # the instruction set whose tiles multiply 64 channels at once, the fewest channels for which it is used, and the set
 # for fewer, which every CPU with tiles has
@@ -268,7 +268,7 @@ class _Form(NamedTuple):
 
 
 def _form(q: Quantized, problem: ConvProblem, isa: str, env: Env) -> _Form:
-    """Returns the form of the product that takes the least time; minimal filtering needs words and constant weights.
+    """Returns the form of the product that takes the least time; Winograd needs words and constant weights.
 
     Minimal filtering is exact: data less their zero point, weights and their transforms are words, and the sums of a
     tile, 2^(axes of four points) times those of the layer, fit into 32 bits.

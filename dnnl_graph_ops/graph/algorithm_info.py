@@ -13,7 +13,7 @@ class AlgorithmInfo:
     name: as `explain()` shows it. seconds: the estimated time of one run.
     measured: the median seconds that tune="measure" timed; None if not timed.
     error: why results may differ from direct sums, beyond the order of the terms. "filtered": transforms that save
-    multiplications (Winograd, minimal filtering); "fast": large tiles, which only algorithm="fast" allows (with up to
+    multiplications (Winograd); "fast": large tiles, which only algorithm="fast" allows (with up to
     8 times the error of direct sums); "narrow": products of f32 data in bf16 or f16; "folded": constants of other
     ops were folded into the weights or the bias, or kernel elements were summed because upsampling repeats their
     operands or pooling averages their results. Empty: none of these.

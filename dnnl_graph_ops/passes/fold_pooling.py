@@ -56,7 +56,7 @@ POOL_FIRST = Rewrite(
 # channels are summed in at most so many parts, of at least so many channels: more take longer than the unfolded ops
 _MOST_PARTS, _FEWEST = 3, 8
 # by measured errors of layers: in how much longer sums one part has less than 1.5 times the error of the unfolded ops,
-# and by how much minimal filtering of up to so many taps lessens that on each axis that is averaged
+# and by how much Winograd of up to so many taps lessens that on each axis that is averaged
 _LONGER, _FILTERED, _LESS = 2.1, 3, 1.55
 
 
@@ -207,7 +207,7 @@ def _parts(head: Node, pooling: Pooling, asked: Asked) -> int:
     """Returns in how many parts of channels one sum with more taps has to be taken to round as little as an average.
 
     An average evens out the errors of the sums that it is of, while the error of one sum grows with the root of the
-    number of its terms. Sums of minimal filtering, which adds few channels' products of up to three taps, have still
+    number of its terms. Sums of Winograd, which adds few channels' products of up to three taps, have still
     less error.
     """
     if asked.narrow or head.outputs[0].dtype != "f32":

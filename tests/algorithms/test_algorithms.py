@@ -39,7 +39,7 @@ def draw(rng: np.random.Generator) -> dict[str, Any] | None:
         groups = int(rng.choice([2, 5, 8]))
         ic = oc = groups * int(rng.choice([2, 3, 4, 8, 16]))
     stride = [int(rng.integers(1, 4)) for _ in range(rank)]
-    # two and three taps per phase are one filter of minimal filtering, more are several
+    # two and three taps per phase are one filter of Winograd, more are several
     more = (int(rng.integers(1, 6)), int(rng.integers(4, 12)))
     kernel = [int(rng.choice([s, 2 * s, 2 * s, 2 * s - 1 or 1, 3 * s, *more])) for s in stride]
     size = [int(rng.integers(1, 9 if rank < 3 else 5)) for _ in range(rank)]

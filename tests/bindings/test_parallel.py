@@ -97,7 +97,7 @@ for algorithm in ("auto", "direct"):
                         algorithm=algorithm)
     net(np.ones((1, 8, 8, 256), np.float32))
     told.append(str(net.explain()))
-assert any("own" in text or "filtering" in text for text in told), told
+assert any("builtin, " in text for text in told), told
 x = np.ones((1, 8, 8, 256), np.float32)
 dgo.conv_transpose(x, weights, strides=2)
 dgo.conv_transpose_backward_data(dgo.conv_transpose(x, weights, strides=2), weights, strides=2)

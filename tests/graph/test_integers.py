@@ -164,7 +164,7 @@ def refusal(isa):
 @pytest.mark.cases(40, 40, 400, each=EACH)
 @pytest.mark.parametrize("isa", [*SETS, "filters", "dilated"])
 def test_exact_where_the_library_is_not(isa, seed, start):
-    """`filters` and `dilated`: words, by minimal filtering wherever that multiplies less often."""
+    """`filters` and `dilated`: words, by Winograd wherever that multiplies less often."""
     dilated, costs = isa == "dilated", "3.0, 5.0" if isa in SETS else "0.0, 0.0"
     isa = isa if isa in SETS else "avx2words"
     if refusal(isa):

@@ -237,7 +237,7 @@ def test_a_report_counts_no_gradient_of_the_models_input():
 
 
 @pytest.mark.child
-@pytest.mark.parametrize("call", ["dgt.optimize(model)", "torch.compile(model, backend=dgt.dnnl_graph_ops)(x)"])
+@pytest.mark.parametrize("call", ["dgt.optimize(model)", "torch.compile(model, backend='dnnl_graph_ops')(x)"])
 def test_a_misspelt_instruction_set_is_an_error(call):
     code = (
         f"import torch, dnnl_graph_ops.torch as dgt; x = torch.ones(1, 2, 5); model = torch.nn.Conv1d(2, 2, 1); {call}"

@@ -1,4 +1,4 @@
-// Forward and backward data of a transposed convolution as narrow products: src and weights in bf16, sums in f32, rounded
+// Forward and backward data of a transposed convolution as bf16 products: src and weights in bf16, sums in f32, rounded
 // once. The direct form of filter_product.hpp by other instructions.
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-// The operands of a run of narrow products.
+// The operands of a run of bf16 or 8-bit products.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How an instruction set multiplies narrow operands: bf16 with sums in f32, or 8 bits with sums in s32.
+// How an instruction set multiplies bf16 with sums in f32, or 8 bits with sums in s32.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ struct RunTarget {
 };
 using DotTarget = RunTarget<char>;
 
-// Windows of minimal filtering -> planes in bf16, by the shapes of the axes. Null for tiles of more than 3 results.
+// Windows of Winograd -> planes in bf16, by the shapes of the axes. Null for tiles of more than 3 results.
 struct DotWindows {
     SpreadFn<float, uint16_t> (*f32)(const ShapeIndex* shape);
     SpreadFn<uint16_t> (*bf16)(const ShapeIndex* shape);

@@ -1,4 +1,4 @@
-// Backward weights of a transposed convolution by narrow products: src and diff_dst in bf16, sums in f32.
+// Backward weights of a transposed convolution by bf16 products: src and diff_dst in bf16, sums in f32.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -1,5 +1,5 @@
 // A transposed convolution forward, or an ordinary one (backward data), of integers of 8 bits: exact sums in s32, then
-// scales, bias and post-ops in f32, then integers again or f32. The direct form of filter_product.hpp; minimal filtering
+// scales, bias and post-ops in f32, then integers again or f32. The direct form of filter_product.hpp; Winograd
 // with words, whose transforms are exact where 2^(axes of four points) times every sum fits into s32.
 //
 // src is first made into rows: bytes without a sign or, where an instruction set multiplies words, 16 bits. Positions

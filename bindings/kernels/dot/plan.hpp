@@ -1,4 +1,4 @@
-// What products of all narrow types, of bf16 and of integers, lay out alike.
+// The plan of products in bf16 and in 8 bits: the part that does not depend on the type.
 #pragma once
 
 #include "kernels/filtering/arrangement.hpp"
@@ -38,7 +38,7 @@ std::unique_ptr<Kernel> dot_pack(const char* name, const Dot& dot, const FilterP
 // As 'dot_bf16_amx_32x32'.
 std::string dot_name(const Dot& dot);
 
-// Whether tiles have several results: minimal filtering.
+// Whether tiles have several results: Winograd.
 bool is_tiled(const FilterProblem& problem);
 
 // Throws where tiles have more than 3 results: their coefficients make errors of bf16 several times as large, and are no

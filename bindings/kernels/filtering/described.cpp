@@ -103,7 +103,7 @@ const Declaration kFilterProblem{
     "dilations=(), groups=1, any_size=False)",
     make_problem,
     "A transposed convolution, channels last. `tile`: results per tile and axis: 1 is the direct form of that axis, "
-    "for any kernel; minimal filtering has 2, 3 and 4 for two taps per phase, 2 and 4 for three, without dilation; 4 "
+    "for any kernel; Winograd has 2, 3 and 4 for two taps per phase, 2 and 4 for three, without dilation; 4 "
     "on the last two axes, alike. `any_size`: weights are packed as for large sizes, whatever the sizes are."};
 
 }  // namespace dgo

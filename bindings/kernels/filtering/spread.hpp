@@ -1,4 +1,4 @@
-// How transforms of minimal filtering store what they make of a tile, in whatever set they are compiled.
+// How transforms of Winograd store what they make of a tile, in whatever set they are compiled.
 #pragma once
 
 #include <cstdint>

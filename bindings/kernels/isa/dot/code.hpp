@@ -1,4 +1,4 @@
-// The parts of the code around products of narrow operands, which all sets share.
+// The code around products of bf16 and of 8 bits that all sets share.
 #pragma once
 
 #include "kernels/dot/gradient_params.hpp"

@@ -1,4 +1,4 @@
-// Products of 8 bits by minimal filtering: words are transformed and multiplied, sums are transformed back in s32 and
+// Products of 8 bits by Winograd: words are transformed and multiplied, sums are transformed back in s32 and
 // divided by what the weights' transform was multiplied with. Integers, so that each of these is exact.
 #include "kernels/isa/dot/int8_finish.hpp"
 #include "kernels/isa/filtering/planes.hpp"

@@ -1,4 +1,4 @@
-// Weights of 8 bits -> their transform for minimal filtering in words, in panels of pairs of the depth.
+// Weights of 8 bits -> their transform for Winograd in words, in panels of pairs of the depth.
 #include <omp.h>
 
 #include "kernels/isa/elements.hpp"

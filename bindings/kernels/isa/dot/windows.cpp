@@ -1,4 +1,4 @@
-// Windows of minimal filtering for products of bf16: transformed in f32 and rounded once.
+// Windows of Winograd for products of bf16: transformed in f32 and rounded once.
 #include "kernels/isa/dot/broadcast.hpp"
 #include "kernels/isa/dot/tiles.hpp"
 #include "kernels/isa/filtering/transform_tables.hpp"

@@ -1,4 +1,4 @@
-// Every transform of minimal filtering as a template, and tables of them by the shapes of the axes.
+// Every transform of Winograd as a template, and tables of them by the shapes of the axes.
 #pragma once
 
 #include "kernels/isa/elements.hpp"

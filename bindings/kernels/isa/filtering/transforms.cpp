@@ -1,4 +1,4 @@
-// The transforms of minimal filtering in f32, in three tables: this is the only unit that compiles them.
+// The transforms of Winograd in f32, in three tables: this is the only unit that compiles them.
 #include "kernels/isa/filtering/transform_tables.hpp"
 
 namespace dgo::DGO_ISA {

@@ -1,4 +1,4 @@
-// The transforms of minimal filtering on vectors of channels, for up to three axes.
+// The transforms of Winograd on vectors of channels, for up to three axes.
 #pragma once
 
 #include "kernels/filtering/vtable.hpp"

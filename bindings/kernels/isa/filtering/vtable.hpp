@@ -1,4 +1,4 @@
-// The parts of minimal filtering's vector code, and the sizes that they agree on.
+// The parts of Winograd's vector code, and the sizes that they agree on.
 #pragma once
 
 #include "kernels/filtering/vtable.hpp"
