@@ -96,12 +96,12 @@ def _targets(samples: Sequence[Sample], forms: Sequence[str]) -> tuple[np.ndarra
 
 
 def losses(samples: Sequence[Sample], factors: Sequence[Factors] | None = None) -> list[Loss]:
-    """What choosing costs in each row."""
+    """Returns the cost of choosing in each row."""
     return [fit.loss(s, fit.present(s), {} if factors is None else factors[i]) for i, s in enumerate(samples)]
 
 
 def content(recorded: Sequence[Recorded], directions: Sequence[str]) -> str:
-    """What is written: the rows of these directions."""
+    """Returns the text to write: the rows of these directions."""
     samples = gathered(recorded)
     parts = []
     for direction in directions:

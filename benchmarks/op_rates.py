@@ -383,7 +383,7 @@ _ROUNDS = 5
 
 
 class Row(NamedTuple):
-    """What one case takes.
+    """Measures one case.
 
     rate: of a product the part of the machine's peak, of other ops the bytes read and written in a second over those
     of np.copyto. milliseconds: of the fastest run. reference: whether a slow reference implementation runs.

@@ -17,7 +17,7 @@ class Kernel:
     def name(self) -> str: ...
     @property
     def by(self) -> str:
-        """What computes, as 'dot_bf16_avx512bf16_8x32', or ''."""
+        """The name of the code that computes, as 'dot_bf16_avx512bf16_8x32', or ''."""
 
     def run(self, *operands: np.ndarray[Any, Any] | int) -> None:
         """Sources first, destination last; the operands are not checked."""

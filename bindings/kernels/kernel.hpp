@@ -18,7 +18,8 @@ struct Kernel {
 
     int arity = 0;
     std::string name;
-    // What computes: operation, type, instruction set, and rows and columns of its registers; empty: the vector code of the set.
+    // The code that computes: operation, type, instruction set, rows and columns of its registers; empty: the set's
+    // vector code.
     std::string by;
 };
 

@@ -156,7 +156,7 @@ def check_writable(path: str | Path) -> None:
 
 
 def _identity(machine: dict[str, Any]) -> dict[str, Any]:
-    """What stays the same while a machine does."""
+    """Returns the properties by which results are of one machine."""
     return {k: v for k, v in machine.items() if k != "load"}
 
 

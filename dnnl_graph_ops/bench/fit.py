@@ -94,7 +94,7 @@ class Form(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What was measured of one problem."""
+    """The measured times of one problem."""
 
     where: str
     layer: str
@@ -252,7 +252,7 @@ def _question(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def resumed(path: Path, head: dict[str, Any]) -> Recorded:
-    """What a file has of the times that are wanted. InvalidArgumentError: it is of another machine or question."""
+    """Returns the wanted times that a file has. InvalidArgumentError: it is of another machine or question."""
     recorded = read(path)
     for name in ("cpu", "isa", "onednn", "threads", "dtype", "max_gmacs"):
         if recorded.head.get(name) != head[name]:
@@ -453,7 +453,7 @@ def report(rows: Sequence[Sample]) -> dict[Key, Prices]:
 
 
 def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any]) -> dict[str, Any]:
-    """What `--write` writes: constants of the dtypes of these rows; those of others as they were `before`."""
+    """Returns what `--write` writes: constants of these rows' dtypes; those of others as they were `before`."""
     by: dict[str, list[list[Sample]]] = {}
     named: dict[str, list[str]] = {}
     for one in recorded:

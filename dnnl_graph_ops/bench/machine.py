@@ -1,4 +1,4 @@
-"""What the figures were measured on: recorded with every result."""
+"""Describes the machine of a measurement: recorded with every result."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def caches() -> dict[str, int]:
 
 
 def _isa() -> str:
-    """What the library reports, or why it cannot be asked."""
+    """Returns the properties that the library reports, or why it cannot be asked."""
     try:
         return cpu.isa(engine("cpu"))
     except Error as error:

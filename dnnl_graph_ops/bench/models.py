@@ -71,7 +71,7 @@ class Model:
         return TOLERANCE_TRAINED if self.train else TOLERANCE
 
     def record(self) -> dict[str, Any]:
-        """What a result says of it."""
+        """Returns the fields of a result that describe the model."""
         with np.load(self.arrays) as held:
             sides = ("x", "t" if self.train else "y")
             inputs, outputs = ([list(held[key].shape) for key in data.numbered(held, side)] for side in sides)

@@ -1,4 +1,4 @@
-"""What a run does: one frozen record, filled by the command line or by `bench.run`."""
+"""Defines the options of a run: one frozen record, filled by the command line or by `bench.run`."""
 
 from __future__ import annotations
 

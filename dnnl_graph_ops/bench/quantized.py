@@ -38,7 +38,7 @@ class Layer:
     dst_zero: int
 
     def floats(self, operands: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What the integers stand for."""
+        """The values that the integers represent."""
         along = [1] * operands["weights"].ndim
         along[self.axis] = -1
         found = {

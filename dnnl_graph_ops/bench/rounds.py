@@ -26,7 +26,7 @@ _ROUNDS_OF_THE_HOPELESS: Final = 3
 
 
 class Racer(Protocol):
-    """What a round needs of a competitor: `pool.WorkerProcess`, or a stand-in in tests."""
+    """The interface of a competitor in a round: `pool.WorkerProcess`, or a stand-in in tests."""
 
     def ask(self, do: str, timeout: float = ..., **arguments: Any) -> dict[str, Any]: ...
     def settle(self) -> None: ...

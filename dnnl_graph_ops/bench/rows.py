@@ -38,7 +38,7 @@ class Calls:
 
     @property
     def growth_bytes(self) -> int:
-        """What the other sizes left."""
+        """Bytes that calls at the other sizes left allocated."""
         return self.after_bytes - self.alone_bytes
 
 
@@ -152,7 +152,7 @@ class Row:
 
     @property
     def said(self) -> str:
-        """What became of it in a line of text."""
+        """The outcome of the row as a line of text."""
         own = self.own
         if own is None or own.median is None:
             return f"{self.title}: {self.status} ({self.reason})"

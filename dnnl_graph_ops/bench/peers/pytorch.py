@@ -188,7 +188,7 @@ def _backward(layer: Layer) -> tuple[Callable[[], torch.Tensor], str]:
 
 
 def _around(problem: Problem, padding: tuple[int, ...], extra: tuple[int, ...], crop: tuple[slice, ...]) -> list[int]:
-    """What the gradient of a crop of dst adds, in the order of torch.nn.functional.pad."""
+    """Returns the padding by the gradient of a crop of dst, as torch.nn.functional.pad takes it."""
     grown: list[int] = []
     for axis, both, more, kept in reversed(list(zip(problem.axes, padding, extra, crop, strict=True))):
         length = axis.stride * (axis.size - 1) + axis.extent - 2 * both + more

@@ -24,7 +24,7 @@ from .task import Loaded, ModelTask, Prepared, flattened, keeping
 
 @dataclass(frozen=True)
 class Form:
-    """What runs in a module's place.
+    """A form in which PyTorch runs a module.
 
     Attributes:
         made: the module that holds the parameters, of the zoo's.
@@ -169,7 +169,7 @@ def _module(task: ModelTask, ndim: int, form: Form) -> tuple[torch.nn.Module, di
 
 
 def _taken(arrays: list[np.ndarray], formats: dict[int, torch.memory_format]) -> list[torch.Tensor]:
-    """What has no such format, such as a vector for each image, as it is."""
+    """Returns tensors of the arrays, each in the memory format for its rank; contiguous if there is none."""
     plain = torch.contiguous_format
     return [torch.from_numpy(array).contiguous(memory_format=formats.get(array.ndim, plain)) for array in arrays]
 

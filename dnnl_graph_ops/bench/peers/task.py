@@ -1,4 +1,4 @@
-"""What a competitor is asked to prepare, and what it hands back. Shared by the parent and every worker."""
+"""Defines the task that a competitor prepares, and its answer. Shared by the parent and every worker."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ModelTask:
         return self._held("x")
 
     def targets(self) -> list[np.ndarray]:
-        """What a training step wants its outputs to be, in their order."""
+        """The target values of a training step, in the order of its outputs."""
         return self._held("t")
 
     def scales(self) -> np.ndarray:
@@ -87,7 +87,7 @@ class ModelTask:
 
 
 def task_of(record: Mapping[str, Any]) -> Task | ModelTask:
-    """What `as_dict` of either made."""
+    """Returns the task of a dict that `as_dict` returned."""
     return Task.from_dict(record) if "problem" in record else ModelTask(**record)
 
 

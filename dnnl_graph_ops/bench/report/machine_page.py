@@ -90,7 +90,7 @@ def fastest(row: Record) -> tuple[float, str] | None:
 
 
 def _standing(row: Record) -> tuple[float, str]:
-    """What failed here comes first, what nobody else did last."""
+    """Returns the sort key of a row: failures first, then losers; rows without a peer last."""
     best = fastest(row)
     return (best[0] if best else math.inf) if row["ours"] is not None else -math.inf, row["name"]
 

@@ -1,4 +1,4 @@
-"""What a document says in a few numbers, and numbers as words. Shared by every kind of report."""
+"""Summarises a document in a few numbers, and formats numbers. Shared by every kind of report."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Cell(NamedTuple):
 
 
 def subject(document: Document) -> str:
-    """What was measured: the ops of the rows."""
+    """Returns the ops of the rows as text."""
     ops = dict.fromkeys([row.op for row in document] or _SUBJECTS)
     return " and ".join(_SUBJECTS[op] for op in ops)
 

@@ -78,7 +78,7 @@ def path(name: str, *, small: bool = False) -> Path:
 
 
 def arrays(name: str, *, small: bool = False) -> dict[str, np.ndarray]:
-    """What the file holds."""
+    """Returns the contents of the file."""
     module = trained(build(name, small=small).double())
     given = export.inputs(name, small=small, train=True)
     examples = [torch.from_numpy(array).double() for array in given]
