@@ -100,8 +100,8 @@ def runs_of(layer: Problem) -> tuple[dict[str, Run], str]:
         "with": lambda: after(data),
     }
     expected = runs["torch"]().float().numpy()
-    found = np.moveaxis(np.asarray(after(data), "f4"), -1, 1)
-    assert np.abs(found - expected).max() <= CLOSE * np.abs(expected).max(), layer.name
+    result = np.moveaxis(np.asarray(after(data), "f4"), -1, 1)
+    assert np.abs(result - expected).max() <= CLOSE * np.abs(expected).max(), layer.name
     return runs, after.explain().groups[0].formulation
 
 
@@ -109,7 +109,7 @@ def measured(layer: Problem, multiply: Run, multiplications: int) -> Row:
     runs, algorithm = runs_of(layer)
     runs = {"product": multiply, **runs}
     turns = in_turns(runs, counts(runs, BURST), within(SECONDS, LEAST, 99))
-    times = {name: np.array(found) for name, found in turns.items()}
+    times = {name: np.array(seconds) for name, seconds in turns.items()}
 
     def ratio(one: str, other: str) -> float:
         return round(statistics.median(times[one] / times[other]), 3)
@@ -137,17 +137,17 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
     }
     for name, holds in groups.items():
         for taken in (False, True):
-            some = [row for row in rows if holds(row) and (not taken or row["algorithm"] == NAME)]
+            selected = [row for row in rows if holds(row) and (not taken or row["algorithm"] == NAME)]
             means = [
-                statistics.geometric_mean(row[key][i] if i is not None else row[key] for row in some)
+                statistics.geometric_mean(row[key][i] if i is not None else row[key] for row in selected)
                 for key, i in (
                     ("torch over without, with", 0), ("torch over without, with", 1), ("without over with", None),
                     ("share without, with", 0), ("share without, with", 1),
                 )
             ]  # fmt: skip
-            least = min(row["without over with"] for row in some)
+            least = min(row["without over with"] for row in selected)
             cells = [f"{number:.2f}" for number in (*means[:3], least, *means[3:])]
-            yield f"| {name}{', where it is taken' if taken else ''} | {len(some)} | {' | '.join(cells)} |"
+            yield f"| {name}{', where it is taken' if taken else ''} | {len(selected)} | {' | '.join(cells)} |"
 
 
 def main(path: str) -> None:

@@ -23,7 +23,7 @@ from ..lowering.program import Program, View
 from ..runtime import cpu
 from . import filtering
 from .algorithm import Algorithm, W, X, Y, always, expressed
-from .views import MULTIPLY, merged_weights
+from .views import merged_weights
 
 _FEWEST = 16  # fewest channels of a group; with fewer, a k-block would be mostly zeros
 _HALF = 16  # channels are padded to a multiple of this
@@ -58,7 +58,7 @@ def _filters(problem: ConvProblem, env: Env) -> bool:
 
 def _build(program: Program, problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> None:
     """Appends the steps of all parts of a layer: the packing of weights, except for wgrad, and the kernels."""
-    label = MULTIPLY if max(tile) == 1 else f"{MULTIPLY}, tile {'x'.join(map(str, tile))}"
+    label = filtering.tile_label(tile)
     packed: View | None = None
 
     def product(description: Any, *rest: Any) -> Any:
@@ -91,14 +91,8 @@ def _packed(program: Program, description: Any, weights: View, direction: str, t
     packed = program.scratch((description.bf16_packed_size(direction),), "bf16")
     code = dtypes.CODES[weights.dtype]
     kernel = kernels.bf16_pack(description, direction, code, list(weights.strides), threads)
-    cache_key = (
-        "narrow",
-        direction,
-        description.bf16_packing(direction),
-        weights.dtype,
-        weights.shape,
-        weights.strides,
-    )
+    packing = direction, description.bf16_packing(direction)
+    cache_key = ("narrow", *packing, weights.dtype, weights.shape, weights.strides)
     program.kernel(kernel, [weights], [packed], "pack weights", cache_key=cache_key)
     return packed
 

@@ -189,10 +189,15 @@ def _run(
     program.kernel(kernel, reads, [scratch, target], label, in_place=pairs)
 
 
+def tile_label(tile: tuple[int, ...], by: str = "") -> str:
+    """Returns the label of products with such tiles; `by`: names the instruction set, where it is not the usual one."""
+    return f"{MULTIPLY}{by}" + ("" if max(tile) == 1 else f", tile {'x'.join(map(str, tile))}")
+
+
 def _build(program: Program, problem: ConvProblem, tile: tuple[int, ...], env: Env) -> None:
     """Appends the steps of all parts of a layer, in any direction."""
     threads = env.threads
-    label = MULTIPLY if max(tile) == 1 else f"{MULTIPLY}, tile {'x'.join(map(str, tile))}"
+    label = tile_label(tile)
     packed: View | None = None
     for part in parts(problem, tile):
         description = filter_problem(part, tile, env.varies)

@@ -22,7 +22,6 @@ from ..algorithms.choice import ranked
 from ..algorithms.lower import Decision
 from ..algorithms.views import (
     FROM_CHANNELS_LAST,
-    MULTIPLY,
     as_channels_last,
     channels_last_strides,
     merged_weights,
@@ -57,8 +56,8 @@ _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
 # the instruction set without integer dot products, and how many times as fast as f32 its products are; seconds to
 # convert an element to or from f32, seconds of the converting steps, and seconds to finish an element of the result
 _WORDS, _GAIN_OF_WORDS, _CONVERTED, _CONVERTING, _FINISHED = "avx2words", 1.4, 0.3e-9, 5e-6, 0.6e-9
-# costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory
-# and how many times the direct form's the cost may be at most
+# costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory;
+# and the most that tiles may cost, relative to the direct form
 _TRANSFORMED, _READ, _SAVING = 3.0, 5.0, 0.95
 # measured over estimated time of Winograd (minimal filtering) on several axes: the estimate is cautious
 _OF_FILTERING = 0.75
@@ -270,7 +269,7 @@ class _Form(NamedTuple):
 def _form(q: Quantized, problem: ConvProblem, isa: str, env: Env) -> _Form:
     """Returns the form of the product that takes the least time; Winograd needs words and constant weights.
 
-    Minimal filtering is exact: data less their zero point, weights and their transforms are words, and the sums of a
+    Winograd is exact: data less their zero point, weights and their transforms are words, and the sums of a
     tile, 2^(axes of four points) times those of the layer, fit into 32 bits.
     """
     direct = filtering.direct_tile(problem)
@@ -396,12 +395,12 @@ class _Steps:
         sizes = getattr(problem, src).shape
         places = View(rows.buffer, (sizes[0], 1, *sizes[2:]), (strides[0] * item, 1, *(item * s for s in strides[1:])))
         views = {src: replace(places, offset=rows.offset), RESULT[problem.direction]: target, "epilogue": epilogue}
-        found = []
+        parts = []
         for part in filtering.parts(problem.with_views(**views), self.tile):
             view: View = getattr(part, src)
             at = [view.strides[0], *view.strides[2:]]
-            found.append(Part(part, self.described(part), view, [stride // item for stride in at]))
-        return found
+            parts.append(Part(part, self.described(part), view, [stride // item for stride in at]))
+        return parts
 
     def rows(self) -> tuple[View, list[int]]:
         """Returns the left factor of the product, src in the kernel's row layout, and its strides (N, spatial...).
@@ -503,8 +502,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
         reads += [program.constant(points), sums]
     to = q.quantize
     by = "" if steps.isa == kernels.int8_isa()[0] else f" by {steps.isa}"
-    tiles = "" if max(steps.tile) == 1 else f", tile {'x'.join(map(str, steps.tile))}"
-    label = labelled(f"{MULTIPLY}{by}{tiles}", problem.epilogue)
+    label = labelled(filtering.tile_label(steps.tile, by), problem.epilogue)
     for part, description, src, at in parts:
         epilogue, low, high = (part.epilogue, -128, 255) if to is None else bounded(part.epilogue, to)
         after, made = fused(program, epilogue, _as_floats(part.result)), part.result

@@ -114,16 +114,16 @@ def drawn(model: Model, seed: int) -> Drawn:
 
     from .peers import onnx_model
 
-    given = onnx_model.inputs(onnx.load(model.path, load_external_data=False).graph)
+    values = onnx_model.inputs(onnx.load(model.path, load_external_data=False).graph)
     named = [
         [dim(f"{model.path}: input {value.name!r}", each.dim_value, each.dim_param) for each in _dims(value)]
-        for value in given
+        for value in values
     ]
     step = zoo.entry(model.zoo).step if model.zoo else 1
     return Drawn(
         [[str(each) for each in shape] for shape in named],
         draw(model.name, parse(model.sizes), named, step, seed),
-        [_dtype(value) for value in given],
+        [_dtype(value) for value in values],
     )
 
 
@@ -197,18 +197,18 @@ def _of_file(path: Path) -> Model:
         graph = onnx.load_from_string(content).graph
     except Exception as error:  # of protobuf, whose classes differ by its version
         raise InvalidArgumentError(f"{path}: no ONNX model ({error})") from None
-    given = onnx_model.inputs(graph)
-    shapes = [[dim.dim_value for dim in _dims(value)] for value in given]
-    for value, shape in zip(given, shapes, strict=True):
+    values = onnx_model.inputs(graph)
+    shapes = [[dim.dim_value for dim in _dims(value)] for value in values]
+    for value, shape in zip(values, shapes, strict=True):
         if not value.type.tensor_type.HasField("shape") or not all(shape):
             raise InvalidArgumentError(
                 f"{path}: input {value.name!r} has sizes that are not known; say which by --sizes, or fix them, for "
                 "example by onnx.tools.update_model_dims"
             )
-    inputs = data.drawn(shapes, [_dtype(value) for value in given], _SEED)
+    inputs = data.drawn(shapes, [_dtype(value) for value in values], _SEED)
     held = {f"x{i}": array for i, array in enumerate(inputs)}
     if importlib.util.find_spec("onnxruntime") is not None:
-        names = (value.name for value in given)
+        names = (value.name for value in values)
         held |= {f"y{i}": array for i, array in enumerate(_computed(path, dict(zip(names, inputs, strict=True))))}
     arrays.parent.mkdir(parents=True, exist_ok=True)
     with arrays.open("wb") as file:

@@ -46,7 +46,7 @@ def keep(cache_key: Hashable, array: Array) -> None:
 
 
 def meant(cache_key: Any) -> tuple[Any, Any] | None:
-    """Returns the dtype and the number of elements of a cache key's array; None if `cache key` is not a cache key."""
+    """Returns the dtype and the number of elements of a cache key's array; None if `cache_key` is none."""
     while isinstance(cache_key, tuple) and len(cache_key) == 4:
         cache_key = cache_key[0]
     return cache_key if isinstance(cache_key, tuple) and len(cache_key) == 2 else None

@@ -328,7 +328,7 @@ class KernelStep:
 class HostStep:
     """A step by a NumPy function of arrays: it reads those of `reads`, and fills those of `writes`.
 
-    `cache key`: as in a KernelStep. `by`: the name of what computes the step, for explanations.
+    `cache_key`: as in a KernelStep. `by`: the name of what computes the step, for explanations.
     """
 
     function: Callable[..., None]

@@ -43,7 +43,7 @@ class Features(NamedTuple):
     """The features of an int8 partition that decide whether the library computes it exactly.
 
     Integers are written as "u8", "s8 channel" (one scale for each channel) or "u8 zp" (with a zero point). `form`:
-    properties of the head's attributes, such as \"strided\". `post_ops`: in order, each with its other operand, of
+    properties of the head's attributes, such as "strided". `post_ops`: in order, each with its other operand, of
     which "source" is the head's first. `skip`: the integers that are dequantized and added.
     """
 

@@ -41,7 +41,7 @@ SETS = (
 )
 
 
-# names by which oneDNN's releases up to 3.6 know sets of AVX10
+# other names that oneDNN has for avx512_core_fp16, avx512_core_amx and avx512_core_amx_fp16
 _ALIASES = ("avx10_1_512", "avx10_1_512_amx", "avx10_1_512_amx_fp16")
 
 # dtypes that some sets lack
@@ -66,8 +66,7 @@ REFERENCE = (Reference("avx512_core_fp16", "f16", kinds("f16_by_reference") | {"
 
 def is_known(limit: str) -> bool:
     """Whether a value of ONEDNN_MAX_CPU_ISA is the name of an instruction set or empty; oneDNN ignores others."""
-    known = {known.name for known in SETS} | {"", "default", "all", *_ALIASES}
-    return limit.lower() in known
+    return limit.lower() in {"", "default", "all", *_ALIASES, *(isa.name for isa in SETS)}
 
 
 def check_settings() -> None:

@@ -134,7 +134,7 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
     seen: dict[tuple[Any, ...], list[Any]] = {}
     training = model.training
     leaves = (each for each in example_inputs if isinstance(each, torch.Tensor) and not each.requires_grad)
-    data = {each.untyped_storage().data_ptr() for each in leaves if each.layout is torch.strided}
+    data = {_address(each) for each in leaves} - {None}
 
     def note(module: nn.Module, call: Any) -> None:
         _, x, *_ = call
@@ -151,7 +151,7 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
     for (module, shape, *_), (call, count) in seen.items():
         with measuring():
             verdicts = _verdicts(call, training)
-        is_first = call is not None and call[1].untyped_storage().data_ptr() in data
+        is_first = call is not None and _address(call[1]) in data
         for direction, verdict in verdicts:
             rows.append(
                 LayerTime(
@@ -167,6 +167,11 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
                 )
             )
     return Report(rows)
+
+
+def _address(tensor: torch.Tensor) -> int | None:
+    """Returns the address of a tensor's storage; None if its layout has none, as of mkldnn tensors."""
+    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else None
 
 
 def _passing(seen: dict[tuple[Any, ...], list[Any]], module: nn.Module, arguments: tuple[Any, ...]) -> None:

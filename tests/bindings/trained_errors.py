@@ -34,14 +34,14 @@ def layers(model: str, image: str) -> list[tuple[dgo.Node, Array]]:
     nodes = [node for node in graph.nodes if tiled(node)]
     with Image.open(image) as file:
         # sizes that vary are those of the image, in whole strides
-        given = (1, 3, file.height // 32 * 32, file.width // 32 * 32)
-        shape = [size or n for size, n in zip(graph.inputs[0].shape, given, strict=True)]
+        sizes = (1, 3, file.height // 32 * 32, file.width // 32 * 32)
+        shape = [size or n for size, n in zip(graph.inputs[0].shape, sizes, strict=True)]
         pixels = np.asarray(file.convert("RGB" if shape[1] == 3 else "L").resize((shape[3], shape[2])), "f4")
     data = (pixels.reshape(*shape[2:], shape[1]).transpose(2, 0, 1)[None] / 255 - 0.45) / 0.225
     read = list(dict.fromkeys(node.inputs[0] for node in nodes))
     values: Any = graph.compile(read)(np.ascontiguousarray(data, np.float32))
-    found = dict(zip(read, values if isinstance(values, tuple) else (values,), strict=True))
-    return [(node, np.ascontiguousarray(np.moveaxis(found[node.inputs[0]], 1, -1))) for node in nodes]
+    sources = dict(zip(read, values if isinstance(values, tuple) else (values,), strict=True))
+    return [(node, np.ascontiguousarray(np.moveaxis(sources[node.inputs[0]], 1, -1))) for node in nodes]
 
 
 def errors(node: dgo.Node, x: Array) -> tuple[float, ...]:
@@ -61,8 +61,8 @@ def errors(node: dgo.Node, x: Array) -> tuple[float, ...]:
         return np.abs(run_product(case, "backward_data", data, weights, exact.shape, SETS[0], dtype="f32") - exact)
 
     direct = off((1, 1), x.astype(bf16), w.astype(bf16))
-    some = (off(tile, x, w), off(tile, x.astype(bf16), w))
-    return tuple(f for error in some for f in (rms(error) / rms(direct), float(error.max() / direct.max())))
+    tiled_errors = (off(tile, x, w), off(tile, x.astype(bf16), w))
+    return tuple(f for error in tiled_errors for f in (rms(error) / rms(direct), float(error.max() / direct.max())))
 
 
 def rms(array: Array) -> float:

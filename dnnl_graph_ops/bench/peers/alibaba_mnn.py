@@ -85,13 +85,13 @@ def prepare_model(task: ModelTask) -> Prepared:
         target = Path(folder) / "model.mnn"
         module = _converted(Path(task.path), target, names, [value.name for value in graph.output], task.threads, False)
     seconds = clock(task.threads) - begin
-    given = [expr.const(array, list(array.shape), expr.NCHW) for array in task.inputs()]
+    operands = [expr.const(array, list(array.shape), expr.NCHW) for array in task.inputs()]
 
     def read(outputs: Any) -> Any:
         plain = (expr.convert(out, expr.NCHW) if out.data_format == expr.NC4HW4 else out for out in outputs)
         return flattened(out.read() for out in plain)
 
-    prepared = keeping(lambda: module.forward(given), read, "precision high")
+    prepared = keeping(lambda: module.forward(operands), read, "precision high")
     prepared.run()
     prepared.compile_s = seconds
     return prepared

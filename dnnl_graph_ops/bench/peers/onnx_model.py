@@ -32,8 +32,8 @@ def model(task: Task) -> onnx.ModelProto:
                 inputs.append(helper.make_tensor_value_info(name, kind, array.shape))
             else:
                 constants.append(numpy_helper.from_array(array, name))
-    given = ["src", *(name for name in ("weights", "bias") if name in operands)]
-    nodes = [helper.make_node(NODES[problem.op], given, ["dst"], **_attributes(problem))]
+    names = ["src", *(name for name in ("weights", "bias") if name in operands)]
+    nodes = [helper.make_node(NODES[problem.op], names, ["dst"], **_attributes(problem))]
     graph = helper.make_graph(
         nodes, "layer", inputs, [helper.make_tensor_value_info("dst", kind, problem.dst_shape())], constants
     )
@@ -41,13 +41,13 @@ def model(task: Task) -> onnx.ModelProto:
 
 
 def inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """What a model is called with: old files name their constants among the inputs too."""
+    """Returns the inputs of a call: old files name their constants among the inputs too."""
     constants = {tensor.name for tensor in graph.initializer}
     return [value for value in graph.input if value.name not in constants]
 
 
 def given(task: Task) -> list[np.ndarray]:
-    """What the model is called with: src, and variable weights."""
+    """Returns the arrays of a call: src, and variable weights."""
     kind = np.dtype(np.uint8) if task.dtype == quantized.DTYPE else numpy_dtype(task.dtype)
     names = ("src",) if task.weights == "constant" else ("src", "weights")
     operands = task.operands()

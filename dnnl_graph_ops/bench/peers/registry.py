@@ -121,7 +121,7 @@ def select(names: Iterable[str]) -> tuple[list[Peer], list[str]]:
     """The asked-for competitors that are installed, and a note for each that is not.
 
     "all" stands for every default one, "none" for none, "dgo@FILE" and "onednn@FILE" for this package and for oneDNN's
-    builtin kernels with another libdnnl.so.3.
+    own kernels with another libdnnl.so.3.
 
     Raises:
         InvalidArgumentError: a name that is not known, or no such file.
