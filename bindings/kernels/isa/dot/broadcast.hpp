@@ -1,7 +1,7 @@
 // Products of 4 bytes of a row, spread to all lanes, with those of as many columns.
 #pragma once
 
-#include "kernels/isa/dot/set.hpp"
+#include "kernels/isa/dot/depthwise.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -46,6 +46,7 @@ struct Broadcast {
     static constexpr int64_t kStep = 4 / Type::kItem, kUnit = kUnitElements;
     static constexpr bool kShort = kUnit == kStep;  // units of one step
     static constexpr int kRowsAtOnce = kLanes / 2, kColumnsAtOnce = 2 * kLanes;
+    static constexpr const DotDepthwise* kDepthwise = kDepthwiseOf<Type, Multiply>;
 
     static void begin() {}
     static void end() {}
