@@ -33,6 +33,7 @@ const Dot& set_of(const std::string& isa) {
 }
 
 // The taps of a phase of both outer axes, row by row, and where its weights and starts are packed, by the inner phase.
+// `steps` have room for the sources of all rows of dst that are computed together.
 struct OuterPhase {
     struct Row {
         Tap taps[2];
@@ -53,6 +54,8 @@ struct Int8DepthwiseLayout {
     int64_t step_bytes;     // of a position of mixed, or of a tap
     std::vector<OuterPhase> phases;
     int64_t bytes = 0;  // of the packed weights
+    // Rows of dst that share mixed rows of src, with weights that lie so many rows further for each
+    int64_t together = 1, further = 1;
 
     Int8DepthwiseLayout(const LayerSizes& sizes, bool forward, const Dot& dot)
         : layer(sizes), code(*dot.depthwise), axes(sizes, forward), block(kDepthwiseVectors * code.lanes),
@@ -65,10 +68,16 @@ struct Int8DepthwiseLayout {
                     phase.rows.push_back({{a, b}});
                 }
             }
-            phase.steps = ceil_div(static_cast<int64_t>(phase.rows.size()), code.rows);
+            const auto rows = static_cast<int64_t>(phase.rows.size());
+            phase.steps = ceil_div(rows, code.rows);
+            const bool alone = first.outputs == 1 && first.taps[0].size() == 1 && second.phases == 1;
+            if (alone && rows > 1 && second.taps[0][1].base == second.taps[0][0].base + 1) {
+                further = second.advance;
+                together = (phase.steps * code.rows - rows) / further + 1;
+            }
             for (const auto& taps : axes.inner.taps) {
                 const int64_t number = static_cast<int64_t>(taps.size()) * phase.steps;
-                const int64_t weights = bytes, size = checked_product(kName, {number, blocks, step_bytes});
+                const int64_t weights = bytes, size = checked_product(kName, {number, together, blocks, step_bytes});
                 bytes += size + checked_product(kName, {blocks, block, 4});
                 phase.places.push_back({weights, weights + size});
             }
@@ -129,13 +138,16 @@ private:
                     // bytes are signed: Python passes u8 with the zero point 128 only
                     weight -= points != nullptr ? points[c] : unsigned_ && !words_ ? 128 : 0;
                     total += weight;
-                    const int64_t step = static_cast<int64_t>(i) / rows, part = static_cast<int64_t>(i) % rows;
-                    char* to = packed + place.weights +
-                               ((c / block * number + t) * phase.steps + step) * layout_.step_bytes + c % block * 4;
-                    if (words_) {
-                        reinterpret_cast<int16_t*>(to)[part] = static_cast<int16_t>(weight);
-                    } else {
-                        to[part] = static_cast<char>(weight);
+                    for (int64_t v = 0; v < layout_.together; ++v) {
+                        const int64_t slot = static_cast<int64_t>(i) + v * layout_.further;
+                        const int64_t step = (v * layout_.blocks + c / block) * number + t;
+                        char* to = packed + place.weights + (step * phase.steps + slot / rows) * layout_.step_bytes +
+                                   c % block * 4;
+                        if (words_) {
+                            reinterpret_cast<int16_t*>(to)[slot % rows] = static_cast<int16_t>(weight);
+                        } else {
+                            to[slot % rows] = static_cast<char>(weight);
+                        }
                     }
                 }
             }
@@ -159,7 +171,8 @@ public:
           to_(forward ? sizes.dst_spatial : sizes.src_spatial, dst_strides), epilogue_(post_ops),
           after_(epilogue_.params(sizes.c, {sizes.n, to_.extent(0), to_.extent(1), to_.width()},
                                   {to_.batch, to_.outer[0], to_.outer[1], to_.inner})),
-          has_bias_(bias_dtype != 0), type_(number_type(dst_dtype)), item_(item_size(dst_dtype)) {
+          rows_(to_.rows()), columns_(to_.extent(1)), has_bias_(bias_dtype != 0), type_(number_type(dst_dtype)),
+          item_(item_size(dst_dtype)) {
         name = kName;
         by = code_name(kName, dot.isa, kDepthwiseOutputs, layout_.block);
         arity = (has_bias_ ? 5 : 4) + epilogue_.operands();
@@ -177,8 +190,8 @@ public:
 
     void run(char* const* operands) const override {
         const TapAxis& inner = layout_.axes.inner;
-        const int64_t sections = ceil_div(inner.count(0), section_), rows = layout_.layer.n * to_.rows() * sections;
-        const int64_t tasks = rows * layout_.blocks;
+        const int64_t sections = ceil_div(inner.count(0), section_), groups = ceil_div(rows_, layout_.together);
+        const int64_t tasks = layout_.layer.n * groups * sections * layout_.blocks;
         const int threads = threads_for(tasks, work_);
         const Scratch scratch(shared_, each_, threads);
         float *scales = scales_.in(scratch.shared()), *bias = bias_.in(scratch.shared());
@@ -192,9 +205,9 @@ public:
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             std::vector<const char*> lines;
             for (int64_t task = begin; task < end; ++task) {
-                const int64_t row = task / layout_.blocks / sections, section = task / layout_.blocks % sections;
-                run_section(operands, row, section * section_, task % layout_.blocks, scales, bias, lines,
-                            scratch.of(rank));
+                const int64_t group = task / layout_.blocks / sections, section = task / layout_.blocks % sections;
+                run_section(operands, group / groups, group % groups * layout_.together, section * section_,
+                            task % layout_.blocks, scales, bias, lines, scratch.of(rank));
             }
         });
     }
@@ -231,30 +244,32 @@ private:
         sums_ = each_.add<int32_t>(std::min(section_, kStrip) * layout_.block + kBeyond);
         scales_ = shared_.add<float>(layout_.layer.c + kBeyond + layout_.block);
         bias_ = shared_.add<float>(layout_.layer.c + kBeyond + layout_.block);
-        const double results = static_cast<double>(layout_.layer.n * to_.rows()) * static_cast<double>(to_.width()) *
+        const double results = static_cast<double>(layout_.layer.n * rows_) * static_cast<double>(to_.width()) *
                                static_cast<double>(layout_.layer.c);
         work_ = results * (2 + kBytesOfTap * static_cast<double>(product(layout_.layer.kernel)));
     }
 
-    void run_section(char* const* operands, int64_t row, int64_t begin, int64_t block, float* scales, float* bias,
-                     std::vector<const char*>& lines, char* memory) const {
+    void run_section(char* const* operands, int64_t n, int64_t row, int64_t begin, int64_t block, float* scales,
+                     float* bias, std::vector<const char*>& lines, char* memory) const {
         const TapAxis &inner = layout_.axes.inner, *outer = layout_.axes.outer.data();
-        const int64_t n = row / to_.rows(), first = block * layout_.block;
+        const int64_t first = block * layout_.block;
         const int64_t channels = std::min(layout_.layer.c - first, layout_.block);
-        row %= to_.rows();
-        const int64_t at[2] = {row / to_.extent(1), row % to_.extent(1)};
+        const int64_t at[2] = {row / columns_, row % columns_};
         const OuterPhase& phase = layout_.phase_of(row);
         const int64_t start = begin * inner.advance + base_;  // the source that is position 0
         lines.clear();
-        for (const OuterPhase::Row& taps : phase.rows) {
-            int64_t source[2];
-            bool exists = true;
-            for (int axis = 0; axis < 2; ++axis) {
-                source[axis] = at[axis] / outer[axis].phases * outer[axis].advance + taps.taps[axis].base;
-                exists = exists && source[axis] >= 0 && source[axis] < outer[axis].sources;
-            }
-            const int64_t offset = exists ? from_.offset(n, 0, source[0], source[1]) + start * from_.inner + first : 0;
+        const auto add_line = [&](int64_t i, int64_t j) {
+            const bool exists = i >= 0 && i < outer[0].sources && j >= 0 && j < outer[1].sources;
+            const int64_t offset = exists ? from_.offset(n, 0, i, j) + start * from_.inner + first : 0;
             lines.push_back(exists ? operands[0] + offset : nullptr);
+        };
+        const auto source = [&](const Tap& tap, int axis) {
+            return at[axis] / outer[axis].phases * outer[axis].advance + tap.base;
+        };
+        for (const OuterPhase::Row& taps : phase.rows) add_line(source(taps.taps[0], 0), source(taps.taps[1], 1));
+        const int64_t together = std::min(layout_.together, rows_ - row);
+        for (int64_t j = 1; j <= (together - 1) * layout_.further; ++j) {
+            add_line(0, source(phase.rows.back().taps[1], 1) + j);
         }
         const int64_t outputs = std::min(section_, inner.count(0) - begin);
         const int64_t positions = (outputs - 1) * inner.advance + reach_;
@@ -269,18 +284,24 @@ private:
         mix.flip = flip_;
         mix.filling = filling_;
         mix.mixed = mixed_.in(memory);
+        // what the next rows of dst need besides
+        mix.fetched = together * outer[1].advance;
+        mix.ahead = mix.fetched * from_.outer[1];
         layout_.code.mix(mix);
-        for (int64_t p = 0; p < inner.phases; ++p) {
-            const int64_t end = std::min(begin + section_, inner.count(p));
-            for (int64_t q = begin; q < end; q += kStrip) {
-                run_strip(operands, phase, p, row, n, q, begin, std::min(q + kStrip, end), first, channels, scales,
-                          bias, memory);
+        for (int64_t v = 0; v < together; ++v) {
+            for (int64_t p = 0; p < inner.phases; ++p) {
+                const int64_t end = std::min(begin + section_, inner.count(p));
+                for (int64_t q = begin; q < end; q += kStrip) {
+                    run_strip(operands, phase, p, n, row, v, q, begin, std::min(q + kStrip, end), first, channels,
+                              scales, bias, memory);
+                }
             }
         }
     }
 
-    void run_strip(char* const* operands, const OuterPhase& phase, int64_t p, int64_t row, int64_t n, int64_t q,
-                   int64_t begin, int64_t end, int64_t first, int64_t channels, float* scales, float* bias,
+    // Outputs [q, end) of row v of those that are computed together.
+    void run_strip(char* const* operands, const OuterPhase& phase, int64_t p, int64_t n, int64_t row, int64_t v,
+                   int64_t q, int64_t begin, int64_t end, int64_t first, int64_t channels, float* scales, float* bias,
                    char* memory) const {
         const TapAxis& inner = layout_.axes.inner;
         const OuterPhase::Place& place = phase.places[static_cast<size_t>(p)];
@@ -290,8 +311,8 @@ private:
         int32_t* const sums = sums_.in(memory);
         DepthwiseSum sum{};
         sum.mixed = mixed_.in(memory) + (q - begin) * inner.advance * position;
-        sum.weights =
-            operands[1] + place.weights + first / layout_.block * static_cast<int64_t>(taps.size()) * position;
+        sum.weights = operands[1] + place.weights +
+                      (v * layout_.blocks + first / layout_.block) * static_cast<int64_t>(taps.size()) * position;
         sum.taps = taps.data();
         sum.tap_count = static_cast<int64_t>(taps.size());
         sum.steps = phase.steps;
@@ -302,7 +323,8 @@ private:
         sum.sums = sums;
         layout_.code.sum(sum);
         const int64_t pitch = inner.phases * to_.inner;
-        const int64_t offset = to_.offset_of_row(n, 0, row) + (q * inner.phases + p) * to_.inner + first;
+        const int64_t i = row / columns_, j = row % columns_ + v;
+        const int64_t offset = to_.offset(n, 0, i, j) + (q * inner.phases + p) * to_.inner + first;
         const Int8Positions results{
             &params_, scales + first, bias + first,  type_,         end - q,
             channels, sums,           layout_.block, pitch * item_, operands[arity - 1] + offset * item_};
@@ -318,6 +340,7 @@ private:
     const RowLayout from_, to_;
     const Epilogue epilogue_;
     const EpilogueParams after_;
+    const int64_t rows_, columns_;  // of dst on both outer axes, and on the second
     const bool has_bias_;
     const ElementType type_;
     const int64_t item_;  // bytes of a result

@@ -16,6 +16,7 @@ struct DepthwiseMix {
     int64_t positions, begin, end;
     int64_t readable;  // bytes of the last position that may be read
     uint8_t flip, filling;  // flip: bits of src
+    int64_t fetched, ahead;  // of so many rows, the last ones, what lies so many bytes further is needed later
     char* mixed;
 };
 

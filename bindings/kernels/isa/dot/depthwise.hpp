@@ -37,63 +37,87 @@ struct Depthwise {
     static constexpr int64_t kBytes = 4 * kLanes, kBlock = kDepthwiseVectors * kBytes;
     typedef uint8_t Bytes __attribute__((vector_size(kBytes)));
 
-    // The same channel of some rows side by side.
-    static DGO_INLINE void store_mixed(const Lanes (&x)[kRows], char* to) {
-        const Lanes low = zip<1, false>(x[0], x[1]), high = zip<1, true>(x[0], x[1]);
-        if constexpr (kRows == 4) {
-            const Lanes low2 = zip<1, false>(x[2], x[3]), high2 = zip<1, true>(x[2], x[3]);
-            store_bytes(to, zip<2, false>(low, low2));
-            store_bytes(to + kBytes, zip<2, true>(low, low2));
-            store_bytes(to + 2 * kBytes, zip<2, false>(high, high2));
-            store_bytes(to + 3 * kBytes, zip<2, true>(high, high2));
+    // The same channel of kReal rows side by side. What is in place of the other rows meets weights of zero.
+    template <int kReal>
+    static DGO_INLINE void store_mixed(const char* (&at)[kRows], Lanes flips, char* to) {
+        if constexpr (kReal == 1) {
+            for (int64_t v = 0; v < kDepthwiseVectors; ++v) {
+                const auto row = load_words<1, kLanes>(at[0] + v * kLanes) ^ (bits<Vec<kLanes>::u32>(flips) & 0xff);
+                store_bytes(to + v * kBytes, row);
+            }
         } else {
-            const Lanes none{};
-            store_bytes(to, zip<1, false>(low, none));
-            store_bytes(to + kBytes, zip<1, true>(low, none));
-            store_bytes(to + 2 * kBytes, zip<1, false>(high, none));
-            store_bytes(to + 3 * kBytes, zip<1, true>(high, none));
+            Lanes x[kRows];
+            for (int i = 0; i < kReal; ++i) {
+                x[i] = in_order(bits<Lanes>(bits<Bytes>(load_bytes<Lanes>(at[i])) ^ bits<Bytes>(flips)));
+            }
+            const Lanes low = zip<1, false>(x[0], x[1]), high = zip<1, true>(x[0], x[1]);
+            Lanes v[kDepthwiseVectors];
+            if constexpr (kRows == 2) {
+                const Lanes none{};
+                v[0] = zip<1, false>(low, none), v[1] = zip<1, true>(low, none);
+                v[2] = zip<1, false>(high, none), v[3] = zip<1, true>(high, none);
+            } else {
+                Lanes low2 = low, high2 = high;
+                if constexpr (kReal > 2) {
+                    const Lanes last = x[kReal - 1];
+                    low2 = zip<1, false>(x[2], last), high2 = zip<1, true>(x[2], last);
+                }
+                v[0] = zip<2, false>(low, low2), v[1] = zip<2, true>(low, low2);
+                v[2] = zip<2, false>(high, high2), v[3] = zip<2, true>(high, high2);
+            }
+            for (int64_t j = 0; j < kDepthwiseVectors; ++j) store_bytes(to + j * kBytes, v[j]);
         }
     }
 
-    static void mix(const DepthwiseMix& params) {
-        const DepthwiseMix of = params;  // which no store changes
-        const int64_t steps = ceil_div(of.row_count, kRows), to_next = steps * kBlock;
-        const auto flips = bits<Lanes>(of.flip - Bytes{}), filling = bits<Lanes>(of.filling - Bytes{});
-        const Bytes absent = bits<Bytes>(flips) ^ bits<Bytes>(filling);
-        // positions from which whole vectors may be read
+    // A step of kReal rows of `left`; whole: positions from which whole vectors may be read, the others end with src.
+    template <int kReal>
+    static void mix_step(const DepthwiseMix& of, const char* const* lines, int64_t left, int64_t whole, char* mixed,
+                         int64_t to_next) {
+        const int64_t begin = of.begin, end = of.end, positions = of.positions, src_pitch = of.pitch;
+        const Bytes flip = of.flip - Bytes{}, absent = flip ^ (of.filling - Bytes{});
+        const auto flips = bits<Lanes>(flip);
+        const auto fetched = static_cast<int>(larger(0, left - of.fetched));
+        const int64_t ahead = of.ahead;
+        const char *rows[kRows], *at[kRows];
+        int64_t pitch[kRows];
+        for (int i = 0; i < kReal; ++i) {
+            at[i] = reinterpret_cast<const char*>(&absent);
+            rows[i] = lines[i] == nullptr ? at[i] : lines[i];
+            pitch[i] = lines[i] == nullptr ? 0 : src_pitch;
+        }
+        for (int64_t p = 0; p < begin; ++p) store_mixed<kReal>(at, flips, mixed + p * to_next);
+        for (int64_t p = end; p < positions; ++p) store_mixed<kReal>(at, flips, mixed + p * to_next);
+        for (int64_t p = begin; p < whole; ++p) {
+            for (int i = 0; i < kReal; ++i) at[i] = rows[i] + p * pitch[i];
+            // positions of a block of channels lie too far apart for the processor to see what comes next
+            for (int i = fetched; i < kReal; ++i) _mm_prefetch(at[i] + ahead, _MM_HINT_T1);
+            store_mixed<kReal>(at, flips, mixed + p * to_next);
+        }
+        Bytes last[kRows] = {};
+        for (int64_t p = whole; p < end; ++p) {
+            const auto count = static_cast<size_t>(smaller(kBytes, (end - 1 - p) * src_pitch + of.readable));
+            for (int i = 0; i < kReal; ++i) {
+                __builtin_memcpy(&last[i], rows[i] + p * pitch[i], count);
+                at[i] = reinterpret_cast<const char*>(&last[i]);
+            }
+            store_mixed<kReal>(at, flips, mixed + p * to_next);
+        }
+    }
+
+    static void mix(const DepthwiseMix& of) {
+        const int64_t to_next = ceil_div(of.row_count, kRows) * kBlock;
         int64_t whole = of.end;
         while (whole > of.begin && (of.end - whole) * of.pitch + of.readable < kBytes) --whole;
-        for (int64_t step = 0; step < steps; ++step) {
-            char* to = of.mixed + step * kBlock;
-            const char* at[kRows];
-            int64_t pitch[kRows];
-            for (int64_t i = 0; i < kRows; ++i) {
-                const int64_t row = step * kRows + i;
-                const bool exists = row < of.row_count && of.rows[row] != nullptr;
-                at[i] = exists ? of.rows[row] : reinterpret_cast<const char*>(&absent);
-                pitch[i] = exists ? of.pitch : 0;
+        char* to = of.mixed;
+        for (int64_t row = 0; row < of.row_count; row += kRows, to += kBlock) {
+            const int64_t left = of.row_count - row, real = smaller(left, kRows);
+            const char* const* lines = of.rows + row;
+            if constexpr (kRows == 4) {
+                if (real == 4) mix_step<4>(of, lines, left, whole, to, to_next);
+                if (real == 3) mix_step<3>(of, lines, left, whole, to, to_next);
             }
-            Lanes x[kRows];
-            for (Lanes& some : x) some = filling;
-            for (int64_t p = 0; p < of.begin; ++p) store_mixed(x, to + p * to_next);
-            for (int64_t p = of.end; p < of.positions; ++p) store_mixed(x, to + p * to_next);
-            for (int64_t p = of.begin; p < whole; ++p) {
-#pragma GCC unroll 4
-                for (int i = 0; i < kRows; ++i) {
-                    const auto row = bits<Bytes>(load_bytes<Lanes>(at[i] + p * pitch[i])) ^ bits<Bytes>(flips);
-                    x[i] = in_order(bits<Lanes>(row));
-                }
-                store_mixed(x, to + p * to_next);
-            }
-            for (int64_t p = whole; p < of.end; ++p) {
-                const auto count = static_cast<size_t>(smaller(kBytes, (of.end - 1 - p) * of.pitch + of.readable));
-                for (int i = 0; i < kRows; ++i) {
-                    Bytes row{};
-                    __builtin_memcpy(&row, at[i] + p * pitch[i], count);
-                    x[i] = in_order(bits<Lanes>(row ^ bits<Bytes>(flips)));
-                }
-                store_mixed(x, to + p * to_next);
-            }
+            if (real == 2) mix_step<2>(of, lines, left, whole, to, to_next);
+            if (real == 1) mix_step<1>(of, lines, left, whole, to, to_next);
         }
     }
 
