@@ -284,7 +284,7 @@ private:
         mix.flip = flip_;
         mix.filling = filling_;
         mix.mixed = mixed_.in(memory);
-        // what the next rows of dst need besides
+        // what the next rows of dst need besides; a single block reads all that lies on its way
         mix.fetched = together * outer[1].advance;
         mix.ahead = mix.fetched * from_.outer[1];
         layout_.code.mix(mix);
