@@ -56,11 +56,24 @@ struct Int8DepthwiseLayout {
     int64_t bytes = 0;  // of the packed weights
     // Rows of dst that share mixed rows of src, with weights that lie so many rows further for each
     int64_t together = 1, further = 1;
+    // Of kernels of one row, neighbouring taps are mixed in place of rows: copies of the row of src, so many positions apart.
+    int64_t apart = 0;
+    std::vector<std::vector<Tap>> inner;  // of each phase of the last axis, the first of those that are mixed
 
     Int8DepthwiseLayout(const LayerSizes& sizes, bool forward, const Dot& dot)
         : layer(sizes), code(*dot.depthwise), axes(sizes, forward), block(kDepthwiseVectors * code.lanes),
           blocks(ceil_div(sizes.c, block)), step_bytes(block * 4) {
         const TapAxis &first = axes.outer[0], &second = axes.outer[1];
+        inner = axes.inner.taps;
+        const bool one_row = first.kernel == 1 && second.kernel == 1 && first.phases == 1 && second.phases == 1;
+        const bool rising = inner[0].size() > 1 && inner[0][1].base > inner[0][0].base;
+        if (one_row && axes.inner.phases == 1 && rising) {
+            apart = inner[0][1].base - inner[0][0].base;
+            inner[0].clear();
+            for (size_t t = 0; t < axes.inner.taps[0].size(); t += static_cast<size_t>(code.rows)) {
+                inner[0].push_back(axes.inner.taps[0][t]);
+            }
+        }
         for (int64_t p = 0; p < first.phases * second.phases; ++p) {
             OuterPhase phase{};
             for (const Tap& a : first.taps[static_cast<size_t>(p / second.phases)]) {
@@ -75,7 +88,7 @@ struct Int8DepthwiseLayout {
                 further = second.advance;
                 together = (phase.steps * code.rows - rows) / further + 1;
             }
-            for (const auto& taps : axes.inner.taps) {
+            for (const auto& taps : inner) {
                 const int64_t number = static_cast<int64_t>(taps.size()) * phase.steps;
                 const int64_t weights = bytes, size = checked_product(kName, {number, together, blocks, step_bytes});
                 bytes += size + checked_product(kName, {blocks, block, 4});
@@ -114,7 +127,7 @@ public:
         std::fill_n(packed, layout_.bytes, char{0});
         for (const OuterPhase& phase : layout_.phases) {
             for (size_t r = 0; r < phase.places.size(); ++r) {
-                pack(phase, layout_.axes.inner.taps[r], phase.places[r], operands[0], points, packed);
+                pack(phase, layout_.inner[r], phase.places[r], operands[0], points, packed);
             }
         }
     }
@@ -130,16 +143,20 @@ private:
         for (int64_t c = 0; c < layout_.layer.c; ++c) {
             int32_t total = 0;
             for (int64_t t = 0; t < number; ++t) {
-                for (size_t i = 0; i < phase.rows.size(); ++i) {
-                    const OuterPhase::Row& row = phase.rows[i];
+                const int64_t tap = taps[static_cast<size_t>(t)].k;
+                const int64_t mixed = layout_.apart == 0 ? static_cast<int64_t>(phase.rows.size())
+                                                         : std::min(rows, layout_.axes.inner.kernel - tap);
+                for (int64_t i = 0; i < mixed; ++i) {
+                    const OuterPhase::Row& row = phase.rows[layout_.apart == 0 ? static_cast<size_t>(i) : 0];
+                    const int64_t k = layout_.apart == 0 ? tap : tap + i;
                     const char at = weights[c * strides_[0] + row.taps[0].k * outer[0] + row.taps[1].k * outer[1] +
-                                            taps[static_cast<size_t>(t)].k * strides_.back()];
+                                            k * strides_.back()];
                     int weight = unsigned_ ? static_cast<uint8_t>(at) : static_cast<int8_t>(at);
                     // bytes are signed: Python passes u8 with the zero point 128 only
                     weight -= points != nullptr ? points[c] : unsigned_ && !words_ ? 128 : 0;
                     total += weight;
                     for (int64_t v = 0; v < layout_.together; ++v) {
-                        const int64_t slot = static_cast<int64_t>(i) + v * layout_.further;
+                        const int64_t slot = i + v * layout_.further;
                         const int64_t step = (v * layout_.blocks + c / block) * number + t;
                         char* to = packed + place.weights + (step * phase.steps + slot / rows) * layout_.step_bytes +
                                    c % block * 4;
@@ -195,13 +212,15 @@ public:
         const int threads = threads_for(tasks, work_);
         const Scratch scratch(shared_, each_, threads);
         float *scales = scales_.in(scratch.shared()), *bias = bias_.in(scratch.shared());
-        const auto channels = static_cast<size_t>(layout_.layer.c);
-        std::copy_n(reinterpret_cast<const float*>(operands[2]), channels, scales);
-        if (has_bias_) {
-            std::copy_n(reinterpret_cast<const float*>(operands[3]), channels, bias);
-        } else {
-            std::fill_n(bias, channels, 0.0f);
-        }
+        // zeros behind the last channel: what lies in memory may be numbers that take long
+        const int64_t channels = layout_.layer.c, padded = channels + kBeyond;
+        const auto copy = [&](const char* from, float* to) {
+            const int64_t count = from == nullptr ? 0 : channels;
+            std::copy_n(reinterpret_cast<const float*>(from), count, to);
+            std::fill_n(to + count, padded - count, 0.0f);
+        };
+        copy(operands[2], scales);
+        copy(has_bias_ ? operands[3] : nullptr, bias);
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             std::vector<const char*> lines;
             for (int64_t task = begin; task < end; ++task) {
@@ -219,7 +238,7 @@ private:
         int64_t most_steps = 1, last = 0;
         bool any = false;
         for (const OuterPhase& phase : layout_.phases) most_steps = std::max(most_steps, phase.steps);
-        for (const auto& taps : inner.taps) {
+        for (const auto& taps : layout_.inner) {
             for (const Tap& tap : taps) {
                 base_ = any ? std::min(base_, tap.base) : tap.base;
                 last = any ? std::max(last, tap.base) : tap.base;
@@ -232,7 +251,7 @@ private:
         section_ = ceil_div(ceil_div(outputs, number), kDepthwiseOutputs) * kDepthwiseOutputs;
         for (const OuterPhase& phase : layout_.phases) {
             taps_.emplace_back();
-            for (const auto& taps : inner.taps) {
+            for (const auto& taps : layout_.inner) {
                 taps_.back().emplace_back();
                 for (const Tap& tap : taps) {
                     taps_.back().back().push_back((tap.base - base_) * phase.steps * layout_.step_bytes);
@@ -241,9 +260,10 @@ private:
         }
         const int64_t positions = (section_ - 1) * inner.advance + reach_;
         mixed_ = each_.add<char>(checked_product(name, {positions, most_steps, layout_.step_bytes}));
+        if (layout_.apart > 0) copied_ = each_.add<char>(checked_product(name, {beside(positions), layout_.block}));
         sums_ = each_.add<int32_t>(std::min(section_, kStrip) * layout_.block + kBeyond);
-        scales_ = shared_.add<float>(layout_.layer.c + kBeyond + layout_.block);
-        bias_ = shared_.add<float>(layout_.layer.c + kBeyond + layout_.block);
+        scales_ = shared_.add<float>(layout_.layer.c + kBeyond);
+        bias_ = shared_.add<float>(layout_.layer.c + kBeyond);
         const double results = static_cast<double>(layout_.layer.n * rows_) * static_cast<double>(to_.width()) *
                                static_cast<double>(layout_.layer.c);
         work_ = results * (2 + kBytesOfTap * static_cast<double>(product(layout_.layer.kernel)));
@@ -278,8 +298,9 @@ private:
         mix.row_count = static_cast<int64_t>(lines.size());
         mix.pitch = from_.inner;
         mix.positions = positions;
-        mix.begin = std::clamp<int64_t>(-start, 0, positions);
-        mix.end = std::clamp<int64_t>(inner.sources - start, mix.begin, positions);
+        const int64_t read = layout_.apart == 0 ? positions : beside(positions);
+        mix.begin = std::clamp<int64_t>(-start, 0, read);
+        mix.end = std::clamp<int64_t>(inner.sources - start, mix.begin, read);
         mix.readable = layout_.layer.c - first;
         mix.flip = flip_;
         mix.filling = filling_;
@@ -287,6 +308,7 @@ private:
         // what the next rows of dst need besides; a single block reads all that lies on its way
         mix.fetched = together * outer[1].advance;
         mix.ahead = mix.fetched * from_.outer[1];
+        if (layout_.apart > 0) copy_row(mix, lines, copied_.in(memory));
         layout_.code.mix(mix);
         for (int64_t v = 0; v < together; ++v) {
             for (int64_t p = 0; p < inner.phases; ++p) {
@@ -297,6 +319,26 @@ private:
                 }
             }
         }
+    }
+
+    // Positions of a row that are copied for so many mixed ones.
+    int64_t beside(int64_t positions) const { return positions + (layout_.code.rows - 1) * layout_.apart; }
+
+    // In place of a row, copies of it, as many as are mixed; all of their positions exist.
+    void copy_row(DepthwiseMix& mix, std::vector<const char*>& lines, char* memory) const {
+        const int64_t block = layout_.block, count = beside(mix.positions);
+        const int64_t end = std::clamp<int64_t>(mix.end, mix.begin, count);
+        const auto channels = static_cast<size_t>(std::min(mix.readable, block));
+        std::fill_n(memory, mix.begin * block, static_cast<char>(mix.filling ^ mix.flip));
+        for (int64_t p = mix.begin; p < end; ++p) std::copy_n(lines[0] + p * mix.pitch, channels, memory + p * block);
+        std::fill_n(memory + end * block, (count - end) * block, static_cast<char>(mix.filling ^ mix.flip));
+        lines.clear();
+        for (int64_t i = 0; i < layout_.code.rows; ++i) lines.push_back(memory + i * layout_.apart * block);
+        mix.rows = lines.data();
+        mix.row_count = layout_.code.rows;
+        mix.pitch = mix.readable = block;
+        mix.begin = 0;
+        mix.end = mix.positions;
     }
 
     // Outputs [q, end) of row v of those that are computed together.
@@ -353,7 +395,7 @@ private:
     // of a run: what all threads read, and what each of them works in
     ScratchLayout shared_, each_;
     ScratchArray<float> scales_, bias_;
-    ScratchArray<char> mixed_;
+    ScratchArray<char> mixed_, copied_;
     ScratchArray<int32_t> sums_;
 };
 

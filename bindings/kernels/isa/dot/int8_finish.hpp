@@ -205,14 +205,18 @@ struct Int8Finish {
         values.params = *call.integer;
         group_totals = params.packed / values.params.panel_depth;
         filling = values.params.src_zero;
-        const int64_t channels = params.dst.channels;
-        for (int64_t i = 0; i < params.channel_groups * run && !values.params.sums; ++i) {
+        if (call.points == nullptr) values.points = nullptr;
+        if (values.params.sums) return;
+        const int64_t channels = params.dst.channels, count = params.channel_groups * run;
+        for (int64_t i = 0; i < count; ++i) {
             const int64_t channel = i / run * channels + i % run % channels;
             values.scales[i] = call.scales[channel];
             values.bias[i] = params.has_bias ? load_bytes<float>(call.bias + channel * 4) : 0.0f;
             if (call.points != nullptr) values.points[i] = call.points[channel];
         }
-        if (call.points == nullptr) values.points = nullptr;
+        // what lies in memory may be numbers that take long
+        __builtin_memset(values.scales + count, 0, kBytesAtOnce * sizeof(float));
+        __builtin_memset(values.bias + count, 0, kBytesAtOnce * sizeof(float));
     }
 
     // The contribution of the left factor's zero point to each column.
