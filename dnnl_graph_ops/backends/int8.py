@@ -63,6 +63,9 @@ _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
 # the instruction set without integer dot products, and how many times as fast as f32 its products are; seconds to
 # convert an element to or from f32, seconds of the converting steps, and seconds to finish an element of the result
 _WORDS, _GAIN_OF_WORDS, _CONVERTED, _CONVERTING, _FINISHED = "avx2words", 1.4, 0.3e-9, 5e-6, 0.6e-9
+# positions of rows below which, and phases from which on, the library's integer products are slow; its time for a dgrad
+# over the estimate of the direct form in f32 of all channels that it computes
+_SHORT, _SHORT_IN_PHASES, _MANY_PHASES, _OF_LIBRARY = 5, 16, 64, 0.19
 # costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory;
 # and the most that tiles may cost, relative to the direct form
 _TRANSFORMED, _READ, _SAVING = 3.0, 5.0, 0.95
@@ -147,6 +150,48 @@ def _floats_are_faster(problem: ConvProblem, waste: float, env: Env) -> bool:
         seconds *= _OF_FILTERING
     floats = seconds + _CONVERTING + _CONVERTED * (problem.y.size + problem.x.size)
     return floats < direct * waste / _GAIN_OF_WORDS + _FINISHED * problem.result.size
+
+
+def _leaves_registers_empty(problem: ConvProblem) -> bool:
+    """Whether the library multiplies short rows: of the last axis, in each phase of the strides of a dgrad.
+
+    Its kernels begin a new block at the end of every row and phase, builtin ones go on with the next row.
+    """
+    g = problem.geometry
+    shortest = _SHORT
+    if problem.direction == DGRAD:
+        if prod(g.strides) >= _MANY_PHASES:
+            return True
+        whole = max(g.strides) > 1 and not any(k % s for k, s in zip(g.kernel, g.strides, strict=True))
+        shortest = _SHORT_IN_PHASES if whole else _SHORT
+    return max(g.kernel) > 1 and g.y[-1] < shortest
+
+
+def _floats_beat_the_library(nodes: Sequence[Node], env: Env) -> bool:
+    """Whether a dgrad of few output channels is faster in f32 than by the library, which fills up its panels."""
+    q = quantized(nodes) if env.prefers_builtin else None
+    if q is None or q.is_dynamic or q.head.kind not in CONVOLUTIONS:
+        return False
+    problem = _problem(q, _somewhere, env)
+    g = problem.geometry
+    if problem.direction != DGRAD or g.x_channels // g.groups >= _COLUMNS // 2:
+        return False
+    read, made = (
+        -(-size // g.groups // step) * step for size, step in ((g.y_channels, _STEP), (g.x_channels, _COLUMNS))
+    )
+    y, x, w = (
+        argument(place, "f32", shape, dense_strides(shape))
+        for place, shape in (
+            (Place.SCRATCH, (g.batch, read * g.groups, *g.y)),
+            (Place.SCRATCH, (g.batch, made * g.groups, *g.x)),
+            (Place.CONSTANT, (g.groups, read, made, *g.kernel)),
+        )
+    )
+    sizes = replace(g, y_channels=read * g.groups, x_channels=made * g.groups)
+    filled = replace(_in_floats(problem), geometry=sizes, y=y, x=x, w=w)
+    direct = dict(ranked(filled, env)).get(filtering.DIRECT[DGRAD])
+    best = ranked(_in_floats(problem), env)[0][1] + _CONVERTING + _CONVERTED * (problem.y.size + problem.x.size)
+    return direct is not None and best < direct * _OF_LIBRARY
 
 
 class _Form(NamedTuple):
@@ -408,12 +453,14 @@ def _find(search: Search) -> None:
         makers = [search.numbers[value.node] for value in node.inputs[:2] if value.node in search.numbers]
         if len(makers) < 2 or not is_head(node):
             continue
-        group = _longest(makers, number, joining, search)
+        group, head = _longest(makers, number, joining, search), {*makers, number}
+        if group is None and _floats_beat_the_library([search.nodes[i] for i in head], search.env):
+            search.partitions = [partition for partition in search.partitions if not head.issubset(partition)]
         if group is not None:
             members = [search.numbers[member] for member in group.nodes]
             joining.difference_update(members)
-            head = {*makers, number}
-            ours = int8_depthwise.applies(group.match, _problem(group.match, _somewhere, search.env))
+            problem = _problem(group.match, _somewhere, search.env)
+            ours = int8_depthwise.applies(group.match, problem) or _leaves_registers_empty(problem)
             if ours or not any(head.issubset(partition) for partition in search.partitions):
                 search.take(group)
 

@@ -1,4 +1,4 @@
-"""Depthwise layers of 8-bit integers by every instruction set that this CPU runs, against NumPy's integers and its f32."""
+"""Depthwise layers of 8-bit integers by every instruction set that runs here, against NumPy's integers and its f32."""
 
 from __future__ import annotations
 
