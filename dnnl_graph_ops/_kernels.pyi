@@ -477,6 +477,26 @@ def int8_depthwise(
     spatial, channels contiguous. Sums are exact; results as of int8_product.
     """
 
+def int8_depthwise_gather(
+    problem: DepthwiseProblem,
+    forward: bool,
+    src_zero: int,
+    dst_dtype: int,
+    dst_scale: float = 1.0,
+    dst_zero: int = 0,
+    dst_low: int = -128,
+    dst_high: int = 255,
+    has_bias: bool = False,
+    epilogue: Epilogue = ...,
+) -> Kernel:
+    """run(src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)): a problem of
+    s8 or u8, channels last; packed: as depthwise_packing wrote it, of whole numbers. Sums are f32, exact where
+    they stay below 2^24; results as of int8_product.
+    """
+
+def int8_depthwise_gathers(problem: DepthwiseProblem) -> bool:
+    """Whether int8_depthwise_gather takes a problem."""
+
 def int8_depthwise_pack(
     layer: LayerSizes,
     forward: bool,

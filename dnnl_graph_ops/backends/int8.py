@@ -45,6 +45,7 @@ from .quantized import (
     Quantized,
     as_floats,
     bounded,
+    constant_weights,
     is_head,
     of_channels,
     point,
@@ -232,10 +233,7 @@ def _fits(q: Quantized, problem: ConvProblem, tile: tuple[int, ...]) -> bool:
     read, made = (y_channels, 2) if problem.direction == DGRAD else (x_channels, 1)
     if read * prod(kernel) * 255 <= most:
         return True
-    array = q.weights.inputs[0].constant
-    assert array is not None  # weights of tiles are constant
-    first = array.reshape(-1)[problem.w.offset :]
-    weights = np.lib.stride_tricks.as_strided(first, problem.w.shape, problem.w.strides)  # of one byte
+    weights = constant_weights(q, problem.w)
     zeros = of_channels(groups * problem.w.shape[made], q.weights.attrs.get("zps") or (0,), np.int32)
     shape = [size if axis in (0, made) else 1 for axis, size in enumerate(problem.w.shape)]
     others = tuple(axis for axis in range(problem.w.ndim) if axis not in (0, made))
@@ -387,7 +385,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     problem = _problem(q, lowering.view, env)
     lowering.macs += problem.macs
     if int8_depthwise.applies(q, problem):
-        return int8_depthwise.build(program, q, problem)
+        return int8_depthwise.build(program, q, problem, env)
     call = dynamic.CallScale(lowering, q.src, q.weights) if q.is_dynamic else None
     if call is not None:
         problem = call.padded(problem)

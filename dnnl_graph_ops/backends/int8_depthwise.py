@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from .. import dtypes
@@ -10,13 +14,17 @@ from ..algorithms.depthwise import MOST_PHASES
 from ..algorithms.lower import Decision
 from ..algorithms.views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, result_view
 from ..lowering.elementwise_group import fused
+from ..lowering.env import Env
 from ..lowering.epilogue import labelled
 from ..lowering.problem import DGRAD, ConvProblem
-from ..lowering.program import Program
-from .quantized import Quantized, as_floats, bounded, of_channels, point, shift
+from ..lowering.program import Program, View
+from ..strides import dense_strides
+from .quantized import Quantized, as_floats, bounded, constant_weights, of_channels, point, shift
 
 # the set that multiplies words, which every CPU has; sets of tiles, and the set of the same CPU that sums by channels
 _WORDS = "avx2words"
+# vectors of channels in a block of the kernel of integers; sums in f32 below this number are exact
+_VECTORS, _EXACT = 4, 2**24
 _WITHOUT_TILES = {"amxint8": "avx512vnni", "emulatedint8tiles": "emulatedint8"}
 
 
@@ -33,41 +41,91 @@ def isa_of(q: Quantized) -> str:
     return _WITHOUT_TILES.get(best, best) if zeros == {shift(q.weights)} else _WORDS
 
 
-def build(program: Program, q: Quantized, problem: ConvProblem) -> Decision:
+class _Kernel(NamedTuple):
+    """A kernel of a layer: its packed weights, how it is made from what describes results, and words for its label."""
+
+    packed: View
+    make: Callable[..., Any]
+    by: str
+
+
+def build(program: Program, q: Quantized, problem: ConvProblem, env: Env) -> Decision:
     """Appends the steps of a depthwise layer: packed weights, and the kernel with post-ops."""
-    forward, isa, to = problem.direction == DGRAD, isa_of(q), q.quantize
-    weights, result, layer = problem.w, problem.result, layer_sizes(problem)
+    to, result = q.quantize, problem.result
     source, target = as_channels_last(program, problem.read[0]), result_view(program, result)
-    makes = result.shape[1]
-    src = dtypes.CODES[source.dtype], point(q.src)
-    reads = [weights]
-    strides = [weights.strides[0], *weights.strides[3:]]
-    points = of_channels(makes, q.weights.attrs.get("zps") or (0,), np.int32) if isa == _WORDS else None
-    if points is not None:
-        reads.append(program.constant(points))
-    pack = kernels.int8_depthwise_pack(
-        layer, forward, dtypes.CODES[weights.dtype], strides, *src, points is not None, isa
-    )  # fmt: skip
-    packed = program.scratch((kernels.int8_depthwise_size(layer, forward, isa),), "u8")
-    g = problem.geometry
-    phases = tuple(map(min, g.x, g.strides)) if forward else ()
-    cache_key = (
-        "depthwise integers", isa, forward, src, weights.dtype, weights.shape, weights.strides, g.strides, g.pads_begin,
-        g.dilations, phases, None if points is None else points.tobytes(),
-    )  # fmt: skip
-    program.kernel(pack, reads, [packed], "pack weights", cache_key=cache_key)
-    scales = np.float32(q.src.attrs["scales"][0]) * of_channels(makes, q.weights.attrs["scales"], np.float32)
+    kernel = _in_floats(program, q, problem, source, target, env) or _in_integers(program, q, problem, source, target)
+    scales = of_channels(result.shape[1], q.weights.attrs["scales"], np.float32)
     bias = [] if problem.bias is None else [program.in_a_row(problem.bias)]
     epilogue, low, high = (problem.epilogue, -128, 255) if to is None else bounded(problem.epilogue, to)
     after = fused(program, epilogue, as_floats(target))
-    kernel = kernels.int8_depthwise(
-        layer, forward, src[0], source.strides, src[1], dtypes.CODES[target.dtype], target.strides,
-        1.0 if to is None else to.attrs["scales"][0], 0 if to is None else point(to), low, high,
-        dtypes.CODES["f32"] if bias else 0, after.epilogue, isa,
+    step = kernel.make(
+        dst_scale=1.0 if to is None else to.attrs["scales"][0], dst_zero=0 if to is None else point(to), dst_low=low,
+        dst_high=high, epilogue=after.epilogue,
     )  # fmt: skip
-    by = "" if isa == kernels.int8_isa()[0] else f" by {isa}"
-    reads = [source, packed, program.constant(scales), *bias, *after.views]
-    program.kernel(kernel, reads, [target], labelled(MULTIPLY + by, problem.epilogue))
+    factors = program.constant(np.float32(q.src.attrs["scales"][0]) * scales)
+    reads = [source, kernel.packed, factors, *bias, *after.views]
+    program.kernel(step, reads, [target], labelled(MULTIPLY + kernel.by, problem.epilogue))
     if target is not result:
         program.copy(target, result, FROM_CHANNELS_LAST)
     return Decision("builtin integer", source.dtype)
+
+
+def _in_floats(
+    program: Program, q: Quantized, problem: ConvProblem, source: View, target: View, env: Env
+) -> _Kernel | None:
+    """Returns the kernel that converts sources as it reads them and sums them up in f32; None where another is faster.
+
+    Sums are exact below 2^24.
+    """
+    channels = problem.w.shape[0]
+    if (isa_of(q) != _WORDS and channels >= _VECTORS * env.lanes) or not q.weights.inputs[0].is_constant:
+        return None
+    forward, zeros = problem.direction == DGRAD, of_channels(channels, q.weights.attrs.get("zps") or (0,), np.int32)
+    layer, kernel = layer_sizes(problem), problem.geometry.kernel
+    strides = dense_strides((channels, *kernel))
+    views = (source, target) if forward else (target, source)
+    described = kernels.DepthwiseProblem(
+        layer, dtypes.CODES[source.dtype], views[0].strides, strides, views[1].strides, 1
+    )  # fmt: skip
+    weights = constant_weights(q, problem.w).reshape(channels, *kernel)
+    centred = weights - zeros.reshape(channels, *[1] * len(kernel))
+    most = int(np.abs(centred).reshape(channels, -1).sum(1).max(initial=0))
+    if most * 255 >= _EXACT or not kernels.int8_depthwise_gathers(described):
+        return None
+    floats = kernels.DepthwiseProblem(layer, dtypes.CODES["f32"], views[0].strides, strides, views[1].strides, 1)
+    packing, size, *order = kernels.depthwise_packing(floats, forward)
+    packed = program.scratch((size,), "f32")
+    cache_key = ("depthwise", *map(tuple, order), strides, "f32")
+    program.kernel(
+        packing, [program.constant(centred.astype(np.float32))], [packed], "pack weights", cache_key=cache_key
+    )
+    code = dtypes.CODES[target.dtype]
+    has_bias = problem.bias is not None
+    make = partial(kernels.int8_depthwise_gather, described, forward, point(q.src), code, has_bias=has_bias)
+    return _Kernel(packed, make, " in f32")
+
+
+def _in_integers(program: Program, q: Quantized, problem: ConvProblem, source: View, target: View) -> _Kernel:
+    """Returns the kernel that sums integers up."""
+    forward, isa, g = problem.direction == DGRAD, isa_of(q), problem.geometry
+    weights, layer, zero = problem.w, layer_sizes(problem), point(q.src)
+    src, reads = dtypes.CODES[source.dtype], [weights]
+    points = None
+    if isa == _WORDS:
+        points = of_channels(weights.shape[0], q.weights.attrs.get("zps") or (0,), np.int32)
+        reads.append(program.constant(points))
+    strides = [weights.strides[0], *weights.strides[3:]]
+    pack = kernels.int8_depthwise_pack(
+        layer, forward, dtypes.CODES[weights.dtype], strides, src, zero, points is not None, isa
+    )  # fmt: skip
+    packed = program.scratch((kernels.int8_depthwise_size(layer, forward, isa),), "u8")
+    cache_key = (
+        "depthwise integers", isa, forward, src, zero, weights.dtype, weights.shape, weights.strides, g.strides,
+        g.pads_begin, g.dilations, tuple(map(min, g.x, g.strides)), None if points is None else points.tobytes(),
+    )  # fmt: skip
+    program.kernel(pack, reads, [packed], "pack weights", cache_key=cache_key)
+    make = partial(
+        kernels.int8_depthwise, layer, forward, src, source.strides, zero, dtypes.CODES[target.dtype], target.strides,
+        bias_dtype=0 if problem.bias is None else dtypes.CODES["f32"], isa=isa,
+    )  # fmt: skip
+    return _Kernel(packed, make, "" if isa == kernels.int8_isa()[0] else f" by {isa}")

@@ -121,6 +121,14 @@ def shift(weights: Node) -> int:
     return 128 if weights.inputs[0].dtype == "u8" else 0
 
 
+def constant_weights(q: Quantized, view: View) -> Array:
+    """Returns the integers of constant weights, in the shape of `view`."""
+    array = q.weights.inputs[0].constant
+    assert array is not None
+    # strides of elements of one byte
+    return np.lib.stride_tricks.as_strided(array.reshape(-1)[view.offset :], view.shape, view.strides)
+
+
 def bounded(epilogue: Epilogue, quantize: Node) -> tuple[Epilogue, int, int]:
     """Replaces a ReLU or Clamp right before a Quantize by bounds of the integers.
 

@@ -140,3 +140,49 @@ def test_results_are_integers_or_floats():
     strides = (32, 1, 8)
     with pytest.raises(errors.InvalidArgumentError, match="is not f32, bf16 or f16"):
         kernels.int8_depthwise(sizes, False, code("u8"), strides, 0, code("s32"), strides)
+
+
+def gather_layer(case: Case, forward: bool, q: Quantization, src: Array, weights: Array, bias: Array,
+                 result: Array) -> None:  # fmt: skip
+    """As `run_layer`, with sums in f32."""
+    channels = case.groups
+    layer = kernels.LayerSizes(
+        case.batch, channels, case.source, case.output, case.kernel, case.strides, case.pads, case.dilations
+    )
+    zeros = spread(q.weights_zeros, channels, np.int32)
+    wide = ct.to_iox(weights, case.weights_format).reshape(channels, *case.kernel).astype(np.int32)
+    centred = (wide - zeros.reshape(channels, *[1] * len(case.kernel))).astype(np.float32)
+    strides = [in_all_axes(src), in_all_axes(result)][:: 1 if forward else -1]
+    of_weights = [stride // 4 for stride in centred.strides]
+    problem = kernels.DepthwiseProblem(layer, code(q.src), strides[0], of_weights, strides[1])
+    assert kernels.int8_depthwise_gathers(problem)
+    floats = kernels.DepthwiseProblem(layer, code("f32"), strides[0], of_weights, strides[1])
+    packing, size, *_ = kernels.depthwise_packing(floats, forward)
+    packed = np.full(size, np.nan, np.float32)
+    packing.run(centred, packed)
+    kernel = kernels.int8_depthwise_gather(
+        problem, forward, q.src_zero, code(q.dst), q.dst_scale, q.dst_zero, *q.bounds, q.has_bias
+    )
+    kernel.run(src, packed, spread(q.scales, channels, np.float32), *([bias] if q.has_bias else []), result)
+
+
+def random_gathered(rng: np.random.Generator) -> Case:
+    case = random_layer(rng)
+    c = max(case.groups, 8)
+    return replace(case, channels=(c, c), groups=c)
+
+
+@pytest.mark.cases(20, 200, 2000, each=EACH)
+def test_sums_in_floats_are_exact(seed, start):
+    for rng, case in draws(seed, start, random_gathered):
+        for direction in ("forward", "backward_data"):
+            how = random_quantization(rng, case.groups)
+            print(direction, how)
+            read, made = (case.source, case.output)[:: 1 if direction == "forward" else -1]
+            src = draw(rng, (case.batch, *read, case.groups), how.src)
+            weights = np.ascontiguousarray(ct.from_iox(draw(rng, case.iox(), how.weights), case.weights_format))
+            bias = rng.standard_normal(case.groups).astype(np.float32) * 10
+            result, room = guarded((case.batch, *made, case.groups), how.dst)
+            gather_layer(case, direction == "forward", how, src, weights, bias, result)
+            assert (room[:GUARD] == 7).all() and (room[-GUARD:] == 7).all(), "what lies around was written"
+            np.testing.assert_array_equal(result, truth(case, direction, how, src, weights, bias), err_msg=direction)

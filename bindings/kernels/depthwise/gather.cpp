@@ -1,10 +1,13 @@
 // Depthwise transposed convolution and its backward data: every output gathers its taps, so both are one
 // kernel that differs in the axes' tables.
 #include <algorithm>
+#include <optional>
 
 #include "common/error.hpp"
+#include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
 #include "kernels/depthwise/problem.hpp"
+#include "kernels/dot/int8.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/epilogue/epilogue.hpp"
 
@@ -17,6 +20,17 @@ struct GatherOptions {
     bool packed;  // the weights are what depthwise_packing wrote, f32
     Epilogue epilogue;    // f32 only
 };
+
+// Of layers of 8 bits, summed in f32: exact, where whole numbers stay below 2^24.
+struct GatherIntegers {
+    Int8Params params;
+    uint32_t flip = 0;
+    int32_t zero = 0;
+    ElementType dst;
+    int64_t item;  // bytes of a result
+};
+constexpr int kGatherIntegers = 3;   // of DepthwiseCode::gather
+constexpr int64_t kBeyond = 64;      // elements behind the last channel that may be read
 
 constexpr int64_t kSectionBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
 constexpr int64_t kBlockElements = 512;          // positions that a task on a block of channels covers
@@ -39,6 +53,7 @@ struct GatherKernel : Kernel {
     Epilogue epilogue;
     EpilogueParams after;  // results
     FusedActivation last;  // what the vector code makes of them; all of `after`, or nothing
+    std::optional<GatherIntegers> integers;
     std::vector<RowSection> sections;
     Widest widest;
     RowMover load, store;
@@ -51,31 +66,36 @@ struct GatherKernel : Kernel {
     double work;  // as of threads_for
     // of a run: what all threads read, and what each of them works in
     ScratchLayout shared, each;
-    ScratchArray<float> weights_part, bias_part, result_part;
+    ScratchArray<float> weights_part, scales_part, bias_part, result_part;
     ScratchArray<GatherSegment> segments_part;
     ScratchArray<const float*> sources_part;
     ScratchArray<float> factors_part;
     RowCache::Layout rows_layout;
 
-    GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool forward, const GatherOptions& options)
-        : p(problem), type(float_type(p.dtype)), code(vector_code().depthwise), axes(p, forward),
+    GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool forward, const GatherOptions& options,
+                 const std::optional<GatherIntegers>& of_bytes = {})
+        : p(problem), type(number_type(p.dtype)), code(vector_code().depthwise), axes(p, forward),
           from(forward ? RowLayout(p.src_spatial, p.src_strides) : RowLayout(p.dst_spatial, p.dst_strides)),
           to(forward ? RowLayout(p.dst_spatial, p.dst_strides) : RowLayout(p.src_spatial, p.src_strides)),
           row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(p)), has_bias(options.has_bias),
           ready(options.packed), epilogue(options.epilogue), after(params_of(epilogue, p.c, p.n, to)), last(),
-          sections(cut_into_sections(axes.inner, outputs_of_section())), widest(sections, axes.inner),
-          load(type, from.inner, axes.inner.advance), store(type, to.inner, axes.inner.phases), load_block(type, from),
-          store_block(type, to), packed(p, path, forward), phases(taps_of_phases(p, axes.inner, path, packed)),
+          integers(of_bytes), sections(cut_into_sections(axes.inner, outputs_of_section())),
+          widest(sections, axes.inner), load(type, from.inner, axes.inner.advance),
+          store(type, to.inner, axes.inner.phases), load_block(type, from), store_block(type, to),
+          packed(p, path, forward), phases(taps_of_phases(p, axes.inner, path, packed)),
           channel_tasks(p, path, phases, widest.sources),
           weights_copy(packed.shape, p.dtype, p.weights_strides, kF32, packed.strides),
           bias_copy({p.c}, options.bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
         by = depthwise_name(forward ? "dgrad" : "fprop", path);
-        arity = (has_bias ? 4 : 3) + epilogue.operands();
-        if (!epilogue.empty() && type != ElementType::f32) {
+        arity = (integers ? 4 : 3) + (has_bias ? 1 : 0) + epilogue.operands();
+        if (integers && path != Path::channels) {
+            fail(ErrorKind::invalid_argument, name + ": channels must be contiguous, and fill a vector");
+        }
+        if (!integers && !epilogue.empty() && type != ElementType::f32) {
             fail(ErrorKind::invalid_argument, name + ": post-ops are applied to results in f32 only");
         }
-        if (path != Path::space && !epilogue.empty()) last = fused_activation_of(after);
+        if (!integers && path != Path::space && !epilogue.empty()) last = fused_activation_of(after);
         work = work_of(p);
         lay_out_scratch();
     }
@@ -90,12 +110,18 @@ struct GatherKernel : Kernel {
 
     void lay_out_scratch() {
         weights_part = shared.add<float>(ready ? 0 : packed.floats);
-        bias_part = shared.add<float>(has_bias ? packed.channels : 0);
+        scales_part = shared.add<float>(integers ? p.c + kBeyond : 0);
+        bias_part = shared.add<float>(integers ? p.c + kBeyond : has_bias ? packed.channels : 0);
         if (path == Path::space) {
             sources_part = each.add<const float*>(taps);
             factors_part = each.add<float>(taps);
         } else {
             segments_part = each.add<GatherSegment>(taps);
+        }
+        if (integers) {
+            // of the last task, which has the rest
+            const int64_t channels = std::min(2 * channel_tasks.each, p.c);
+            result_part = each.add<float>(widest.outputs * axes.inner.phases * channels + kBeyond);
         }
         if (path == Path::channels) return;
         const bool blocks = path == Path::blocks;
@@ -118,14 +144,20 @@ struct GatherKernel : Kernel {
             weights = weights_part.in(scratch.shared());
         }
         float* bias = nullptr;
-        if (has_bias) {
+        if (integers) {
+            bias = bias_part.in(scratch.shared());
+            copy_channels(operands[2], scales_part.in(scratch.shared()));
+            copy_channels(has_bias ? operands[3] : nullptr, bias);
+        } else if (has_bias) {
             bias = bias_part.in(scratch.shared());
             bias_copy.run(operands[2], reinterpret_cast<char*>(bias));
         }
         const auto run_part = path == Path::channels ? &GatherKernel::run_channels
                               : path == Path::blocks ? &GatherKernel::run_blocks
                                                      : &GatherKernel::run_space;
-        const Operands all{src, weights, bias, operands + (has_bias ? 3 : 2), dst};
+        const int before = (integers ? 3 : 2) + (has_bias ? 1 : 0);
+        const float* scales = integers ? scales_part.in(scratch.shared()) : nullptr;
+        const Operands all{src, weights, bias, operands + before, dst, scales};
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             (this->*run_part)(all, begin, end, scratch.of(rank));
         });
@@ -136,7 +168,42 @@ struct GatherKernel : Kernel {
         const float *weights, *bias;
         const char* const* epilogue;
         char* dst;
+        const float* scales;  // of integers
     };
+
+    // Numbers of all channels, or zeros, and behind them the first ones again.
+    void copy_channels(const char* from, float* to) const {
+        if (from == nullptr) {
+            std::fill_n(to, p.c, 0.0f);
+        } else {
+            std::copy_n(reinterpret_cast<const float*>(from), p.c, to);
+        }
+        for (int64_t i = 0; i < kBeyond; ++i) to[p.c + i] = to[i];
+    }
+
+    // Sums of positions from `first` on of a row -> results of 8 bits, or f32.
+    void finish_integers(const Operands& operands, float* sums, int64_t offset, int64_t first, int64_t end,
+                         int64_t channel, int64_t channels) const {
+        offset += first * to.inner + channel;
+        const Int8Positions results{&integers->params,
+                                    operands.scales + channel,
+                                    operands.bias + channel,
+                                    integers->dst,
+                                    end - first,
+                                    channels,
+                                    reinterpret_cast<int32_t*>(sums),
+                                    channels,
+                                    to.inner * integers->item,
+                                    operands.dst + offset * integers->item,
+                                    true,
+                                    channels == p.c && to.inner == p.c};
+        const auto positions = vector_code().dot.int8_positions;
+        if (epilogue.empty()) return positions(results, true, true);
+        positions(results, true, false);
+        apply_epilogue(after, operands.epilogue,
+                       EpilogueRun{sums, channels, offset, to.inner, end - first, channels, channel});
+        positions(results, false, true);
+    }
 
     // The post-ops on results from `first` on of a row, whose values are `step` apart.
     void finish(const Operands& operands, float* values, int64_t step, int64_t row_offset, int64_t first, int64_t end,
@@ -171,7 +238,8 @@ struct GatherKernel : Kernel {
                    const ChannelRows& rows, GatherSegment* memory) const {
         const TapAxis& inner = axes.inner;
         const PhaseTaps& plan = phases[static_cast<size_t>(phase)];
-        const int64_t size = rows.type == float_index(ElementType::f32) ? 4 : 2, position = p.width * packed.channels;
+        const int64_t size = rows.type == float_index(ElementType::f32) ? 4 : rows.type == kGatherIntegers ? 1 : 2;
+        const int64_t dst_size = rows.type == kGatherIntegers ? 4 : size, position = p.width * packed.channels;
         const int64_t tap_step = plan.taps.size() > 1 ? (plan.taps[1].k - plan.taps[0].k) * position : 0;
         for (const int64_t end_class = std::min(begin + plan.classes, end); begin < end_class; ++begin) {
             GatherRun run{rows.channels,
@@ -187,8 +255,10 @@ struct GatherKernel : Kernel {
                           packed.channels,
                           {},
                           rows.bias,
-                          rows.dst + (begin * inner.phases + phase) * rows.dst_step * size,
-                          last};
+                          rows.dst + (begin * inner.phases + phase) * rows.dst_step * dst_size,
+                          last,
+                          integers ? integers->flip : 0,
+                          integers ? integers->zero : 0};
             GatherSegment* at = memory;
             int64_t first_tap = 0;
             for (int part = 0; part < 2; ++part) {
@@ -210,11 +280,11 @@ struct GatherKernel : Kernel {
     }
 
     void run_channels(const Operands& operands, int64_t begin, int64_t end, char* memory) const {
-        const auto& [src, weights, bias, after_operands, dst] = operands;
+        const auto& [src, weights, bias, after_operands, dst, scales] = operands;
         const int64_t size = item_size(p.dtype);
         std::vector<RowTap> row_list;
         std::vector<const char*> rows;
-        const int64_t head = channel_tasks.head(src, from, item_size(p.dtype));
+        const int64_t head = integers ? 0 : channel_tasks.head(src, from, item_size(p.dtype));
         for (int64_t task = begin; task < end; ++task) {
             const int64_t row = task % to.rows(), block = task / to.rows();
             const int64_t image = block / channel_tasks.number, number = static_cast<int64_t>(sections.size());
@@ -227,18 +297,28 @@ struct GatherKernel : Kernel {
                 rows.push_back(src + (from.offset(n, 0, outer.source[0], outer.source[1]) + first) * size);
             }
             const int64_t offset = to.offset_of_row(n, 0, row);
+            const int64_t begun = section.begin * axes.inner.phases;
+            const int64_t ended = std::min(section.end * axes.inner.phases, to.width());
+            if (integers) {
+                float* sums = result_part.in(memory);
+                run_row(section, row_list,
+                        {kGatherIntegers, part.channels, first, 0, rows.data(), from.inner, weights + first, nullptr,
+                         reinterpret_cast<char*>(sums - begun * part.channels), part.channels},
+                        memory);
+                finish_integers(operands, sums, offset, begun, ended, first, part.channels);
+                continue;
+            }
             run_row(section, row_list,
                     {float_index(type), part.channels, first, part.head, rows.data(), from.inner, weights + first,
                      bias ? bias + first : nullptr, dst + (offset + first) * size, to.inner},
                     memory);
-            const int64_t begun = section.begin * axes.inner.phases;
             finish(operands, reinterpret_cast<float*>(dst) + offset + begun * to.inner + first, to.inner, offset, begun,
-                   std::min(section.end * axes.inner.phases, to.width()), first, part.channels);
+                   ended, first, part.channels);
         }
     }
 
     void run_blocks(const Operands& operands, int64_t begin, int64_t end, char* memory) const {
-        const auto& [src, weights, bias, after_operands, dst] = operands;
+        const auto& [src, weights, bias, after_operands, dst, scales] = operands;
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
         const bool in_place = type == ElementType::f32 && to.channel == 1;
@@ -313,7 +393,7 @@ struct GatherKernel : Kernel {
     }
 
     void run_space(const Operands& operands, int64_t begin, int64_t end, char* memory) const {
-        const auto& [src, weights, bias, after_operands, dst] = operands;
+        const auto& [src, weights, bias, after_operands, dst, scales] = operands;
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
         const bool read_in_place = type == ElementType::f32 && from.inner == 1 && inner.advance == 1;
@@ -372,13 +452,35 @@ std::shared_ptr<Kernel> make_gather(const DepthwiseProblem& problem, bool has_bi
                                     bool packed, const Epilogue& epilogue) {
     constexpr const char* name = forward ? "depthwise_forward" : "depthwise_backward_data";
     check_depthwise(name, problem);
+    float_type(problem.dtype);
     const GatherOptions options{has_bias, bias_dtype.value_or(problem.dtype), packed, epilogue};
     float_type(options.bias_dtype);
     return std::make_shared<GatherKernel>(name, problem, forward, options);
 }
 
+bool gathers_integers(const DepthwiseProblem& problem) { return choose_path(problem) == Path::channels; }
+
+std::shared_ptr<Kernel> make_int8_gather(const DepthwiseProblem& problem, bool forward, int src_zero, int dst_dtype,
+                                         double dst_scale, int dst_zero, int dst_low, int dst_high, bool has_bias,
+                                         const Epilogue& epilogue) {
+    constexpr const char* name = "int8_depthwise_gather";
+    check_depthwise(name, problem);
+    check_number(name, "width", problem.width, 1, 1);
+    GatherIntegers integers;
+    integers.flip = integer_type(name, "src", problem.dtype) == ElementType::s8 ? 0x80 : 0;
+    integers.zero = unsigned_zero(name, problem.dtype, src_zero);
+    integers.dst = number_type(dst_dtype);
+    if (integers.dst != ElementType::s8 && integers.dst != ElementType::u8) float_type(dst_dtype);
+    integers.item = item_size(dst_dtype);
+    set_results(name, {problem.dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, false}, dst_dtype,
+                has_bias ? kF32 : 0, integers.params);
+    const GatherOptions options{has_bias, kF32, true, epilogue};
+    return std::make_shared<GatherKernel>(name, problem, forward, options, integers);
+}
+
 std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_packing(const DepthwiseProblem& problem, bool forward) {
     check_depthwise("depthwise_packing", problem);
+    float_type(problem.dtype);
     const PackedWeights packed(problem, choose_path(problem), forward);
     return {make_copy(packed.shape, problem.dtype, problem.weights_strides, kF32, packed.strides), packed.floats,
             packed.shape, packed.strides};
@@ -394,6 +496,13 @@ const Declaration kDepthwiseGather[] = {
      make_gather<false>,
      "diff_dst (n, c, dst_spatial), weights (c, kernel), [bias (c)], epilogue's..., diff_src (n, c, src_spatial)",
      "bias and epilogue are those of an ordinary convolution."},
+    {"int8_depthwise_gather(problem, forward, src_zero, dst_dtype, dst_scale=1.0, dst_zero=0, dst_low=-128, "
+     "dst_high=255, has_bias=False, epilogue=...)",
+     make_int8_gather, "src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)",
+     "a problem of s8 or u8, channels last; packed: as depthwise_packing wrote it, of whole numbers. Sums are f32, "
+     "exact "
+     "where they stay below 2^24; results as of int8_product."},
+    {"int8_depthwise_gathers(problem)", gathers_integers, "Whether int8_depthwise_gather takes a problem."},
     {"depthwise_packing(problem, forward)", make_packing, "weights (c, kernel), packed",
      "for kernels of the direction with packed=True; the floats of packed, and the shape and the strides there of what "
      "is copied."},

@@ -296,6 +296,7 @@ struct GradientKernel : Kernel {
 
 std::shared_ptr<Kernel> make_gradient(const DepthwiseProblem& problem) {
     check_depthwise("depthwise_backward_weights", problem);
+    float_type(problem.dtype);
     if (problem.width > 1)
         fail(ErrorKind::invalid_argument, "depthwise_backward_weights: there is no gradient of groups");
     return std::make_shared<GradientKernel>(problem);

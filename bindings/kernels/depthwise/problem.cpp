@@ -49,7 +49,7 @@ void check_depthwise(const std::string& what, const DepthwiseProblem& p) {
     }
     weights.insert(weights.end(), p.kernel.begin(), p.kernel.end());
     check_extent(what, "weights_strides", weights, p.weights_strides);
-    float_type(p.dtype);
+    number_type(p.dtype);
 }
 
 namespace {

@@ -36,6 +36,9 @@ struct GatherRun {
     const float* bias;             // null: none
     char* dst;
     FusedActivation activation;
+    // Of sources of 8 bits, whose results are f32: they are the bytes with other bits by `flip`, less `zero`.
+    uint32_t flip = 0;
+    int32_t zero = 0;
 };
 constexpr int64_t kMostGathered = 256;  // channels of a run with two parts
 
@@ -93,7 +96,7 @@ struct DepthwiseCode {
     int64_t min_channels;  // of the functions over channels
     int64_t lanes;         // from so many channels on, segments may have several taps
     int64_t most_taps[2];  // of a segment: depthwise, of groups
-    void (*gather[3])(const GatherRun&);
+    void (*gather[4])(const GatherRun&);  // the last one: of 8 bits, depthwise
     void (*sum_channels[3])(const ChannelsRun&);
     void (*channels_gradient[3])(const ChannelsGradient&);
     void (*space)(const SpaceRun&);

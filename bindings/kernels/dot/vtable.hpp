@@ -35,12 +35,15 @@ struct Int8Rows {
 // Sums of some channels of neighbouring positions -> results. Of scales and bias, as of sums, 32 more may be read.
 struct Int8Positions {
     const Int8Params* integer;
-    float *scales, *bias;
+    const float *scales, *bias;
     ElementType type;
     int64_t count, channels;
     int32_t* sums;
     int64_t step, pitch;  // from one position to the next: sums, bytes of dst
     char* dst;
+    bool floats = false;  // sums are whole numbers in f32
+    bool joined =
+        false;  // positions follow each other, in sums and in dst; scales and bias begin again behind the last
 };
 
 // Of one type of operands, in one form; scratch: bytes per thread.

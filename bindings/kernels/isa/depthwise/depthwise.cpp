@@ -150,7 +150,7 @@ const DepthwiseCode kDepthwiseCode = {
     8,
     kLanes,
     {kMostTaps, kMostGroupTaps},
-    {gather_f32, gather_bf16, gather_f16},
+    {gather_f32, gather_bf16, gather_f16, gather_u8},
     {sum_channels<F32>, sum_channels<Bf16>, sum_channels<F16>},
     {gradient_f32, gradient_bf16, gradient_f16},
     space_run<kLanes>,

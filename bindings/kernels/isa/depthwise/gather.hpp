@@ -14,6 +14,7 @@ constexpr int kMostTaps = 7, kMostGroupTaps = 3;
 void gather_f32(const GatherRun& run);
 void gather_bf16(const GatherRun& run);
 void gather_f16(const GatherRun& run);
+void gather_u8(const GatherRun& run);
 
 namespace {
 
@@ -46,6 +47,29 @@ DGO_INLINE Floats<L> permute(Floats<L> v, typename Vec<L>::s32 lanes) {
     }
 }
 
+// The type of results.
+template <class C>
+struct Result {
+    using Type = C;
+};
+template <>
+struct Result<U8> {
+    using Type = F32;
+};
+
+// Integers from bytes.
+template <int L>
+struct FromBytes {
+    typename Vec<L>::u32 flip;
+    typename Vec<L>::s32 zero;
+
+    DGO_INLINE Floats<L> operator()(const Words::u8* at) const {
+        const auto whole = bits<typename Vec<L>::s32>(load_words<1, L>(at) ^ flip) - zero;
+        if constexpr (L == 8) return bits<Floats<8>>(_mm256_cvtepi32_ps(bits<__m256i>(whole)));
+        if constexpr (L == 16) return __builtin_convertvector(whole, Floats<16>);
+    }
+};
+
 template <int N>
 struct Number {
     static constexpr int value = N;
@@ -70,7 +94,8 @@ DGO_INLINE void store_lanes(typename C::T* at, Floats<L> v, int64_t count) {
 // Adds the products of K taps with their weights in registers; bit i of `present`: unit i exists.
 template <class C, int L, int Q, int K, int A, bool Edge, Lay lay>
 DGO_INLINE void add_units(Floats<L> (&sum)[Q], const typename C::T* src, int64_t unit, const float* weights,
-                          int64_t tap_step, uint64_t present, typename Vec<L>::s32 lanes) {
+                          int64_t tap_step, uint64_t present, typename Vec<L>::s32 lanes,
+                          const FromBytes<L>& from_bytes) {
     constexpr int kUnits = (Q - 1) * A + K;
     Floats<L> w[K];
 #pragma GCC unroll 8
@@ -83,6 +108,8 @@ DGO_INLINE void add_units(Floats<L> (&sum)[Q], const typename C::T* src, int64_t
         Floats<L> x;
         if constexpr (lay == Lay::around) {
             x = Floats<L>{} + C::get(at);
+        } else if constexpr (kSame<C, U8>) {
+            x = from_bytes(at);
         } else {
             x = load_float<C, L>(at);
         }
@@ -98,9 +125,10 @@ DGO_INLINE void add_units(Floats<L> (&sum)[Q], const typename C::T* src, int64_t
 // Adds the products of all taps of a segment: K, or where K is 0 as many as the run says.
 template <class C, int L, int Q, int K, int A, bool Edge, Lay lay>
 DGO_INLINE void add_taps(Floats<L> (&sum)[Q], const typename C::T* src, int64_t unit, const float* weights,
-                         int64_t tap_step, int64_t taps, uint64_t present, typename Vec<L>::s32 lanes) {
+                         int64_t tap_step, int64_t taps, uint64_t present, typename Vec<L>::s32 lanes,
+                         const FromBytes<L>& from_bytes) {
     const auto add = [&](auto number) __attribute__((always_inline)) {
-        add_units<C, L, Q, number.value, A, Edge, lay>(sum, src, unit, weights, tap_step, present, lanes);
+        add_units<C, L, Q, number.value, A, Edge, lay>(sum, src, unit, weights, tap_step, present, lanes, from_bytes);
     };
     if constexpr (K > 0) return add(Number<K>());
     if (taps == 1) return add(Number<1>());
@@ -131,6 +159,7 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
     const GatherSegment* segments = part.segments;
     const FusedActivation activation = run.activation;
     float* partial = tile.partial;
+    const FromBytes<L> from_bytes{run.flip - typename Vec<L>::u32{}, run.zero - Lane{}};
     Lane group{};
     if constexpr (lay == Lay::within) {
         for (int l = 0; l < L; ++l) group[l] = static_cast<int32_t>(l / width * width);
@@ -163,18 +192,20 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
             }
             if constexpr (lay == Lay::around) {
                 for (int64_t m = 0; m < width; ++m) {
-                    add_taps<C, L, Q, K, A, Edge, lay>(sum, src + m, unit, weights, tap_step, taps, present, group);
+                    add_taps<C, L, Q, K, A, Edge, lay>(sum, src + m, unit, weights, tap_step, taps, present, group,
+                                                       from_bytes);
                     weights += input_step;
                 }
             } else if constexpr (lay == Lay::within) {
                 Lane lanes = group + static_cast<int32_t>(c - from);
                 for (int64_t m = 0; m < width; ++m) {
-                    add_taps<C, L, Q, K, A, Edge, lay>(sum, src, unit, weights, tap_step, taps, present, lanes);
+                    add_taps<C, L, Q, K, A, Edge, lay>(sum, src, unit, weights, tap_step, taps, present, lanes,
+                                                       from_bytes);
                     weights += input_step;
                     lanes += 1;
                 }
             } else {
-                add_taps<C, L, Q, K, A, Edge, lay>(sum, src, unit, weights, tap_step, taps, present, group);
+                add_taps<C, L, Q, K, A, Edge, lay>(sum, src, unit, weights, tap_step, taps, present, group, from_bytes);
             }
         }
         if (!tile.last) {
@@ -183,16 +214,17 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
             continue;
         }
         activate_all<L>(activation, sum);
-        T* dst = reinterpret_cast<T*>(run.dst) + tile.q * dst_step + c;
+        using Made = typename Result<C>::Type;
+        auto* dst = reinterpret_cast<typename Made::T*>(run.dst) + tile.q * dst_step + c;
         // what a vector writes behind its groups, the next one replaces
         const int64_t stored = done + L <= run.channels ? L : tile.block;
 #pragma GCC unroll 16
         for (int j = 0; j < Q; ++j) {
             if (Edge && j >= tile.outputs) break;
             if constexpr (lay == Lay::within) {
-                store_lanes<C, L>(dst + j * dst_step, sum[j], stored);
+                store_lanes<Made, L>(dst + j * dst_step, sum[j], stored);
             } else {
-                store_float<C, L>(dst + j * dst_step, sum[j]);
+                store_float<Made, L>(dst + j * dst_step, sum[j]);
             }
         }
     }

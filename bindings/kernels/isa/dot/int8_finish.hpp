@@ -99,14 +99,14 @@ DGO_INLINE void store_first(char* to, const char* from, int64_t count) {
 // Sums of neighbouring channels -> results. Of what is read by channel, there are kBytesAtOnce more.
 struct Int8Values {
     Int8Params params;
-    float *scales, *bias;
-    int32_t* points;  // null: none
+    const float *scales, *bias;
+    const int32_t* points;  // null: none
 
     // To floats in place, from channel `first` on; read: the sum of what the position read.
-    void scale(int32_t* row, int64_t first, int64_t count, int32_t read) const {
+    void scale(int32_t* row, int64_t first, int64_t count, int32_t read, bool is_float = false) const {
         auto* floats = reinterpret_cast<float*>(row);
         for (int64_t c = 0; c < count; c += kLanes) {
-            store_some(floats + c, scaled(row + c, first + c, read), smaller(kLanes, count - c));
+            store_some(floats + c, scaled_any(row + c, first + c, read, is_float), smaller(kLanes, count - c));
         }
     }
 
@@ -130,26 +130,34 @@ struct Int8Values {
             scale_to_bytes<true>(type, row, first, count, read, to);
         }
     }
-    template <bool kPoints>
+    template <bool kPoints, bool kFloats = false>
     DGO_INLINE void scale_to_bytes(ElementType type, const int32_t* row, int64_t first, int64_t count, int32_t read,
                                    char* to) const {
-        to_bytes(type, count, to,
-                 [&](int64_t c) __attribute__((always_inline)) { return scaled<kPoints>(row + c, first + c, read); });
+        to_bytes(type, count, to, [&](int64_t c) __attribute__((always_inline)) {
+            return scaled<kPoints, kFloats>(row + c, first + c, read);
+        });
     }
 
 private:
-    template <bool kPoints>
+    template <bool kPoints, bool kFloats = false>
     DGO_INLINE Lanes scaled(const int32_t* row, int64_t at, int32_t read) const {
-        auto sum = load_bytes<Integers>(row);
-        if constexpr (kPoints) sum -= load_bytes<Integers>(points + at) * read;
-        return __builtin_convertvector(sum, Lanes) * load_bytes<Lanes>(scales + at) + load_bytes<Lanes>(bias + at);
+        Lanes sum;
+        if constexpr (kFloats) {
+            sum = load_bytes<Lanes>(row);
+        } else {
+            auto whole = load_bytes<Integers>(row);
+            if constexpr (kPoints) whole -= load_bytes<Integers>(points + at) * read;
+            sum = __builtin_convertvector(whole, Lanes);
+        }
+        return sum * load_bytes<Lanes>(scales + at) + load_bytes<Lanes>(bias + at);
     }
-    DGO_INLINE Lanes scaled(const int32_t* row, int64_t at, int32_t read) const {
+    DGO_INLINE Lanes scaled_any(const int32_t* row, int64_t at, int32_t read, bool is_float) const {
+        if (is_float) return scaled<false, true>(row, at, read);
         return points == nullptr ? scaled<false>(row, at, read) : scaled<true>(row, at, read);
     }
 
-    // From element c on, as many as kCount vectors have.
-    template <int kCount, class Values>
+    // From element c on, as many as kCount vectors have; kExact: products by the inverse are the quotients.
+    template <bool kExact, int kCount, class Values>
     DGO_INLINE void to_bytes_at(bool signs, int64_t c, int64_t count, char* to, Values values) const {
         // integers of 16 bits, past all of 8 bits
         const Lanes most = 32767.0f - Lanes{};
@@ -160,9 +168,9 @@ private:
             value[j] = values(c + j * kLanes);
             const Lanes v = lesser(value[j] * to_int.inverse, most);
             whole[j] = to_integers(v);
-            farthest = farther_from_whole(v, farthest);
+            if (!kExact) farthest = farther_from_whole(v, farthest);
         }
-        if (any_above(farthest, to_int.doubtful)) {
+        if (!kExact && any_above(farthest, to_int.doubtful)) {
             for (int j = 0; j < kCount; ++j) whole[j] = to_integers(lesser(value[j] / to_int.scale, most));
         }
         char some[kCount * kLanes];
@@ -172,16 +180,22 @@ private:
         if (left < kCount * kLanes) store_first(to + c, some, left);
     }
 
-    template <class Values>
-    DGO_INLINE void to_bytes(ElementType type, int64_t count, char* to, Values values) const {
-        const bool signs = type == ElementType::s8;
+    template <bool kExact, class Values>
+    DGO_INLINE void to_bytes_by(bool signs, int64_t count, char* to, Values values) const {
         int64_t c = 0;
         if constexpr (kWide) {
             for (; c + kBytesAtOnce < count; c += 2 * kBytesAtOnce) {
-                to_bytes_at<2 * kByteVectors>(signs, c, count, to, values);
+                to_bytes_at<kExact, 2 * kByteVectors>(signs, c, count, to, values);
             }
         }
-        for (; c < count; c += kBytesAtOnce) to_bytes_at<kByteVectors>(signs, c, count, to, values);
+        for (; c < count; c += kBytesAtOnce) to_bytes_at<kExact, kByteVectors>(signs, c, count, to, values);
+    }
+
+    template <class Values>
+    DGO_INLINE void to_bytes(ElementType type, int64_t count, char* to, Values values) const {
+        const bool signs = type == ElementType::s8;
+        if (params.doubtful > 1) return to_bytes_by<true>(signs, count, to, values);
+        to_bytes_by<false>(signs, count, to, values);
     }
 };
 
@@ -196,27 +210,26 @@ struct Int8Finish {
 
     void carve(ScratchCarver& carver) {
         const int64_t count = params.channel_groups * run + kBytesAtOnce;
-        values.scales = carver.take(count);
-        values.bias = carver.take(count);
-        values.points = carver.take<int32_t>(count);
+        scales_ = carver.take(count);
+        bias_ = carver.take(count);
+        points_ = carver.take<int32_t>(count);
     }
 
     void prepare() {
-        values.params = *call.integer;
+        values = {*call.integer, scales_, bias_, call.points == nullptr ? nullptr : points_};
         group_totals = params.packed / values.params.panel_depth;
         filling = values.params.src_zero;
-        if (call.points == nullptr) values.points = nullptr;
         if (values.params.sums) return;
         const int64_t channels = params.dst.channels, count = params.channel_groups * run;
         for (int64_t i = 0; i < count; ++i) {
             const int64_t channel = i / run * channels + i % run % channels;
-            values.scales[i] = call.scales[channel];
-            values.bias[i] = params.has_bias ? load_bytes<float>(call.bias + channel * 4) : 0.0f;
-            if (call.points != nullptr) values.points[i] = call.points[channel];
+            scales_[i] = call.scales[channel];
+            bias_[i] = params.has_bias ? load_bytes<float>(call.bias + channel * 4) : 0.0f;
+            if (call.points != nullptr) points_[i] = call.points[channel];
         }
         // what lies in memory may be numbers that take long
-        __builtin_memset(values.scales + count, 0, kBytesAtOnce * sizeof(float));
-        __builtin_memset(values.bias + count, 0, kBytesAtOnce * sizeof(float));
+        __builtin_memset(scales_ + count, 0, kBytesAtOnce * sizeof(float));
+        __builtin_memset(bias_ + count, 0, kBytesAtOnce * sizeof(float));
     }
 
     // The contribution of the left factor's zero point to each column.
@@ -258,7 +271,9 @@ private:
     const DotCall& call;
     const char* dst;
     int64_t run = params.dst.run, group_totals = 0;
-    Int8Values values;  // [group][run]
+    float *scales_, *bias_;  // [group][run]
+    int32_t* points_;
+    Int8Values values;
 };
 
 }  // namespace
