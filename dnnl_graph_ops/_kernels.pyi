@@ -580,9 +580,12 @@ def int8_rows(
     src_zero: int,
     threads: int = 0,
     isa: str = "",
+    before: int = 0,
+    pitch: int = 0,
 ) -> Kernel:
     """run(src (sizes, channels), rows): Sizes and strides: of all axes but the channels, which are contiguous;
-    src_zero: src's zero point.
+    src_zero: src's zero point, which fills up `before` elements before the channels, and what is left of
+    `pitch` behind them; 0: as int8_layout says.
     """
 
 def isa() -> str:

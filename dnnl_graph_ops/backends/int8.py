@@ -37,7 +37,7 @@ from ..lowering.family import make_problem, post_ops
 from ..lowering.problem import DGRAD, READ, RESULT, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View, argument
 from ..strides import channels_last, dense_strides
-from . import dynamic, int8_depthwise, matmul
+from . import dynamic, int8_depthwise, int8_taps, matmul
 from .backend import Backend, FusionGroup, Lowering, Search
 from .quantized import (
     CONVOLUTIONS,
@@ -62,11 +62,13 @@ _MOST_TERMS = (2**31 - 1) // 255**2
 # panel width and depth step to which the kernel fills up with zeros, and the most multiplications per needed one
 _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
 # the instruction set without integer dot products, and how many times as fast as f32 its products are; seconds to
-# convert an element to or from f32, seconds of the converting steps, and seconds to finish an element of the result
-_WORDS, _GAIN_OF_WORDS, _CONVERTED, _CONVERTING, _FINISHED = "avx2words", 1.4, 0.3e-9, 5e-6, 0.6e-9
-# positions of rows below which, and phases from which on, the library's integer products are slow; its time for a dgrad
-# over the estimate of the direct form in f32 of all channels that it computes
-_SHORT, _SHORT_IN_PHASES, _MANY_PHASES, _OF_LIBRARY = 5, 16, 64, 0.19
+# convert an element to or from f32, of the converting steps, and to finish an element of the result, and a position in
+# a group
+_WORDS, _GAIN_OF_WORDS, _CONVERTED, _CONVERTING = "avx2words", 1.4, 0.35e-9, 5e-6
+_FINISHED, _FINISHED_ROW = 0.3e-9, 10e-9
+# positions of rows below which, and phases and terms of few channels from which on, the library's integer products are
+# slow; its time for a dgrad over the estimate of the direct form in f32 of all channels that it computes
+_SHORT, _SHORT_IN_PHASES, _MANY_PHASES, _DEEP, _OF_LIBRARY = 5, 16, 64, 400, 0.19
 # costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory;
 # and the most that tiles may cost, relative to the direct form
 _TRANSFORMED, _READ, _SAVING = 3.0, 5.0, 0.95
@@ -88,8 +90,10 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
     if q is None or not kernels.int8_isa()[0]:
         return None
     problem = _problem(q, _somewhere, env)
-    g = problem.geometry
     depthwise = int8_depthwise.applies(q, problem)
+    floats, by_taps = problem, _by_taps(q, problem)
+    problem = int8_taps.as_channels(problem) if by_taps else problem
+    g = problem.geometry
     read, made = g.y_channels // g.groups, g.x_channels // g.groups
     if problem.direction != DGRAD:
         read, made = made, read
@@ -105,7 +109,7 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
     elif (
         not depthwise
         and kernels.int8_isa()[0] == _WORDS
-        and _floats_are_faster(problem, waste * _form(q, problem, _WORDS, env).cost, env)
+        and _floats_are_faster(floats, problem, waste * _form(q, problem, _WORDS, env, floats.w).cost, env)
     ):
         unmet = "integer products are faster by estimate"
     elif not elementwise_group.expresses(_with_rest(problem, q), as_floats(laid)):
@@ -136,27 +140,33 @@ def _problem(q: Quantized, view_of: ViewOf, env: Env) -> ConvProblem:
     return make_problem(head.kind, head.attrs, inputs, seen(last), epilogue, f"{head.kind} {head.name!r}")
 
 
-def _floats_are_faster(problem: ConvProblem, waste: float, env: Env) -> bool:
+def _by_taps(q: Quantized, problem: ConvProblem) -> bool:
+    return not q.is_dynamic and q.head.kind in CONVOLUTIONS and int8_taps.applies(problem)
+
+
+def _floats_are_faster(floats: ConvProblem, problem: ConvProblem, waste: float, env: Env) -> bool:
     """Whether the fastest algorithm in f32, with the conversions, is estimated to be faster than products of words.
 
-    `waste`: how many multiplications the integer kernel executes per needed one, as it fills up with zeros and as it
-    may filter.
+    `floats`: the layer as algorithms in f32 see it; `problem`: as the kernel of integers does. `waste`: how many
+    multiplications that kernel executes per needed one, as it fills up with zeros and as it may filter.
     """
-    ranking = ranked(_in_floats(problem), env)
-    direct = dict(ranking).get(filtering.DIRECT[problem.direction])
+    direct = dict(ranked(_in_floats(problem), env)).get(filtering.DIRECT[problem.direction])
     if direct is None:
         return False
-    best, seconds = ranking[0]
-    if best.filters and problem.geometry.rank > 1:
+    best, seconds = ranked(_in_floats(floats), env)[0]
+    if best.filters and floats.geometry.rank > 1:
         seconds *= _OF_FILTERING
-    floats = seconds + _CONVERTING + _CONVERTED * (problem.y.size + problem.x.size)
-    return floats < direct * waste / _GAIN_OF_WORDS + _FINISHED * problem.result.size
+    seconds += _CONVERTING + _CONVERTED * (floats.y.size + floats.x.size)
+    result = problem.result
+    rows = result.size // result.shape[1] * problem.geometry.groups
+    return seconds < direct * waste / _GAIN_OF_WORDS + _FINISHED * result.size + _FINISHED_ROW * rows
 
 
 def _leaves_registers_empty(problem: ConvProblem) -> bool:
-    """Whether the library multiplies short rows: of the last axis, in each phase of the strides of a dgrad.
+    """Whether the library has short rows on the last axis, in each phase of a dgrad, or long sums of few channels.
 
-    Its kernels begin a new block at the end of every row and phase, builtin ones go on with the next row.
+    Its kernels begin a new block at the end of every row and phase, builtin ones go on with the next row; the library
+    fills up few channels of each tap.
     """
     g = problem.geometry
     shortest = _SHORT
@@ -165,7 +175,9 @@ def _leaves_registers_empty(problem: ConvProblem) -> bool:
             return True
         whole = max(g.strides) > 1 and not any(k % s for k, s in zip(g.kernel, g.strides, strict=True))
         shortest = _SHORT_IN_PHASES if whole else _SHORT
-    return max(g.kernel) > 1 and g.y[-1] < shortest
+    return (max(g.kernel) > 1 and g.y[-1] < shortest) or (
+        int8_taps.applies(problem) and g.x_channels * prod(g.kernel) >= _DEEP
+    )
 
 
 def _floats_beat_the_library(nodes: Sequence[Node], env: Env) -> bool:
@@ -202,8 +214,10 @@ class _Form(NamedTuple):
     cost: float
 
 
-def _form(q: Quantized, problem: ConvProblem, isa: str, env: Env) -> _Form:
+def _form(q: Quantized, problem: ConvProblem, isa: str, env: Env, weights: View) -> _Form:
     """Returns the form of the product that takes the least time; Winograd needs words and constant weights.
+
+    `weights`: a view of the constant.
 
     Winograd is exact: data less their zero point, weights and their transforms are words, and the sums of a
     tile, 2^(axes of four points) times those of the layer, fit into 32 bits.
@@ -220,23 +234,23 @@ def _form(q: Quantized, problem: ConvProblem, isa: str, env: Env) -> _Form:
         return counts.products + _TRANSFORMED * counts.values + _READ * counts.weights
 
     tiles = {direct, *(filtering.filtering_tile(problem, results) for results in (2, 3))}
-    costs = {tile: cost(tile) for tile in tiles if filtering.taken(problem, tile) and _fits(q, problem, tile)}
+    costs = {tile: cost(tile) for tile in tiles if filtering.taken(problem, tile) and _fits(q, problem, tile, weights)}
     tile = min(costs, key=lambda tile: (costs[tile] / (1.0 if tile == direct else _SAVING), tile))
     return _Form(tile, costs[tile] / costs[direct])
 
 
-def _fits(q: Quantized, problem: ConvProblem, tile: tuple[int, ...]) -> bool:
+def _fits(q: Quantized, problem: ConvProblem, tile: tuple[int, ...], view: View) -> bool:
     """Whether the sums of tiles, with weights times 2 on each axis of four points, are below 2^31 in all channels."""
     pairs = zip(tile, filtering.taps(problem), strict=True)
     most = (2**31 - 1) // (255 << sum(m > 1 and (m, t) != (2, 2) for m, t in pairs))
-    groups, y_channels, x_channels, *kernel = problem.w.shape
+    groups, y_channels, x_channels, *kernel = view.shape
     read, made = (y_channels, 2) if problem.direction == DGRAD else (x_channels, 1)
     if read * prod(kernel) * 255 <= most:
         return True
-    weights = constant_weights(q, problem.w)
-    zeros = of_channels(groups * problem.w.shape[made], q.weights.attrs.get("zps") or (0,), np.int32)
-    shape = [size if axis in (0, made) else 1 for axis, size in enumerate(problem.w.shape)]
-    others = tuple(axis for axis in range(problem.w.ndim) if axis not in (0, made))
+    weights = constant_weights(q, view)
+    zeros = of_channels(groups * view.shape[made], q.weights.attrs.get("zps") or (0,), np.int32)
+    shape = [size if axis in (0, made) else 1 for axis, size in enumerate(view.shape)]
+    others = tuple(axis for axis in range(view.ndim) if axis not in (0, made))
     return bool(np.abs(weights - zeros.reshape(shape)).sum(axis=others, dtype=np.int64).max() <= most)
 
 
@@ -288,13 +302,16 @@ class _Steps:
     """Appends the steps of one quantized convolution: src to rows, packed weights, sums for zero points."""
 
     def __init__(self, program: Program, q: Quantized, problem: ConvProblem, env: Env) -> None:
-        self.program, self.q, self.problem, self.env = program, q, problem, env
-        g = problem.geometry
+        self.program, self.q, self.env, self.whole = program, q, env, problem
+        self.by_taps = _by_taps(q, problem)
+        if self.by_taps:
+            problem = int8_taps.as_channels(problem, int8_taps.merged(program, problem.w))
+        self.problem, g = problem, problem.geometry
         read = g.y_channels if problem.direction == DGRAD else g.x_channels
         self.depth = read // g.groups
         self.isa = set_for(kernels.int8_isa()[0], self.depth)
         _, pitch, _ = kernels.int8_layout(read, self.read()[0], self.isa)
-        self.tile = _form(q, problem, self.isa, env).tile
+        self.tile = _form(q, problem, self.isa, env, self.whole.w).tile
         # the kernel reads the zeros that fill up each position as channels as well, so that positions are contiguous
         self.reads = pitch if g.groups == 1 else read
 
@@ -325,6 +342,8 @@ class _Steps:
         The factor is src itself where the kernel can read that, else a copy in bytes.
         """
         problem, src = self.problem, self.q.src
+        if self.by_taps:
+            return int8_taps.rows(self.program, self.whole, point(src), self.env.threads, self.isa)
         view = problem.y if problem.direction == DGRAD else problem.x
         view = as_channels_last(self.program, view)
         code, channels = dtypes.CODES[view.dtype], view.shape[1]
@@ -400,7 +419,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     if (late or corrected) and not _is_dense(target):
         # the kernel indexes sums by the position in a dense result
         target = program.scratch(result.shape, result.dtype, channels_last(result.ndim))
-    parts, merged = steps.parts(rows, strides, target, problem.epilogue), merged_weights(program, problem.w)
+    parts, merged = steps.parts(rows, strides, target, problem.epilogue), merged_weights(program, steps.problem.w)
     packed = steps.packed(parts[0].description, merged, merged.strides, points if early and points.any() else None)
     scales = of_channels(makes, weights.attrs["scales"], np.float32)
     if call is None:

@@ -141,7 +141,7 @@ Bytes packing(const FilterProblem& problem, const std::string& direction, const 
 bool pack_subtracts(const std::string& isa) { return int8_sets().of(isa).item == 2; }
 
 std::unique_ptr<Kernel> make_rows(const Dims& sizes, const Dims& strides, int64_t channels, int dtype, int zero,
-                                  int threads, const std::string& isa) {
+                                  int threads, const std::string& isa, int64_t before, int64_t pitch) {
     const Dot& dot = int8_sets().of(isa);
     if (sizes.size() != strides.size() || sizes.size() > 4) {
         fail(ErrorKind::invalid_argument, "int8_rows: sizes and strides of at most 4 axes are needed");
@@ -150,8 +150,11 @@ std::unique_ptr<Kernel> make_rows(const Dims& sizes, const Dims& strides, int64_
     all_sizes.push_back(channels);
     all_strides.push_back(1);
     check_extent("int8_rows", "src", all_sizes, all_strides);
-    Int8Rows params{
-        {1, 1, 1, 1}, {0, 0, 0, 0}, channels, pitch_of(channels, dot), integer_type(kName, "src", dtype), zero, 1};
+    check_number("int8_rows", "channels", channels, 0, kMostSize);
+    check_number("int8_rows", "before", before, 0, kMostSize);
+    if (pitch == 0) pitch = pitch_of(channels, dot);
+    check_number("int8_rows", "pitch", pitch, before + channels, kMostSize);
+    Int8Rows params{{1, 1, 1, 1}, {0, 0, 0, 0}, channels, pitch, before, integer_type(kName, "src", dtype), zero, 1};
     std::copy(sizes.rbegin(), sizes.rend(), std::reverse_iterator(params.sizes + 4));
     std::copy(strides.rbegin(), strides.rend(), std::reverse_iterator(params.strides + 4));
     const int64_t bytes = checked_product("int8_rows", {sizes.empty() ? 1 : params.sizes[0], params.sizes[1],
@@ -196,9 +199,11 @@ const Declaration kInt8[] = {
      "Whether zero points of weights go to int8_pack rather than to int8_product."},
     {"int8_packed_size(problem, direction, isa='')", packed_size, "Bytes of the weights that int8_product takes."},
     {"int8_packing(problem, direction, isa='')", packing, "As FilterProblem.packing, for int8_pack."},
-    {"int8_rows(sizes, strides, channels, src_dtype, src_zero, threads=0, isa='')", make_rows,
+    {"int8_rows(sizes, strides, channels, src_dtype, src_zero, threads=0, isa='', before=0, pitch=0)", make_rows,
      "src (sizes, channels), rows",
-     "Sizes and strides: of all axes but the channels, which are contiguous; src_zero: src's zero point."},
+     "Sizes and strides: of all axes but the channels, which are contiguous; src_zero: src's zero point, which fills "
+     "up "
+     "`before` elements before the channels, and what is left of `pitch` behind them; 0: as int8_layout says."},
     {"int8_pack(problem, direction, weights_dtype, weights_strides, channels, has_points=False, threads=0, isa='')",
      make_pack, "weights (in_channels, out_channels / groups, kernel), [points (out_channels)], packed",
      "as filter_pack, tiles of several results where the set multiplies words; weights are s8 or u8, points s32. "

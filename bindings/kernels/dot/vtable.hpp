@@ -23,10 +23,11 @@ struct DotPackParams {
     int64_t tap_count, run;  // run: so many lie side by side in memory and are packed together; 0: channels do
 };
 
-// Activations of 8 bits -> rows of the left factor: dense positions of `pitch` elements.
+// Activations of 8 bits -> rows of the left factor: dense positions of `pitch` elements, `before` of which, and what the
+// channels leave, are the zero point.
 struct Int8Rows {
     int64_t sizes[4], strides[4];  // of all axes but the channels, which are contiguous; in elements
-    int64_t channels, pitch;
+    int64_t channels, pitch, before;
     ElementType type;
     int32_t zero;  // is subtracted where elements have 16 bits
     int threads;

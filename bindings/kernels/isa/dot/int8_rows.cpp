@@ -17,25 +17,28 @@ void make_rows(const Int8Rows& params, const char* src, Element* rows) {
     // what tells s8 from u8 in bytes
     const int flip = params.type == ElementType::s8 ? 0x80 : 0;
     const auto less = static_cast<Element>(sizeof(Element) == 2 ? flip + params.zero : 0);
+    const auto filling = static_cast<Element>(sizeof(Element) == 2 ? 0 : flip + params.zero);
     typedef Element Many __attribute__((vector_size(kMany * sizeof(Element))));
 #pragma omp parallel for schedule(static) num_threads(params.threads)
     for (int64_t line = 0; line < lines; ++line) {
         const int64_t at[] = {line / (sizes[1] * sizes[2]), line / sizes[2] % sizes[1], line % sizes[2]};
         const char* from = src + at[0] * params.strides[0] + at[1] * params.strides[1] + at[2] * params.strides[2];
-        Element* to = rows + line * sizes[3] * params.pitch;
+        Element* position = rows + line * sizes[3] * params.pitch;
         // values of its own, which no store changes
         const auto row_element = [flip, less](Words::u8 element) {
             return static_cast<Element>((element ^ flip) - less);
         };
         const Many flips = static_cast<Element>(flip) - Many{}, all_less = less - Many{};
-        for (int64_t i = 0; i < sizes[3]; ++i, from += params.strides[3], to += params.pitch) {
+        for (int64_t i = 0; i < sizes[3]; ++i, from += params.strides[3], position += params.pitch) {
             const auto* element = reinterpret_cast<const Words::u8*>(from);
-            if (params.channels <= kFew && params.pitch == kFew) {
-                Element few[kFew] = {};
+            if (params.channels <= kFew && params.pitch == kFew && params.before == 0) {
+                Element few[kFew] = {filling, filling, filling, filling};
                 for (int64_t c = 0; c < params.channels; ++c) few[c] = row_element(element[c]);
-                __builtin_memcpy(to, few, sizeof(few));
+                __builtin_memcpy(position, few, sizeof(few));
                 continue;
             }
+            for (int64_t c = 0; c < params.before; ++c) position[c] = filling;
+            Element* to = position + params.before;
             int64_t c = 0;
 #pragma GCC unroll 4
             for (; c + kMany <= params.channels; c += kMany) {
@@ -49,7 +52,7 @@ void make_rows(const Int8Rows& params, const char* src, Element* rows) {
                 store_bytes(to + c, (many ^ flips) - all_less);
             }
             for (; c < params.channels; ++c) to[c] = row_element(element[c]);
-            for (; c < params.pitch; ++c) to[c] = 0;
+            for (; c < params.pitch - params.before; ++c) to[c] = filling;
         }
     }
 }
