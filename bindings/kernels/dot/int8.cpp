@@ -70,17 +70,6 @@ private:
     const Int8Rows params_;
 };
 
-// How quotients by the scale are found: as products by its inverse, but where the two may be rounded to different numbers.
-// Within 512, beyond which every result is the largest or the smallest, they differ by less than 2e-4.
-void find_inverse(Int8Params& params) {
-    constexpr float kDoubtful = 0.5f - 2e-4f;
-    int exponent;
-    const float inverse = 1 / params.scale;
-    const bool normal = std::isnormal(inverse), exact = std::frexp(params.scale, &exponent) == 0.5f;
-    params.inverse = normal ? inverse : 0;
-    params.doubtful = !normal ? -1 : exact ? 2 : kDoubtful;
-}
-
 class Int8Product final : public ScratchKernel {
 public:
     Int8Product(const Joined& joined, FilterDirection direction, const IntegerQuantization& how, int dst_dtype,
@@ -100,12 +89,10 @@ public:
         // bytes without a sign are 128 more, words have none
         integer_.src_zero = dot.item == 1 ? how.src_zero + (is_s8 ? 128 : 0) : 0;
         integer_.sums = params.dst.type == ElementType::s32;
-        integer_.scale = static_cast<float>(how.dst_scale);
-        find_inverse(integer_);
-        integer_.zero = static_cast<float>(how.dst_zero);
         const bool signs = params.dst.type == ElementType::s8;
-        integer_.low = std::max(how.dst_low, signs ? -128 : 0);
-        integer_.high = std::min(how.dst_high, signs ? 127 : 255);
+        integer_.quotient =
+            quotient_by(static_cast<float>(how.dst_scale), how.dst_zero, std::max(how.dst_low, signs ? -128 : 0),
+                        std::min(how.dst_high, signs ? 127 : 255));
         integer_.panel_depth = panel_depth(layout_.arrangement, dot);
         if (how.has_points) {
             check_number(name, "position", position, joined.problem.groups * params.dst.channels, kMostSize);

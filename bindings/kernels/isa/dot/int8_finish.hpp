@@ -3,60 +3,10 @@
 #pragma once
 
 #include "kernels/isa/dot/products.hpp"
-#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/isa/quotient.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
-
-// So many results of 8 bits are found at once; what is read may go as far beyond the last one.
-constexpr int kByteVectors = 32 / kLanes;
-constexpr int64_t kBytesAtOnce = 32;
-
-// The compiler makes comparisons and blends of what is written with operators.
-template <int L = kLanes>
-DGO_INLINE Lanes lesser(Lanes a, Lanes b) {
-    if constexpr (L == 16) return bits<Lanes>(_mm512_min_ps(bits<__m512>(a), bits<__m512>(b)));
-    if constexpr (L == 8) return bits<Lanes>(_mm256_min_ps(bits<__m256>(a), bits<__m256>(b)));
-}
-template <int L = kLanes>
-DGO_INLINE Lanes greater(Lanes a, Lanes b) {
-    if constexpr (L == 16) return bits<Lanes>(_mm512_max_ps(bits<__m512>(a), bits<__m512>(b)));
-    if constexpr (L == 8) return bits<Lanes>(_mm256_max_ps(bits<__m256>(a), bits<__m256>(b)));
-}
-template <int L = kLanes>
-DGO_INLINE bool any_above(Lanes v, float limit) {
-    const Lanes all = limit - Lanes{};
-    if constexpr (L == 16) return _mm512_cmp_ps_mask(bits<__m512>(v), bits<__m512>(all), _CMP_GT_OQ) != 0;
-    if constexpr (L == 8) {
-        return _mm256_movemask_ps(_mm256_cmp_ps(bits<__m256>(v), bits<__m256>(all), _CMP_GT_OQ)) != 0;
-    }
-}
-// Words in two halves; gives the order of fours of their bytes.
-template <int kCount>
-DGO_INLINE __m256i words_of(const Lanes (&v)[kCount], __m256i& left, __m256i& right) {
-    if constexpr (kCount == 2) {
-        const __m512i all = _mm512_packs_epi32(bits<__m512i>(to_integers(v[0])), bits<__m512i>(to_integers(v[1])));
-        left = _mm512_castsi512_si256(all);
-        right = _mm512_extracti64x4_epi64(all, 1);
-        return _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7);
-    } else {
-        left = _mm256_packs_epi32(bits<__m256i>(to_integers(v[0])), bits<__m256i>(to_integers(v[1])));
-        right = _mm256_packs_epi32(bits<__m256i>(to_integers(v[2])), bits<__m256i>(to_integers(v[3])));
-        return _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    }
-}
-
-// Whole numbers below 2^31 -> bytes, as far as they go, then from low to high.
-DGO_INLINE void store_whole(const Lanes (&v)[kByteVectors], bool signs, int low, int high, char* to) {
-    __m256i left, right;
-    const __m256i order = words_of(v, left, right);
-    __m256i bytes = signs ? _mm256_packs_epi16(left, right) : _mm256_packus_epi16(left, right);
-    bytes = _mm256_permutevar8x32_epi32(bytes, order);
-    const __m256i least = _mm256_set1_epi8(static_cast<char>(low)), most = _mm256_set1_epi8(static_cast<char>(high));
-    bytes = signs ? _mm256_min_epi8(_mm256_max_epi8(bytes, least), most)
-                  : _mm256_min_epu8(_mm256_max_epu8(bytes, least), most);
-    store_bytes(to, bytes);
-}
 
 struct Int8Finish {
     using Sum = int32_t;
@@ -147,30 +97,8 @@ private:
     }
 
     template <class Values>
-    DGO_INLINE void to_bytes(ElementType type, int64_t count, char* to, Values values) const {
-        // integers of 16 bits, past all of 8 bits
-        const Lanes most = 32767.0f - Lanes{};
-        const Int8Params to_int = *call.integer;
-        for (int64_t c = 0; c < count; c += kBytesAtOnce) {
-            Lanes value[kByteVectors], whole[kByteVectors], farthest = {};
-            for (int j = 0; j < kByteVectors; ++j) {
-                value[j] = values(c + j * kLanes);
-                const Lanes v = lesser(value[j] * to_int.inverse, most);
-                whole[j] = rounded(v);
-                farthest = greater(absolute(v - whole[j]), farthest);
-            }
-            if (any_above(farthest, to_int.doubtful)) {
-                for (int j = 0; j < kByteVectors; ++j) {
-                    whole[j] = rounded(lesser(value[j] / to_int.scale, most));
-                }
-            }
-            for (Lanes& one : whole) one += to_int.zero;
-            char some[kBytesAtOnce];
-            const int64_t left = count - c;
-            char* at = left < kBytesAtOnce ? some : to + c;
-            store_whole(whole, type == ElementType::s8, to_int.low, to_int.high, at);
-            if (left < kBytesAtOnce) __builtin_memcpy(to + c, some, static_cast<size_t>(left));
-        }
+    DGO_INLINE void to_bytes(ElementType type, int64_t count, char* to, Values&& values) const {
+        store_quotients(call.integer->quotient, type == ElementType::s8, count, to, values);
     }
 
     const ProductParams& params;

@@ -1,0 +1,96 @@
+// Floats -> integers of 8 bits, 32 at once.
+#pragma once
+
+#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/quotient.hpp"
+
+namespace dgo::DGO_ISA {
+namespace {
+
+constexpr int64_t kBytesAtOnce = 32;
+constexpr int kByteVectors = kBytesAtOnce / kLanes;
+
+// The larger one of `farthest` and the distance of v to the nearest integer, where that is a number.
+template <bool kNative = kWide>
+DGO_INLINE Lanes farther(Lanes farthest, Lanes v) {
+    constexpr int kLargerMagnitude = 0b1011;
+    if constexpr (kNative) {
+        const __m512 distance = _mm512_reduce_ps(bits<__m512>(v), _MM_FROUND_TO_NEAREST_INT);
+        return bits<Lanes>(_mm512_range_ps(bits<__m512>(farthest), distance, kLargerMagnitude));
+    }
+    return larger_number(farthest, absolute(v - rounded(v)));
+}
+
+template <bool kNative = kWide>
+DGO_INLINE bool any_above(Lanes v, float limit) {
+    if constexpr (kNative) return _mm512_cmp_ps_mask(bits<__m512>(v), _mm512_set1_ps(limit), _CMP_GT_OQ) != 0;
+    const Integers above = v > lanes_of(limit);
+    __m256i some = load_bytes<__m256i>(&above);
+    for (int at = 8; at < kLanes; at += 8) {
+        some = _mm256_or_si256(some, load_bytes<__m256i>(reinterpret_cast<const char*>(&above) + at * 4));
+    }
+    return _mm256_movemask_epi8(some) != 0;
+}
+
+// Nearest integers of 16 bits plus `zero`, as far as they go, in two halves; gives the order of fours of their bytes.
+template <bool kNative = kWide>
+DGO_INLINE __m256i words_of(const Lanes (&v)[kByteVectors], int zero, __m256i& left, __m256i& right) {
+    const auto shift = static_cast<int16_t>(zero);
+    if constexpr (kNative) {
+        const __m512i all =
+            _mm512_adds_epi16(_mm512_packs_epi32(bits<__m512i>(to_integers(v[0])), bits<__m512i>(to_integers(v[1]))),
+                              _mm512_set1_epi16(shift));
+        left = _mm512_castsi512_si256(all);
+        right = _mm512_extracti64x4_epi64(all, 1);
+        return _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7);
+    }
+    __m256 eights[4];
+    __builtin_memcpy(eights, v, sizeof(eights));
+    const auto words = [&](int half) {
+        return _mm256_adds_epi16(
+            _mm256_packs_epi32(_mm256_cvtps_epi32(eights[half]), _mm256_cvtps_epi32(eights[half + 1])),
+            _mm256_set1_epi16(shift));
+    };
+    left = words(0);
+    right = words(2);
+    return _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+}
+
+DGO_INLINE void store_bounded(const Lanes (&v)[kByteVectors], const Quotient& by, bool signs, char* to) {
+    __m256i left, right;
+    const __m256i order = words_of(v, by.zero, left, right);
+    __m256i bytes = signs ? _mm256_packs_epi16(left, right) : _mm256_packus_epi16(left, right);
+    bytes = _mm256_permutevar8x32_epi32(bytes, order);
+    const __m256i least = _mm256_set1_epi8(static_cast<char>(by.low)),
+                  most = _mm256_set1_epi8(static_cast<char>(by.high));
+    bytes = signs ? _mm256_min_epi8(_mm256_max_epi8(bytes, least), most)
+                  : _mm256_min_epu8(_mm256_max_epu8(bytes, least), most);
+    store_bytes(to, bytes);
+}
+
+// Writes `count` integers: values(c) gives the lanes from element c on, and is called for up to 31 elements past the
+// last. A NaN becomes the lowest.
+template <class Values>
+DGO_INLINE void store_quotients(const Quotient& by, bool signs, int64_t count, char* to, Values&& values) {
+    constexpr float kMost = 32767;  // past all of 8 bits
+    const Quotient quotient = by;
+    for (int64_t c = 0; c < count; c += kBytesAtOnce) {
+        Lanes value[kByteVectors], v[kByteVectors], farthest = {};
+        for (int j = 0; j < kByteVectors; ++j) {
+            value[j] = values(c + j * kLanes);
+            v[j] = at_most(value[j] * quotient.inverse, kMost);
+            farthest = farther(farthest, v[j]);
+        }
+        if (any_above(farthest, quotient.doubtful)) {
+            for (int j = 0; j < kByteVectors; ++j) v[j] = at_most(value[j] / quotient.scale, kMost);
+        }
+        char some[kBytesAtOnce];
+        const int64_t left = count - c;
+        char* const at = left < kBytesAtOnce ? some : to + c;
+        store_bounded(v, quotient, signs, at);
+        if (left < kBytesAtOnce) __builtin_memcpy(to + c, some, static_cast<size_t>(left));
+    }
+}
+
+}  // namespace
+}  // namespace dgo::DGO_ISA
