@@ -16,7 +16,7 @@ struct Quotient {
 
 // Within 512, beyond which every result is the lowest or the highest, quotients and products by the inverse differ by
 // less than 2e-4.
-inline Quotient quotient_by(float scale, int zero, int low, int high) {
+inline Quotient quotient_by(float scale, int zero, int low = 0, int high = 0) {
     constexpr float kDoubtful = 0.5f - 2e-4f;
     int exponent;
     const float inverse = 1 / scale;

@@ -56,11 +56,13 @@ DGO_INLINE __m256i words_of(const Lanes (&v)[kByteVectors], int zero, __m256i& l
     return _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
 }
 
-DGO_INLINE void store_bounded(const Lanes (&v)[kByteVectors], const Quotient& by, bool signs, char* to) {
+template <bool kBounds>
+DGO_INLINE void store_integers(const Lanes (&v)[kByteVectors], const Quotient& by, bool signs, char* to) {
     __m256i left, right;
     const __m256i order = words_of(v, by.zero, left, right);
     __m256i bytes = signs ? _mm256_packs_epi16(left, right) : _mm256_packus_epi16(left, right);
     bytes = _mm256_permutevar8x32_epi32(bytes, order);
+    if (!kBounds) return store_bytes(to, bytes);
     const __m256i least = _mm256_set1_epi8(static_cast<char>(by.low)),
                   most = _mm256_set1_epi8(static_cast<char>(by.high));
     bytes = signs ? _mm256_min_epi8(_mm256_max_epi8(bytes, least), most)
@@ -69,8 +71,8 @@ DGO_INLINE void store_bounded(const Lanes (&v)[kByteVectors], const Quotient& by
 }
 
 // Writes `count` integers: values(c) gives the lanes from element c on, and is called for up to 31 elements past the
-// last. A NaN becomes the lowest.
-template <class Values>
+// last. A NaN becomes the lowest. kBounds: low and high are not those of the type. kSmall: quotients are below 2^31.
+template <bool kBounds, bool kSmall, class Values>
 DGO_INLINE void store_quotients(const Quotient& by, bool signs, int64_t count, char* to, Values&& values) {
     constexpr float kMost = 32767;  // past all of 8 bits
     const Quotient quotient = by;
@@ -78,7 +80,7 @@ DGO_INLINE void store_quotients(const Quotient& by, bool signs, int64_t count, c
         Lanes value[kByteVectors], v[kByteVectors], farthest = {};
         for (int j = 0; j < kByteVectors; ++j) {
             value[j] = values(c + j * kLanes);
-            v[j] = at_most(value[j] * quotient.inverse, kMost);
+            v[j] = kSmall ? value[j] * quotient.inverse : at_most(value[j] * quotient.inverse, kMost);
             farthest = farther(farthest, v[j]);
         }
         if (any_above(farthest, quotient.doubtful)) {
@@ -87,7 +89,7 @@ DGO_INLINE void store_quotients(const Quotient& by, bool signs, int64_t count, c
         char some[kBytesAtOnce];
         const int64_t left = count - c;
         char* const at = left < kBytesAtOnce ? some : to + c;
-        store_bounded(v, quotient, signs, at);
+        store_integers<kBounds>(v, quotient, signs, at);
         if (left < kBytesAtOnce) __builtin_memcpy(to + c, some, static_cast<size_t>(left));
     }
 }

@@ -98,7 +98,7 @@ private:
 
     template <class Values>
     DGO_INLINE void to_bytes(ElementType type, int64_t count, char* to, Values&& values) const {
-        store_quotients(call.integer->quotient, type == ElementType::s8, count, to, values);
+        store_quotients<true, false>(call.integer->quotient, type == ElementType::s8, count, to, values);
     }
 
     const ProductParams& params;

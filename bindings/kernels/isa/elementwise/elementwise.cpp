@@ -54,8 +54,9 @@ float rounded_quotient(float x, const Quotient& by) { return __builtin_rintf(x /
 // Nothing past the last float is read.
 void narrow_whole(const float* from, int64_t count, const Quotient& quotient, bool signs, char* to) {
     const auto store = [&](const float* some, int64_t number, char* at) {
-        store_quotients(quotient, signs, number, at,
-                        [=](int64_t c) __attribute__((always_inline)) { return load_bytes<Lanes>(some + c); });
+        store_quotients<false, false>(quotient, signs, number, at, [=](int64_t c) __attribute__((always_inline)) {
+            return load_bytes<Lanes>(some + c);
+        });
     };
     const int64_t rest = count % kBytesAtOnce, whole = count - rest;
     store(from, whole, to);
@@ -284,8 +285,7 @@ void fold_quantize(const ElementwiseBlock& block, const Operand* operands, Folde
     if (divide.left >= kEpilogueOperands && operands[divide.left - kEpilogueOperands].side.column == 0) return;
     float scale;
     fetch(by.alone(), 0, 1, &scale);
-    folded.quotient =
-        quotient_by(scale, shifted ? static_cast<int>(last.beta) : 0, folded.quotient.low, folded.quotient.high);
+    folded.quotient = quotient_by(scale, shifted ? static_cast<int>(last.beta) : 0);
     folded.count = count - (shifted ? 3 : 1);
     folded.result = divide.left;
 }
@@ -294,8 +294,7 @@ void fold_quantize(const ElementwiseBlock& block, const Operand* operands, Folde
 void fold(const ElementwiseBlock& block, Operand* operands, Folded& folded) {
     int64_t stands[kEpilogueRegisters], stages[kElementwiseOperands] = {};
     for (int64_t& one : stands) one = -1;
-    const bool signs = block.dst.type == ElementType::s8;
-    folded.quotient = quotient_by(1, 0, signs ? -128 : 0, signs ? 127 : 255);
+    folded.quotient = {};
     folded.steps = block.steps;
     folded.count = block.count;
     folded.result = 0;
