@@ -153,6 +153,45 @@ def test_requantized_by_avx2():
     assert done.returncode == 0, done.stderr
 
 
+def check_looked_up(columns):
+    """Functions of one integer of 8 bits give the same results for many elements, by a table, and for few."""
+    rng = np.random.default_rng(columns)
+    rows = -(-5000 // columns)
+    for source, target in ((a, b) for a in WHOLE for b in WHOLE):
+        low, high = WHOLE[source]
+        every = np.arange(low, high + 1).astype(dtypes.numpy_dtype(source))
+        steps = [("linear", OPERANDS, 0, 1, 0.03, -0.5), ("swish", 1, 1, 2, 1.0, 0.0), ("add", 1, 2, 1, 0.0, 0.0)]
+        steps += [("multiply", 1, OPERANDS + 1, 2, 0.0, 0.0), ("divide", 2, OPERANDS + 2, 0, 0.0, 0.0)]
+        few = np.full(256, 7, dtypes.numpy_dtype(target))
+        scalars = [(code("f32"), [0, 0])] * 2, (np.float32([2.5]), np.float32([0.07]))
+        described = [(code(source), [0, 1]), *scalars[0]]
+        kernels.elementwise([1, 256], steps, described, code(target), [256, 1]).run(every, *scalars[1], few)
+        gap = int(rng.integers(0, 3))
+        x = rng.integers(low, high + 1, (rows, columns + 1)).astype(every.dtype)
+        dst = blank(rows * (columns + gap), target)
+        want = dst.copy().reshape(rows, -1)
+        want[:, :columns] = few[x[:, :columns].astype(int) - low]
+        described[0] = (code(source), [columns + 1, 1])
+        kernel = kernels.elementwise([rows, columns], steps, described, code(target), [columns + gap, 1])
+        kernel.run(x, *scalars[1], dst)
+        np.testing.assert_array_equal(dst.reshape(rows, -1), want)
+
+
+COLUMNS = (1, 3, 31, 32, 33, 63, 64, 65, 200, 5000)
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_looked_up(columns):
+    check_looked_up(columns)
+
+
+@pytest.mark.child
+def test_looked_up_by_avx2():
+    code_of = "from bindings import test_elementwise as t; [t.check_looked_up(columns) for columns in t.COLUMNS]"
+    done = child("-c", code_of, DNNL_GRAPH_OPS_ISA="avx2")
+    assert done.returncode == 0, done.stderr
+
+
 def test_many_rows_of_few_channels():
     """Short rows that follow each other are taken together; a vector of channels is read again and again."""
     rng = np.random.default_rng(1)

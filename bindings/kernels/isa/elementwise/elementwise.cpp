@@ -1,6 +1,7 @@
 #include "kernels/elementwise/vtable.hpp"
 
 #include "kernels/isa/filtering/tiles.hpp"
+#include "kernels/isa/elementwise/lookup.hpp"
 #include "kernels/isa/elementwise/requantize.hpp"
 #include "kernels/isa/quotient.hpp"
 #include "kernels/isa/table.hpp"
@@ -393,6 +394,6 @@ void run(const ElementwiseBlock& block) {
 
 }  // namespace
 
-const ElementwiseCode kElementwiseCode = {kMostFloats / 16, scratch_of, run};
+const ElementwiseCode kElementwiseCode = {kMostFloats / 16, scratch_of, run, look_up};
 
 }  // namespace dgo::DGO_ISA
