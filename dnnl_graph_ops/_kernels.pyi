@@ -457,6 +457,43 @@ def im2col(
     kernel axes, c for col; n, c, spatial for dst.
     """
 
+def int8_depthwise(
+    layer: LayerSizes,
+    forward: bool,
+    src_dtype: int,
+    src_strides: Sequence[int],
+    src_zero: int,
+    dst_dtype: int,
+    dst_strides: Sequence[int],
+    dst_scale: float = 1.0,
+    dst_zero: int = 0,
+    dst_low: int = -128,
+    dst_high: int = 255,
+    bias_dtype: int = 0,
+    epilogue: Epilogue = ...,
+    isa: str = "",
+) -> Kernel:
+    """run(src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)): Strides: n, c,
+    spatial, channels contiguous. Sums are exact; results as of int8_product.
+    """
+
+def int8_depthwise_pack(
+    layer: LayerSizes,
+    forward: bool,
+    weights_dtype: int,
+    weights_strides: Sequence[int],
+    src_dtype: int,
+    src_zero: int,
+    has_points: bool = False,
+    isa: str = "",
+) -> Kernel:
+    """run(weights (c, kernel), [points (c)], packed): forward: of a transposed convolution. points: zero points in
+    s32, for sets that multiply words; u8 has the zero point 128 for the others.
+    """
+
+def int8_depthwise_size(layer: LayerSizes, forward: bool, isa: str = "") -> int:
+    """Bytes of the weights that int8_depthwise takes."""
+
 def int8_isa() -> tuple[str, str]:
     """The instruction set of integer products, or '' for none; and why no better one is used, or ''."""
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dtypes, schema
+from .. import dtypes
 from .._core import kernels
 from ..algorithms import filtering
 from ..algorithms.choice import ranked
@@ -33,22 +33,29 @@ from ..lowering import elementwise_group
 from ..lowering.elementwise_group import fused
 from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue, EpilogueOp, labelled, renumbered
-from ..lowering.family import CONV_KINDS, make_problem, post_ops
+from ..lowering.family import make_problem, post_ops
 from ..lowering.problem import DGRAD, READ, RESULT, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View, argument
-from ..lowering.rewrites import Rewrite
-from ..lowering.trust import channels, integer_words
 from ..strides import channels_last, dense_strides
-from . import dynamic, matmul
+from . import dynamic, int8_depthwise, matmul
 from .backend import Backend, FusionGroup, Lowering, Search
+from .quantized import (
+    CONVOLUTIONS,
+    FUSE_INT8,
+    Quantized,
+    as_floats,
+    bounded,
+    is_head,
+    of_channels,
+    point,
+    quantized,
+    shift,
+)  # fmt: skip
 from .search import behind
 
 Array = np.ndarray[Any, Any]
 ViewOf = Callable[[Value], View]
 
-_CONVOLUTIONS = schema.kinds("convolves")
-_DEQUANTIZES = schema.kinds("dequantizes")
-_BOUNDING = schema.kinds("bounds")
 # terms of a sum in s32: with more, sums of the largest products would not fit
 _MOST_TERMS = (2**31 - 1) // 255**2
 # panel width and depth step to which the kernel fills up with zeros, and the most multiplications per needed one
@@ -56,6 +63,9 @@ _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
 # the instruction set without integer dot products, and how many times as fast as f32 its products are; seconds to
 # convert an element to or from f32, seconds of the converting steps, and seconds to finish an element of the result
 _WORDS, _GAIN_OF_WORDS, _CONVERTED, _CONVERTING, _FINISHED = "avx2words", 1.4, 0.3e-9, 5e-6, 0.6e-9
+# positions of rows below which, and phases from which on, the library's integer products are slow; its time for a dgrad
+# over the estimate of the direct form in f32 of all channels that it computes
+_SHORT, _SHORT_IN_PHASES, _MANY_PHASES, _OF_LIBRARY = 5, 16, 64, 0.19
 # costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory;
 # and the most that tiles may cost, relative to the direct form
 _TRANSFORMED, _READ, _SAVING = 3.0, 5.0, 0.95
@@ -64,103 +74,6 @@ _OF_FILTERING = 0.75
 # the instruction set whose tiles multiply 64 channels at once, the fewest channels for which it is used, and the set
 # for fewer, which every CPU with tiles has
 _TILES, _FEWEST_OF_TILES, _WITHOUT_TILES = "amxint8", 16, "avx512vnni"
-
-
-FUSE_INT8 = Rewrite(
-    "fuse_int8",
-    "a convolution or MatMul of integers, its post-ops and a Quantize run as one product of integers",
-    (
-        "a Dequantize computes each operand",
-        "no tensor is empty",
-        "the integers have 8 bits",
-        "the source has one scale",
-        "scales of weights lie along the result's channels",
-        "weights of a MatMul are constant",
-        "every position meets all weights, of one zero point, where the source's is known at the call",
-        "the result has one scale",
-        "sums fit into 32 bits",
-        "padding with zeros adds few products",
-        "the kernel takes the layer",
-        "integer products are faster by estimate",
-        "the kernel has the post-ops",
-    ),
-)
-BOUND_INTEGERS = Rewrite(
-    "bound_integers",
-    "a ReLU or Clamp before a Quantize bounds its integers",
-    ("the last post-op is a ReLU or Clamp",),
-)
-
-
-class Quantized(NamedTuple):
-    """Nodes of a quantized product: Dequantize of src and of weights, the head, post-ops, and Quantize or None."""
-
-    src: Node
-    weights: Node
-    head: Node
-    epilogue: tuple[Node, ...]
-    quantize: Node | None
-
-    @property
-    def is_dynamic(self) -> bool:
-        """Whether the scale of src is known at the call."""
-        return len(self.src.inputs) > 1
-
-
-def _is_head(node: Node) -> bool:
-    return node.kind in _CONVOLUTIONS or matmul.by_rows(node)
-
-
-def quantized(nodes: Sequence[Node]) -> Quantized | None:
-    """Returns nodes, in any order, as the parts of a quantized product; None where they are not one."""
-    head = next((node for node in nodes if _is_head(node)), None)
-    if head is None:
-        return None
-    src, weights = (value.node for value in head.inputs[:2])
-    if src is None or weights is None or src is weights or src not in nodes or weights not in nodes:
-        return None
-    rest = [node for node in nodes if node not in (src, weights, head)]
-    quantize = rest.pop() if rest and rest[-1].kind == "Quantize" else None
-    unmet = ""
-    integers = [
-        value.dtype for value in (*src.inputs[:1], *weights.inputs[:1], *(quantize.outputs if quantize else ()))
-    ]
-    if src.kind not in _DEQUANTIZES or weights.kind != "Dequantize":
-        unmet = "a Dequantize computes each operand"
-    elif any(0 in node.outputs[0].shape for node in (src, weights, head)):
-        unmet = "no tensor is empty"
-    elif not elementwise_group.INTEGERS.issuperset(integers):
-        unmet = "the integers have 8 bits"
-    elif not (dynamic.has_one_scale(src) if len(src.inputs) > 1 else len(src.attrs["scales"]) == 1):
-        unmet = "the source has one scale"
-    elif "axis" in integer_words(weights, channels(head)).split():
-        unmet = "scales of weights lie along the result's channels"
-    elif head.kind not in _CONVOLUTIONS and not weights.inputs[0].is_constant:
-        unmet = "weights of a MatMul are constant"
-    elif len(src.inputs) > 1 and not _is_even(src, weights, head):
-        unmet = "every position meets all weights, of one zero point, where the source's is known at the call"
-    elif quantize is not None and len(quantize.attrs["scales"]) != 1:
-        unmet = "the result has one scale"
-    if unmet:
-        return FUSE_INT8.declined(head, unmet)
-    return Quantized(src, weights, head, tuple(rest), quantize)
-
-
-def _is_even(src: Node, weights: Node, head: Node) -> bool:
-    """Whether all positions of the result meet the same weights, where src is padded with its zero point.
-
-    Weights with another zero point than `_shift` have one for all channels then, and one scale.
-    """
-    integers, _, *point = (value.dtype for value in src.inputs)
-    if head.kind in _CONVOLUTIONS and (not CONV_KINDS[head.kind].ordinary or point not in ([], [integers])):
-        return False
-    points, shift = set(weights.attrs.get("zps") or (0,)), _shift(weights)
-    return points == {shift} or len(points) == len(set(weights.attrs["scales"])) == 1
-
-
-def _shift(weights: Node) -> int:
-    """Returns the integer that a kernel of bytes subtracts from weights as it packs them: it multiplies by s8."""
-    return 128 if weights.inputs[0].dtype == "u8" else 0
 
 
 def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
@@ -175,6 +88,7 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
         return None
     problem = _problem(q, _somewhere, env)
     g = problem.geometry
+    depthwise = int8_depthwise.applies(q, problem)
     read, made = g.y_channels // g.groups, g.x_channels // g.groups
     if problem.direction != DGRAD:
         read, made = made, read
@@ -183,41 +97,20 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
     unmet = ""
     if read * prod(g.kernel) > _MOST_TERMS:
         unmet = "sums fit into 32 bits"
-    elif waste > _MOST_WASTE:
+    elif not depthwise and waste > _MOST_WASTE:
         unmet = "padding with zeros adds few products"
-    elif not filtering.taken(problem, filtering.direct_tile(problem)):
+    elif not depthwise and not filtering.taken(problem, filtering.direct_tile(problem)):
         unmet = "the kernel takes the layer"
-    elif kernels.int8_isa()[0] == _WORDS and _floats_are_faster(
-        problem, waste * _form(q, problem, _WORDS, env).cost, env
+    elif (
+        not depthwise
+        and kernels.int8_isa()[0] == _WORDS
+        and _floats_are_faster(problem, waste * _form(q, problem, _WORDS, env).cost, env)
     ):
         unmet = "integer products are faster by estimate"
-    elif not elementwise_group.expresses(_with_rest(problem, q), _as_floats(laid)):
+    elif not elementwise_group.expresses(_with_rest(problem, q), as_floats(laid)):
         unmet = "the kernel has the post-ops"
     FUSE_INT8.tell(q.head, unmet)
     return None if unmet else q
-
-
-def bounded(epilogue: Epilogue, quantize: Node) -> tuple[Epilogue, int, int]:
-    """Replaces a ReLU or Clamp right before a Quantize by bounds of the integers.
-
-    Returns the post-ops without it, and the lowest and highest integer; all post-ops and the bounds of the dtype where
-    the last post-op is another. Rounding is monotonic, so clamping before or after it gives the same.
-    """
-    kinds = np.iinfo(dtypes.numpy_dtype(quantize.outputs[0].dtype))
-    low, high = int(kinds.min), int(kinds.max)
-    scale, zero = np.float32(quantize.attrs["scales"][0]), np.float32(_point(quantize))
-
-    def rounded(bound: float) -> int:
-        return int(np.clip(np.rint(np.float32(bound) / scale) + zero, low, high))
-
-    if not epilogue or epilogue[-1].kind not in _BOUNDING:
-        BOUND_INTEGERS.declined(quantize, "the last post-op is a ReLU or Clamp")
-        return epilogue, low, high
-    BOUND_INTEGERS.fired(quantize)
-    # each post-op's result is read inside of the group, so the last post-op reads the one before it
-    op = epilogue[-1]
-    bounds = (0.0, np.inf) if op.kind == "ReLU" else (op.attrs["min"], op.attrs["max"])
-    return epilogue[:-1], rounded(bounds[0]), rounded(bounds[1])
 
 
 def set_for(best: str, depth: int) -> str:
@@ -235,7 +128,7 @@ def _problem(q: Quantized, view_of: ViewOf, env: Env) -> ConvProblem:
     def seen(value: Value) -> View:
         return view_of(integers.get(value, value))
 
-    if head.kind not in _CONVOLUTIONS:
+    if head.kind not in CONVOLUTIONS:
         return matmul.problem_of(head, q.epilogue, seen, env)
     epilogue = post_ops(head, q.epilogue, view_of, env)
     inputs = list(map(seen, head.inputs))
@@ -257,6 +150,48 @@ def _floats_are_faster(problem: ConvProblem, waste: float, env: Env) -> bool:
         seconds *= _OF_FILTERING
     floats = seconds + _CONVERTING + _CONVERTED * (problem.y.size + problem.x.size)
     return floats < direct * waste / _GAIN_OF_WORDS + _FINISHED * problem.result.size
+
+
+def _leaves_registers_empty(problem: ConvProblem) -> bool:
+    """Whether the library multiplies short rows: of the last axis, in each phase of the strides of a dgrad.
+
+    Its kernels begin a new block at the end of every row and phase, builtin ones go on with the next row.
+    """
+    g = problem.geometry
+    shortest = _SHORT
+    if problem.direction == DGRAD:
+        if prod(g.strides) >= _MANY_PHASES:
+            return True
+        whole = max(g.strides) > 1 and not any(k % s for k, s in zip(g.kernel, g.strides, strict=True))
+        shortest = _SHORT_IN_PHASES if whole else _SHORT
+    return max(g.kernel) > 1 and g.y[-1] < shortest
+
+
+def _floats_beat_the_library(nodes: Sequence[Node], env: Env) -> bool:
+    """Whether a dgrad of few output channels is faster in f32 than by the library, which fills up its panels."""
+    q = quantized(nodes) if env.prefers_builtin else None
+    if q is None or q.is_dynamic or q.head.kind not in CONVOLUTIONS:
+        return False
+    problem = _problem(q, _somewhere, env)
+    g = problem.geometry
+    if problem.direction != DGRAD or g.x_channels // g.groups >= _COLUMNS // 2:
+        return False
+    read, made = (
+        -(-size // g.groups // step) * step for size, step in ((g.y_channels, _STEP), (g.x_channels, _COLUMNS))
+    )
+    y, x, w = (
+        argument(place, "f32", shape, dense_strides(shape))
+        for place, shape in (
+            (Place.SCRATCH, (g.batch, read * g.groups, *g.y)),
+            (Place.SCRATCH, (g.batch, made * g.groups, *g.x)),
+            (Place.CONSTANT, (g.groups, read, made, *g.kernel)),
+        )
+    )
+    sizes = replace(g, y_channels=read * g.groups, x_channels=made * g.groups)
+    filled = replace(_in_floats(problem), geometry=sizes, y=y, x=x, w=w)
+    direct = dict(ranked(filled, env)).get(filtering.DIRECT[DGRAD])
+    best = ranked(_in_floats(problem), env)[0][1] + _CONVERTING + _CONVERTED * (problem.y.size + problem.x.size)
+    return direct is not None and best < direct * _OF_LIBRARY
 
 
 class _Form(NamedTuple):
@@ -301,7 +236,7 @@ def _fits(q: Quantized, problem: ConvProblem, tile: tuple[int, ...]) -> bool:
     assert array is not None  # weights of tiles are constant
     first = array.reshape(-1)[problem.w.offset :]
     weights = np.lib.stride_tricks.as_strided(first, problem.w.shape, problem.w.strides)  # of one byte
-    zeros = _of_channels(groups * problem.w.shape[made], q.weights.attrs.get("zps") or (0,), np.int32)
+    zeros = of_channels(groups * problem.w.shape[made], q.weights.attrs.get("zps") or (0,), np.int32)
     shape = [size if axis in (0, made) else 1 for axis, size in enumerate(problem.w.shape)]
     others = tuple(axis for axis in range(problem.w.ndim) if axis not in (0, made))
     return bool(np.abs(weights - zeros.reshape(shape)).sum(axis=others, dtype=np.int64).max() <= most)
@@ -310,7 +245,7 @@ def _fits(q: Quantized, problem: ConvProblem, tile: tuple[int, ...]) -> bool:
 def _in_floats(problem: ConvProblem) -> ConvProblem:
     """Returns the layer in f32, with constant weights and without post-ops, as `algorithms` estimates it."""
     weights = replace(problem.w, buffer=Buffer(Place.CONSTANT, "f32", problem.w.buffer.elements))
-    return replace(problem, y=_as_floats(problem.y), x=_as_floats(problem.x), w=weights, epilogue=())
+    return replace(problem, y=as_floats(problem.y), x=as_floats(problem.x), w=weights, epilogue=())
 
 
 def _with_rest(problem: ConvProblem, q: Quantized, rest: View | None = None) -> Epilogue:
@@ -318,7 +253,7 @@ def _with_rest(problem: ConvProblem, q: Quantized, rest: View | None = None) -> 
 
     Without a `rest`, some view stands in for it.
     """
-    if not q.is_dynamic or set(q.weights.attrs.get("zps") or (0,)) == {_shift(q.weights)}:
+    if not q.is_dynamic or set(q.weights.attrs.get("zps") or (0,)) == {shift(q.weights)}:
         return problem.epilogue
     if rest is None:
         batch, _, *spatial = problem.result.shape
@@ -330,29 +265,13 @@ def _somewhere(value: Value) -> View:
     return argument(Place.SCRATCH, value.dtype, dims(value), dense_strides(dims(value)))
 
 
-def _as_floats(view: View) -> View:
-    """Returns a view in f32 with the same strides: post-ops in a kernel see results so, before they are rounded."""
-    return replace(view, buffer=Buffer(Place.SCRATCH, "f32", view.buffer.elements))
-
-
 # ---- numbers ---------------------------------------------------------------------------------------------------------
-
-
-def _of_channels(size: int, values: Sequence[float], dtype: Any) -> Array:
-    """Expands scales or zero points of the weights, of size 1, OC / groups or OC, to an array (OC) of this size."""
-    array = np.asarray(values, dtype)
-    # several values are those of one group's channels, or of all
-    return np.broadcast_to(array, (size,)).copy() if array.size == 1 else np.tile(array, size // array.size)
 
 
 def _is_dense(view: View) -> bool:
     """Whether a channels-last view has no gaps; strides of axes of one position may be anything."""
     wanted = channels_last_strides(view)
     return all(a == b for a, b, size in zip(view.strides, wanted, view.shape, strict=True) if size > 1)
-
-
-def _point(node: Node) -> int:
-    return int((node.attrs.get("zps") or (0,))[0])
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
@@ -417,7 +336,7 @@ class _Steps:
             return view, strides
         # 64 bytes more, as the kernel reads past the last element
         rows = self.program.scratch((prod(sizes) * pitch * item + 64,), "u8")
-        kernel = kernels.int8_rows(sizes, strides, channels, code, _point(src), self.env.threads, self.isa)
+        kernel = kernels.int8_rows(sizes, strides, channels, code, point(src), self.env.threads, self.isa)
         self.program.kernel(kernel, [view], [rows], "rows of integers")
         return rows, [stride * pitch for stride in dense_strides(sizes)]
 
@@ -456,7 +375,7 @@ class _Steps:
         return sums
 
     def read(self) -> tuple[int, int]:
-        return dtypes.CODES[self.q.src.inputs[0].dtype], _point(self.q.src)
+        return dtypes.CODES[self.q.src.inputs[0].dtype], point(self.q.src)
 
     def run(self, kernel: Any, reads: Sequence[View], target: View, label: str) -> None:
         scratch = self.program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
@@ -467,13 +386,15 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     program, q, env = lowering.program, group.match, lowering.env
     problem = _problem(q, lowering.view, env)
     lowering.macs += problem.macs
+    if int8_depthwise.applies(q, problem):
+        return int8_depthwise.build(program, q, problem)
     call = dynamic.CallScale(lowering, q.src, q.weights) if q.is_dynamic else None
     if call is not None:
         problem = call.padded(problem)
     steps, weights, result = _Steps(program, q, problem, env), q.weights, problem.result
     early, makes = kernels.int8_pack_subtracts(steps.isa), result.shape[1]
-    zeros = _of_channels(makes, weights.attrs.get("zps") or (0,), np.int32)
-    points = zeros - np.int32(0 if early else _shift(weights))
+    zeros = of_channels(makes, weights.attrs.get("zps") or (0,), np.int32)
+    points = zeros - np.int32(0 if early else shift(weights))
     late = bool(points.any()) and not early
     rows, strides = steps.rows()
     target = result_view(program, result)
@@ -483,7 +404,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
         target = program.scratch(result.shape, result.dtype, channels_last(result.ndim))
     parts, merged = steps.parts(rows, strides, target, problem.epilogue), merged_weights(program, problem.w)
     packed = steps.packed(parts[0].description, merged, merged.strides, points if early and points.any() else None)
-    scales = _of_channels(makes, weights.attrs["scales"], np.float32)
+    scales = of_channels(makes, weights.attrs["scales"], np.float32)
     if call is None:
         reads = [packed, program.constant(np.float32(q.src.attrs["scales"][0]) * scales)]
     else:
@@ -497,7 +418,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
             parts = steps.parts(rows, strides, target, _with_rest(problem, q, rest))
         if corrected:
             positions = target.shape[0], *target.shape[2:], problem.geometry.groups
-            reads += call.corrections(problem, int(zeros[0]) if early else _shift(weights), positions)
+            reads += call.corrections(problem, int(zeros[0]) if early else shift(weights), positions)
     elif sums is not None:
         reads += [program.constant(points), sums]
     to = q.quantize
@@ -505,10 +426,10 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     label = labelled(filtering.tile_label(steps.tile, by), problem.epilogue)
     for part, description, src, at in parts:
         epilogue, low, high = (part.epilogue, -128, 255) if to is None else bounded(part.epilogue, to)
-        after, made = fused(program, epilogue, _as_floats(part.result)), part.result
+        after, made = fused(program, epilogue, as_floats(part.result)), part.result
         kernel = kernels.int8_product(
             description, part.direction, at, dtypes.CODES[made.dtype], [made.strides[0], *made.strides[2:]],
-            *steps.read(), 1.0 if to is None else to.attrs["scales"][0], 0 if to is None else _point(to), low, high,
+            *steps.read(), 1.0 if to is None else to.attrs["scales"][0], 0 if to is None else point(to), low, high,
             corrected, 0 if problem.bias is None else dtypes.CODES["f32"], made.shape[1], env.threads, after.epilogue,
             steps.isa,
         )  # fmt: skip
@@ -530,14 +451,17 @@ def _find(search: Search) -> None:
     joining = set(search.elementwise)
     for number, node in enumerate(search.nodes):
         makers = [search.numbers[value.node] for value in node.inputs[:2] if value.node in search.numbers]
-        if len(makers) < 2 or not _is_head(node):
+        if len(makers) < 2 or not is_head(node):
             continue
-        group = _longest(makers, number, joining, search)
+        group, head = _longest(makers, number, joining, search), {*makers, number}
+        if group is None and _floats_beat_the_library([search.nodes[i] for i in head], search.env):
+            search.partitions = [partition for partition in search.partitions if not head.issubset(partition)]
         if group is not None:
             members = [search.numbers[member] for member in group.nodes]
             joining.difference_update(members)
-            head = {*makers, number}
-            if not any(head.issubset(partition) for partition in search.partitions):
+            problem = _problem(group.match, _somewhere, search.env)
+            ours = int8_depthwise.applies(group.match, problem) or _leaves_registers_empty(problem)
+            if ours or not any(head.issubset(partition) for partition in search.partitions):
                 search.take(group)
 
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/dot/depthwise.hpp"
 #include "kernels/filtering/spread.hpp"
 
 namespace dgo {
@@ -73,6 +74,7 @@ struct Dot {
     // Null: it has no way.
     bool (*round)(const float* from, int64_t step, const DotTarget* targets, int64_t rows, int64_t begin, int64_t end);
     const DotWindows* windows;  // null: not for 8 bits
+    const DotDepthwise* depthwise;  // null: not for bf16, nor of tiles
 };
 
 }  // namespace dgo

@@ -8,10 +8,10 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "kernels/declaration.hpp"
+#include "kernels/dot/int8.hpp"
 #include "kernels/dot/plan.hpp"
 #include "kernels/sets.hpp"
 #include "kernels/filtering/described.hpp"
@@ -21,27 +21,9 @@ namespace dgo {
 
 namespace {
 
-// src_zero: of src, by its own type. Results of s8 and u8 are rounded quotients by dst_scale, plus dst_zero, from low to
-// high.
-struct IntegerQuantization {
-    int src_dtype = 0, src_zero = 0;
-    double dst_scale = 1;
-    int dst_zero = 0;
-    int dst_low = -128, dst_high = 255;
-    bool has_points = false;
-};
-
 constexpr int64_t kParallelBytes = 1 << 16;
 constexpr int64_t kPositionBytes = 4;  // positions of rows have multiples of these
 constexpr const char* kName = "integer product";
-
-ElementType integer_type(const char* name, int dtype) {
-    const ElementType type = number_type(dtype);
-    if (type != ElementType::s8 && type != ElementType::u8) {
-        fail(ErrorKind::invalid_argument, std::string(kName) + ": " + name + " must be s8 or u8");
-    }
-    return type;
-}
 
 int threads_for(int64_t bytes, int threads) {
     if (bytes < kParallelBytes) return 1;
@@ -83,16 +65,13 @@ public:
         for (const FilterAxis& axis : layout_.arrangement.layout.axes) integer_.shift += axis.points == 4 ? 1 : 0;
         params.dst.type = number_type(dst_dtype);
         params.dst.item = item_size(dst_dtype);
-        check_finish(how, dst_dtype, bias_dtype);
-        const bool is_s8 = integer_type("src", how.src_dtype) == ElementType::s8;
-        check_number(name, "src_zero", how.src_zero, is_s8 ? -128 : 0, is_s8 ? 127 : 255);
-        // bytes without a sign are 128 more, words have none
-        integer_.src_zero = dot.item == 1 ? how.src_zero + (is_s8 ? 128 : 0) : 0;
         integer_.sums = params.dst.type == ElementType::s32;
-        const bool signs = params.dst.type == ElementType::s8;
-        integer_.quotient =
-            quotient_by(static_cast<float>(how.dst_scale), how.dst_zero, std::max(how.dst_low, signs ? -128 : 0),
-                        std::min(how.dst_high, signs ? 127 : 255));
+        if (integer_.sums && (bias_dtype != 0 || how.has_points || layout_.epilogue)) {
+            fail(ErrorKind::invalid_argument, name + ": sums have no bias, points or post-ops");
+        }
+        set_results(name, how, dst_dtype, bias_dtype, integer_);
+        const int zero = unsigned_zero(name, how.src_dtype, how.src_zero);
+        integer_.src_zero = dot.item == 1 ? zero : 0;
         integer_.panel_depth = panel_depth(layout_.arrangement, dot);
         if (how.has_points) {
             check_number(name, "position", position, joined.problem.groups * params.dst.channels, kMostSize);
@@ -122,20 +101,6 @@ public:
     }
 
 private:
-    void check_finish(const IntegerQuantization& how, int dst_dtype, int bias_dtype) const {
-        const ElementType type = number_type(dst_dtype);
-        if (type == ElementType::s32 && (bias_dtype != 0 || how.has_points || layout_.epilogue)) {
-            fail(ErrorKind::invalid_argument, name + ": sums have no bias, points or post-ops");
-        }
-        if (bias_dtype != 0 && bias_dtype != kF32) fail(ErrorKind::invalid_argument, name + ": bias must be f32");
-        if (how.dst_low > how.dst_high) {
-            fail(ErrorKind::invalid_argument, name + ": dst_low must be at most dst_high");
-        }
-        if (!(how.dst_scale > 0) || !std::isfinite(static_cast<float>(how.dst_scale))) {
-            fail(ErrorKind::invalid_argument, name + ": dst_scale must be positive and finite");
-        }
-    }
-
     const DotProducts& code() const {
         const DotCode& of = vector_code().dot;
         return layout_.params.planes > 1 ? of.int8_filtering : of.int8;
@@ -157,7 +122,8 @@ int64_t pitch_of(int64_t channels, const Dot& dot) {
 std::tuple<int64_t, int64_t, bool> layout_of(int64_t channels, int dtype, const std::string& isa) {
     const Dot& dot = int8_sets().of(isa);
     const int64_t pitch = pitch_of(channels, dot);
-    return {dot.item, pitch, dot.item == 1 && integer_type("src", dtype) == ElementType::u8 && pitch == channels};
+    return {dot.item, pitch,
+            dot.item == 1 && integer_type(kName, "src", dtype) == ElementType::u8 && pitch == channels};
 }
 
 int64_t packed_size(const FilterProblem& problem, const std::string& direction, const std::string& isa) {
@@ -184,7 +150,8 @@ std::unique_ptr<Kernel> make_rows(const Dims& sizes, const Dims& strides, int64_
     all_sizes.push_back(channels);
     all_strides.push_back(1);
     check_extent("int8_rows", "src", all_sizes, all_strides);
-    Int8Rows params{{1, 1, 1, 1}, {0, 0, 0, 0}, channels, pitch_of(channels, dot), integer_type("src", dtype), zero, 1};
+    Int8Rows params{
+        {1, 1, 1, 1}, {0, 0, 0, 0}, channels, pitch_of(channels, dot), integer_type(kName, "src", dtype), zero, 1};
     std::copy(sizes.rbegin(), sizes.rend(), std::reverse_iterator(params.sizes + 4));
     std::copy(strides.rbegin(), strides.rend(), std::reverse_iterator(params.strides + 4));
     const int64_t bytes = checked_product("int8_rows", {sizes.empty() ? 1 : params.sizes[0], params.sizes[1],
@@ -199,7 +166,8 @@ std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& dir
     const FilterDirection to = filter_direction(direction);
     const Dot& dot = int8_sets().of(isa);
     check_number("int8_pack", "channels", channels, 1, kMostSize);
-    return dot_pack("int8_pack", dot, p, to, weights, integer_type("weights", dtype), threads, channels, has_points);
+    return dot_pack("int8_pack", dot, p, to, weights, integer_type(kName, "weights", dtype), threads, channels,
+                    has_points);
 }
 
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction,

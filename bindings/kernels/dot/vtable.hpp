@@ -32,6 +32,17 @@ struct Int8Rows {
     int threads;
 };
 
+// Sums of some channels of neighbouring positions -> results. Of scales and bias, as of sums, 32 more may be read.
+struct Int8Positions {
+    const Int8Params* integer;
+    float *scales, *bias;
+    ElementType type;
+    int64_t count, channels;
+    int32_t* sums;
+    int64_t step, pitch;  // from one position to the next: sums, bytes of dst
+    char* dst;
+};
+
 // Of one type of operands, in one form; scratch: bytes per thread.
 struct DotProducts {
     int64_t (*scratch)(const Dot& dot, const ProductParams& params);
@@ -51,6 +62,8 @@ struct DotCode {
     void (*pack)(const Dot& dot, const DotPackParams& params, const char* weights, const int32_t* points, char* packed,
                  int32_t* totals);
     void (*int8_rows)(const Dot& dot, const Int8Rows& params, const char* src, char* rows);
+    // Sums to floats in place, floats to results, or both.
+    void (*int8_positions)(const Int8Positions& positions, bool scale, bool round);
 };
 
 }  // namespace dgo

@@ -32,24 +32,21 @@ DGO_INLINE bool any_above(Lanes v, float limit) {
     return _mm256_movemask_epi8(some) != 0;
 }
 
-// Nearest integers of 16 bits plus `zero`, as far as they go, in two halves; gives the order of fours of their bytes.
+// 32 nearest integers of 16 bits plus `zero`, as far as they go, in two halves; gives the order of fours of their bytes.
 template <bool kNative = kWide>
-DGO_INLINE __m256i words_of(const Lanes (&v)[kByteVectors], int zero, __m256i& left, __m256i& right) {
-    const auto shift = static_cast<int16_t>(zero);
+DGO_INLINE __m256i words_of(const Lanes (&v)[kByteVectors], int16_t zero, __m256i& left, __m256i& right) {
     if constexpr (kNative) {
-        const __m512i all =
-            _mm512_adds_epi16(_mm512_packs_epi32(bits<__m512i>(to_integers(v[0])), bits<__m512i>(to_integers(v[1]))),
-                              _mm512_set1_epi16(shift));
+        const __m512i words = _mm512_packs_epi32(bits<__m512i>(to_integers(v[0])), bits<__m512i>(to_integers(v[1])));
+        const __m512i all = _mm512_adds_epi16(words, _mm512_set1_epi16(zero));
         left = _mm512_castsi512_si256(all);
         right = _mm512_extracti64x4_epi64(all, 1);
         return _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7);
     }
     __m256 eights[4];
     __builtin_memcpy(eights, v, sizeof(eights));
-    const auto words = [&](int half) {
-        return _mm256_adds_epi16(
-            _mm256_packs_epi32(_mm256_cvtps_epi32(eights[half]), _mm256_cvtps_epi32(eights[half + 1])),
-            _mm256_set1_epi16(shift));
+    const auto words = [&](int i) __attribute__((always_inline)) {
+        const __m256i both = _mm256_packs_epi32(_mm256_cvtps_epi32(eights[i]), _mm256_cvtps_epi32(eights[i + 1]));
+        return _mm256_adds_epi16(both, _mm256_set1_epi16(zero));
     };
     left = words(0);
     right = words(2);
@@ -59,15 +56,31 @@ DGO_INLINE __m256i words_of(const Lanes (&v)[kByteVectors], int zero, __m256i& l
 template <bool kBounds>
 DGO_INLINE void store_integers(const Lanes (&v)[kByteVectors], const Quotient& by, bool signs, char* to) {
     __m256i left, right;
-    const __m256i order = words_of(v, by.zero, left, right);
+    const __m256i order = words_of(v, static_cast<int16_t>(by.zero), left, right);
     __m256i bytes = signs ? _mm256_packs_epi16(left, right) : _mm256_packus_epi16(left, right);
     bytes = _mm256_permutevar8x32_epi32(bytes, order);
-    if (!kBounds) return store_bytes(to, bytes);
-    const __m256i least = _mm256_set1_epi8(static_cast<char>(by.low)),
-                  most = _mm256_set1_epi8(static_cast<char>(by.high));
-    bytes = signs ? _mm256_min_epi8(_mm256_max_epi8(bytes, least), most)
-                  : _mm256_min_epu8(_mm256_max_epu8(bytes, least), most);
+    if (kBounds) {
+        const __m256i low = _mm256_set1_epi8(static_cast<char>(by.low)),
+                      high = _mm256_set1_epi8(static_cast<char>(by.high));
+        bytes = signs ? _mm256_min_epi8(_mm256_max_epi8(bytes, low), high)
+                      : _mm256_min_epu8(_mm256_max_epu8(bytes, low), high);
+    }
     store_bytes(to, bytes);
+}
+
+// The first bytes of some vectors.
+DGO_INLINE void store_first(char* to, const char* from, int64_t count) {
+    const auto put = [&](auto part) __attribute__((always_inline)) {
+        if ((count & static_cast<int64_t>(sizeof(part))) == 0) return;
+        store_bytes(to, load_bytes<decltype(part)>(from));
+        to += sizeof(part);
+        from += sizeof(part);
+    };
+    put(__m128i{});
+    put(uint64_t{});
+    put(uint32_t{});
+    put(uint16_t{});
+    put(uint8_t{});
 }
 
 // Writes `count` integers: values(c) gives the lanes from element c on, and is called for up to 31 elements past the
@@ -90,7 +103,7 @@ DGO_INLINE void store_quotients(const Quotient& by, bool signs, int64_t count, c
         const int64_t left = count - c;
         char* const at = left < kBytesAtOnce ? some : to + c;
         store_integers<kBounds>(v, quotient, signs, at);
-        if (left < kBytesAtOnce) __builtin_memcpy(to + c, some, static_cast<size_t>(left));
+        if (left < kBytesAtOnce) store_first(to + c, some, left);
     }
 }
 

@@ -1,7 +1,7 @@
 // Products of 4 bytes of a row, spread to all lanes, with those of as many columns.
 #pragma once
 
-#include "kernels/isa/dot/set.hpp"
+#include "kernels/isa/dot/depthwise.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -48,6 +48,7 @@ struct Broadcast {
     // 16 rows are 8 and 8, or 6, 5 and 5: of 16 registers 12 hold sums, as many as hide the latency.
     static constexpr int kRowsAtOnce = kLanes == 16 ? 8 : 6, kRowsNext = kLanes == 16 ? 8 : 5;
     static constexpr int kColumnsAtOnce = 2 * kLanes;
+    static constexpr const DotDepthwise* kDepthwise = kDepthwiseOf<Type, Multiply>;
 
     static void begin() {}
     static void end() {}

@@ -15,6 +15,7 @@ void run_dot_pack(const Dot& dot, const DotPackParams& params, const char* weigh
                   int32_t* totals);
 void run_filter_pack(const Dot& dot, const PackParams& params, const char* weights, const int32_t* points,
                      char* packed);
+void run_int8_positions(const Int8Positions& positions, bool scale, bool round);
 void run_int8_rows(const Dot& dot, const Int8Rows& params, const char* src, char* rows);
 
 }  // namespace dgo::DGO_ISA

@@ -8,6 +8,64 @@
 namespace dgo::DGO_ISA {
 namespace {
 
+// Sums of neighbouring channels -> results. Of what is read by channel, there are kBytesAtOnce more.
+struct Int8Values {
+    Int8Params params;
+    float *scales, *bias;
+    int32_t* points;  // null: none
+
+    // To floats in place, from channel `first` on; read: the sum of what the position read.
+    void scale(int32_t* row, int64_t first, int64_t count, int32_t read) const {
+        auto* floats = reinterpret_cast<float*>(row);
+        for (int64_t c = 0; c < count; c += kLanes) {
+            store_some(floats + c, scaled(row + c, first + c, read), smaller(kLanes, count - c));
+        }
+    }
+
+    void round(ElementType type, const int32_t* row, int64_t count, char* to) const {
+        if (type == ElementType::s8 || type == ElementType::u8) {
+            to_bytes(type, count, to,
+                     [&](int64_t c) __attribute__((always_inline)) { return load_bytes<Lanes>(row + c); });
+        } else {
+            narrow(type, reinterpret_cast<const float*>(row), count, to);
+        }
+    }
+
+    // Both at once.
+    void scale_and_round(ElementType type, int32_t* row, int64_t first, int64_t count, int32_t read, char* to) const {
+        if (type != ElementType::s8 && type != ElementType::u8) {
+            scale(row, first, count, read);
+            round(type, row, count, to);
+        } else if (points == nullptr) {
+            scale_to_bytes<false>(type, row, first, count, 0, to);
+        } else {
+            scale_to_bytes<true>(type, row, first, count, read, to);
+        }
+    }
+    template <bool kPoints>
+    DGO_INLINE void scale_to_bytes(ElementType type, const int32_t* row, int64_t first, int64_t count, int32_t read,
+                                   char* to) const {
+        to_bytes(type, count, to,
+                 [&](int64_t c) __attribute__((always_inline)) { return scaled<kPoints>(row + c, first + c, read); });
+    }
+
+private:
+    template <bool kPoints>
+    DGO_INLINE Lanes scaled(const int32_t* row, int64_t at, int32_t read) const {
+        auto sum = load_bytes<Integers>(row);
+        if constexpr (kPoints) sum -= load_bytes<Integers>(points + at) * read;
+        return __builtin_convertvector(sum, Lanes) * load_bytes<Lanes>(scales + at) + load_bytes<Lanes>(bias + at);
+    }
+    DGO_INLINE Lanes scaled(const int32_t* row, int64_t at, int32_t read) const {
+        return points == nullptr ? scaled<false>(row, at, read) : scaled<true>(row, at, read);
+    }
+
+    template <class Values>
+    DGO_INLINE void to_bytes(ElementType type, int64_t count, char* to, Values values) const {
+        store_quotients<true, false>(params.quotient, type == ElementType::s8, count, to, values);
+    }
+};
+
 struct Int8Finish {
     using Sum = int32_t;
 
@@ -19,39 +77,40 @@ struct Int8Finish {
 
     void carve(ScratchCarver& carver) {
         const int64_t count = params.channel_groups * run + kBytesAtOnce;
-        scales = carver.take(count);
-        bias = carver.take(count);
-        points = carver.take<int32_t>(count);
+        values.scales = carver.take(count);
+        values.bias = carver.take(count);
+        values.points = carver.take<int32_t>(count);
     }
 
     void prepare() {
-        group_totals = params.packed / call.integer->panel_depth;
-        filling = call.integer->src_zero;
-        const int64_t channels = params.dst.channels;
-        for (int64_t i = 0; i < params.channel_groups * run && !call.integer->sums; ++i) {
+        values.params = *call.integer;
+        group_totals = params.packed / values.params.panel_depth;
+        filling = values.params.src_zero;
+        if (call.points == nullptr) values.points = nullptr;
+        if (values.params.sums) return;
+        const int64_t channels = params.dst.channels, count = params.channel_groups * run;
+        for (int64_t i = 0; i < count; ++i) {
             const int64_t channel = i / run * channels + i % run % channels;
-            scales[i] = call.scales[channel];
-            bias[i] = params.has_bias ? load_bytes<float>(call.bias + channel * 4) : 0.0f;
-            points[i] = call.points == nullptr ? 0 : call.points[channel];
+            values.scales[i] = call.scales[channel];
+            values.bias[i] = params.has_bias ? load_bytes<float>(call.bias + channel * 4) : 0.0f;
+            if (call.points != nullptr) values.points[i] = call.points[channel];
         }
+        // what lies in memory may be numbers that take long
+        __builtin_memset(values.scales + count, 0, kBytesAtOnce * sizeof(float));
+        __builtin_memset(values.bias + count, 0, kBytesAtOnce * sizeof(float));
     }
 
     // The contribution of the left factor's zero point to each column.
     void start(const TargetGroup& targets, const FilterImage&, int64_t column, int64_t count, int32_t* to) const {
         const int32_t* totals =
-            call.totals + group * group_totals + targets.packed / call.integer->panel_depth + column;
-        const auto zero = static_cast<uint32_t>(call.integer->src_zero);
+            call.totals + group * group_totals + targets.packed / values.params.panel_depth + column;
+        const auto zero = static_cast<uint32_t>(values.params.src_zero);
         for (int64_t c = 0; c < count; ++c) to[c] = static_cast<int32_t>(0u - zero * static_cast<uint32_t>(totals[c]));
     }
 
     // A row's sums, from element `low` of its run on, to floats.
     void scale(int32_t* row, const char* to, int64_t low, int64_t count) const {
-        if (call.integer->sums) return;
-        const int32_t read = sum_read(to);
-        auto* floats = reinterpret_cast<float*>(row);
-        for (int64_t c = 0; c < count; c += kLanes) {
-            store_some(floats + c, scaled<true>(row + c, group * run + low + c, read), smaller(kLanes, count - c));
-        }
+        if (!values.params.sums) values.scale(row, group * run + low, count, sum_read(to));
     }
 
     bool round_rows(ElementType, const int32_t*, const DotTarget*, int64_t, int64_t, int64_t) const { return true; }
@@ -59,54 +118,28 @@ struct Int8Finish {
     void round(ElementType type, const int32_t* row, int64_t count, char* to) const {
         if (type == ElementType::s32) {
             __builtin_memcpy(to, row, static_cast<size_t>(count) * 4);
-        } else if (type == ElementType::s8 || type == ElementType::u8) {
-            to_bytes(type, count, to,
-                     [&](int64_t c) __attribute__((always_inline)) { return load_bytes<Lanes>(row + c); });
         } else {
-            narrow(type, reinterpret_cast<const float*>(row), count, to);
+            values.round(type, row, count, to);
         }
     }
 
-    // Both at once.
     void scale_and_round(ElementType type, int32_t* row, char* to, int64_t low, int64_t count) const {
-        const int64_t first = group * run + low;
-        if (type != ElementType::s8 && type != ElementType::u8) {
-            scale(row, to, low, count);
-            round(type, row, count, to);
-        } else if (call.points == nullptr) {
-            to_bytes(type, count, to,
-                     [&](int64_t c) __attribute__((always_inline)) { return scaled<false>(row + c, first + c, 0); });
-        } else {
-            const int32_t read = sum_read(to);
-            to_bytes(type, count, to,
-                     [&](int64_t c) __attribute__((always_inline)) { return scaled<true>(row + c, first + c, read); });
-        }
+        if (type == ElementType::s32) return round(type, row, count, to);
+        values.scale_and_round(type, row, group * run + low, count, sum_read(to), to);
     }
 
 private:
     // The sum of what the position read that is written at `to`.
     int32_t sum_read(const char* to) const {
-        return call.points == nullptr ? 0 : call.sums[(to - dst) / call.integer->pitch * params.channel_groups + group];
-    }
-
-    template <bool kPoints>
-    DGO_INLINE Lanes scaled(const int32_t* row, int64_t at, int32_t read) const {
-        auto sum = load_bytes<Integers>(row);
-        if constexpr (kPoints) sum -= load_bytes<Integers>(points + at) * read;
-        return __builtin_convertvector(sum, Lanes) * load_bytes<Lanes>(scales + at) + load_bytes<Lanes>(bias + at);
-    }
-
-    template <class Values>
-    DGO_INLINE void to_bytes(ElementType type, int64_t count, char* to, Values&& values) const {
-        store_quotients<true, false>(call.integer->quotient, type == ElementType::s8, count, to, values);
+        return values.points == nullptr ? 0
+                                        : call.sums[(to - dst) / values.params.pitch * params.channel_groups + group];
     }
 
     const ProductParams& params;
     const DotCall& call;
     const char* dst;
     int64_t run = params.dst.run, group_totals = 0;
-    float *scales, *bias;  // [group][run]
-    int32_t* points;  // [group][run]
+    Int8Values values;  // [group][run]
 };
 
 }  // namespace

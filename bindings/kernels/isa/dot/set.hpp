@@ -69,7 +69,8 @@ constexpr Dot dot_of() {
     using Operands = typename Tile::Operands;
     return {DGO_TEXT(DGO_ISA), Operands::kType, Tile::kRowsAtOnce, Tile::kColumnsAtOnce,
             Operands::kItem,   Tile::kStep,     Tile::kUnit,       Tile::begin,
-            Tile::end,         Tile::product,   Operands::kRound,  Operands::kWindows};
+            Tile::end,         Tile::product,   Operands::kRound,  Operands::kWindows,
+            Tile::kDepthwise};
 }
 
 }  // namespace dgo::DGO_ISA

@@ -30,6 +30,7 @@ struct Tiles {
     using Operands = Type;
     static constexpr int64_t kStep = 64 / Type::kItem, kUnit = kStep;
     static constexpr int kRowsAtOnce = kDotBlockRows, kColumnsAtOnce = kDotColumns;
+    static constexpr const DotDepthwise* kDepthwise = nullptr;
 
     static void begin() {}
     static void end() {}

@@ -1,0 +1,30 @@
+// How kernels of 8 bits read their integers, and how they make results of sums.
+#pragma once
+
+#include <string>
+
+#include "kernels/dot/call.hpp"
+
+namespace dgo {
+
+// src_zero: of src, by its own type. Results of s8 and u8 are rounded quotients by dst_scale, plus dst_zero, from low to
+// high.
+struct IntegerQuantization {
+    int src_dtype = 0, src_zero = 0;
+    double dst_scale = 1;
+    int dst_zero = 0;
+    int dst_low = -128, dst_high = 255;
+    bool has_points = false;
+};
+
+// s8 or u8; throws for others.
+ElementType integer_type(const std::string& kernel, const char* name, int dtype);
+
+// The zero point of src where bytes count from 0: of s8 128 more.
+int unsigned_zero(const std::string& kernel, int dtype, int zero);
+
+// Scale, zero and bounds of results; throws where they are no such numbers, or where there is a bias that is not f32.
+void set_results(const std::string& kernel, const IntegerQuantization& how, int dst_dtype, int bias_dtype,
+                 Int8Params& params);
+
+}  // namespace dgo

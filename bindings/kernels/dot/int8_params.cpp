@@ -1,0 +1,38 @@
+#include "kernels/dot/int8.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/checked.hpp"
+
+namespace dgo {
+
+ElementType integer_type(const std::string& kernel, const char* name, int dtype) {
+    const ElementType type = number_type(dtype);
+    if (type != ElementType::s8 && type != ElementType::u8) {
+        fail(ErrorKind::invalid_argument, kernel + ": " + name + " must be s8 or u8");
+    }
+    return type;
+}
+
+int unsigned_zero(const std::string& kernel, int dtype, int zero) {
+    const int least = integer_type(kernel, "src", dtype) == ElementType::s8 ? -128 : 0;
+    check_number(kernel, "src_zero", zero, least, least + 255);
+    return zero - least;
+}
+
+void set_results(const std::string& kernel, const IntegerQuantization& how, int dst_dtype, int bias_dtype,
+                 Int8Params& params) {
+    if (bias_dtype != 0 && bias_dtype != kF32) fail(ErrorKind::invalid_argument, kernel + ": bias must be f32");
+    if (how.dst_low > how.dst_high) {
+        fail(ErrorKind::invalid_argument, kernel + ": dst_low must be at most dst_high");
+    }
+    if (!(how.dst_scale > 0) || !std::isfinite(static_cast<float>(how.dst_scale))) {
+        fail(ErrorKind::invalid_argument, kernel + ": dst_scale must be positive and finite");
+    }
+    const bool signs = number_type(dst_dtype) == ElementType::s8;
+    params.quotient = quotient_by(static_cast<float>(how.dst_scale), how.dst_zero,
+                                  std::max(how.dst_low, signs ? -128 : 0), std::min(how.dst_high, signs ? 127 : 255));
+}
+
+}  // namespace dgo
