@@ -31,6 +31,12 @@ def test_element_wise_ops_and_moves_stay_in_integers() -> None:
     assert floats(g, quantized(parts.reshape(1, 16, 16))) == {}
 
 
+def test_a_gate_of_channels_stays_in_integers() -> None:
+    g = dgo.Graph()
+    gate = ops.dequantize(g.input("gate", (1, 1, 1, 8), "u8"), scales=[0.5], zps=[1])
+    assert floats(g, quantized(source(g) * gate)) == {}
+
+
 def test_a_kind_without_a_kernel_of_8_bits() -> None:
     g = dgo.Graph()
     mean = ops.reduce_mean(ops.relu(source(g)), axes=(1, 2), keep_dims=True, name="mean")
