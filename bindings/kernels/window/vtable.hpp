@@ -8,7 +8,17 @@
 
 namespace dgo {
 
+// What becomes of an integer that is a sum or a maximum: (integer - zero) * scale / divisor in f64, as f32, or as the
+// nearest integer of 8 bits, ties to even, to which to_zero is added. `factor`, if not 0: the product in f32 of it and
+// (integer - zero) gives the same results.
+struct Rescale {
+    double scale, divisor;
+    int64_t zero, to_zero;
+    float factor;
+};
+
 // `outputs` results at equal distances, each over all channels: the taps of all rows, folded. Steps count elements.
+// Integers, of 8 bits or s32, give sums and maxima: as s32, or rescaled.
 struct FoldRun {
     Fold fold;
     ElementType from, to;
@@ -18,12 +28,13 @@ struct FoldRun {
     int64_t tap_step, advance;  // from tap to tap, from output to output
     char* dst;
     int64_t dst_step;
-    float divisor;  // of sums
-    bool root;      // the results are square roots of sums
+    float divisor;  // of sums of floats
+    bool root;      // the results are square roots of sums of floats
+    Rescale rescale;
 };
 
-// Each row of `count` neighbours becomes one number, divided or under a root as in FoldRun; `pitch` elements from one row
-// to the next.
+// Each row of `count` neighbours becomes one number, divided or under a root as in FoldRun, or s32 of integers; `pitch`
+// elements from one row to the next.
 struct RowFold {
     Fold fold;
     ElementType from;
@@ -84,8 +95,8 @@ struct MoveRun {
 
 struct WindowCode {
     void (*fold)(const FoldRun& run);
-    // All numbers of rows of `count` neighbours.
-    float (*fold_row)(Fold fold, ElementType from, const char* const* rows, int64_t row_count, int64_t count);
+    // All numbers of rows of `count` neighbours, as f32, or s32 of integers.
+    void (*fold_row)(Fold fold, ElementType from, const char* const* rows, int64_t row_count, int64_t count, char* to);
     void (*fold_rows)(const RowFold& rows);
     void (*mix)(const MixRun& run);
     void (*peak)(const PeakRun& run);
