@@ -670,14 +670,17 @@ def resample(
     c: int,
     src_spatial: Sequence[int],
     dst_spatial: Sequence[int],
-    dtype: int,
+    src_dtype: int,
     src_strides: Sequence[int],
+    dst_dtype: int,
     dst_strides: Sequence[int],
     linear: bool,
     align_corners: bool,
+    scales: tuple[float, int, float, int] | None = None,
 ) -> Kernel:
     """run(src (n, c, src_spatial), dst (n, c, dst_spatial)): linear between, or the nearest of, the elements.
-    Strides: n, c, spatial; channels lie side by side.
+    Strides: n, c, spatial; channels lie side by side. Results have src's type. With scales (scale and zero
+    point of src, of dst) src is of 8-bit integers, dst too or f32: what they stand for is mixed in f32.
     """
 
 def rms_norm(

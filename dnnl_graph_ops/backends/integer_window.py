@@ -1,8 +1,11 @@
-"""Runs pooling and reductions of dequantized tensors on the integers: a Dequantize, the op, and a Quantize or none.
+"""Runs pooling, reductions and resampling of dequantized tensors: a Dequantize, the op, and a Quantize or none.
 
 Largest elements and sums of the integers are exact in s32. A result is (integer - zero point) * scale / divisor, in
 f64, where the zero point of a sum counts once for each term: the mean of x is (sum(x) - n * zero) * scale / n. It is
 rounded once: to f32, or, divided by the scale of the Quantize as well, to the nearest integer, ties to even.
+
+An Interpolate reads integers and computes in f32 as it does on the results of a Dequantize, with the same numbers. That
+of few channels is left to the library, where it is faster.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from . import window
 from .backend import Backend, FusionGroup, Lowering, Search
 
 BUILDERS = {
+    "Interpolate": window.resample,
     **dict.fromkeys(kinds("pools"), window.pool),
     "ReduceMax": window.reduce,
     "ReduceMean": window.reduce,
@@ -33,12 +37,13 @@ BUILDERS = {
 _MOST_TERMS = (2**31 - 1) // 255
 FUSE_INT8_WINDOW = Rewrite(
     "fuse_int8_window",
-    "a pooling or reduction of a dequantized tensor, and a Quantize, run on the integers",
+    "a pooling, reduction or resampling of a dequantized tensor, and a Quantize, run on the integers",
     (
         "no tensor is empty",
         "the integers have 8 bits",
         "the source has one scale",
         "sums fit into 32 bits",
+        "an Interpolate has three spatial axes or many channels",
     ),
 )
 
@@ -63,6 +68,8 @@ def _scale(node: Node) -> tuple[float, int]:
 def _terms(head: Node) -> int:
     if head.kind in kinds("pools"):
         return prod(head.attrs["kernel"])
+    if head.kind not in window.REDUCTIONS:
+        return 1
     return prod(dims(head.inputs[0])) // max(prod(dims(head.outputs[0])), 1)
 
 
@@ -74,7 +81,11 @@ def _unmet(dequantize: Node, head: Node) -> str:
         return "the integers have 8 bits"
     if len(dequantize.attrs["scales"]) != 1:
         return "the source has one scale"
-    return "" if _terms(head) <= _MOST_TERMS else "sums fit into 32 bits"
+    if _terms(head) > _MOST_TERMS:
+        return "sums fit into 32 bits"
+    if head.kind == "Interpolate" and not window.resamples_many(head):
+        return "an Interpolate has three spatial axes or many channels"
+    return ""
 
 
 def _rounds(node: Node) -> bool:

@@ -82,6 +82,12 @@ def _untouched(node: Node) -> int:
     return len(list(takewhile(plain, range(len(source) - 1, 0, -1))))
 
 
+def resamples_many(node: Node) -> bool:
+    """Whether an Interpolate has three spatial axes, or so many channels that the package's linear kernel is faster."""
+    shape = node.inputs[0].shape
+    return len(shape) > 4 or (channels_of(shape, node.attrs["data_format"]) or 0) >= _MANY_CHANNELS
+
+
 def resamples_faster(node: Node) -> bool:
     """Whether the package's kernel goes before the library's for an Interpolate.
 
@@ -89,8 +95,7 @@ def resamples_faster(node: Node) -> bool:
     sources a result, or for many channels, which the library fetches one by one unless they are last. To the nearest
     it does for last channels that fill no vectors: of some sizes the library has only a reference kernel.
     """
-    shape = node.inputs[0].shape
-    slow = len(shape) > 4 or (channels_of(shape, node.attrs["data_format"]) or 0) >= _MANY_CHANNELS
+    slow = resamples_many(node)
     if node.attrs["mode"] == "nearest":
         slow = node.attrs["data_format"] == "NXC" and fills_no_vectors(node)
     return not is_float(node) or slow
@@ -177,7 +182,7 @@ def _repeat(program: Program, node: Node, source: View, target: View) -> None:
     program.copy(View(source.buffer, tuple(shape), tuple(strides), source.offset), target, node.kind)
 
 
-def resample(program: Program, node: Node, sources: Views, targets: Views) -> None:
+def resample(program: Program, node: Node, sources: Views, targets: Views, scales: Scales | None = None) -> None:
     if not is_float(node):
         _repeat(program, node, sources[0], targets[0])
         return
@@ -185,9 +190,7 @@ def resample(program: Program, node: Node, sources: Views, targets: Views) -> No
     align = node.attrs["coordinate_transformation_mode"] == "align_corners"
 
     def make(source: View, target: View) -> Any:
-        return kernels.resample(
-            *_sizes(source, target), dtypes.CODES[source.dtype], source.strides, target.strides, linear, align
-        )
+        return kernels.resample(*_sizes(source, target), *_layouts(source, target), linear, align, scales)
 
     source, target = (data_view(view, node.attrs["data_format"]) for view in (sources[0], targets[0]))
     _on_channels_last(program, node, source, target, make)

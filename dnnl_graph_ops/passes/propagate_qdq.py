@@ -1,4 +1,7 @@
-"""Moves integers instead of floats where elements are only moved, and gives each product a Dequantize of its own."""
+"""Moves integers instead of floats where elements are only moved, and gives each product a Dequantize of its own.
+
+So does it for pools, reductions and resampling, called windows here.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ MOVE_INTEGERS = Rewrite(
 )
 REPEAT_DEQUANTIZE = Rewrite(
     "repeat_dequantize",
-    "every product, pool or reduction has its own Dequantize, and so have element-wise ops beside other readers",
+    "every product or window has its own Dequantize, and so have element-wise ops beside other readers",
 )
 
 
 def run(graph: GraphView) -> None:
-    """Moves integers, and gives every product, pool or reduction a Dequantize of its own that it may be fused with.
+    """Moves integers, and gives every product or window a Dequantize of its own that it may be fused with.
 
     Element-wise ops share one, which one step of them computes, where the floats are in memory for others.
     """

@@ -37,13 +37,14 @@ def test_a_gate_of_channels_stays_in_integers() -> None:
     assert floats(g, quantized(source(g) * gate)) == {}
 
 
-def test_means_and_pools_stay_in_integers() -> None:
+def test_means_pools_and_resampling_stay_in_integers() -> None:
     g = dgo.Graph()
     x = source(g)
     windows = {"kernel": [2, 2], "strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0]}
     mean = ops.reduce_mean(x, axes=(1, 2), keep_dims=True)
     pools = ops.max_pool(x, **windows), ops.avg_pool(x, **windows, exclude_pad=True)
-    assert floats(g, quantized(mean), *map(quantized, pools), quantized(ops.relu(x))) == {}
+    larger = ops.interpolate(x, mode="linear", sizes=[7, 9])
+    assert floats(g, quantized(mean), *map(quantized, pools), quantized(larger), quantized(ops.relu(x))) == {}
 
 
 def test_a_mean_of_what_is_computed_in_floats() -> None:

@@ -1,4 +1,4 @@
-"""Pooling and reductions of 8-bit integers between a Dequantize and a Quantize: against float64, bit by bit."""
+"""Windows of 8-bit integers between a Dequantize and a Quantize: bit by bit as float64, or single steps, have it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from reference.windows import Pool
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
+from dnnl_graph_ops._core import kernels
+from dnnl_graph_ops.backends import builtin, integer_window, window
+from dnnl_graph_ops.dtypes import CODES
 
 from .test_windows import CHANNELS, laid_out, pooling, shape_of
 
@@ -143,3 +146,55 @@ def test_a_mean_in_f32_is_as_near_as_f32_holds(rng: np.random.Generator) -> None
     net, _ = e.graph(x.shape, lambda v: ops.reduce_mean(v, axes=[1, 2]))
     exact = (x.astype(np.float64) - 3).sum(axis=(1, 2)) * np.float64(np.float32(0.1)) / 2000
     np.testing.assert_array_equal(computed(net, x), exact.astype(np.float32))
+
+
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_resampling(
+    mode: str, data_format: str, rng: np.random.Generator, seed: int, amount: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As builtin code has it from the result of a Dequantize, in one kernel."""
+    monkeypatch.setattr(window, "_MANY_CHANNELS", 1)
+    monkeypatch.setattr(builtin, "goes_before", lambda node, env: "asked for" if builtin.serves(node) else None)
+    for case in range(amount(25, 100, 1000)):
+        rank = int(rng.integers(1, 4))
+        high = {1: 60, 2: 20, 3: 9}[rank]
+        size, wanted = (tuple(map(int, rng.integers(2, high, rank))) for _ in range(2))
+        if case % 3 == 0 and mode == "linear":
+            wanted = tuple(2 * n for n in size)
+        if mode == "nearest" and not any(n % m for n, m in zip(wanted, size, strict=True)):
+            continue  # copied, as each element is repeated
+        n, c, e = int(rng.integers(1, 3)), int(rng.choice(CHANNELS)), ends(rng)
+        coordinates = str(rng.choice(["half_pixel", "align_corners"]))
+        attrs: dict[str, Any] = {"mode": mode, "sizes": wanted, "coordinate_transformation_mode": coordinates}
+        attrs["data_format"] = data_format
+        print(f"reproduce: --seed {seed}, case {case}: {n}, {c}, {size}, {attrs}, {e}")
+        x = numbers(rng, shape_of(n, c, size, data_format), e.dtype)
+        make = lambda v, attrs=attrs: ops.interpolate(v, **attrs)  # noqa: E731
+        net, y = e.graph(x.shape, make)
+        out = laid_out(rng, unwritten(y.shape, e.to), data_format)
+        found = computed(net, laid_out(rng, x, data_format), out=out)
+        with monkeypatch.context() as apart:
+            apart.setattr(integer_window, "BUILDERS", {})
+            net, _ = e.graph(x.shape, make)
+            np.testing.assert_array_equal(found, net(x))
+
+
+@pytest.mark.parametrize(
+    ("kind", "to", "scales", "words"),
+    [
+        ("mean", "u8", (0.0, 0, 1.0, 0), "a scale is not a finite number above 0"),
+        ("mean", "f32", (1.0, 0, 2.0, 0), "results in f32 have the scale 1"),
+        ("mean", "u8", (1.0, 300, 1.0, 0), "zero points contains 300"),
+        ("mean", "bf16", (1.0, 0, 1.0, 0), "so is dst, or f32"),
+        ("l2", "u8", (1.0, 0, 1.0, 0), "sum, mean and max"),
+    ],
+)
+def test_scales_that_kernels_refuse(kind: str, to: str, scales: tuple[float, int, float, int], words: str) -> None:
+    with pytest.raises(dgo.Error, match=words):
+        kernels.reduce(kind, (4, 8), [True, False], CODES["u8"], (8, 1), CODES[to], (0, 1), scales)
+
+
+def test_sums_beyond_32_bits_are_refused() -> None:
+    with pytest.raises(dgo.ShapeError, match="do not fit into 32 bits"):
+        kernels.reduce("sum", (2**31 // 255 + 1,), [True], CODES["u8"], (1,), CODES["f32"], (0,), (1.0, 0, 1.0, 0))

@@ -5,7 +5,7 @@ import math
 from dnnl_graph_ops import ops
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.algorithms import filtering
-from dnnl_graph_ops.backends import int8, integer_window
+from dnnl_graph_ops.backends import int8, integer_window, window
 
 from .draw import Again, Draw, Window
 from .harness import proves
@@ -157,8 +157,10 @@ def _reduced(d: Draw, x):
 
 @proves("fuse_int8_window")
 def windows(d: Draw, unmet: str | None) -> None:
+    few = unmet is not None and unmet.startswith("an Interpolate")
+    d.forced = [(window, "_MANY_CHANNELS", 99 if few else 1)]
     if unmet == "sums fit into 32 bits":
-        d.forced = [(integer_window, "_MOST_TERMS", 0)]
+        d.forced.append((integer_window, "_MOST_TERMS", 0))
     data_format = d.pick("NCX", "NXC")
     shape = d.sizes(2 + d.whole(1, 2))
     if unmet == "no tensor is empty":
@@ -168,7 +170,13 @@ def windows(d: Draw, unmet: str | None) -> None:
         d.input(shape, "f8_e4m3" if unmet == "the integers have 8 bits" else d.pick("u8", "s8")),
         1 if unmet == "the source has one scale" and shape[1] > 1 else None,
     )
-    y, count = _pooled(d, x, data_format) if d.chance() else _reduced(d, x)
+    way = "resize" if few else d.pick("pool", "reduce", "resize")
+    if way == "resize":
+        spatial = x.shape[2:] if data_format == "NCX" else x.shape[1:-1]
+        sizes, count = [int(n) * d.pick(1, 2, 4) for n in spatial], 1
+        y = ops.interpolate(x, mode="linear", sizes=sizes, data_format=data_format)
+    else:
+        y, count = _pooled(d, x, data_format) if way == "pool" else _reduced(d, x)
     if count & (count - 1):
         # other code rounds such a mean twice
         if unmet:

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/element_type.hpp"
+#include "kernels/quotient.hpp"
 #include "kernels/window/fold.hpp"
 
 namespace dgo {
@@ -45,7 +46,7 @@ struct RowFold {
     bool root;
 };
 
-// The sum over the rows of weight * row, in f32: `outputs` times all channels.
+// The sum over the rows of weight * row, in f32: `outputs` times all channels. An integer stands for (it - zero) * scale.
 struct MixRun {
     ElementType from;
     int64_t channels, outputs;
@@ -54,6 +55,7 @@ struct MixRun {
     int64_t row_count, step;
     float* dst;
     int64_t dst_step;
+    float zero, scale;
 };
 
 // For each of `outputs` windows the first largest tap, or the last NaN: the element of `to` at its place grows by the
@@ -75,6 +77,7 @@ struct LinearTap {
     float part;  // what the right one counts
 };
 
+// Integers as in MixRun.
 struct LinearRun {
     ElementType from, to;
     int64_t channels, outputs;
@@ -82,6 +85,18 @@ struct LinearRun {
     const LinearTap* taps;
     char* dst;
     int64_t dst_step;  // elements
+    float zero, scale;
+};
+
+// Rows of floats become integers, u8 or s8. Up to 31 floats past the last are read.
+struct RoundRun {
+    ElementType to;
+    int64_t count, rows;
+    const float* src;
+    int64_t src_step;
+    char* dst;
+    int64_t dst_step;
+    Quotient by;
 };
 
 // `outputs` pixels of so many bytes, each from its offset in the source.
@@ -102,6 +117,7 @@ struct WindowCode {
     void (*peak)(const PeakRun& run);
     void (*linear)(const LinearRun& run);
     void (*move)(const MoveRun& run);
+    void (*round)(const RoundRun& run);
 };
 
 }  // namespace dgo

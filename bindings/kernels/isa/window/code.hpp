@@ -16,5 +16,6 @@ void mix(const MixRun& run);
 void peak(const PeakRun& run);
 void linear(const LinearRun& run);
 void move(const MoveRun& run);
+void round(const RoundRun& run);
 
 }  // namespace dgo::DGO_ISA

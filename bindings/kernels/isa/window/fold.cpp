@@ -241,6 +241,6 @@ void fold_rows(const RowFold& rows) {
 
 }  // namespace
 
-const WindowCode kWindowCode = {fold, fold_row, fold_rows, mix, peak, linear, move};
+const WindowCode kWindowCode = {fold, fold_row, fold_rows, mix, peak, linear, move, round};
 
 }  // namespace dgo::DGO_ISA

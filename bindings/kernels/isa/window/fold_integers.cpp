@@ -6,29 +6,9 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-template <int L>
-using Wholes = typename Vec<L>::s32;
-
 // Beyond all integers of 8 bits.
 template <Fold F>
 constexpr int32_t kFirstWhole = F == Fold::max ? -(1 << 30) : 0;
-
-// K of L lanes; the others are not defined.
-template <class C, int L, int K = L>
-DGO_INLINE Wholes<L> load_wholes(const typename C::T* at) {
-    constexpr int kSize = kSame<C, S32> ? 4 : 1;
-    if constexpr (L == 1) {
-        return Wholes<1>{C::get(at)};
-    } else {
-        Wholes<L> v;
-        if constexpr (K < L) {
-            v = bits<Wholes<L>>(load_few_words<kSize, K>(at));
-        } else {
-            v = bits<Wholes<L>>(load_words<kSize, L>(at));
-        }
-        return kSame<C, S8> ? (v << 24) >> 24 : v;
-    }
-}
 
 template <Fold F, class V>
 DGO_INLINE V folded_wholes(V a, V v) {
