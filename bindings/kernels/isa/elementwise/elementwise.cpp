@@ -189,7 +189,7 @@ void settle(const ElementwiseBlock& block, Operand& operand, int64_t most) {
 
 void load(const ElementwiseBlock& block, Operand& operand, const Part& part) {
     const Side& side = operand.side;
-    if (operand.settled) return;
+    if (operand.settled || (side.row == 0 && part.row > 0)) return;
     if (block.joined) {
         const bool whole = side.column == 1 && side.row == block.columns;
         operand.rows[0] = operand.values;
@@ -312,7 +312,7 @@ void fold(const ElementwiseBlock& block, Operand* operands, Folded& folded) {
         step.left = static_cast<int16_t>(meant(step.left));
         stands[step.to] = -1;
         if (step.op == EpilogueOp::linear && number >= 0 && stages[number] < 2 && is_whole(operands[number].side) &&
-            operands[number].side.column != 0 && read_once(block, at, given)) {
+            (operands[number].side.column != 0 || at + 1 < block.count) && read_once(block, at, given)) {
             operands[number].side.affine.alpha[stages[number]] = step.alpha;
             operands[number].side.affine.beta[stages[number]++] = step.beta;
             stands[step.to] = number + kEpilogueOperands;
