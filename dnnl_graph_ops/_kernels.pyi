@@ -677,14 +677,17 @@ def pool(
     pads_begin: Sequence[int],
     pads_end: Sequence[int],
     dilations: Sequence[int],
-    dtype: int,
+    src_dtype: int,
     src_strides: Sequence[int],
+    dst_dtype: int,
     dst_strides: Sequence[int],
     average: bool,
     exclude_pad: bool,
+    scales: tuple[float, int, float, int] | None = None,
 ) -> Kernel:
     """run(src (n, c, src_spatial), dst (n, c, dst_spatial)): the largest of each window, or the mean. Strides: n,
-    c, spatial; channels lie side by side.
+    c, spatial; channels lie side by side. Results have src's type. With scales (scale and zero point of src, of
+    dst) src is of 8-bit integers, dst too or f32: largest and sums are exact, and rounded once, ties to even.
     """
 
 def recurrent(
@@ -714,10 +717,12 @@ def reduce(
     src_strides: Sequence[int],
     dst_dtype: int,
     dst_strides: Sequence[int],
+    scales: tuple[float, int, float, int] | None = None,
 ) -> Kernel:
     """run(src (shape), dst (shape)): sum, mean, max, min, prod, l1 (sum of magnitudes) or l2 (root of the sum of
     squares) over the axes that are `reduced`, none of size 0. The strides of dst on these do not count. Results
-    are f32 or of src's type.
+    are f32 or of src's type. With scales (scale and zero point of src, of dst) src is of 8-bit integers, dst
+    too or f32: sum, mean and max are exact, and rounded once, ties to even.
     """
 
 def resample(
@@ -725,14 +730,17 @@ def resample(
     c: int,
     src_spatial: Sequence[int],
     dst_spatial: Sequence[int],
-    dtype: int,
+    src_dtype: int,
     src_strides: Sequence[int],
+    dst_dtype: int,
     dst_strides: Sequence[int],
     linear: bool,
     align_corners: bool,
+    scales: tuple[float, int, float, int] | None = None,
 ) -> Kernel:
     """run(src (n, c, src_spatial), dst (n, c, dst_spatial)): linear between, or the nearest of, the elements.
-    Strides: n, c, spatial; channels lie side by side.
+    Strides: n, c, spatial; channels lie side by side. Results have src's type. With scales (scale and zero
+    point of src, of dst) src is of 8-bit integers, dst too or f32: what they stand for is mixed in f32.
     """
 
 def rms_norm(

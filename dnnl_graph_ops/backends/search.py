@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 
 from ..graph import Node
+from ..lowering import elementwise_group
 from ..lowering.epilogue import KINDS
 from ..lowering.family import format_of
 from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
@@ -32,7 +33,7 @@ FUSE_POST_OPS = Rewrite(
 FUSE_ELEMENTWISE = Rewrite(
     "fuse_elementwise",
     "element-wise ops that read each other run as one",
-    ("all results have one shape", *ALONE),
+    ("all results but those of a Dequantize that is broadcast have one shape", *ALONE),
 )
 
 
@@ -122,7 +123,8 @@ def _unmet(node: Node, head: Node, free: bool) -> str:
 def elementwise_group_of(last: int, free: Collection[int], search: Search) -> tuple[int, ...]:
     """Returns the numbers of an element-wise group that ends with the node `last`, in topological order.
 
-    Besides `last` it has the nodes of `free` whose results have the same shape and are read inside of the group only.
+    Besides `last` it has the nodes of `free` whose results have the same shape, or are those of a Dequantize that is
+    broadcast, and are read inside of the group only.
     """
     end = search.nodes[last].outputs[0]
     declined = partial(FUSE_ELEMENTWISE.declined, search.nodes[last])
@@ -132,18 +134,19 @@ def elementwise_group_of(last: int, free: Collection[int], search: Search) -> tu
     while queue:
         # from the latest node back: all readers of a node have been looked at before the node is
         number = -heapq.heappop(queue)
-        result = search.nodes[number].outputs[0]
+        node, result = search.nodes[number], search.nodes[number].outputs[0]
         if number in members or number not in free:
             continue
-        if result.shape != end.shape:
-            declined("all results have one shape")
+        readers = [search.nodes[reader] for reader in search.of(result)]
+        if result.shape != end.shape and not elementwise_group.broadcasts(node, readers):
+            declined("all results but those of a Dequantize that is broadcast have one shape")
         elif search.leaves(result):
             declined(NOT_RETURNED)
         elif not members.issuperset(search.of(result)):
             declined(READ_ONCE)
         else:
             members.add(number)
-            for maker in _makers(search.nodes[number], search.numbers):
+            for maker in _makers(node, search.numbers):
                 heapq.heappush(queue, -maker)
     if len(members) > 1:
         FUSE_ELEMENTWISE.fired(search.nodes[last])

@@ -18,6 +18,7 @@ from .convolution import CONVOLUTION
 from .elementwise import ELEMENTWISE
 from .equal import EQUAL_OP
 from .int8 import INT8
+from .integer_window import INTEGER_WINDOW
 from .matmul import MATMUL
 from .norm import NORM
 from .numpy_fallback import NUMPY
@@ -40,7 +41,8 @@ NOWHERE = Backend(
     "not supported",
 )
 BACKENDS[:] = [
-    ATTENTION, ROTARY, INT8, NORM, MATMUL, ELEMENTWISE, CONVOLUTION, ONEDNN, EQUAL_OP, BUILTIN, NUMPY, NOWHERE,
+    ATTENTION, ROTARY, INT8, INTEGER_WINDOW, NORM, MATMUL, ELEMENTWISE, CONVOLUTION, ONEDNN, EQUAL_OP, BUILTIN, NUMPY,
+    NOWHERE,
 ]  # fmt: skip
 
 # ---- which nodes run together ----------------------------------------------------------------------------------------

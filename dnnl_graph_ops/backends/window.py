@@ -22,6 +22,8 @@ from ..shapes.windows import resolve
 
 Ints = tuple[int, ...]
 Views = Sequence[View]
+# scale and zero point of integers that a kernel reads, and of its results: 1.0 and 0 of floats
+Scales = tuple[float, int, float, int]
 # up to so many taps of a window the library's kernels, which stay in registers, are faster
 _FEW_TAPS = 9
 # channels by which the library's vector code takes images of last channels
@@ -80,6 +82,12 @@ def _untouched(node: Node) -> int:
     return len(list(takewhile(plain, range(len(source) - 1, 0, -1))))
 
 
+def resamples_many(node: Node) -> bool:
+    """Whether an Interpolate has three spatial axes, or so many channels that the package's linear kernel is faster."""
+    shape = node.inputs[0].shape
+    return len(shape) > 4 or (channels_of(shape, node.attrs["data_format"]) or 0) >= _MANY_CHANNELS
+
+
 def resamples_faster(node: Node) -> bool:
     """Whether the package's kernel goes before the library's for an Interpolate.
 
@@ -87,8 +95,7 @@ def resamples_faster(node: Node) -> bool:
     sources a result, or for many channels, which the library fetches one by one unless they are last. To the nearest
     it does for last channels that fill no vectors: of some sizes the library has only a reference kernel.
     """
-    shape = node.inputs[0].shape
-    slow = len(shape) > 4 or (channels_of(shape, node.attrs["data_format"]) or 0) >= _MANY_CHANNELS
+    slow = resamples_many(node)
     if node.attrs["mode"] == "nearest":
         slow = node.attrs["data_format"] == "NXC" and fills_no_vectors(node)
     return not is_float(node) or slow
@@ -107,7 +114,7 @@ def _on_channels_last(
         program.copy(written, target, FROM_CHANNELS_LAST)
 
 
-def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
+def pool(program: Program, node: Node, sources: Views, targets: Views, scales: Scales | None = None) -> None:
     attrs, average = node.attrs, node.kind == "AvgPool"
     kernel, excluded = attrs["kernel"], average and attrs["exclude_pad"]
     source, target = (data_view(view, attrs["data_format"]) for view in (sources[0], targets[0]))
@@ -121,7 +128,7 @@ def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
             *((window.stride, window.begin, window.end) for window in windows[:rank]), strict=True
         )
         taps = kernel[:rank], strides, begins, ends, dilations[:rank]
-        return kernels.pool(*_sizes(source, target), *taps, *_strides(source, target), average, excluded)
+        return kernels.pool(*_sizes(source, target), *taps, *_layouts(source, target), average, excluded, scales)
 
     turned = [_as_channels(view, _untouched(node)) for view in (source, target)]
     if source.shape[1] == 1 and turned[0] is not None and turned[1] is not None:
@@ -134,8 +141,8 @@ def _sizes(source: View, target: View) -> tuple[int, int, Ints, Ints]:
     return source.shape[0], source.shape[1], source.shape[2:], target.shape[2:]
 
 
-def _strides(source: View, target: View) -> tuple[int, Ints, Ints]:
-    return dtypes.CODES[source.dtype], source.strides, target.strides
+def _layouts(source: View, target: View) -> tuple[int, Ints, int, Ints]:
+    return dtypes.CODES[source.dtype], source.strides, dtypes.CODES[target.dtype], target.strides
 
 
 def _as_channels(view: View, count: int) -> View | None:
@@ -175,7 +182,7 @@ def _repeat(program: Program, node: Node, source: View, target: View) -> None:
     program.copy(View(source.buffer, tuple(shape), tuple(strides), source.offset), target, node.kind)
 
 
-def resample(program: Program, node: Node, sources: Views, targets: Views) -> None:
+def resample(program: Program, node: Node, sources: Views, targets: Views, scales: Scales | None = None) -> None:
     if not is_float(node):
         _repeat(program, node, sources[0], targets[0])
         return
@@ -183,7 +190,7 @@ def resample(program: Program, node: Node, sources: Views, targets: Views) -> No
     align = node.attrs["coordinate_transformation_mode"] == "align_corners"
 
     def make(source: View, target: View) -> Any:
-        return kernels.resample(*_sizes(source, target), *_strides(source, target), linear, align)
+        return kernels.resample(*_sizes(source, target), *_layouts(source, target), linear, align, scales)
 
     source, target = (data_view(view, node.attrs["data_format"]) for view in (sources[0], targets[0]))
     _on_channels_last(program, node, source, target, make)
@@ -205,7 +212,7 @@ def reduces(node: Node) -> bool:
     return is_float(node) and len(node.inputs) == 1
 
 
-def reduce(program: Program, node: Node, sources: Views, targets: Views) -> None:
+def reduce(program: Program, node: Node, sources: Views, targets: Views, scales: Scales | None = None) -> None:
     source, target = sources[0], targets[0]
     axes = {axis % source.ndim for axis in node.attrs["axes"]}
     if source.size == 0:
@@ -216,11 +223,14 @@ def reduce(program: Program, node: Node, sources: Views, targets: Views) -> None
     if not node.attrs["keep_dims"]:
         for axis in sorted(axes):
             target = target.insert(axis)
-    fold(program, node.kind, source, target)
+    fold(program, node.kind, source, target, scales)
 
 
-def fold(program: Program, kind: str, source: View, target: View) -> None:
-    """Appends a reduction over the axes on which `target`, in f32 or the dtype of `source`, has one element."""
-    reduced, codes = [size == 1 for size in target.shape], dtypes.CODES
-    layouts = codes[source.dtype], source.strides, codes[target.dtype], target.strides
-    program.kernel(REDUCTIONS[kind](source.shape, reduced, *layouts), [source], [target], kind)
+def fold(program: Program, kind: str, source: View, target: View, scales: Scales | None = None) -> None:
+    """Appends a reduction over the axes on which `target`, in f32 or the dtype of `source`, has one element.
+
+    With `scales` the source is of integers, and the target too or f32.
+    """
+    reduced = [size == 1 for size in target.shape]
+    kernel = REDUCTIONS[kind](source.shape, reduced, *_layouts(source, target), scales)
+    program.kernel(kernel, [source], [target], kind)

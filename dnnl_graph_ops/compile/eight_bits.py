@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..backends.backend import FusionGroup
+from ..backends.integer_window import BUILDERS
 from ..graph import Node, Value
 from ..lowering.elementwise_group import INTEGERS, OPS
 from ..schema import kinds
 
-_PRODUCTS, _POOLS = kinds("multiplies"), kinds("pools")
+_PRODUCTS = kinds("multiplies")
+_AS_GROUPS = _PRODUCTS | BUILDERS.keys()
 # what some kernel computes from 8 bits to 8 bits
-_IN_INTEGERS = _PRODUCTS | _POOLS | kinds("quantizes") | kinds("moves") | OPS.keys()
+_IN_INTEGERS = _AS_GROUPS | kinds("quantizes") | kinds("moves") | OPS.keys()
 
 
 def left(groups: Sequence[FusionGroup]) -> dict[str, str]:
@@ -52,7 +54,7 @@ def _why(node: Node, result: Value, readers: Sequence[Node]) -> str:
     if len(readers) > 1:
         return "several ops read the floats"
     (reader,) = readers
-    if reader.kind in _PRODUCTS | _POOLS:
+    if reader.kind in _AS_GROUPS:
         return f"{reader.kind} is not computed in integers there"
     return (
         f"{reader.kind} has another shape" if reader.outputs[0].shape != result.shape else "no group of both is formed"

@@ -374,10 +374,23 @@ def takes(nodes: Sequence[Node], env: Env) -> bool:
         return False
     if any(value.dtype not in FLOATS for node in plain for value in (*node.inputs, *node.outputs)):
         return False
-    if any(node.outputs[0].shape != nodes[-1].outputs[0].shape for node in nodes):
+    shape = nodes[-1].outputs[0].shape
+    if any(node.outputs[0].shape != shape and not broadcasts(node, nodes) for node in nodes):
         return False
     operands, calls = _of_nodes(nodes)
     return len(operands) <= MOST_OPERANDS and _code(tuple(calls), head=False) is not None
+
+
+def broadcasts(node: Node, readers: Iterable[Node]) -> bool:
+    """Whether one step may compute a node and its readers, whose results are larger: a Dequantize of an operand.
+
+    The step reads the integers again for each element of the readers' results.
+    """
+    value = node.outputs[0]
+    by_axis = (reader for reader in readers if channel_axis(reader) is not None)
+    return (
+        node.kind == "Dequantize" and is_quantizing(node) and all(reader.inputs[1] is not value for reader in by_axis)
+    )
 
 
 def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], View], label: str) -> None:
@@ -415,7 +428,11 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | 
                 # the node's result stays in a register; the kernel rounds only what it writes
                 limits = np.iinfo(dtypes.numpy_dtype(node.outputs[0].dtype))
                 ops += [(Op("round"), ()), (Op("clamp", float(limits.min), float(limits.max)), ())]
-            axis = node.attrs["axis"] % len(node.inputs[0].shape) if node.attrs["qtype"] == "per_channel" else None
+            axis = None
+            if node.attrs["qtype"] == "per_channel":
+                # counted from the last axis, as fewer axes than the group's are broadcast in front
+                rank = len(node.inputs[0].shape)
+                axis = len(nodes[-1].outputs[0].shape) - rank + node.attrs["axis"] % rank
             for op, second in ops:
                 more = [-1 - operands.setdefault((second, axis), len(operands))] if second else []
                 calls.append(op.on((*numbers, *more)))

@@ -1,8 +1,11 @@
-"""Moves integers instead of floats where elements are only moved, and gives each product a Dequantize of its own."""
+"""Moves integers instead of floats where elements are only moved, and gives each product a Dequantize of its own.
+
+So does it for pools, reductions and resampling, called windows here.
+"""
 
 from __future__ import annotations
 
-from ..backends import window
+from ..backends import integer_window, window
 from ..backends.movement import VIEWS
 from ..graph import Node, Value
 from ..ir import GraphView, like, linked, readers_of, twin
@@ -11,7 +14,7 @@ from ..lowering.rewrites import Rewrite
 from ..schema import kinds
 
 # kinds that may be fused with the Dequantize of their operands
-_WITH_DEQUANTIZE = kinds("multiplies") | kinds("pools")
+_WITH_DEQUANTIZE = kinds("multiplies") | integer_window.BUILDERS.keys()
 _DEQUANTIZES = kinds("dequantizes")
 _MOVING_VIEWS = kinds("moves").intersection(VIEWS)
 
@@ -26,12 +29,12 @@ MOVE_INTEGERS = Rewrite(
 )
 REPEAT_DEQUANTIZE = Rewrite(
     "repeat_dequantize",
-    "every product, or pool, has a Dequantize of its own, and so have element-wise ops that share one with other ops",
+    "every product or window has its own Dequantize, and so have element-wise ops beside other readers",
 )
 
 
 def run(graph: GraphView) -> None:
-    """Moves integers, and gives every product or pool a Dequantize of its own that it may be fused with.
+    """Moves integers, and gives every product or window a Dequantize of its own that it may be fused with.
 
     Element-wise ops share one, which one step of them computes, where the floats are in memory for others.
     """

@@ -94,6 +94,104 @@ def test_avx2():
     assert done.returncode == 0, done.stderr
 
 
+def dequantized(memory, scale, zero):
+    return (memory.astype(np.float32) - np.float32(zero)) * scale
+
+
+def check_requantized(seed):
+    """Dequantize of one or two tensors, their sum or product, and Quantize, bit for bit as f32 of NumPy."""
+    rng = np.random.default_rng(seed)
+    rows, columns = int(rng.integers(1, 4)), int(rng.choice([1, 31, 32, 100, 1000, 3001]))
+    dtypes_of = [str(rng.choice([*WHOLE])) for _ in range(3)]
+    # scales that divide each other make many ties
+    scales = np.float32(rng.choice([0.25, 0.5, 1.0]) if rng.random() < 0.5 else rng.uniform(1e-3, 2, 3)) + np.zeros(
+        3, "f"
+    )
+    scales[2] = scales[2] * 2 if rng.random() < 0.5 else scales[2] * np.float32(rng.choice([1e-30, 1e-3, 1, 1e3, 1e35]))
+    zeros = [int(rng.integers(WHOLE[d][0], WHOLE[d][1] + 1)) if rng.random() < 0.7 else 0 for d in dtypes_of]
+    sources, described, values, steps = [], [], [], []
+    for i in range(2):
+        low, high = WHOLE[dtypes_of[i]]
+        by_row = rng.random() < 0.8
+        memory = rng.integers(low, high + 1, (rows if by_row else 1, columns)).astype(dtypes.numpy_dtype(dtypes_of[i]))
+        sources.append(memory)
+        described.append((code(dtypes_of[i]), [columns if by_row else 0, 1]))
+        values.append(dequantized(memory, scales[i], zeros[i]))
+        if zeros[i]:
+            steps.append(("linear", OPERANDS + i, 0, i + 1, 1.0, -float(zeros[i])))
+        steps.append(("linear", i + 1 if zeros[i] else OPERANDS + i, 0, i + 1, float(scales[i]), 0.0))
+    op = str(rng.choice(["add", "multiply", "alone"]))
+    with np.errstate(over="ignore"):
+        value = values[0] if op == "alone" else values[0] + values[1] if op == "add" else values[0] * values[1]
+        quotient = np.rint(value / scales[2]).astype(np.float64) + zeros[2]
+    steps += [(op, 1, 2, 1, 0.0, 0.0)] if op != "alone" else []
+    steps.append(("divide", 1, OPERANDS + 2, 1 if zeros[2] else 0, 0.0, 0.0))
+    steps += [("round", 1, 0, 1, 0.0, 0.0), ("linear", 1, 0, 0, 1.0, float(zeros[2]))] if zeros[2] else []
+    described.append((code("f32"), [0, 0]))
+    kernel = kernels.elementwise([rows, columns], steps, described, code(dtypes_of[2]), [columns + 1, 1])
+    dst = blank(rows * (columns + 1), dtypes_of[2])
+    gaps = dst.copy().reshape(rows, -1)
+    kernel.run(*sources, scales[2:], dst)
+    got, low_high = dst.reshape(rows, -1), WHOLE[dtypes_of[2]]
+    gaps[:, :columns] = np.broadcast_to(np.clip(quotient, *low_high), (rows, columns)).astype(got.dtype)
+    assert np.array_equal(got, gaps), f"seed {seed}: {op}, {dtypes_of}, {scales}, {zeros}"
+
+
+def check_all_requantized(first, count):
+    for seed in range(first, first + count):
+        check_requantized(seed)
+
+
+def test_requantized(seed, amount):
+    check_all_requantized(seed, amount(150, 1000, 5000))
+
+
+@pytest.mark.child
+def test_requantized_by_avx2():
+    code_of = "from bindings import test_elementwise; test_elementwise.check_all_requantized(0, 1000)"
+    done = child("-c", code_of, DNNL_GRAPH_OPS_ISA="avx2")
+    assert done.returncode == 0, done.stderr
+
+
+def check_looked_up(columns):
+    """Functions of one integer of 8 bits give the same results for many elements, by a table, and for few."""
+    rng = np.random.default_rng(columns)
+    rows = -(-5000 // columns)
+    for source, target in ((a, b) for a in WHOLE for b in WHOLE):
+        low, high = WHOLE[source]
+        every = np.arange(low, high + 1).astype(dtypes.numpy_dtype(source))
+        steps = [("linear", OPERANDS, 0, 1, 0.03, -0.5), ("swish", 1, 1, 2, 1.0, 0.0), ("add", 1, 2, 1, 0.0, 0.0)]
+        steps += [("multiply", 1, OPERANDS + 1, 2, 0.0, 0.0), ("divide", 2, OPERANDS + 2, 0, 0.0, 0.0)]
+        few = np.full(256, 7, dtypes.numpy_dtype(target))
+        scalars = [(code("f32"), [0, 0])] * 2, (np.float32([2.5]), np.float32([0.07]))
+        described = [(code(source), [0, 1]), *scalars[0]]
+        kernels.elementwise([1, 256], steps, described, code(target), [256, 1]).run(every, *scalars[1], few)
+        gap = int(rng.integers(0, 3))
+        x = rng.integers(low, high + 1, (rows, columns + 1)).astype(every.dtype)
+        dst = blank(rows * (columns + gap), target)
+        want = dst.copy().reshape(rows, -1)
+        want[:, :columns] = few[x[:, :columns].astype(int) - low]
+        described[0] = (code(source), [columns + 1, 1])
+        kernel = kernels.elementwise([rows, columns], steps, described, code(target), [columns + gap, 1])
+        kernel.run(x, *scalars[1], dst)
+        np.testing.assert_array_equal(dst.reshape(rows, -1), want)
+
+
+COLUMNS = (1, 3, 31, 32, 33, 63, 64, 65, 200, 5000)
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_looked_up(columns):
+    check_looked_up(columns)
+
+
+@pytest.mark.child
+def test_looked_up_by_avx2():
+    code_of = "from bindings import test_elementwise as t; [t.check_looked_up(columns) for columns in t.COLUMNS]"
+    done = child("-c", code_of, DNNL_GRAPH_OPS_ISA="avx2")
+    assert done.returncode == 0, done.stderr
+
+
 def test_many_rows_of_few_channels():
     """Short rows that follow each other are taken together; a vector of channels is read again and again."""
     rng = np.random.default_rng(1)

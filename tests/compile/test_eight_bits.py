@@ -31,11 +31,37 @@ def test_element_wise_ops_and_moves_stay_in_integers() -> None:
     assert floats(g, quantized(parts.reshape(1, 16, 16))) == {}
 
 
+def test_a_gate_of_channels_stays_in_integers() -> None:
+    g = dgo.Graph()
+    gate = ops.dequantize(g.input("gate", (1, 1, 1, 8), "u8"), scales=[0.5], zps=[1])
+    assert floats(g, quantized(source(g) * gate)) == {}
+
+
+def test_means_pools_and_resampling_stay_in_integers() -> None:
+    g = dgo.Graph()
+    x = source(g)
+    windows = {"kernel": [2, 2], "strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    mean = ops.reduce_mean(x, axes=(1, 2), keep_dims=True)
+    pools = ops.max_pool(x, **windows), ops.avg_pool(x, **windows, exclude_pad=True)
+    larger = ops.interpolate(x, mode="linear", sizes=[7, 9])
+    assert floats(g, quantized(mean), *map(quantized, pools), quantized(larger), quantized(ops.relu(x))) == {}
+
+
+def test_a_mean_of_what_is_computed_in_floats() -> None:
+    g = dgo.Graph()
+    y = ops.relu(source(g), name="relu")
+    found = floats(g, quantized(ops.reduce_mean(y, axes=(1, 2), keep_dims=True, name="mean")))
+    assert found == {
+        "relu": "ReduceMean is not computed in integers there",
+        "mean": "no group of both is formed",
+    }
+
+
 def test_a_kind_without_a_kernel_of_8_bits() -> None:
     g = dgo.Graph()
-    mean = ops.reduce_mean(ops.relu(source(g)), axes=(1, 2), keep_dims=True, name="mean")
-    found = floats(g, quantized(mean))
-    assert "mean" in found and set(found.values()) == {"no kernel of 8 bits computes ReduceMean"} and len(found) == 2
+    norm = ops.reduce_l2(ops.relu(source(g)), axes=(1, 2), keep_dims=True, name="norm")
+    found = floats(g, quantized(norm))
+    assert "norm" in found and set(found.values()) == {"no kernel of 8 bits computes ReduceL2"} and len(found) == 2
 
 
 def test_floats_before_the_first_and_behind_the_last_integers_are_not_meant() -> None:

@@ -87,6 +87,27 @@ def test_vectors_of_channels(data_format: str) -> None:
         run(graph, ops.prelu(x, given, data_format=data_format, per_channel_broadcast=shared))
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_a_broadcast_dequantize_runs_with_its_reader(axis: int | None) -> None:
+    graph = dgo.Graph()
+    x, gate = graph.input("x", (2, 3, 4, 5)), graph.input("gate", (3, 1, 5), "u8")
+    count = 1 if axis is None else gate.shape[axis]
+    along = {} if axis is None else {"qtype": "per_channel", "axis": axis}
+    scales, points = [0.5, 2.0, 1.0, 0.25, 4.0][:count], list(range(count))
+    run(graph, ops.multiply(ops.dequantize(gate, scales=scales, zps=points, **along), x))
+
+
+@pytest.mark.parametrize("make", [ops.bias_add, ops.prelu])
+def test_a_dequantized_vector_of_channels_is_a_step_of_its_own(make: Callable[..., Any]) -> None:
+    """A vector lies along the channels; it is not broadcast as NumPy does."""
+    graph = dgo.Graph()
+    x, vector = graph.input("x", (2, 3, 3, 3)), graph.input("vector", (3,), "s8")
+    result = make(x, ops.dequantize(vector, scales=[0.5], zps=[1]), data_format="NCX")
+    data = {value: integers(np.random.default_rng(1), value.shape, value.dtype) for value in graph.inputs}
+    expected = evaluate_built(graph, data)[result]
+    np.testing.assert_array_equal(graph.compile(result)(*data.values()), expected)
+
+
 def test_what_others_read_is_no_chain() -> None:
     """A group of several results is left to others."""
     graph = dgo.Graph()

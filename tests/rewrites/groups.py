@@ -7,6 +7,7 @@ from dnnl_graph_ops import ops
 from .draw import Again, Draw, Window, convolution
 from .harness import proves
 from .patterns import NEAR
+from .quantized import SCALES
 
 UNARY = (
     ops.abs,
@@ -37,10 +38,19 @@ def _operand(d: Draw, shape):
     return d.either([n if d.chance(0.7) else 1 for n in shape][d.whole(0, len(shape)) if d.chance(0.2) else 0 :])
 
 
-def _step(d: Draw, value):
+def _dequantized(d: Draw, shape):
+    """Integers that broadcast to a shape, as floats."""
+    shape = [n if d.chance() else 1 for n in shape][d.whole(0, len(shape) - 1) if d.chance(0.2) else 0 :]
+    axis = d.whole(0, len(shape) - 1)
+    count, along = (shape[axis], {"qtype": "per_channel", "axis": axis}) if d.chance(0.3) else (1, {})
+    scales, points = ([d.pick(*choices) for _ in range(count)] for choices in (SCALES, range(4)))
+    return ops.dequantize(d.input(shape, d.pick("u8", "s8")), scales=scales, zps=points, **along)
+
+
+def _step(d: Draw, value, *more):
     if d.chance():
         return d.pick(*UNARY)(value)
-    pair = (value, d.pick(value, _operand(d, value.shape)))
+    pair = (value, d.pick(value, _operand(d, value.shape), *more))
     return d.pick(*BINARY)(*(pair if d.chance() else pair[::-1]))
 
 
@@ -87,12 +97,16 @@ def elementwise(d: Draw, unmet: str | None) -> None:
     shape = d.sizes(d.whole(1, 5))
     values = [_step(d, d.input(shape))]
     for _ in range(d.whole(1, 5)):
-        value = _step(d, d.pick(*values[-2:]))
+        value = d.pick(*values[-2:])
+        value = _step(d, value, *([_dequantized(d, shape)] if d.chance(0.4) else ()))
         values.append(value if d.chance(0.8) else d.pick(*BINARY)(value, d.pick(*values)))
     y = values[-1]
-    if unmet == "all results have one shape":
+    if unmet is not None and unmet.startswith("all results"):
         y = _wide(d, y)
-    d.outputs.append(_step(d, d.between(y, unmet)))
+    y = _step(d, d.between(y, unmet))
+    if d.chance(0.3):
+        y = ops.quantize(y, dtype=d.pick("u8", "s8"), scales=[d.pick(*SCALES)], zps=[d.whole(0, 8)])
+    d.outputs.append(y)
 
 
 def _scores(d: Draw, q, k, unmet: str | None):

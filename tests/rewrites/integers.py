@@ -1,11 +1,13 @@
-"""Graphs of int8 convolutions and MatMuls that own products of integers run, and of the bounds of their results."""
+"""Graphs of int8 products, pools and reductions that own code runs on integers, and of the bounds of results."""
+
+import math
 
 from dnnl_graph_ops import ops
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.algorithms import filtering
-from dnnl_graph_ops.backends import int8
+from dnnl_graph_ops.backends import int8, integer_window, window
 
-from .draw import Draw, Window
+from .draw import Again, Draw, Window
 from .harness import proves
 from .quantized import SCALES
 
@@ -130,3 +132,58 @@ def bounds(d: Draw, unmet: str | None) -> None:
     if unmet is None:
         y = d.pick(*BOUNDS)(y)
     d.leave(_quantized(d, y))
+
+
+def _pooled(d: Draw, x, data_format: str):
+    """Largest elements or means of windows, and how many elements a window has at most."""
+    rank = x.ndim - 2
+    window = Window(d, rank, data_format, dilations=[1] * rank)
+    pads = [[d.whole(0, k - 1) for k in window.kernel] for _ in range(2)]
+    window.pads_begin, window.pads_end = pads
+    window.fits(x.shape)
+    more = {name: value for name, value in window.keywords.items() if name != "dilations"}
+    if d.chance():
+        return ops.max_pool(x, kernel=window.kernel, **more), 1
+    count = 3 if any(map(any, pads)) else math.prod(window.kernel)
+    return ops.avg_pool(x, kernel=window.kernel, exclude_pad=d.chance(), **more), count
+
+
+def _reduced(d: Draw, x):
+    axes = [axis for axis in range(1, x.ndim) if d.chance()] or [x.ndim - 1]
+    build = d.pick(ops.reduce_mean, ops.reduce_mean, ops.reduce_sum, ops.reduce_max)
+    count = math.prod(x.shape[axis] for axis in axes) if build is ops.reduce_mean else 1
+    return build(x, axes=axes, keep_dims=d.chance()), count
+
+
+@proves("fuse_int8_window")
+def windows(d: Draw, unmet: str | None) -> None:
+    few = unmet is not None and unmet.startswith("an Interpolate")
+    d.forced = [(window, "_MANY_CHANNELS", 99 if few else 1)]
+    if unmet == "sums fit into 32 bits":
+        d.forced.append((integer_window, "_MOST_TERMS", 0))
+    data_format = d.pick("NCX", "NXC")
+    shape = d.sizes(2 + d.whole(1, 2))
+    if unmet == "no tensor is empty":
+        shape[0] = 0
+    x = _scaled(
+        d,
+        d.input(shape, "f8_e4m3" if unmet == "the integers have 8 bits" else d.pick("u8", "s8")),
+        1 if unmet == "the source has one scale" and shape[1] > 1 else None,
+    )
+    way = "resize" if few else d.pick("pool", "reduce", "resize")
+    if way == "resize":
+        spatial = x.shape[2:] if data_format == "NCX" else x.shape[1:-1]
+        sizes, count = [int(n) * d.pick(1, 2, 4) for n in spatial], 1
+        y = ops.interpolate(x, mode="linear", sizes=sizes, data_format=data_format)
+    else:
+        y, count = _pooled(d, x, data_format) if way == "pool" else _reduced(d, x)
+    if count & (count - 1):
+        # other code rounds such a mean twice
+        if unmet:
+            raise Again
+        d.tolerance = 1e-6
+    if d.chance(0.3):
+        d.outputs.append(y)
+    elif d.chance(0.7):
+        y = _quantized(d, y, 0 if d.chance(0.2) and y.shape[0] else None)
+    d.leave(y)

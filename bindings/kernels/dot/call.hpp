@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/epilogue/call.hpp"
+#include "kernels/quotient.hpp"
 
 namespace dgo {
 
@@ -12,11 +13,7 @@ struct Int8Params {
     int32_t src_zero = 0;
     bool sums = false;     // results are the sums, in s32
     int shift = 0;         // sums transformed back are 2^shift times those of the layer
-    float scale = 1;       // integer results are quotients by it, plus zero, rounded
-    float inverse = 1;     // of the scale
-    float doubtful = 2;    // distance of product and integer above which `inverse` may round otherwise; -1: any
-    float zero = 0;
-    int low = 0, high = 0;  // integer results are between these
+    Quotient quotient;     // integer results are those of it
     int64_t panel_depth = 0;  // elements of the packed weights for each column
     int64_t pitch = 1;     // bytes of dst from one position to the next
 };

@@ -1,5 +1,6 @@
 // Groups of element-wise ops on strided tensors: what fits into the first cache is computed together, op by op.
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/elementwise/axes.hpp"
 #include "kernels/checked.hpp"
@@ -18,6 +19,7 @@ namespace {
 constexpr const char* kName = "elementwise";
 constexpr int64_t kBlockElements = 16 * 1024;
 constexpr int64_t kFewElements = 256;  // of the two finest axes: as many rows as there are go together then
+constexpr int64_t kLookedUp = 2048;  // elements of 8 bits from which a table of all 256 results pays
 constexpr double kBytesOfStep = 4;  // that take as long to move as a step on an element
 
 // The axis of most elements takes the place of the second finest where that makes blocks too small.
@@ -43,6 +45,7 @@ struct ElementwiseKernel : Kernel {
     std::vector<ElementwiseAxis> outer;
     int64_t elements, rows, columns, block_rows, block_columns, tasks;
     bool joined, vast = false;
+    size_t looked_up = 0;  // the side that alone decides the result, both of 8 bits; 0: none
     double bytes = 0;
 
     ElementwiseKernel(const Dims& shape, const std::vector<EpilogueStepSpec>& specs, const std::vector<int>& dtypes,
@@ -73,7 +76,46 @@ struct ElementwiseKernel : Kernel {
             tasks = checked_product(kName, {tasks, axis.size});
         }
         bytes = static_cast<double>(elements) * (bytes + kBytesOfStep * static_cast<double>(steps.size()));
+        looked_up = find_looked_up();
         vast = dst.type == ElementType::f32 && dst.column == 1 && elements * item_size(kF32) > kVastBytes;
+    }
+
+    // The side of which the results are a table, 0 where there is none.
+    size_t find_looked_up() const {
+        size_t found = 0;
+        for (size_t i = 1; i < sides.size(); ++i) {
+            bool varies = sides[i].row != 0 || sides[i].column != 0;
+            for (const ElementwiseAxis& axis : outer) varies = varies || axis.strides[i] != 0;
+            if (varies && found != 0) return 0;
+            if (varies) found = i;
+        }
+        const auto bytes_in_a_row = [&](size_t i) { return items[i] == 1 && sides[i].column == 1; };
+        return elements >= kLookedUp && bytes_in_a_row(0) && bytes_in_a_row(found) ? found : 0;
+    }
+
+    // All results, by the bits of the side that is looked up.
+    void tabulate(char* const* operands, float* memory, uint8_t* table) const {
+        std::vector<ElementwiseSide> all = sides;
+        uint8_t bits[256];
+        std::iota(bits, bits + 256, uint8_t{0});
+        for (size_t i = 1; i < all.size(); ++i) all[i].at = operands[i - 1];
+        all[looked_up].at = reinterpret_cast<char*>(bits);
+        all[looked_up].row = 0;
+        ElementwiseBlock block = block_of(all, memory);
+        block.dst = {reinterpret_cast<char*>(table), sides[0].type, 0, 1};
+        block.rows = 1;
+        block.columns = 256;
+        vector_code().chain.run(block);
+    }
+
+    ElementwiseBlock block_of(const std::vector<ElementwiseSide>& all, float* memory) const {
+        ElementwiseBlock block{};
+        block.steps = steps.data();
+        block.count = static_cast<int64_t>(steps.size());
+        block.operands = all.data() + 1;
+        block.operand_count = arity - 1;
+        block.scratch = memory;
+        return block;
     }
 
     ElementwiseAxis take(const ElementwiseAxis& otherwise) {
@@ -89,17 +131,14 @@ struct ElementwiseKernel : Kernel {
         const ScratchArray<float> floats = each.add<float>(vector_code().chain.scratch(arity - 1));
         const Scratch scratch({}, each, threads);
         char* const dst = operands[arity - 1];
+        alignas(64) uint8_t table[256];
+        if (looked_up != 0) tabulate(operands, floats.in(scratch.of(0)), table);
         const bool apart = std::find(operands, operands + arity - 1, dst) == operands + arity - 1;
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             std::vector<ElementwiseSide> all = sides;
-            ElementwiseBlock block{};
-            block.steps = steps.data();
-            block.count = static_cast<int64_t>(steps.size());
-            block.operands = all.data() + 1;
-            block.operand_count = arity - 1;
+            ElementwiseBlock block = block_of(all, floats.in(scratch.of(rank)));
             block.joined = joined;
             block.vast = vast && apart;
-            block.scratch = floats.in(scratch.of(rank));
             for (int64_t task = begin; task < end; ++task) {
                 int64_t rest = task;
                 const int64_t column = take_index(rest, ceil_div(columns, block_columns)) * block_columns;
@@ -114,7 +153,13 @@ struct ElementwiseKernel : Kernel {
                     all[i].at = (i == 0 ? dst : operands[i - 1]) + offset * items[i];
                 }
                 block.dst = all[0];
-                vector_code().chain.run(block);
+                if (looked_up == 0) {
+                    vector_code().chain.run(block);
+                    continue;
+                }
+                const ElementwiseSide& from = all[looked_up];
+                vector_code().chain.look_up(table, from.at, from.row, block.rows, block.columns, block.dst.at,
+                                            block.dst.row);
             }
         });
     }

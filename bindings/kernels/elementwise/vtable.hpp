@@ -34,6 +34,9 @@ struct ElementwiseCode {
     // Floats for a block of so many operands.
     int64_t (*scratch)(int64_t operands);
     void (*run)(const ElementwiseBlock& block);
+    // to[i] = table[from[i]] of bytes in rows, a table of 256; both may be the same place.
+    void (*look_up)(const uint8_t* table, const char* from, int64_t from_row, int64_t rows, int64_t columns, char* to,
+                    int64_t to_row);
 };
 
 }  // namespace dgo

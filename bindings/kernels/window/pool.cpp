@@ -1,6 +1,10 @@
 // Pooling of channels that lie side by side.
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
@@ -9,22 +13,28 @@
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
 #include "kernels/window/axis.hpp"
+#include "kernels/window/integers.hpp"
 
 namespace dgo {
 namespace {
 
 // Windows over 1 to 3 spatial axes: the largest element of each, or the mean. Strides count elements in the order n, c,
 // spatial; channels lie side by side. An end of padding may be negative; an average counts only what the explicit
-// padding reaches, or with exclude_pad the source, and has no dilations.
+// padding reaches, or with exclude_pad the source, and has no dilations. `scales`: of integers.
 struct PoolProblem {
     int64_t n, c;
     Dims src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations;
-    int dtype;
-    Dims src_strides, dst_strides;
+    int src_dtype;
+    Dims src_strides;
+    int dst_dtype;
+    Dims dst_strides;
     bool average, exclude_pad;
+    IntegerScales scales;
 };
 
 constexpr const char* kName = "pool";
+// Windows, and terms of a sum, for which factors in f32 are looked for.
+constexpr size_t kMostWindows = 64;
 
 // The windows on one axis: of each position the first tap within the source, how many there are, and by how many
 // elements an average divides.
@@ -80,11 +90,12 @@ std::vector<PoolAxis> axes_of(const PoolProblem& p) {
 }
 
 struct PoolKernel : Kernel {
-    int64_t n, c, item;
-    ElementType type;
+    int64_t n, c;
+    WindowTypes types;
     Fold fold;
     WindowSide src, dst;
     std::vector<PoolAxis> axes;
+    std::map<std::pair<int64_t, int64_t>, Rescale> rescales;  // by what a sum is divided by, and its terms
     int64_t out[kWindowAxes];
     bool two_passes;  // rows become one first
     WindowPieces cut;
@@ -94,7 +105,7 @@ struct PoolKernel : Kernel {
     ScratchArray<float> buffer_part;
 
     explicit PoolKernel(const PoolProblem& p)
-        : n(p.n), c(p.c), item(item_size(p.dtype)), type(float_type(p.dtype)), fold(p.average ? Fold::sum : Fold::max),
+        : n(p.n), c(p.c), types(kName, p.src_dtype, p.dst_dtype, p.scales), fold(p.average ? Fold::sum : Fold::max),
           src(window_side(kName, "src", p.n, p.c, p.src_spatial, p.src_strides)),
           dst(window_side(kName, "dst", p.n, p.c, p.dst_spatial, p.dst_strides)), axes(axes_of(p)),
           two_passes(pays(axes)), cut(c, p.dst_spatial.back(), two_passes ? axes[2].stride : 0, reach(axes[2])) {
@@ -102,11 +113,34 @@ struct PoolKernel : Kernel {
         arity = 2;
         three_axes(p.dst_spatial, int64_t{1}, out);
         const int64_t results = checked_product(kName, {n, c, out[0], out[1], out[2]});
-        work = static_cast<double>(results) * static_cast<double>(item) *
+        work = static_cast<double>(results) * static_cast<double>(types.from_item) *
                (1 + static_cast<double>(axes[0].most) * static_cast<double>(axes[1].most) *
                         static_cast<double>(std::min(axes[2].most, axes[2].stride)));
+        types.check_terms(kName, checked_product(kName, {axes[0].most, axes[1].most, axes[2].most}));
+        if (types.whole) list_rescales();
         row_part = each.add<const char*>(checked_product(kName, {axes[0].most, axes[1].most}));
         if (two_passes) buffer_part = each.add<float>(checked_product(kName, {columns(cut.piece), cut.strip}));
+    }
+
+    // Of all windows, while it takes little time.
+    void list_rescales() {
+        if (fold == Fold::max) {
+            rescales[{1, 1}] = types.in_f32(1, 1);
+            return;
+        }
+        std::set<std::pair<int64_t, int64_t>> windows = {{1, 1}};
+        for (const PoolAxis& axis : axes) {
+            std::set<std::pair<int64_t, int64_t>> more;
+            for (size_t o = 0; o < axis.taps.size() && windows.size() <= kMostWindows; ++o) {
+                for (const auto& [count, taps] : windows) more.insert({count * axis.counts[o], taps * axis.taps[o]});
+            }
+            windows = std::move(more);
+        }
+        for (const auto& [count, taps] : windows) {
+            if (windows.size() <= kMostWindows && taps > 0 && taps <= kMostWindows) {
+                rescales[{count, taps}] = types.in_f32(static_cast<double>(count), taps);
+            }
+        }
     }
 
     static int64_t reach(const PoolAxis& axis) { return (axis.most - 1) * axis.dilation + 1; }
@@ -131,13 +165,15 @@ struct PoolKernel : Kernel {
         const PoolAxis &planes = axes[0], &lines = axes[1], &pixels = axes[2];
         const char** const rows = row_part.in(memory);
         FoldRun run{};
+        const int64_t item = types.from_item;
         run.fold = fold;
-        run.from = run.to = type;
+        run.from = types.from;
+        run.to = types.to;
         run.channels = channels;
         run.rows = rows;
         run.dst_step = dst.axis[2];
         from += (image * src.batch + channel) * item;
-        to += (image * dst.batch + plane * dst.axis[0] + line * dst.axis[1] + channel) * item;
+        to += (image * dst.batch + plane * dst.axis[0] + line * dst.axis[1] + channel) * types.to_item;
         const int64_t stop = start + results;
         // the columns that are read
         int64_t low = INT64_MAX, high = 0;
@@ -160,7 +196,7 @@ struct PoolKernel : Kernel {
         if (two_passes && run.row_count > 0 && high > low) {
             FoldRun first = run;
             float* const buffer = buffer_part.in(memory);
-            first.to = ElementType::f32;
+            first.to = types.sums();
             first.taps = 1;
             first.outputs = high - low;
             first.advance = pitch;
@@ -174,11 +210,12 @@ struct PoolKernel : Kernel {
             vector_code().window.fold(first);
             rows[0] = first.dst;
             run.row_count = 1;
-            run.from = ElementType::f32;
+            run.from = types.sums();
             pitch = run.channels;
             bytes = sizeof(float);
         }
         run.tap_step = pixels.dilation * pitch;
+        const int64_t beside = planes.taps[plane] * lines.taps[line];
         const double rest = static_cast<double>(planes.counts[plane]) * static_cast<double>(lines.counts[line]);
         for (int64_t o = start; o < stop;) {
             // positions with all taps at once
@@ -186,11 +223,23 @@ struct PoolKernel : Kernel {
             run.outputs = whole ? std::min(stop, pixels.whole[1]) - o : 1;
             run.advance = pixels.stride * pitch;
             run.taps = pixels.taps[o];
-            run.divisor = static_cast<float>(std::max(rest * static_cast<double>(pixels.counts[o]), 1.0));
-            run.dst = to + o * dst.axis[2] * item;
+            const double count = std::max(rest * static_cast<double>(pixels.counts[o]), 1.0);
+            run.divisor = static_cast<float>(count);
+            if (types.whole) run.rescale = rescale_of(count, beside * run.taps);
+            run.dst = to + o * dst.axis[2] * types.to_item;
             run_at(run, rows, (pixels.first[o] - low) * pitch * bytes);
             o += run.outputs;
         }
+    }
+
+    Rescale rescale_of(double count, int64_t taps) const {
+        if (fold == Fold::max && taps > 0) return rescales.begin()->second;
+        const auto found = rescales.find({static_cast<int64_t>(count), taps});
+        if (found != rescales.end()) return found->second;
+        Rescale by = types.rescale(count, taps);
+        // the largest of none is -Inf
+        if (fold == Fold::max) by.scale = std::numeric_limits<double>::infinity();
+        return by;
     }
 
     // From so many bytes behind the rows on.
@@ -215,7 +264,7 @@ struct MaxPoolGradientKernel : Kernel {
     ScratchArray<int64_t> tap_part;
 
     MaxPoolGradientKernel(const PoolProblem& p, const Dims& to_strides)
-        : n(p.n), c(p.c), item(item_size(p.dtype)), type(float_type(p.dtype)),
+        : n(p.n), c(p.c), item(item_size(p.src_dtype)), type(float_type(p.src_dtype)),
           src(window_side(kName, "src", p.n, p.c, p.src_spatial, p.src_strides)),
           diff(window_side(kName, "diff_dst", p.n, p.c, p.dst_spatial, p.dst_strides)),
           dst(window_side(kName, "diff_src", p.n, p.c, p.src_spatial, to_strides)), axes(axes_of(p)),
@@ -304,7 +353,7 @@ std::shared_ptr<Kernel> make_max_pool_gradient(int64_t n, int64_t c, const Dims&
                                                const Dims& to_strides) {
     return std::make_shared<MaxPoolGradientKernel>(
         PoolProblem{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations, dtype,
-                    src_strides, diff_strides, false, false},
+                    src_strides, dtype, diff_strides, false, false, std::nullopt},
         to_strides);
 }
 
@@ -318,11 +367,14 @@ const Declaration kMaxPoolGradient{
     "spatial; channels lie side by side."};
 
 const Declaration kPool{
-    "pool(n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations, dtype, src_strides, "
-    "dst_strides, average, exclude_pad)",
-    kernel_of<PoolKernel, PoolProblem, int64_t, int64_t, Dims, Dims, Dims, Dims, Dims, Dims, Dims, int, Dims, Dims,
-              bool, bool>,
+    "pool(n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations, src_dtype, src_strides, "
+    "dst_dtype, dst_strides, average, exclude_pad, scales=None)",
+    kernel_of<PoolKernel, PoolProblem, int64_t, int64_t, Dims, Dims, Dims, Dims, Dims, Dims, Dims, int, Dims, int, Dims,
+              bool, bool, IntegerScales>,
     "src (n, c, src_spatial), dst (n, c, dst_spatial)",
-    "the largest of each window, or the mean. Strides: n, c, spatial; channels lie side by side."};
+    "the largest of each window, or the mean. Strides: n, c, spatial; channels lie side by side. Results have src's "
+    "type. With scales (scale and zero point of src, of dst) src is of 8-bit integers, dst too or f32: largest and "
+    "sums "
+    "are exact, and rounded once, ties to even."};
 
 }  // namespace dgo

@@ -12,12 +12,13 @@
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
+#include "kernels/window/integers.hpp"
 #include "kernels/window/vtable.hpp"
 
 namespace dgo {
 namespace {
 
-// Over the axes that are `reduced`; the strides of dst on these do not count.
+// Over the axes that are `reduced`; the strides of dst on these do not count. `scales`: of integers.
 struct ReduceProblem {
     Dims shape;
     std::vector<bool> reduced;
@@ -27,6 +28,7 @@ struct ReduceProblem {
     Dims dst_strides;
     Fold fold;
     bool mean, root;
+    IntegerScales scales;
 };
 
 constexpr const char* kName = "reduce";
@@ -65,11 +67,11 @@ std::vector<int64_t> offsets_of(const std::vector<Axis>& axes) {
 }
 
 struct ReduceKernel : Kernel {
-    ElementType type, result_type;
-    int64_t item;
+    WindowTypes types;
     Fold fold;
     float divisor;
     bool root;
+    Rescale rescale;
     bool along = false;          // the numbers of a sum are neighbours, else sums of neighbours are made at once
     int64_t channels = 1;        // results that are neighbours in the source
     std::vector<Axis> outer;     // of such runs
@@ -78,22 +80,23 @@ struct ReduceKernel : Kernel {
     Axis taps{1, 0};             // of each row
     int64_t strip, strips, parts;
     int64_t results = 1, of_each = 1;
-    std::optional<StridedCopy> store;  // of results in f32; none: they are written where they belong
+    std::optional<StridedCopy> store;  // of results as `stored`; none: they are written where they belong
+    ElementType stored;
+    bool keeps;  // sums, from which results are made at the end
     ScratchLayout shared, each;
     ScratchArray<float> result_part, sum_part;
     ScratchArray<const char*> row_part;
 
     explicit ReduceKernel(const ReduceProblem& p)
-        : type(float_type(p.src_dtype)), result_type(float_type(p.dst_dtype)), item(item_size(p.src_dtype)),
-          fold(p.fold), root(p.root) {
+        : types(kName, p.src_dtype, p.dst_dtype, p.scales, true), fold(p.fold), root(p.root) {
         name = kName;
         arity = 2;
         const size_t rank = p.shape.size();
         if (p.src_strides.size() != rank || p.dst_strides.size() != rank || p.reduced.size() != rank) {
             fail(ErrorKind::invalid_argument, "reduce: a stride on both sides is needed for each axis");
         }
-        if (result_type != type && result_type != ElementType::f32) {
-            fail(ErrorKind::invalid_argument, "reduce: the results are f32, or of the type of src");
+        if (types.whole && fold != Fold::sum && fold != Fold::max) {
+            fail(ErrorKind::invalid_argument, "reduce: of integers sum, mean and max are taken");
         }
         for (size_t i = 0; i < rank; ++i) {
             check_number(kName, "shape", p.shape[i], 1, kMostElements);
@@ -103,7 +106,9 @@ struct ReduceKernel : Kernel {
         }
         checked_product(kName, {results, of_each});
         check_extent(kName, "src", p.shape, p.src_strides);
+        types.check_terms(kName, of_each);
         divisor = p.mean ? static_cast<float>(of_each) : 1.0f;
+        rescale = types.rescale(p.mean ? static_cast<double>(of_each) : 1, fold == Fold::sum ? of_each : 1);
         std::vector<Axis> folded;
         std::vector<size_t> kept;
         for (size_t i = 0; i < rank; ++i) {
@@ -140,12 +145,15 @@ struct ReduceKernel : Kernel {
         bool dense = true;
         for (int64_t i = static_cast<int64_t>(sizes.size()) - 1, step = 1; i >= 0; step *= sizes[i--])
             dense = dense && to[i] == step;
-        if (!dense || (along && result_type != ElementType::f32)) {
+        // integers have results of their own type also where sums are kept first
+        keeps = types.whole && along;
+        stored = types.whole || (dense && !along) ? types.to : ElementType::f32;
+        if (!dense || stored != types.to) {
             Dims from(sizes.size());
             int64_t step = 1;
             for (size_t i = sizes.size(); i-- > 0; step *= sizes[i]) from[i] = step;
             if (sizes.empty()) sizes = from = to = {1};
-            store.emplace(sizes, kF32, from, p.dst_dtype, to);
+            store.emplace(sizes, types.whole ? p.dst_dtype : kF32, from, p.dst_dtype, to);
             result_part = shared.add<float>(results);
         }
         strip = std::min<int64_t>(channels, kStrip);
@@ -156,12 +164,13 @@ struct ReduceKernel : Kernel {
         const int threads = threads_for(kMostElements, bytes());
         if (tasks < threads && taps.size > 2 * threads && rows.size() == 1) {
             parts = threads;
-            sum_part = shared.add<float>(checked_product(kName, {parts, results}));
+            keeps = true;
         }
+        if (keeps) sum_part = shared.add<float>(checked_product(kName, {parts, results}));
         row_part = each.add<const char*>(std::max(static_cast<int64_t>(rows.size()), parts));
     }
 
-    double bytes() const { return static_cast<double>(results) * static_cast<double>(of_each * item); }
+    double bytes() const { return static_cast<double>(results) * static_cast<double>(of_each * types.from_item); }
 
     void run(char* const* operands) const override {
         const int64_t tasks = runs * strips * parts;
@@ -169,15 +178,23 @@ struct ReduceKernel : Kernel {
         const Scratch scratch(shared, each, threads);
         float* const made = store ? result_part.in(scratch.shared()) : nullptr;
         char* const to = store ? reinterpret_cast<char*>(made) : operands[1];
-        const ElementType type_to = store ? ElementType::f32 : result_type;
-        float* const sums = parts > 1 ? sum_part.in(scratch.shared()) : nullptr;
+        float* const sums = keeps ? sum_part.in(scratch.shared()) : nullptr;
         if (along && rows.size() == 1 && parts == 1) {
-            parallel_parts(threads, runs, [&](int64_t begin, int64_t end, int) {
-                fold_rows(operands[0], reinterpret_cast<float*>(to), begin, end);
-            });
-            if (store) store->run(reinterpret_cast<const char*>(made), operands[1]);
-            return;
+            float* const all = sums ? sums : reinterpret_cast<float*>(to);
+            parallel_parts(threads, runs,
+                           [&](int64_t begin, int64_t end, int) { fold_rows(operands[0], all, begin, end); });
+        } else {
+            fold_parts(operands[0], sums ? reinterpret_cast<char*>(sums) : to, threads, scratch);
         }
+        if (sums) finish(sums, to);
+        if (store) store->run(reinterpret_cast<const char*>(made), operands[1]);
+    }
+
+    int64_t stored_item() const { return stored == ElementType::f32 ? int64_t{sizeof(float)} : types.to_item; }
+
+    // Into results, or sums: those of part 0, of part 1, ...
+    void fold_parts(const char* from, char* to, int threads, const Scratch& scratch) const {
+        const int64_t tasks = runs * strips * parts;
         // runs behind each other on the finest axis around are the outputs of one call, unless they are cut
         const Axis inner = outer.empty() ? Axis{1, 0} : outer.back();
         const bool joined = !along && strips == 1 && parts == 1;
@@ -186,31 +203,32 @@ struct ReduceKernel : Kernel {
             int64_t count = 1;
             for (int64_t task = begin; task < end; task += count) {
                 const int64_t part = task % parts, first = task / parts % strips * strip, index = task / parts / strips;
-                FoldRun run = run_of(operands[0] + (offset_of(index) + first) * item, at, part);
+                FoldRun run = run_of(from + (offset_of(index) + first) * types.from_item, at, part);
                 run.channels = std::min(strip, channels - first);
                 if (joined) count = std::min(end - task, inner.size - task % inner.size);
                 run.outputs = count;
                 run.advance = inner.stride;
                 run.dst_step = channels;
-                const int64_t result = index * channels + first;
-                if (sums) {
-                    run.to = ElementType::f32;
-                    run.dst = reinterpret_cast<char*>(sums + part * results + result);
+                run.to = keeps ? types.sums() : stored;
+                run.dst =
+                    to + (part * results + index * channels + first) * (keeps ? int64_t{sizeof(float)} : stored_item());
+                if (keeps) {
                     run.divisor = 1.0f;
                     run.root = false;
-                } else {
-                    run.to = type_to;
-                    run.dst = to + result * (type_to == ElementType::f32 ? int64_t{sizeof(float)} : item);
                 }
                 run_one(run);
             }
         });
-        if (sums) {
-            const char* from = reinterpret_cast<const char*>(sums);
-            vector_code().window.fold({joining(fold), ElementType::f32, type_to, results, 1, &from, 1, parts, results,
-                                       0, to, 0, divisor, root});
-        }
-        if (store) store->run(reinterpret_cast<const char*>(made), operands[1]);
+    }
+
+    // Joins the sums of all parts to results.
+    void finish(const float* sums, char* to) const {
+        const int threads = threads_for(results, static_cast<double>(results * parts) * sizeof(float));
+        parallel_parts(threads, results, [&](int64_t begin, int64_t end, int) {
+            const char* from = reinterpret_cast<const char*>(sums + begin);
+            vector_code().window.fold({joining(fold), types.sums(), stored, end - begin, 1, &from, 1, parts, results, 0,
+                                       to + begin * stored_item(), 0, divisor, root, rescale});
+        });
     }
 
     // Results [begin, end), run by run of the finest axis around.
@@ -218,8 +236,8 @@ struct ReduceKernel : Kernel {
         const Axis inner = outer.empty() ? Axis{1, 0} : outer.back();
         while (begin < end) {
             const int64_t count = std::min(end - begin, inner.size - begin % inner.size);
-            vector_code().window.fold_rows({fold, type, from + offset_of(begin) * item, taps.size, count, inner.stride,
-                                            to + begin, divisor, root});
+            vector_code().window.fold_rows({fold, types.from, from + offset_of(begin) * types.from_item, taps.size,
+                                            count, inner.stride, to + begin, divisor, root});
             begin += count;
         }
     }
@@ -239,24 +257,27 @@ struct ReduceKernel : Kernel {
     // The rows of one part of the taps.
     FoldRun run_of(const char* from, const char** at, int64_t part) const {
         const int64_t begin = taps.size * part / parts, end = taps.size * (part + 1) / parts;
-        for (size_t i = 0; i < rows.size(); ++i) at[i] = from + (rows[i] + begin * taps.stride) * item;
+        for (size_t i = 0; i < rows.size(); ++i) at[i] = from + (rows[i] + begin * taps.stride) * types.from_item;
         FoldRun run{};
         run.fold = fold;
-        run.from = type;
+        run.from = types.from;
         run.rows = at;
         run.row_count = static_cast<int64_t>(rows.size());
         run.taps = end - begin;
         run.tap_step = taps.stride;
         run.divisor = divisor;
         run.root = root;
+        run.rescale = rescale;
         return run;
     }
 
     void run_one(FoldRun run) const {
         if (!along) return vector_code().window.fold(run);
-        // in f32, as results of this kind are
-        const float all = vector_code().window.fold_row(fold, type, run.rows, run.row_count, run.taps);
-        *reinterpret_cast<float*>(run.dst) = parts > 1 ? all : finished(all);
+        // in f32, as results of this kind are, or s32
+        vector_code().window.fold_row(fold, types.from, run.rows, run.row_count, run.taps, run.dst);
+        if (keeps) return;
+        auto* const result = reinterpret_cast<float*>(run.dst);
+        *result = finished(*result);
     }
 };
 
@@ -271,17 +292,20 @@ Fold fold_of(const std::string& name) {
 }
 
 std::shared_ptr<Kernel> make_reduce(const std::string& kind, const Dims& shape, const std::vector<bool>& reduced,
-                                    int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides) {
+                                    int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
+                                    const IntegerScales& scales) {
     return std::make_shared<ReduceKernel>(ReduceProblem{shape, reduced, src_dtype, src_strides, dst_dtype, dst_strides,
-                                                        fold_of(kind), kind == "mean", kind == "l2"});
+                                                        fold_of(kind), kind == "mean", kind == "l2", scales});
 }
 
 }  // namespace
 
 const Declaration kReduce{
-    "reduce(kind, shape, reduced, src_dtype, src_strides, dst_dtype, dst_strides)", make_reduce,
+    "reduce(kind, shape, reduced, src_dtype, src_strides, dst_dtype, dst_strides, scales=None)", make_reduce,
     "src (shape), dst (shape)",
     "sum, mean, max, min, prod, l1 (sum of magnitudes) or l2 (root of the sum of squares) over the axes that are "
-    "`reduced`, none of size 0. The strides of dst on these do not count. Results are f32 or of src's type."};
+    "`reduced`, none of size 0. The strides of dst on these do not count. Results are f32 or of src's type. "
+    "With scales (scale and zero point of src, of dst) src is of 8-bit integers, dst too or f32: sum, mean and max are "
+    "exact, and rounded once, ties to even."};
 
 }  // namespace dgo

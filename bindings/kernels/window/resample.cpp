@@ -9,21 +9,27 @@
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
 #include "kernels/window/axis.hpp"
+#include "kernels/window/integers.hpp"
 
 namespace dgo {
 namespace {
 
 // Each result from the nearest element, or linearly from those around it: at (index + 0.5) * size / results - 0.5, or
-// with align_corners at index * (size - 1) / (results - 1). Strides count elements in the order n, c, spatial.
+// with align_corners at index * (size - 1) / (results - 1). Strides count elements in the order n, c, spatial. `scales`: of
+// integers.
 struct ResampleProblem {
     int64_t n, c;
     Dims src_spatial, dst_spatial;
-    int dtype;
-    Dims src_strides, dst_strides;
+    int src_dtype;
+    Dims src_strides;
+    int dst_dtype;
+    Dims dst_strides;
     bool linear, align_corners;
+    IntegerScales scales;
 };
 
 constexpr const char* kName = "resample";
+constexpr int64_t kBeyond = 32;  // floats that may be read past a row that is rounded
 
 // Where the results of one axis are read: at `left`, and where `part` is not 0 one further as well.
 struct Places {
@@ -51,9 +57,9 @@ struct Places {
 };
 
 struct ResampleKernel : Kernel {
-    int64_t n, c, item;
-    ElementType type;
-    bool linear;
+    int64_t n, c;
+    WindowTypes types;
+    bool mixes;  // floats; else elements are moved as they are
     WindowSide src, dst;
     int64_t size[kWindowAxes], out[kWindowAxes];
     std::vector<Places> axes;
@@ -62,14 +68,14 @@ struct ResampleKernel : Kernel {
     std::vector<LinearTap> taps;   // of a row of results, by elements of the source
     std::vector<int64_t> offsets;  // the same in bytes
     ScratchLayout each;
-    ScratchArray<float> buffer_part;
+    ScratchArray<float> buffer_part, row_part;
     ScratchArray<LinearTap> tap_part;
 
     explicit ResampleKernel(const ResampleProblem& p)
-        : n(p.n), c(p.c), item(item_size(p.dtype)), type(float_type(p.dtype)), linear(p.linear),
+        : n(p.n), c(p.c), types(kName, p.src_dtype, p.dst_dtype, p.scales), mixes(p.linear || types.whole),
           src(window_side(kName, "src", p.n, p.c, p.src_spatial, p.src_strides)),
           dst(window_side(kName, "dst", p.n, p.c, p.dst_spatial, p.dst_strides)),
-          cut(c, p.dst_spatial.back(), linear ? ratio(p) : 0.0, linear ? 2 : 0) {
+          cut(c, p.dst_spatial.back(), mixes ? ratio(p) + (types.whole ? 1 : 0) : 0.0, mixes ? 2 : 0) {
         name = kName;
         arity = 2;
         if (p.src_spatial.size() != p.dst_spatial.size()) {
@@ -79,21 +85,24 @@ struct ResampleKernel : Kernel {
         three_axes(p.dst_spatial, int64_t{1}, out);
         for (int i = 0; i < kWindowAxes; ++i) {
             if (size[i] == 0 && out[i] > 0) fail(ErrorKind::shape, "resample: src has an axis without elements");
-            axes.emplace_back(size[i], out[i], linear, p.align_corners);
+            axes.emplace_back(size[i], out[i], p.linear, p.align_corners);
         }
         for (int64_t i = 0; i < out[2]; ++i) {
             const int64_t left = axes[2].left[i] * src.axis[2];
             taps.push_back({left, left + src.axis[2], axes[2].part[i]});
-            offsets.push_back(left * item);
+            offsets.push_back(left * types.from_item);
         }
         const int64_t results = checked_product(kName, {n, c, out[0], out[1], out[2]});
-        work = static_cast<double>(results) * static_cast<double>(item) * (linear ? 4 : 2);
-        if (!linear) return;
+        work = static_cast<double>(results) * static_cast<double>(types.from_item) * (mixes ? 4 : 2);
+        if (!mixes) return;
         int64_t columns = 0;
         for (int64_t o = 0; o < out[2]; o += cut.piece) columns = std::max(columns, end_of(o) - axes[2].left[o]);
         buffer_part = each.add<float>(checked_product(kName, {columns, cut.strip}));
         tap_part = each.add<LinearTap>(cut.piece);
+        if (rounds()) row_part = each.add<float>(checked_product(kName, {cut.piece, cut.strip}) + kBeyond);
     }
+
+    bool rounds() const { return types.whole && types.to != ElementType::f32; }
 
     static double ratio(const ResampleProblem& p) {
         return static_cast<double>(p.src_spatial.back()) /
@@ -112,8 +121,10 @@ struct ResampleKernel : Kernel {
 
     void run_task(const char* from, char* to, const WindowTask& task, char* memory) const {
         const auto [image, plane, line, start, results, channel, channels] = task;
+        const int64_t item = types.from_item;
         from += (image * src.batch + channel) * item;
-        to += (image * dst.batch + plane * dst.axis[0] + line * dst.axis[1] + start * dst.axis[2] + channel) * item;
+        to += (image * dst.batch + plane * dst.axis[0] + line * dst.axis[1] + start * dst.axis[2] + channel) *
+              types.to_item;
         const char* rows[4];
         float weights[4];
         int64_t count = 0;
@@ -125,17 +136,25 @@ struct ResampleKernel : Kernel {
                 weights[count++] = across * (h != 0 ? axes[1].part[line] : 1.0f - axes[1].part[line]);
             }
         }
-        if (!linear) {
+        if (!mixes) {
             vector_code().window.move(
                 {channels * item, results, rows[0], offsets.data() + start, to, dst.axis[2] * item});
             return;
         }
-        LinearRun last{type, type, channels, results, rows[0], taps.data() + start, to, dst.axis[2]};
+        const auto zero = static_cast<float>(types.zero), scale = static_cast<float>(types.scale);
+        LinearRun last{types.from,          types.to, channels,    results, rows[0],
+                       taps.data() + start, to,       dst.axis[2], zero,    scale};
+        float* const made = rounds() ? row_part.in(memory) : nullptr;
+        if (made) {
+            last.to = ElementType::f32;
+            last.dst = reinterpret_cast<char*>(made);
+            last.dst_step = channels;
+        }
         if (count > 1) {
             const int64_t low = axes[2].left[start], columns = end_of(start) - low;
             for (int64_t i = 0; i < count; ++i) rows[i] += low * src.axis[2] * item;
             float* const buffer = buffer_part.in(memory);
-            MixRun mix{type, channels, columns, rows, weights, count, src.axis[2], buffer, channels};
+            MixRun mix{types.from, channels, columns, rows, weights, count, src.axis[2], buffer, channels, zero, scale};
             if (src.axis[2] == channels) {
                 mix.channels *= columns;
                 mix.outputs = 1;
@@ -151,15 +170,24 @@ struct ResampleKernel : Kernel {
             last.taps = near;
         }
         vector_code().window.linear(last);
+        if (!made) return;
+        const auto by = quotient_by(static_cast<float>(types.to_scale), static_cast<int>(types.to_zero));
+        const bool dense = dst.axis[2] == channels;
+        vector_code().window.round({types.to, dense ? channels * results : channels, dense ? 1 : results, made,
+                                    channels, to, dst.axis[2], by});
     }
 };
 
 }  // namespace
 
 const Declaration kResample{
-    "resample(n, c, src_spatial, dst_spatial, dtype, src_strides, dst_strides, linear, align_corners)",
-    kernel_of<ResampleKernel, ResampleProblem, int64_t, int64_t, Dims, Dims, int, Dims, Dims, bool, bool>,
+    "resample(n, c, src_spatial, dst_spatial, src_dtype, src_strides, dst_dtype, dst_strides, linear, align_corners, "
+    "scales=None)",
+    kernel_of<ResampleKernel, ResampleProblem, int64_t, int64_t, Dims, Dims, int, Dims, int, Dims, bool, bool,
+              IntegerScales>,
     "src (n, c, src_spatial), dst (n, c, dst_spatial)",
-    "linear between, or the nearest of, the elements. Strides: n, c, spatial; channels lie side by side."};
+    "linear between, or the nearest of, the elements. Strides: n, c, spatial; channels lie side by side. Results have "
+    "src's type. With scales (scale and zero point of src, of dst) src is of 8-bit integers, dst too or f32: what they "
+    "stand for is mixed in f32."};
 
 }  // namespace dgo

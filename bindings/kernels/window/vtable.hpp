@@ -4,11 +4,22 @@
 #include <cstdint>
 
 #include "kernels/element_type.hpp"
+#include "kernels/quotient.hpp"
 #include "kernels/window/fold.hpp"
 
 namespace dgo {
 
+// What becomes of an integer that is a sum or a maximum: (integer - zero) * scale / divisor in f64, as f32, or as the
+// nearest integer of 8 bits, ties to even, to which to_zero is added. `factor`, if not 0: the product in f32 of it and
+// (integer - zero) gives the same results.
+struct Rescale {
+    double scale, divisor;
+    int64_t zero, to_zero;
+    float factor;
+};
+
 // `outputs` results at equal distances, each over all channels: the taps of all rows, folded. Steps count elements.
+// Integers, of 8 bits or s32, give sums and maxima: as s32, or rescaled.
 struct FoldRun {
     Fold fold;
     ElementType from, to;
@@ -18,12 +29,13 @@ struct FoldRun {
     int64_t tap_step, advance;  // from tap to tap, from output to output
     char* dst;
     int64_t dst_step;
-    float divisor;  // of sums
-    bool root;      // the results are square roots of sums
+    float divisor;  // of sums of floats
+    bool root;      // the results are square roots of sums of floats
+    Rescale rescale;
 };
 
-// Each row of `count` neighbours becomes one number, divided or under a root as in FoldRun; `pitch` elements from one row
-// to the next.
+// Each row of `count` neighbours becomes one number, divided or under a root as in FoldRun, or s32 of integers; `pitch`
+// elements from one row to the next.
 struct RowFold {
     Fold fold;
     ElementType from;
@@ -34,7 +46,7 @@ struct RowFold {
     bool root;
 };
 
-// The sum over the rows of weight * row, in f32: `outputs` times all channels.
+// The sum over the rows of weight * row, in f32: `outputs` times all channels. An integer stands for (it - zero) * scale.
 struct MixRun {
     ElementType from;
     int64_t channels, outputs;
@@ -43,6 +55,7 @@ struct MixRun {
     int64_t row_count, step;
     float* dst;
     int64_t dst_step;
+    float zero, scale;
 };
 
 // For each of `outputs` windows the first largest tap, or the last NaN: the element of `to` at its place grows by the
@@ -64,6 +77,7 @@ struct LinearTap {
     float part;  // what the right one counts
 };
 
+// Integers as in MixRun.
 struct LinearRun {
     ElementType from, to;
     int64_t channels, outputs;
@@ -71,6 +85,18 @@ struct LinearRun {
     const LinearTap* taps;
     char* dst;
     int64_t dst_step;  // elements
+    float zero, scale;
+};
+
+// Rows of floats become integers, u8 or s8. Up to 31 floats past the last are read.
+struct RoundRun {
+    ElementType to;
+    int64_t count, rows;
+    const float* src;
+    int64_t src_step;
+    char* dst;
+    int64_t dst_step;
+    Quotient by;
 };
 
 // `outputs` pixels of so many bytes, each from its offset in the source.
@@ -84,13 +110,14 @@ struct MoveRun {
 
 struct WindowCode {
     void (*fold)(const FoldRun& run);
-    // All numbers of rows of `count` neighbours.
-    float (*fold_row)(Fold fold, ElementType from, const char* const* rows, int64_t row_count, int64_t count);
+    // All numbers of rows of `count` neighbours, as f32, or s32 of integers.
+    void (*fold_row)(Fold fold, ElementType from, const char* const* rows, int64_t row_count, int64_t count, char* to);
     void (*fold_rows)(const RowFold& rows);
     void (*mix)(const MixRun& run);
     void (*peak)(const PeakRun& run);
     void (*linear)(const LinearRun& run);
     void (*move)(const MoveRun& run);
+    void (*round)(const RoundRun& run);
 };
 
 }  // namespace dgo

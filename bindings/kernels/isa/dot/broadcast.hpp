@@ -45,7 +45,9 @@ struct Broadcast {
     using Operands = Type;
     static constexpr int64_t kStep = 4 / Type::kItem, kUnit = kUnitElements;
     static constexpr bool kShort = kUnit == kStep;  // units of one step
-    static constexpr int kRowsAtOnce = kLanes / 2, kColumnsAtOnce = 2 * kLanes;
+    // 16 rows are 8 and 8, or 6, 5 and 5: of 16 registers 12 hold sums, as many as hide the latency.
+    static constexpr int kRowsAtOnce = kLanes == 16 ? 8 : 6, kRowsNext = kLanes == 16 ? 8 : 5;
+    static constexpr int kColumnsAtOnce = 2 * kLanes;
     static constexpr const DotDepthwise* kDepthwise = kDepthwiseOf<Type, Multiply>;
 
     static void begin() {}
@@ -103,14 +105,16 @@ struct Broadcast {
     // Of few rows no more are computed.
     template <int kVectors>
     static void block(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums, int64_t rows) {
-        for (int64_t done = 0; done < rows; done += kRowsAtOnce) {
+        for (int64_t done = 0, taken; done < rows; done += taken) {
             const int half = done < kDotRows ? 0 : 1;
             const int64_t row = done % kDotRows, left = rows - done;
-            const auto some =
-                left > 4 ? (done == 0 ? &rows_of<kRowsAtOnce, kVectors, true> : &rows_of<kRowsAtOnce, kVectors, false>)
-                : left > 2  ? &rows_of<4, kVectors, true>
-                : left == 2 ? &rows_of<2, kVectors, true>
-                            : &rows_of<1, kVectors, true>;
+            taken = row == 0 ? kRowsAtOnce : kRowsNext;
+            const auto some = left > 4    ? (done == 0  ? &rows_of<kRowsAtOnce, kVectors, true>
+                                             : row == 0 ? &rows_of<kRowsAtOnce, kVectors, false>
+                                                        : &rows_of<kRowsNext, kVectors, false>)
+                              : left > 2  ? &rows_of<4, kVectors, true>
+                              : left == 2 ? &rows_of<2, kVectors, true>
+                                          : &rows_of<1, kVectors, true>;
             some(terms, count, half, row, panel, sums);
         }
     }

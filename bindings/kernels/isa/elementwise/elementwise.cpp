@@ -1,6 +1,9 @@
 #include "kernels/elementwise/vtable.hpp"
 
 #include "kernels/isa/filtering/tiles.hpp"
+#include "kernels/isa/elementwise/lookup.hpp"
+#include "kernels/isa/elementwise/requantize.hpp"
+#include "kernels/isa/quotient.hpp"
 #include "kernels/isa/table.hpp"
 #include "kernels/isa/epilogue/execute.hpp"
 #include "kernels/isa/epilogue/functions.hpp"
@@ -46,31 +49,22 @@ void widen_whole(const char* from, int64_t count, const Affine& affine, float* t
     for (; c < count; ++c) to[c] = affine.of(W::get(at + c));
 }
 
-DGO_INLINE Lanes nearest(Lanes x) { return rounded(x); }
-DGO_INLINE float nearest(float x) { return __builtin_rintf(x); }
-
 // round(x / scale) + zero: what a Quantize does before it bounds.
-struct Quotient {
-    float scale, zero;
+float rounded_quotient(float x, const Quotient& by) { return __builtin_rintf(x / by.scale) + by.zero; }
 
-    template <class V>
-    DGO_INLINE V of(V x) const {
-        return nearest(x / scale) + zero;
-    }
-};
-
-template <class W>
-void narrow_whole(const float* from, int64_t count, const Quotient& quotient, char* to) {
-    auto* at = reinterpret_cast<typename W::T*>(to);
-    const Lanes low = W::kLow - Lanes{}, high = W::kHigh - Lanes{};
-    int64_t c = 0;
-    for (; c + kLanes <= count; c += kLanes) {
-        Lanes v = quotient.of(load_bytes<Lanes>(from + c));
-        v = v > low ? v : low;
-        v = v < high ? v : high;
-        store_words<1, kLanes>(at + c, bits<Vec<kLanes>::u32>(to_integers(v)) & 0xffu);
-    }
-    for (; c < count; ++c) W::put(at + c, quotient.of(from[c]));
+// Nothing past the last float is read.
+void narrow_whole(const float* from, int64_t count, const Quotient& quotient, bool signs, char* to) {
+    const auto store = [&](const float* some, int64_t number, char* at) {
+        store_quotients<false, false>(quotient, signs, number, at, [=](int64_t c) __attribute__((always_inline)) {
+            return load_bytes<Lanes>(some + c);
+        });
+    };
+    const int64_t rest = count % kBytesAtOnce, whole = count - rest;
+    store(from, whole, to);
+    if (rest == 0) return;
+    float last[kBytesAtOnce] = {};
+    __builtin_memcpy(last, from + whole, static_cast<size_t>(rest) * 4);
+    store(last, rest, to + whole);
 }
 
 template <class Elements>
@@ -80,9 +74,21 @@ DGO_INLINE void by_type(ElementType type, Elements&& run) {
     with_type(type, run);
 }
 
+bool is_whole(const ElementwiseSide& side) { return side.type == ElementType::u8 || side.type == ElementType::s8; }
+
 // An operand with what is done to its whole numbers as they become floats.
 struct Side : ElementwiseSide {
     Affine affine;
+
+    // Whether a row's integers follow each other, and become (x - zero) * scale.
+    bool dequantizes() const {
+        const bool once = affine.alpha[0] == 1 || (affine.alpha[1] == 1 && affine.beta[0] == 0);
+        return is_whole(*this) && column == 1 && once && affine.beta[1] == 0;
+    }
+
+    Dequantized dequantized(int64_t offset) const {
+        return {at + offset, type == ElementType::s8, -affine.beta[0], affine.alpha[0] * affine.alpha[1]};
+    }
 
     Side alone() const {
         Side one = *this;
@@ -91,8 +97,6 @@ struct Side : ElementwiseSide {
         return one;
     }
 };
-
-bool is_whole(const ElementwiseSide& side) { return side.type == ElementType::u8 || side.type == ElementType::s8; }
 
 int64_t item_of(const ElementwiseSide& side) { return is_whole(side) ? 1 : side.type == ElementType::f32 ? 4 : 2; }
 
@@ -117,15 +121,15 @@ void put(const ElementwiseSide& side, int64_t offset, int64_t count, bool vast, 
     char* const at = side.at + offset * item_of(side);
     if (side.column == 1 && vast) return stream(from, count, reinterpret_cast<float*>(at));
     if (side.column == 1 && is_whole(side)) {
-        return side.type == ElementType::u8 ? narrow_whole<Whole<U8>>(from, count, quotient, at)
-                                            : narrow_whole<Whole<S8>>(from, count, quotient, at);
+        return narrow_whole(from, count, quotient, side.type == ElementType::s8, at);
     }
     if (side.column == 1) return narrow(side.type, from, count, at);
     by_type(side.type, [&](auto tag) {
         using C = decltype(tag);
         auto* to = reinterpret_cast<typename C::T*>(at);
         const bool whole = is_whole(side);
-        for (int64_t i = 0; i < count; ++i, to += side.column) C::put(to, whole ? quotient.of(from[i]) : from[i]);
+        for (int64_t i = 0; i < count; ++i, to += side.column)
+            C::put(to, whole ? rounded_quotient(from[i], quotient) : from[i]);
     });
 }
 
@@ -185,7 +189,7 @@ void settle(const ElementwiseBlock& block, Operand& operand, int64_t most) {
 
 void load(const ElementwiseBlock& block, Operand& operand, const Part& part) {
     const Side& side = operand.side;
-    if (operand.settled) return;
+    if (operand.settled || (side.row == 0 && part.row > 0)) return;
     if (block.joined) {
         const bool whole = side.column == 1 && side.row == block.columns;
         operand.rows[0] = operand.values;
@@ -237,6 +241,18 @@ struct Folded {
     int64_t count;
     int64_t result;  // the number of what is written
     Quotient quotient;
+
+    // Whether all that is left is to requantize an operand, or the sum or product of two.
+    bool requantizes(const ElementwiseBlock& block, const Operand* operands) const {
+        if (block.joined || !is_whole(block.dst) || block.dst.column != 1) return false;
+        const auto whole = [&](int64_t number) {
+            return number >= kEpilogueOperands && operands[number - kEpilogueOperands].side.dequantizes();
+        };
+        if (count == 0) return whole(result);
+        const EpilogueStep& step = steps[0];
+        const bool known = step.op == EpilogueOp::add || step.op == EpilogueOp::multiply;
+        return count == 1 && known && result == step.to && whole(step.left) && whole(step.right);
+    }
 };
 
 bool reads(const EpilogueStep& step, int64_t number) { return step.left == number || step.right == number; }
@@ -268,8 +284,9 @@ void fold_quantize(const ElementwiseBlock& block, const Operand* operands, Folde
     const Side& by = operands[divide.right - kEpilogueOperands].side;
     if (by.row != 0 || by.column != 0 || is_whole(by)) return;
     if (divide.left >= kEpilogueOperands && operands[divide.left - kEpilogueOperands].side.column == 0) return;
-    fetch(by.alone(), 0, 1, &folded.quotient.scale);
-    folded.quotient.zero = shifted ? last.beta : 0;
+    float scale;
+    fetch(by.alone(), 0, 1, &scale);
+    folded.quotient = quotient_by(scale, shifted ? static_cast<int>(last.beta) : 0);
     folded.count = count - (shifted ? 3 : 1);
     folded.result = divide.left;
 }
@@ -278,7 +295,7 @@ void fold_quantize(const ElementwiseBlock& block, const Operand* operands, Folde
 void fold(const ElementwiseBlock& block, Operand* operands, Folded& folded) {
     int64_t stands[kEpilogueRegisters], stages[kElementwiseOperands] = {};
     for (int64_t& one : stands) one = -1;
-    folded.quotient = {1, 0};
+    folded.quotient = {};
     folded.steps = block.steps;
     folded.count = block.count;
     folded.result = 0;
@@ -295,7 +312,7 @@ void fold(const ElementwiseBlock& block, Operand* operands, Folded& folded) {
         step.left = static_cast<int16_t>(meant(step.left));
         stands[step.to] = -1;
         if (step.op == EpilogueOp::linear && number >= 0 && stages[number] < 2 && is_whole(operands[number].side) &&
-            operands[number].side.column != 0 && read_once(block, at, given)) {
+            (operands[number].side.column != 0 || at + 1 < block.count) && read_once(block, at, given)) {
             operands[number].side.affine.alpha[stages[number]] = step.alpha;
             operands[number].side.affine.beta[stages[number]++] = step.beta;
             stands[step.to] = number + kEpilogueOperands;
@@ -341,6 +358,18 @@ void run(const ElementwiseBlock& block) {
     for (int64_t i = 0; i < block.operand_count; ++i) operands[i].side = {block.operands[i], {{1, 1}, {0, 0}}};
     Folded folded;
     fold(block, operands, folded);
+    if (folded.requantizes(block, operands)) {
+        const bool alone = folded.count == 0;
+        const EpilogueStep step = alone ? EpilogueStep{} : folded.steps[0];
+        const Side& left = operands[(alone ? folded.result : step.left) - kEpilogueOperands].side;
+        const Side& right = alone ? left : operands[step.right - kEpilogueOperands].side;
+        for (int64_t r = 0; r < block.rows; ++r) {
+            requantize(alone ? EpilogueOp::move : step.op, left.dequantized(r * left.row),
+                       right.dequantized(r * right.row), folded.quotient, block.dst.type == ElementType::s8,
+                       block.columns, block.dst.at + r * block.dst.row);
+        }
+        return;
+    }
     const int64_t width = block.joined ? block.rows * block.columns : block.columns,
                   height = block.joined ? 1 : block.rows;
     const int64_t most = block.joined      ? kMostFloats / block.columns * block.columns
@@ -365,6 +394,6 @@ void run(const ElementwiseBlock& block) {
 
 }  // namespace
 
-const ElementwiseCode kElementwiseCode = {kMostFloats / 16, scratch_of, run};
+const ElementwiseCode kElementwiseCode = {kMostFloats / 16, scratch_of, run, look_up};
 
 }  // namespace dgo::DGO_ISA

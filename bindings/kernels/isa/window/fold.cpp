@@ -220,20 +220,27 @@ DGO_INLINE auto with_folds(Fold fold, ElementType from, const Code& code) {
     }
 }
 
+bool of_integers(ElementType from) {
+    return from == ElementType::u8 || from == ElementType::s8 || from == ElementType::s32;
+}
+
 void fold(const FoldRun& run) {
+    if (of_integers(run.from)) return fold_integers(run);
     with_folds(run.fold, run.from, [&](auto folds) { folds.fold(run); });
 }
 
-float fold_row(Fold fold, ElementType from, const char* const* rows, int64_t row_count, int64_t count) {
-    return with_folds(fold, from, [&](auto folds) { return folds.fold_row(rows, row_count, count); });
+void fold_row(Fold fold, ElementType from, const char* const* rows, int64_t row_count, int64_t count, char* to) {
+    if (of_integers(from)) return store_bytes(to, fold_row_of_integers(fold, from, rows, row_count, count));
+    store_bytes(to, with_folds(fold, from, [&](auto folds) { return folds.fold_row(rows, row_count, count); }));
 }
 
 void fold_rows(const RowFold& rows) {
+    if (of_integers(rows.from)) return fold_rows_of_integers(rows);
     with_folds(rows.fold, rows.from, [&](auto folds) { folds.fold_rows(rows); });
 }
 
 }  // namespace
 
-const WindowCode kWindowCode = {fold, fold_row, fold_rows, mix, peak, linear, move};
+const WindowCode kWindowCode = {fold, fold_row, fold_rows, mix, peak, linear, move, round};
 
 }  // namespace dgo::DGO_ISA

@@ -33,6 +33,26 @@ DGO_INLINE void store_lanes(typename C::T* at, Floats<L> v) {
     }
 }
 
+template <int L>
+using Wholes = typename Vec<L>::s32;
+
+// The same of integers.
+template <class C, int L, int K = L>
+DGO_INLINE Wholes<L> load_wholes(const typename C::T* at) {
+    constexpr int kSize = kSame<C, S32> ? 4 : 1;
+    if constexpr (L == 1) {
+        return Wholes<1>{C::get(at)};
+    } else {
+        Wholes<L> v;
+        if constexpr (K < L) {
+            v = bits<Wholes<L>>(load_few_words<kSize, K>(at));
+        } else {
+            v = bits<Wholes<L>>(load_words<kSize, L>(at));
+        }
+        return kSame<C, S8> ? (v << 24) >> 24 : v;
+    }
+}
+
 // The vector instructions give their second operand where either is NaN: what is NaN already has to be kept by hand.
 template <Fold F>
 DGO_INLINE float folded(float a, float v) {

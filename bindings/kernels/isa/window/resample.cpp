@@ -1,9 +1,28 @@
 // Weighted sums of rows and of neighbours, and pixels that are repeated.
+#include "kernels/isa/quotient.hpp"
 #include "kernels/isa/window/code.hpp"
 #include "kernels/isa/window/lane.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
+
+// Elements as floats; integers as a Dequantize has them.
+template <class C, int L, int K, class Run>
+DGO_INLINE Floats<L> load_scaled(const Run& run, const typename C::T* at) {
+    if constexpr (kSame<C, U8> || kSame<C, S8>) {
+        return (__builtin_convertvector(load_wholes<C, L, K>(at), Floats<L>) - run.zero) * run.scale;
+    } else {
+        return load_lanes<C, L, K>(at);
+    }
+}
+
+// Calls code(C()) for a type known at run time.
+template <class Code>
+DGO_INLINE void with_source(ElementType type, const Code& code) {
+    if (type == ElementType::u8) return code(U8());
+    if (type == ElementType::s8) return code(S8());
+    with_type(type, code);
+}
 
 template <class In>
 struct MixPixel {
@@ -17,7 +36,7 @@ struct MixPixel {
             const auto* src = reinterpret_cast<const typename In::T*>(run.rows[r]) + q * run.step + c;
             const float weight = run.weights[r];
 #pragma GCC unroll 4
-            for (int v = 0; v < V; ++v) sum[v] += load_lanes<In, L, K>(src + v * L) * weight;
+            for (int v = 0; v < V; ++v) sum[v] += load_scaled<In, L, K>(run, src + v * L) * weight;
         }
         auto* dst = reinterpret_cast<F32::T*>(run.dst) + q * run.dst_step + c;
 #pragma GCC unroll 4
@@ -38,15 +57,14 @@ struct MixPixels {
 }  // namespace
 
 void mix(const MixRun& run) {
-    if (run.from == ElementType::f32) return by_width(run.channels, MixPixels<F32>{run});
-    if (run.from == ElementType::bf16) return by_width(run.channels, MixPixels<Bf16>{run});
-    by_width(run.channels, MixPixels<F16>{run});
+    with_source(run.from, [&](auto from) { by_width(run.channels, MixPixels<decltype(from)>{run}); });
 }
 
 namespace {
 
 template <class In, class Out, bool Two>
 struct LinearPixel {
+    const LinearRun& run;
     const typename In::T *left, *right;
     float part;
     typename Out::T* dst;
@@ -55,8 +73,8 @@ struct LinearPixel {
     DGO_INLINE void at(int64_t c) const {
 #pragma GCC unroll 4
         for (int v = 0; v < V; ++v) {
-            Floats<L> sum = load_lanes<In, L, K>(left + c + v * L);
-            if (Two) sum = sum * (1.0f - part) + load_lanes<In, L, K>(right + c + v * L) * part;
+            Floats<L> sum = load_scaled<In, L, K>(run, left + c + v * L);
+            if (Two) sum = sum * (1.0f - part) + load_scaled<In, L, K>(run, right + c + v * L) * part;
             store_lanes<Out, L, K>(dst + c + v * L, sum);
         }
     }
@@ -73,9 +91,10 @@ struct LinearPixels {
         for (int64_t q = 0; q < run.outputs; ++q, dst += run.dst_step) {
             const LinearTap& tap = run.taps[q];
             if (tap.part != 0.0f) {
-                pieces<L, K>(run.channels, LinearPixel<In, Out, true>{src + tap.left, src + tap.right, tap.part, dst});
+                pieces<L, K>(run.channels,
+                             LinearPixel<In, Out, true>{run, src + tap.left, src + tap.right, tap.part, dst});
             } else {
-                pieces<L, K>(run.channels, LinearPixel<In, Out, false>{src + tap.left, nullptr, 0.0f, dst});
+                pieces<L, K>(run.channels, LinearPixel<In, Out, false>{run, src + tap.left, nullptr, 0.0f, dst});
             }
         }
     }
@@ -91,7 +110,18 @@ void linear_elements(const LinearRun& run) {
 void linear(const LinearRun& run) {
     if (run.from == ElementType::f32)
         return with_type(run.to, [&](auto to) { linear_elements<F32, decltype(to)>(run); });
-    run.from == ElementType::bf16 ? linear_elements<Bf16, Bf16>(run) : linear_elements<F16, F16>(run);
+    if (run.from == ElementType::bf16) return linear_elements<Bf16, Bf16>(run);
+    if (run.from == ElementType::f16) return linear_elements<F16, F16>(run);
+    run.from == ElementType::u8 ? linear_elements<U8, F32>(run) : linear_elements<S8, F32>(run);
+}
+
+void round(const RoundRun& run) {
+    char* to = run.dst;
+    const float* from = run.src;
+    for (int64_t row = 0; row < run.rows; ++row, from += run.src_step, to += run.dst_step) {
+        const auto values = [=](int64_t c) __attribute__((always_inline)) { return load_bytes<Lanes>(from + c); };
+        store_quotients<false, false>(run.by, run.to == ElementType::s8, run.count, to, values);
+    }
 }
 
 // ---- pixels as they are -------------------------------------------------------------------------------------------

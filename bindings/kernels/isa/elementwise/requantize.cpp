@@ -1,0 +1,79 @@
+// Compiled without contraction: each operation is rounded.
+#include "kernels/isa/elementwise/requantize.hpp"
+
+#include "kernels/isa/quotient.hpp"
+
+namespace dgo::DGO_ISA {
+namespace {
+
+// A signed integer is read as one without a sign that is 128 more.
+template <bool kSigned>
+struct Lane8 {
+    const char* at;
+    uint32_t flip;
+    float zero, scale;
+
+    explicit Lane8(const Dequantized& of)
+        : at(of.at), flip(of.is_signed ? 0x80 : 0), zero(of.is_signed ? of.zero + 128 : of.zero), scale(of.scale) {}
+
+    DGO_INLINE Lanes of(int64_t c) const {
+        auto whole = load_words<1, kLanes>(at + c);
+        if (kSigned) whole ^= flip;
+        return (to_floats(bits<Integers>(whole)) - zero) * scale;
+    }
+};
+
+struct Call {
+    const Dequantized &left, &right;
+    const Quotient& by;
+    bool signs;
+    int64_t count;
+    char* to;
+};
+
+// In whole vectors: what follows the last element is read elsewhere.
+template <bool kSigned, bool kSmall, class Combine>
+void run(const Call& call, Combine&& combine) {
+    const Dequantized &left = call.left, &right = call.right;
+    const auto some = [&](const char* a, const char* b, int64_t count, char* to) __attribute__((always_inline)) {
+        const Lane8<kSigned> x({a, left.is_signed, left.zero, left.scale}),
+            y({b, right.is_signed, right.zero, right.scale});
+        const auto values = [&](int64_t c) __attribute__((always_inline)) { return combine(x.of(c), y.of(c)); };
+        store_quotients<false, kSmall>(call.by, call.signs, count, to, values);
+    };
+    const int64_t rest = call.count % kBytesAtOnce, whole = call.count - rest;
+    some(left.at, right.at, whole, call.to);
+    if (rest == 0) return;
+    char last[2][kBytesAtOnce] = {};
+    __builtin_memcpy(last[0], left.at + whole, static_cast<size_t>(rest));
+    __builtin_memcpy(last[1], right.at + whole, static_cast<size_t>(rest));
+    some(last[0], last[1], rest, call.to + whole);
+}
+
+// Of an operand the largest magnitude.
+float reach(const Dequantized& of) { return (256 + __builtin_fabsf(of.zero)) * __builtin_fabsf(of.scale); }
+
+// most: the largest magnitude of results.
+template <class Combine>
+void choose(const Call& call, float most, Combine&& combine) {
+    const bool small = most * __builtin_fabsf(call.by.inverse) < 1e9f;
+    if (!small || call.left.is_signed || call.right.is_signed) return run<true, false>(call, combine);
+    run<false, true>(call, combine);
+}
+
+}  // namespace
+
+void requantize(EpilogueOp op, const Dequantized& left, const Dequantized& right, const Quotient& by, bool signs,
+                int64_t count, char* to) {
+    const Call call{left, right, by, signs, count, to};
+    const float a = reach(left), b = reach(right);
+    switch (op) {
+        case EpilogueOp::add:
+            return choose(call, a + b, [](Lanes x, Lanes y) __attribute__((always_inline)) { return x + y; });
+        case EpilogueOp::multiply:
+            return choose(call, a * b, [](Lanes x, Lanes y) __attribute__((always_inline)) { return x * y; });
+        default: return choose(call, a, [](Lanes x, Lanes) __attribute__((always_inline)) { return x; });
+    }
+}
+
+}  // namespace dgo::DGO_ISA

@@ -1,0 +1,20 @@
+// Integers of 8 bits -> integers of another scale, alone or as the sum or product of two.
+#pragma once
+
+#include "kernels/epilogue/vtable.hpp"
+#include "kernels/quotient.hpp"
+
+namespace dgo::DGO_ISA {
+
+// (x - zero) * scale for each of some integers, s8 or u8.
+struct Dequantized {
+    const char* at;
+    bool is_signed;
+    float zero, scale;
+};
+
+// Quotients of `left`, or of op(left, right), which is a sum or a product; each operation is rounded to f32.
+void requantize(EpilogueOp op, const Dequantized& left, const Dequantized& right, const Quotient& by, bool signs,
+                int64_t count, char* to);
+
+}  // namespace dgo::DGO_ISA
