@@ -477,7 +477,8 @@ def _find(search: Search) -> None:
             members = [search.numbers[member] for member in group.nodes]
             joining.difference_update(members)
             problem = _problem(group.match, _somewhere, search.env)
-            ours = int8_depthwise.applies(group.match, problem) or _leaves_registers_empty(problem)
+            depthwise = int8_depthwise.applies(group.match, problem)
+            ours = int8_depthwise.beats_library(problem) if depthwise else _leaves_registers_empty(problem)
             if ours or not any(head.issubset(partition) for partition in search.partitions):
                 search.take(group)
 

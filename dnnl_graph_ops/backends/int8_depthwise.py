@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ from .quantized import Quantized, as_floats, bounded, constant_weights, of_chann
 _WORDS = "avx2words"
 # vectors of channels in a block of the kernel of integers; sums in f32 below this number are exact
 _VECTORS, _EXACT = 4, 2**24
+# taps from which on, and channels below which, the library's kernel is slower
+_MANY_TAPS, _FEW_CHANNELS = 16, 16
 _WITHOUT_TILES = {"amxint8": "avx512vnni", "emulatedint8tiles": "emulatedint8"}
 
 
@@ -32,6 +35,16 @@ def applies(q: Quantized, problem: ConvProblem) -> bool:
     """Whether the kernel takes a layer: every channel has its own weights, and the source's scale is known."""
     g = problem.geometry
     return g.groups == g.y_channels == g.x_channels > 1 and max(g.strides) <= MOST_PHASES and not q.is_dynamic
+
+
+def beats_library(problem: ConvProblem) -> bool:
+    """Whether the kernel is faster than the library's, which has one for ordinary layers of up to two axes.
+
+    That one converts each byte to a lane of its own, and multiplies so: of many taps it multiplies more often, and of few
+    channels it leaves lanes empty.
+    """
+    g = problem.geometry
+    return problem.direction == DGRAD or g.rank > 2 or prod(g.kernel) >= _MANY_TAPS or g.groups < _FEW_CHANNELS
 
 
 def isa_of(q: Quantized) -> str:
