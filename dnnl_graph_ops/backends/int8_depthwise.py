@@ -40,8 +40,8 @@ def applies(q: Quantized, problem: ConvProblem) -> bool:
 def beats_library(problem: ConvProblem) -> bool:
     """Whether the kernel is faster than the library's, which has one for ordinary layers of up to two axes.
 
-    That one converts each byte to a lane of its own, and multiplies so: of many taps it multiplies more often, and of few
-    channels it leaves lanes empty.
+    That one converts each byte to a lane of its own: it multiplies more often where there are many taps, and leaves
+    lanes empty where there are few channels.
     """
     g = problem.geometry
     return problem.direction == DGRAD or g.rank > 2 or prod(g.kernel) >= _MANY_TAPS or g.groups < _FEW_CHANNELS

@@ -115,11 +115,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
 
 
 def _find(search: Search) -> None:
-    """Takes each op with the Dequantize that it alone reads, and the Quantize that alone reads it.
-
-    A MaxPool that the library computes exactly, in one partition with both, is left to the library, which compares
-    bytes as they are.
-    """
+    """Takes each op with the Dequantize that it alone reads, and the Quantize that alone reads it."""
     for head in search.nodes:
         (maker,) = {value.node for value in head.inputs} if len(head.inputs) == 1 else (None,)
         if head.kind not in BUILDERS or maker not in search.numbers:
@@ -130,9 +126,6 @@ def _find(search: Search) -> None:
         readers = [search.nodes[number] for number in search.of(result)]
         rest = readers if len(readers) == 1 and _rounds(readers[0]) and not search.leaves(result) else []
         members = [maker, head, *rest]
-        numbers = {search.numbers[node] for node in members}
-        if head.kind == "MaxPool" and any(numbers.issubset(partition) for partition in search.partitions):
-            continue
         parts = match(members, search.env)
         if parts is not None:
             search.take(FusionGroup(tuple(members), INTEGER_WINDOW, parts))

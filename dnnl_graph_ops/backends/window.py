@@ -55,8 +55,7 @@ def pools_faster(node: Node) -> bool:
     first; and for images of one channel if the windows leave their last axes as they are: such axes run as channels.
     """
     attrs = node.attrs
-    maker = node.inputs[0].node
-    if node.kind == "MaxPool" and (maker is None or maker.kind != "Dequantize"):
+    if node.kind == "MaxPool":
         return True
     if has_many_taps(node) or max(attrs.get("dilations") or (1,)) > 1 or signal_of_first_channels(node):
         return True

@@ -103,6 +103,19 @@ def test_pooling(kind: str, data_format: str, rng: np.random.Generator, seed: in
         np.testing.assert_array_equal(out, from_channels_first(expected, data_format))
 
 
+@pytest.mark.parametrize("scales", [[0.5], [0.5, 2.0]])
+def test_the_largest_of_no_integer_is_minus_infinity(scales: list[float]) -> None:
+    """Of several scales floats are compared."""
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 2, 2, 2), "u8")
+    along = {"qtype": "per_channel", "axis": 1} if len(scales) > 1 else {}
+    floats = ops.dequantize(x, scales=scales, zps=[3] * len(scales), **along)
+    attrs = {"kernel": [1, 1], "strides": [1, 1], "pads_begin": [0, 1], "pads_end": [0, 0], "data_format": "NCX"}
+    found = graph.compile(ops.max_pool(floats, **attrs))(np.full(x.shape, 5, np.uint8))
+    assert np.isneginf(found[..., 0]).all()
+    np.testing.assert_array_equal(found[:, -1, :, 1:], 2 * scales[-1])
+
+
 @pytest.mark.parametrize("kind", ["mean", "sum", "max"])
 def test_reductions(kind: str, rng: np.random.Generator, seed: int, amount: Any) -> None:
     for case in range(amount(40, 200, 3000)):

@@ -105,7 +105,7 @@ def int8_products(d: Draw, unmet: str | None) -> None:
     if unmet == "integer products are faster by estimate":
         d.forced = [
             (int8, "_WORDS", kernels.int8_isa()[0]),
-            (int8, "_floats_are_faster", lambda *layer: True),
+            (int8, "_floats_are_faster", lambda *given: True),
         ]
     data_format = d.pick("NCX", "NXC")
     rows = unmet == "weights of a MatMul are constant" or (unmet is None and d.chance(0.3))

@@ -67,12 +67,13 @@ def repeated(d: Draw, unmet: str | None) -> None:
 @proves("onednn_partition")
 def partition(d: Draw, unmet: str | None) -> None:
     if unmet == "the partition's integers are known to be exact":
-        # no library quantizes the largest of a window into other integers exactly
+        # no library quantizes the mean of a window into other integers exactly
         n, c, *spatial = d.sizes(2 + d.whole(1, 2))
         dtype, scale = d.pick("u8", "s8"), d.pick(*SCALES)
         x = ops.dequantize(d.input((n, c, *spatial), dtype), scales=[scale], zps=[d.whole(0, 2)])
         ones, zeros = [1] * len(spatial), [0] * len(spatial)
-        y = ops.max_pool(x, kernel=ones, strides=ones, pads_begin=zeros, pads_end=zeros, data_format="NCX")
+        more = {"pads_begin": zeros, "pads_end": zeros, "exclude_pad": True, "data_format": "NCX"}
+        y = ops.avg_pool(x, kernel=ones, strides=ones, **more)
         other = "s8" if dtype == "u8" else "u8"
         d.outputs.append(ops.quantize(y, dtype=other, scales=[d.pick(*SCALES)], zps=[d.pick(1, 3)]))
         return

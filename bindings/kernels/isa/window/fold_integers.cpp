@@ -212,6 +212,78 @@ struct WholeFolds {
     }
 };
 
+typedef uint8_t ByteLanes __attribute__((vector_size(4 * kLanes)));
+
+template <bool kSigned, bool kNative = kWide>
+DGO_INLINE ByteLanes larger_bytes(ByteLanes a, ByteLanes v) {
+    if constexpr (kNative) {
+        const __m512i x = bits<__m512i>(a), y = bits<__m512i>(v);
+        return bits<ByteLanes>(kSigned ? _mm512_max_epi8(x, y) : _mm512_max_epu8(x, y));
+    }
+    __m256i x[kLanes / 8], y[kLanes / 8];
+    __builtin_memcpy(x, &a, sizeof(a));
+    __builtin_memcpy(y, &v, sizeof(v));
+    for (int i = 0; i < kLanes / 8; ++i) x[i] = kSigned ? _mm256_max_epi8(x[i], y[i]) : _mm256_max_epu8(x[i], y[i]);
+    return load_bytes<ByteLanes>(x);
+}
+
+// Bytes as they are.
+struct Kept {};
+
+// The largest of 8 bits, in vectors of bytes, of which channels are at least one and windows have taps.
+template <class In>
+struct ByteMaxima {
+    static constexpr int64_t kBytes = 4 * kLanes;
+
+    template <class By>
+    static void fold(const FoldRun& run, const By& rescaled) {
+        for (int64_t q = 0; q < run.outputs; ++q) {
+            for (int64_t c = 0; c < run.channels; c += kBytes) {
+                const int64_t from = smaller(c, run.channels - kBytes);
+                put(run, rescaled, q, from, largest(run, q * run.advance + from));
+            }
+        }
+    }
+
+    static DGO_INLINE ByteLanes largest(const FoldRun& run, int64_t offset) {
+        auto most = load_bytes<ByteLanes>(run.rows[0] + offset);
+        for (int64_t r = 0; r < run.row_count; ++r) {
+            const char* at = run.rows[r] + offset;
+            for (int64_t left = run.taps; left > 0; --left, at += run.tap_step) {
+                most = larger_bytes<kSame<In, S8>>(most, load_bytes<ByteLanes>(at));
+            }
+        }
+        return most;
+    }
+
+    template <class By>
+    static DGO_INLINE void put(const FoldRun& run, const By& rescaled, int64_t q, int64_t c, ByteLanes most) {
+        if constexpr (kSame<By, Kept>) {
+            store_bytes(run.dst + q * run.dst_step + c, most);
+        } else {
+            typename In::T bytes[kBytes];
+            store_bytes(bytes, most);
+            const WholePixel<Fold::max, In, By> pixel{run, rescaled, q};
+#pragma GCC unroll 4
+            for (int64_t i = 0; i < kBytes; i += kLanes) {
+                pixel.template put<kLanes, kLanes>(load_wholes<In, kLanes>(bytes + i), q * run.dst_step + c + i);
+            }
+        }
+    }
+};
+
+template <class In>
+void fold_largest(const FoldRun& run) {
+    const Rescale& by = run.rescale;
+    const bool empty = run.row_count == 0 || run.taps == 0;
+    if (empty || run.channels < ByteMaxima<In>::kBytes || run.to == ElementType::s32) {
+        return WholeFolds<Fold::max, In>::fold(run);
+    }
+    if (run.to == run.from && by.factor == 1 && by.zero == by.to_zero) return ByteMaxima<In>::fold(run, Kept());
+    if (by.factor != 0) return ByteMaxima<In>::fold(run, Multiplied(run));
+    ByteMaxima<In>::fold(run, Rescaled(run));
+}
+
 // Calls code(WholeFolds<F, In>()) for a fold and a type of 8 bits known at run time.
 template <class Code>
 DGO_INLINE auto with_folds(Fold fold, ElementType from, const Code& code) {
@@ -225,6 +297,9 @@ DGO_INLINE auto with_folds(Fold fold, ElementType from, const Code& code) {
 void fold_integers(const FoldRun& run) {
     if (run.from == ElementType::s32) {
         return run.fold == Fold::max ? WholeFolds<Fold::max, S32>::fold(run) : WholeFolds<Fold::sum, S32>::fold(run);
+    }
+    if (run.fold == Fold::max) {
+        return run.from == ElementType::u8 ? fold_largest<U8>(run) : fold_largest<S8>(run);
     }
     with_folds(run.fold, run.from, [&](auto folds) { folds.fold(run); });
 }
