@@ -289,7 +289,8 @@ private:
         for (const OuterPhase::Row& taps : phase.rows) add_line(source(taps.taps[0], 0), source(taps.taps[1], 1));
         const int64_t together = std::min(layout_.together, rows_ - row);
         for (int64_t j = 1; j <= (together - 1) * layout_.further; ++j) {
-            add_line(0, source(phase.rows.back().taps[1], 1) + j);
+            const OuterPhase::Row& last = phase.rows.back();
+            add_line(source(last.taps[0], 0), source(last.taps[1], 1) + j);
         }
         const int64_t outputs = std::min(section_, inner.count(0) - begin);
         const int64_t positions = (outputs - 1) * inner.advance + reach_;
