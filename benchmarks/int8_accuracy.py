@@ -1,7 +1,8 @@
 """Signal-to-noise ratio of int8 models, in dB, as `calibrate` and as ONNX Runtime's `quantize_static` make them.
 
 Both get the same ONNX file of the zoo and the same samples; ratios are of the worst output over held-out samples
-against the float model. `python benchmarks/int8_accuracy.py [MODEL...]`
+against the float model. "uneven" is no model of the zoo: depthwise layers whose batch norms have scales far apart, as
+training leaves them. `python benchmarks/int8_accuracy.py [MODEL...]`
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import logging
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
+import torch
 from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -25,7 +28,8 @@ from dnnl_graph_ops.compile.samples import differences
 from dnnl_graph_ops.quantize import calibrate
 from dnnl_graph_ops.quantize.ranges import RANGES
 
-MODELS = ("resnet18", "mobilenet", "unet", "dcgan")
+UNEVEN, SHAPE = "uneven", (1, 3, 64, 64)
+MODELS = ("resnet18", "mobilenet", UNEVEN, "unet", "dcgan")
 # of ONNX Runtime
 METHODS = ("MinMax", "Percentile", "Entropy")
 Sample = dict[str, np.ndarray]
@@ -64,25 +68,59 @@ def by_runtime(path: Path, samples: list[Sample]) -> list[Sample]:
     return [dict(zip(names, session.run(None, sample), strict=True)) for sample in samples]
 
 
+def uneven(path: Path) -> None:
+    """Writes 13 layers (convolution, batch norm, ReLU) of which 6 are depthwise; each evens out what it reads."""
+    torch.manual_seed(0)
+    layers: list[torch.nn.Module] = []
+    read, scales = 3, torch.ones(3)
+    for number, made in enumerate((32, 32, 64, 64, 128, 128, 128, 128, 256, 256, 256, 256, 256)):
+        depthwise = number % 2 == 1
+        layer = torch.nn.Conv2d(
+            read, made, 3 if depthwise or not number else 1, 2 if number in (0, 3, 7) else 1,
+            1 if depthwise or not number else 0, groups=read if depthwise else 1, bias=False,
+        )  # fmt: skip
+        norm = torch.nn.BatchNorm2d(made, momentum=None)
+        with torch.no_grad():
+            layer.weight /= scales.reshape((-1, 1, 1, 1) if depthwise else (1, -1, 1, 1))
+            scales = torch.exp(0.8 * torch.randn(made))
+            norm.weight.copy_(scales)
+            norm.bias.copy_(0.5 * scales * torch.randn(made))
+        layers += [layer, norm, torch.nn.ReLU()]
+        read = made
+    net = torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(read, 100))
+    net.train()(torch.randn(16, *SHAPE[1:]))
+    torch.onnx.export(net.eval(), (torch.zeros(SHAPE),), str(path), dynamo=False)
+
+
 def measure(name: str, count: int) -> dict[str, float]:
-    path = export.path(name)
+    with tempfile.TemporaryDirectory() as folder:
+        if name != UNEVEN:
+            return measured(export.path(name), zoo.shapes(name), count)
+        path = Path(folder, "uneven.onnx")
+        uneven(path)
+        return measured(path, (SHAPE,), count)
+
+
+def measured(path: Path, shapes: zoo.Shapes, count: int) -> dict[str, float]:
     names = [one.name for one in onnxruntime.InferenceSession(str(path)).get_inputs()]
-    samples, tests = (drawn(zoo.shapes(name), names, count, seed) for seed in (1, 2))
+    samples, tests = (drawn(shapes, names, count, seed) for seed in (1, 2))
     wanted = by_runtime(path, tests)
     ratios = {}
-    for ranges in RANGES:
-        net = calibrate(path, samples, ranges=ranges, held_out=tests[:1]).compile()
-        ratios[ranges] = ratio(wanted, [net.run(sample) for sample in tests])
+    choices: dict[str, dict[str, Any]] = {ranges: {"ranges": ranges} for ranges in RANGES}
+    for title, options in (*choices.items(), ("equalize", {"equalize": True})):
+        net = calibrate(path, samples, held_out=tests[:1], **options).compile()
+        ratios[title] = ratio(wanted, [net.run(sample) for sample in tests])
     with tempfile.TemporaryDirectory() as folder:
         prepared, narrow = Path(folder, "prepared.onnx"), Path(folder, "narrow.onnx")
         quant_pre_process(str(path), str(prepared))
-        for method in METHODS:
+        for method, by_channel in (*((method, True) for method in METHODS), (METHODS[0], False)):
             with contextlib.redirect_stdout(io.StringIO()):
                 quantization.quantize_static(
-                    str(prepared), str(narrow), Samples(samples), per_channel=True,
+                    str(prepared), str(narrow), Samples(samples), per_channel=by_channel,
                     calibrate_method=quantization.CalibrationMethod[method],
                 )  # fmt: skip
-            ratios[f"ONNX Runtime {method}"] = ratio(wanted, by_runtime(narrow, tests))
+            title = f"ONNX Runtime {method}{'' if by_channel else ', one scale of weights'}"
+            ratios[title] = ratio(wanted, by_runtime(narrow, tests))
     return ratios
 
 

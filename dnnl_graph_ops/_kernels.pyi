@@ -563,13 +563,15 @@ def int8_product(
     threads: int = 0,
     epilogue: Epilogue = ...,
     isa: str = "",
+    has_scale: bool = False,
+    has_zero: bool = False,
 ) -> ScratchKernel:
-    """run(rows, packed, scales (out_channels), [bias (out_channels)], [points (out_channels)], [sums],
-    epilogue's..., scratch, dst): Sums are exact; scales and bias are f32 of all out channels; points: s32;
-    sums: of each position of dst and group, in the order of memory. Results in s8 or u8, from dst_low to
-    dst_high, are rounded quotients by dst_scale, plus dst_zero; in s32 they are the sums, with nothing between
-    packed and scratch. `position`: elements of dst from one position to the next; strides of dst are multiples
-    of it.
+    """run(rows, packed, scales (out_channels), [scale (1)], [zero (1)], [bias (out_channels)], [points
+    (out_channels)], [sums], epilogue's..., scratch, dst): Sums are exact; scales and bias are f32 of all out
+    channels; scale: a factor of all of them; zero: src's zero point, in src's type, in place of src_zero;
+    points: zero points of the weights in s32; sums: of int8_sums. Results in s8 or u8, from dst_low to
+    dst_high, are rounded quotients by dst_scale, plus dst_zero; in s32 they are the sums, without scales.
+    `position`: elements of dst from one position to the next; strides of dst are multiples of it.
     """
 
 def int8_rows(
@@ -582,10 +584,26 @@ def int8_rows(
     isa: str = "",
     before: int = 0,
     pitch: int = 0,
+    has_zero: bool = False,
 ) -> Kernel:
-    """run(src (sizes, channels), rows): Sizes and strides: of all axes but the channels, which are contiguous;
-    src_zero: src's zero point, which fills up `before` elements before the channels, and what is left of
-    `pitch` behind them; 0: as int8_layout says.
+    """run(src (sizes, channels), [zero (1)], rows): Sizes and strides: of all axes but the channels, which are
+    contiguous; src_zero: src's zero point, which may be an operand of src's type, and fills up `before`
+    elements before the channels, and what is left of `pitch` behind them; 0: as int8_layout says.
+    """
+
+def int8_sums(
+    problem: FilterProblem,
+    direction: str,
+    rows_strides: Sequence[int],
+    channels: int,
+    src_dtype: int,
+    src_zero: int,
+    threads: int = 0,
+    has_zero: bool = False,
+) -> Kernel:
+    """run(rows, [zero (1)], sums): The sums in s32 of what each position of dst reads in each group, (batch,
+    spatial, groups), of rows of bytes less src's zero point, which may be an operand of src's type. channels:
+    of a group, the first of a position of rows.
     """
 
 def isa() -> str:

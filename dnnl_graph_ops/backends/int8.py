@@ -2,8 +2,7 @@
 
 Sums are exact in s32. Each is converted to f32 once, multiplied by the product of both scales, and then the bias is
 added. Post-ops and the division by the result's scale are in f32 as well. A DynamicDequantize of the source has its
-scale and zero point at the call: the product is that of the integers as they are, less the zero point times the sums of
-the weights.
+scale and zero point at the call, and so has the product.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from ..ir import dims
 from ..lowering import elementwise_group
 from ..lowering.elementwise_group import fused
 from ..lowering.env import Env
-from ..lowering.epilogue import Epilogue, EpilogueOp, labelled, renumbered
+from ..lowering.epilogue import labelled
 from ..lowering.family import make_problem, post_ops
 from ..lowering.problem import DGRAD, READ, RESULT, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View, argument
 from ..strides import channels_last, dense_strides
-from . import dynamic, int8_depthwise, int8_taps, matmul
+from . import int8_depthwise, int8_taps, matmul
 from .backend import Backend, FusionGroup, Lowering, Search
 from .quantized import (
     CONVOLUTIONS,
@@ -50,7 +49,6 @@ from .quantized import (
     of_channels,
     point,
     quantized,
-    shift,
 )  # fmt: skip
 from .search import behind
 
@@ -112,7 +110,7 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
         and _floats_are_faster(floats, problem, waste * _form(q, problem, _WORDS, env, floats.w).cost, env)
     ):
         unmet = "integer products are faster by estimate"
-    elif not elementwise_group.expresses(_with_rest(problem, q), as_floats(laid)):
+    elif not elementwise_group.expresses(problem.epilogue, as_floats(laid)):
         unmet = "the kernel has the post-ops"
     FUSE_INT8.tell(q.head, unmet)
     return None if unmet else q
@@ -224,8 +222,7 @@ def _form(q: Quantized, problem: ConvProblem, isa: str, env: Env, weights: View)
     """
     direct = filtering.direct_tile(problem)
     filters = isa == _WORDS and q.weights.inputs[0].is_constant and env.algorithm != "direct"
-    # dilated layers are split; corrections at the call are those of whole layers
-    if not filters or (q.is_dynamic and set(problem.geometry.dilations) != {1}):
+    if not filters:
         return _Form(direct, 1.0)
     floats = _in_floats(problem)
 
@@ -260,19 +257,6 @@ def _in_floats(problem: ConvProblem) -> ConvProblem:
     return replace(problem, y=as_floats(problem.y), x=as_floats(problem.x), w=weights, epilogue=())
 
 
-def _with_rest(problem: ConvProblem, q: Quantized, rest: View | None = None) -> Epilogue:
-    """Returns the post-ops, after a sum with `rest` (N, 1, spatial...) if both operands have zero points.
-
-    Without a `rest`, some view stands in for it.
-    """
-    if not q.is_dynamic or set(q.weights.attrs.get("zps") or (0,)) == {shift(q.weights)}:
-        return problem.epilogue
-    if rest is None:
-        batch, _, *spatial = problem.result.shape
-        rest = argument(Place.SCRATCH, "f32", (batch, 1, *spatial), dense_strides((batch, 1, *spatial)))
-    return (EpilogueOp("Add", {}, (0, rest)), *renumbered(problem.epilogue, 1))
-
-
 def _somewhere(value: Value) -> View:
     return argument(Place.SCRATCH, value.dtype, dims(value), dense_strides(dims(value)))
 
@@ -298,37 +282,53 @@ class Part(NamedTuple):
     strides: list[int]
 
 
-class _Steps:
-    """Appends the steps of one quantized convolution: src to rows, packed weights, sums for zero points."""
+class Source(NamedTuple):
+    """The zero point of src, where it is known, and views of one element of what the call tells."""
 
-    def __init__(self, program: Program, q: Quantized, problem: ConvProblem, env: Env) -> None:
-        self.program, self.q, self.env, self.whole = program, q, env, problem
-        self.by_taps = _by_taps(q, problem)
-        if self.by_taps:
+    point: int = 0
+    scale: tuple[View, ...] = ()
+    zero: tuple[View, ...] = ()
+
+
+class _Steps:
+    """Appends the steps of one convolution of integers: src to rows, packed weights, sums for zero points."""
+
+    def __init__(
+        self,
+        program: Program,
+        problem: ConvProblem,
+        source: Source,
+        threads: int = 0,
+        varies: bool = False,
+        by_taps: bool = False,
+    ) -> None:
+        self.program, self.source, self.whole = program, source, problem
+        self.threads, self.varies, self.by_taps = threads, varies, by_taps
+        if by_taps:
             problem = int8_taps.as_channels(problem, int8_taps.merged(program, problem.w))
         self.problem, g = problem, problem.geometry
         read = g.y_channels if problem.direction == DGRAD else g.x_channels
         self.depth = read // g.groups
         self.isa = set_for(kernels.int8_isa()[0], self.depth)
-        _, pitch, _ = kernels.int8_layout(read, self.read()[0], self.isa)
-        self.tile = _form(q, problem, self.isa, env, self.whole.w).tile
+        self.tile = filtering.direct_tile(problem)
+        self.code = dtypes.CODES[(problem.y if problem.direction == DGRAD else problem.x).dtype]
+        _, pitch, _ = kernels.int8_layout(read, self.code, self.isa)
         # the kernel reads the zeros that fill up each position as channels as well, so that positions are contiguous
         self.reads = pitch if g.groups == 1 else read
 
-    def described(self, problem: ConvProblem, makes: int | None = None) -> Any:
-        """Returns the kernel's description of the layer or a part, that makes so many output channels or its own."""
-        reads, made = ("y_channels", "x_channels") if problem.direction == DGRAD else ("x_channels", "y_channels")
-        changes: dict[str, Any] = {reads: self.reads} if makes is None else {reads: self.reads, made: makes}
+    def described(self, problem: ConvProblem) -> Any:
+        """Returns the kernel's description of the layer or a part."""
+        changes: dict[str, Any] = {"y_channels" if problem.direction == DGRAD else "x_channels": self.reads}
         problem = replace(problem, geometry=replace(problem.geometry, **changes))
-        return filtering.filter_problem(problem, self.tile, self.env.varies)
+        return filtering.filter_problem(problem, self.tile, self.varies)
 
-    def parts(self, rows: View, strides: Sequence[int], target: View, epilogue: Epilogue) -> list[Part]:
+    def parts(self, rows: View, strides: Sequence[int], target: View) -> list[Part]:
         """Returns the layer with src in rows, or the layers that a dilated one is split into."""
         problem, src = self.problem, READ[self.problem.direction][0]
-        item, _, _ = kernels.int8_layout(self.reads, self.read()[0], self.isa)
+        item, _, _ = kernels.int8_layout(self.reads, self.code, self.isa)
         sizes = getattr(problem, src).shape
         places = View(rows.buffer, (sizes[0], 1, *sizes[2:]), (strides[0] * item, 1, *(item * s for s in strides[1:])))
-        views = {src: replace(places, offset=rows.offset), RESULT[problem.direction]: target, "epilogue": epilogue}
+        views = {src: replace(places, offset=rows.offset), RESULT[problem.direction]: target}
         parts = []
         for part in filtering.parts(problem.with_views(**views), self.tile):
             view: View = getattr(part, src)
@@ -341,20 +341,22 @@ class _Steps:
 
         The factor is src itself where the kernel can read that, else a copy in bytes.
         """
-        problem, src = self.problem, self.q.src
+        problem = self.problem
         if self.by_taps:
-            return int8_taps.rows(self.program, self.whole, point(src), self.env.threads, self.isa)
+            return int8_taps.rows(self.program, self.whole, self.source.point, self.threads, self.isa)
         view = problem.y if problem.direction == DGRAD else problem.x
         view = as_channels_last(self.program, view)
-        code, channels = dtypes.CODES[view.dtype], view.shape[1]
-        item, pitch, as_it_is = kernels.int8_layout(channels, code, self.isa)
+        channels = view.shape[1]
+        item, pitch, as_it_is = kernels.int8_layout(channels, self.code, self.isa)
         sizes, strides = ([some[0], *some[2:]] for some in (view.shape, view.strides))
         if as_it_is:
             return view, strides
         # 64 bytes more, as the kernel reads past the last element
         rows = self.program.scratch((prod(sizes) * pitch * item + 64,), "u8")
-        kernel = kernels.int8_rows(sizes, strides, channels, code, point(src), self.env.threads, self.isa)
-        self.program.kernel(kernel, [view], [rows], "rows of integers")
+        kernel = kernels.int8_rows(
+            sizes, strides, channels, *self.read(), self.threads, self.isa, has_zero=bool(self.source.zero)
+        )
+        self.program.kernel(kernel, [view, *self.source.zero], [rows], "rows of integers")
         return rows, [stride * pitch for stride in dense_strides(sizes)]
 
     def packed(self, description: Any, weights: View, strides: Sequence[int], points: Array | None) -> View:
@@ -365,7 +367,7 @@ class _Steps:
         direction, code = self.problem.direction, dtypes.CODES[weights.dtype]
         packed = self.program.scratch((kernels.int8_packed_size(description, direction, self.isa),), "u8")
         kernel = kernels.int8_pack(
-            description, direction, code, list(strides), self.depth, points is not None, self.env.threads, self.isa
+            description, direction, code, list(strides), self.depth, points is not None, self.threads, self.isa
         )
         how = kernels.int8_packing(description, direction, self.isa), None if points is None else points.tobytes()
         cache_key = ("integers", direction, *how, self.depth, weights.dtype, weights.shape, tuple(strides))
@@ -373,88 +375,92 @@ class _Steps:
         self.program.kernel(kernel, reads, [packed], "pack weights", cache_key=cache_key)
         return packed
 
-    def sums(self, rows: View, strides: Sequence[int], target: View) -> View:
+    def sums(self, rows: View, strides: Sequence[int]) -> View:
         """Appends sums of src over the window of each position of dst; returns the sums (N, spatial..., groups).
 
         The sums, in s32, correct a product for zero points of weights that packing has not subtracted.
         """
-        problem, groups = self.problem, self.problem.geometry.groups
-        description = self.described(problem, makes=groups)
-        ones = self.program.constant(np.ones(1, np.int8))
-        packed = self.packed(description, ones, [0] * (problem.w.ndim - 1), None)
-        sizes = [target.shape[0], *target.shape[2:]]
-        sums = self.program.scratch((*sizes, groups), "s32")
-        kernel = kernels.int8_product(
-            description, problem.direction, strides, dtypes.CODES["s32"], sums.strides[:-1], *self.read(),
-            threads=self.env.threads, isa=self.isa,
+        problem = self.problem
+        result = problem.result
+        sums = self.program.scratch((result.shape[0], *result.shape[2:], problem.geometry.groups), "s32")
+        kernel = kernels.int8_sums(
+            self.described(problem), problem.direction, strides, self.depth, *self.read(), self.threads,
+            bool(self.source.zero),
         )  # fmt: skip
-        self.run(kernel, [rows, packed], sums, "sums of what is read")
+        self.program.kernel(kernel, [rows, *self.source.zero], [sums], "sums of what is read")
         return sums
 
     def read(self) -> tuple[int, int]:
-        return dtypes.CODES[self.q.src.inputs[0].dtype], point(self.q.src)
+        return self.code, self.source.point
 
-    def run(self, kernel: Any, reads: Sequence[View], target: View, label: str) -> None:
-        scratch = self.program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
-        self.program.kernel(kernel, reads, [scratch, target], label)
+    def append(self, zeros: Array, scales: Array | None = None, to: Node | None = None) -> None:
+        """Appends all steps.
+
+        zeros: zero points (OC) of the weights, in s32. scales: (OC) in f32; None: results are the sums, in s32. to: the
+        Quantize of the results, or None.
+        """
+        program, problem, (_, scale, zero) = self.program, self.problem, self.source
+        early, result = kernels.int8_pack_subtracts(self.isa), problem.result
+        # kernels of bytes multiply by s8, and subtract 128 from u8 as they pack
+        points = zeros - np.int32(128 if problem.w.dtype == "u8" and not early else 0)
+        late = bool(points.any()) and not early
+        rows, strides = self.rows()
+        target = result_view(program, result)
+        if late and not _is_dense(target):
+            # the kernel indexes sums by the position in a dense result
+            target = program.scratch(result.shape, result.dtype, channels_last(result.ndim))
+        parts, merged = self.parts(rows, strides, target), merged_weights(program, problem.w)
+        packed = self.packed(parts[0].description, merged, merged.strides, points if early and points.any() else None)
+        reads = [packed, *(() if scales is None else (program.constant(scales),)), *scale, *zero]
+        if problem.bias is not None:
+            reads.append(program.in_a_row(problem.bias))
+        if late:
+            reads += [program.constant(points), self.sums(rows, strides)]
+        by = "" if self.isa == kernels.int8_isa()[0] else f" by {self.isa}"
+        label = labelled(filtering.tile_label(self.tile, by), problem.epilogue)
+        for part, description, src, at in parts:
+            epilogue, low, high = (part.epilogue, -128, 255) if to is None else bounded(part.epilogue, to)
+            after, made = fused(program, epilogue, as_floats(part.result)), part.result
+            kernel = kernels.int8_product(
+                description, part.direction, at, dtypes.CODES[made.dtype], [made.strides[0], *made.strides[2:]],
+                *self.read(), 1.0 if to is None else to.attrs["scales"][0], 0 if to is None else point(to), low, high,
+                late, 0 if problem.bias is None else dtypes.CODES["f32"], made.shape[1], self.threads, after.epilogue,
+                self.isa, bool(scale), bool(zero),
+            )  # fmt: skip
+            scratch = program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
+            program.kernel(kernel, [src, *reads, *after.views], [scratch, made], label)
+        if target is not result:
+            program.copy(target, result, FROM_CHANNELS_LAST)
 
 
 def build(lowering: Lowering, group: FusionGroup) -> Decision:
-    program, q, env = lowering.program, group.match, lowering.env
+    q, env = group.match, lowering.env
     problem = _problem(q, lowering.view, env)
     lowering.macs += problem.macs
     if int8_depthwise.applies(q, problem):
-        return int8_depthwise.build(program, q, problem, env)
-    call = dynamic.CallScale(lowering, q.src, q.weights) if q.is_dynamic else None
-    if call is not None:
-        problem = call.padded(problem)
-    steps, weights, result = _Steps(program, q, problem, env), q.weights, problem.result
-    early, makes = kernels.int8_pack_subtracts(steps.isa), result.shape[1]
-    zeros = of_channels(makes, weights.attrs.get("zps") or (0,), np.int32)
-    points = zeros - np.int32(0 if early else shift(weights))
-    late = bool(points.any()) and not early
-    rows, strides = steps.rows()
-    target = result_view(program, result)
-    corrected = late if call is None else call.point is not None
-    if (late or corrected) and not _is_dense(target):
-        # the kernel indexes sums by the position in a dense result
-        target = program.scratch(result.shape, result.dtype, channels_last(result.ndim))
-    parts, merged = steps.parts(rows, strides, target, problem.epilogue), merged_weights(program, steps.problem.w)
-    packed = steps.packed(parts[0].description, merged, merged.strides, points if early and points.any() else None)
-    scales = of_channels(makes, weights.attrs["scales"], np.float32)
-    if call is None:
-        reads = [packed, program.constant(np.float32(q.src.attrs["scales"][0]) * scales)]
-    else:
-        reads = [packed, call.scales(scales)]
-    if problem.bias is not None:
-        reads.append(program.in_a_row(problem.bias))
-    sums = steps.sums(rows, strides, target) if late else None
-    if call is not None:
-        if sums is not None:
-            rest = call.rest(problem, int(points[0]), sums.permute((0, sums.ndim - 1, *range(1, sums.ndim - 1))))
-            parts = steps.parts(rows, strides, target, _with_rest(problem, q, rest))
-        if corrected:
-            positions = target.shape[0], *target.shape[2:], problem.geometry.groups
-            reads += call.corrections(problem, int(zeros[0]) if early else shift(weights), positions)
-    elif sums is not None:
-        reads += [program.constant(points), sums]
-    to = q.quantize
-    by = "" if steps.isa == kernels.int8_isa()[0] else f" by {steps.isa}"
-    label = labelled(filtering.tile_label(steps.tile, by), problem.epilogue)
-    for part, description, src, at in parts:
-        epilogue, low, high = (part.epilogue, -128, 255) if to is None else bounded(part.epilogue, to)
-        after, made = fused(program, epilogue, as_floats(part.result)), part.result
-        kernel = kernels.int8_product(
-            description, part.direction, at, dtypes.CODES[made.dtype], [made.strides[0], *made.strides[2:]],
-            *steps.read(), 1.0 if to is None else to.attrs["scales"][0], 0 if to is None else point(to), low, high,
-            corrected, 0 if problem.bias is None else dtypes.CODES["f32"], made.shape[1], env.threads, after.epilogue,
-            steps.isa,
-        )  # fmt: skip
-        steps.run(kernel, [src, *reads, *after.views], made, label)
-    if target is not result:
-        program.copy(target, result, FROM_CHANNELS_LAST)
-    name = "builtin integer" if max(steps.tile) == 1 else filtering.INTEGERS
-    return Decision(name, q.src.inputs[0].dtype)
+        return int8_depthwise.build(lowering.program, q, problem, env)
+    scale, zero = (tuple(map(lowering.view, values)) for values in (q.src.inputs[1:2], q.src.inputs[2:]))
+    source, by_taps = Source(point(q.src), scale, zero), _by_taps(q, problem)
+    steps = _Steps(lowering.program, problem, source, env.threads, env.varies, by_taps)
+    steps.tile = _form(q, steps.problem, steps.isa, env, problem.w).tile
+    makes = problem.result.shape[1]
+    scales = of_channels(makes, q.weights.attrs["scales"], np.float32)
+    if not q.is_dynamic:
+        scales *= np.float32(q.src.attrs["scales"][0])
+    steps.append(of_channels(makes, q.weights.attrs.get("zps") or (0,), np.int32), scales, q.quantize)
+    return Decision("builtin integer" if max(steps.tile) == 1 else filtering.INTEGERS, q.src.inputs[0].dtype)
+
+
+def append_sums(program: Program, problem: ConvProblem, source: Source, zeros: Sequence[int]) -> None:
+    """Appends a convolution of integers with sums in s32; `zeros`: zero points of the weights, (OC) or (1)."""
+    _Steps(program, problem, source).append(of_channels(problem.result.shape[1], zeros, np.int32))
+
+
+def fits(problem: ConvProblem) -> bool:
+    """Whether the kernel takes a convolution of integers, and its sums fit into 32 bits."""
+    g = problem.geometry
+    read = g.y_channels if problem.direction == DGRAD else g.x_channels
+    return read // g.groups * prod(g.kernel) <= _MOST_TERMS and filtering.taken(problem, filtering.direct_tile(problem))
 
 
 # ---- groups ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from .. import dtypes, schema
 from ..graph import Node
 from ..lowering import elementwise_group
 from ..lowering.epilogue import Epilogue
-from ..lowering.family import CONV_KINDS
 from ..lowering.program import Buffer, Place, View
 from ..lowering.rewrites import Rewrite
 from ..lowering.trust import channels, integer_words
@@ -34,7 +33,7 @@ FUSE_INT8 = Rewrite(
         "the source has one scale",
         "scales of weights lie along the result's channels",
         "weights of a MatMul are constant",
-        "every position meets all weights, of one zero point, where the source's is known at the call",
+        "a zero point that the call tells has the source's dtype",
         "the result has one scale",
         "sums fit into 32 bits",
         "padding with zeros adds few products",
@@ -95,25 +94,13 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
         unmet = "scales of weights lie along the result's channels"
     elif head.kind not in CONVOLUTIONS and not weights.inputs[0].is_constant:
         unmet = "weights of a MatMul are constant"
-    elif len(src.inputs) > 1 and not _is_even(src, weights, head):
-        unmet = "every position meets all weights, of one zero point, where the source's is known at the call"
+    elif any(value.dtype != src.inputs[0].dtype for value in src.inputs[2:]):
+        unmet = "a zero point that the call tells has the source's dtype"
     elif quantize is not None and len(quantize.attrs["scales"]) != 1:
         unmet = "the result has one scale"
     if unmet:
         return FUSE_INT8.declined(head, unmet)
     return Quantized(src, weights, head, tuple(rest), quantize)
-
-
-def _is_even(src: Node, weights: Node, head: Node) -> bool:
-    """Whether all positions of the result meet the same weights, where src is padded with its zero point.
-
-    Weights with another zero point than `shift` have one for all channels then, and one scale.
-    """
-    integers, _, *zero = (value.dtype for value in src.inputs)
-    if head.kind in CONVOLUTIONS and (not CONV_KINDS[head.kind].ordinary or zero not in ([], [integers])):
-        return False
-    points = set(weights.attrs.get("zps") or (0,))
-    return points == {shift(weights)} or len(points) == len(set(weights.attrs["scales"])) == 1
 
 
 def shift(weights: Node) -> int:

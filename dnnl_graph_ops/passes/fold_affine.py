@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -176,7 +176,8 @@ def _with(head: Node, scale: Array, shift: Array) -> Node:
     assert isinstance(head.attrs, Attributes)
     held = held_of(head)
     if (scale != 1).any():
-        held = scaled(held, _along_weights(head.attrs, head.inputs[1], scale))
+        read, made = channel_axes(head.attrs.weights_format, head.inputs[1].ndim)
+        held = scaled(held, along_weights(head.inputs[1].shape, made, read, head.attrs.groups, scale))
     return with_constants(head, held, bias_of(head) * scale + shift)
 
 
@@ -215,15 +216,16 @@ def scaled(weights: Constant, factors: Array) -> Constant:
     return weights.derived(("scaled", factors.shape, factors.tobytes()), products, weights.shape)
 
 
-def _along_weights(attrs: Attributes, weights: Value, scale: Array) -> Array:
-    """Returns `scale`, a factor for each channel of the result, in a shape that broadcasts over the weights."""
-    i, o = channel_axes(attrs.weights_format, weights.ndim)
-    shape = [1] * weights.ndim
-    if weights.shape[o] == len(scale):
-        shape[o] = len(scale)
-        return scale.reshape(shape)
-    # weights with groups have the input channels of all groups, and the output channels of one group
-    groups = attrs.groups
-    shape[i], shape[o] = int(weights.shape[i] or 0), len(scale) // groups
-    matrix = np.repeat(scale.reshape(groups, -1), shape[i] // groups, axis=0)
-    return (matrix if i < o else matrix.T).reshape(shape)
+def along_weights(shape: Sequence[int | None], own: int, other: int, groups: int, scale: Array) -> Array:
+    """Returns `scale`, a factor for each channel read or made, in a shape that broadcasts over weights of `shape`.
+
+    own: the axis of the channels that `scale` is for, other: that of the others. One of both has the channels of all
+    groups, the other those of one group.
+    """
+    sizes = [1] * len(shape)
+    if shape[own] == len(scale):
+        sizes[own] = len(scale)
+        return scale.reshape(sizes)
+    sizes[other], sizes[own] = int(shape[other] or 0), len(scale) // groups
+    matrix = np.repeat(scale.reshape(groups, -1), sizes[other] // groups, axis=0)
+    return (matrix if other < own else matrix.T).reshape(sizes)

@@ -11,6 +11,8 @@ import numpy as np
 from .. import ops
 from ..compile import Net
 from ..graph import Graph, Node, Value
+from ..ir import GraphView
+from ..passes import equalize, fold_affine, fold_padding
 from ..schema import OPS, kinds
 from ..shapes import resolved
 from ..shapes.common import channel_axes
@@ -61,6 +63,23 @@ class Quantized(NamedTuple):
         return self.graph.compile(dict(self.outputs))
 
 
+def folded(net: Net, equalizes: bool) -> Net:
+    """Returns a net with the same outputs whose convolutions have taken in the pads, scales and shifts around them.
+
+    So a batch norm behind a convolution becomes part of its weights, which are quantized with it. equalizes: whether
+    channels between two convolutions are scaled as well.
+    """
+    # passes change the values of a graph
+    copy = quantized(net, {}, "minmax")
+    view = GraphView(copy.graph.nodes, copy.outputs.values())
+    fold_padding.run(view)
+    fold_affine.run(view)
+    if equalizes:
+        equalize.run(view)
+    copy.graph.nodes[:] = view.nodes()
+    return copy.compile()
+
+
 def quantized(net: Net, limits: Mapping[Node, Limits], ranges: Ranges, *, beside: bool = False) -> Quantized:
     """Returns a graph like that of a net with the nodes of `limits` (lowest and highest of src) quantized.
 
@@ -77,7 +96,7 @@ def quantized(net: Net, limits: Mapping[Node, Limits], ranges: Ranges, *, beside
     for node in source.nodes:
         for value in node.inputs:
             if value not in mapped and value.is_constant and not (node in limits and value is node.inputs[1]):
-                mapped[value] = graph.constant(value.constant, value.name)
+                mapped[value] = _constant(graph, value)
         if node in limits:
             result, layer = _quantized_node(graph, node, mapped, rounded, limits[node], ranges, beside)
             made.layers[node] = layer
@@ -86,7 +105,7 @@ def quantized(net: Net, limits: Mapping[Node, Limits], ranges: Ranges, *, beside
                 continue
             made.twins[node] = result
             if node.inputs[1] not in mapped:
-                mapped[node.inputs[1]] = graph.constant(node.inputs[1].constant, node.inputs[1].name)
+                mapped[node.inputs[1]] = _constant(graph, node.inputs[1])
         metas = [value._meta for value in node.outputs]
         slots = [value.name.rpartition(".")[2] for value in node.outputs]
         inputs = [mapped[v] for v in node.inputs]
@@ -94,6 +113,11 @@ def quantized(net: Net, limits: Mapping[Node, Limits], ranges: Ranges, *, beside
         mapped.update(zip(node.outputs, outputs, strict=True))
     made.outputs.update((name, mapped[value]) for name, value in net.outputs.items())
     return made
+
+
+def _constant(graph: Graph, value: Value) -> Value:
+    """A copy of a constant; passes give a new bias the name of its weights."""
+    return graph.constant(value.constant, None if value.name in graph._names else value.name)
 
 
 def _quantized_node(

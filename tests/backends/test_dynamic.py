@@ -29,3 +29,16 @@ def test_there_and_back(dtype: str, point: str, shape: tuple[int, ...], rng: np.
     for array, want in zip(got.values(), (levels, (levels - shift) * 0.5), strict=True):
         np.testing.assert_array_equal(array, want)
     assert not any("NumPy" in step.implementation for step in net.explain().steps)
+
+
+@pytest.mark.parametrize("point", [-(2**30), -40000, -32500, 300, 40000, 2**24])
+@pytest.mark.parametrize("dtype", ["u8", "s8"])
+def test_zero_points_far_beyond_8_bits(dtype: str, point: int) -> None:
+    """With quotients as far, results are as exact as f32 sums."""
+    g = dgo.Graph()
+    x = np.float32([-1e9, -70000, -40000.5, -32600, -1, 0, 1, 32600, 40000.5, 70000, 1e9] * 9)
+    q = ops.dynamic_quantize(g.input("x", x.shape), g.input("s", (1,)), g.input("z", (1,), "s32"), dtype=dtype)
+    limits = np.iinfo({"u8": np.uint8, "s8": np.int8}[dtype])
+    want = np.clip(np.rint(x) + np.float32(point), limits.min, limits.max)
+    got = g.compile(q).run({"x": x, "s": np.float32([1]), "z": np.int32([point])})[q.name]
+    np.testing.assert_array_equal(got, want)

@@ -37,7 +37,10 @@ SETS = [
 
 @dataclass(frozen=True)
 class Quantization:
-    """Types, zero points and scales of a layer; `weights_zeros` and `scales` have one element or one a channel."""
+    """Types, zero points and scales of a layer; `weights_zeros` and `scales` have one element or one a channel.
+
+    call_scale: a factor of the scales that the call tells, or None; call_zero: whether it tells src_zero.
+    """
 
     src: str
     weights: str
@@ -49,6 +52,8 @@ class Quantization:
     dst_scale: float
     dst_zero: int
     bounds: tuple[int, int] = (-128, 255)
+    call_scale: float | None = None
+    call_zero: bool = False
 
 
 def random_quantization(rng: np.random.Generator, channels: int) -> Quantization:
@@ -74,6 +79,15 @@ def random_quantization(rng: np.random.Generator, channels: int) -> Quantization
     )  # fmt: skip
 
 
+def of_call(rng: np.random.Generator, q: Quantization) -> Quantization:
+    """The same with a scale and a zero point of src that the call tells, or one of both, or with sums as results."""
+    if rng.random() < 0.1:
+        q = replace(q, dst="s32", has_bias=False)
+    elif rng.random() < 0.3:
+        q = replace(q, call_scale=float(np.float32(rng.uniform(0.5, 2))))
+    return replace(q, call_zero=bool(rng.random() < 0.3))
+
+
 def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
     low, high = RANGES[dtype]
     array = rng.integers(low, high + 1, shape)
@@ -92,6 +106,11 @@ def guarded(shape: tuple[int, ...], dtype: str) -> tuple[Array, Array]:
     return room[GUARD:-GUARD].reshape(shape), room
 
 
+def told(q: Quantization) -> list[Array]:
+    """The zero point of src where the call tells it."""
+    return [np.array([q.src_zero], dtypes.numpy_dtype(q.src))] if q.call_zero else []
+
+
 def product(
     case: Case, direction: str, isa: str, q: Quantization, rows: tuple[Array, list[int]], weights: Array,
     strides: list[int], result: Array, dtype: str, beside: list[Array], late: bool, depth: int, threads: int,
@@ -108,9 +127,10 @@ def product(
     pack.run(weights, *([] if points is None else [points]), packed)
     array, row_strides = rows
     kernel = kernels.int8_product(
-        problem, direction, row_strides, code(dtype), positions(result), code(q.src), q.src_zero, q.dst_scale,
-        q.dst_zero, *q.bounds, late, code("f32") if q.has_bias and dtype != "s32" else 0, result.shape[-1], threads,
-        isa=isa,
+        problem, direction, row_strides, code(dtype), positions(result), code(q.src),
+        0 if q.call_zero else q.src_zero, q.dst_scale, q.dst_zero, *q.bounds, late,
+        code("f32") if q.has_bias else 0, result.shape[-1], threads, isa=isa,
+        has_scale=q.call_scale is not None, has_zero=q.call_zero,
     )  # fmt: skip
     kernel.run(array, packed, *beside, scratch(kernel), result)
     assert (room[:start] == 7).all() and (room[start + size :] == 7).all()
@@ -125,7 +145,10 @@ def run_layer(
     if not as_it_is:
         sizes = src.shape[:-1]
         rows = np.full(int(np.prod(sizes)) * pitch * item + 64, 0x55, np.uint8)
-        kernels.int8_rows(sizes, strides, src.shape[-1], code(q.src), q.src_zero, threads, isa).run(src, rows)
+        at = 0 if q.call_zero else q.src_zero
+        kernels.int8_rows(sizes, strides, src.shape[-1], code(q.src), at, threads, isa, has_zero=q.call_zero).run(
+            src, *told(q), rows
+        )
         strides = [int(np.prod(sizes[axis + 1 :])) * pitch for axis in range(len(sizes))]
     depth = src.shape[-1] // case.groups
     if case.groups == 1:
@@ -136,16 +159,16 @@ def run_layer(
     points = spread(q.weights_zeros, channels, np.int32) - np.int32(shift)
     late = bool(points.any()) and not early
     spatial = case.output if direction == "forward" else case.source
-    beside = [spread(q.scales, channels, np.float32), *([bias] if q.has_bias else [])]
+    beside = [spread(q.scales, channels, np.float32)] if q.dst != "s32" else []
+    beside += [np.float32([q.call_scale])] if q.call_scale is not None else []
+    beside += told(q) + ([bias] if q.has_bias else [])
     if late:
-        one = replace(
-            case,
-            channels=(case.channels[0], case.groups) if direction == "forward" else (case.groups, case.channels[1]),
-        )
         sums = np.full((case.batch, *spatial, case.groups), 7, np.int32)
-        still = [0] * (len(spatial) + 2)
-        ones = np.ones(1, np.int8)
-        product(one, direction, isa, q, (rows, strides), ones, still, sums, "s32", [], False, depth, threads)
+        # their own zero point where the call tells it
+        at = 0 if q.call_zero else q.src_zero
+        kernels.int8_sums(case.problem(), direction, strides, depth, code(q.src), at, threads, q.call_zero).run(
+            rows, *told(q), sums
+        )
         beside += [points, sums]
     result, room = guarded((case.batch, *spatial, channels), q.dst)
     product(
@@ -177,7 +200,10 @@ def truth(case: Case, direction: str, q: Quantization, src: Array, weights: Arra
         sums = case.crop(ct.forward(centred, wide, **layout))
     else:
         sums = ct.backward_data(case.embed(centred), wide, src_spatial=case.source, **layout)
-    values = sums.astype(np.float32) * spread(q.scales, channels, np.float32)
+    if q.dst == "s32":
+        return sums.astype(np.int32)
+    factor = np.float32(1 if q.call_scale is None else q.call_scale)
+    values = sums.astype(np.float32) * (spread(q.scales, channels, np.float32) * factor)
     if q.has_bias:
         values = values + bias
     if q.dst == "f32":
@@ -189,7 +215,7 @@ def truth(case: Case, direction: str, q: Quantization, src: Array, weights: Arra
 def check(rng: np.random.Generator, case: Case, isa: str, q: Quantization | None = None, threads: int = 0) -> None:
     for direction in ("forward", "backward_data"):
         read, made = case.channels if direction == "forward" else case.channels[::-1]
-        how = q or random_quantization(rng, made)
+        how = q or of_call(rng, random_quantization(rng, made))
         print(direction, how)
         spatial = case.source if direction == "forward" else case.output
         src = draw(rng, (case.batch, *spatial, read), how.src)
@@ -368,7 +394,7 @@ def test_refusals_name_the_cause():
         make(src_dtype=code("f32"))
     with pytest.raises(errors.InvalidArgumentError, match="src_zero contains 256"):
         make(src_zero=256)
-    with pytest.raises(errors.InvalidArgumentError, match="sums have no bias"):
+    with pytest.raises(errors.InvalidArgumentError, match="sums have no scale, bias"):
         make(dst_dtype=code("s32"), bias_dtype=code("f32"))
     with pytest.raises(errors.InvalidArgumentError, match="bias must be f32"):
         make(bias_dtype=code("bf16"))

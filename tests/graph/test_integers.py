@@ -59,14 +59,16 @@ class Layer:
         transposed = self.kind == "ConvTranspose"
         self.weights_format = "IOX" if transposed else "OIX"
         shape = (inner * self.groups, outer, *taps) if transposed else (outer * self.groups, inner, *taps)
-        rng_zeros = rng.random() < 0.7
+        zeros = rng.choice([0, 1, 2], p=[0.3, 0.3, 0.4])  # none, one, one for each channel
         self.w = quantity(rng, self.weights, shape)
         self.axis = 1 if transposed else 0
         count = shape[self.axis] if rng.random() < 0.5 else 1
-        zero = point(rng, self.weights) if rng_zeros else 0
-        self.w_zeros = [zero] * count
+        self.w_zeros = [point(rng, self.weights) if zeros else 0] * count
+        if zeros == 2:
+            self.w_zeros = [point(rng, self.weights) for _ in range(count)]
         self.w_scales = np.exp(rng.uniform(-7, -2, count)).astype(np.float32)
         self.x_zero, self.y_zero = point(rng, self.src), point(rng, self.dst)
+        self.of_call = bool(rng.random() < 0.3)
         self.x_scale, self.y_scale = (np.float32(np.exp(rng.uniform(-3, 2))) for _ in range(2))
         self.bias = rng.standard_normal(self.channels[1]).astype(np.float32) if rng.random() < 0.5 else None
         self.tail = str(rng.choice(["", "relu", "add", "clamp", "add, relu"]))
@@ -86,8 +88,12 @@ class Layer:
             graph.constant(self.w), scales=list(map(float, self.w_scales)), zps=self.w_zeros, **per_channel
         )
         bias = [] if self.bias is None else [graph.constant(self.bias)]
+        if self.of_call:
+            src = ops.dynamic_dequantize(x, graph.input("scale", (1,)), graph.input("zero", (1,), self.src))
+        else:
+            src = ops.dequantize(x, scales=[float(self.x_scale)], zps=[self.x_zero])
         y = BUILD[self.kind](
-            ops.dequantize(x, scales=[float(self.x_scale)], zps=[self.x_zero]), wide, *bias,
+            src, wide, *bias,
             data_format=self.data_format, weights_format=self.weights_format, **self.attrs,
         )  # fmt: skip
         if self.tail == "relu":
@@ -102,7 +108,8 @@ class Layer:
         return graph, y
 
     def _sums(self):
-        centred = self.w.astype(np.float64) - self.w_zeros[0]
+        sides = [-1 if axis == self.axis else 1 for axis in range(self.w.ndim)]
+        centred = self.w.astype(np.float64) - np.reshape(self.w_zeros, sides)
         return TRUTH[self.kind](
             self.x.astype(np.float64) - self.x_zero, centred, data_format=self.data_format,
             weights_format=self.weights_format, **self.attrs,
@@ -135,7 +142,8 @@ def check(rng, dilated=False):
     layer = Layer(rng, dilated)
     graph, y = layer.graph()
     net = graph.compile(y)
-    given = {"x": layer.x, "beside": layer.beside}
+    zero = np.array([layer.x_zero], layer.x.dtype)
+    given = {"x": layer.x, "beside": layer.beside, "scale": layer.x_scale.reshape(1), "zero": zero}
     got = net.run({value.name: given[value.name] for value in net.inputs})[y.name]
     own = any(part.formulation in OWN for part in net.explain().partitions)
     if own:

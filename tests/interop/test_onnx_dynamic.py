@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from graph.test_integers import OWN
 from onnx import TensorProto, helper, numpy_helper
+from reference import convolution as conv
 
 import dnnl_graph_ops as dgo
 
@@ -40,7 +41,7 @@ def ranged(rng: np.random.Generator, shape: tuple[int, ...], scale: float, zero:
 
 
 def operands(rng: np.random.Generator, kind: str, dtype: type, *, channels: bool) -> Arrays:
-    """Weights of small integers, whose sums f32 has exactly, with a zero point that 8 bits with a sign lack."""
+    """Weights of small integers, whose sums f32 has exactly, with a zero point that 8 bits with a sign may lack."""
     made = 16
     shape = (24, made) if kind == "MatMulInteger" else (made, 8, 3, 3)
     beside = () if kind == "MatMulInteger" else (1, 1)
@@ -56,7 +57,8 @@ def operands(rng: np.random.Generator, kind: str, dtype: type, *, channels: bool
 
 
 def expected(kind: str, levels: np.ndarray, scale: float, arrays: Arrays, pads: int = 1) -> np.ndarray:
-    w = arrays["w"].astype(np.int64) - int(arrays.get("wz", np.asarray(0)))
+    zeros = arrays.get("wz", np.asarray(0)).astype(np.int64)
+    w = arrays["w"].astype(np.int64) - (zeros.reshape(-1, 1, 1, 1) if kind == "ConvInteger" else zeros)
     if kind == "MatMulInteger":
         sums = levels @ w
     else:
@@ -75,7 +77,7 @@ def test_exact_sums(kind: str, dtype: type, channels: bool, seed: int, amount) -
         rng = np.random.default_rng((seed, number))
         arrays = operands(rng, kind, dtype, channels=channels)
         if channels and number % 2:
-            arrays["wz"] = np.asarray(0 if dtype == np.int8 else 128, dtype)
+            arrays["wz"] = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, 16).astype(dtype)
         shape = (2, 5, 24) if kind == "MatMulInteger" else (2, 8, 6, 5)
         scale = float(2.0 ** rng.integers(-3, 2))
         x, levels = ranged(rng, shape, scale, int(rng.integers(0, 256)))
@@ -90,7 +92,8 @@ def test_no_step_runs_in_numpy(kind: str) -> None:
     """Ranges, rounding and the product of integers are builtin code, with weights of every zero point."""
     rng = np.random.default_rng(0)
     for dtype in (np.int8, np.uint8):
-        arrays = operands(rng, kind, dtype, channels=False)
+        arrays = operands(rng, kind, dtype, channels=True)
+        arrays["wz"] = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, 16).astype(dtype)
         shape = (2, 5, 24) if kind == "MatMulInteger" else (2, 8, 6, 5)
         net = dgo.from_onnx(model(kind, shape, arrays)).compile()
         net(np.ones(shape, np.float32))
@@ -162,3 +165,74 @@ def test_unknown_sizes_and_many_readers() -> None:
         for i, got in enumerate(net(x)):
             np.testing.assert_array_equal(got, levels @ arrays[f"w{i}"].astype(np.int64) * 0.5)
     assert sum(group.formulation in OWN for group in net.explain().groups) >= 3
+
+
+def sums_of(kind: str, x: np.ndarray, feeds: Arrays, arrays: Arrays, **attrs):
+    """A net of the product alone, with sums in s32: of x and `feeds`, which a call tells, and of known arrays."""
+    names = ("x", "w", "xz", "wz")
+    held = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    given = {"x": x, **feeds}
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in given.items()
+    ]
+    node = helper.make_node(kind, [name if name in given or name in arrays else "" for name in names], ["y"], **attrs)
+    ends = [helper.make_tensor_value_info("y", TensorProto.INT32, None)]
+    graph = helper.make_graph([node], "sums", infos, ends, held)
+    return dgo.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 10)], ir_version=9)).compile()
+
+
+@pytest.mark.isa
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_in_32_bits(kind: str, told: bool, seed: int, amount) -> None:
+    """Of more than the 24 bits of a float; the zero point of x is known, or the call tells it."""
+    for number in range(amount(3, 20, 200)):
+        rng = np.random.default_rng((seed, number))
+        types = [np.dtype(str(rng.choice(["i1", "u1"]))) for _ in range(2)]
+        (low, high), (w_low, w_high) = ((np.iinfo(one).min, np.iinfo(one).max) for one in types)
+        zero, groups = int(rng.integers(low, high + 1)), int(rng.choice([1, 2]))
+        if kind == "MatMulInteger":
+            shape, w_shape, attrs = (*[(), (2,), (2, 3)][int(rng.integers(3))], 5, 1100), (1100, 18), {}
+        else:
+            shape, w_shape = (2, 256 * groups, 7, 6), (18, 256, 3, 3)
+            attrs = {
+                "group": groups,
+                "pads": [1, 0, 1, 2],
+                "strides": [2, 1],
+                "dilations": [1, int(rng.choice([1, 2]))],
+            }
+        # most elements at an end of the range
+        x, w = (
+            rng.choice([a, b, b, int(rng.integers(a, b + 1))], size).astype(kinds)
+            for kinds, a, b, size in ((types[0], low, high, shape), (types[1], w_low, w_high, w_shape))
+        )
+        zeros = rng.integers(w_low, w_high + 1, 18 if rng.random() < 0.5 else ()).astype(types[1])
+        point = {"xz": np.asarray(zero, types[0])}
+        arrays = {"w": w, "wz": zeros} if rng.random() < 0.8 else {"w": w}
+        net = sums_of(kind, x, point if told else {}, arrays if told else arrays | point, **attrs)
+        centred, shift = x.astype(np.int64) - zero, arrays.get("wz", np.zeros((), int)).astype(np.int64)
+        if kind == "MatMulInteger":
+            want = centred @ (w.astype(np.int64) - shift)
+        else:
+            wide = w - (shift.reshape(-1, 1, 1, 1) if shift.ndim else shift)
+            sides = {"pads_begin": (1, 0), "pads_end": (1, 2), "groups": groups}
+            sides |= {name: attrs[name] for name in ("strides", "dilations")}
+            want = conv.forward(centred.astype(np.float64), wide.astype(np.float64), **sides,
+                                data_format="NCX", weights_format="OIX")  # fmt: skip
+        got = net.run({"x": x, **(point if told else {})})["y"]
+        assert got.dtype == np.int32
+        np.testing.assert_array_equal(got, want)
+        assert not any("NumPy" in step.implementation for step in net.explain().steps)
+
+
+def test_sums_that_no_kernel_has_are_numpys() -> None:
+    """Zero points for each row of x, and more terms than 32 bits surely hold."""
+    rng = np.random.default_rng(3)
+    x, w = rng.integers(0, 256, (3, 8)).astype(np.uint8), rng.integers(-128, 128, (8, 4)).astype(np.int8)
+    zeros = rng.integers(0, 256, 3).astype(np.uint8)
+    net = sums_of("MatMulInteger", x, {}, {"w": w, "xz": zeros})
+    np.testing.assert_array_equal(net(x), (x.astype(int) - zeros[:, None]) @ w.astype(int))
+    long = np.ones((1, 33100), np.uint8)
+    net = sums_of("MatMulInteger", long, {}, {"w": np.ones((33100, 2), np.int8)})
+    np.testing.assert_array_equal(net(long), [[33100, 33100]])

@@ -228,3 +228,45 @@ def test_refusals() -> None:
     bad = np.full((2, 5, 6, 8), np.nan, np.float32)
     with pytest.raises(dgo.InvalidArgumentError, match="not finite"):
         calibrate(graph, [bad])
+
+
+@pytest.mark.parametrize("height", [6, None])
+def test_what_scales_and_pads_convolutions_becomes_part_of_them(height: int | None) -> None:
+    """Batch norms, factors, summands and pads are folded before ranges are taken; the user's graph stays as it is."""
+    rng = np.random.default_rng(9)
+
+    def norm(y: dgo.Value) -> dgo.Value:
+        gamma, beta, mean, variance = rng.uniform(0.5, 2, (4, 16)).astype(np.float32)
+        return dgo.ops.batch_norm_inference(y, gamma, beta, mean, variance, epsilon=1e-3)
+
+    g = dgo.Graph()
+    x = g.input("x", (2, height, 6, 4))
+    weights = [
+        rng.standard_normal(shape).astype(np.float32) for shape in ((3, 3, 4, 16), (3, 3, 1, 16), (2, 2, 16, 16))
+    ]
+    y = dgo.ops.pad(x, pads_begin=[0, 1, 1, 0], pads_end=[0, 1, 1, 0], mode="constant", value=0.0)
+    y = dgo.ops.relu(norm(dgo.ops.convolution(y, weights[0], name="first")))
+    y = dgo.ops.relu(norm(dgo.ops.convolution(y, weights[1], groups=16, name="depthwise")))
+    y = dgo.ops.conv_transpose(y, weights[2], strides=2, name="up") * np.float32(0.5) + np.ones(16, np.float32)
+    g.outputs["y"] = y
+    kinds = [node.kind for node in g.nodes]
+    samples = [rng.standard_normal((2, 6, 6, 4)).astype(np.float32) for _ in range(3)]
+    found = calibrate(g, samples)
+    assert [node.kind for node in g.nodes] == kinds
+    assert [layer.name for layer in found.layers] == ["first", "depthwise", "up"]
+    layers = ["Quantize", "Dequantize", "Dequantize"]
+    assert [node.kind for node in found.graph.nodes] == [
+        *layers, "Convolution", "ReLU", *layers, "Convolution", "ReLU", *layers, "ConvTranspose"
+    ]  # fmt: skip
+    assert {left.kind for left in found.left} == {"ReLU"}
+    assert found.errors[0].signal_to_noise_db > 30
+    want = g.compile()(samples[0])
+    assert np.abs(found.compile()(samples[0]) - want).max() <= found.errors[0].max_abs_error * 1.01
+
+
+def test_what_the_net_returns_is_not_folded() -> None:
+    rng = np.random.default_rng(9)
+    g = dgo.Graph()
+    inner = dgo.ops.convolution(g.input("x", (1, 5, 5, 4)), rng.standard_normal((3, 3, 4, 8)).astype(np.float32))
+    found = calibrate(g.compile((inner, inner * np.float32(3))), [np.ones((1, 5, 5, 4), np.float32)])
+    assert [node.kind for node in found.graph.nodes][-2:] == ["Convolution", "Multiply"]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.passes import layers
+from dnnl_graph_ops.passes import equalize, layers, pipeline
 
 from .draw import Again, Draw, Window, channels_of, convolution
 from .harness import proves
@@ -152,6 +152,48 @@ def affine(d: Draw, unmet: str | None) -> None:
             pair = [y, _factors(d, y.shape, axis, unmet)]
             y = (ops.add if kind == "Add" else ops.multiply)(*(pair if d.chance() else pair[::-1]))
     d.leave(y)
+
+
+HOMOGENEOUS = (ops.relu, ops.abs, lambda v: ops.leaky_relu(v, alpha=0.5))
+
+
+@proves("equalize")
+def equalized(d: Draw, unmet: str | None) -> None:
+    """Two convolutions in a row, or three; `calibrate` runs the pass."""
+    stage = pipeline.Stage("equalize", lambda s: equalize.run(s.graph), lambda s: s.graph.listing())
+    d.forced, d.tolerance = [(pipeline, "PASSES", (stage, *pipeline.PASSES))], 1e-5
+    rank, data_format = d.whole(1, 3), d.pick("NCX", "NXC")
+    if unmet == "all tensors are in f32":
+        y = d.images(rank, data_format, "bf16")
+        for _ in range(2):
+            window = Window(d, rank, data_format)
+            window.fits(y.shape)
+            weights = d.constant((d.size(), channels_of(y, data_format), *window.kernel), 1, "bf16")
+            y = ops.convolution(y, weights, **window.keywords, weights_format="OIX")
+        d.tolerance = 0.0
+        d.leave(y)
+        return
+    constant = [unmet != "weights and biases are constant"] * 2
+    constant[d.whole(0, 1)] = True
+    count = 2 if unmet else d.whole(2, 3)
+    y = d.before(d.images(rank, data_format))
+    for number in range(count):
+        window = Window(d, rank, data_format)
+        y = convolution(d, y, window, constant=constant[number % 2], transposed=d.chance(0.3))
+        if number + 1 < count:
+            y = d.between(y, unmet)
+            for _ in range(d.whole(0, 2)):
+                y = _pooled(d, y, rank, data_format) if d.chance(0.3) else d.pick(*HOMOGENEOUS)(y)
+        if unmet == "all ops have one data format":
+            data_format = "NXC" if data_format == "NCX" else "NCX"
+    d.leave(y)
+
+
+def _pooled(d: Draw, value, rank: int, data_format: str):
+    none = [0] * rank
+    attrs = {"kernel": [1] * rank, "strides": [d.pick(1, 2) for _ in none], "data_format": data_format}
+    attrs |= {"pads_begin": none, "pads_end": none}
+    return ops.max_pool(value, **attrs) if d.chance() else ops.avg_pool(value, **attrs, exclude_pad=d.chance())
 
 
 @proves("fold_branches")

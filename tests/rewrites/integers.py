@@ -24,9 +24,11 @@ def _scaled(d: Draw, value, axis: int | None = None):
     """Floats of integers, by scales along an axis if there is one."""
     count = 1 if axis is None else int(value.shape[axis] or 0)
     along = {} if axis is None else {"qtype": "per_channel", "axis": axis}
-    # the same everywhere, as the library has it
-    zero = 0 if value.dtype.startswith("f8") else d.whole(0, 3)
-    return ops.dequantize(value, scales=[d.pick(*SCALES) for _ in range(count)], zps=[zero] * count, **along)
+    # often the same everywhere, as the library has it
+    zeros = [0 if value.dtype.startswith("f8") else d.whole(0, 3) for _ in range(count)]
+    if d.chance():
+        zeros = zeros[:1] * count
+    return ops.dequantize(value, scales=[d.pick(*SCALES) for _ in range(count)], zps=zeros, **along)
 
 
 def _quantized(d: Draw, value, axis: int | None = None):
@@ -36,11 +38,12 @@ def _quantized(d: Draw, value, axis: int | None = None):
     return ops.quantize(value, dtype=d.pick("u8", "s8"), scales=scales, zps=[zero] * count, **along)
 
 
-def _of_call(d: Draw, value):
-    """Floats of integers, by a scale that the call tells, and a zero point or none."""
+def _of_call(d: Draw, value, dtype: str | None = None):
+    """Floats of integers, by a scale that the call tells, and a zero point of their dtype, or of another, or none."""
     scale = d.input((1,))
     d.arrays[scale][:] = d.pick(*SCALES)
-    return ops.dynamic_dequantize(value, scale, *([d.input((1,), value.dtype)] if d.chance(0.8) else []))
+    point = [d.input((1,), dtype or value.dtype)] if dtype or d.chance(0.8) else []
+    return ops.dynamic_dequantize(value, scale, *point)
 
 
 def _rows(d: Draw, unmet: str | None):
@@ -67,8 +70,9 @@ def _product(d: Draw, data_format: str, unmet: str | None = None):
     shape = (batch, channels, *sizes) if data_format == "NCX" else (batch, *sizes, channels)
     x = d.input(shape, "f8_e4m3" if unmet == "the integers have 8 bits" else d.pick("u8", "s8"))
     window.fits(x.shape)
-    uneven = unmet is not None and unmet.startswith("every position meets all weights")
-    if x.dtype in ("u8", "s8") and (uneven or d.chance(0.3)) and unmet != "the source has one scale":
+    if unmet == "a zero point that the call tells has the source's dtype":
+        src = _of_call(d, x, "s32")
+    elif x.dtype in ("u8", "s8") and d.chance(0.3) and unmet != "the source has one scale":
         src = _of_call(d, x)
     else:
         src = _scaled(d, x, 1 if unmet == "the source has one scale" else None)

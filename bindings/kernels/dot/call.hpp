@@ -11,6 +11,7 @@ namespace dgo {
 // How sums in s32 become results. An element of the left factor stands for itself less `src_zero`.
 struct Int8Params {
     int32_t src_zero = 0;
+    float src_scale = 1;   // a factor of all scales
     bool sums = false;     // results are the sums, in s32
     int shift = 0;         // sums transformed back are 2^shift times those of the layer
     Quotient quotient;     // integer results are those of it

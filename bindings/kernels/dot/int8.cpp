@@ -3,8 +3,7 @@
 // with words, whose transforms are exact where 2^(axes of four points) times every sum fits into s32.
 //
 // src is first made into rows: bytes without a sign or, where an instruction set multiplies words, 16 bits. Positions
-// that src lacks stand for its zero point. Zero points of weights need the sums of what each position reads: the same
-// product by weights of one, with `sums`.
+// that src lacks stand for its zero point. Zero points of weights need the sums of what each position reads: `int8_sums`.
 #include <omp.h>
 
 #include <algorithm>
@@ -38,26 +37,31 @@ int64_t panel_depth(const Arrangement& of, const Dot& dot) {
 
 class Int8RowsKernel final : public Kernel {
 public:
-    Int8RowsKernel(const Int8Rows& params, const Dot& dot) : dot_(dot), params_(params) {
+    Int8RowsKernel(const Int8Rows& params, bool has_zero, const Dot& dot)
+        : dot_(dot), params_(params), has_zero_(has_zero) {
         name = "int8_rows";
-        arity = 2;
+        arity = has_zero ? 3 : 2;
     }
 
     void run(char* const* operands) const override {
-        vector_code().dot.int8_rows(dot_, params_, operands[0], operands[1]);
+        Int8Rows params = params_;
+        if (has_zero_) params.zero = zero_at(operands[1], params.type);
+        vector_code().dot.int8_rows(dot_, params, operands[0], operands[arity - 1]);
     }
 
 private:
     const Dot& dot_;
     const Int8Rows params_;
+    const bool has_zero_;
 };
 
 class Int8Product final : public ScratchKernel {
 public:
     Int8Product(const Joined& joined, FilterDirection direction, const IntegerQuantization& how, int dst_dtype,
                 int bias_dtype, int64_t position, int threads, const Epilogue& epilogue, const Dot& dot)
-        : dot_(dot), layout_(joined, direction, panels(dot), dot, bias_dtype, threads, epilogue),
-          has_points_(how.has_points), totals_(packed_bytes(kName, layout_.arrangement, joined.problem, dot)) {
+        : dot_(dot), layout_(joined, direction, panels(dot), dot, bias_dtype, threads, epilogue), how_(how),
+          src_type_(integer_type(kName, "src", how.src_dtype)),
+          totals_(packed_bytes(kName, layout_.arrangement, joined.problem, dot)) {
         name = direction == FilterDirection::forward ? "integer_forward" : "integer_backward_data";
         by = dot_name(dot);
         ProductParams& params = layout_.params;
@@ -66,11 +70,12 @@ public:
         params.dst.type = number_type(dst_dtype);
         params.dst.item = item_size(dst_dtype);
         integer_.sums = params.dst.type == ElementType::s32;
-        if (integer_.sums && (bias_dtype != 0 || how.has_points || layout_.epilogue)) {
-            fail(ErrorKind::invalid_argument, name + ": sums have no bias, points or post-ops");
+        if (integer_.sums && (bias_dtype != 0 || how.has_scale || layout_.epilogue)) {
+            fail(ErrorKind::invalid_argument, name + ": sums have no scale, bias or post-ops");
         }
         set_results(name, how, dst_dtype, bias_dtype, integer_);
         const int zero = unsigned_zero(name, how.src_dtype, how.src_zero);
+        // rows of words have none
         integer_.src_zero = dot.item == 1 ? zero : 0;
         integer_.panel_depth = panel_depth(layout_.arrangement, dot);
         if (how.has_points) {
@@ -79,20 +84,26 @@ public:
             // a run of several positions would meet several sums
             for (TargetGroup& group : layout_.arrangement.groups.groups) group.folded = false;
         }
-        arity =
-            (integer_.sums ? 4 : 5) + (params.has_bias ? 1 : 0) + (has_points_ ? 2 : 0) + layout_.epilogue.operands();
+        arity = (integer_.sums ? 4 : 5) + how.has_scale + how.has_zero + (params.has_bias ? 1 : 0) +
+                (how.has_points ? 2 : 0) + layout_.epilogue.operands();
         params.scratch_per_thread = code().scratch(dot_, params);
         scratch_bytes = checked_product(name, {params.scratch_per_thread, params.threads});
     }
 
     void run(char* const* operands) const override {
         const ProductParams& params = layout_.params;
-        DotCall call{operands[0], operands[1], nullptr, {}, &integer_};
+        Int8Params integer = integer_;
+        DotCall call{operands[0], operands[1], nullptr, {}, &integer};
         call.totals = reinterpret_cast<const int32_t*>(operands[1] + totals_);
         char* const* next = operands + 2;
         if (!integer_.sums) call.scales = reinterpret_cast<const float*>(*next++);
+        if (how_.has_scale) integer.src_scale = *reinterpret_cast<const float*>(*next++);
+        if (how_.has_zero) {
+            const int32_t zero = zero_at(*next++, src_type_) + sign_shift(src_type_);
+            if (dot_.item == 1) integer.src_zero = zero;
+        }
         if (params.has_bias) call.bias = *next++;
-        if (has_points_) {
+        if (how_.has_points) {
             call.points = reinterpret_cast<const int32_t*>(*next++);
             call.sums = reinterpret_cast<const int32_t*>(*next++);
         }
@@ -109,7 +120,8 @@ private:
     const Dot& dot_;
     DotPlan layout_;
     Int8Params integer_;
-    const bool has_points_;
+    const IntegerQuantization how_;
+    const ElementType src_type_;
     const int64_t totals_;
 };
 
@@ -141,7 +153,7 @@ Bytes packing(const FilterProblem& problem, const std::string& direction, const 
 bool pack_subtracts(const std::string& isa) { return int8_sets().of(isa).item == 2; }
 
 std::unique_ptr<Kernel> make_rows(const Dims& sizes, const Dims& strides, int64_t channels, int dtype, int zero,
-                                  int threads, const std::string& isa, int64_t before, int64_t pitch) {
+                                  int threads, const std::string& isa, int64_t before, int64_t pitch, bool has_zero) {
     const Dot& dot = int8_sets().of(isa);
     if (sizes.size() != strides.size() || sizes.size() > 4) {
         fail(ErrorKind::invalid_argument, "int8_rows: sizes and strides of at most 4 axes are needed");
@@ -160,7 +172,7 @@ std::unique_ptr<Kernel> make_rows(const Dims& sizes, const Dims& strides, int64_
     const int64_t bytes = checked_product("int8_rows", {sizes.empty() ? 1 : params.sizes[0], params.sizes[1],
                                                         params.sizes[2], params.sizes[3], params.pitch, dot.item});
     params.threads = threads_for(bytes, threads);
-    return std::make_unique<Int8RowsKernel>(params, dot);
+    return std::make_unique<Int8RowsKernel>(params, has_zero, dot);
 }
 
 std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides,
@@ -177,11 +189,13 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::s
                                             const Dims& rows_strides, int dst_dtype, const Dims& dst_strides,
                                             int src_dtype, int src_zero, double dst_scale, int dst_zero, int dst_low,
                                             int dst_high, bool has_points, int bias_dtype, int64_t position,
-                                            int threads, const Epilogue& epilogue, const std::string& isa) {
+                                            int threads, const Epilogue& epilogue, const std::string& isa,
+                                            bool has_scale, bool has_zero) {
     const FilterDirection to = filter_direction(direction);
     const FilterSides sides(p, to, src_dtype, rows_strides, dst_dtype, dst_strides, "rows_strides");
     const Joined joined(p, as_floats(sides.src), as_floats(sides.dst));
-    const IntegerQuantization how{src_dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, has_points};
+    const IntegerQuantization how{src_dtype, src_zero,   dst_scale, dst_zero, dst_low,
+                                  dst_high,  has_points, has_scale, has_zero};
     return std::make_unique<Int8Product>(joined, to, how, dst_dtype, bias_dtype, position, threads, epilogue,
                                          int8_sets().of(isa));
 }
@@ -199,11 +213,12 @@ const Declaration kInt8[] = {
      "Whether zero points of weights go to int8_pack rather than to int8_product."},
     {"int8_packed_size(problem, direction, isa='')", packed_size, "Bytes of the weights that int8_product takes."},
     {"int8_packing(problem, direction, isa='')", packing, "As FilterProblem.packing, for int8_pack."},
-    {"int8_rows(sizes, strides, channels, src_dtype, src_zero, threads=0, isa='', before=0, pitch=0)", make_rows,
-     "src (sizes, channels), rows",
-     "Sizes and strides: of all axes but the channels, which are contiguous; src_zero: src's zero point, which fills "
-     "up "
-     "`before` elements before the channels, and what is left of `pitch` behind them; 0: as int8_layout says."},
+    {"int8_rows(sizes, strides, channels, src_dtype, src_zero, threads=0, isa='', before=0, pitch=0, has_zero=False)",
+     make_rows, "src (sizes, channels), [zero (1)], rows",
+     "Sizes and strides: of all axes but the channels, which are contiguous; src_zero: src's zero point, which may be "
+     "an "
+     "operand of src's type, and fills up `before` elements before the channels, and what is left of `pitch` behind "
+     "them; 0: as int8_layout says."},
     {"int8_pack(problem, direction, weights_dtype, weights_strides, channels, has_points=False, threads=0, isa='')",
      make_pack, "weights (in_channels, out_channels / groups, kernel), [points (out_channels)], packed",
      "as filter_pack, tiles of several results where the set multiplies words; weights are s8 or u8, points s32. "
@@ -211,15 +226,18 @@ const Declaration kInt8[] = {
      "read; the others fill up a position of rows, and their weights are zero."},
     {"int8_product(problem, direction, rows_strides, dst_dtype, dst_strides, src_dtype, src_zero, dst_scale=1.0, "
      "dst_zero=0, dst_low=-128, dst_high=255, has_points=False, bias_dtype=0, position=0, threads=0, epilogue=..., "
-     "isa='')",
+     "isa='', has_scale=False, has_zero=False)",
      make_product,
-     "rows, packed, scales (out_channels), [bias (out_channels)], [points (out_channels)], [sums], epilogue's..., "
+     "rows, packed, scales (out_channels), [scale (1)], [zero (1)], [bias (out_channels)], [points (out_channels)], "
+     "[sums], epilogue's..., "
      "scratch, "
      "dst",
-     "Sums are exact; scales and bias are f32 of all out channels; points: s32; sums: of each position of dst and "
-     "group, in the order of memory. Results in s8 or u8, from dst_low to dst_high, are rounded quotients by "
-     "dst_scale, plus dst_zero; in s32 they are the sums, with nothing between packed and scratch. `position`: "
-     "elements of dst from one position to the next; strides of dst are multiples of it."},
+     "Sums are exact; scales and bias are f32 of all out channels; scale: a factor of all of them; zero: src's zero "
+     "point, in src's type, in place of src_zero; points: zero points of the weights in s32; sums: of int8_sums. "
+     "Results "
+     "in s8 or u8, from dst_low to dst_high, are rounded quotients by dst_scale, plus dst_zero; in s32 they are the "
+     "sums, without scales. `position`: elements of dst from one position to the next; strides of dst are multiples of "
+     "it."},
 };
 
 }  // namespace dgo

@@ -8,19 +8,28 @@
 namespace dgo {
 
 // src_zero: of src, by its own type. Results of s8 and u8 are rounded quotients by dst_scale, plus dst_zero, from low to
-// high.
+// high. has_scale, has_zero: operands of one element, a factor of all scales and the zero point in place of src_zero.
 struct IntegerQuantization {
     int src_dtype = 0, src_zero = 0;
     double dst_scale = 1;
     int dst_zero = 0;
     int dst_low = -128, dst_high = 255;
     bool has_points = false;
+    bool has_scale = false, has_zero = false;
 };
 
 // s8 or u8; throws for others.
 ElementType integer_type(const std::string& kernel, const char* name, int dtype);
 
-// The zero point of src where bytes count from 0: of s8 128 more.
+// Bytes count from 0: those of s8 are so much more.
+inline int32_t sign_shift(ElementType type) { return type == ElementType::s8 ? 128 : 0; }
+
+// The zero point of src that is an operand, by src's own type.
+inline int32_t zero_at(const char* operand, ElementType type) {
+    return type == ElementType::s8 ? static_cast<int8_t>(*operand) : static_cast<uint8_t>(*operand);
+}
+
+// The zero point of src where bytes count from 0.
 int unsigned_zero(const std::string& kernel, int dtype, int zero);
 
 // Scale, zero and bounds of results; throws where they are no such numbers, or where there is a bias that is not f32.

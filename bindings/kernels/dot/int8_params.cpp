@@ -16,9 +16,9 @@ ElementType integer_type(const std::string& kernel, const char* name, int dtype)
 }
 
 int unsigned_zero(const std::string& kernel, int dtype, int zero) {
-    const int least = integer_type(kernel, "src", dtype) == ElementType::s8 ? -128 : 0;
-    check_number(kernel, "src_zero", zero, least, least + 255);
-    return zero - least;
+    const int shift = sign_shift(integer_type(kernel, "src", dtype));
+    check_number(kernel, "src_zero", zero, -shift, 255 - shift);
+    return zero + shift;
 }
 
 void set_results(const std::string& kernel, const IntegerQuantization& how, int dst_dtype, int bias_dtype,

@@ -17,5 +17,6 @@ void run_filter_pack(const Dot& dot, const PackParams& params, const char* weigh
                      char* packed);
 void run_int8_positions(const Int8Positions& positions, bool scale, bool round);
 void run_int8_rows(const Dot& dot, const Int8Rows& params, const char* src, char* rows);
+void run_int8_sums(const char* rows, int64_t positions, int64_t pitch, int64_t count, int32_t less, int32_t* sums);
 
 }  // namespace dgo::DGO_ISA

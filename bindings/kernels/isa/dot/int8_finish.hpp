@@ -22,6 +22,14 @@ struct Int8Values {
         }
     }
 
+    // What is left of sums without what the zero points of weights add; read: as of `scale`.
+    void correct(int32_t* row, int64_t first, int64_t count, int32_t read) const {
+        for (int64_t c = 0; c < count; c += kLanes) {
+            const Integers sum = load_bytes<Integers>(row + c) - load_bytes<Integers>(points + first + c) * read;
+            store_some(reinterpret_cast<float*>(row + c), bits<Lanes>(sum), smaller(kLanes, count - c));
+        }
+    }
+
     void round(ElementType type, const int32_t* row, int64_t count, char* to) const {
         if (type == ElementType::s8 || type == ElementType::u8) {
             to_bytes(type, count, to,
@@ -94,13 +102,18 @@ struct Int8Finish {
         values = {*call.integer, scales_, bias_, call.points == nullptr ? nullptr : points_};
         group_totals = params.packed / values.params.panel_depth;
         filling = values.params.src_zero;
-        if (values.params.sums) return;
         const int64_t channels = params.dst.channels, count = params.channel_groups * run;
-        for (int64_t i = 0; i < count; ++i) {
-            const int64_t channel = i / run * channels + i % run % channels;
-            scales_[i] = call.scales[channel];
-            bias_[i] = params.has_bias ? load_bytes<float>(call.bias + channel * 4) : 0.0f;
-            if (call.points != nullptr) points_[i] = call.points[channel];
+        for (int64_t i = 0; i < count && call.points != nullptr; i += channels) {
+            const int32_t* of = call.points + i / run * channels;
+            for (int64_t c = 0; c < channels; ++c) points_[i + c] = of[c];
+        }
+        if (values.params.sums) return;
+        for (int64_t i = 0; i < count; i += channels) {
+            const int64_t first = i / run * channels;
+            for (int64_t c = 0; c < channels; ++c) scales_[i + c] = call.scales[first + c] * values.params.src_scale;
+            for (int64_t c = 0; c < channels; ++c) {
+                bias_[i + c] = params.has_bias ? load_bytes<float>(call.bias + (first + c) * 4) : 0.0f;
+            }
         }
         // what lies in memory may be numbers that take long
         __builtin_memset(scales_ + count, 0, kBytesAtOnce * sizeof(float));
@@ -131,7 +144,10 @@ struct Int8Finish {
     }
 
     void scale_and_round(ElementType type, int32_t* row, char* to, int64_t low, int64_t count) const {
-        if (type == ElementType::s32) return round(type, row, count, to);
+        if (type == ElementType::s32) {
+            if (values.points != nullptr) values.correct(row, group * run + low, count, sum_read(to));
+            return round(type, row, count, to);
+        }
         values.scale_and_round(type, row, group * run + low, count, sum_read(to), to);
     }
 

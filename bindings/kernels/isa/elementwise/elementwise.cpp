@@ -233,6 +233,7 @@ bool in_place(const ElementwiseBlock& block) {
 }
 
 constexpr int64_t kMostSteps = 64;
+constexpr float kMostShift = 256;  // of quotients, see quotient_by
 
 // The steps of a block without those that are done as integers are read and written.
 struct Folded {
@@ -269,24 +270,33 @@ bool read_once(const ElementwiseBlock& block, int64_t at, int64_t number) {
     return true;
 }
 
-// A Quantize at the end of the steps.
+// One number for all elements, in f32; null: another operand.
+const Side* lone(const Operand* operands, int64_t number) {
+    if (number < kEpilogueOperands) return nullptr;
+    const Side& side = operands[number - kEpilogueOperands].side;
+    return side.row != 0 || side.column != 0 || is_whole(side) ? nullptr : &side;
+}
+
+// A Quantize at the end of the steps, with a constant zero point or an operand, or none.
 void fold_quantize(const ElementwiseBlock& block, const Operand* operands, Folded& folded) {
     int64_t count = folded.count;
     if (!is_whole(block.dst) || count == 0) return;
     const EpilogueStep& last = folded.steps[count - 1];
-    const bool shifted = last.op == EpilogueOp::linear && last.alpha == 1 && count > 2;
+    const Side* zero = last.op == EpilogueOp::add ? lone(operands, last.right) : nullptr;
+    const bool shifted = count > 2 && (zero != nullptr || (last.op == EpilogueOp::linear && last.alpha == 1));
     const EpilogueStep& divide = folded.steps[count - (shifted ? 3 : 1)];
-    if (divide.op != EpilogueOp::divide || divide.right < kEpilogueOperands) return;
+    const Side* by = divide.op == EpilogueOp::divide ? lone(operands, divide.right) : nullptr;
+    if (by == nullptr) return;
     if (shifted) {
         const EpilogueStep& round = folded.steps[count - 2];
         if (round.op != EpilogueOp::round || round.to != last.left || round.left != divide.to) return;
     }
-    const Side& by = operands[divide.right - kEpilogueOperands].side;
-    if (by.row != 0 || by.column != 0 || is_whole(by)) return;
     if (divide.left >= kEpilogueOperands && operands[divide.left - kEpilogueOperands].side.column == 0) return;
-    float scale;
-    fetch(by.alone(), 0, 1, &scale);
-    folded.quotient = quotient_by(scale, shifted ? static_cast<int>(last.beta) : 0);
+    float scale, shift = shifted ? last.beta : 0;
+    fetch(by->alone(), 0, 1, &scale);
+    if (zero != nullptr) fetch(zero->alone(), 0, 1, &shift);
+    if (!(shift >= -kMostShift && shift <= kMostShift)) return;
+    folded.quotient = quotient_by(scale, static_cast<int>(shift));
     folded.count = count - (shifted ? 3 : 1);
     folded.result = divide.left;
 }

@@ -26,6 +26,7 @@ NATIVE: dict[str, FindOwn] = {
     **kernels.NATIVE,
     **placing.NATIVE,
     **plain.NATIVE,
+    **quantizing.NATIVE,
     **recurrent.NATIVE,
     **sampling.NATIVE,
 }

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from .... import dtypes
+from ...._core import kernels
+from ....backends import int8
 from ....errors import ShapeError
+from ....lowering.family import make_problem
+from ....lowering.problem import ConvProblem
+from ....lowering.program import Place, Program, View, argument
+from ....strides import dense_strides
 from ..node import Array, OnnxNode
 from ..types import TYPES
 from . import sizes
-from .common import axis_of, item
-from .pooling import convolved, window_size
+from .common import Described, FindOwn, Own, axis_of, dtype_of, item, views_of
+from .pooling import Windows, convolved, window_size, windows
 from .table import computes
 
 
@@ -108,3 +117,56 @@ def _quantized_convolution(node: OnnxNode, inputs: Sequence[Any]) -> Array:
         x_scale.astype(np.float64) * (each.reshape(-1, *sides) if each.size > 1 else each) / scale.astype(np.float64)
     )
     return rounded(total * factor, _shift(zero, ()), zero.dtype)
+
+
+def _sums(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
+    """Returns kernels for MatMulInteger and ConvInteger: src by constant weights, of a matrix or a convolution."""
+    x, w, x_zero, w_zero = (item(inputs, i) for i in range(4))
+    is_product = node.op_type == "MatMulInteger"
+    if not kernels.int8_isa()[0] or not isinstance(x, Described) or not isinstance(w, np.ndarray):
+        return None
+    if isinstance(w_zero, Described) or 0 in (*x.shape, *w.shape) or (w.ndim != 2 if is_product else w.ndim < 3):
+        return None
+    zeros = [0] if w_zero is None else w_zero.reshape(-1).tolist()
+    made, groups = w.shape[-1 if is_product else 0], int(node.attrs.get("group", 1))
+    if len(zeros) not in (1, made) or (x_zero is not None and (prod(x_zero.shape) != 1 or dtype_of(x_zero) != x.dtype)):
+        return None
+    formats: dict[str, Any]
+    shape: tuple[int, ...]
+    result: tuple[int, ...]
+    if is_product:
+        # rows by a convolution of one tap
+        found = Windows((1,), (1,), (1,), (0,), (0,), (0,), (1,))
+        shape, result = ((1, prod(x.shape[:-1]), size) for size in (x.shape[-1], made))
+        w, formats = w[None], {"data_format": "NXC", "weights_format": "XIO"}
+    elif groups < 1 or made % groups or x.shape[1] != groups * w.shape[1]:
+        return None
+    else:
+        found = windows(node, x.shape[2:], w.shape[2:])
+        shape, result = x.shape, (x.shape[0], made, *found.counts)
+        formats = {"data_format": "NCX", "weights_format": "OIX"}
+    attrs = formats | {
+        "groups": groups, "strides": found.strides, "dilations": found.dilations, "auto_pad": "None",
+        "pads_begin": found.before, "pads_end": found.after,
+    }  # fmt: skip
+
+    def problem_of(src: View, weights: View, dst: View) -> ConvProblem:
+        src, dst = (
+            replace(view, shape=sizes, strides=dense_strides(sizes)) for view, sizes in ((src, shape), (dst, result))
+        )
+        return make_problem("Convolution", attrs, [src, weights], dst, where=node.where)
+
+    def some(shape: tuple[int, ...], dtype: str) -> View:
+        return argument(Place.SCRATCH, dtype, shape, dense_strides(shape))
+
+    if not int8.fits(problem_of(some(shape, x.dtype), some(w.shape, dtypes.label(w.dtype)), some(result, "s32"))):
+        return None
+
+    def build(program: Program, reads: Sequence[View], writes: Sequence[View]) -> None:
+        src, weights, *zero = views_of(program, [x, w, *([] if x_zero is None else [x_zero])], reads)
+        int8.append_sums(program, problem_of(src, weights, writes[0]), int8.Source(zero=tuple(zero)), zeros)
+
+    return build
+
+
+NATIVE: dict[str, FindOwn] = {"ConvInteger": _sums, "MatMulInteger": _sums}
