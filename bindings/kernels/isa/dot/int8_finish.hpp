@@ -65,9 +65,10 @@ private:
         if constexpr (kFloats) {
             sum = load_bytes<Lanes>(row);
         } else {
-            auto whole = load_bytes<Integers>(row);
-            if constexpr (kPoints) whole -= load_bytes<Integers>(points + at) * read;
-            sum = __builtin_convertvector(whole, Lanes);
+            using Words = Vec<kLanes>::u32;  // zero points of s32 may wrap
+            auto whole = load_bytes<Words>(row);
+            if constexpr (kPoints) whole -= load_bytes<Words>(points + at) * static_cast<uint32_t>(read);
+            sum = __builtin_convertvector(bits<Integers>(whole), Lanes);
         }
         return sum * load_bytes<Lanes>(scales + at) + load_bytes<Lanes>(bias + at);
     }
