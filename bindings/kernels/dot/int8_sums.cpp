@@ -76,7 +76,7 @@ public:
     }
 
     void run(char* const* operands) const override {
-        const int32_t zero = (has_zero_ ? zero_at(operands[1], type_) : zero_) + sign_shift(type_);
+        const int32_t zero = has_zero_ ? zero_at(operands[1], type_) + sign_shift(type_) : zero_;
         auto* dst = reinterpret_cast<uint32_t*>(operands[arity - 1]);
         const Scratch scratch(shared_, layout_, threads_);
         uint32_t* sums = lone_ ? dst : sums_.in(scratch.shared());
@@ -146,8 +146,8 @@ std::unique_ptr<Kernel> make_sums(const FilterProblem& p, const std::string& dir
     const ElementType type = integer_type(kName, "src", src_dtype);
     // in s32 for sure
     check_number(kName, "channels", channels, 1, std::min<int64_t>(forward ? p.in_channels : p.out_channels, 1 << 20));
-    check_number(kName, "src_zero", src_zero, -sign_shift(type), 255 - sign_shift(type));
-    return std::make_unique<Int8Sums>(p, to, rows, channels, type, src_zero, has_zero, threads);
+    const int zero = unsigned_zero(kName, src_dtype, src_zero);
+    return std::make_unique<Int8Sums>(p, to, rows, channels, type, zero, has_zero, threads);
 }
 
 }  // namespace

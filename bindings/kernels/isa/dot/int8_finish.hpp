@@ -25,7 +25,7 @@ struct Int8Values {
     // What is left of sums without what the zero points of weights add; read: as of `scale`.
     void correct(int32_t* row, int64_t first, int64_t count, int32_t read) const {
         for (int64_t c = 0; c < count; c += kLanes) {
-            const Integers sum = load_bytes<Integers>(row + c) - load_bytes<Integers>(points + first + c) * read;
+            const Integers sum = corrected(row + c, first + c, read);
             store_some(reinterpret_cast<float*>(row + c), bits<Lanes>(sum), smaller(kLanes, count - c));
         }
     }
@@ -59,16 +59,20 @@ struct Int8Values {
     }
 
 private:
+    // Without a sign, as zero points of s32 may wrap.
+    DGO_INLINE Integers corrected(const int32_t* row, int64_t at, int32_t read) const {
+        using Words = Vec<kLanes>::u32;
+        return bits<Integers>(load_bytes<Words>(row) - load_bytes<Words>(points + at) * static_cast<uint32_t>(read));
+    }
+
     template <bool kPoints, bool kFloats = false>
     DGO_INLINE Lanes scaled(const int32_t* row, int64_t at, int32_t read) const {
         Lanes sum;
         if constexpr (kFloats) {
             sum = load_bytes<Lanes>(row);
         } else {
-            using Words = Vec<kLanes>::u32;  // zero points of s32 may wrap
-            auto whole = load_bytes<Words>(row);
-            if constexpr (kPoints) whole -= load_bytes<Words>(points + at) * static_cast<uint32_t>(read);
-            sum = __builtin_convertvector(bits<Integers>(whole), Lanes);
+            const Integers whole = kPoints ? corrected(row, at, read) : load_bytes<Integers>(row);
+            sum = __builtin_convertvector(whole, Lanes);
         }
         return sum * load_bytes<Lanes>(scales + at) + load_bytes<Lanes>(bias + at);
     }
