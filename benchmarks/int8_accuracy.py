@@ -8,11 +8,8 @@ training leaves them. `python benchmarks/int8_accuracy.py [MODEL...]`
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import logging
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ import numpy as np
 import onnxruntime
 import torch
 from onnxruntime import quantization
-from onnxruntime.quantization.shape_inference import quant_pre_process
+from static_quantization import Sample, prepared, quantized
 
 from dnnl_graph_ops.bench import zoo
 from dnnl_graph_ops.bench.zoo import export
@@ -32,15 +29,6 @@ UNEVEN, SHAPE = "uneven", (1, 3, 64, 64)
 MODELS = ("resnet18", "mobilenet", UNEVEN, "unet", "dcgan")
 # of ONNX Runtime
 METHODS = ("MinMax", "Percentile", "Entropy")
-Sample = dict[str, np.ndarray]
-
-
-class Samples(quantization.CalibrationDataReader):  # type: ignore[misc]
-    def __init__(self, samples: list[Sample]) -> None:
-        self.rest: Iterator[Sample] = iter(samples)
-
-    def get_next(self) -> Sample | None:
-        return next(self.rest, None)
 
 
 def drawn(shapes: zoo.Shapes, names: list[str], count: int, seed: int) -> list[Sample]:
@@ -111,14 +99,10 @@ def measured(path: Path, shapes: zoo.Shapes, count: int) -> dict[str, float]:
         net = calibrate(path, samples, held_out=tests[:1], **options).compile()
         ratios[title] = ratio(wanted, [net.run(sample) for sample in tests])
     with tempfile.TemporaryDirectory() as folder:
-        prepared, narrow = Path(folder, "prepared.onnx"), Path(folder, "narrow.onnx")
-        quant_pre_process(str(path), str(prepared))
+        source = prepared(path, folder)
         for method, by_channel in (*((method, True) for method in METHODS), (METHODS[0], False)):
-            with contextlib.redirect_stdout(io.StringIO()):
-                quantization.quantize_static(
-                    str(prepared), str(narrow), Samples(samples), per_channel=by_channel,
-                    calibrate_method=quantization.CalibrationMethod[method],
-                )  # fmt: skip
+            how = quantization.CalibrationMethod[method]
+            narrow = quantized(source, samples, per_channel=by_channel, calibrate_method=how)
             title = f"ONNX Runtime {method}{'' if by_channel else ', one scale of weights'}"
             ratios[title] = ratio(wanted, by_runtime(narrow, tests))
     return ratios

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
@@ -23,7 +21,7 @@ import onnx
 import onnxruntime
 import openvino
 from onnxruntime import quantization
-from onnxruntime.quantization.shape_inference import quant_pre_process
+from static_quantization import Sample, prepared, quantized
 from turns import Run, in_turns, within
 
 import dnnl_graph_ops as dgo
@@ -31,15 +29,6 @@ from dnnl_graph_ops.bench.zoo import export
 
 MODELS = ("resnet18", "mobilenet", "unet", "dcgan")
 QUANTIZES = {"QuantizeLinear", "QLinearConv"}
-Sample = dict[str, np.ndarray]
-
-
-class Samples(quantization.CalibrationDataReader):  # type: ignore[misc]
-    def __init__(self, samples: list[Sample]) -> None:
-        self.rest: Iterator[Sample] = iter(samples)
-
-    def get_next(self) -> Sample | None:
-        return next(self.rest, None)
 
 
 def drawn(path: Path, seed: int) -> Sample:
@@ -49,23 +38,18 @@ def drawn(path: Path, seed: int) -> Sample:
     return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-def quantized(path: Path, folder: str, qoperator: bool) -> Path:
+def narrowed(path: Path, folder: str, qoperator: bool) -> Path:
     """Returns the file itself if it quantizes something, or a quantized one in `folder`."""
     if any(node.op_type in QUANTIZES for node in onnx.load(path, load_external_data=False).graph.node):
         return path
-    prepared, narrow = Path(folder, "prepared.onnx"), Path(folder, "narrow.onnx")
-    quant_pre_process(str(path), str(prepared))
-    with contextlib.redirect_stdout(io.StringIO()):
-        quantization.quantize_static(
-            str(prepared), str(narrow), Samples([drawn(path, seed) for seed in range(4)]), per_channel=True,
-            activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8,
-            quant_format=quantization.QuantFormat["QOperator" if qoperator else "QDQ"],
-        )  # fmt: skip
-    return narrow
+    return quantized(
+        prepared(path, folder), [drawn(path, seed) for seed in range(4)], per_channel=True,
+        activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8,
+        quant_format=quantization.QuantFormat["QOperator" if qoperator else "QDQ"],
+    )  # fmt: skip
 
 
-def runs_of(path: Path, sample: Sample) -> dict[str, Run]:
-    net = dgo.from_onnx(path).compile()
+def runs_of(path: Path, net: dgo.Net, sample: Sample) -> dict[str, Run]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options)
@@ -88,15 +72,15 @@ def main() -> None:
     for name in options.models:
         path = Path(name) if Path(name).exists() else export.path(name)
         with tempfile.TemporaryDirectory() as folder:
-            narrow = quantized(path, folder, options.qoperator)
-            runs = runs_of(narrow, drawn(narrow, 9))
-            wide, sample = dgo.from_onnx(path).compile(), drawn(path, 9)
+            narrow, sample = narrowed(path, folder, options.qoperator), drawn(path, 9)
+            net, wide = (dgo.from_onnx(file).compile() for file in (narrow, path))
+            runs = runs_of(narrow, net, sample)
             runs["float"] = lambda: wide.run(sample)  # noqa: B023
             times = in_turns(runs, dict.fromkeys(runs, 1), within(options.seconds, 5, 1000))
             ours = median(times["ours"])
             beside = (times.get(of) for of in ("float", "ONNX Runtime", "OpenVINO"))
             ratios = [f"{median(some) / ours:.2f}" if some else "" for some in beside]
-            floats = len(dgo.from_onnx(narrow).compile().explain().floats)
+            floats = len(net.explain().floats)
         print(f"| {Path(name).stem} | {ours * 1e3:.2f} | {' | '.join(ratios)} | {floats} |", flush=True)
 
 
