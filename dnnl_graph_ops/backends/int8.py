@@ -41,6 +41,7 @@ from .backend import Backend, FusionGroup, Lowering, Search
 from .quantized import (
     CONVOLUTIONS,
     FUSE_INT8,
+    WORDS,
     Quantized,
     as_floats,
     bounded,
@@ -49,6 +50,7 @@ from .quantized import (
     of_channels,
     point,
     quantized,
+    zero_points,
 )  # fmt: skip
 from .search import behind
 
@@ -59,10 +61,9 @@ ViewOf = Callable[[Value], View]
 _MOST_TERMS = (2**31 - 1) // 255**2
 # panel width and depth step to which the kernel fills up with zeros, and the most multiplications per needed one
 _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
-# the instruction set without integer dot products, and how many times as fast as f32 its products are; seconds to
-# convert an element to or from f32, of the converting steps, and to finish an element of the result, and a position in
-# a group
-_WORDS, _GAIN_OF_WORDS, _CONVERTED, _CONVERTING = "avx2words", 1.4, 0.35e-9, 5e-6
+# how many times as fast as f32 products of words are; seconds to convert an element to or from f32, of the converting
+# steps, and to finish an element of the result, and a position in a group
+_GAIN_OF_WORDS, _CONVERTED, _CONVERTING = 1.4, 0.35e-9, 5e-6
 _FINISHED, _FINISHED_ROW = 0.3e-9, 10e-9
 # positions of rows below which, and phases and terms of few channels from which on, the library's integer products are
 # slow; its time for a dgrad over the estimate of the direct form in f32 of all channels that it computes
@@ -106,8 +107,8 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
         unmet = "the kernel takes the layer"
     elif (
         not depthwise
-        and kernels.int8_isa()[0] == _WORDS
-        and _floats_are_faster(floats, problem, waste * _form(q, problem, _WORDS, env, floats.w).cost, env)
+        and kernels.int8_isa()[0] == WORDS
+        and _floats_are_faster(floats, problem, waste * _form(q, problem, WORDS, env, floats.w).cost, env)
     ):
         unmet = "integer products are faster by estimate"
     elif not elementwise_group.expresses(problem.epilogue, as_floats(laid)):
@@ -221,7 +222,7 @@ def _form(q: Quantized, problem: ConvProblem, isa: str, env: Env, weights: View)
     tile, 2^(axes of four points) times those of the layer, fit into 32 bits.
     """
     direct = filtering.direct_tile(problem)
-    filters = isa == _WORDS and q.weights.inputs[0].is_constant and env.algorithm != "direct"
+    filters = isa == WORDS and q.weights.inputs[0].is_constant and env.algorithm != "direct"
     if not filters:
         return _Form(direct, 1.0)
     floats = _in_floats(problem)
@@ -245,7 +246,7 @@ def _fits(q: Quantized, problem: ConvProblem, tile: tuple[int, ...], view: View)
     if read * prod(kernel) * 255 <= most:
         return True
     weights = constant_weights(q, view)
-    zeros = of_channels(groups * view.shape[made], q.weights.attrs.get("zps") or (0,), np.int32)
+    zeros = zero_points(q, groups * view.shape[made])
     shape = [size if axis in (0, made) else 1 for axis, size in enumerate(view.shape)]
     others = tuple(axis for axis in range(view.ndim) if axis not in (0, made))
     return bool(np.abs(weights - zeros.reshape(shape)).sum(axis=others, dtype=np.int64).max() <= most)
@@ -447,7 +448,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     scales = of_channels(makes, q.weights.attrs["scales"], np.float32)
     if not q.is_dynamic:
         scales *= np.float32(q.src.attrs["scales"][0])
-    steps.append(of_channels(makes, q.weights.attrs.get("zps") or (0,), np.int32), scales, q.quantize)
+    steps.append(zero_points(q, makes), scales, q.quantize)
     return Decision("builtin integer" if max(steps.tile) == 1 else filtering.INTEGERS, q.src.inputs[0].dtype)
 
 

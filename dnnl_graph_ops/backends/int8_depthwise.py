@@ -20,14 +20,13 @@ from ..lowering.epilogue import labelled
 from ..lowering.problem import DGRAD, ConvProblem
 from ..lowering.program import Program, View
 from ..strides import dense_strides
-from .quantized import Quantized, as_floats, bounded, constant_weights, of_channels, point, shift
+from .quantized import WORDS, Quantized, as_floats, bounded, constant_weights, of_channels, point, shift, zero_points
 
-# the set that multiplies words, which every CPU has; sets of tiles, and the set of the same CPU that sums by channels
-_WORDS = "avx2words"
 # vectors of channels in a block of the kernel of integers; sums in f32 below this number are exact
 _VECTORS, _EXACT = 4, 2**24
 # taps from which on, and channels below which, the library's kernel is slower
 _MANY_TAPS, _FEW_CHANNELS = 16, 16
+# sets of tiles, and the set of the same CPU that sums by channels
 _WITHOUT_TILES = {"amxint8": "avx512vnni", "emulatedint8tiles": "emulatedint8"}
 
 
@@ -51,7 +50,7 @@ def isa_of(q: Quantized) -> str:
     """Returns the instruction set that sums a layer up: words where weights less their zero points are no bytes."""
     best = kernels.int8_isa()[0]
     zeros = set(q.weights.attrs.get("zps") or (0,))
-    return _WITHOUT_TILES.get(best, best) if zeros == {shift(q.weights)} else _WORDS
+    return _WITHOUT_TILES.get(best, best) if zeros == {shift(q.weights)} else WORDS
 
 
 class _Kernel(NamedTuple):
@@ -91,9 +90,9 @@ def _in_floats(
     Sums are exact below 2^24.
     """
     channels = problem.w.shape[0]
-    if (isa_of(q) != _WORDS and channels >= _VECTORS * env.lanes) or not q.weights.inputs[0].is_constant:
+    if (isa_of(q) != WORDS and channels >= _VECTORS * env.lanes) or not q.weights.inputs[0].is_constant:
         return None
-    forward, zeros = problem.direction == DGRAD, of_channels(channels, q.weights.attrs.get("zps") or (0,), np.int32)
+    forward, zeros = problem.direction == DGRAD, zero_points(q, channels)
     layer, kernel = layer_sizes(problem), problem.geometry.kernel
     strides = dense_strides((channels, *kernel))
     views = (source, target) if forward else (target, source)
@@ -124,8 +123,8 @@ def _in_integers(program: Program, q: Quantized, problem: ConvProblem, source: V
     weights, layer, zero = problem.w, layer_sizes(problem), point(q.src)
     src, reads = dtypes.CODES[source.dtype], [weights]
     points = None
-    if isa == _WORDS:
-        points = of_channels(weights.shape[0], q.weights.attrs.get("zps") or (0,), np.int32)
+    if isa == WORDS:
+        points = zero_points(q, weights.shape[0])
         reads.append(program.constant(points))
     strides = [weights.strides[0], *weights.strides[3:]]
     pack = kernels.int8_depthwise_pack(

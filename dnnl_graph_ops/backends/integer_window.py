@@ -25,6 +25,7 @@ from ..lowering.rewrites import Rewrite
 from ..schema import kinds
 from . import window
 from .backend import Backend, FusionGroup, Lowering, Search
+from .quantized import point
 
 BUILDERS = {
     "Interpolate": window.resample,
@@ -62,7 +63,7 @@ class Parts(NamedTuple):
 
 def _scale(node: Node) -> tuple[float, int]:
     (scale,) = node.attrs["scales"]
-    return float(np.float32(scale)), int((node.attrs.get("zps") or (0,))[0])
+    return float(np.float32(scale)), point(node)
 
 
 def _terms(head: Node) -> int:

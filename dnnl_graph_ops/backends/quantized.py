@@ -19,6 +19,8 @@ from . import dynamic, matmul
 
 Array = np.ndarray[Any, Any]
 
+# the instruction set without integer dot products, which every CPU has
+WORDS = "avx2words"
 CONVOLUTIONS = schema.kinds("convolves")
 _DEQUANTIZES = schema.kinds("dequantizes")
 _BOUNDING = schema.kinds("bounds")
@@ -149,6 +151,11 @@ def of_channels(size: int, values: Sequence[float], dtype: Any) -> Array:
     array = np.asarray(values, dtype)
     # several values are those of one group's channels, or of all
     return np.broadcast_to(array, (size,)).copy() if array.size == 1 else np.tile(array, size // array.size)
+
+
+def zero_points(q: Quantized, size: int) -> Array:
+    """Returns the zero points (OC) of the weights, for OC = `size`, in s32."""
+    return of_channels(size, q.weights.attrs.get("zps") or (0,), np.int32)
 
 
 def point(node: Node) -> int:

@@ -108,7 +108,7 @@ def int8_products(d: Draw, unmet: str | None) -> None:
         d.forced = [(filtering, "taken", lambda problem, tile: False)]
     if unmet == "integer products are faster by estimate":
         d.forced = [
-            (int8, "_WORDS", kernels.int8_isa()[0]),
+            (int8, "WORDS", kernels.int8_isa()[0]),
             (int8, "_floats_are_faster", lambda *given: True),
         ]
     data_format = d.pick("NCX", "NXC")
