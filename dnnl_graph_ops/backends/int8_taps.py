@@ -71,8 +71,8 @@ def rows(program: Program, problem: ConvProblem, zero: int, threads: int, isa: s
     length = max(length, before)
     kept = min(width * channels, length - before)
     # 64 bytes more, as the kernel reads past the last element
-    made = program.scratch((batch * prod(outer) * length * item + 64,), "u8")
+    copied = program.scratch((batch * prod(outer) * length * item + 64,), "u8")
     kernel = kernels.int8_rows([batch, *outer], outer_strides, kept, code, zero, threads, isa, before, length)
-    program.kernel(kernel, [view], [made], "rows of integers")
+    program.kernel(kernel, [view], [copied], "rows of integers")
     dense = dense_strides((batch, *outer, length))
-    return made, [*dense[:-1], step]
+    return copied, [*dense[:-1], step]

@@ -92,8 +92,8 @@ def run(graph: GraphView) -> None:
         for first, second in pairs:
             made, read = first.ranges(1), second.ranges(0)
             # neither zeros alone nor infinite
-            known = (made > 0) & (made < np.inf) & (read > 0) & (read < np.inf)
-            factors = np.sqrt(np.divide(made, read, out=np.ones_like(made), where=known))
+            finite = (made > 0) & (made < np.inf) & (read > 0) & (read < np.inf)
+            factors = np.sqrt(np.divide(made, read, out=np.ones_like(made), where=finite))
             first.factors[1] /= factors
             second.factors[0] *= factors
     for layer in layers.values():

@@ -1,6 +1,6 @@
 """Moves integers instead of floats where elements are only moved, and gives each product a Dequantize of its own.
 
-So does it for pools, reductions and resampling, called windows here.
+Pools, reductions and resampling, called windows here, have a Dequantize of their own as well.
 """
 
 from __future__ import annotations

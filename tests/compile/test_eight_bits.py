@@ -50,8 +50,8 @@ def test_means_pools_and_resampling_stay_in_integers() -> None:
 def test_a_mean_of_what_is_computed_in_floats() -> None:
     g = dgo.Graph()
     y = ops.relu(source(g), name="relu")
-    found = floats(g, quantized(ops.reduce_mean(y, axes=(1, 2), keep_dims=True, name="mean")))
-    assert found == {
+    reasons = floats(g, quantized(ops.reduce_mean(y, axes=(1, 2), keep_dims=True, name="mean")))
+    assert reasons == {
         "relu": "ReduceMean is not computed in integers there",
         "mean": "no group of both is formed",
     }
@@ -60,8 +60,10 @@ def test_a_mean_of_what_is_computed_in_floats() -> None:
 def test_a_kind_without_a_kernel_of_8_bits() -> None:
     g = dgo.Graph()
     norm = ops.reduce_l2(ops.relu(source(g)), axes=(1, 2), keep_dims=True, name="norm")
-    found = floats(g, quantized(norm))
-    assert "norm" in found and set(found.values()) == {"no kernel of 8 bits computes ReduceL2"} and len(found) == 2
+    reasons = floats(g, quantized(norm))
+    assert (
+        "norm" in reasons and set(reasons.values()) == {"no kernel of 8 bits computes ReduceL2"} and len(reasons) == 2
+    )
 
 
 def test_floats_before_the_first_and_behind_the_last_integers_are_not_meant() -> None:
@@ -75,5 +77,5 @@ def test_floats_before_the_first_and_behind_the_last_integers_are_not_meant() ->
 def test_floats_that_several_ops_read() -> None:
     g = dgo.Graph()
     y = ops.exp(source(g), name="shared")
-    found = floats(g, quantized(y), quantized(y, 0.5))
-    assert found == {"shared": "several ops read the floats"}
+    reasons = floats(g, quantized(y), quantized(y, 0.5))
+    assert reasons == {"shared": "several ops read the floats"}

@@ -82,15 +82,15 @@ struct ElementwiseKernel : Kernel {
 
     // The side of which the results are a table, 0 where there is none.
     size_t find_looked_up() const {
-        size_t found = 0;
+        size_t varying = 0;
         for (size_t i = 1; i < sides.size(); ++i) {
             bool varies = sides[i].row != 0 || sides[i].column != 0;
             for (const ElementwiseAxis& axis : outer) varies = varies || axis.strides[i] != 0;
-            if (varies && found != 0) return 0;
-            if (varies) found = i;
+            if (varies && varying != 0) return 0;
+            if (varies) varying = i;
         }
         const auto bytes_in_a_row = [&](size_t i) { return items[i] == 1 && sides[i].column == 1; };
-        return elements >= kLookedUp && bytes_in_a_row(0) && bytes_in_a_row(found) ? found : 0;
+        return elements >= kLookedUp && bytes_in_a_row(0) && bytes_in_a_row(varying) ? varying : 0;
     }
 
     // All results, by the bits of the side that is looked up.

@@ -25,11 +25,11 @@ template <bool kNative = kWide>
 DGO_INLINE bool any_above(Lanes v, float limit) {
     if constexpr (kNative) return _mm512_cmp_ps_mask(bits<__m512>(v), _mm512_set1_ps(limit), _CMP_GT_OQ) != 0;
     const Integers above = v > lanes_of(limit);
-    __m256i some = load_bytes<__m256i>(&above);
+    __m256i any = load_bytes<__m256i>(&above);
     for (int at = 8; at < kLanes; at += 8) {
-        some = _mm256_or_si256(some, load_bytes<__m256i>(reinterpret_cast<const char*>(&above) + at * 4));
+        any = _mm256_or_si256(any, load_bytes<__m256i>(reinterpret_cast<const char*>(&above) + at * 4));
     }
-    return _mm256_movemask_epi8(some) != 0;
+    return _mm256_movemask_epi8(any) != 0;
 }
 
 // 32 nearest integers of 16 bits plus `zero`, as far as they go, in two halves; gives the order of fours of their bytes.

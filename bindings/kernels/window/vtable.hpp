@@ -9,7 +9,7 @@
 
 namespace dgo {
 
-// What becomes of an integer that is a sum or a maximum: (integer - zero) * scale / divisor in f64, as f32, or as the
+// The result of an integer that is a sum or a maximum: (integer - zero) * scale / divisor in f64, as f32, or as the
 // nearest integer of 8 bits, ties to even, to which to_zero is added. `factor`, if not 0: the product in f32 of it and
 // (integer - zero) gives the same results.
 struct Rescale {

@@ -26,16 +26,16 @@ constexpr int64_t kAtOnce = sizeof(Bytes);
 
 DGO_INLINE Bytes looked_up(const Bytes (&parts)[16], Bytes x) {
     const Bytes at = low_bits(x);
-    Bytes found[16];
+    Bytes results[16];
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) found[i] = find(parts[i], at);
+    for (int i = 0; i < 16; ++i) results[i] = find(parts[i], at);
 #pragma GCC unroll 4
     for (int bit = 4; bit < 8; ++bit) {
         const auto by = chosen_by(x, bit);
 #pragma GCC unroll 8
-        for (int i = 0; i < 128 >> bit; ++i) found[i] = choose(by, found[2 * i], found[2 * i + 1]);
+        for (int i = 0; i < 128 >> bit; ++i) results[i] = choose(by, results[2 * i], results[2 * i + 1]);
     }
-    return found[0];
+    return results[0];
 }
 
 // Fewer than a vector has.

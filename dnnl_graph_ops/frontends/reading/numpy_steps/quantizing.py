@@ -136,18 +136,18 @@ def _sums(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
     result: tuple[int, ...]
     if is_product:
         # rows by a convolution of one tap
-        found = Windows((1,), (1,), (1,), (0,), (0,), (0,), (1,))
+        axes = Windows((1,), (1,), (1,), (0,), (0,), (0,), (1,))
         shape, result = ((1, prod(x.shape[:-1]), size) for size in (x.shape[-1], made))
         w, formats = w[None], {"data_format": "NXC", "weights_format": "XIO"}
     elif groups < 1 or made % groups or x.shape[1] != groups * w.shape[1]:
         return None
     else:
-        found = windows(node, x.shape[2:], w.shape[2:])
-        shape, result = x.shape, (x.shape[0], made, *found.counts)
+        axes = windows(node, x.shape[2:], w.shape[2:])
+        shape, result = x.shape, (x.shape[0], made, *axes.counts)
         formats = {"data_format": "NCX", "weights_format": "OIX"}
     attrs = formats | {
-        "groups": groups, "strides": found.strides, "dilations": found.dilations, "auto_pad": "None",
-        "pads_begin": found.before, "pads_end": found.after,
+        "groups": groups, "strides": axes.strides, "dilations": axes.dilations, "auto_pad": "None",
+        "pads_begin": axes.before, "pads_end": axes.after,
     }  # fmt: skip
 
     def problem_of(src: View, weights: View, dst: View) -> ConvProblem:
