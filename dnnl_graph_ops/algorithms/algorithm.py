@@ -96,6 +96,8 @@ class Algorithm:
     # kind of the library's op that does the work, and whether this op adds the bias; empty for builtin kernels
     op: str = ""
     op_adds_bias: bool = False
+    # the dtype that builtin kernels multiply in
+    multiplies: str = "f32"
     # the library's op runs on y and x in the layouts that they have; preferred with tune="off"
     literal: bool = False
     # runs on devices too, because no step works in host memory
@@ -125,6 +127,12 @@ class Algorithm:
     def convolves(self) -> bool:
         """Whether a convolution op of the library does the work, rather than a MatMul or a builtin kernel."""
         return self.op not in ("", "MatMul")
+
+    def unit(self, problem: ConvProblem, env: Env) -> str:
+        """Returns the unit of `runtime.rates` that multiplies: builtin kernels, or the library's ops of a dtype."""
+        if not self.op or self.converts(problem, env):
+            return f"builtin {self.multiplies}"
+        return f"{'convolution' if self.convolves else self.op} {env.compute_dtype(problem.dtype)}"
 
     def ops(self, problem: ConvProblem) -> list[str]:
         """Returns the library's ops of the algorithm, as `runtime.cpu.Reference` names them; [] for builtin kernels."""
@@ -161,7 +169,12 @@ class Algorithm:
         if finishes and self.op:
             # with AVX-512 the library's products apply functions as its convolutions do
             by = cost.BY_CONVOLUTIONS if self.convolves or env.lanes > 8 else cost.BY_PRODUCTS
-        prices = self.prices or fits.find(env.isa, env.release, env.compute_dtype(problem.dtype))[self.key]
+        if self.prices is None:
+            dtype = env.compute_dtype(problem.dtype)
+            prices = fits.find(env.isa, env.release, dtype)[self.key]
+            factor *= cost.correction(self.unit(problem, env), dtype, env)
+        else:
+            prices = self.prices
         return factor * cost.estimate(counts, prices, env.threads) + cost.functions(problem, env, by)
 
     def finishes(self, problem: ConvProblem, env: Env) -> bool:

@@ -139,7 +139,7 @@ ALGORITHMS = (
         Algorithm(
             "builtin bf16", direction, "narrow", _applies, _work,
             lambda program, problem, env: _build(program, problem, env, filtering.direct_tile(problem)),
-            spreads, converts=always, fuses=expressed,
+            spreads, converts=always, fuses=expressed, multiplies="bf16",
         )
         for direction, spreads in ((DGRAD, Y | W), (FPROP, W), (WGRAD, Y))
     ),
@@ -147,7 +147,7 @@ ALGORITHMS = (
         Algorithm(
             "Winograd bf16", direction, "narrow", _filters, _filtering_work,
             lambda program, problem, env: _build(program, problem, env, _tile(problem)),
-            spreads, converts=always, fuses=expressed, filters=True, fast=True, of_precision=True,
+            spreads, converts=always, fuses=expressed, multiplies="bf16", filters=True, fast=True, of_precision=True,
             remark="transforms are rounded to bf16",
         )
         for direction, spreads in ((DGRAD, Y | W), (FPROP, X | W))

@@ -6,6 +6,7 @@ the best of all algorithms, and the same by constants fitted to the other half o
 
 `--save FILE` keeps what was measured, `--resume FILE` measures what that lacks, `--load FILE ...` measures nothing.
 `--write` makes this machine choose by the new constants (in the user's cache), `--write FILE` puts them elsewhere.
+`--rates` prints how fast the machine multiplies in each unit (`runtime.rates`), as the rows imply it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ import numpy as np
 
 from .. import dtypes, engine
 from ..algorithms import table as algorithms
+from ..algorithms.algorithm import Algorithm
+from ..compile import measure_rates
 from ..compile.tune import Runner, runner_of
 from ..errors import Error, InvalidArgumentError
-from ..lowering import cost, fits
+from ..lowering import cost, fits, nearest
 from ..lowering.cost import Counts
 from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS, make_problem
@@ -35,7 +38,8 @@ from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View
 from ..progress import Progress, shown
 from ..runtime import cache_files, cpu
-from ..runtime.info import cpu_model
+from ..runtime.cpuinfo import cpu_family, cpu_model
+from ..runtime.rates import Rates
 from ..runtime.threads import get_num_threads
 from ..strides import dense_strides
 from .document import check_writable, json_lines
@@ -71,10 +75,15 @@ class Elsewhere(Env):
     """The environment of a machine by its instruction set, as far as counts and estimates ask."""
 
     name: str = ""
+    known: Rates | None = None
 
     @property
     def isa(self) -> str:
         return self.name
+
+    @property
+    def rates(self) -> Rates | None:
+        return self.known
 
     @property
     def vectors(self) -> str:
@@ -190,8 +199,8 @@ def here(dtype: str, gmacs: float) -> tuple[Env, dict[str, Any]]:
     """This machine, and the head of a file of its times."""
     env = Env(engine("cpu"), get_num_threads())
     head = {
-        "cpu": cpu_model(), "isa": env.isa, "onednn": env.release, "date": date.today().isoformat(),
-        "threads": env.threads, "dtype": dtype, "max_gmacs": gmacs,
+        "cpu": cpu_model(), "cpu_family": cpu_family(), "isa": env.isa, "onednn": env.release,
+        "date": date.today().isoformat(), "threads": env.threads, "dtype": dtype, "max_gmacs": gmacs,
         "method": "least seconds of several runs in turn",
     }  # fmt: skip
     return env, head
@@ -254,7 +263,7 @@ def _question(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def resumed(path: Path, head: dict[str, Any]) -> Recorded:
     """Returns the wanted times that a file has. InvalidArgumentError: it is of another machine or question."""
     recorded = read(path)
-    for name in ("cpu", "isa", "onednn", "threads", "dtype", "max_gmacs"):
+    for name in ("cpu", "cpu_family", "isa", "onednn", "threads", "dtype", "max_gmacs"):
         if recorded.head.get(name) != head[name]:
             raise InvalidArgumentError(
                 f"bench.fit: {path} has {name} {recorded.head.get(name)!r}, not {head[name]!r}; begin a file of its own"
@@ -291,6 +300,60 @@ def samples(recorded: Recorded) -> list[Sample]:
             where = f"{row['layer']} {row['layout']}{' constant' if row['constant'] else ''}"
             found.append(Sample(where, row["layer"], problem, env, timed))
     return found
+
+
+def rates_by_rows(recorded: Sequence[Recorded]) -> dict[str, float]:
+    """Returns the billions of multiply-adds a second of one thread, by unit, that rows of recorded times imply.
+
+    They are those of the layer that `compile.measure_rates` measures: its estimate by the present constants, times the
+    median of measured by estimated seconds of a unit's algorithms in fprop, layers of similar shapes counting more.
+    """
+    rates: dict[str, float] = {}
+    for one in recorded:
+        rows = [sample for sample in samples(one) if sample.direction == FPROP]
+        env = replace(rows[0].env, threads=1)
+        for unit in (unit for unit, (dtype, _) in measure_rates.UNITS.items() if dtype == one.head["dtype"]):
+            problem = measure_rates.layer(one.head["dtype"], run=False)
+            algorithm = measure_rates.algorithm_of(unit)
+            if algorithm.unit(problem, env) != unit:
+                continue
+            place = np.array(nearest.features(problem, env))
+            ratios: list[tuple[float, float]] = []
+            for sample in rows:
+                factors, weight = nearest.factors(sample.problem, sample.env), _likeness(sample, place)
+                ratios += [
+                    (form.seconds / estimated(form, sample, present(sample)) / factors.get(form.name, 1.0), weight)
+                    for form in sample.forms
+                    if _algorithm(form, sample).unit(sample.problem, sample.env) == unit
+                ]
+            if ratios:
+                seconds = cost.estimate(algorithm.counts(problem, env), present(rows[0])[algorithm.key], 1)
+                factor = nearest.factors(problem, env).get(algorithm.name, 1.0)
+                rates[unit] = problem.macs / 1e9 / (seconds * factor * _weighted_median(ratios))
+    return rates
+
+
+def _algorithm(form: Form, sample: Sample) -> Algorithm:
+    """Returns the algorithm of a form of a row."""
+    algorithm = algorithms.named(form.name, sample.direction)
+    assert algorithm is not None
+    return algorithm
+
+
+def _likeness(sample: Sample, place: np.ndarray) -> float:
+    """Returns how similar the layer of a row is to the one with the features `place`."""
+    return float(nearest.near(np.array([nearest.features(sample.problem, sample.env)]), place)[0])
+
+
+def _weighted_median(pairs: Sequence[tuple[float, float]]) -> float:
+    """Returns the median of values, each with a weight."""
+    ordered = sorted(pairs)
+    half, total = sum(weight for _, weight in ordered) / 2, 0.0
+    for value, weight in ordered:
+        total += weight
+        if total >= half:
+            return value
+    return ordered[-1][0]
 
 
 # -- fitting ------------------------------------------------------------------------------------------------------
@@ -470,7 +533,9 @@ def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any]) -> dict
         found = report(at_one_speed(files))
         digits = {name: [float(f"{price:.2g}") for price in prices] for name, prices in found.items()}
         constants[dtype] = _nested({dtype: digits})[dtype]
-    where: dict[str, Any] = {name: head[name] for name in ("cpu", "isa", "onednn", "date", "threads") if name in head}
+    where: dict[str, Any] = {
+        name: head[name] for name in ("cpu", "cpu_family", "isa", "onednn", "date", "threads") if name in head
+    }
     return {**where, "rows": {**before.get("rows", {}), **named}, "constants": constants}
 
 
@@ -481,6 +546,23 @@ def _nested(values: Mapping[str, Mapping[Key, Any]]) -> dict[str, dict[str, dict
         for (family, direction), value in prices.items():
             found.setdefault(dtype, {}).setdefault(direction, {})[family] = value
     return found
+
+
+def tell_rates(recorded: Sequence[Recorded], env: Env, path: Path) -> None:
+    """Prints the rates by rows, beside those measured now on the CPU of the rows; writes a record to a path."""
+    head, by_rows = recorded[0].head, rates_by_rows(recorded)
+    mine = (head["cpu"], head.get("cpu_family"), head["isa"]) == (cpu_model(), cpu_family(), env.isa)
+    now, sure = measure_rates.measure(env.engine) if mine else ({}, True)
+    for unit, rate in by_rows.items():
+        beside = f", {now[unit]:.1f} measured now ({now[unit] / rate:.2f})" if unit in now else ""
+        print(f"{unit}: {rate:.1f} GMAC/s by recorded rows{beside}")
+    if not sure:
+        print("the turns of measuring disagree: other processes use the machine")
+    if path != Path():
+        rates = {unit: float(f"{rate:.3g}") for unit, rate in by_rows.items()}
+        names = {name: head.get(name, "") for name in ("cpu", "cpu_family", "isa", "onednn", "date")}
+        cache_files.write(path, json_lines({**names, "by": "recorded rows", "rates": rates}, 2))
+        print(f"written to {path}")
 
 
 def _read_layers(path: Path | None) -> list[Problem]:
@@ -502,6 +584,14 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
     parser.add_argument("--resume", type=Path, metavar="FILE", help="measure what FILE lacks, and save it there")
     parser.add_argument("--load", type=Path, nargs="+", metavar="FILE", help="fit to measurements saved before")
     parser.add_argument("--write", type=Path, nargs="?", const=Path(), metavar="FILE", help="write the constants")
+    parser.add_argument(
+        "--rates",
+        type=Path,
+        nargs="?",
+        const=Path(),
+        metavar="FILE",
+        help="print the rates that the measurements imply, beside those measured now, or write them; fits nothing",
+    )
     options = parser.parse_args(arguments)
     for path in (options.save, options.resume, options.write):
         if path not in (None, Path()):
@@ -521,6 +611,9 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
             kept = f"{len(one.rows)} rows are in {save}; go on with --resume {save}" if save else "nothing was kept"
             parser.exit(130, f"interrupted: {kept}\n")
         recorded = [one]
+    if options.rates is not None:
+        tell_rates(recorded, env, options.rates)
+        return
     path = options.write
     if path == Path():
         path = fits.user_file(fits.keys(recorded[0].head["isa"])[0])

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..errors import Error
 from ..runtime import cpu
+from ..runtime.cpuinfo import cpu_family, cpu_model, field
 from ..runtime.engines import engine
-from ..runtime.info import cpu_model
 from . import contention, pool
 
 _CPU: Final = Path("/sys/devices/system/cpu")
@@ -26,7 +26,7 @@ def record(threads: int, cpus: list[int]) -> dict[str, Any]:
     return {
         "host": socket.gethostname(),
         "cpu": cpu_model(),
-        "cpu_family": f"{_cpuinfo('cpu family')}/{_cpuinfo('model')}/{_cpuinfo('stepping')}",
+        "cpu_family": cpu_family(),
         "isa": isa,
         "native_types": {name: name in cpu.native(isa) for name in ("bf16", "f16", "int8")},
         "cores": pool.physical_cores(),
@@ -35,7 +35,7 @@ def record(threads: int, cpus: list[int]) -> dict[str, Any]:
         "caches": caches(),
         "memory_gib": _memory(),
         "governor": _read(_CPU / "cpu0/cpufreq/scaling_governor") or "not reported",
-        "virtual": "hypervisor" in _cpuinfo("flags").split(),
+        "virtual": "hypervisor" in field("flags").split(),
         "kernel": f"{platform.system()} {platform.release()}",
         "python": sys.version.split()[0],
         "numpy": np.__version__,
@@ -76,14 +76,6 @@ def _isa() -> str:
         return cpu.isa(engine("cpu"))
     except Error as error:
         return f"unknown ({error})"
-
-
-def _cpuinfo(key: str) -> str:
-    for line in _read(Path("/proc/cpuinfo")).splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == key:
-            return value.strip()
-    return ""
 
 
 def _memory() -> float:

@@ -1,8 +1,10 @@
 """Compiles graphs into nets: specialises them to shapes and strides, builds plans, and runs, explains or saves them."""
 
 from ..graph import hooks
+from ..runtime import rates
 from .asked import compile_graph
 from .explain import Explanation
+from .measure_rates import measure
 from .net import Net
 from .saved import pickled, save
 from .specialise import PartitionInfo
@@ -10,5 +12,6 @@ from .specialise import PartitionInfo
 hooks.provide("compile", compile_graph)
 hooks.provide("save", save)
 hooks.provide("pickled", pickled)
+rates.measure_by(measure)
 
 __all__ = ["Explanation", "Net", "PartitionInfo"]

@@ -14,11 +14,11 @@ from ..algorithms.lower import Decision
 from ..algorithms.table import remark
 from ..backends.backend import FusionGroup
 from ..errors import Error
-from ..lowering import fits
+from ..lowering import cost, fits
 from ..lowering.family import CONV_KINDS
 from ..lowering.program import HostStep, KernelStep, Place
 from ..lowering.rewrites import Report
-from ..runtime import cpu
+from ..runtime import cpu, rates
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
@@ -121,6 +121,8 @@ class PartitionReport:
     steps: tuple[StepReport, ...]
     # the instruction set and dtype of the cost constants, if the ones in use have no constants of their own
     estimated_from: str = ""
+    # where the rates of this CPU are from, if they correct these constants: `runtime.rates`
+    rates_from: str = ""
 
     @property
     def implementation(self) -> str:
@@ -252,6 +254,8 @@ def weighed(group: PartitionReport) -> str:
     how = "measured" if group.measured else "estimated"
     if group.estimated_from:
         how += f" from {group.estimated_from}"
+    if group.rates_from:
+        how += f" at the rates of this CPU ({group.rates_from})"
     fastest = ", ".join(f"{name} ({seconds * 1e6:.0f} us)" for name, seconds in group.candidates[:_WEIGHED])
     return "; ".join(text for text in (group.remark, f"{how}: {fastest}" if fastest else "") if text)
 
@@ -289,7 +293,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
             tuple(sorted(decision.candidates, key=itemgetter(1))),
             decision.measured,
             tuple(step for step, part in zip(steps, plan.parts, strict=True) if i in groups_of(part)),
-            _estimated_from(group, decision, engine),
+            *_estimated_from(group, decision, engine),
         )
         for i, (group, decision) in enumerate(specialised.lowering.decisions)
     )
@@ -332,13 +336,16 @@ def joined(parts: Sequence[Explanation]) -> Explanation:
     return replace(parts[0], **sums)
 
 
-def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> str:
+def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> tuple[str, str]:
+    """Returns the values of `PartitionReport.estimated_from` and `rates_from`."""
     dtypes_read = [node.inputs[0].dtype for node in group.nodes if node.kind in CONV_KINDS]
     if engine.kind != "cpu" or decision.measured or not decision.candidates or not dtypes_read:
-        return ""
+        return "", ""
     dtype = dtypes_read[0] if cpu.computes_natively(dtypes_read[0], engine) else "f32"
-    origin = fits.origin(cpu.isa(engine), engine.runtime.version, dtype)
-    return "" if origin == (cpu.isa(engine), dtype) else ", ".join(origin)
+    isa, release = cpu.isa(engine), engine.runtime.version
+    origin, known = fits.origin(isa, release, dtype), rates.of(engine)
+    corrects = known is not None and set(cost.corrections(isa, release, dtype, known).values()) != {1.0}
+    return "" if origin == (isa, dtype) else ", ".join(origin), known.source if known is not None and corrects else ""
 
 
 def _step(plan: Plan, number: int, engine: Engine, step: Described) -> StepReport:

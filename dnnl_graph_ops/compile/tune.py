@@ -27,7 +27,8 @@ from ..lowering.problem import ConvProblem
 from ..lowering.program import Buffer, NativeStep, Operand, Place, Program, View, data_of
 from ..progress import shown
 from ..runtime import cache_files
-from ..runtime.info import cpu_model, version
+from ..runtime.cpuinfo import cpu_family, cpu_model
+from ..runtime.info import version
 from ..strides import extent
 from .native import separated
 from .packed import ones
@@ -275,7 +276,7 @@ def _file(question: dict[str, Any], env: Env) -> Path:
         "env": env.key(),
         "engine": (env.engine.kind, env.engine.runtime.name, env.engine.runtime.version, env.isa),
         "package": version(),
-        "cpu": cpu_model(),
+        "cpu": (cpu_model(), cpu_family()),
         "sources": _sources(),
     }
     digest = hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()

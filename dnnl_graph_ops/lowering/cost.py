@@ -6,11 +6,14 @@ family of algorithms. The constants in this file are common to several algorithm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from .. import dtypes
 from .._core import kernels
+from ..runtime import rates
 from ..schema import OPS
 from . import fits
 from .env import Env
@@ -53,6 +56,45 @@ def estimate(counts: Counts, prices: fits.Prices, threads: int) -> float:
 def overhead(counts: Counts, threads: int) -> float:
     """Returns the seconds of a run that no fitted constant covers: more passes over memory, and starting each step."""
     return counts.bytes * _BYTE / threads + counts.calls * _CALL
+
+
+# corrections within this factor of 1 are not followed; others are powers of two in so many steps an octave
+_ALIKE, _STEPS = 1.5, 2
+
+
+def correction(unit: str, dtype: str, env: Env) -> float:
+    """Returns the factor from estimates by `fits.find` to this CPU, for algorithms that multiply in `unit`.
+
+    It is relative to the builtin kernels in f32, as proportions alone decide. 1 where the constants are this machine's
+    own, and where the rates of this CPU, or of the one that the constants were fitted on, are not known.
+    """
+    known = env.rates
+    return 1.0 if known is None else corrections(env.isa, env.release, dtype, known).get(unit, 1.0)
+
+
+@lru_cache(256)
+def corrections(isa: str, release: str, dtype: str, known: rates.Rates) -> Mapping[str, float]:
+    """Returns the factors of estimates in `dtype` on a CPU of known rates, by unit."""
+    machine, fitted_dtype = fits.fitted_on(isa, release, dtype)
+    if not machine:
+        return {}
+    before = rates.package()[machine].rates
+
+    def slower(unit: str) -> float | None:
+        fitted = before.get(unit.replace(dtype, fitted_dtype) if not unit.startswith("builtin") else unit)
+        here = known.rates.get(unit)
+        return fitted / here if fitted and here else None
+
+    scale = slower(rates.BUILTIN_F32) or 1.0
+    factors = {unit: slower(unit) for unit in known.rates}
+    return {unit: _stepped(factor / scale) for unit, factor in factors.items() if factor is not None}
+
+
+def _stepped(factor: float) -> float:
+    if 1 / _ALIKE < factor < _ALIKE:
+        return 1.0
+    steps: int = round(_STEPS * math.log2(factor))
+    return float(2 ** (steps / _STEPS))
 
 
 def functions(problem: ConvProblem, env: Env, by: int) -> float:

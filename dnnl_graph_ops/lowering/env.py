@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from ..errors import InvalidArgumentError
 from ..graph.choices import Algorithm
-from ..runtime import cpu
+from ..runtime import cpu, rates
 from ..runtime.engines import Engine
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -48,6 +48,11 @@ class Env:
     @property
     def isa(self) -> str:
         return cpu.isa(self.engine)
+
+    @property
+    def rates(self) -> rates.Rates | None:
+        """How fast this CPU multiplies in each unit; None if nobody knows."""
+        return rates.of(self.engine)
 
     @property
     def lanes(self) -> int:

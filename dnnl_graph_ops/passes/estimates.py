@@ -7,7 +7,7 @@ from math import prod
 from ..algorithms.choice import ranked, scale
 from ..algorithms.product import PRODUCT
 from ..graph import Node, Value
-from ..lowering import fits
+from ..lowering import cost, fits
 from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS, make_problem
 from ..lowering.problem import WGRAD
@@ -44,7 +44,8 @@ def comparable_seconds(node: Node, dtype: str, env: Env) -> float:
 
 def multiplying(products: int, dtype: str, env: Env) -> float:
     """Returns the estimated seconds of the products of a MatMul."""
-    return products * fits.find(env.isa, env.release, dtype)[PRODUCT.key][0] / env.threads
+    seconds = products * fits.find(env.isa, env.release, dtype)[PRODUCT.key][0] / env.threads
+    return seconds * cost.correction(f"{PRODUCT.op} {dtype}", dtype, env)
 
 
 def _view(value: Value, dtype: str, data_format: str) -> View:

@@ -6,6 +6,8 @@ import json
 import os
 import stat
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +38,21 @@ def read(path: Path) -> Any:
 
 def write(path: Path, text: str) -> None:
     """Write a temporary file and rename it, so that nobody reads half a file. Raises OSError."""
+    _place(path, text, os.replace)
+
+
+def write_first(path: Path, text: str) -> None:
+    """Write a file that is not there yet; one that another process wrote before stays. Raises OSError."""
+    with suppress(FileExistsError):
+        _place(path, text, os.link)
+
+
+def _place(path: Path, text: str, place: Callable[[str, Path], None]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
         try:
             file.write(text)
             file.flush()
-            os.replace(file.name, path)
-        except OSError:
+            place(file.name, path)
+        finally:
             Path(file.name).unlink(missing_ok=True)
-            raise

@@ -13,7 +13,8 @@ import numpy as np
 
 from .._core import kernels
 from ..errors import Error
-from . import cpu, defects, follow
+from . import cpu, defects, follow, rates
+from .cpuinfo import cpu_family, cpu_model
 from .engines import engine, engines
 from .libraries import candidates, load_error
 from .threads import get_num_threads
@@ -51,12 +52,24 @@ def info() -> dict[str, Any]:
         "platform": platform.platform(),
         "cpu": _cpu(),
         "own_kernels": own_kernels(),
+        "rates": _rates(),
         "threads": get_num_threads(),
         "runtimes": [_runtime(runtime) for runtime in candidates().values()],
         "engines": [repr(item) for item in engines()],
         "sycl_thread": follow.state(),
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith(_VARIABLES)},
     }
+
+
+def _rates() -> dict[str, Any]:
+    """Returns the GMAC/s of one thread by unit, and where they are from."""
+    try:
+        known = rates.of(engine("cpu"))
+    except Error as error:
+        return {"error": str(error)}
+    if known is None:
+        return {"source": "none: estimates are those of the machine that the constants were fitted on"}
+    return {"source": known.source, "date": known.date, "GMAC/s": dict(known.rates)}
 
 
 def own_kernels() -> dict[str, Any]:
@@ -100,18 +113,8 @@ def _runtime(runtime: Any) -> dict[str, Any]:
     }
 
 
-@cache
-def cpu_model() -> str:
-    """The CPU's name as the kernel gives it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown")
-    except OSError:
-        return "unknown"
-
-
 def _cpu() -> dict[str, Any]:
-    found: dict[str, Any] = {"model": cpu_model(), "cores": os.cpu_count()}
+    found: dict[str, Any] = {"model": cpu_model(), "family": cpu_family(), "cores": os.cpu_count()}
     try:
         default = engine("cpu")
     except Error as error:

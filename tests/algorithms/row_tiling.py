@@ -28,7 +28,7 @@ from torch import nn
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import tile_rows
 from dnnl_graph_ops.runtime import cpu
-from dnnl_graph_ops.runtime.info import cpu_model
+from dnnl_graph_ops.runtime.cpuinfo import cpu_model
 
 DIGITS = 7
 ONNX_RUNTIME = "ONNX Runtime"

@@ -11,7 +11,7 @@ from dnnl_graph_ops.algorithms import filtering
 from dnnl_graph_ops.algorithms.table import ALGORITHMS
 from dnnl_graph_ops.lowering import fits
 from dnnl_graph_ops.runtime import cpu
-from dnnl_graph_ops.runtime.info import cpu_model
+from dnnl_graph_ops.runtime.cpuinfo import cpu_model
 
 ISA, RELEASE = "avx512_core_bf16", "3.2.0"
 FAMILIES = {form.key for form in ALGORITHMS}

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...runtime import cache_files, cpu
+from ...runtime.cpuinfo import cpu_family, cpu_model
 
 Prices = tuple[float, ...]
 FIELDS = 5
@@ -47,11 +48,13 @@ class Fitted(NamedTuple):
     """The content of a file: the instruction set of its machine, and constants by dtype.
 
     `pace`: by dtype and direction, how many times the measured seconds of layers their estimates are (medians).
+    `machine`: the name of the record of `runtime.rates` of the machine; empty: this machine's own constants.
     """
 
     isa: str
     constants: Fits
     pace: Mapping[str, Mapping[str, float]] = {}
+    machine: str = ""
 
 
 @cache
@@ -73,6 +76,15 @@ def pace(isa: str, onednn: str, dtype: str, direction: str) -> float:
     Estimates of two dtypes or directions are compared after each is divided by its own.
     """
     return next(file.pace.get(name, {}).get(direction, 1.0) for file, name in _nearest(isa, onednn, dtype))
+
+
+@cache
+def fitted_on(isa: str, onednn: str, dtype: str) -> tuple[str, str]:
+    """Returns the name of the machine in `runtime.rates` and the dtype that the constants of `find` were fitted to.
+
+    The name is empty for constants of this machine.
+    """
+    return next((file.machine, name) for file, name in _nearest(isa, onednn, dtype))
 
 
 def recorded(isa: str, onednn: str, dtype: str) -> tuple[str, str] | None:
@@ -98,7 +110,7 @@ def package(key: str) -> Fitted:
     if not path.exists():
         return Fitted("", {})
     content = json.loads(path.read_text("utf-8"))
-    return Fitted(content["isa"], parse(content), content.get("pace", {}))
+    return Fitted(content["isa"], parse(content), content.get("pace", {}), content["machine"])
 
 
 def _users(isa: str, onednn: str) -> Fits | None:
@@ -109,10 +121,8 @@ def _users(isa: str, onednn: str) -> Fits | None:
     path = user_file(keys(isa)[0])
     try:
         content = cache_files.read(path)
-        made_for = tuple(content[name] for name in ("cpu", "isa", "onednn"))
-        from ...runtime.info import cpu_model
-
-        if made_for != (cpu_model(), isa, onednn):
+        made_for = tuple(content[name] for name in ("cpu", "cpu_family", "isa", "onednn"))
+        if made_for != (cpu_model(), cpu_family(), isa, onednn):
             return None
         constants = parse(content)
         if any(prices.keys() != package("avx2").constants["f32"].keys() for prices in constants.values()):
