@@ -15,7 +15,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import choice
-from dnnl_graph_ops.lowering import fits
+from dnnl_graph_ops.lowering import cost, fits
 from dnnl_graph_ops.lowering.env import Env
 
 # the instruction sets of `runtime.cpu.SETS` whose constants they are
@@ -30,9 +30,10 @@ USER_FILE = fits.user_file  # for tests of a user's own constants
 
 
 def patch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Estimates are made as on that CPU, by constants that no user fitted."""
+    """Estimates are made as on the CPU that the package's constants of that set were fitted on."""
     monkeypatch.setattr(Env, "isa", property(lambda env: SETS[name]))
     monkeypatch.setattr(Env, "vectors", property(lambda env: "avx512" if env.lanes == 16 else "avx2"))
+    monkeypatch.setattr(Env, "rates", property(lambda env: None))
     monkeypatch.setattr(fits, "user_file", lambda key: Path(os.devnull) / key)
     monkeypatch.setenv(VARIABLE, name)
     forget()
@@ -45,6 +46,8 @@ def forget() -> None:
     fits.find.cache_clear()
     fits.origin.cache_clear()
     fits.pace.cache_clear()
+    fits.fitted_on.cache_clear()
+    cost.corrections.cache_clear()
 
 
 def adopt() -> None:

@@ -470,6 +470,16 @@ def loss(sample: Sample, constants: Constants, factors: Mapping[str, float] | No
     return Loss(took.seconds / best.seconds, sample.where, took.name, best.name)
 
 
+def factors(sample: Sample) -> dict[str, float]:
+    """Returns what estimates of a sample's forms are multiplied by: similar recorded layers, and rates of the CPU."""
+    near = nearest.factors(sample.problem, sample.env)
+    return {
+        form.name: near.get(form.name, 1.0)
+        * cost.correction(_algorithm(form, sample).unit(sample.problem, sample.env), sample.dtype, sample.env)
+        for form in sample.forms
+    }
+
+
 def mean(losses: Sequence[Loss]) -> float:
     """Geometric mean of how many times the best time was taken."""
     return math.exp(sum(math.log(one.times) for one in losses) / len(losses))
@@ -515,7 +525,7 @@ def report(rows: Sequence[Sample]) -> dict[Key, Prices]:
     return constants
 
 
-def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any]) -> dict[str, Any]:
+def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any], machine: str = "") -> dict[str, Any]:
     """Returns what `--write` writes: constants of these rows' dtypes; those of others as they were `before`."""
     by: dict[str, list[list[Sample]]] = {}
     named: dict[str, list[str]] = {}
@@ -533,9 +543,10 @@ def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any]) -> dict
         found = report(at_one_speed(files))
         digits = {name: [float(f"{price:.2g}") for price in prices] for name, prices in found.items()}
         constants[dtype] = _nested({dtype: digits})[dtype]
-    where: dict[str, Any] = {
-        name: head[name] for name in ("cpu", "cpu_family", "isa", "onednn", "date", "threads") if name in head
-    }
+    names = ("cpu", "cpu_family", "isa", "onednn", "date", "threads")
+    where: dict[str, Any] = {name: head[name] for name in names if name in head}
+    # of the package's files: the record of the machine in `runtime.rates`
+    where |= {"machine": machine} if machine else {}
     return {**where, "rows": {**before.get("rows", {}), **named}, "constants": constants}
 
 
@@ -584,6 +595,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
     parser.add_argument("--resume", type=Path, metavar="FILE", help="measure what FILE lacks, and save it there")
     parser.add_argument("--load", type=Path, nargs="+", metavar="FILE", help="fit to measurements saved before")
     parser.add_argument("--write", type=Path, nargs="?", const=Path(), metavar="FILE", help="write the constants")
+    parser.add_argument("--machine", default="", metavar="NAME", help="with --write FILE: its record of rates")
     parser.add_argument(
         "--rates",
         type=Path,
@@ -618,7 +630,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
     if path == Path():
         path = fits.user_file(fits.keys(recorded[0].head["isa"])[0])
     before = cache_files.read(path) if path is not None and path.exists() else {}
-    content = fitted_file(recorded, before)
+    content = fitted_file(recorded, before, options.machine)
     if path is not None:
         cache_files.write(path, json_lines(content, 4))
         fits.find.cache_clear()

@@ -58,8 +58,10 @@ def overhead(counts: Counts, threads: int) -> float:
     return counts.bytes * _BYTE / threads + counts.calls * _CALL
 
 
-# corrections within this factor of 1 are not followed; others are powers of two in so many steps an octave
+# Corrections within _ALIKE of 1 are not followed; others are powers of two in so many steps an octave. Of a unit that is
+# faster than on the machine of the constants, one step is followed: what is no product does not get faster with it.
 _ALIKE, _STEPS = 1.5, 2
+_LEAST = 2 ** (-1 / _STEPS)
 
 
 def correction(unit: str, dtype: str, env: Env) -> float:
@@ -94,7 +96,7 @@ def _stepped(factor: float) -> float:
     if 1 / _ALIKE < factor < _ALIKE:
         return 1.0
     steps: int = round(_STEPS * math.log2(factor))
-    return float(2 ** (steps / _STEPS))
+    return float(max(2 ** (steps / _STEPS), _LEAST))
 
 
 def functions(problem: ConvProblem, env: Env, by: int) -> float:

@@ -24,7 +24,7 @@ def test_recorded_times_name_forms_that_exist(path):
 
 
 def test_a_written_table_is_read_and_corrects_its_rows(tmp_path, monkeypatch):
-    recorded = fit.read(TIMES / "xeon_amx_f16.json")
+    recorded = fit.read(TIMES / "sapphire_rapids_f16.json")
     rows = [row for row in recorded.rows if row["direction"] == fit.DGRAD][:12]
     times, table = tmp_path / "times.json", tmp_path / "rows.json"
     times.write_text(json.dumps({**recorded.head, "rows": rows}), "utf-8")

@@ -5,13 +5,16 @@ import os
 import warnings
 
 import pytest
-from constants import USER_FILE
+from constants import USER_FILE, forget
 
+import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import filtering
-from dnnl_graph_ops.algorithms.table import ALGORITHMS
-from dnnl_graph_ops.lowering import fits
-from dnnl_graph_ops.runtime import cpu
-from dnnl_graph_ops.runtime.cpuinfo import cpu_model
+from dnnl_graph_ops.algorithms.table import ALGORITHMS, candidates
+from dnnl_graph_ops.bench.fit import Elsewhere
+from dnnl_graph_ops.compile import measure_rates
+from dnnl_graph_ops.lowering import cost, fits
+from dnnl_graph_ops.runtime import cpu, rates
+from dnnl_graph_ops.runtime.cpuinfo import cpu_family, cpu_model
 
 ISA, RELEASE = "avx512_core_bf16", "3.2.0"
 FAMILIES = {form.key for form in ALGORITHMS}
@@ -23,11 +26,9 @@ def folder(monkeypatch, tmp_path):
     """An empty cache directory."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(fits, "user_file", USER_FILE)
-    fits.find.cache_clear()
-    fits.pace.cache_clear()
+    forget()
     yield tmp_path / "dnnl_graph_ops" / "fits"
-    fits.find.cache_clear()
-    fits.pace.cache_clear()
+    forget()
 
 
 @pytest.mark.parametrize("key", sorted({row.fit for row in cpu.SETS}))
@@ -95,7 +96,14 @@ def mine(**changes):
     prices = {direction: {} for _, direction in FAMILIES}
     for family, direction in FAMILIES:
         prices[direction][family] = [1e-9] * fits.FIELDS
-    return {"cpu": cpu_model(), "isa": ISA, "onednn": RELEASE, "constants": {"f32": prices}, **changes}
+    return {
+        "cpu": cpu_model(),
+        "cpu_family": cpu_family(),
+        "isa": ISA,
+        "onednn": RELEASE,
+        "constants": {"f32": prices},
+        **changes,
+    }
 
 
 def put(folder, text):
@@ -118,7 +126,9 @@ def test_a_users_file_comes_first(folder):
     assert fits.find(ISA, RELEASE, "bf16") is fits.package("avx512").constants["bf16"]
 
 
-@pytest.mark.parametrize("change", [{"cpu": "another"}, {"onednn": "3.3.0"}, {"isa": "avx512_core"}])
+@pytest.mark.parametrize(
+    "change", [{"cpu": "another"}, {"cpu_family": "0/0/0"}, {"onednn": "3.3.0"}, {"isa": "avx512_core"}]
+)
 def test_one_of_another_machine_or_release_does_not(folder, change):
     put(folder, json.dumps(mine(**change)))
     with warnings.catch_warnings():
@@ -166,7 +176,74 @@ def test_pace_is_that_of_the_constants(folder):
             assert fits.pace(ISA, RELEASE, dtype, direction) == times > 1
     assert fits.pace("avx2", RELEASE, "f32", "forward") == 1
     folder.mkdir(parents=True)
-    mine = {**content, "cpu": cpu_model(), "isa": ISA, "onednn": RELEASE}
+    mine = {**content, "cpu": cpu_model(), "cpu_family": cpu_family(), "isa": ISA, "onednn": RELEASE}
     (folder / "avx512.json").write_text(json.dumps(mine), "utf-8")
     fits.pace.cache_clear()
     assert fits.pace(ISA, RELEASE, "f32", "forward") == 1
+
+
+@pytest.mark.parametrize("key", sorted({row.fit for row in cpu.SETS}))
+def test_every_file_names_a_machine_whose_rates_are_known(key):
+    """Of each dtype that it has constants of, and for each unit that multiplies in it."""
+    file = fits.package(key)
+    known = rates.package()[file.machine].rates
+    assert {f"{op} {dtype}" for op in ("convolution", "MatMul") for dtype in file.constants} <= known.keys()
+    assert fits.fitted_on(file.isa, RELEASE, "f32") == (file.machine, "f32")
+
+
+class TestCorrections:
+    """Estimates by constants of a Zen 5 on a CPU of other rates."""
+
+    @staticmethod
+    def of(dtype, isa=ISA, **factors):
+        """The corrections where units are so many times as slow, by the names of units with _ for a space."""
+        before = rates.package()["zen5"].rates
+        slower = {unit: rate / factors.get(unit.replace(" ", "_"), 1) for unit, rate in before.items()}
+        if dtype == "f16":
+            slower |= {f"{op} f16": slower[f"{op} bf16"] for op in ("convolution", "MatMul")}
+        machine = rates.Machine("", "", isa, RELEASE)
+        return cost.corrections(isa, RELEASE, dtype, rates.Rates(machine, "", slower, ""))
+
+    def test_a_cpu_of_the_same_rates_is_left_alone(self):
+        assert set(self.of("bf16").values()) == {1.0}
+
+    def test_a_cpu_that_is_slower_throughout_is_left_alone(self):
+        every = {unit.replace(" ", "_"): 3 for unit in rates.package()["zen5"].rates}
+        assert set(self.of("bf16", **every).values()) == {1.0}
+
+    @pytest.mark.parametrize(
+        ("slower", "octaves"),
+        [(1.4, 0), (1.6, 0.5), (2.0, 1), (2.3, 1), (3.4, 2), (8.0, 3), (1 / 1.4, 0), (0.5, -0.5), (0.1, -0.5)],
+    )
+    def test_steps(self, slower, octaves):
+        by_unit = self.of("bf16", convolution_bf16=slower)
+        assert by_unit["convolution bf16"] == pytest.approx(2**octaves)
+        assert {by_unit[unit] for unit in by_unit if unit != "convolution bf16"} == {1.0}
+
+    def test_constants_of_another_dtype_are_corrected_by_the_rates_of_that(self):
+        """The Zen 5 has no f16: its constants of bf16 stand for them."""
+        by_unit = self.of("f16", isa="avx512_core_fp16", convolution_bf16=3)
+        assert by_unit["convolution f16"] == pytest.approx(2 * 2**0.5) and by_unit["MatMul f16"] == 1.0
+
+    def test_the_users_own_constants_are_not_corrected(self, folder):
+        put(folder, json.dumps(mine()))
+        assert self.of("f32", MatMul_f32=4) == {}
+
+    def test_every_algorithm_names_a_unit_that_is_measured(self):
+        env = Elsewhere(dgo.engine("cpu"), 1, name=ISA)
+        for dtype in ("f32", "bf16"):
+            problem = measure_rates.layer(dtype, run=False)
+            units = {
+                algorithm.unit(problem, env) for algorithm in ALGORITHMS if algorithm.direction == problem.direction
+            }
+            assert units <= measure_rates.UNITS.keys()
+
+
+@pytest.mark.choice
+@pytest.mark.parametrize(("machine", "narrow"), [("emerald_rapids", False), ("zen5", True)])
+def test_products_in_bf16_are_chosen_where_they_pay(machine, narrow):
+    """Of one instruction set: products in bf16 take twice the time of f32's on the first, half of it on the second."""
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16", known=rates.package()[machine])
+    problem = measure_rates.layer("bf16", run=False)
+    best = candidates(problem, env)[0][0]
+    assert best.unit(problem, env).endswith("bf16") == narrow

@@ -18,10 +18,12 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..._core import kernels
 from ...errors import Error, InvalidArgumentError
@@ -32,25 +34,28 @@ from ..engines import Engine
 VARIABLE = "DNNL_GRAPH_OPS_RATES"
 OFF = "off"
 BUILTIN_F32 = "builtin f32"
-# where a record is from: `Rates.source`
-PACKAGE, MEASURED, UNKEPT = "the package", "measured", "measured, not kept"
+# where a record is from, if not from a file: `Rates.source`
+PACKAGE, MEASURED = "the package", "measured by this process"
 
 
-# eq=False: records are compared by identity, so that they are cheap keys
-@dataclass(frozen=True, eq=False)
-class Rates:
-    """The record of a CPU. `rates`: GMAC/s of one thread, by unit.
-
-    `isa`: the library's instruction set, of release `onednn`. `source`: where the record is from.
-    """
+class Machine(NamedTuple):
+    """What rates are of: a CPU, and the library's instruction set and release."""
 
     cpu: str
     cpu_family: str
     isa: str
     onednn: str
+
+
+# eq=False: records are compared by identity, so that they are cheap keys
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """The record of a machine. `rates`: GMAC/s of one thread, by unit. `source`: where the record is from."""
+
+    machine: Machine
     date: str
     rates: Mapping[str, float]
-    source: str = ""
+    source: str
 
 
 # measures the units of an engine: the rates, and whether the turns of measuring agree
@@ -112,13 +117,9 @@ def _found(engine: Engine) -> Rates | None:
         return None
     if named:
         return _named(Path(named))
-    isa, release = cpu.isa(engine), engine.runtime.version
-    here = (cpu_model(), cpu_family(), isa, release)
-    known = next((r for r in package().values() if (r.cpu, r.cpu_family, r.isa, r.onednn) == here), None)
-    if known is not None:
-        return known
-    path = user_file(isa, release)
-    return _kept(path, here) or _measured(engine, path, here)
+    here = Machine(cpu_model(), cpu_family(), cpu.isa(engine), engine.runtime.version)
+    known = next((record for record in package().values() if record.machine == here), None)
+    return known or _kept(user_file(here), here) or _measured(engine, user_file(here), here)
 
 
 def _named(path: Path) -> Rates:
@@ -131,14 +132,13 @@ def _named(path: Path) -> Rates:
         ) from None
 
 
-def user_file(isa: str, release: str) -> Path:
-    """Returns the path of the record of this CPU in the user's cache.
+def user_file(machine: Machine) -> Path:
+    """Returns the path of a machine's record in the user's cache.
 
-    The name has the CPU, the library, and the instruction sets of the library and of builtin kernels.
+    The instruction sets of builtin kernels are part of its name, too.
     """
-    sets = (isa, kernels.isa(), kernels.bf16_isa()[0], kernels.int8_isa()[0])
-    key = (cpu_model(), cpu_family(), release, *sets)
-    words = re.sub(r"[^a-z0-9]+", "_", " ".join(key[:2]).lower()).strip("_")
+    key = (*machine, kernels.isa(), kernels.bf16_isa()[0], kernels.int8_isa()[0])
+    words = re.sub(r"[^a-z0-9]+", "_", " ".join(machine[:2]).lower()).strip("_")
     digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
     return cache_files.folder("rates") / f"{words}_{digest}.json"
 
@@ -146,15 +146,15 @@ def user_file(isa: str, release: str) -> Path:
 _DAMAGED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
-def _kept(path: Path, here: tuple[str, ...]) -> Rates | None:
+def _kept(path: Path, here: Machine) -> Rates | None:
     """Returns the record in a file of the user's cache; None if there is none.
 
     A damaged file is ignored with a RuntimeWarning.
     """
     try:
         record = parse(cache_files.read(path), str(path))
-        if (record.cpu, record.cpu_family, record.isa, record.onednn) != here:
-            raise ValueError
+        if record.machine != here:
+            raise ValueError("the rates of another machine")
         return record
     except OSError:
         return None
@@ -163,7 +163,7 @@ def _kept(path: Path, here: tuple[str, ...]) -> Rates | None:
         return None
 
 
-def _measured(engine: Engine, path: Path, here: tuple[str, ...]) -> Rates | None:
+def _measured(engine: Engine, path: Path, here: Machine) -> Rates | None:
     """Measures the CPU, and keeps the record if its turns agree; returns the record that another process kept first."""
     if _measure is None:
         return None
@@ -173,16 +173,13 @@ def _measured(engine: Engine, path: Path, here: tuple[str, ...]) -> Rates | None
         return None
     if BUILTIN_F32 not in rates:
         return None
-    from datetime import date
-
-    record = Rates(*here, date.today().isoformat(), rates, MEASURED)
-    if not sure or path.exists():
-        return replace(record, source=UNKEPT)
-    try:
-        cache_files.write_first(path, json.dumps({k: v for k, v in asdict(record).items() if k != "source"}, indent=1))
-    except OSError:
-        return replace(record, source=UNKEPT)
-    return _kept(path, here) or replace(record, source=UNKEPT)
+    record = Rates(here, date.today().isoformat(), rates, MEASURED)
+    if sure and not path.exists():
+        content = {**here._asdict(), "date": record.date, "rates": dict(rates)}
+        with suppress(OSError):
+            cache_files.write_first(path, json.dumps(content, indent=1))
+            return _kept(path, here) or record
+    return record
 
 
 @cache
@@ -200,5 +197,5 @@ def parse(content: Any, source: str) -> Rates:
     rates = {str(unit): float(rate) for unit, rate in content["rates"].items()}
     if BUILTIN_F32 not in rates or not all(0 < rate < math.inf for rate in rates.values()):
         raise ValueError(f"rates are positive numbers by unit, {BUILTIN_F32!r} among them")
-    names = ("cpu", "cpu_family", "isa", "onednn", "date")
-    return Rates(*(str(content[name]) for name in names), rates, source)
+    machine = Machine(*(str(content[name]) for name in Machine._fields))
+    return Rates(machine, str(content["date"]), rates, source)
