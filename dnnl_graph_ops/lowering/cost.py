@@ -58,8 +58,8 @@ def overhead(counts: Counts, threads: int) -> float:
     return counts.bytes * _BYTE / threads + counts.calls * _CALL
 
 
-# Corrections within _ALIKE of 1 are not followed; others are powers of two in so many steps an octave. Of a unit that is
-# faster than on the machine of the constants, one step is followed: what is no product does not get faster with it.
+# Corrections within _ALIKE of 1 are not followed; others are powers of two in so many steps an octave. Of a unit faster
+# than on the machine of the constants, one step is followed: what is no product does not get faster with it.
 _ALIKE, _STEPS = 1.5, 2
 _LEAST = 2 ** (-1 / _STEPS)
 
