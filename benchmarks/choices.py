@@ -9,6 +9,7 @@ Exits with 1 where a mean or a single loss is above its limit, or where the pack
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -23,8 +24,9 @@ from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.bench import fit
 from dnnl_graph_ops.lowering import cost, fits, nearest
 from dnnl_graph_ops.lowering.problem import DGRAD, FPROP, WGRAD
-from dnnl_graph_ops.runtime import rates
+from dnnl_graph_ops.runtime import cpu, rates
 
+RELEASE = "3.2.0"
 TIMES = Path(__file__).with_name("times")
 DIRECTIONS = (DGRAD, FPROP, WGRAD)
 # what choosing may cost in the mean, and once: forward, backward data, backward weights
@@ -118,6 +120,19 @@ def by_pace() -> Iterator[bool]:
                 yield 1 / PACE < median / stated < PACE
 
 
+def by_implied_rates() -> Iterator[bool]:
+    """Whether the files of constants state the rates that the constants imply."""
+    for key in sorted({row.fit for row in cpu.SETS}):
+        file = fits.package(key)
+        implied: dict[str, float] = {}
+        for dtype in file.constants:
+            implied |= fit.rates_by_constants(file.isa, RELEASE, dtype)
+        rounded = {unit: round(rate, 1) for unit, rate in implied.items()}
+        stated = all(abs(file.rates.get(unit, 0.0) / rate - 1) < 0.02 for unit, rate in rounded.items())
+        print(f"{'' if stated else 'NOT AS STATED: '}{key}: the constants imply the rates {json.dumps(rounded)}")
+        yield stated
+
+
 def by_rates() -> Iterator[bool]:
     """Whether the rates of a machine that is left out mend the constants of another one."""
     for machine, (key, files) in LEFT_OUT.items():
@@ -147,7 +162,7 @@ def without(key: str) -> Iterator[None]:
 
 def forget() -> None:
     """Empties what holds constants."""
-    for function in (fits.find, fits.fitted_on, fits.package, cost.corrections):
+    for function in (fits.source, fits.package, cost.corrections):
         function.cache_clear()
 
 
@@ -187,7 +202,7 @@ def main() -> int:
     parser.parse_args()
     # the package's constants, not those that were fitted to this machine
     fits.user_file = lambda key: Path(os.devnull) / key
-    verdicts = [*by_estimates(), *by_pace(), *by_other_layers(), *by_rates()]
+    verdicts = [*by_estimates(), *by_pace(), *by_other_layers(), *by_implied_rates(), *by_rates()]
     print(f"{verdicts.count(False)} of {len(verdicts)} failed")
     return int(not all(verdicts))
 

@@ -43,10 +43,7 @@ def forget() -> None:
     """Empties what holds choices: plans, rankings, constants."""
     dgo.clear_caches()
     choice._rankings.clear()
-    fits.find.cache_clear()
-    fits.origin.cache_clear()
-    fits.pace.cache_clear()
-    fits.fitted_on.cache_clear()
+    fits.source.cache_clear()
     cost.corrections.cache_clear()
 
 

@@ -53,6 +53,8 @@ PULL, PULL_OF_ANOTHER = 2.0, 0.1
 SCALES = (0.8, 0.9, 1.0, 1.1, 1.25, 1.5)
 ROUNDS = 4
 FOLDS = 2
+# layers by which rows of recorded times tell a rate
+ALIKE = 3
 # op: directions, and whether weights are constant; ordinary layers count as the transposed ones that they are
 _TRANSPOSED, _ORDINARY = OPS
 ASKED = {
@@ -303,33 +305,42 @@ def samples(recorded: Recorded) -> list[Sample]:
 
 
 def rates_by_rows(recorded: Sequence[Recorded]) -> dict[str, float]:
-    """Returns the billions of multiply-adds a second of one thread, by unit, that rows of recorded times imply.
+    """Returns the GMAC/s of one thread, by unit, that rows of recorded times imply.
 
-    They are those of the layer that `compile.measure_rates` measures: its estimate by the present constants, times the
-    median of measured by estimated seconds of a unit's algorithms in fprop, layers of similar shapes counting more.
+    They are medians over the layers most like the one that `compile.measure_rates` measures, by the same algorithm.
     """
     rates: dict[str, float] = {}
     for one in recorded:
-        rows = [sample for sample in samples(one) if sample.direction == FPROP]
-        env = replace(rows[0].env, threads=1)
-        for unit in (unit for unit, (dtype, _) in measure_rates.UNITS.items() if dtype == one.head["dtype"]):
-            problem = measure_rates.layer(one.head["dtype"], run=False)
+        problem = measure_rates.layer(one.head["dtype"], run=False)
+        rows = [sample for sample in samples(one) if sample.direction == problem.direction]
+        place = np.array(nearest.features(problem, rows[0].env))
+        places = np.array([nearest.features(sample.problem, sample.env) for sample in rows])
+        alike = [rows[i] for i in np.argsort(-nearest.near(places, place), kind="stable")]
+        for unit in (unit for unit, (dtype, _) in measure_rates.UNITS.items() if dtype == problem.dtype):
             algorithm = measure_rates.algorithm_of(unit)
-            if algorithm.unit(problem, env) != unit:
-                continue
-            place = np.array(nearest.features(problem, env))
-            ratios: list[tuple[float, float]] = []
-            for sample in rows:
-                factors, weight = nearest.factors(sample.problem, sample.env), _likeness(sample, place)
-                ratios += [
-                    (form.seconds / estimated(form, sample, present(sample)) / factors.get(form.name, 1.0), weight)
-                    for form in sample.forms
-                    if _algorithm(form, sample).unit(sample.problem, sample.env) == unit
-                ]
-            if ratios:
-                seconds = cost.estimate(algorithm.counts(problem, env), present(rows[0])[algorithm.key], 1)
-                factor = nearest.factors(problem, env).get(algorithm.name, 1.0)
-                rates[unit] = problem.macs / 1e9 / (seconds * factor * _weighted_median(ratios))
+            times = [
+                sample.problem.macs / 1e9 / sample.env.threads / form.seconds
+                for sample in alike
+                for form in sample.forms
+                if form.name == algorithm.name and algorithm.unit(sample.problem, sample.env) == unit
+            ]
+            if times:
+                rates[unit] = float(np.median(times[:ALIKE]))
+    return rates
+
+
+def rates_by_constants(isa: str, release: str, dtype: str) -> dict[str, float]:
+    """Returns the GMAC/s by unit that the present constants of an instruction set imply for the layer of rates."""
+    env = Elsewhere(engine("cpu"), 1, name=isa)
+    problem = measure_rates.layer(dtype, run=False)
+    near, prices = nearest.factors(problem, env), fits.find(isa, release, dtype)
+    pace = fits.pace(isa, release, dtype, problem.direction)
+    rates = {}
+    for unit in (unit for unit, (narrow, _) in measure_rates.UNITS.items() if narrow == dtype):
+        algorithm = measure_rates.algorithm_of(unit)
+        if algorithm.applies(problem, env) and algorithm.unit(problem, env) == unit:
+            seconds = cost.estimate(algorithm.counts(problem, env), prices[algorithm.key], 1)
+            rates[unit] = problem.macs / 1e9 / (seconds * near.get(algorithm.name, 1.0) / pace)
     return rates
 
 
@@ -525,7 +536,7 @@ def report(rows: Sequence[Sample]) -> dict[Key, Prices]:
     return constants
 
 
-def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any], machine: str = "") -> dict[str, Any]:
+def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what `--write` writes: constants of these rows' dtypes; those of others as they were `before`."""
     by: dict[str, list[list[Sample]]] = {}
     named: dict[str, list[str]] = {}
@@ -545,8 +556,6 @@ def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any], machine
         constants[dtype] = _nested({dtype: digits})[dtype]
     names = ("cpu", "cpu_family", "isa", "onednn", "date", "threads")
     where: dict[str, Any] = {name: head[name] for name in names if name in head}
-    # of the package's files: the record of the machine in `runtime.rates`
-    where |= {"machine": machine} if machine else {}
     return {**where, "rows": {**before.get("rows", {}), **named}, "constants": constants}
 
 
@@ -595,7 +604,6 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
     parser.add_argument("--resume", type=Path, metavar="FILE", help="measure what FILE lacks, and save it there")
     parser.add_argument("--load", type=Path, nargs="+", metavar="FILE", help="fit to measurements saved before")
     parser.add_argument("--write", type=Path, nargs="?", const=Path(), metavar="FILE", help="write the constants")
-    parser.add_argument("--machine", default="", metavar="NAME", help="with --write FILE: its record of rates")
     parser.add_argument(
         "--rates",
         type=Path,
@@ -630,10 +638,10 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
     if path == Path():
         path = fits.user_file(fits.keys(recorded[0].head["isa"])[0])
     before = cache_files.read(path) if path is not None and path.exists() else {}
-    content = fitted_file(recorded, before, options.machine)
+    content = fitted_file(recorded, before)
     if path is not None:
         cache_files.write(path, json_lines(content, 4))
-        fits.find.cache_clear()
+        fits.source.cache_clear()
         print(f"written to {path}")
 
 

@@ -58,10 +58,10 @@ def overhead(counts: Counts, threads: int) -> float:
     return counts.bytes * _BYTE / threads + counts.calls * _CALL
 
 
-# Corrections within _ALIKE of 1 are not followed; others are powers of two in so many steps an octave. Of a unit faster
-# than on the machine of the constants, one step is followed: what is no product does not get faster with it.
-_ALIKE, _STEPS = 1.5, 2
-_LEAST = 2 ** (-1 / _STEPS)
+# Units that are up to _SLOWER times slower, relative to builtin kernels in f32, or up to _FASTER times faster than on the
+# machine of the constants count as equal. Corrections are powers of two in _STEPS an octave; of a faster unit one step is
+# followed, as what is no product does not get faster with it.
+_SLOWER, _FASTER, _STEPS = 1.5, 2.0, 2
 
 
 def correction(unit: str, dtype: str, env: Env) -> float:
@@ -77,26 +77,21 @@ def correction(unit: str, dtype: str, env: Env) -> float:
 @lru_cache(256)
 def corrections(isa: str, release: str, dtype: str, known: rates.Rates) -> Mapping[str, float]:
     """Returns the factors of estimates in `dtype` on a CPU of known rates, by unit."""
-    machine, fitted_dtype = fits.fitted_on(isa, release, dtype)
-    if not machine:
+    file, fitted_dtype = fits.source(isa, release, dtype)
+    if not file.rates or known is rates.package().get(file.machine):
         return {}
-    before = rates.package()[machine].rates
-
-    def slower(unit: str) -> float | None:
-        fitted = before.get(unit.replace(dtype, fitted_dtype) if not unit.startswith("builtin") else unit)
-        here = known.rates.get(unit)
-        return fitted / here if fitted and here else None
-
-    scale = slower(rates.BUILTIN_F32) or 1.0
-    factors = {unit: slower(unit) for unit in known.rates}
-    return {unit: _stepped(factor / scale) for unit, factor in factors.items() if factor is not None}
+    slower = {
+        unit: file.rates[fitted] / rate
+        for unit, rate in known.rates.items()
+        if (fitted := unit if unit.startswith("builtin") else unit.replace(dtype, fitted_dtype)) in file.rates
+    }
+    return {unit: _stepped(factor / slower[rates.BUILTIN_F32]) for unit, factor in slower.items()}
 
 
 def _stepped(factor: float) -> float:
-    if 1 / _ALIKE < factor < _ALIKE:
-        return 1.0
-    steps: int = round(_STEPS * math.log2(factor))
-    return float(max(2 ** (steps / _STEPS), _LEAST))
+    if factor < 1 / _FASTER:
+        return float(2 ** (-1 / _STEPS))
+    return 1.0 if factor < _SLOWER else float(2 ** (round(_STEPS * math.log2(factor)) / _STEPS))
 
 
 def functions(problem: ConvProblem, env: Env, by: int) -> float:

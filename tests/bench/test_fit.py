@@ -29,9 +29,9 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(fit, "SECONDS", 0.0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(fits, "user_file", USER_FILE)
-    fits.find.cache_clear()
+    fits.source.cache_clear()
     yield
-    fits.find.cache_clear()
+    fits.source.cache_clear()
 
 
 def rows_of(path):

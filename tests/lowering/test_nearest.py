@@ -21,9 +21,9 @@ LAYER = Problem("a layer", 1, 64, 32, (24, 24), (4, 4), (2, 2), (1, 1), (1, 1))
 @pytest.fixture(autouse=True)
 def without_fits_of_the_user(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    fits.find.cache_clear()
+    fits.source.cache_clear()
     yield
-    fits.find.cache_clear()
+    fits.source.cache_clear()
     nearest.read.cache_clear()
 
 

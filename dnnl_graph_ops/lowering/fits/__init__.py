@@ -48,43 +48,42 @@ class Fitted(NamedTuple):
     """The content of a file: the instruction set of its machine, and constants by dtype.
 
     `pace`: by dtype and direction, how many times the measured seconds of layers their estimates are (medians).
-    `machine`: the name of the record of `runtime.rates` of the machine; empty: this machine's own constants.
+    `rates`: by unit (`runtime.rates`), GMAC/s that the constants imply; empty: this machine's own constants. `machine`:
+    the name of the machine's record in `runtime.rates`, if there is one.
     """
 
     isa: str
     constants: Fits
     pace: Mapping[str, Mapping[str, float]] = {}
+    rates: Mapping[str, float] = {}
     machine: str = ""
 
 
 @cache
+def source(isa: str, onednn: str, dtype: str) -> tuple[Fitted, str]:
+    """Returns the file that has the constants of `find`, and the dtype that they were fitted to."""
+    return next(_nearest(isa, onednn, dtype))
+
+
 def find(isa: str, onednn: str, dtype: str) -> Constants:
     """Returns the constants for an instruction set, oneDNN release and dtype: the user's, or the package's nearest."""
-    return next(file.constants[name] for file, name in _nearest(isa, onednn, dtype))
+    file, name = source(isa, onednn, dtype)
+    return file.constants[name]
 
 
-@cache
 def origin(isa: str, onednn: str, dtype: str) -> tuple[str, str]:
     """Returns the instruction set and dtype that the constants of `find` were fitted to: those asked for, or others."""
-    return next((file.isa, name) for file, name in _nearest(isa, onednn, dtype))
+    file, name = source(isa, onednn, dtype)
+    return file.isa, name
 
 
-@cache
 def pace(isa: str, onednn: str, dtype: str, direction: str) -> float:
     """Returns how many times the measured seconds estimates by `find` are; 1 where that is unknown.
 
     Estimates of two dtypes or directions are compared after each is divided by its own.
     """
-    return next(file.pace.get(name, {}).get(direction, 1.0) for file, name in _nearest(isa, onednn, dtype))
-
-
-@cache
-def fitted_on(isa: str, onednn: str, dtype: str) -> tuple[str, str]:
-    """Returns the name of the machine in `runtime.rates` and the dtype that the constants of `find` were fitted to.
-
-    The name is empty for constants of this machine.
-    """
-    return next((file.machine, name) for file, name in _nearest(isa, onednn, dtype))
+    file, name = source(isa, onednn, dtype)
+    return file.pace.get(name, {}).get(direction, 1.0)
 
 
 def recorded(isa: str, onednn: str, dtype: str) -> tuple[str, str] | None:
@@ -110,7 +109,7 @@ def package(key: str) -> Fitted:
     if not path.exists():
         return Fitted("", {})
     content = json.loads(path.read_text("utf-8"))
-    return Fitted(content["isa"], parse(content), content.get("pace", {}), content["machine"])
+    return Fitted(content["isa"], parse(content), content.get("pace", {}), content["rates"], content["machine"])
 
 
 def _users(isa: str, onednn: str) -> Fits | None:
