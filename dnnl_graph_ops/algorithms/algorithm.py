@@ -11,6 +11,7 @@ from ..lowering.env import Env
 from ..lowering.epilogue import native, views
 from ..lowering.problem import READ, ConvProblem, is_channels_last
 from ..lowering.program import Program
+from ..runtime import rates
 from .views import channels_last_strides
 
 Condition = Callable[[ConvProblem, Env], bool]
@@ -131,7 +132,7 @@ class Algorithm:
     def unit(self, problem: ConvProblem, env: Env) -> str:
         """Returns the unit of `runtime.rates` that multiplies: builtin kernels, or the library's ops of a dtype."""
         if not self.op or self.converts(problem, env):
-            return f"builtin {self.multiplies}"
+            return rates.builtin(self.multiplies)
         return f"{'convolution' if self.convolves else self.op} {env.compute_dtype(problem.dtype)}"
 
     def ops(self, problem: ConvProblem) -> list[str]:
@@ -173,6 +174,7 @@ class Algorithm:
             dtype = env.compute_dtype(problem.dtype)
             prices = fits.find(env.isa, env.release, dtype)[self.key]
             factor *= cost.correction(self.unit(problem, env), dtype, env)
+            factor *= cost.turned(self.key, self.direction, dtype, env)
         else:
             prices = self.prices
         return factor * cost.estimate(counts, prices, env.threads) + cost.functions(problem, env, by)

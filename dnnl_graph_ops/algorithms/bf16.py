@@ -134,10 +134,12 @@ def _filtering_work(problem: ConvProblem, env: Env) -> Counts:
     )
 
 
+NAME = "builtin bf16"
+
 ALGORITHMS = (
     *(
         Algorithm(
-            "builtin bf16", direction, "narrow", _applies, _work,
+            NAME, direction, "narrow", _applies, _work,
             lambda program, problem, env: _build(program, problem, env, filtering.direct_tile(problem)),
             spreads, converts=always, fuses=expressed, multiplies="bf16",
         )

@@ -21,7 +21,7 @@ def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
     weights = merged_weights(program, problem.w)
     attrs = {**attributes(problem, ends), "weights_format": "OIX"}
     inputs = x, weights, problem.bias
-    program.native(post.fused("Convolution", attrs, inputs, problem.epilogue, problem.y), _NAME)
+    program.native(post.fused("Convolution", attrs, inputs, problem.epilogue, problem.y), NAME)
 
 
 def _wgrad(program: Program, problem: ConvProblem, env: Env) -> None:
@@ -73,16 +73,16 @@ def _beyond_subpixels(problem: ConvProblem, env: Env) -> bool:
     return g.groups > 1 or any(d != 1 for d in g.dilations)
 
 
-_NAME = "convolution"
-_ASIDE = f"{_NAME}, channels last"
+NAME = "convolution"
+_ASIDE = f"{NAME}, channels last"
 
 _LITERAL = (
     Algorithm(
-        _NAME, FPROP, _NAME, always, _work, _fprop, W,
+        NAME, FPROP, NAME, always, _work, _fprop, W,
         fuses=by_library, op="Convolution", op_adds_bias=True, literal=True, anywhere=True,
     ),
     Algorithm(
-        _NAME, WGRAD, _NAME, always, _work, _wgrad, Y,
+        NAME, WGRAD, NAME, always, _work, _wgrad, Y,
         op="ConvolutionBackwardWeights", literal=True, anywhere=True,
     ),
 )  # fmt: skip

@@ -470,7 +470,8 @@ class Loss(NamedTuple):
 
 def estimated(form: Form, sample: Sample, constants: Constants) -> float:
     """Seconds by the constants alone."""
-    return cost.estimate(form.counts, constants[form.key], sample.env.threads)
+    seconds = cost.estimate(form.counts, constants[form.key], sample.env.threads)
+    return seconds * cost.turned(form.key, sample.direction, sample.dtype, sample.env)
 
 
 def loss(sample: Sample, constants: Constants, factors: Mapping[str, float] | None = None) -> Loss:

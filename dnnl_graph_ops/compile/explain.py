@@ -344,8 +344,9 @@ def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> t
     dtype = dtypes_read[0] if cpu.computes_natively(dtypes_read[0], engine) else "f32"
     isa, release = cpu.isa(engine), engine.runtime.version
     origin, known = fits.origin(isa, release, dtype), rates.of(engine)
-    corrects = known is not None and set(cost.corrections(isa, release, dtype, known).values()) != {1.0}
-    return "" if origin == (isa, dtype) else ", ".join(origin), known.source if known is not None and corrects else ""
+    corrections = {} if known is None else cost.corrections(isa, release, dtype, known)
+    corrected = any(factor != 1 for factor in corrections.values())
+    return "" if origin == (isa, dtype) else ", ".join(origin), known.source if known is not None and corrected else ""
 
 
 def _step(plan: Plan, number: int, engine: Engine, step: Described) -> StepReport:

@@ -13,23 +13,24 @@ from math import prod
 import numpy as np
 
 from .. import dtypes
-from ..algorithms import table
+from ..algorithms import bf16, convolution, filtering, im2col, table
 from ..algorithms.algorithm import Algorithm
 from ..errors import Error
 from ..lowering.env import Env
 from ..lowering.family import make_problem
 from ..lowering.problem import FPROP, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View, argument
+from ..runtime import rates
 from ..runtime.engines import Engine
 from ..strides import dense_strides
 from .tune import Runner, runner_of
 
-# by unit: the dtype of the layer, and the algorithm that multiplies in this unit
+# by unit: the dtype of the layer, and the name of the algorithm that multiplies in this unit
 UNITS = {
-    "builtin f32": ("f32", "builtin direct"),
-    "builtin bf16": ("bf16", "builtin bf16"),
-    **{f"convolution {dtype}": (dtype, "convolution") for dtype in ("f32", "bf16", "f16")},
-    **{f"MatMul {dtype}": (dtype, "im2col") for dtype in ("f32", "bf16", "f16")},
+    rates.BUILTIN_F32: ("f32", filtering.DIRECT[FPROP].name),
+    rates.builtin("bf16"): ("bf16", bf16.NAME),
+    **{f"convolution {dtype}": (dtype, convolution.NAME) for dtype in ("f32", "bf16", "f16")},
+    **{f"MatMul {dtype}": (dtype, im2col.FAMILY) for dtype in ("f32", "bf16", "f16")},
 }
 CHANNELS, SIZE, TAPS = 64, 28, 3
 # runs of a unit in each turn: the second one has its operands in the caches

@@ -58,8 +58,8 @@ def overhead(counts: Counts, threads: int) -> float:
     return counts.bytes * _BYTE / threads + counts.calls * _CALL
 
 
-# Units that are up to _SLOWER times slower, relative to builtin kernels in f32, or up to _FASTER times faster than on the
-# machine of the constants count as equal. Corrections are powers of two in _STEPS an octave; of a faster unit one step is
+# Units up to _SLOWER times slower, relative to builtin kernels in f32, or up to _FASTER times faster than on the CPU of
+# the constants count as equal. Corrections are powers of two in _STEPS an octave; of a faster unit one step is
 # followed, as what is no product does not get faster with it.
 _SLOWER, _FASTER, _STEPS = 1.5, 2.0, 2
 
@@ -92,6 +92,17 @@ def _stepped(factor: float) -> float:
     if factor < 1 / _FASTER:
         return float(2 ** (-1 / _STEPS))
     return 1.0 if factor < _SLOWER else float(2 ** (round(_STEPS * math.log2(factor)) / _STEPS))
+
+
+def turned(key: fits.Key, direction: str, dtype: str, env: Env) -> float:
+    """Returns the factor from estimates by constants of one direction to those of another; 1 if both are the same.
+
+    An algorithm that runs on flipped weights has the constants of the direction that it was made for.
+    """
+    if key[1] == direction:
+        return 1.0
+    ours, theirs = (fits.pace(env.isa, env.release, dtype, name) for name in (direction, key[1]))
+    return ours / theirs
 
 
 def functions(problem: ConvProblem, env: Env, by: int) -> float:

@@ -33,9 +33,16 @@ from ..engines import Engine
 
 VARIABLE = "DNNL_GRAPH_OPS_RATES"
 OFF = "off"
-BUILTIN_F32 = "builtin f32"
 # where a record is from, if not from a file: `Rates.source`
 PACKAGE, MEASURED = "the package", "measured by this process"
+
+
+def builtin(dtype: str) -> str:
+    """Returns the unit of builtin kernels that multiply in a dtype."""
+    return f"builtin {dtype}"
+
+
+BUILTIN_F32 = builtin("f32")
 
 
 class Machine(NamedTuple):
