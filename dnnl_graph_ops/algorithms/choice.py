@@ -15,6 +15,7 @@ from operator import itemgetter
 
 from .. import dtypes
 from ..lowering import epilogue as post
+from ..lowering import speeds
 from ..lowering.env import Env
 from ..lowering.problem import WGRAD, ConvProblem
 from ..lowering.program import Buffer, Ints, View, dense_in, is_dense, order_of
@@ -34,7 +35,8 @@ _ALIKE = 1.02
 # seconds to compile an op of the library, seconds more per position of x's longest axis, and over how many runs of a
 # size they are spread: oneDNN 3.2 makes tables for long rows of 1-D convolutions (up to 100 ms and 35 MB at 28,000
 # positions)
-_COMPILING, _COMPILING_POSITION, _RUNS = 8e-3, 3.7e-6, 8
+_COMPILING, _COMPILING_POSITION = map(speeds.seconds, ("COMPILE", "COMPILE_POSITION"))
+_RUNS = 8
 # at least so many positions and at most so many channels: nets of fixed sizes count compiling too, over more runs
 _LONG, _NARROW, _RUNS_OF_ONE = 8192, 64, 100
 # packed weights that are so many bytes larger must save this share of the time of the best algorithm without packing

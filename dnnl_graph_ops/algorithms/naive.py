@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..lowering import elementwise_group
+from ..lowering import elementwise_group, speeds
 from ..lowering import epilogue as post
 from ..lowering.cost import Counts
 from ..lowering.env import Env
@@ -71,7 +71,7 @@ def _by_taps(direction: str, g: Sizes, first: Array, second: Array, result: Arra
 
 
 _NAME = "naive"
-_PRODUCT = 1e-9  # seconds, roughly
+_PRODUCT = speeds.seconds("NAIVE_PRODUCT")
 
 
 def seconds(problem: ConvProblem) -> float:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from .. import dtypes
 from .._core import kernels
-from ..lowering import cost
+from ..lowering import cost, speeds
 from ..lowering import epilogue as post
 from ..lowering.env import Env
 from ..lowering.problem import ConvProblem
@@ -29,8 +29,8 @@ from .lower import Decision, build, with_own_bias
 from .views import channels_last_strides
 
 NEAR = 512 * 1024  # bytes of results between layers that stay in the near caches of a thread
-MOVED = 5e-11  # seconds per byte that a band moves: rows kept from the band before, and weights that exceed NEAR
-CALL = 1e-6  # seconds per call of a kernel
+# what a band moves: rows kept from the band before, and weights that exceed NEAR
+_MOVED, _CALL = map(speeds.seconds, ("BAND_BYTE", "BAND_CALL"))
 _ALIGNED = 64  # bytes
 TILE_ROWS = Rewrite(
     "tile_rows",
@@ -220,7 +220,7 @@ def _tiled(chain: Sequence[Layer], count: int, env: Env) -> float:
         overlap = max(after.inner(1) - after.problem.geometry.strides[0], 0)
         seconds += layer.by_rows(env) * (1 + (each - 1) * overlap / layer.rows)
         moved += overlap * _row_bytes(layer.target)
-    seconds += images * -(-chain[-1].rows // count) * (moved * MOVED + len(chain) * CALL) / env.threads
+    seconds += images * -(-chain[-1].rows // count) * (moved * _MOVED + len(chain) * _CALL) / env.threads
     turns = -(-images * each // env.threads)
     return seconds * turns * env.threads / (images * each)
 

@@ -28,7 +28,7 @@ from ..algorithms.views import (
 )
 from ..graph import Node, Value
 from ..ir import dims
-from ..lowering import elementwise_group
+from ..lowering import elementwise_group, speeds
 from ..lowering.elementwise_group import fused
 from ..lowering.env import Env
 from ..lowering.epilogue import labelled
@@ -61,10 +61,10 @@ ViewOf = Callable[[Value], View]
 _MOST_TERMS = (2**31 - 1) // 255**2
 # panel width and depth step to which the kernel fills up with zeros, and the most multiplications per needed one
 _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
-# how many times as fast as f32 products of words are; seconds to convert an element to or from f32, of the converting
-# steps, and to finish an element of the result, and a position in a group
-_GAIN_OF_WORDS, _CONVERTED, _CONVERTING = 1.4, 0.35e-9, 5e-6
-_FINISHED, _FINISHED_ROW = 0.3e-9, 10e-9
+# how many times as fast as f32 products of words are
+_GAIN_OF_WORDS = 1.4
+_CONVERTED, _CONVERTING = map(speeds.seconds, ("CONVERTED_ELEMENT", "CONVERTING_STEPS"))
+_FINISHED, _FINISHED_ROW = map(speeds.seconds, ("FINISHED_ELEMENT", "FINISHED_ROW"))
 # positions of rows below which, and phases and terms of few channels from which on, the library's integer products are
 # slow; its time for a dgrad over the estimate of the direct form in f32 of all channels that it computes
 _SHORT, _SHORT_IN_PHASES, _MANY_PHASES, _DEEP, _OF_LIBRARY = 5, 16, 64, 400, 0.19

@@ -9,6 +9,7 @@ from typing import Any
 from .. import dtypes
 from .._core import Executor, check_fork
 from ..errors import UnsupportedError
+from ..lowering import speeds
 from ..lowering.onednn_workarounds import staged
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
 from ..passes.pipeline import Stage, run
@@ -25,11 +26,10 @@ from .packed import fold_constants, parted
 from .written import check
 
 # A shorter run keeps the GIL: it ends before another thread could use it (0.1 us to release and take it back).
-GIL_SECONDS = 20e-6
+GIL_SECONDS = speeds.seconds("GIL")
 # A shorter run uses one thread: to wake others takes longer than they save.
-SERIAL_SECONDS = 10e-6
-_BYTES_PER_SECOND = 10e9
-_MACS_PER_SECOND = 20e9
+SERIAL_SECONDS = speeds.seconds("SERIAL")
+_BYTE, _PRODUCT = map(speeds.seconds, ("PLAN_BYTE", "PLAN_PRODUCT"))
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def scratch_bytes(program: Program, engine: Engine, literal: bool) -> int:
 def _seconds(steps: Sequence[Step], macs: int) -> float:
     """Estimates roughly the seconds of a run on one thread; steps that run for Inf or NaN only do not count."""
     usual = [step for step in steps if not (step.condition and step.condition.wanted)]
-    return sum(map(bytes_of, usual)) / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
+    return sum(map(bytes_of, usual)) * _BYTE + macs * _PRODUCT
 
 
 def bytes_of(step: Compiled | Step) -> int:

@@ -15,7 +15,7 @@ from .. import dtypes
 from .._core import kernels
 from ..runtime import rates
 from ..schema import OPS
-from . import fits
+from . import fits, speeds
 from .env import Env
 from .problem import DGRAD, WGRAD, ConvProblem, is_channels_last
 from .program import View
@@ -42,9 +42,7 @@ class Counts(NamedTuple):
 
 Counting = Callable[[ConvProblem, Env], Counts]
 
-# seconds that are the same for all families: of a byte of traffic, and of one more step
-_BYTE, _CALL = 1e-10, 4e-6
-_SCAN = 2e-7  # of starting a scan, a step by a builtin kernel
+_BYTE, _CALL, _SCAN = map(speeds.seconds, ("BYTE", "CALL", "SCAN"))
 
 
 def estimate(counts: Counts, prices: fits.Prices, threads: int) -> float:

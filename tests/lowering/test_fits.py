@@ -3,6 +3,7 @@
 import json
 import os
 import warnings
+from datetime import date
 
 import pytest
 from constants import USER_FILE, forget
@@ -12,7 +13,7 @@ from dnnl_graph_ops.algorithms import filtering
 from dnnl_graph_ops.algorithms.table import ALGORITHMS, candidates
 from dnnl_graph_ops.bench.fit import Elsewhere
 from dnnl_graph_ops.compile import measure_rates
-from dnnl_graph_ops.lowering import cost, fits
+from dnnl_graph_ops.lowering import cost, fits, speeds
 from dnnl_graph_ops.runtime import cpu, rates
 from dnnl_graph_ops.runtime.cpuinfo import cpu_family, cpu_model
 
@@ -250,3 +251,9 @@ def test_products_in_bf16_are_chosen_where_they_pay(machine, narrow):
     problem = measure_rates.layer("bf16", run=False)
     best = candidates(problem, env)[0][0]
     assert best.unit(problem, env).endswith("bf16") == narrow
+
+
+@pytest.mark.parametrize("name", speeds.TABLE)
+def test_every_speed_says_of_what_and_on_which_machine(name):
+    seconds, what, machine, day = speeds.TABLE[name]
+    assert 1e-12 < seconds < 1 and what and machine and date.fromisoformat(day)
