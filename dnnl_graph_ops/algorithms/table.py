@@ -113,5 +113,18 @@ def applicable(problem: ConvProblem, env: Env) -> list[Algorithm]:
     An algorithm for whose op the library has only a reference kernel is left out, unless there is no other algorithm;
     the op then runs in f32.
     """
-    applying = [a for a in ALGORITHMS if a.direction == problem.direction and a.applies(problem, env)]
+    applying = _applying(problem, env)
     return [a for a in applying if not a.by_reference(problem, env)] or applying
+
+
+def by_reference(problem: ConvProblem, env: Env) -> Ranked:
+    """Returns the algorithms that reference kernels are known to run otherwise, with estimates, cheapest first."""
+    if not env.by_reference:
+        return []
+    seconds = estimates(problem, env)
+    slow = [(a, seconds(a)) for a in _applying(problem, env) if a.by_reference(problem, env)]
+    return sorted(slow, key=lambda item: item[1]) if env.engine.on_host else []
+
+
+def _applying(problem: ConvProblem, env: Env) -> list[Algorithm]:
+    return [a for a in ALGORITHMS if a.direction == problem.direction and a.applies(problem, env)]

@@ -80,6 +80,11 @@ class Elsewhere(Env):
     def vectors(self) -> str:
         return "avx512" if self.lanes == 16 else "avx2"
 
+    @property
+    def by_reference(self) -> frozenset[str]:
+        """Nothing: keys are of the machine at hand."""
+        return frozenset()
+
     def compute_dtype(self, dtype: str, *ops: str) -> str:
         return dtype if cpu.multiplies(dtype, self.name, ops) else "f32"
 

@@ -15,6 +15,7 @@ from ..algorithms.table import remark
 from ..backends.backend import FusionGroup
 from ..errors import Error
 from ..lowering import fits
+from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS
 from ..lowering.program import HostStep, KernelStep, Place
 from ..lowering.rewrites import Report
@@ -289,7 +290,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
             tuple(sorted(decision.candidates, key=itemgetter(1))),
             decision.measured,
             tuple(step for step, part in zip(steps, plan.parts, strict=True) if i in groups_of(part)),
-            _estimated_from(group, decision, engine),
+            _estimated_from(group, decision, specialised.lowering.env),
         )
         for i, (group, decision) in enumerate(specialised.lowering.decisions)
     )
@@ -332,13 +333,13 @@ def joined(parts: Sequence[Explanation]) -> Explanation:
     return replace(parts[0], **sums)
 
 
-def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> str:
+def _estimated_from(group: FusionGroup, decision: Decision, env: Env) -> str:
     dtypes_read = [node.inputs[0].dtype for node in group.nodes if node.kind in CONV_KINDS]
-    if engine.kind != "cpu" or decision.measured or not decision.candidates or not dtypes_read:
+    if env.engine.kind != "cpu" or decision.measured or not decision.candidates or not dtypes_read:
         return ""
-    dtype = dtypes_read[0] if cpu.computes_natively(dtypes_read[0], engine) else "f32"
-    origin = fits.origin(cpu.isa(engine), engine.runtime.version, dtype)
-    return "" if origin == (cpu.isa(engine), dtype) else ", ".join(origin)
+    dtype = env.compute_dtype(dtypes_read[0])
+    origin = fits.origin(env.isa, env.release, dtype)
+    return "" if origin == (env.isa, dtype) else ", ".join(origin)
 
 
 def _step(plan: Plan, number: int, engine: Engine, step: Described) -> StepReport:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from ..errors import InvalidArgumentError
 from ..graph.choices import Algorithm
-from ..runtime import cpu
+from ..runtime import cpu, reference
 from ..runtime.engines import Engine
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -66,6 +66,11 @@ class Env:
         `family.ops_of` and `Algorithm.ops` give the names of ops.
         """
         return dtype if cpu.computes_natively(dtype, self.engine, ops) else "f32"
+
+    @property
+    def by_reference(self) -> reference.Keys:
+        """The keys of the choices that the library is known to compute by reference kernels (`lowering.reference`)."""
+        return reference.keys(self.engine)
 
     @property
     def has_int8_products(self) -> bool:
