@@ -14,7 +14,7 @@ from ..algorithms.lower import Decision
 from ..algorithms.table import remark
 from ..backends.backend import FusionGroup
 from ..errors import Error
-from ..lowering import fits
+from ..lowering import fits, trust
 from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS
 from ..lowering.program import HostStep, KernelStep, Place
@@ -185,6 +185,8 @@ class Explanation:
     convolutions: tuple[str, ...] = ()
     # names of the ops whose results are floats in memory between a Dequantize and a Quantize, and why
     floats: Mapping[str, str] = field(default_factory=dict)
+    # that int8 partitions of the library were never tried on this CPU, where products of integers might be some
+    untried: str = ""
 
     @property
     def partitions(self) -> tuple[PartitionReport, ...]:
@@ -230,6 +232,8 @@ class Explanation:
                 yield from paragraph(f"{said}: {names}: {reason}")
             if reasons:
                 yield ""
+        if self.untried:
+            yield from (*paragraph(f"int8: {self.untried}"), "")
         rows = [("step", "of", "algorithm", "implementation")]
         for step in self.steps:
             name = step.implementation + (" (reference kernel)" if step.reference else "")
@@ -303,6 +307,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
         wide=specialised.wide,
         convolutions=tuple(lines(decided)),
         floats=eight_bits.left(decided),
+        untried=trust.untried([node for group in decided for node in group.nodes], specialised.lowering.env),
     )
 
 
@@ -330,7 +335,7 @@ def joined(parts: Sequence[Explanation]) -> Explanation:
     sums |= {name: sum(getattr(part, name) for part in parts) for name in ("scratch_bytes", "constant_bytes")}
     for name in ("wide", "floats"):
         sums[name] = {op: why for part in parts for op, why in getattr(part, name).items()}
-    return replace(parts[0], **sums)
+    return replace(parts[0], **sums, untried=next((part.untried for part in parts if part.untried), ""))
 
 
 def _estimated_from(group: FusionGroup, decision: Decision, env: Env) -> str:
