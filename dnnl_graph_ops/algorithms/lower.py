@@ -14,7 +14,7 @@ from . import nonfinite
 from .algorithm import Algorithm
 from .choice import ranked
 from .deconvolution import fill_with_bias
-from .table import Ranked, by_reference, candidates
+from .table import Ranked, candidates
 
 
 @dataclass
@@ -52,12 +52,12 @@ def lower(
     if _sums_nothing(problem):
         _write_empty_sum(program, problem, env)
         return Decision("empty sum", problem.dtype)
-    ranking = _around_reference(select(problem, env) if select else _ranked(problem, env), problem, env)
+    ranking = select(problem, env) if select else _ranked(problem, env)
     if env.tune == "off":
         # first the algorithms nearest to the library's op on the tensors as they are, which the caller could not use
-        ranking.sort(key=lambda item: not item[0].literal)
+        ranking.sort(key=lambda item: not item[0].literal or item[0].by_reference(problem, env))
     measured = choose(problem, env, ranking) if choose is not None and env.tune != "off" else None
-    ranking = _around_reference(measured, problem, env) if measured else ranking
+    ranking = measured or ranking
     algorithm = ranking[0][0]
     build(program, problem, algorithm, env)
     computed = algorithm.compute_dtype(problem, env)
@@ -66,26 +66,16 @@ def lower(
 
 
 def allowed(problem: ConvProblem, env: Env) -> Ranked:
-    """Ranks every algorithm that may be used, with its estimate for these sizes; the first one is taken.
-
-    The last ones are those that compute in f32, as reference kernels of the library would run them otherwise.
-    """
+    """Ranks every algorithm that may be used, with its estimate for these sizes; the first one is taken."""
     ranking = _ranked(problem, env)
-    if env.varies:
-        every = nonfinite.obeying(candidates(problem, env), problem, env)
-        ranking = sorted(every, key=lambda item: item[0] is not ranking[0][0])
-    listed = {algorithm for algorithm, _ in ranking}
-    slow = [item for item in by_reference(problem, env) if item[0] not in listed]
-    return ranking + nonfinite.obeying(slow, problem, env) if slow else ranking
+    if not env.varies:
+        return ranking
+    every = nonfinite.obeying(candidates(problem, env), problem, env)
+    return sorted(every, key=lambda item: item[0] is not ranking[0][0])
 
 
 def _ranked(problem: ConvProblem, env: Env) -> Ranked:
     return nonfinite.obeying(ranked(problem, env), problem, env)
-
-
-def _around_reference(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
-    """Puts the algorithms last that a reference kernel is known to run for these very sizes; they compute in f32."""
-    return sorted(ranking, key=lambda item: item[0].by_reference(problem, env)) if env.by_reference else ranking
 
 
 def with_own_bias(problem: ConvProblem) -> ConvProblem:

@@ -85,8 +85,8 @@ class Elsewhere(Env):
         """Nothing: keys are of the machine at hand."""
         return frozenset()
 
-    def compute_dtype(self, dtype: str, *ops: str) -> str:
-        return dtype if cpu.multiplies(dtype, self.name, ops) else "f32"
+    def multiplies(self, dtype: str, ops: Sequence[str]) -> bool:
+        return cpu.multiplies(dtype, self.name, ops)
 
 
 class Form(NamedTuple):

@@ -17,6 +17,8 @@ from ..lowering.native_graph import FPMATH, fresh_id, native_op
 from ..lowering.onednn_workarounds import wrong_when_narrow
 from ..lowering.program import Condition, Edge, NativeOp, NativeStep, Operand, Program, View
 from ..lowering.rewrites import Rewrite
+from ..lowering.trust import QUANTIZING
+from ..runtime import reference as known
 from ..runtime.engines import KINDS, Engine
 from ..runtime.verbose import verbose
 from ..strides import dense_strides
@@ -162,6 +164,11 @@ class Partitioned:
             self.ops[native.id] = op
             graph.add_op(native)
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing is known of a reference kernel for the choice of the step."""
+        return self.step.choice not in known.keys(self.engine)
+
     def bound(self, partition: Any) -> NativeStep:
         """Returns the ops of a partition as a step on buffers."""
         ops = (_on_buffers(self.ops[i], self.buffers) for i in partition.op_ids)
@@ -223,7 +230,8 @@ def _compiled(program: Program, partition: Any, given: Partitioned) -> list[Comp
     if not (judged or given.watched):
         return [_compile(partition, given)]
     whole = _judged(partition, given)
-    if not judged:
+    # integers are lowered again first: builtin code computes them without floats in memory
+    if not judged or (given.watched and whole.reference and not QUANTIZING.isdisjoint(whole.kinds) and given.is_new):
         return [whole]
     if not whole.reference:
         SPLIT_PARTITION.declined(given.step.label, "a reference kernel would run the whole")

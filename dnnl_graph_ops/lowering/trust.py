@@ -92,8 +92,8 @@ def untried(nodes: Sequence[Node], env: Env) -> str:
     if table(runtime.cpu_runtime, runtime.version, isa).exact:
         return ""
     return (
-        f"oneDNN {runtime.version} was never tried on {isa}: builtin code computes what its int8 partitions could, until "
-        f"`python -m {__package__.partition('.')[0]}.trial` has tried them"
+        f"oneDNN {runtime.version} was never tried on {isa}, so builtin code computes what its int8 partitions could; "
+        f"`python -m {__package__.partition('.')[0]}.trial` tries them"
     )
 
 

@@ -1,7 +1,7 @@
 """What the library's log says of reference kernels decides: a net is lowered again without the choices that take them.
 
-The log is the test's own, so that every CPU is one that lacks kernels; and f32, of which every CPU has kernels, counts
-as a dtype of which the library may lack some.
+What is lacking is the test's own, so that every CPU is one that multiplies bf16 but has only reference kernels for it:
+of steps that are lacking nothing is compiled.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from statistics import median
 from typing import Any, NamedTuple
@@ -23,51 +23,53 @@ from reference import convolution as conv
 from reference.data import integers, unwritten
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops import ops
+from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile import native
-from dnnl_graph_ops.lowering import reference as keys_of
 from dnnl_graph_ops.lowering import trust
 from dnnl_graph_ops.lowering.env import Env
-from dnnl_graph_ops.lowering.program import Program
+from dnnl_graph_ops.lowering.problem import ConvProblem
+from dnnl_graph_ops.lowering.program import NativeStep, Program
 from dnnl_graph_ops.runtime import cpu, reference
-from dnnl_graph_ops.runtime.verbose import Log, Record, parse, verbose
+from dnnl_graph_ops.runtime.verbose import Log, parse, verbose
 
 Array = np.ndarray[Any, Any]
-Lacks = Callable[[Record], bool]
 # of oneDNN 3.2 on a CPU with AVX512-FP16
 LINE = (
     "onednn_verbose,create:cache_miss,cpu,deconvolution,conv:any+ref:any,forward_training,src_f16::blocked:acdb:f0 "
     "wei_f16::blocked:abcd:f0 dst_f16::blocked:acdb:f0,,alg:deconvolution_direct,"
     "mb1_ic32oc16_ih32oh63kh3sh2dh0ph1_iw32ow63kw3sw2dw0pw1,0.128906"
 )
+NAME = "deconvolution conv:any+ref:any"
 WINDOW = {"pads_begin": 1, "pads_end": 1, "data_format": "NXC", "weights_format": "XIO"}
 KINDS = ("Convolution", "ConvTranspose")
 OPS = [f"{kind}{part}" for kind in KINDS for part in ("", "BackwardData", "BackwardWeights")]
 
 
-def everything(record: Record) -> bool:
+Lacks = Callable[[NativeStep], bool]
+
+
+def everything(step: NativeStep) -> bool:
     return True
 
 
 @pytest.fixture
 def lacking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Lacks], list[str]]]:
-    """A function after which the log tells of a reference kernel for what is lacking; it returns the list of these."""
+    """A function after which reference kernels run steps of bf16 that are lacking; it returns the list of their ops."""
     told: list[str] = []
+    compiled = native._judged
 
     def begin(lacks: Lacks) -> list[str]:
-        @contextmanager
-        def log_of(level: int) -> Iterator[Log]:
-            with verbose(level) as log:
-                yield log
-            slow = [one for one in log.created() if one.primitive != "reorder" and lacks(one)]
-            told.extend(one.text for one in slow)
-            log.records += [replace(parse(LINE), thread=one.thread) for one in slow]
+        def judged(partition: Any, given: native.Partitioned) -> native.Compiled:
+            step = given.bound(partition)
+            part = native.Compiled(None, step.reads, step.writes, step, given.fpmath_mode, given.baked, reference=NAME)
+            if "bf16" not in part.dtypes or not lacks(step):
+                return compiled(partition, given)
+            told.extend(part.kinds)
+            return part
 
-        monkeypatch.setattr(native, "verbose", log_of)
-        monkeypatch.setattr(keys_of, "_NARROW", keys_of._NARROW | {"f32"})
-        monkeypatch.setattr(cpu, "HALVES", cpu.HALVES | {"f32"})
-        monkeypatch.setattr(cpu, "multiplies", lambda *args: True)
+        monkeypatch.setattr(native, "_judged", judged)
+        monkeypatch.setattr(cpu, "computes_natively", lambda dtype, engine, ops=(): True)
         return told
 
     reference.forget()
@@ -76,13 +78,37 @@ def lacking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Lacks], list[
 
 
 @pytest.fixture
+def told_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """A function after which the log tells of a reference kernel for primitives with such tensors."""
+
+    def begin(layout: str) -> None:
+        @contextmanager
+        def log_of(level: int) -> Iterator[Log]:
+            with verbose(level) as log:
+                yield log
+            slow = [one for one in log.created() if layout in one.layouts]
+            log.records += [replace(parse(LINE), thread=one.thread) for one in slow]
+
+        monkeypatch.setattr(native, "verbose", log_of)
+
+    reference.forget()
+    yield begin
+    reference.forget()
+
+
+@pytest.fixture
 def library_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Algorithms of the library are cheaper than others."""
-    monkeypatch.setattr(Algorithm, "seconds", lambda self, problem, env, factor=1.0: 0.0 if self.op else 1.0)
+    """Algorithms of the library are cheaper than others, but not in f32."""
+
+    def seconds(self: Algorithm, problem: ConvProblem, env: Env, factor: float = 1.0) -> float:
+        native = bool(self.op) and not self.converts(problem, env)
+        return 2.0 if env.wide else float(not native)
+
+    monkeypatch.setattr(Algorithm, "seconds", seconds)
 
 
 class Case(NamedTuple):
-    """An op on arrays of integers, and its result, whose sums are exact."""
+    """An op on arrays of -1, 0 and 1 in bf16, and its result, whose sums are exact."""
 
     arrays: list[Array]
     build: Callable[..., Any]
@@ -97,29 +123,33 @@ def case_of(kind: str, batch: int = 2, rows: int = 6, shot: bool = False) -> Cas
         "strides": 1 + transposed, "pads_begin": 1, "pads_end": 1, "data_format": "NXC",
         "weights_format": "IOX" if transposed else "OIX",
     }  # fmt: skip
-    x, w = integers(rng, (batch, rows, 7, 16)), integers(rng, (16, 16, 3, 3))
+    x, w = integers(rng, (batch, rows, 7, 16), limit=1), integers(rng, (16, 16, 3, 3), limit=1)
     y = of.forward(x, w, **attrs)
-    diff, name = integers(rng, y.shape), "conv_transpose" if transposed else "convolution"
+    diff, name = integers(rng, y.shape, limit=1), "conv_transpose" if transposed else "convolution"
     if kind.endswith("Data"):
         op, want = getattr(names, f"{name}_backward_data"), of.backward_data(diff, w, src_spatial=x.shape[1:3], **attrs)
-        return Case([diff, w], lambda a, b, **rest: op(a, b, **attrs, **rest), want)
+        return Case(narrow(diff, w), lambda a, b, **rest: op(a, b, **attrs, **rest), want)
     if kind.endswith("Weights"):
         op, want = getattr(names, f"{name}_backward_weights"), of.backward_weights(x, diff, (3, 3), **attrs)
-        return Case([x, diff], lambda a, b, **rest: op(a, b, weights_shape=w.shape, **attrs, **rest), want)
-    return Case([x, w], lambda a, b, **rest: getattr(names, name)(a, b, **attrs, **rest), y)
+        return Case(narrow(x, diff), lambda a, b, **rest: op(a, b, weights_shape=w.shape, **attrs, **rest), want)
+    return Case(narrow(x, w), lambda a, b, **rest: getattr(names, name)(a, b, **attrs, **rest), y)
+
+
+def narrow(*arrays: Array) -> list[Array]:
+    return [array.astype(dtypes.numpy_dtype("bf16")) for array in arrays]
 
 
 def compiled(case: Case, **options: Any) -> dgo.Net:
     graph = dgo.Graph()
-    values = [graph.input(f"x{i}", array.shape) for i, array in enumerate(case.arrays)]
+    values = [graph.input(f"x{i}", array.shape, "bf16") for i, array in enumerate(case.arrays)]
     return graph.compile(case.build(*values, name="op"), **options)
 
 
 def check(net: dgo.Net, case: Case) -> str:
     """Checks the net's result; returns the algorithm."""
-    result = unwritten(case.want.shape)
+    result = unwritten(case.want.shape, "bf16")
     net(*case.arrays, out=result)
-    np.testing.assert_array_equal(result, case.want)
+    np.testing.assert_array_equal(result.astype(np.float64), case.want)
     (group,) = net.explain().groups
     return group.formulation
 
@@ -145,20 +175,28 @@ def test_the_next_algorithm_runs(kind, options, lacking, library_first):
 @pytest.mark.parametrize("kind", OPS)
 def test_one_shot_functions_as_well(kind, lacking, library_first):
     told, case = lacking(everything), case_of(kind, shot=True)
-    result = unwritten(case.want.shape)
+    result = unwritten(case.want.shape, "bf16")
     case.build(*case.arrays, out=result)
-    np.testing.assert_array_equal(result, case.want)
+    np.testing.assert_array_equal(result.astype(np.float64), case.want)
     assert told
     told.clear()
     again = case_of(kind, batch=3, shot=True)
-    np.testing.assert_array_equal(again.build(*again.arrays), again.want)
+    np.testing.assert_array_equal(again.build(*again.arrays).astype(np.float64), again.want)
     assert not told, "it is remembered of another batch"
 
 
 def test_only_what_lacks_a_kernel_is_left_out(lacking, library_first):
-    told, case = lacking(lambda one: one.primitive == "deconvolution"), case_of("ConvTranspose")
-    assert check(net := compiled(case), case) != "deconvolution" and told
-    assert set(native_kinds(net)) == {"Convolution"}
+    asked: list[str] = []
+
+    def lacks(step: NativeStep) -> bool:
+        asked.append(step.ops[0].kind)
+        return step.ops[0].kind == "ConvTranspose"
+
+    told, case = lacking(lacks), case_of("ConvTranspose")
+    # the CPU may not be one that multiplies bf16
+    with suppress(dgo.UnsupportedError):
+        assert check(compiled(case), case) != "deconvolution"
+    assert told == ["ConvTranspose"] and set(asked) == {"ConvTranspose", "Convolution"}
 
 
 @pytest.mark.parametrize("open_sizes", [False, True])
@@ -166,7 +204,7 @@ def test_the_class_of_a_layer_is_remembered(open_sizes, lacking, library_first):
     told, case = lacking(everything), case_of("ConvTranspose")
     sizes = (None, None, None, 16) if open_sizes else case.arrays[0].shape
     graph = dgo.Graph()
-    net = graph.compile(case.build(graph.input("x0", sizes), graph.input("x1", case.arrays[1].shape)))
+    net = graph.compile(case.build(graph.input("x0", sizes, "bf16"), graph.input("x1", case.arrays[1].shape, "bf16")))
     check(net, case)
     assert told
     told.clear()
@@ -230,29 +268,38 @@ def test_a_file_is_of_a_cpu_its_instruction_set_and_a_library(monkeypatch):
     assert len(set(paths)) == 3 and all(engine.runtime.version in path.name for path in paths)
 
 
-def test_where_nothing_else_may_run_a_warning_names_the_kernel(lacking):
-    """An algorithm that the user selects, in f32, which no conversion makes wider."""
+def test_an_algorithm_that_the_user_selects_computes_in_f32(lacking):
     told, case = lacking(everything), case_of("ConvTranspose")
-    with pytest.warns(RuntimeWarning, match=r"of f32: only a reference kernel .*\(deconvolution conv:any\+ref:any\)"):
-        net = compiled(case, algorithms={"op": "deconvolution"})
+    net = compiled(case, algorithms={"op": "deconvolution"})
     assert check(net, case) == "deconvolution" and told and native_kinds(net)
+    (group,) = net.explain().groups
+    assert group.compute_dtype == "f32"
 
 
-def test_products_that_the_library_alone_has(lacking):
-    lacking(everything)
-    graph = dgo.Graph()
-    a, b = graph.input("a", (2, 3, 4)), graph.input("b", (2, 4, 5))
-    with pytest.warns(RuntimeWarning, match="mul of f32: only a reference kernel"):
-        net = graph.compile(ops.matmul(a, b, name="mul"))
+def test_products_that_the_library_alone_has_are_in_f32(lacking):
+    told, graph = lacking(everything), dgo.Graph()
+    a, b = graph.input("a", (2, 3, 4), "bf16"), graph.input("b", (2, 4, 5), "bf16")
+    net = graph.compile(ops.matmul(a, b, name="mul"))
     x, y = (integers(np.random.default_rng(0), value.shape) for value in (a, b))
-    np.testing.assert_array_equal(net(x, y), x @ y)
+    np.testing.assert_array_equal(net(*narrow(x, y)).astype(np.float64), x @ y)
+    assert "MatMul" in told and native_kinds(net) == ["MatMul"]
+
+
+def test_where_nothing_else_computes_an_op_a_warning_names_the_kernel(told_of):
+    told_of("dst_u8")
+    graph = dgo.Graph()
+    y = ops.quantize(graph.input("x", (2, 8)), scales=[0.5], dtype="u8", name="steps")
+    text = r"steps of f32, u8: only a reference kernel .*\(deconvolution conv:any\+ref:any\)"
+    with pytest.warns(RuntimeWarning, match=text):
+        net = graph.compile(y, tune="off")
+    np.testing.assert_array_equal(net(np.full((2, 8), 4, np.float32)), np.full((2, 8), 8, np.uint8))
 
 
 @pytest.mark.parametrize("tune", ["heuristic", "off"])
-def test_integers_are_computed_in_parts(tune, lacking, monkeypatch):
+def test_integers_are_computed_in_parts(tune, told_of, monkeypatch):
     """A partition of 8 bits that the library computes exactly, but by a reference kernel."""
     monkeypatch.setattr(trust, "trusted", lambda nodes, env: True)
-    told = lacking(lambda one: "s8" in one.layouts or "u8" in one.layouts)
+    told_of("wei_s8")
     rng, graph = np.random.default_rng(0), dgo.Graph()
     x, w = (rng.integers(low, high, shape).astype(t) for low, high, shape, t in (
         (0, 9, (1, 6, 6, 16), np.uint8), (-4, 5, (3, 3, 16, 16), np.int8),
@@ -265,7 +312,7 @@ def test_integers_are_computed_in_parts(tune, lacking, monkeypatch):
     groups = [part.kinds for part in net._latest().plan.parts if isinstance(part, native.Compiled)]
     assert all("Dequantize" not in kinds for kinds in groups if "Convolution" in kinds)
     # without fast products of integers the library is not asked for a partition
-    assert told or not (tune == "off" or Env(net.engine, 1).has_int8_products)
+    assert reference.keys(net.engine) or not (tune == "off" or Env(net.engine, 1).has_int8_products)
 
 
 @pytest.mark.bench
