@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import dtypes
 from .._core import Executor, check_fork
@@ -26,6 +26,8 @@ from .memory import Use, place
 from .native import Compiled, Partitioned, compile_partitions, partitioned, separated
 from .packed import fold_constants, parted
 from .written import check
+
+_T = TypeVar("_T")
 
 # A shorter run keeps the GIL: it ends before another thread could use it (0.1 us to release and take it back).
 GIL_SECONDS = 20e-6
@@ -94,8 +96,8 @@ class ByReference(Exception):
     """Reference kernels of the library would run some steps of a program: another one can be made without them."""
 
 
-def settled(attempt: Callable[[Keys], Plan], engine: Engine) -> Plan:
-    """Returns the plan that `attempt` makes, given the known keys, once reference kernels run no more steps of it.
+def settled(attempt: Callable[[Keys], _T], engine: Engine) -> _T:
+    """Returns what `attempt` makes of a plan, given the known keys, once reference kernels run no more steps of it.
 
     Each further attempt knows choices to go round, of which there are few for a layer.
     """

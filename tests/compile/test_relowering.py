@@ -185,6 +185,15 @@ def test_one_shot_functions_as_well(kind, lacking, library_first):
     assert not told, "it is remembered of another batch"
 
 
+def test_what_is_measured_runs_in_f32(lacking, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    told, case = lacking(everything), case_of("ConvTranspose")
+    net = compiled(case, tune="measure")
+    check(net, case)
+    (group,) = net.explain().groups
+    assert group.measured and {"ConvTranspose", "Convolution"} <= set(told), "all of them were tried"
+
+
 def test_only_what_lacks_a_kernel_is_left_out(lacking, library_first):
     asked: list[str] = []
 
