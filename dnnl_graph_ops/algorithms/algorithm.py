@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
-from ..lowering import cost, elementwise_group, fits
+from ..lowering import cost, elementwise_group, fits, reference
 from ..lowering.env import Env
 from ..lowering.epilogue import native, views
 from ..lowering.problem import READ, ConvProblem, is_channels_last
 from ..lowering.program import Program
-from ..runtime import rates
+from ..runtime import cpu, rates
 from .views import channels_last_strides
 
 Condition = Callable[[ConvProblem, Env], bool]
@@ -148,14 +148,26 @@ class Algorithm:
         f32 is used where the algorithm converts data itself, and where the library has no kernels of the problem's
         dtype, or reference kernels only.
         """
-        return "f32" if self.converts(problem, env) else env.compute_dtype(problem.dtype, *self.ops(problem))
+        if self.converts(problem, env) or self._seen(problem, env):
+            return "f32"
+        return env.compute_dtype(problem.dtype, *self.ops(problem))
 
     def by_reference(self, problem: ConvProblem, env: Env) -> bool:
-        """Whether the library has only a reference kernel for the algorithm's op, though fast kernels of the dtype."""
+        """Whether the library has only a reference kernel for the algorithm's op, by the table or as seen before."""
         ops = self.ops(problem)
         if not ops or self.converts(problem, env):
             return False
-        return env.compute_dtype(problem.dtype, *ops) != env.compute_dtype(problem.dtype)
+        if env.compute_dtype(problem.dtype, *ops) != env.compute_dtype(problem.dtype):
+            return True
+        return self._seen(problem, env)
+
+    def choice(self, problem: ConvProblem) -> str:
+        """Returns the key of the algorithm for a problem, as steps of the library have it; "" for builtin kernels."""
+        return reference.key_of_problem(self.name, problem) if self.op and problem.dtype in cpu.HALVES else ""
+
+    def _seen(self, problem: ConvProblem, env: Env) -> bool:
+        """Whether a reference kernel of the library is known to have run the algorithm for such a problem."""
+        return bool(env.by_reference) and self.choice(problem) in env.by_reference
 
     def seconds(self, problem: ConvProblem, env: Env, factor: float = 1.0) -> float:
         """Returns the estimated seconds of one run, separate steps for the bias and post-ops included.

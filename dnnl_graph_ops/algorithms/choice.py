@@ -50,7 +50,7 @@ _rankings: dict[Hashable, Ranked] = {}
 
 def ranked(problem: ConvProblem, env: Env) -> Ranked:
     """Returns the usable algorithms with their estimated seconds, the best first."""
-    key = _described(problem), env, table.ALGORITHMS
+    key = _described(problem), env, table.ALGORITHMS, env.by_reference
     if not env.varies:
         views = (problem.y, problem.x, *post.views(problem.epilogue))
         layouts = tuple((view.shape, view.strides, view.offset) for view in views)

@@ -55,7 +55,7 @@ def lower(
     ranking = select(problem, env) if select else _ranked(problem, env)
     if env.tune == "off":
         # first the algorithms nearest to the library's op on the tensors as they are, which the caller could not use
-        ranking.sort(key=lambda item: not item[0].literal)
+        ranking.sort(key=lambda item: not item[0].literal or item[0].by_reference(problem, env))
     measured = choose(problem, env, ranking) if choose is not None and env.tune != "off" else None
     ranking = measured or ranking
     algorithm = ranking[0][0]
@@ -112,12 +112,13 @@ def build(program: Program, problem: ConvProblem, algorithm: Algorithm, env: Env
 
 def _build(program: Program, problem: ConvProblem, algorithm: Algorithm, env: Env) -> None:
     """Appends the steps of one algorithm, on f32 copies of the operands if the library lacks kernels of the dtype."""
-    compute = algorithm.compute_dtype(problem, env)
+    compute, choice = algorithm.compute_dtype(problem, env), algorithm.choice(problem)
     if problem.bias is not None:
         # builtin kernels read a contiguous bias only
         problem = problem.with_views(bias=program.in_a_row(problem.bias))
     if compute == problem.dtype or algorithm.converts(problem, env):
-        _with_rest(program, problem, algorithm, env)
+        with program.chosen(choice):
+            _with_rest(program, problem, algorithm, env)
         return
     inner, result = _converted(program, problem, compute)
     _with_rest(program, inner, algorithm, env)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
 
 from ..errors import InvalidArgumentError
-from ..lowering import nearest
+from ..lowering import fits, nearest
 from ..lowering.env import Env
 from ..lowering.problem import ConvProblem
 from . import (
@@ -95,23 +97,41 @@ def candidates(problem: ConvProblem, env: Env) -> Ranked:
 def estimates(problem: ConvProblem, env: Env) -> Callable[[Algorithm], float]:
     """Returns a function that estimates the seconds of one run of an algorithm on the problem.
 
-    The estimate is counts times cost constants, multiplied by a factor from recorded times of similar layers.
+    The estimate is counts times cost constants, multiplied by a factor from recorded times of similar layers. It is the
+    one in f32, with conversions, of an algorithm that a reference kernel would run otherwise.
     """
-    factors = nearest.factors(problem, env)
-    return lambda algorithm: algorithm.seconds(problem, env, factors.get(algorithm.name, 1.0))
+
+    def of(env: Env) -> Callable[[Algorithm], float]:
+        factors = nearest.factors(problem, env)
+        return lambda algorithm: algorithm.seconds(problem, env, factors.get(algorithm.name, 1.0))
+
+    natively = of(env)
+    dtype = env.compute_dtype(problem.dtype)
+    if dtype == "f32":
+        return natively
+    widely = cache(partial(of, replace(env, wide=True)))
+    # estimates of two dtypes compare at one pace
+    own, f32 = (partial(fits.pace, env.isa, env.release, name, problem.direction) for name in (dtype, "f32"))
+    return lambda a: widely()(a) * own() / f32() if a.by_reference(problem, env) else natively(a)
 
 
 def usable(problem: ConvProblem, env: Env) -> list[Algorithm]:
-    """Returns the applicable algorithms that can run on the engine: on devices, only those with no step on the host."""
-    applying = applicable(problem, env)
+    """Returns the algorithms that apply to a problem and can run on the engine: on devices, without steps on the host.
+
+    An algorithm for whose op the library has only a reference kernel computes in f32.
+    """
+    applying = _applying(problem, env)
     return applying if env.engine.on_host else [a for a in applying if a.anywhere]
 
 
 def applicable(problem: ConvProblem, env: Env) -> list[Algorithm]:
-    """Returns the algorithms of the problem's direction that apply to it.
+    """Returns the algorithms that apply to the problem, in its dtype where the library has fast kernels of it.
 
-    An algorithm for whose op the library has only a reference kernel is left out, unless there is no other algorithm;
-    the op then runs in f32.
+    An algorithm for whose op the library has only a reference kernel is left out, unless there is no other algorithm.
     """
-    applying = [a for a in ALGORITHMS if a.direction == problem.direction and a.applies(problem, env)]
+    applying = _applying(problem, env)
     return [a for a in applying if not a.by_reference(problem, env)] or applying
+
+
+def _applying(problem: ConvProblem, env: Env) -> list[Algorithm]:
+    return [a for a in ALGORITHMS if a.direction == problem.direction and a.applies(problem, env)]

@@ -9,7 +9,7 @@ from ..algorithms.deconvolution import repeats_fused_ops
 from ..algorithms.lower import Decision, lower
 from ..graph import Node, Value
 from ..ir import is_empty
-from ..lowering import elementwise_group
+from ..lowering import elementwise_group, reference
 from ..lowering.env import Env
 from ..lowering.epilogue import KINDS
 from ..lowering.family import CONV_KINDS, literal_op, make_problem, ops_of, post_ops
@@ -68,7 +68,8 @@ def _literal_head(
     `RUN_LITERALLY` lists the conditions.
     """
     head, unmet = nodes[0], ""
-    if env.compute_dtype(output.dtype, *ops_of(nodes)) != output.dtype:
+    lacks = env.compute_dtype(output.dtype, *ops_of(nodes)) != output.dtype
+    if lacks or reference.key_of_nodes(nodes) in env.by_reference:
         unmet = "the library has kernels of the dtype"
     elif not nonfinite.takes_literal(problem, env):
         unmet = "the library's op spreads Inf and NaN to no other result"
@@ -90,7 +91,8 @@ def _append_literal(lowering: Lowering, head: NativeOp, nodes: Sequence[Node]) -
         edges[first] = Edge(first.shape, first.dtype)  # type: ignore[arg-type]
         head = NativeOp(head.kind, head.attrs, head.inputs, (edges[first],), nodes[0].name)
     ops = native_ops(lowering.program, rest, leaving_of(nodes, lowering.shared), lowering.views, edges, lowering.env)
-    lowering.program.native([head, *ops], head.kind)
+    with lowering.program.chosen(reference.key_of_nodes(nodes)):
+        lowering.program.native([head, *ops], head.kind)
 
 
 CONVOLUTION = Backend(

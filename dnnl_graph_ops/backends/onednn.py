@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -12,12 +12,13 @@ from ..algorithms.lower import Decision
 from ..dtypes import PACKED
 from ..graph import Node, Value
 from ..ir import is_empty, is_open
-from ..lowering import trust
+from ..lowering import reference, trust
 from ..lowering.broadcasts import misread
 from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS, literal_attributes, native_attributes, ops_of
 from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
 from ..lowering.rewrites import Rewrite
+from ..runtime import cpu
 from ..shapes import Meta
 from . import builtin
 from .backend import Backend, FusionGroup, Kind, Lowering, Places, Target
@@ -213,8 +214,9 @@ def build_native(lowering: Lowering, nodes: Sequence[Node]) -> Decision:
     env, views = lowering.env, lowering.views
     leaving = leaving_of(nodes, lowering.shared)
     values = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
-    ops = ops_of(nodes)
-    staged = dict.fromkeys(value for value in values if env.compute_dtype(value.dtype, *ops) != value.dtype)
+    choice = reference.key_of_nodes(nodes)
+    computes = _computes(nodes, choice, env)
+    staged = dict.fromkeys(value for value in values if computes(value) != value.dtype)
     dense = {
         value
         for node in nodes
@@ -226,22 +228,33 @@ def build_native(lowering: Lowering, nodes: Sequence[Node]) -> Decision:
     staged |= dict.fromkeys(value for value, place in places.items() if place is not None and not place.row_major)
     if staged:
         STAGE_OPERANDS.fired(nodes[-1])
-        return _build_staged(lowering, nodes, leaving, list(staged))
+        return _build_staged(lowering, nodes, leaving, {value: computes(value) for value in staged}, choice)
     if dense:
         STAGE_OPERANDS.declined(nodes[-1], "some tensors are not row-major")
-    lowering.program.native(native_ops(lowering.program, nodes, leaving, views, {}, env), nodes[0].kind)
+    with lowering.program.chosen(choice):
+        lowering.program.native(native_ops(lowering.program, nodes, leaving, views, {}, env), nodes[0].kind)
     return Decision("native", trust.multiplied(nodes) or nodes[-1].outputs[0].dtype)
 
 
-def _build_staged(lowering: Lowering, nodes: Sequence[Node], leaving: set[Value], staged: Sequence[Value]) -> Decision:
-    """Appends nodes as one partition with row-major copies, in the compute dtype, in place of the `staged` values."""
+def _computes(nodes: Sequence[Node], choice: str, env: Env) -> Callable[[Value], str]:
+    """Returns a function that gives the dtype in which the library computes a value of nodes as one partition.
+
+    Where it has only a reference kernel for bf16 or f16, that is f32.
+    """
+    ops, slow = ops_of(nodes), choice in env.by_reference and all(node.kind not in _CONVERSIONS for node in nodes)
+    return lambda value: "f32" if slow and value.dtype in cpu.HALVES else env.compute_dtype(value.dtype, *ops)
+
+
+def _build_staged(
+    lowering: Lowering, nodes: Sequence[Node], leaving: set[Value], computes: Mapping[Value, str], choice: str
+) -> Decision:
+    """Appends nodes as one partition on row-major copies of values, each in the dtype that `computes` has for it."""
     program, env = lowering.program, lowering.env
     outputs = {value for node in nodes for value in node.outputs}
     places = {value: lowering.views.place(value) for node in nodes for value in node.inputs}
     inner = Places({value: place for value, place in places.items() if place is not None})
     back: list[tuple[View, View]] = []
     edges: dict[Value, Operand] = {}
-    computes = {value: env.compute_dtype(value.dtype, *ops_of(nodes)) for value in staged}
     for value, compute in computes.items():
         if value in outputs and value not in leaving:
             edges[value] = Edge(value.shape, compute)  # type: ignore[arg-type]
@@ -253,10 +266,11 @@ def _build_staged(lowering: Lowering, nodes: Sequence[Node], leaving: set[Value]
         else:
             program.copy(outer, inner[value], f"{value.dtype} to {compute}")
     inner.update({value: lowering.view(value) for value in leaving.difference(inner)})
-    program.native(native_ops(program, nodes, leaving, inner, edges, env), nodes[0].kind)
+    with program.chosen(choice):
+        program.native(native_ops(program, nodes, leaving, inner, edges, env), nodes[0].kind)
     for source, target in back:
         program.copy(source, target, f"{source.dtype} to {target.dtype}")
-    return Decision("native", trust.multiplied(nodes) or computes[staged[0]])
+    return Decision("native", trust.multiplied(nodes) or next(iter(computes.values())))
 
 
 ONEDNN = Backend("onednn", build, match, why_not_kind, "library")

@@ -10,7 +10,7 @@ from typing import Any
 from .. import dtypes, schema
 from .._core import Graph, LogicalTensor, PartitionPolicy, TensorProperty
 from ..graph import Node, Value
-from ..lowering import trust
+from ..lowering import reference, trust
 from ..lowering.env import Env
 from ..lowering.epilogue import LOSING_NAN
 from ..lowering.family import CONV_KINDS, native_attributes
@@ -91,7 +91,9 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
 
     def right(members: Sequence[int]) -> bool:
         group = [nodes[i] for i in members]
-        return len(group) == 1 or not trust.quantizes(group) or trust.trusted(group, env)
+        if len(group) == 1 or not trust.quantizes(group):
+            return True
+        return trust.trusted(group, env) and reference.key_of_nodes(group) not in env.by_reference
 
     if right(part):
         return [part]

@@ -14,11 +14,12 @@ from ..algorithms.lower import Decision
 from ..algorithms.table import remark
 from ..backends.backend import FusionGroup
 from ..errors import Error
-from ..lowering import cost, fits
+from ..lowering import cost, fits, trust
+from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS
 from ..lowering.program import HostStep, KernelStep, Place
 from ..lowering.rewrites import Report
-from ..runtime import cpu, rates
+from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
@@ -186,6 +187,8 @@ class Explanation:
     convolutions: tuple[str, ...] = ()
     # names of the ops whose results are floats in memory between a Dequantize and a Quantize, and why
     floats: Mapping[str, str] = field(default_factory=dict)
+    # that int8 partitions of the library were never tried on this CPU, where products of integers might be some
+    untried: str = ""
 
     @property
     def partitions(self) -> tuple[PartitionReport, ...]:
@@ -231,6 +234,8 @@ class Explanation:
                 yield from paragraph(f"{said}: {names}: {reason}")
             if reasons:
                 yield ""
+        if self.untried:
+            yield from (*paragraph(f"int8: {self.untried}"), "")
         rows = [("step", "of", "algorithm", "implementation")]
         for step in self.steps:
             name = step.implementation + (" (reference kernel)" if step.reference else "")
@@ -293,7 +298,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
             tuple(sorted(decision.candidates, key=itemgetter(1))),
             decision.measured,
             tuple(step for step, part in zip(steps, plan.parts, strict=True) if i in groups_of(part)),
-            *_estimated_from(group, decision, engine),
+            *_estimated_from(group, decision, specialised.lowering.env),
         )
         for i, (group, decision) in enumerate(specialised.lowering.decisions)
     )
@@ -306,6 +311,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
         wide=specialised.wide,
         convolutions=tuple(lines(decided)),
         floats=eight_bits.left(decided),
+        untried=trust.untried([node for group in decided for node in group.nodes], specialised.lowering.env),
     )
 
 
@@ -333,20 +339,22 @@ def joined(parts: Sequence[Explanation]) -> Explanation:
     sums |= {name: sum(getattr(part, name) for part in parts) for name in ("scratch_bytes", "constant_bytes")}
     for name in ("wide", "floats"):
         sums[name] = {op: why for part in parts for op, why in getattr(part, name).items()}
-    return replace(parts[0], **sums)
+    return replace(parts[0], **sums, untried=next((part.untried for part in parts if part.untried), ""))
 
 
-def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> tuple[str, str]:
+def _estimated_from(group: FusionGroup, decision: Decision, env: Env) -> tuple[str, str]:
     """Returns the values of `PartitionReport.estimated_from` and `rates_from`."""
     dtypes_read = [node.inputs[0].dtype for node in group.nodes if node.kind in CONV_KINDS]
-    if engine.kind != "cpu" or decision.measured or not decision.candidates or not dtypes_read:
+    if env.engine.kind != "cpu" or decision.measured or not decision.candidates or not dtypes_read:
         return "", ""
-    dtype = dtypes_read[0] if cpu.computes_natively(dtypes_read[0], engine) else "f32"
-    isa, release = cpu.isa(engine), engine.runtime.version
-    origin, known = fits.origin(isa, release, dtype), rates.of(engine)
-    corrections = {} if known is None else cost.corrections(isa, release, dtype, known)
+    dtype = env.compute_dtype(dtypes_read[0])
+    origin, known = fits.origin(env.isa, env.release, dtype), env.rates
+    corrections = {} if known is None else cost.corrections(env.isa, env.release, dtype, known)
     corrected = any(factor != 1 for factor in corrections.values())
-    return "" if origin == (isa, dtype) else ", ".join(origin), known.source if known is not None and corrected else ""
+    return (
+        "" if origin == (env.isa, dtype) else ", ".join(origin),
+        known.source if known is not None and corrected else "",
+    )
 
 
 def _step(plan: Plan, number: int, engine: Engine, step: Described) -> StepReport:

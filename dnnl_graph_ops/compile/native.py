@@ -12,10 +12,13 @@ from .. import dtypes, schema
 from .._core import Graph, LayoutType, LogicalTensor, PartitionPolicy, TensorProperty
 from ..backends.onednn import ONEDNN_PARTITION
 from ..errors import Error, UnsupportedError
+from ..lowering import reference
 from ..lowering.native_graph import FPMATH, fresh_id, native_op
 from ..lowering.onednn_workarounds import wrong_when_narrow
 from ..lowering.program import Condition, Edge, NativeOp, NativeStep, Operand, Program, View
 from ..lowering.rewrites import Rewrite
+from ..lowering.trust import QUANTIZING
+from ..runtime import reference as known
 from ..runtime.engines import KINDS, Engine
 from ..runtime.verbose import verbose
 from ..strides import dense_strides
@@ -67,7 +70,7 @@ class Compiled:
 
     `step`: its ops on these buffers. `fpmath_mode`, `baked`: the mode of the library's graph, and whether constants are
     declared to the library. `in_place`: pairs (operand, result) where the result may overwrite the operand; in a plan,
-    where it does.
+    where it does. `reference`: the reference kernel that runs it, as far as this was asked for; else "".
     """
 
     partition: Any
@@ -77,6 +80,7 @@ class Compiled:
     fpmath_mode: str
     baked: bool
     in_place: tuple[tuple[View, View], ...] = ()
+    reference: str = ""
 
     @property
     def label(self) -> str:
@@ -93,6 +97,11 @@ class Compiled:
     @property
     def kinds(self) -> tuple[str, ...]:
         return tuple(op.kind for op in self.step.ops)
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The dtypes of the buffers, each once."""
+        return tuple(dict.fromkeys(view.dtype for view in (*self.reads, *self.writes)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -137,6 +146,7 @@ class Partitioned:
     fpmath_mode: str
     baked: bool
     judged: bool
+    watched: bool
     ids: dict[Operand, int] = field(default_factory=dict)
     buffers: dict[Operand, Operand] = field(default_factory=dict)
     ops: dict[int, NativeOp] = field(default_factory=dict)
@@ -154,6 +164,11 @@ class Partitioned:
             self.ops[native.id] = op
             graph.add_op(native)
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing is known of a reference kernel for the choice of the step."""
+        return self.step.choice not in known.keys(self.engine)
+
     def bound(self, partition: Any) -> NativeStep:
         """Returns the ops of a partition as a step on buffers."""
         ops = (_on_buffers(self.ops[i], self.buffers) for i in partition.op_ids)
@@ -166,12 +181,14 @@ def partitioned(
     fpmath_mode: str,
     *,
     judged: bool = False,
+    watched: bool = False,
     baked: bool | None = None,
     fused: bool | None = None,
 ) -> list[Partitioned]:
     """Divides the ops of each step into partitions of the library, one or several a step.
 
     `judged`: whether a partition of several ops that a reference kernel would run is compiled in parts instead.
+    `watched`: whether the log is read for reference kernels that run steps of bf16, f16 or 8 bits.
     `baked`: whether constants are declared to the library, which then processes them at the first run only. `fused`:
     whether ops of a step may share a partition. None: decided by each step's ops.
     """
@@ -182,7 +199,8 @@ def partitioned(
         key = (mode, len(step.ops) > 1 and (not miscounts_channels(step) if fused is None else fused))
         if key not in graphs:
             graphs[key] = Graph(engine.runtime._library, KINDS[engine.kind], FPMATH[mode])
-        given = Partitioned(step, engine, mode, not _gives_constants(step) if baked is None else baked, judged)
+        narrow = watched and reference.may_rule(view.dtype for view in (*step.reads, *step.writes))
+        given = Partitioned(step, engine, mode, not _gives_constants(step) if baked is None else baked, judged, narrow)
         given.add_to(graphs[key])
         result.append(given)
     owners = {i: given for given in result for i in given.ops}
@@ -208,29 +226,35 @@ def compile_partitions(program: Program, given: Partitioned) -> list[Compiled]:
 
 def _compiled(program: Program, partition: Any, given: Partitioned) -> list[Compiled]:
     """Compiles a partition, or its first op separately if a reference kernel would run the whole but not this op."""
-    if not given.judged or len(partition.op_ids) == 1:
+    judged = given.judged and len(partition.op_ids) > 1
+    if not (judged or given.watched):
         return [_compile(partition, given)]
-    whole, slow = _judged(partition, given)
-    if not slow:
+    whole = _judged(partition, given)
+    # integers are lowered again first: builtin code computes them without floats in memory
+    if not judged or (given.watched and whole.reference and not QUANTIZING.isdisjoint(whole.kinds) and given.is_new):
+        return [whole]
+    if not whole.reference:
         SPLIT_PARTITION.declined(given.step.label, "a reference kernel would run the whole")
         return [whole]
     ops = whole.step.ops
     steps = separated(program, whole.step, [ops[:1], ops[1:]])
-    head, rest = partitioned(steps, given.engine, given.fpmath_mode, judged=True, baked=given.baked)
-    first, slow = _judged(head.partitions[0], head)
-    if slow:
+    options = {"judged": True, "watched": given.watched, "baked": given.baked}
+    head, rest = partitioned(steps, given.engine, given.fpmath_mode, **options)
+    first = _judged(head.partitions[0], head)
+    if first.reference:
         SPLIT_PARTITION.declined(given.step.label, "no reference kernel runs the first op")
         return [whole]
     SPLIT_PARTITION.fired(given.step.label)
     return [first, *compile_partitions(program, rest)]
 
 
-def _judged(partition: Any, given: Partitioned) -> tuple[Compiled, bool]:
-    """Compiles a partition, and returns as well whether the library's log says that it created a reference kernel."""
+def _judged(partition: Any, given: Partitioned) -> Compiled:
+    """Compiles a partition, and reads in the library's log whether it created a reference kernel."""
     with verbose(2) as log:
         compiled = _compile(partition, given)
     here = threading.get_native_id()
-    return compiled, any(record.thread == here and record.reference for record in log.created())
+    slow = (f"{one.primitive} {one.implementation}" for one in log.created() if one.thread == here and one.reference)
+    return replace(compiled, reference=next(slow, ""))
 
 
 def separated(program: Program, step: NativeStep, parts: Sequence[Sequence[NativeOp]]) -> list[NativeStep]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import dtypes
 from .._core import Executor, check_fork
@@ -12,10 +13,12 @@ from ..errors import UnsupportedError
 from ..lowering import speeds
 from ..lowering.onednn_workarounds import staged
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
+from ..lowering.reference import may_rule
 from ..passes.pipeline import Stage, run
-from ..runtime import follow
+from ..runtime import follow, reference
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
+from ..runtime.reference import Keys
 from ..runtime.verbose import Record
 from ..strides import extent
 from . import listings
@@ -24,6 +27,8 @@ from .memory import Use, place
 from .native import Compiled, Partitioned, compile_partitions, partitioned, separated
 from .packed import fold_constants, parted
 from .written import check
+
+_T = TypeVar("_T")
 
 # A shorter run keeps the GIL: it ends before another thread could use it (0.1 us to release and take it back).
 GIL_SECONDS = speeds.seconds("GIL")
@@ -57,15 +62,18 @@ def assemble(
     name: str = "",
     literal: bool = False,
     bakes: bool = False,
+    known: Keys | None = None,
 ) -> Plan:
     """Compiles the steps of `program` into an executor whose inputs and outputs are the given views.
 
     `literal`: runs the library's ops on their views without copies wherever the library can. Otherwise, copies are
     added where they save time, and partitions that a reference kernel would run are compiled in parts. `bakes`: lets
-    large weights go that the library has packed, which other plans would have to read again.
+    large weights go that the library has packed, which other plans would have to read again. `known`: the keys of
+    choices by reference kernels when the program was made; None: the library's log is not read for others.
 
     Raises:
         Error: the steps leave elements of an output, or of a view that a step reads, unwritten.
+        ByReference: reference kernels would run steps by choices that were not known; they are now.
     """
     check_fork()
     count = pool.get_num_threads() if threads is None else threads
@@ -73,12 +81,52 @@ def assemble(
     if seconds < SERIAL_SECONDS:
         count = 1
     with pool.using(count):
-        a = run(STAGES, _Assembly(program, outputs, engine, fpmath_mode, literal or not engine.on_host))
+        own = not literal and engine.on_host
+        a = run(STAGES, _Assembly(program, outputs, engine, fpmath_mode, not own, known is not None))
+        if known is not None:
+            _judge(a.parts, engine, known)
         baked = bake(a.parts, engine, count) if bakes and any(isinstance(part, Compiled) for part in a.parts) else ()
         executor = executor_of(a.parts, inputs, outputs, a.offsets, engine, name, baked)
     # on a device, copies take long even if the computation is short
     executor.finalize(release_gil=seconds > GIL_SECONDS or engine._native.on_device, threads=count)
     return Plan(executor, tuple(a.parts), a.scratch_bytes)
+
+
+class ByReference(Exception):
+    """Reference kernels of the library would run some steps of a program: another one can be made without them."""
+
+
+def settled(attempt: Callable[[Keys], _T], engine: Engine) -> _T:
+    """Returns what `attempt` makes of a plan, given the known keys, once reference kernels run no more steps of it.
+
+    Each further attempt knows choices to go round, of which there are few for a layer.
+    """
+    while True:
+        try:
+            return attempt(reference.keys(engine))
+        except ByReference:
+            continue
+
+
+def _judge(parts: Sequence[Compiled | KernelStep | HostStep], engine: Engine, known: Keys) -> None:
+    """Remembers the choices that reference kernels would run, and raises if any is new; warns of those that are left.
+
+    Steps that run for Inf or NaN alone do not count.
+    """
+    usual = (part for part in parts if isinstance(part, Compiled) and not (part.condition and part.condition.wanted))
+    slow = [part for part in usual if part.reference and may_rule(part.dtypes)]
+    new = {part.step.choice for part in slow if part.step.choice}.difference(known)
+    if new:
+        reference.remember(engine, new)
+        raise ByReference
+    for part in slow:
+        types = ", ".join(part.dtypes)
+        warnings.warn(
+            f"{', '.join(part.names)} of {types}: only a reference kernel of oneDNN, which is slow, computes it "
+            f"({part.reference}); use f32 there",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _worked_around(program: Program, literal: bool) -> list[Any]:
@@ -94,7 +142,7 @@ def _worked_around(program: Program, literal: bool) -> list[Any]:
 class _Assembly:
     """A program on its way to an executor: its steps, the compiled parts, and their buffers' byte offsets in scratch.
 
-    `literal`: whether the library's ops run on their views as they are.
+    `literal`: whether the library's ops run on their views as they are. `watched`: see `partitioned`.
     """
 
     program: Program
@@ -102,6 +150,7 @@ class _Assembly:
     engine: Engine
     fpmath_mode: str
     literal: bool
+    watched: bool = False
     steps: Sequence[Step] = ()
     parts: Sequence[Compiled | KernelStep | HostStep] = ()
     uses: Sequence[Use] = ()
@@ -116,7 +165,8 @@ class _Assembly:
 
     def compile_partitions(self) -> None:
         natives = [step for step in self.steps if isinstance(step, NativeStep)]
-        given = iter(partitioned(natives, self.engine, self.fpmath_mode, judged=not self.literal))
+        watched = self.watched and self.engine.kind == "cpu"
+        given = iter(partitioned(natives, self.engine, self.fpmath_mode, judged=not self.literal, watched=watched))
         self.parts = [
             part
             for step in self.steps
@@ -169,7 +219,7 @@ def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostS
     except UnsupportedError:
         if len(step.ops) > 1:
             steps = separated(program, step, [[op] for op in step.ops])
-            single = partitioned(steps, given.engine, given.fpmath_mode)
+            single = partitioned(steps, given.engine, given.fpmath_mode, watched=given.watched)
             return [part for one in single for part in _compiled(program, one)]
         (op,) = step.ops
         if op.host is None:

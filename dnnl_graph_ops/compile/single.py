@@ -11,7 +11,8 @@ from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS, make_problem
 from ..lowering.program import Place, Program, argument
 from ..ops.build import apply
-from .plan import Plan, assemble
+from ..runtime.reference import Keys
+from .plan import Plan, assemble, settled
 from .specialise import specialise
 
 
@@ -37,19 +38,24 @@ def plan_op(
         (value,) = apply(kind, values, attrs, where=name)
         given = [(value, (item.shape, item.strides)) for value, item in zip(values, inputs, strict=True)]
         return specialise(graph.nodes, given, (), [(value, (output.shape, output.strides))], env, name=name).plan
-    program = Program()
     views = [argument(Place.INPUT, *item[1:], index) for index, item in enumerate(inputs)]
     result = argument(Place.OUTPUT, *output[1:])
     problem = make_problem(kind, attrs, views, result, where=name)
-    lower(program, problem, env)
-    return assemble(
-        program,
-        views,
-        [result],
-        env.engine,
-        fpmath_mode=env.fpmath_mode,
-        macs=problem.macs,
-        threads=env.threads,
-        name=name,
-        literal=env.tune == "off",
-    )
+
+    def attempt(known: Keys) -> Plan:
+        program = Program()
+        lower(program, problem, env)
+        return assemble(
+            program,
+            views,
+            [result],
+            env.engine,
+            fpmath_mode=env.fpmath_mode,
+            macs=problem.macs,
+            threads=env.threads,
+            name=name,
+            literal=env.tune == "off",
+            known=known,
+        )
+
+    return settled(attempt, env.engine)

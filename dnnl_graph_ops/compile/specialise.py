@@ -25,12 +25,13 @@ from ..lowering.program import Buffer, Place, View, argument
 from ..passes import pipeline
 from ..passes.fold_constants import fold_dequantize
 from ..passes.pipeline import Stage
+from ..runtime.reference import Keys
 from ..shapes import checked
 from ..strides import dense_strides
 from . import listings, selection
 from .layouts import lay_out
 from .native import Compiled
-from .plan import Plan, assemble
+from .plan import Plan, assemble, settled
 from .selection import Selections
 
 Array = np.ndarray[Any, Any]
@@ -244,19 +245,24 @@ def specialise(
             c.views[value] = target
     names = {view.buffer: value.name for value, view in c.views.items()}
     c.views |= _constants(value for value in _read(nodes, ()) if value not in c.views)
-    pipeline.run(STAGES, c)
-    plan = assemble(
-        c.lowering.program,
-        [c.views[value] for value, _ in inputs],
-        targets,
-        env.engine,
-        fpmath_mode=env.fpmath_mode,
-        macs=c.lowering.macs,
-        threads=env.threads,
-        name=name,
-        literal=env.tune == "off",
-        bakes=not env.varies,
-    )
+
+    def attempt(known: Keys) -> Plan:
+        pipeline.run(STAGES, c)
+        return assemble(
+            c.lowering.program,
+            [c.views[value] for value, _ in inputs],
+            targets,
+            env.engine,
+            fpmath_mode=env.fpmath_mode,
+            macs=c.lowering.macs,
+            threads=env.threads,
+            name=name,
+            literal=env.tune == "off",
+            bakes=not env.varies,
+            known=known,
+        )
+
+    plan = settled(attempt, env.engine)
     for value in (*constants, *c.views):
         # from here on, plans need only the weights that were packed from the constant
         if value._held is not None:

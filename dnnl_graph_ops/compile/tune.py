@@ -29,10 +29,11 @@ from ..progress import shown
 from ..runtime import cache_files
 from ..runtime.cpuinfo import cpu_family, cpu_model
 from ..runtime.info import version
+from ..runtime.reference import Keys
 from ..strides import extent
 from .native import separated
 from .packed import ones
-from .plan import assemble, bytes_of
+from .plan import assemble, bytes_of, settled
 
 # the most seconds to measure one op, and all ops of a graph
 BUDGET, GRAPH_BUDGET = 2.0, 20.0
@@ -152,8 +153,10 @@ def _runner_of_step(step: NativeStep, env: Env, how: str) -> Runner:
     return _runner(program, list(buffers.inputs.values()), list(written.values()), env)
 
 
-def _runner(program: Program, inputs: Sequence[View], outputs: Sequence[View], env: Env) -> Runner:
-    plan = assemble(program, inputs, outputs, env.engine, fpmath_mode=env.fpmath_mode, threads=env.threads)
+def _runner(
+    program: Program, inputs: Sequence[View], outputs: Sequence[View], env: Env, known: Keys | None = None
+) -> Runner:
+    plan = assemble(program, inputs, outputs, env.engine, fpmath_mode=env.fpmath_mode, threads=env.threads, known=known)
     return Runner(plan.executor, [ones(view) for view in inputs], [ones(view) for view in outputs], [])
 
 
@@ -219,11 +222,18 @@ def apart(problem: ConvProblem, take: Callable[[View], View]) -> ConvProblem:
 
 
 def runner_of(problem: ConvProblem, env: Env, algorithm: Algorithm) -> Runner:
-    """Returns a runner of the problem by this algorithm, on arrays of ones; constants keep their data."""
-    program, buffers = Program(), _Buffers()
-    own = apart(problem, buffers.take)
-    lower.build(program, own, algorithm, env)
-    return _runner(program, list(buffers.inputs.values()), [own.result], env)
+    """Returns a runner of the problem by this algorithm, on arrays of ones; constants keep their data.
+
+    What a reference kernel of the library would run is computed in f32.
+    """
+
+    def attempt(known: Keys) -> Runner:
+        program, buffers = Program(), _Buffers()
+        own = apart(problem, buffers.take)
+        lower.build(program, own, algorithm, env)
+        return _runner(program, list(buffers.inputs.values()), [own.result], env, known)
+
+    return settled(attempt, env.engine)
 
 
 # -- the file cache -----------------------------------------------------------------------------------------------

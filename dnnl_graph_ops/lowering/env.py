@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from ..errors import InvalidArgumentError
 from ..graph.choices import Algorithm
-from ..runtime import cpu, rates
+from ..runtime import cpu, rates, reference
 from ..runtime.engines import Engine
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -25,7 +26,11 @@ def default_algorithm() -> str:
 
 @dataclass(frozen=True)
 class Env:
-    """Engine, threads and the user's options; `varies`: whether sizes of the net differ from call to call."""
+    """Engine, threads and the user's options.
+
+    `varies`: whether sizes of the net differ from call to call. `wide`: whether the library computes in f32 what is in
+    bf16 or f16.
+    """
 
     engine: Engine
     threads: int
@@ -33,6 +38,7 @@ class Env:
     algorithm: str = "auto"
     fpmath_mode: str = "strict"
     varies: bool = False
+    wide: bool = False
 
     # no property is cached: before Python 3.12, cached_property has one lock for all instances, and a child that was
     # forked while another thread held the lock would wait forever
@@ -70,7 +76,18 @@ class Env:
         Reference kernels do not count as kernels. Without `ops`, any kernel of the dtype counts.
         `family.ops_of` and `Algorithm.ops` give the names of ops.
         """
-        return dtype if cpu.computes_natively(dtype, self.engine, ops) else "f32"
+        if dtype not in cpu.HALVES:
+            return dtype
+        return dtype if not self.wide and self.multiplies(dtype, ops) else "f32"
+
+    def multiplies(self, dtype: str, ops: Sequence[str]) -> bool:
+        """Whether the library has fast kernels of bf16 or f16 for these ops."""
+        return cpu.computes_natively(dtype, self.engine, ops)
+
+    @property
+    def by_reference(self) -> reference.Keys:
+        """The keys of the choices that the library is known to compute by reference kernels (`lowering.reference`)."""
+        return reference.keys(self.engine)
 
     @property
     def has_int8_products(self) -> bool:

@@ -287,13 +287,15 @@ class Condition:
 class NativeStep:
     """A step that the library computes: ops that it compiles as one partition.
 
-    `group`: the number of the node group that the step is for.
+    `group`: the number of the node group that the step is for. `choice`: the key of `reference` for the choice
+    that made the step; "" if reference kernels are not to be expected.
     """
 
     ops: tuple[NativeOp, ...]
     label: str
     group: int | None = None
     condition: Condition | None = None
+    choice: str = ""
 
     @property
     def reads(self) -> tuple[View, ...]:
@@ -351,13 +353,14 @@ def _views(groups: Iterable[Sequence[Operand]]) -> tuple[View, ...]:
 class Program:
     """A list of steps that grows by its methods; `group`: the number of the node group that the next steps are for.
 
-    `condition`: when the next steps run; None: always.
+    `condition`: when the next steps run; None: always. `choice`: that of the library's next steps, see `NativeStep`.
     """
 
     def __init__(self, group: int | None = None, condition: Condition | None = None) -> None:
         self.steps: list[Step] = []
         self.group = group
         self.condition = condition
+        self.choice = ""
         self._copies: dict[tuple[View, str, tuple[int, ...]], View] = {}
 
     @contextmanager
@@ -370,6 +373,13 @@ class Program:
         copies, self._copies = self._copies, dict(self._copies)
         yield
         self.condition, self._copies = before, copies
+
+    @contextmanager
+    def chosen(self, choice: str) -> Iterator[None]:
+        """Within this context, the library's steps that are appended are of this choice."""
+        before, self.choice = self.choice, choice
+        yield
+        self.choice = before
 
     def scratch(self, shape: Sequence[int], dtype: str, order: Sequence[int] | None = None) -> View:
         """Returns a view of a new dense buffer; `order` lists the axes from the slowest to the fastest."""
@@ -389,7 +399,7 @@ class Program:
         return View(Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape))
 
     def native(self, ops: Sequence[NativeOp], label: str) -> None:
-        self.steps.append(NativeStep(tuple(ops), label, self.group, self.condition))
+        self.steps.append(NativeStep(tuple(ops), label, self.group, self.condition, self.choice))
 
     def kernel(
         self,

@@ -84,6 +84,19 @@ def trusted(nodes: Sequence[Node], env: Env) -> bool:
     return table(runtime.cpu_runtime, runtime.version, cpu.isa(env.engine)).knows(row)
 
 
+def untried(nodes: Sequence[Node], env: Env) -> str:
+    """Returns that no int8 partition was tried on this CPU, for explanations; "" if some were, or nodes need none."""
+    if env.engine.kind != "cpu" or not multiplied(nodes):
+        return ""
+    runtime, isa = env.engine.runtime, cpu.isa(env.engine)
+    if table(runtime.cpu_runtime, runtime.version, isa).exact:
+        return ""
+    return (
+        f"oneDNN {runtime.version} was never tried on {isa}, so builtin code computes what its int8 partitions could; "
+        f"`python -m {__package__.partition('.')[0]}.trial` tries them"
+    )
+
+
 def features(nodes: Sequence[Node]) -> Features | None:
     """Returns the features of a partition, or None if features cannot describe it; such a partition is not trusted.
 

@@ -45,23 +45,25 @@ SETS = (
 _ALIASES = ("avx10_1_512", "avx10_1_512_amx", "avx10_1_512_amx_fp16")
 
 # dtypes that some sets lack
-_HALVES = frozenset({"bf16", "f16"})
+HALVES = frozenset({"bf16", "f16"})
 
 
 class Reference(NamedTuple):
-    """Ops that oneDNN computes with reference kernels, though it has optimized kernels of their dtype.
+    """Ops that oneDNN always computes with reference kernels, though it has optimized kernels of their dtype.
 
     Reference kernels are not vectorized and take hundreds of times as long. "MatMul with bias" stands for a MatMul
     whose optimized kernel takes no bias.
     """
 
+    release: tuple[int, int]
     since: str  # holds for this set of SETS and all sets that contain it
     dtype: str
     ops: frozenset[str]
 
 
-# as the log of oneDNN 3.2 shows
-REFERENCE = (Reference("avx512_core_fp16", "f16", kinds("f16_by_reference") | {"MatMul with bias"}),)
+# These save the first compile of a layer, in which the log shows what else runs so, and all of it in other releases
+# (`lowering.reference`).
+REFERENCE = (Reference((3, 2), "avx512_core_fp16", "f16", kinds("f16_by_reference") | {"MatMul with bias"}),)
 
 
 def is_known(limit: str) -> bool:
@@ -103,17 +105,18 @@ def native(name: str) -> frozenset[str]:
 
 
 @cache
-def reference_ops(name: str, dtype: str) -> frozenset[str]:
-    """The ops of a dtype that oneDNN computes with reference kernels on an instruction set."""
+def reference_ops(name: str, dtype: str, version: tuple[int, ...] = (3, 2)) -> frozenset[str]:
+    """The ops of a dtype that a version of oneDNN is known to compute with reference kernels on an instruction set."""
     sets = {row.name for row in contained(name)}
-    return frozenset(op for row in REFERENCE if row.since in sets and row.dtype == dtype for op in row.ops)
+    rows = (row for row in REFERENCE if row.release == version[:2] and row.since in sets and row.dtype == dtype)
+    return frozenset(op for row in rows for op in row.ops)
 
 
-def multiplies(dtype: str, name: str, ops: Sequence[str] = ()) -> bool:
-    """Whether oneDNN has optimized kernels of a dtype for these ops on an instruction set."""
-    if dtype not in _HALVES:
+def multiplies(dtype: str, name: str, ops: Sequence[str] = (), version: tuple[int, ...] = (3, 2)) -> bool:
+    """Whether a version of oneDNN has optimized kernels of a dtype for these ops on an instruction set."""
+    if dtype not in HALVES:
         return True
-    return dtype in native(name) and reference_ops(name, dtype).isdisjoint(ops)
+    return dtype in native(name) and (not ops or reference_ops(name, dtype, version).isdisjoint(ops))
 
 
 def isa(engine: Engine) -> str:
@@ -126,6 +129,8 @@ def computes_natively(dtype: str, engine: Engine, ops: Sequence[str] = ()) -> bo
 
     `ops`: the ops to compute, named as in `Reference`.
     """
-    if dtype not in _HALVES:
+    if dtype not in HALVES:
         return True
-    return multiplies(dtype, isa(engine), ops) if engine.kind == "cpu" else has_kernels(engine, dtype)
+    if engine.kind != "cpu":
+        return has_kernels(engine, dtype)
+    return multiplies(dtype, isa(engine), ops, engine.runtime.version_info if ops else ())

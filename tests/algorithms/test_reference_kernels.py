@@ -4,11 +4,13 @@ The table is of CPUs that have f16: here their environment is given to what choo
 """
 
 import math
+from contextlib import suppress
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 import pytest
-from lowering.test_routes import KINDS, MOST_ELEMENTS, values_of
+from lowering.test_routes import FLOATS, KINDS, MOST_ELEMENTS, values_of
 from reference import conv_transpose as truth
 from shapes.generate import GENERATORS
 
@@ -16,21 +18,27 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.algorithms import lower, table
 from dnnl_graph_ops.backends.backend import Places, Target, group_of
-from dnnl_graph_ops.backends.table import build
+from dnnl_graph_ops.backends.table import NOWHERE, build
 from dnnl_graph_ops.bench.fit import Elsewhere, described
+from dnnl_graph_ops.bench.peers.own import _layer as layer_of
+from dnnl_graph_ops.bench.peers.task import Task
+from dnnl_graph_ops.bench.problem import DIRECTIONS
 from dnnl_graph_ops.bench.problem import Problem as Layer
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.compile.supported import markdown
+from dnnl_graph_ops.lowering import fits
 from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
 from dnnl_graph_ops.lowering.problem import DGRAD, WGRAD
 from dnnl_graph_ops.lowering.program import Buffer, NativeStep, Place, Program, View
 from dnnl_graph_ops.runtime import cpu
+from dnnl_graph_ops.schema import kinds
 from dnnl_graph_ops.strides import dense_strides
 
 from .test_algorithms import external
 
 pytestmark = pytest.mark.choice
 
+CONVERTING = kinds("converts")
 WITH_F16 = [row.name for row in cpu.SETS if "f16" in cpu.native(row.name)]
 LAYER = Layer("k2 s2", 1, 32, 16, (6, 6), (2, 2), (2, 2), (0, 0))
 
@@ -46,6 +54,8 @@ def biased(dtype):
 
 def test_sets_with_f16_are_those_of_the_table():
     assert {row.since for row in cpu.REFERENCE} == {"avx512_core_fp16"}
+    tabled = [bool(cpu.reference_ops("avx512_core_fp16", "f16", version)) for version in ((3, 2, 0), (3, 4, 1))]
+    assert tabled == [True, False], "of other releases the log alone tells"
     assert {"avx512_core_fp16", "avx512_core_amx", "avx10_2_amx_2"} <= set(WITH_F16)
     assert not cpu.reference_ops("avx512_core_bf16", "f16")
     assert not cpu.reference_ops("avx512_core_amx_fp16", "bf16")
@@ -53,12 +63,18 @@ def test_sets_with_f16_are_those_of_the_table():
 
 @pytest.mark.parametrize("isa", WITH_F16)
 def test_no_form_is_left_to_one(isa):
-    """Of forms whose kernels cost a thousand times the best one, none is a candidate."""
+    """Forms whose kernels cost a thousand times the best one compute in f32, with estimates of that."""
     env = env_of(isa)
-    gradient = described(LAYER, WGRAD, "NXC", False, "f16")
-    names = [form.name for form, _ in table.candidates(gradient, env)]
-    assert {"im2col", "builtin direct"} <= set(names)
-    assert not {"convolution", "deconvolution", "phases", "row phases", "depth to space"} & set(names)
+    gradient, wide = (described(LAYER, WGRAD, "NXC", False, dtype) for dtype in ("f16", "f32"))
+    forms = {form.name: (form, seconds) for form, seconds in table.candidates(gradient, env)}
+    assert {"im2col", "builtin direct"} <= forms.keys()
+    in_f32 = dict(table.candidates(wide, env))
+    pace = fits.pace(isa, env.release, "f16", WGRAD) / fits.pace(isa, env.release, "f32", WGRAD)
+    for name in ("convolution", "deconvolution", "phases"):
+        form, seconds = forms[name]
+        assert form.compute_dtype(gradient, env) == "f32"
+        # conversions, and other recorded layers beside it
+        assert seconds == pytest.approx(pace * in_f32[form], rel=0.3)
     problem = biased("f16")
     (product,) = (form for form, _ in table.candidates(problem, env) if form.name == "GEMM")
     assert product.compute_dtype(problem, env) == "f32" and product.converts(problem, env)
@@ -150,7 +166,8 @@ def test_tune_off_takes_no_literal_op_that_is_one():
     )
     env = env_of("avx512_core_amx_fp16", tune="off")
     ((_, decision),) = build([group_of([value.node], env)], ends([value]), env, None, {}).decisions
-    assert decision.formulation not in ("literal", "convolution", "deconvolution")
+    # the library's f32 kernels, with conversions, or builtin ones
+    assert decision.compute == "f32"
 
 
 def test_a_target_knows_the_op():
@@ -176,12 +193,49 @@ def test_explain_flags_what_remains(kind):
     assert explanation.to_dict()["partitions"][0]["reference"] == part.reference
 
 
+class Every(frozenset):
+    """Keys of all choices."""
+
+    def __contains__(self, key):
+        return bool(key)
+
+    def __bool__(self):
+        return True
+
+
+@dataclass(frozen=True)
+class Lacking(Elsewhere):
+    """A CPU on which reference kernels run whatever the library computes in 16 bits or less."""
+
+    @property
+    def by_reference(self):
+        return Every()
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_op_is_computed_in_f32_where_the_library_lacks_its_kernel(kind, dtype, seed):
+    env = Lacking(dgo.engine("cpu"), 2, name="avx512_core_amx_fp16")
+    for number in range(3):
+        case = GENERATORS[kind](Random(f"{seed} {kind} lacking {number}"))
+        print(f"reproduce: --seed {seed}, case {number}\n{case}")
+        values = values_of(kind, case, dtype)
+        group = group_of([values[0].node], env) if values else None
+        # integers and conversions are what they are
+        if group is None or group.backend is NOWHERE or CONVERTING.issuperset([kind]):
+            continue
+        found = {value: view_of(Place.INPUT, value, i) for i, value in enumerate(dict.fromkeys(values[0].node.inputs))}
+        found |= {value: view_of(Place.OUTPUT, value, i) for i, value in enumerate(values)}
+        built = build([group], Places(found), env, None, {})
+        assert dtype not in dtypes_of_native_steps(built.program)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_explain_flags_nothing(kind, seed):
-    for number in range(3):
+    for number, dtype in enumerate(FLOATS):
         case = GENERATORS[kind](Random(f"{seed} {kind} reference {number}"))
         print(f"reproduce: --seed {seed}, case {number}\n{case}")
-        values = values_of(kind, case, "f32")
+        values = values_of(kind, case, dtype)
         if not values or sum(math.prod(meta.shape) for meta in case.metas) > MOST_ELEMENTS:
             continue
         try:
@@ -189,6 +243,39 @@ def test_explain_flags_nothing(kind, seed):
         except dgo.UnsupportedError:
             continue
         told = net.explain()
+        assert not any(step.reference for step in told.steps), str(told)
+
+
+def drawn(rng):
+    """A random layer of either op in one to three axes, of which the library has several kernels."""
+    while True:
+        rank, groups = rng.choice((1, 2, 2, 3)), rng.choice((1, 1, 1, 2, 4))
+        channels = [groups * rng.choice((1, 3, 4, 8, 12, 16, 24, 32, 48, 64)) for _ in range(2)]
+        if rng.random() < 0.1:
+            groups = channels[0] = channels[1] = rng.choice((8, 16, 32))
+        spatial = [rng.choice((1, 4, 7, 8, 15, 16, 28) if rank < 3 else (3, 4, 6)) for _ in range(rank)]
+        kernel, strides, dilations = (
+            [rng.choice(some)] * rank if rng.random() < 0.7 else [rng.choice(some) for _ in range(rank)]
+            for some in ((1, 2, 3, 3, 4, 5), (1, 1, 2, 2, 3), (1, 1, 1, 2))
+        )
+        pads = [min(rng.choice((0, 1, 1, 2)), k - 1) for k in kernel]
+        with suppress(dgo.ShapeError):
+            sizes = (*channels, spatial, kernel, strides, pads, pads, (), dilations, groups)
+            layer = Layer("", rng.choice((1, 2)), *sizes, op=rng.choice(("conv", "conv_transpose")))
+            if layer.macs < 2e7:
+                return layer
+
+
+@pytest.mark.cases(24, 240, 2000, each=12)
+def test_no_random_layer_is_run_by_one(start, seed):
+    """In any direction, with constant or variable weights; on a CPU with AVX512-FP16 alone a fifth of them would be."""
+    for number in range(start, start + 12):
+        rng = Random(f"{seed} layer by reference {number}")
+        layer, direction, dtype = drawn(rng), rng.choice(DIRECTIONS), rng.choice(FLOATS[1:])
+        layout, weights = rng.choice(("NXC", "NXC", "NCX")), rng.choice(("constant", "variable"))
+        print(f"reproduce: --seed {seed}, layer {number}: {layer} {direction} {dtype} {layout} {weights}")
+        graph, value, _ = layer_of(Task(layer, direction, dtype, layout, weights, 1), dgo.engine("cpu"))
+        told = graph.compile(value).explain()
         assert not any(step.reference for step in told.steps), str(told)
 
 

@@ -182,6 +182,8 @@ def test_candidates_are_listed_best_first(sizes, options, tmp_path, monkeypatch)
         assert times and times == sorted(times)
         assert group.formulation in dict(group.candidates)
         how = "measured" if group.measured else "estimated"
+        # the constants may be another CPU's, which is told
+        how += f" from {group.estimated_from}" if group.estimated_from else ""
         name, seconds = group.candidates[0]
         assert f"{how}: {name} ({seconds * 1e6:.0f} us)" in str(net.explain())
 

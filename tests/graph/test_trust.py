@@ -249,3 +249,16 @@ EACH = 50
 @pytest.mark.parametrize("limit", ["DEFAULT", "AVX2"])
 def test_random_graphs_between_integers(seed, start, limit):
     check_right_cases("graph.quantized_graphs", seed, start, start + EACH, limit)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_explain_tells_a_cpu_that_was_never_tried(known, monkeypatch):
+    """Of nets that multiply integers; by a table that the test gives."""
+    exact = [tuple(frozenset(["x"]) for _ in trust.Features._fields)]
+    monkeypatch.setattr(trust, "table", lambda *names: trust.Table({}, exact if known else ()))
+    graph = dgo.Graph()
+    floats = [ops.dequantize(graph.input(name, (4, 8, 8), "s8"), scales=[0.5]) for name in "ab"]
+    texts = [graph.compile(ops.matmul(*floats)).explain(), graph.compile(ops.relu(floats[0])).explain()]
+    word = f"never tried on {ISA}"
+    assert [word in told.untried for told in texts] == [not known, False]
+    assert [word in " ".join(str(told).split()) for told in texts] == [not known, False]
