@@ -12,10 +12,11 @@ from ..algorithms.lower import Decision
 from ..dtypes import PACKED
 from ..graph import Node, Value
 from ..ir import is_empty, is_open
-from ..lowering import trust
+from ..lowering import elementwise_group, trust
 from ..lowering.broadcasts import misread
 from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS, literal_attributes, native_attributes, ops_of
+from ..lowering.post_op_errors import refusal
 from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
 from ..lowering.rewrites import Rewrite
 from ..shapes import Meta
@@ -81,9 +82,9 @@ def _why_not(node: Node, env: Env) -> str | None:
     kind, attrs = node.kind, node.attrs
     if kind in CONV_KINDS:
         return None
-    faster = builtin.goes_before(node, env)
-    if faster is not None:
-        return faster
+    better = builtin.goes_before(node, env) or _badly(node, env)
+    if better:
+        return better
     if kind == "DynamicQuantize" and len(node.inputs) > 2 and env.prefers_builtin:
         return _TURNS_TIES
     if kind == "Wildcard":
@@ -109,6 +110,14 @@ def _why_not(node: Node, env: Env) -> str | None:
     if reason is None and () in [meta.shape for meta in (*ins, *outs)]:
         reason = f"oneDNN has no kernel for {kind} of tensors without axes"
     return reason
+
+
+def _badly(node: Node, env: Env) -> str:
+    """Returns why builtin code computes an element-wise node even if it is not preferred; "" where the library does.
+
+    Where it is preferred, post-ops ask for themselves, and other nodes are computed by builtin code anyway.
+    """
+    return "" if env.prefers_builtin else elementwise_group.badly_alone(node, env)
 
 
 def runs(node: Node, env: Env) -> bool:
@@ -138,11 +147,28 @@ def match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
     """Returns nodes if the library runs each of them, and computes them correctly as one partition; None otherwise."""
     if not all(runs(node, env) for node in nodes):
         return None
-    return nodes if len(nodes) == 1 or is_open(nodes) or _is_right(nodes) else None
+    return nodes if len(nodes) == 1 or is_open(nodes) or _is_right(nodes, env) else None
 
 
-def _is_right(nodes: Sequence[Node]) -> bool:
-    """Whether the library reads all operands of several nodes correctly when the nodes run as one partition."""
+def _is_refused(nodes: Sequence[Node], env: Env) -> bool:
+    """Whether the library must not compute one of the nodes as a post-op of another one, a product of floats."""
+    heads = [node for node in nodes if node.kind in trust.MULTIPLYING]
+    if len(heads) != 1 or trust.quantizes(nodes):
+        return False
+    (head,) = heads
+    kind = CONV_KINDS[head.kind].native if head.kind in CONV_KINDS else head.kind
+    return any(refused_behind(kind, node, env) for node in nodes if node.kind in schema.POST_OPS)
+
+
+def refused_behind(head: str, node: Node, env: Env) -> str:
+    """Returns why the library must not compute a node as a post-op of its op `head`; "" where it may."""
+    return refusal(node.kind, node.attrs, head, env.compute_dtype(node.outputs[0].dtype, head), env)
+
+
+def _is_right(nodes: Sequence[Node], env: Env) -> bool:
+    """Whether the library computes several nodes well as one partition, and reads all of their operands correctly."""
+    if _is_refused(nodes, env):
+        return False
     if is_empty(nodes) or any(node.kind in CONV_KINDS and literal_attributes(node) is None for node in nodes[1:]):
         return False
     unmet = "no broadcast operand is misread" if not trust.quantizes(nodes) and misread(nodes) else ""

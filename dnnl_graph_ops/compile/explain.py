@@ -22,7 +22,7 @@ from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
-from . import eight_bits
+from . import apart, eight_bits
 from .benchdnn import lines
 from .logged import logged
 from .native import Compiled, again
@@ -184,6 +184,8 @@ class Explanation:
     convolutions: tuple[str, ...] = ()
     # names of the ops whose results are floats in memory between a Dequantize and a Quantize, and why
     floats: Mapping[str, str] = field(default_factory=dict)
+    # names of the post-ops that run apart from the library's kernel before them, and why
+    apart: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def partitions(self) -> tuple[PartitionReport, ...]:
@@ -223,7 +225,12 @@ class Explanation:
             rows.append((ops, of, group.formulation, group.compute_dtype, f"{group.scratch_bytes:,}"))
         yield from table(rows, ["", *map(weighed, self.groups)])
         yield ""
-        for said, reasons in ((f"not in {self.precision}", self.wide), ("floats between integers", self.floats)):
+        sections = {
+            f"not in {self.precision}": self.wide,
+            "floats between integers": self.floats,
+            "apart from the library's kernel": self.apart,
+        }
+        for said, reasons in sections.items():
             for reason in dict.fromkeys(reasons.values()):
                 names = ", ".join(name for name, why in reasons.items() if why == reason)
                 yield from paragraph(f"{said}: {names}: {reason}")
@@ -302,6 +309,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
         wide=specialised.wide,
         convolutions=tuple(lines(decided)),
         floats=eight_bits.left(decided),
+        apart=apart.post_ops(specialised.lowering.decisions, specialised.lowering.env),
     )
 
 
@@ -327,7 +335,7 @@ def joined(parts: Sequence[Explanation]) -> Explanation:
     lists = ("groups", "steps", "rewrites", "passes", "convolutions")
     sums: dict[str, Any] = {name: tuple(item for part in parts for item in getattr(part, name)) for name in lists}
     sums |= {name: sum(getattr(part, name) for part in parts) for name in ("scratch_bytes", "constant_bytes")}
-    for name in ("wide", "floats"):
+    for name in ("wide", "floats", "apart"):
         sums[name] = {op: why for part in parts for op, why in getattr(part, name).items()}
     return replace(parts[0], **sums)
 
