@@ -17,7 +17,7 @@ from ..lowering.problem import WGRAD, ConvProblem
 from ..lowering.program import Edge, NativeOp, Operand, View
 from ..lowering.rewrites import Rewrite
 from .backend import Backend, FusionGroup, Lowering
-from .onednn import leaving_of, native_ops, refused_behind, runs
+from .onednn import leaving_of, native_ops, runs
 
 RUN_LITERALLY = Rewrite(
     "run_literally",
@@ -43,8 +43,6 @@ def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
         return None
     fits = all(node.kind in KINDS and node.outputs[0].shape == head.outputs[0].shape for node in rest)
     known = all(runs(node, env) or (env.prefers_builtin and elementwise_group.takes([node], env)) for node in rest)
-    if not env.prefers_builtin:
-        known = known and not any(refused_behind(CONV_KINDS[head.kind].native, node, env) for node in rest)
     return nodes if not rest or (fits and not is_empty(nodes) and known) else None
 
 

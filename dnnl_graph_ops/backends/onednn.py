@@ -82,7 +82,7 @@ def _why_not(node: Node, env: Env) -> str | None:
     kind, attrs = node.kind, node.attrs
     if kind in CONV_KINDS:
         return None
-    better = builtin.goes_before(node, env) or _badly(node, env)
+    better = builtin.goes_before(node, env) or elementwise_group.far_off(node, env)
     if better:
         return better
     if kind == "DynamicQuantize" and len(node.inputs) > 2 and env.prefers_builtin:
@@ -112,14 +112,6 @@ def _why_not(node: Node, env: Env) -> str | None:
     return reason
 
 
-def _badly(node: Node, env: Env) -> str:
-    """Returns why builtin code computes an element-wise node even if it is not preferred; "" where the library does.
-
-    Where it is preferred, post-ops ask for themselves, and other nodes are computed by builtin code anyway.
-    """
-    return "" if env.prefers_builtin else elementwise_group.badly_alone(node, env)
-
-
 def runs(node: Node, env: Env) -> bool:
     """Whether the loaded library is to run a node; sizes of the node may be unknown."""
     return why_not(node, env) is None
@@ -147,17 +139,7 @@ def match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
     """Returns nodes if the library runs each of them, and computes them correctly as one partition; None otherwise."""
     if not all(runs(node, env) for node in nodes):
         return None
-    return nodes if len(nodes) == 1 or is_open(nodes) or _is_right(nodes, env) else None
-
-
-def _is_refused(nodes: Sequence[Node], env: Env) -> bool:
-    """Whether the library must not compute one of the nodes as a post-op of another one, a product of floats."""
-    heads = [node for node in nodes if node.kind in trust.MULTIPLYING]
-    if len(heads) != 1 or trust.quantizes(nodes):
-        return False
-    (head,) = heads
-    kind = CONV_KINDS[head.kind].native if head.kind in CONV_KINDS else head.kind
-    return any(refused_behind(kind, node, env) for node in nodes if node.kind in schema.POST_OPS)
+    return nodes if len(nodes) == 1 or is_open(nodes) or _is_right(nodes) else None
 
 
 def refused_behind(head: str, node: Node, env: Env) -> str:
@@ -165,10 +147,8 @@ def refused_behind(head: str, node: Node, env: Env) -> str:
     return refusal(node.kind, node.attrs, head, env.compute_dtype(node.outputs[0].dtype, head), env)
 
 
-def _is_right(nodes: Sequence[Node], env: Env) -> bool:
-    """Whether the library computes several nodes well as one partition, and reads all of their operands correctly."""
-    if _is_refused(nodes, env):
-        return False
+def _is_right(nodes: Sequence[Node]) -> bool:
+    """Whether the library reads all operands of several nodes correctly when the nodes run as one partition."""
     if is_empty(nodes) or any(node.kind in CONV_KINDS and literal_attributes(node) is None for node in nodes[1:]):
         return False
     unmet = "no broadcast operand is misread" if not trust.quantizes(nodes) and misread(nodes) else ""

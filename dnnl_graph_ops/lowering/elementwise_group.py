@@ -19,7 +19,7 @@ from ..strides import extent
 from . import epilogue as post
 from .env import Env
 from .epilogue import Epilogue
-from .post_op_errors import ALONE, refusal
+from .post_op_errors import ALONE, HEADS, refusal
 from .program import Buffer, CopyItem, Place, Program, View
 from .rewrites import Rewrite
 
@@ -379,23 +379,24 @@ def apply_apart(program: Program, source: View, epilogue: Epilogue, dst: View, e
         post.apply(program, source, epilogue, dst)
 
 
-def _computes(nodes: Sequence[Node], env: Env) -> bool:
-    """Whether builtin code may compute nodes: all where it is preferred, else a node that the library gets wrong."""
-    return env.prefers_builtin or (len(nodes) == 1 and bool(badly_alone(nodes[0], env)))
+def far_off(node: Node, env: Env) -> str:
+    """Returns why builtin code computes an element-wise node of floats where it is not preferred; "" if it does not.
 
-
-def badly_alone(node: Node, env: Env) -> str:
-    """Returns why the library must not compute an element-wise node of floats as a step of its own; "" where it may."""
+    It does where the library is far off, alone or behind a product. Where builtin code is preferred, post-ops and
+    groups ask for themselves.
+    """
     dtype = node.outputs[0].dtype
-    if node.kind not in POST_OPS or dtype not in FLOATS or not env.engine.on_host:
+    if env.prefers_builtin or node.kind not in POST_OPS or dtype not in FLOATS or not env.engine.on_host:
         return ""
-    return refusal(node.kind, node.attrs, ALONE, env.compute_dtype(dtype, node.kind), env)
+    computed = env.compute_dtype(dtype, node.kind)
+    return next(filter(None, (refusal(node.kind, node.attrs, head, computed, env) for head in HEADS)), "")
 
 
 def takes(nodes: Sequence[Node], env: Env) -> bool:
     """Whether builtin code can compute the nodes as one step, if other nodes read only the last node's result."""
     plain = [node for node in nodes if not is_quantizing(node)]
-    if not _computes(nodes, env) or any(node.kind not in OPS for node in plain) or is_open(nodes):
+    preferred = env.prefers_builtin or (len(nodes) == 1 and far_off(nodes[0], env))
+    if not preferred or any(node.kind not in OPS for node in plain) or is_open(nodes):
         return False
     if any(value.dtype not in FLOATS for node in plain for value in (*node.inputs, *node.outputs)):
         return False

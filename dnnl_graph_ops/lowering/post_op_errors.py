@@ -22,6 +22,7 @@ MOST: Final = 16
 _CONVOLUTIONS: Final = schema.kinds("convolves")
 # the head of an op that is a step of its own
 ALONE: Final = "alone"
+HEADS: Final = (ALONE, *sorted(schema.kinds("multiplies")))
 LOST, MADE = "makes a number of NaN", "makes NaN of a number"
 
 

@@ -34,7 +34,7 @@ def measure(path: str | None, limit: str, log: Path) -> tuple[str, str]:
 
 def _measured(path: str | None, limit: str) -> Iterator[Line]:
     """Yields the measurements of a limit; after a crash another process continues with the next case."""
-    start, line = 0, Line()
+    start = 0
     while start < _PAIRS:
         for line in _child(path, limit, start):
             if "head" in line:
@@ -62,7 +62,7 @@ def _child(path: str | None, limit: str, start: int) -> Iterator[Line]:
 
 def read(log: Path) -> list[Line]:
     """Returns the measurements in a log."""
-    lines = map(json.loads, log.read_text("utf-8").splitlines()) if log.exists() else iter(())
+    lines: list[Line] = list(map(json.loads, log.read_text("utf-8").splitlines())) if log.exists() else []
     return [line for line in lines if "head" in line]
 
 

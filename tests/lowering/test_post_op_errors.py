@@ -121,6 +121,23 @@ def test_post_ops_are_right_in_the_tails(kind, attrs, head, dtype, tune, amount)
     assert not told, told
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("kind", "attrs"), UNARY, ids=lambda one: one if isinstance(one, str) else "")
+def test_infinities_behind_direct_convolutions(kind, attrs, dtype):
+    """Of data: one output pixel reads an Inf, which algorithm="direct" spreads no farther."""
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 6, 6, 8), dtype)
+    w = graph.constant(np.ones((3, 3, 8, 8), dtypes.numpy_dtype(dtype)))
+    product = ops.convolution(x, w, data_format="NXC", weights_format="XIO", name="head")
+    net = graph.compile(getattr(ops, schema.OPS[kind].builder)(product, **attrs), algorithm="direct")
+    data = np.full(x.shape, 0.125, dtypes.numpy_dtype(dtype))
+    data[0, 0, 0, 3] = np.inf
+    sums = np.full((1, 4, 4, 8), 9.0)
+    sums[0, 0, 0] = np.inf
+    wanted = FUNCTIONS[kind](sums, **attrs)
+    assert errors(kind, dtype, net(data).astype(np.float64), wanted, sums).max() <= MOST
+
+
 @pytest.mark.parametrize("tune", ["heuristic", "off"])
 @pytest.mark.parametrize("head", HEADS)
 def test_roots_and_logarithms_behind_soft_plus(head, tune):

@@ -76,7 +76,8 @@ DGO_INLINE Lanes larger_number(Lanes most, Lanes v) {
 template <bool kNative = kWide>
 DGO_INLINE bool any_below(Lanes x, float bound) {
     if constexpr (kNative) return _mm512_cmp_ps_mask(bits<__m512>(x), _mm512_set1_ps(bound), _CMP_LT_OQ) != 0;
-    const auto below = by_eights<Lanes>(x, [=](__m256 v) { return _mm256_cmp_ps(v, _mm256_set1_ps(bound), _CMP_LT_OQ); });
+    const auto below =
+        by_eights<Lanes>(x, [=](__m256 v) { return _mm256_cmp_ps(v, _mm256_set1_ps(bound), _CMP_LT_OQ); });
     int signs = 0;
     by_eights<Lanes>(below, [&](__m256 v) { return signs |= _mm256_movemask_ps(v), v; });
     return signs != 0;
@@ -221,8 +222,8 @@ DGO_INLINE Lanes error_function(Lanes x) {
 
 // x * (1 + erf(x / sqrt 2)) / 2 for x < -4.5: e^(-x^2 / 2) / sqrt(2 pi) times a polynomial of 2 / x^2
 DGO_INLINE Lanes gelu_far_below(Lanes x) {
-    constexpr float kFar[] = {9.999999647e-01f, -4.999843069e-01f, 7.483106864e-01f,
-                              -1.799758465e+00f, 4.878429520e+00f, -8.615701685e+00f};
+    constexpr float kFar[] = {9.999999647e-01f,  -4.999843069e-01f, 7.483106864e-01f,
+                              -1.799758465e+00f, 4.878429520e+00f,  -8.615701685e+00f};
     // x^2 is the square of the upper half of its bits, which is exact, and a rest
     const Lanes upper = bits<Lanes>(bits<Integers>(x) & ~0xfff);
     const Lanes power = exponential(-0.5f * (upper * upper)) * exponential(-0.5f * ((x - upper) * (x + upper)));
