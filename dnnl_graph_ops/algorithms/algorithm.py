@@ -8,7 +8,7 @@ from math import prod
 
 from ..lowering import cost, elementwise_group, fits, reference
 from ..lowering.env import Env
-from ..lowering.epilogue import native, views
+from ..lowering.epilogue import refusals, views
 from ..lowering.problem import READ, ConvProblem, is_channels_last
 from ..lowering.program import Program
 from ..runtime import cpu, rates
@@ -48,13 +48,18 @@ def expressed(problem: ConvProblem, env: Env) -> bool:
     return elementwise_group.expresses(problem.epilogue, result)
 
 
-def by_library(problem: ConvProblem, env: Env) -> bool:
-    """Whether the library's op can apply the post-ops itself without falling back to a reference kernel.
+def refused(problem: ConvProblem, env: Env, head: str) -> dict[str, str]:
+    """Returns the names of the post-ops that the library must not compute behind its op `head`, and why."""
+    return refusals(problem.epilogue, env, head, env.compute_dtype(problem.dtype, head))
+
+
+def by_library(problem: ConvProblem, env: Env, head: str) -> bool:
+    """Whether the library's op `head` can apply the post-ops itself, well and by no reference kernel.
 
     Seen in oneDNN 3.2: channels-first convolutions fall back where two post-ops have an operand of x's size, or where
     one has that is no Add.
     """
-    if not native(problem.epilogue, env):
+    if refused(problem, env, head):
         return False
     # the operands with more than one spatial position, by post-op
     spread = [[v for v in views((op,)) if v.ndim > 2 and prod(v.shape[2:]) > 1] for op in problem.epilogue]
@@ -64,12 +69,12 @@ def by_library(problem: ConvProblem, env: Env) -> bool:
     return all(map(is_channels_last, (problem.y, problem.x, *(view for some in spread for view in some))))
 
 
-def by_library_without_operands(problem: ConvProblem, env: Env) -> bool:
-    """Whether the library's op can apply the post-ops, none of which has an operand besides the result.
+def by_library_without_operands(problem: ConvProblem, env: Env, head: str) -> bool:
+    """Whether the library's op `head` can apply the post-ops, none of which has an operand besides the result.
 
     An algorithm needs this where its op sees x with other axes, e.g. as a matrix (N * positions, C).
     """
-    return native(problem.epilogue, env) and not views(problem.epilogue)
+    return not views(problem.epilogue) and not refused(problem, env, head)
 
 
 # eq=False: algorithms are compared and hashed by identity, so that they are cheap keys

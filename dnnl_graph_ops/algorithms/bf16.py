@@ -49,11 +49,13 @@ def _tile(problem: ConvProblem) -> tuple[int, ...]:
 
 
 def _filters(problem: ConvProblem, env: Env) -> bool:
-    """Whether the layer is one of f32 in a narrow type, or algorithm="fast" allows the error of Winograd."""
+    """Whether algorithm="fast" allows the error of Winograd, or the layer is one of f32 with even taps."""
     tile = _tile(problem)
     if env.algorithm == "direct" or tile == filtering.direct_tile(problem) or not filtering.taken(problem, tile):
         return False
-    return (problem.narrowed or env.algorithm == "fast") and _applies(problem, env)
+    if not _applies(problem, env):
+        return False
+    return env.algorithm == "fast" or (problem.narrowed and filtering.taps_are_even(problem))
 
 
 def _build(program: Program, problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> None:

@@ -19,7 +19,7 @@ from ..lowering import speeds
 from ..lowering.env import Env
 from ..lowering.problem import WGRAD, ConvProblem
 from ..lowering.program import Buffer, Ints, View, dense_in, is_dense, order_of
-from . import table
+from . import filtering, table
 from .algorithm import Algorithm
 from .table import Ranked, candidates, estimates, usable
 
@@ -208,7 +208,7 @@ def _described(problem: ConvProblem) -> Hashable:
         problem.direction, g.y_channels, g.x_channels, g.groups, g.kernel, g.strides, g.dilations, g.pads_begin,
         g.pads_end, g.output_padding, _lies(problem.y), _lies(problem.x), weights.dtype, weights.shape,
         weights.strides, weights.is_constant, bias is not None and bias.dtype,
-        problem.narrowed,
+        problem.narrowed and filtering.taps_are_even(problem),
     )  # fmt: skip
     spatial = problem.result.shape
     operands = (tuple(o if isinstance(o, int) else _lies(o, spatial) for o in op.operands) for op in problem.epilogue)

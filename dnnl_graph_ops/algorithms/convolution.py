@@ -79,7 +79,8 @@ _ASIDE = f"{NAME}, channels last"
 _LITERAL = (
     Algorithm(
         NAME, FPROP, NAME, always, _work, _fprop, W,
-        fuses=by_library, op="Convolution", op_adds_bias=True, literal=True, anywhere=True,
+        fuses=lambda p, e: by_library(p, e, "Convolution"),
+        op="Convolution", op_adds_bias=True, literal=True, anywhere=True,
     ),
     Algorithm(
         NAME, WGRAD, NAME, always, _work, _wgrad, Y,

@@ -249,7 +249,7 @@ _NAME = "deconvolution"
 ALGORITHMS = (
     Algorithm(
         _NAME, DGRAD, _NAME, always, lambda p, e: literal(p, e, _COST_FACTORS), _dgrad, NOTHING,
-        adds_bias=_finishes, fuses=lambda p, e: _finishes(p) and by_library(p, e),
+        adds_bias=_finishes, fuses=lambda p, e: _finishes(p) and by_library(p, e, "ConvTranspose"),
         op="ConvTranspose", op_adds_bias=True, literal=True, anywhere=True,
     ),
     Algorithm(

@@ -125,7 +125,7 @@ def _fprop(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
 def _fprop_fuses(problem: ConvProblem, env: Env, own: bool) -> bool:
     """Whether the GEMM applies the post-ops; builtin kernels do only if they write y channels last."""
     if not own:
-        return by_library_without_operands(problem, env)
+        return by_library_without_operands(problem, env, "MatMul")
     target = _as_positions(problem.y)
     return (target is None or target.strides[1] == 1) and expressed(problem, env)
 

@@ -136,13 +136,8 @@ def _with_rest(program: Program, problem: ConvProblem, algorithm: Algorithm, env
     algorithm.build(
         program, problem.with_views(**{RESULT[problem.direction]: plain}, bias=bias if adds else None, epilogue=()), env
     )
-    _apply(program, plain, epilogue if adds else post.with_bias(bias, epilogue), problem.result, env)
-
-
-def _apply(program: Program, source: View, epilogue: post.Epilogue, dst: View, env: Env) -> None:
-    """Appends the post-ops as separate steps from `source` to `dst`: builtin kernels where allowed, else oneDNN's."""
-    if not (env.prefers_builtin and elementwise_group.apply(program, source, epilogue, dst, "post-ops")):
-        post.apply(program, source, epilogue, dst)
+    rest = epilogue if adds else post.with_bias(bias, epilogue)
+    elementwise_group.apply_apart(program, plain, rest, problem.result, env)
 
 
 def _converted(program: Program, problem: ConvProblem, compute: str) -> tuple[ConvProblem, View]:
@@ -174,4 +169,4 @@ def _write_empty_sum(program: Program, problem: ConvProblem, env: Env) -> None:
     empty = program.like(problem.result, problem.dtype) if problem.epilogue else problem.result
     fill_with_bias(program, empty, problem.bias)
     if problem.epilogue:
-        _apply(program, empty, problem.epilogue, problem.result, env)
+        elementwise_group.apply_apart(program, empty, problem.epilogue, problem.result, env)

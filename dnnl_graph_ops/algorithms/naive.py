@@ -16,7 +16,7 @@ from ..lowering.cost import Counts
 from ..lowering.env import Env
 from ..lowering.problem import DGRAD, FPROP, READ, RESULT, ConvProblem, Sizes
 from ..lowering.program import Program
-from .algorithm import NOTHING, Algorithm, always, by_library
+from .algorithm import NOTHING, Algorithm, always
 from .views import met
 
 Array = np.ndarray[Any, Any]
@@ -31,8 +31,8 @@ def _build(program: Program, problem: ConvProblem, env: Env) -> None:
     epilogue = post.with_bias(problem.bias, problem.epilogue)
     if not epilogue:
         program.copy(sums, problem.result)
-    elif not elementwise_group.apply(program, sums, epilogue, problem.result, "post-ops"):
-        post.apply(program, sums, epilogue, problem.result)
+    else:
+        elementwise_group.apply_apart(program, sums, epilogue, problem.result, env)
 
 
 def _taps(g: Sizes) -> Iterator[tuple[tuple[int, ...], Slices, Slices]]:
@@ -83,7 +83,7 @@ def seconds(problem: ConvProblem) -> float:
 ALGORITHMS = tuple(
     Algorithm(
         _NAME, direction, _NAME, always, lambda p, e: Counts(p.macs, 0, 0, 0, 0), _build, NOTHING,
-        converts=always, fuses=by_library, prices=(_PRODUCT,),
+        converts=always, fuses=always, prices=(_PRODUCT,),
     )
     for direction in RESULT
 )  # fmt: skip

@@ -6,17 +6,14 @@ Such an algorithm runs on finite operands only: constants are checked at compile
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
 
 from .. import dtypes
 from .._core import kernels
-from ..graph.constants import Constant
 from ..lowering import cost
 from ..lowering.env import Env
 from ..lowering.problem import ConvProblem
-from ..lowering.program import Buffer, Program, View, data_of
+from ..lowering.program import Facts, Program, View, data_of
 from ..runtime import threads
 from . import deconvolution, naive
 from .algorithm import Algorithm
@@ -74,24 +71,17 @@ def _doubted(algorithm: Algorithm, problem: ConvProblem, env: Env) -> list[View]
     These are variable operands, whose data is unknown, and constant operands that do hold an Inf or NaN.
     """
     views = [getattr(problem, name) for name in ("x", "y", "w") if name in algorithm.spread_by(problem, env)]
-    return [view for view in views if not view.is_constant or not _finite(view, env.threads)]
+    with threads.using(env.threads):
+        return [view for view in views if not view.is_constant or not _finite(view)]
 
 
 def _kernel(views: list[View]) -> kernels.Kernel:
     return kernels.isfinite([(list(view.shape), dtypes.CODES[view.dtype], list(view.strides)) for view in views])
 
 
-# of each constant, whether it is finite by offset, shape and strides; several algorithms and plans ask for the same one
-_LOOKED_AT: WeakKeyDictionary[Buffer | Constant, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
-
-
-def _finite(constant: View, count: int) -> bool:
-    answers = _LOOKED_AT.setdefault(constant.buffer.held or constant.buffer, {})
-    place = (constant.offset, constant.shape, constant.strides)
-    if place not in answers:
-        flag = np.zeros(1, np.int32)
-        with threads.using(count):
-            _kernel([constant]).run(data_of(constant.buffer).ctypes.data + constant.byte_offset, flag)
-        constant.buffer.let_go()
-        answers[place] = not flag[0]
-    return answers[place]
+@Facts
+def _finite(constant: View) -> bool:
+    """Whether a constant has no Inf nor NaN."""
+    flag = np.zeros(1, np.int32)
+    _kernel([constant]).run(data_of(constant.buffer).ctypes.data + constant.byte_offset, flag)
+    return not flag[0]

@@ -76,7 +76,7 @@ def _fuses(problem: ConvProblem, env: Env, own: bool) -> bool:
     if any(surplus):
         return False
     if not own:
-        return by_library_without_operands(problem, env)
+        return by_library_without_operands(problem, env, "MatMul")
     return _direct(problem.x, problem.geometry.y, window) is not None and expressed(problem, env)
 
 

@@ -352,7 +352,7 @@ def _algorithm(name: str, direction: str, folding: Folding) -> Algorithm:
         build=lambda program, p, e: build(program, p, folding),
         spreads=spreads,
         # an operand of a post-op would have to be split into boxes like x
-        fuses=by_library_without_operands,
+        fuses=lambda p, e: by_library_without_operands(p, e, "Convolution"),
         op="Convolution" if dgrad else "ConvolutionBackwardWeights",
         op_adds_bias=dgrad,
     )  # fmt: skip

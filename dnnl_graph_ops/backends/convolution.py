@@ -42,7 +42,8 @@ def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
     if head.kind not in CONV_KINDS:
         return None
     fits = all(node.kind in KINDS and node.outputs[0].shape == head.outputs[0].shape for node in rest)
-    return nodes if not rest or (fits and not is_empty(nodes) and all(runs(node, env) for node in rest)) else None
+    known = all(runs(node, env) or (env.prefers_builtin and elementwise_group.takes([node], env)) for node in rest)
+    return nodes if not rest or (fits and not is_empty(nodes) and known) else None
 
 
 def _build(lowering: Lowering, group: FusionGroup) -> Decision:

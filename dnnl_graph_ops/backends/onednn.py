@@ -12,10 +12,11 @@ from ..algorithms.lower import Decision
 from ..dtypes import PACKED
 from ..graph import Node, Value
 from ..ir import is_empty, is_open
-from ..lowering import reference, trust
+from ..lowering import elementwise_group, reference, trust
 from ..lowering.broadcasts import misread
 from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS, literal_attributes, native_attributes, ops_of
+from ..lowering.post_op_errors import refusal
 from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
 from ..lowering.rewrites import Rewrite
 from ..runtime import cpu
@@ -82,9 +83,9 @@ def _why_not(node: Node, env: Env) -> str | None:
     kind, attrs = node.kind, node.attrs
     if kind in CONV_KINDS:
         return None
-    faster = builtin.goes_before(node, env)
-    if faster is not None:
-        return faster
+    better = builtin.goes_before(node, env) or elementwise_group.far_off(node, env)
+    if better:
+        return better
     if kind == "DynamicQuantize" and len(node.inputs) > 2 and env.prefers_builtin:
         return _TURNS_TIES
     if kind == "Wildcard":
@@ -140,6 +141,11 @@ def match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
     if not all(runs(node, env) for node in nodes):
         return None
     return nodes if len(nodes) == 1 or is_open(nodes) or _is_right(nodes) else None
+
+
+def refused_behind(head: str, node: Node, env: Env) -> str:
+    """Returns why the library must not compute a node as a post-op of its op `head`; "" where it may."""
+    return refusal(node.kind, node.attrs, head, env.compute_dtype(node.outputs[0].dtype, head), env)
 
 
 def _is_right(nodes: Sequence[Node]) -> bool:

@@ -12,7 +12,6 @@ from .._core import Graph, LogicalTensor, PartitionPolicy, TensorProperty
 from ..graph import Node, Value
 from ..lowering import reference, trust
 from ..lowering.env import Env
-from ..lowering.epilogue import LOSING_NAN
 from ..lowering.family import CONV_KINDS, native_attributes
 from ..lowering.native_graph import FPMATH, fresh_id, native_op
 from ..lowering.trust import MULTIPLYING
@@ -20,7 +19,7 @@ from ..runtime.defects import Edges, crashes_matcher
 from ..runtime.engines import KINDS, Engine
 from . import matmul
 from .backend import Search
-from .onednn import ONEDNN_PARTITION, runs
+from .onednn import ONEDNN_PARTITION, refused_behind, runs
 
 POLICIES = {"fusion": PartitionPolicy.fusion, "debug": PartitionPolicy.debug}
 
@@ -62,7 +61,7 @@ def exact_partitions(search: Search) -> tuple[list[tuple[int, ...]], list[tuple[
     numbers. They are worth having, as the library is faster with such a partition than with its nodes one by one.
     """
     nodes, env = search.nodes, search.env
-    theirs = _library_only(nodes)
+    theirs = _library_only(nodes, env)
     if theirs.isdisjoint(reader for i in theirs for value in nodes[i].outputs for reader in search.of(value)):
         return [], []
     shown = [i in theirs and runs(node, env) for i, node in enumerate(nodes)]
@@ -113,11 +112,12 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
 
 _OPENING = schema.kinds("dequantizes") | {"TypeCast"}
 _FOLLOWING = schema.POST_OPS | {"TypeCast"}
+_PRODUCT = "MatMul"
 # post-ops with which the library's products of f32 take 4 to 10 times as long as builtin code
 _SLOW_BEHIND_PRODUCTS = schema.kinds("slow_behind_products")
 
 
-def _library_only(nodes: Sequence[Node]) -> set[int]:
+def _library_only(nodes: Sequence[Node], env: Env) -> set[int]:
     """Returns the numbers of nodes that may be part of a fused pattern of the library that builtin code lacks.
 
     Such patterns are int8 ones, and products of matrices that builtin code does not run, with their post-ops.
@@ -126,9 +126,10 @@ def _library_only(nodes: Sequence[Node]) -> set[int]:
     floats = all(node.kind not in trust.QUANTIZING for node in nodes)
     for i, node in enumerate(nodes):
         makers = [value.node.kind for value in node.inputs if value.node in theirs]
-        slow = node.kind in _SLOW_BEHIND_PRODUCTS and node.outputs[0].dtype == "f32"
-        if floats and (node.kind in LOSING_NAN or slow):
-            continue
+        if floats and node.kind in schema.POST_OPS:
+            slow = node.kind in _SLOW_BEHIND_PRODUCTS and node.outputs[0].dtype == "f32"
+            if slow or refused_behind(_PRODUCT, node, env):
+                continue
         if (
             (node.kind == "MatMul" and not matmul.leads(node))
             or node.kind in trust.QUANTIZING

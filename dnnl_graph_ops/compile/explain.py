@@ -23,7 +23,7 @@ from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
-from . import eight_bits
+from . import apart, eight_bits
 from .benchdnn import lines
 from .logged import logged
 from .native import Compiled, again
@@ -189,6 +189,8 @@ class Explanation:
     floats: Mapping[str, str] = field(default_factory=dict)
     # that int8 partitions of the library were never tried on this CPU, where products of integers might be some
     untried: str = ""
+    # names of the post-ops that run apart from the library's kernel before them, and why
+    apart: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def partitions(self) -> tuple[PartitionReport, ...]:
@@ -228,7 +230,12 @@ class Explanation:
             rows.append((ops, of, group.formulation, group.compute_dtype, f"{group.scratch_bytes:,}"))
         yield from table(rows, ["", *map(weighed, self.groups)])
         yield ""
-        for said, reasons in ((f"not in {self.precision}", self.wide), ("floats between integers", self.floats)):
+        sections = {
+            f"not in {self.precision}": self.wide,
+            "floats between integers": self.floats,
+            "apart from the library's kernel": self.apart,
+        }
+        for said, reasons in sections.items():
             for reason in dict.fromkeys(reasons.values()):
                 names = ", ".join(name for name, why in reasons.items() if why == reason)
                 yield from paragraph(f"{said}: {names}: {reason}")
@@ -312,6 +319,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
         convolutions=tuple(lines(decided)),
         floats=eight_bits.left(decided),
         untried=trust.untried([node for group in decided for node in group.nodes], specialised.lowering.env),
+        apart=apart.post_ops(specialised.lowering.decisions, specialised.lowering.env),
     )
 
 
@@ -337,7 +345,7 @@ def joined(parts: Sequence[Explanation]) -> Explanation:
     lists = ("groups", "steps", "rewrites", "passes", "convolutions")
     sums: dict[str, Any] = {name: tuple(item for part in parts for item in getattr(part, name)) for name in lists}
     sums |= {name: sum(getattr(part, name) for part in parts) for name in ("scratch_bytes", "constant_bytes")}
-    for name in ("wide", "floats"):
+    for name in ("wide", "floats", "apart"):
         sums[name] = {op: why for part in parts for op, why in getattr(part, name).items()}
     return replace(parts[0], **sums, untried=next((part.untried for part in parts if part.untried), ""))
 

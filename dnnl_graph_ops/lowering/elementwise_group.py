@@ -14,10 +14,12 @@ from .. import dtypes
 from .._core import kernels
 from ..graph import Node, Value
 from ..ir import is_open
-from ..schema import kinds
+from ..schema import POST_OPS, kinds
 from ..strides import extent
+from . import epilogue as post
 from .env import Env
 from .epilogue import Epilogue
+from .post_op_errors import ALONE, HEADS, refusal
 from .program import Buffer, CopyItem, Place, Program, View
 from .rewrites import Rewrite
 
@@ -367,10 +369,34 @@ def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: 
     return _append(program, moved, operands, dst, label)
 
 
+def apply_apart(program: Program, source: View, epilogue: Epilogue, dst: View, env: Env) -> None:
+    """Appends post-ops on `source` as separate steps that write `dst`.
+
+    Builtin code computes them where it is allowed, or where the library computes one of them badly; else the library.
+    """
+    own = env.prefers_builtin or (env.engine.on_host and post.refusals(epilogue, env, ALONE, source.dtype))
+    if not (own and apply(program, source, epilogue, dst, "post-ops")):
+        post.apply(program, source, epilogue, dst)
+
+
+def far_off(node: Node, env: Env) -> str:
+    """Returns why builtin code computes an element-wise node of floats where it is not preferred; "" if it does not.
+
+    It does where the library is far off, alone or behind a product. Where builtin code is preferred, post-ops and
+    groups ask for themselves.
+    """
+    dtype = node.outputs[0].dtype
+    if env.prefers_builtin or node.kind not in POST_OPS or dtype not in FLOATS or not env.engine.on_host:
+        return ""
+    computed = env.compute_dtype(dtype, node.kind)
+    return next(filter(None, (refusal(node.kind, node.attrs, head, computed, env) for head in HEADS)), "")
+
+
 def takes(nodes: Sequence[Node], env: Env) -> bool:
     """Whether builtin code can compute the nodes as one step, if other nodes read only the last node's result."""
     plain = [node for node in nodes if not is_quantizing(node)]
-    if not env.prefers_builtin or any(node.kind not in OPS for node in plain) or is_open(nodes):
+    preferred = env.prefers_builtin or (len(nodes) == 1 and far_off(nodes[0], env))
+    if not preferred or any(node.kind not in OPS for node in plain) or is_open(nodes):
         return False
     if any(value.dtype not in FLOATS for node in plain for value in (*node.inputs, *node.outputs)):
         return False

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import schema
+from . import post_op_errors
 from .env import Env
 from .program import Edge, NativeOp, Operand, Program, View
 
 # kinds that may be post-ops: those that the library fuses, and PReLU, which only builtin kernels fuse
 KINDS = schema.POST_OPS | {"PReLU"}
-# kinds whose vector code in the library gives a number for NaN, though by their definition the result is NaN
-LOSING_NAN = schema.kinds("nan_lost_behind")
 
 
 @dataclass(frozen=True)
@@ -37,13 +36,10 @@ def views(epilogue: Epilogue) -> list[View]:
     return [operand for op in epilogue for operand in op.operands if isinstance(operand, View)]
 
 
-def native(epilogue: Epilogue, env: Env) -> bool:
-    """Whether the library fuses all of these post-ops without losing NaN.
-
-    Where the package's own kernels are switched off, post-ops that lose NaN count as fused: nothing else has them.
-    """
-    losing = LOSING_NAN if env.prefers_builtin else frozenset[str]()
-    return all(op.kind in schema.POST_OPS and op.kind not in losing for op in epilogue)
+def refusals(epilogue: Epilogue, env: Env, head: str, dtype: str) -> dict[str, str]:
+    """Returns the names of post-ops that the library must not compute in a dtype behind its op `head`, and why."""
+    reasons = {op.name or op.kind: post_op_errors.refusal(op.kind, op.attrs, head, dtype, env) for op in epilogue}
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def map_views(epilogue: Epilogue, function: Callable[[View], View]) -> Epilogue:

@@ -28,14 +28,17 @@ def native_op(
     inputs: Sequence[Any],
     outputs: Sequence[Any],
 ) -> Op:
-    """Returns an op object of the library with logical tensors as inputs and outputs."""
+    """Returns an op object of the library with logical tensors as inputs and outputs.
+
+    Defaults of attributes that the library's version lacks are left out.
+    """
     spec = schema.OPS[kind]
     op = Op(engine.runtime._library, fresh_id(), spec.value, name or kind)
     for tensor in inputs:
         op.add_input(tensor)
     for tensor in outputs:
         op.add_output(tensor)
-    for key, value in attrs.items():
+    for key, value in schema.native_attrs(kind, attrs, engine.runtime.version_info).items():
         attr = spec.attrs[key]
         op.set_attr(attr.code, attr.type, list(value) if isinstance(value, tuple) else value)
     return op

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from ..strides import dense_strides, is_row_major
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
+T = TypeVar("T")
 CopyItem = tuple[Ints, int, Ints, int, Ints]  # shape; offset and strides in the source, then in the target
 
 
@@ -166,6 +168,11 @@ class View:
         )
 
 
+def has_data(buffer: Buffer) -> bool:
+    """Whether a buffer is a constant whose data is known, not only described."""
+    return buffer.array is not None or buffer.held is not None
+
+
 def data_of(buffer: Buffer) -> Array:
     """Returns the data of a constant, or of a buffer whose elements are being computed in constant folding."""
     if buffer.array is not None:
@@ -183,6 +190,22 @@ def array_of(view: View) -> Array:
     return np.lib.stride_tricks.as_strided(
         flat[view.offset :] if view.size else flat[:0], view.shape, [s * size for s in view.strides]
     )
+
+
+class Facts(Generic[T]):
+    """Remembers a fact of each constant by its offset, shape and strides; several algorithms and plans ask for it."""
+
+    def __init__(self, find: Callable[[View], T]) -> None:
+        self._find = find
+        self._known: WeakKeyDictionary[Buffer | Constant, dict[tuple[object, ...], T]] = WeakKeyDictionary()
+
+    def __call__(self, constant: View) -> T:
+        answers = self._known.setdefault(constant.buffer.held or constant.buffer, {})
+        place = constant.offset, constant.shape, constant.strides
+        if place not in answers:
+            answers[place] = self._find(constant)
+            constant.buffer.let_go()
+        return answers[place]
 
 
 def argument(place: Place, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], index: int = 0) -> View:

@@ -23,6 +23,7 @@ from ..runtime import cache_files, cpu
 from ..shapes import Attributes, resolved
 from ..shapes.attributes import Geometry
 from ..shapes.common import channel_axes
+from . import post_op_errors
 from .broadcasts import AXIS_1, FULL, LAST, ONE, spread
 from .env import Env
 from .family import CONV_KINDS, format_of
@@ -81,7 +82,19 @@ def trusted(nodes: Sequence[Node], env: Env) -> bool:
     runtime, row = env.engine.runtime, features(nodes)
     if row is None or env.engine.kind != "cpu" or (env.tune != "off" and turns_ties(nodes)):
         return False
-    return table(runtime.cpu_runtime, runtime.version, cpu.isa(env.engine)).knows(row)
+    return table(runtime.cpu_runtime, runtime.version, cpu.isa(env.engine)).knows(row) and not _badly(nodes, row, env)
+
+
+def _badly(nodes: Sequence[Node], row: Features, env: Env) -> bool:
+    """Whether the library computes a post-op badly whose result is not quantized at once.
+
+    What is quantized is within half a step whatever the error in units in the last place.
+    """
+    if row.head not in MULTIPLYING:
+        return False
+    quantized = {node.inputs[0] for node in nodes if node.kind == "Quantize"}
+    post_ops = (node for node in nodes if node.kind in schema.POST_OPS and node.outputs[0] not in quantized)
+    return any(post_op_errors.refusal(node.kind, node.attrs, row.head, "f32", env, finite=True) for node in post_ops)
 
 
 def untried(nodes: Sequence[Node], env: Env) -> str:

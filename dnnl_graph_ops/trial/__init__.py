@@ -1,1 +1,1 @@
-"""Compares results of oneDNN's fused int8 partitions with NumPy."""
+"""Compares results of oneDNN's fused int8 partitions with NumPy, and measures the errors of its post-ops."""

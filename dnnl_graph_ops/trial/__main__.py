@@ -1,8 +1,10 @@
-"""`python -m dnnl_graph_ops.trial`: tests which fused int8 partitions a oneDNN library computes correctly.
+"""`python -m dnnl_graph_ops.trial`: tests which fused int8 partitions a oneDNN library computes correctly, and measures
+its post-ops.
 
 For each limit of the instruction set child processes try all combinations; a crash ends one process only. A log has a
 line for each combination, and an interrupted run continues where its log ends. Exact combinations form the table for
-`lowering.trust` and this release of the library: the package's, or without --package the user's.
+`lowering.trust` and this release of the library, and errors of post-ops that for `lowering.post_op_errors`: the
+package's, or without --package the user's.
 """
 
 from __future__ import annotations
@@ -17,14 +19,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..lowering import trust
+from ..lowering import post_op_errors, trust
 from ..lowering.trust import RELU, SWISH, Features
 from ..runtime import cache_files, libraries
+from . import post_op_table
 from .child import APART, EXACT, REFUSED, WRONG
 from .combinations import PLAIN, combinations
 from .graphs import SIZES
 
 _LIMITS = ("DEFAULT", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI")
+# post-ops in bf16 and f16 depend on more sets
+_HALVES = ("AVX512_CORE_BF16", "AVX512_CORE_FP16")
 # a combination that is exact for some sizes is tried for more; of several verdicts the last of this list holds
 _FINE = (APART, EXACT)
 CRASHED = "crashed"
@@ -47,20 +52,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m dnnl_graph_ops.trial", description=__doc__)
     parser.add_argument("--library", help="a libdnnl.so.3 (default: the bundled one)")
     parser.add_argument("--limit", action="append", help=f"of ONEDNN_MAX_CPU_ISA (default: {', '.join(_LIMITS)})")
+    parser.add_argument("--only", choices=("int8", "post-ops"), help="try int8 partitions, or measure post-ops, alone")
     parser.add_argument(
         "--log", type=Path, default=Path("trial.jsonl"), help="what happened, a line for each; another for each library"
     )
     parser.add_argument("--package", action="store_true", help="write the package's own table")
     options = parser.parse_args(arguments)
+    if options.only != "int8":
+        _post_ops(options)
+    if options.only != "post-ops":
+        _int8(options)
+
+
+def _post_ops(options: argparse.Namespace) -> None:
+    for limit in options.limit or (*_LIMITS, *_HALVES):
+        library = post_op_table.measure(options.library, limit, options.log)
+    written = post_op_errors.package_file if options.package else post_op_errors.user_file
+    _write(written(*library), post_op_table.text(post_op_table.read(options.log)))
+
+
+def _write(path: Path, text: str) -> None:
+    cache_files.write(path, text)
+    path.chmod(0o644)
+    print(path)
+
+
+def _int8(options: argparse.Namespace) -> None:
     for limit in options.limit or _LIMITS:
         library = _try_all(combinations(), options.library, limit, options.log)
     said = _read(options.log)
     for isa, verdicts in said.items():
         print(isa, *(f"{count} {verdict}" for verdict, count in _counts(verdicts).items()), sep=", ")
-    path = (trust.package_file if options.package else trust.user_file)(*library)
-    cache_files.write(path, _text(said))
-    path.chmod(0o644)
-    print(path)
+    _write((trust.package_file if options.package else trust.user_file)(*library), _text(said))
 
 
 # ---- trying ----------------------------------------------------------------------------------------------------------
@@ -117,7 +140,8 @@ def _read(log: Path) -> Said:
     """Returns the verdicts of a log by instruction set."""
     said: Said = {}
     if log.exists():
-        for line in map(json.loads, log.read_text("utf-8").splitlines()):
+        lines = map(json.loads, log.read_text("utf-8").splitlines())
+        for line in (line for line in lines if "row" in line):
             verdicts, row = said.setdefault(line["isa"], {}), Features(*line["row"])
             before = verdicts.get(row, Verdict(APART, 0))
             worse = max(before.verdict, line["verdict"], key=_ORDER.index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,8 @@ Array = np.ndarray[Any, Any]
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 FORMS = ("builtin direct", *(f"Winograd {results}" for results in filtering.TILES))
-DATA = {
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
+DATA: dict[str, Draw] = {
     "normal": lambda rng, shape: rng.standard_normal(shape).astype(np.float32),
     "uniform": lambda rng, shape: rng.random(shape).astype(np.float32),
 }
@@ -54,11 +55,14 @@ class Error(NamedTuple):
 
 def asked_of(kind: str, layer: Layer, data: str) -> tuple[Question, Array]:
     """The question and its answer in float64."""
-    rng = np.random.default_rng(7)
+    return asked_with(kind, layer, DATA[data], np.random.default_rng(7))
+
+
+def asked_with(kind: str, layer: Layer, drawn: Draw, rng: np.random.Generator) -> tuple[Question, Array]:
     rank, c = len(layer.size), layer.channels
     dst = [(n - 1) * layer.stride + layer.kernel - 2 * layer.pad for n in layer.size]
-    x, y = (DATA[data](rng, (1, *spatial, c)) for spatial in (layer.size, dst))
-    w = DATA[data](rng, (c, c, *(layer.kernel,) * rank))
+    x, y = (drawn(rng, (1, *spatial, c)) for spatial in (layer.size, dst))
+    w = drawn(rng, (c, c, *(layer.kernel,) * rank))
     attrs: dict[str, Any] = {
         "strides": (layer.stride,) * rank, "pads_begin": (layer.pad,) * rank, "pads_end": (layer.pad,) * rank,
         "data_format": "NXC", "weights_format": "IOX",
@@ -70,6 +74,33 @@ def asked_of(kind: str, layer: Layer, data: str) -> tuple[Question, Array]:
         exact = truth.backward_data(y64, w64, src_spatial=layer.size, **attrs)
         return Question(kind, {**attrs, "src_shape": x.shape}, [y, w], x.shape), exact
     return Question(kind, attrs, [x, y], w.shape), truth.backward_weights(x64, y64, w.shape[2:], **attrs)
+
+
+def uneven(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Normal numbers, of which one place on each spatial axis has far larger ones."""
+    array = rng.standard_normal(shape).astype(np.float32)
+    for axis in range(1, len(shape)):
+        if rng.random() < 0.5:
+            place = np.arange(shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(shape))])
+            array = np.where(place == rng.integers(shape[axis]), array * np.float32(10 ** rng.uniform(0, 5)), array)
+    return array
+
+
+def errors_within(kind: str, rng: np.random.Generator) -> dict[str, float]:
+    """Of uneven operands: the largest error of every form by the number of terms and the largest elements."""
+    kernel, stride = ((3, 1), (4, 2), (5, 1))[rng.integers(3)]
+    layer = Layer(int(rng.choice([1, 3, 16])), (int(rng.choice([6, 9])),) * 2, kernel, stride)
+    asked, exact = asked_with(kind, layer, uneven, rng)
+    first, second = asked.arrays
+    terms = first[..., 0].size if kind.endswith("Weights") else layer.channels * kernel**2
+    magnitude = terms * float(np.abs(first).max()) * float(np.abs(second).max())
+    env = Env(dgo.engine("cpu"), 1, algorithm="fast")
+    forms = [form for form in table.ALGORITHMS if form.name in FORMS and form.direction == direction_of(kind)]
+    return {
+        form.name: float(np.abs(got - exact).max()) / magnitude
+        for form in forms
+        for got in computed(asked, env, form, 1)
+    }
 
 
 def errors_of(kind: str, layer: Layer, data: str) -> dict[str, Error]:

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from children import child
 
-from dnnl_graph_ops import _core, dtypes, errors
+from dnnl_graph_ops import _core, dtypes
+from dnnl_graph_ops import errors as refusals
+from dnnl_graph_ops.lowering import elementwise_group
+from dnnl_graph_ops.trial.functions import FALLING, FUNCTIONS, errors, numbers
+from dnnl_graph_ops.trial.post_ops import TRIED
 
 from .kernel_cases import code
 
@@ -282,7 +286,7 @@ def check_all():
     ],
 )
 def test_refused(steps, operands, message):
-    with pytest.raises(errors.InvalidArgumentError, match=message):
+    with pytest.raises(refusals.InvalidArgumentError, match=message):
         kernels.Epilogue(steps, operands)
 
 
@@ -291,3 +295,39 @@ def test_nothing():
     values = np.arange(6, dtype=np.float32)
     kernels.epilogue(kernels.Epilogue(), [2], 3, [3]).run(values)
     np.testing.assert_array_equal(values, np.arange(6))
+
+
+# what post-ops keep to over the whole range of f32, in units in the last place; docs/accuracy.md has the table
+OF_KINDS = {
+    "Abs": 0, "Clamp": 0, "Elu": 1, "Exp": 1, "GELU gelu_erf": 140, "GELU gelu_tanh": 150, "HardSigmoid": 1,
+    "HardSwish": 1, "LeakyReLU": 1, "Log": 1, "Mish": 4, "ReLU": 0, "Round": 0, "Sigmoid": 2, "SoftPlus": 2,
+    "Sqrt": 0.5, "Square": 0.5, "Tanh": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("post_op", OF_KINDS)
+def test_the_whole_range_of_f32(post_op):
+    kind, *mode = post_op.split()
+    x = numbers("f32")
+    if kind in FALLING:
+        x = np.concatenate([x[x != -np.inf], np.linspace(-14, -0.5, 4001).astype(np.float32)])
+    for attrs in TRIED.get(kind, [{}]):
+        if mode and attrs["mode"] != mode[0]:
+            continue
+        op = elementwise_group.OPS[kind](attrs)
+        wide = x.astype(np.float64)
+        with np.errstate(all="ignore"):
+            exact = FUNCTIONS[kind](wide, **attrs)
+        error = errors(kind, "f32", apply(op.name, x, None, op.alpha, op.beta).astype(np.float64), exact, wide)
+        worst = int(np.argmax(error))
+        assert error[worst] <= OF_KINDS[post_op], (attrs, x[worst], exact[worst], error[worst])
+
+
+@pytest.mark.parametrize("mode", ["gelu_erf", "gelu_tanh"])
+def test_gelu_above_and_below_minus_3(mode):
+    """16 units in the last place, and 1e-8."""
+    x = np.linspace(-14, 12, 20_000).astype(np.float32)
+    wide = x.astype(np.float64)
+    exact, got = FUNCTIONS["GELU"](wide, mode), apply(mode, x).astype(np.float64)
+    assert errors("GELU", "f32", got, exact, wide)[x > -3].max() <= 16
+    assert np.abs(got - exact)[x <= -3].max() <= 1e-8

@@ -72,6 +72,16 @@ DGO_INLINE Lanes larger_number(Lanes most, Lanes v) {
     if constexpr (L == 8) return bits<Lanes>(_mm256_max_ps(bits<__m256>(v), bits<__m256>(most)));
     return v > most ? v : most;
 }
+// Whether a lane is below a bound.
+template <bool kNative = kWide>
+DGO_INLINE bool any_below(Lanes x, float bound) {
+    if constexpr (kNative) return _mm512_cmp_ps_mask(bits<__m512>(x), _mm512_set1_ps(bound), _CMP_LT_OQ) != 0;
+    const auto below =
+        by_eights<Lanes>(x, [=](__m256 v) { return _mm256_cmp_ps(v, _mm256_set1_ps(bound), _CMP_LT_OQ); });
+    int signs = 0;
+    by_eights<Lanes>(below, [&](__m256 v) { return signs |= _mm256_movemask_ps(v), v; });
+    return signs != 0;
+}
 // x * 2^n for whole n
 template <bool kNative = kWide>
 DGO_INLINE Lanes scaled(Lanes x, Lanes n) {
@@ -183,9 +193,10 @@ DGO_INLINE Lanes log_of_one_and(Lanes y) {
     return large ? log + kLn2 : log;
 }
 
-DGO_INLINE Lanes soft_plus(Lanes x) {
-    const Lanes log = log_of_one_and(exponential(-absolute(x)));
-    return x < 0.0f ? log : x + log;
+// log(1 + e^(alpha * x)) / alpha, also where alpha * x is infinite
+DGO_INLINE Lanes soft_plus(Lanes x, float alpha) {
+    const Lanes z = alpha * x, log = log_of_one_and(exponential(-absolute(z))) / alpha;
+    return z < 0.0f ? log : x + log;
 }
 
 // 1 - erf(x) for x >= 1
@@ -209,11 +220,23 @@ DGO_INLINE Lanes error_function(Lanes x) {
     return magnitude < 1.0f ? near : far;
 }
 
+// x * (1 + erf(x / sqrt 2)) / 2 for x < -4.5: e^(-x^2 / 2) / sqrt(2 pi) times a polynomial of 2 / x^2
+DGO_INLINE Lanes gelu_far_below(Lanes x) {
+    constexpr float kFar[] = {9.999999647e-01f,  -4.999843069e-01f, 7.483106864e-01f,
+                              -1.799758465e+00f, 4.878429520e+00f,  -8.615701685e+00f};
+    // x^2 is the square of the upper half of its bits, which is exact, and a rest
+    const Lanes upper = bits<Lanes>(bits<Integers>(x) & ~0xfff);
+    const Lanes power = exponential(-0.5f * (upper * upper)) * exponential(-0.5f * ((x - upper) * (x + upper)));
+    return -0.398942280f * power * polynomial(kFar, 2.0f / (x * x));
+}
+
 DGO_INLINE Lanes gelu_with_erf(Lanes x) {
+    constexpr float kFarBelow = -4.5f;
     const Lanes z = x * 0.707106781f, magnitude = absolute(z);
     const Lanes left = error_left(magnitude);
     const Lanes twice = magnitude < 1.0f ? 1.0f + error_near_zero(z) : (x < 0.0f ? left : 2.0f - left);
-    return 0.5f * x * twice;
+    const Lanes gelu = 0.5f * x * twice;
+    return any_below(x, kFarBelow) ? (x < kFarBelow ? gelu_far_below(x) : gelu) : gelu;
 }
 
 DGO_INLINE Lanes gelu_with_tanh(Lanes x) {
