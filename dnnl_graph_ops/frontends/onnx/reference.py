@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
+from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
 from ...graph.json_format import MAX_NDIM
 from ...once import once
@@ -20,6 +19,7 @@ from ...schema.arguments import suggest
 from ...shapes import Meta
 from ..reading import records
 from ..reading.budget import Budget
+from ..reading.equation import axes_of
 from ..reading.faults import REMEDY, check_size
 from ..reading.node import Array, OnnxNode, Sparse, Tensor
 from ..reading.numpy_steps import NATIVE, Compute, Described, Own, bound, needed, row_of
@@ -33,7 +33,6 @@ _FEW_BYTES = 1 << 12
 _MOST_BYTES = 1 << 20
 _FLOAT8 = (17, 19)
 _PARTS = {np.dtype(kind): code for code, kind in NUMPY.items()}
-_EQUATION = re.compile("[A-Za-z,. >-]*")
 
 
 # defaults that onnx's shape inference mistakes
@@ -276,9 +275,12 @@ def inferred(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, A
         )
         if name in arrays and arrays[name].nbytes <= _FEW_BYTES and arrays[name].dtype in _PARTS:
             data[f"x{i}"] = onnx.numpy_helper.from_array(np.array(arrays[name]), f"x{i}")
-    # onnx hangs on other letters
-    if node.op_type == "Einsum" and not _EQUATION.fullmatch(str(node.attrs.get("equation"))):
-        raise InvalidArgumentError(f"{node.where}: 'equation' has more than letters, commas, dots, spaces and an arrow")
+    if node.op_type == "Einsum":
+        # onnx takes a size of 1 for the result's, and reads some equations for ever
+        shapes = [infos[name].shape for name in node.inputs]
+        known = [shape for shape in shapes if shape is not None]
+        shape = axes_of(node.attrs.get("equation"), known, node.where).shape if len(known) == len(shapes) else None
+        return [Tensor(infos[node.inputs[0]].code, shape)]
     version, made = _version(node), _proto(node)
     schema = onnx.defs.get_schema(node.op_type, version.version, node.domain)
     if node.op_type in _LIKE_FIRST and not node.domain:
