@@ -191,3 +191,14 @@ def test_rows_of_scans_of_no_turns(kind, axis):
     found = run(proto, {**feeds, "xs": np.ones((0, 2), kind)})
     assert (found[0].dtype, found[1].dtype) == (rows.dtype, rows.dtype)
     assert found[1].shape == np.delete(rows, range(3), axis).shape
+
+
+@pytest.mark.parametrize("name", ["scan_input_axes", "scan_output_axes", "scan_input_directions"])
+def test_scans_of_other_numbers_of_axes_are_refused(name):
+    nodes, results = adding("float32", "s x")
+    inputs = [onnx.ValueInfoProto(name="s"), onnx.ValueInfoProto(name="x")]
+    attrs = {"num_scan_inputs": 1, name: [0, 0]}
+    scan = node("Scan", "s0 xs", "state rows", body=body(nodes, inputs, results), **attrs)
+    feeds = {"s0": np.ones(2, np.float32), "xs": np.ones((3, 2), np.float32)}
+    with pytest.raises(dgo.InvalidArgumentError, match="not one for each of 1"):
+        run(proto_of([scan], feeds), feeds)

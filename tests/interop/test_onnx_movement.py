@@ -14,6 +14,7 @@ from onnx import helper  # noqa: E402
 import dnnl_graph_ops as dgo  # noqa: E402
 from dnnl_graph_ops.lowering.program import HostStep  # noqa: E402
 
+from . import one_node  # noqa: E402
 from .models import model, reference  # noqa: E402
 
 RNG = np.random.default_rng(5)
@@ -191,6 +192,14 @@ def test_rows_of_a_table():
 def test_tile_and_expand():
     agree([node("Tile", "x n")], (2, 1, 3), constants={"n": whole(2, 3, 1)})
     agree([node("Expand", "x n")], (3, 1), constants={"n": whole(2, 1, 4)})
+
+
+@pytest.mark.parametrize("count", [64, 65, 129])
+@pytest.mark.parametrize("way", ["sizes", "symbolic"])
+def test_concat_of_any_number(count, way):
+    """oneDNN takes 64."""
+    feeds = {f"x{i}": np.full((2, 1 + i % 3), i, np.float32) for i in range(count)}
+    one_node.agree([node("Concat", " ".join(feeds), axis=1)], feeds, ways=[way])
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,14 @@ def _scanned(
     older = node.attrs.get("directions")
     in_back = node.attrs.get("scan_input_directions") or older or [0] * count
     out_back = node.attrs.get("scan_output_directions") or [0] * len(rows)
+    for what, values, number in (
+        ("scan_input_axes", ins, count),
+        ("scan_output_axes", outs, len(rows)),
+        ("directions of inputs", in_back, count),
+        ("directions of outputs", out_back, len(rows)),
+    ):
+        if len(values) != number:
+            raise InvalidArgumentError(f"{node.where}: {len(values)} {what}, not one for each of {number}")
     turned = [
         np.moveaxis(item, axis, 0)[:: -1 if back else 1] for item, axis, back in zip(scanned, ins, in_back, strict=True)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -294,7 +294,14 @@ def inferred(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, A
         # for a type error the message has another word
         kind = ShapeError if "[ShapeInferenceError]" in text else UnsupportedError
         raise kind(f"{node.where}: onnx cannot infer its results: {text[:300]}") from None
-    return [_info(node, kinds.get(name)) for name in made.output]
+    results = [_info(node, kinds.get(name)) for name in made.output]
+    sizes = tuple(node.attrs.get("output_shape") or ()) if node.op_type == "ConvTranspose" else ()
+    image, weights = (infos[name].sizes for name in node.inputs[:2]) if sizes else ((), ())
+    if sizes and len(image) == len(weights) == len(sizes) + 2:
+        # onnx takes the sizes of the spatial axes for those of all
+        count = None if weights[1] is None else weights[1] * int(node.attrs.get("group", 1))
+        results[0] = replace(results[0], shape=(image[0], count, *sizes))
+    return results
 
 
 def _info(node: OnnxNode, kind: Any) -> Tensor:
