@@ -52,6 +52,10 @@ _RANDOM = frozenset(
 )
 
 
+# the domains of ONNX Runtime's own operators
+_RUNTIME = "com.microsoft"
+
+
 # operators whose shapes onnx does not infer even from known inputs
 _UNTOLD = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 
@@ -370,6 +374,8 @@ def check(node: OnnxNode) -> None:
         UnsupportedError: non-standard operators, subgraphs.
     """
     _proto(node)
+    if node.op_type == "Multinomial" and not node.domain:
+        raise UnsupportedError(f"{node.where}: draws random numbers; draw outside of the model")
 
 
 # preconditions of onnx's shape inference, which else reads beyond its data
@@ -384,6 +390,11 @@ def _schema(node: OnnxNode) -> Any:
     except (onnx.defs.SchemaError, TypeError):
         # the latter for versions beyond 32 bits
         name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        if node.domain.startswith(_RUNTIME):
+            raise UnsupportedError(
+                f"{node.where}: no op for {name}, which ONNX Runtime alone has; save the model before ONNX Runtime "
+                "optimizes it, or with ORT_ENABLE_EXTENDED at most"
+            ) from None
         known = {operator.name for operator in onnx.defs.get_all_schemas()}
         near = "" if node.op_type in known else suggest(node.op_type, known).replace("'", "")
         raise UnsupportedError(
