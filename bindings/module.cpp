@@ -24,7 +24,25 @@ void bind_executor(py::module_& m);
 void bind_call(py::module_& m);
 }  // namespace dgo
 
-PYBIND11_MODULE(_core, m) {
+namespace {
+
+// Whether this is the main interpreter; else an ImportError is set. Native threads and pybind11 take the GIL by
+// PyGILState_Ensure, which waits for ever for the main interpreter's lock where another interpreter holds it.
+bool in_main_interpreter() {
+    if (PyInterpreterState_Get() == PyInterpreterState_Main()) return true;
+    PyErr_SetString(
+        PyExc_ImportError,
+        "dnnl_graph_ops works in Python's main interpreter alone, and this is a sub-interpreter; import it in the main "
+        "interpreter or in a process of its own (mod_wsgi: WSGIApplicationGroup %{GLOBAL})");
+    return false;
+}
+
+}  // namespace
+
+// PyInit__core asks first, as pybind11 takes the GIL before the module's body runs. Since Python 3.13 the main
+// interpreter calls it for all others, so the body asks again.
+PYBIND11_MODULE(_core_of_main, m) {
+    if (!in_main_interpreter()) throw py::error_already_set();
     m.doc() = "The oneDNN Graph C API, one to one, and what runs compiled plans.";
     dgo::bind_guard(m);
     dgo::bind_enums(m);
@@ -46,3 +64,5 @@ PYBIND11_MODULE(_core, m) {
     dgo::bind_executor(m);
     dgo::bind_call(m);
 }
+
+extern "C" PYBIND11_EXPORT PyObject* PyInit__core() { return in_main_interpreter() ? PyInit__core_of_main() : nullptr; }

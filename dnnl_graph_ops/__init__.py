@@ -9,7 +9,7 @@ try:
     with _waiting_briefly():
         from . import _core as _core
 except ImportError as _error:
-    if "libgomp" in str(_error):
+    if any(word in str(_error) for word in ("libgomp", "interpreter")):
         raise
     # the source folder of a clone holds no extension: hand over to the installed package
     from importlib.machinery import PathFinder as _Finder

@@ -120,6 +120,23 @@ def test_a_wrong_name_is_told_the_right_one(module, name, meant):
 
 
 @pytest.mark.child
+@pytest.mark.parametrize("before", ["", "import dnnl_graph_ops\n"], ids=["first", "after the main interpreter"])
+@pytest.mark.parametrize("kind", ["own", "shared"])
+def test_a_sub_interpreter_is_refused(kind, before):
+    """`own`: with the limits of new interpreters since Python 3.12; `shared`: as embedding programs make them."""
+    shared = "'legacy'" if sys.version_info >= (3, 13) else "isolated=False"
+    make = f"module.create({shared if kind == 'shared' else ''})"
+    inner = "try: import dnnl_graph_ops\nexcept ImportError as error: print(error, flush=True)"
+    show = (
+        f"import sys\n{before}name = '_interpreters' if sys.version_info >= (3, 13) else '_xxsubinterpreters'\n"
+        f"module = __import__(name)\nmodule.run_string({make}, {inner!r})\nprint('back')"
+    )
+    done = child("-c", show, seconds=60)
+    assert done.stdout.splitlines()[1:] == ["back"], done.stderr
+    assert "interpreter" in done.stdout
+
+
+@pytest.mark.child
 @pytest.mark.parametrize("arguments", [[], ["info"]])
 def test_command_line_prints_info(arguments):
     done = child("-m", "dnnl_graph_ops", *arguments)

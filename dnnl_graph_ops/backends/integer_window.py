@@ -25,7 +25,7 @@ from ..lowering.rewrites import Rewrite
 from ..schema import kinds
 from . import window
 from .backend import Backend, FusionGroup, Lowering, Search
-from .quantized import point
+from .quantized import point, points_fit
 
 BUILDERS = {
     "Interpolate": window.resample,
@@ -42,6 +42,7 @@ FUSE_INT8_WINDOW = Rewrite(
     (
         "no tensor is empty",
         "the integers have 8 bits",
+        "the zero point is an integer of this dtype",
         "the source has one scale",
         "sums fit into 32 bits",
         "an Interpolate has three spatial axes or many channels",
@@ -80,6 +81,8 @@ def _unmet(dequantize: Node, head: Node) -> str:
         return "no tensor is empty"
     if dequantize.inputs[0].dtype not in INTEGERS:
         return "the integers have 8 bits"
+    if not points_fit(dequantize):
+        return "the zero point is an integer of this dtype"
     if len(dequantize.attrs["scales"]) != 1:
         return "the source has one scale"
     if _terms(head) > _MOST_TERMS:
@@ -90,7 +93,8 @@ def _unmet(dequantize: Node, head: Node) -> str:
 
 
 def _rounds(node: Node) -> bool:
-    return node.kind == "Quantize" and node.outputs[0].dtype in INTEGERS and len(node.attrs["scales"]) == 1
+    has_bytes = node.kind == "Quantize" and node.outputs[0].dtype in INTEGERS
+    return has_bytes and len(node.attrs["scales"]) == 1 and points_fit(node)
 
 
 def match(nodes: Sequence[Node], env: Env) -> Parts | None:

@@ -32,6 +32,7 @@ FUSE_INT8 = Rewrite(
         "a Dequantize computes each operand",
         "no tensor is empty",
         "the integers have 8 bits",
+        "zero points are integers of these dtypes",
         "the source has one scale",
         "scales of weights lie along the result's channels",
         "weights of a MatMul are constant",
@@ -90,6 +91,8 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
         unmet = "no tensor is empty"
     elif not elementwise_group.INTEGERS.issuperset(integers):
         unmet = "the integers have 8 bits"
+    elif not all(map(points_fit, (src, weights, *([] if quantize is None else [quantize])))):
+        unmet = "zero points are integers of these dtypes"
     elif not (dynamic.has_one_scale(src) if len(src.inputs) > 1 else len(src.attrs["scales"]) == 1):
         unmet = "the source has one scale"
     elif "axis" in integer_words(weights, channels(head)).split():
@@ -103,6 +106,13 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
     if unmet:
         return FUSE_INT8.declined(head, unmet)
     return Quantized(src, weights, head, tuple(rest), quantize)
+
+
+def points_fit(node: Node) -> bool:
+    """Whether the stated zero points of a Dequantize or Quantize are integers of its 8-bit dtype."""
+    integers = node.outputs[0] if node.kind == "Quantize" else node.inputs[0]
+    kinds = np.iinfo(dtypes.numpy_dtype(integers.dtype))
+    return all(kinds.min <= point <= kinds.max for point in node.attrs.get("zps") or ())
 
 
 def shift(weights: Node) -> int:

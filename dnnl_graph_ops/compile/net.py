@@ -381,7 +381,7 @@ class Net(NetBase, Generic[Result]):
         `path` is replaced when the new file is complete; nets that were loaded from the old file keep its data.
 
         Raises:
-            InvalidArgumentError: a predicate has chosen no algorithm yet.
+            InvalidArgumentError: a predicate has chosen no algorithm yet; the path of a device, pipe or socket.
             UnsupportedError: the net has a Wildcard or too many ops, or its engine belongs to a SYCL queue of this
                 process.
             OSError: the file cannot be written.

@@ -41,9 +41,14 @@ def write(path: Path, header: Mapping[str, Any], arrays: Iterable[Array]) -> Non
 
     Raises:
         OSError: the file cannot be written. UnsupportedError: the header is too large to be read again.
+        InvalidArgumentError: a device, pipe or socket, which a file would replace.
     """
     # replace the target of a symbolic link, not the link
     path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InvalidArgumentError(
+            f"Net.save: {path} is a device, pipe or socket, which a file would replace; give the path of a file"
+        )
     made = path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}")
     try:
         with made.open("xb") as file:

@@ -56,9 +56,9 @@ class tensor:
         lt: the description: sizes known; layout strided, or an opaque layout of a compiled partition.
         e: the engine of the memory.
         array: the memory, used without a copy and kept alive: a NumPy array of the sizes, strides and data type of
-            `lt`, or a dense array of as many elements; an object with `__dlpack__`; uint8 bytes for opaque layouts
-            and 4-bit types; an address, which is not checked. Left out: new memory, uninitialised, aligned to
-            64 bytes.
+            `lt`, or a dense array of one axis with as many elements; an object with `__dlpack__`; uint8 bytes for
+            opaque layouts and 4-bit types; an address, which is not checked. Left out: new memory, uninitialised,
+            aligned to 64 bytes.
 
     Raises:
         ShapeError: another shape or strides, too few bytes. InvalidArgumentError: another data type, memory that the
@@ -263,6 +263,8 @@ def _device_memory(array: Any, lt: logical_tensor, e: engine) -> Any:
             raise InvalidArgumentError(f"tensor: the array is in memory of {array.engine!r}, not of {e!r}")
         if array.nbytes < lt.get_mem_size(e._runtime):
             raise ShapeError(f"tensor: {lt!r} needs {lt.get_mem_size(e._runtime)} bytes, the array has {array.nbytes}")
+        if lt.get_layout_type() != layout_type.opaque and len(array.shape) > 1:
+            _check_axes(lt, array.shape, array._element_strides)
         return array
     raise InvalidArgumentError(
         f"tensor: {e!r} takes no arrays of the host; make one by tensor.from_numpy(array, id, engine), or give a "
@@ -283,18 +285,26 @@ def _host_array(array: Any, lt: logical_tensor) -> Array:
     found = dtypes.label(source.dtype)
     if found != name:
         raise InvalidArgumentError(f"tensor: {lt!r} takes an array of {name}, got {found}")
+    flat = source.ndim < 2 and source.flags.c_contiguous and source.nbytes == lt.get_mem_size()
+    if not flat or list(source.shape) == lt.get_dims():
+        _check_axes(lt, source.shape, element_strides(source, "tensor: 'array'"))
+    return source
+
+
+def _check_axes(lt: logical_tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    """Raises for an array of another shape, NCHW for NHWC, or other strides."""
     dims = lt.get_dims()
-    if list(source.shape) == dims:
-        beside = zip(dims, element_strides(source, "tensor: 'array'"), lt.get_strides(), strict=True)
-        if all(a == b for n, a, b in beside if n > 1) or 0 in dims:
-            return source
+    if list(shape) != dims:
         raise ShapeError(
-            f"tensor: {lt!r} has strides {lt.get_strides()}, the array {element_strides(source, 'tensor')} in elements;"
-            f" give the logical tensor the array's strides, or {_copied(lt)}"
+            f"tensor: {lt!r} takes an array of shape {tuple(dims)}, got {shape}; transpose it, or pass its elements in "
+            "the order of memory as an array of one axis, array.reshape(-1)"
         )
-    if source.flags.c_contiguous and source.nbytes == lt.get_mem_size():
-        return source
-    raise ShapeError(f"tensor: {lt!r} takes an array of shape {tuple(dims)}, got {source.shape}")
+    beside = zip(dims, strides, lt.get_strides(), strict=True)
+    if any(a != b for n, a, b in beside if n > 1) and 0 not in dims:
+        raise ShapeError(
+            f"tensor: {lt!r} has strides {lt.get_strides()}, the array {strides} in elements; give the logical tensor "
+            f"the array's strides, or {_copied(lt)}"
+        )
 
 
 def _copied(lt: logical_tensor) -> str:

@@ -68,6 +68,9 @@ def calibrate(
             nothing to quantize: no float32 layer with constant weights that `layers` chooses; a module in training
             mode; unknown `ranges`.
         TypeError: no such model.
+
+    Warns:
+        UserWarning: all samples give zeros alone where a layer reads, so its scale is without meaning.
     """
     check(progress, "calibrate")
     ranges = one_of(ranges, "calibrate: 'ranges'", RANGES)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..compile import Net
 from ..compile.samples import Sample
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, warn
 from ..graph import Node
 
 Array = np.ndarray[Any, Any]
@@ -20,6 +20,8 @@ RANGES: tuple[Ranges, ...] = get_args(Ranges)
 # the largest integers: of u8, and of s8 with a symmetric range
 _U8, S8 = 255, 127
 _BINS = 2048
+# most values that a warning names
+_NAMED = 8
 # of all elements, beyond each end of a range by percentile
 _BEYOND = 1e-4
 # parts of the extremes that are tried as ends of a range of least squares, of activations and of weights
@@ -38,6 +40,9 @@ def observed(
 
     Raises:
         InvalidArgumentError: values that are not finite.
+
+    Warns:
+        UserWarning: values that are 0 on all samples.
     """
     values = list(dict.fromkeys(node.inputs[0] for node in nodes))
     names = {f"value {i}": value for i, value in enumerate(values)}
@@ -54,6 +59,13 @@ def observed(
         if not (np.isfinite(low) and np.isfinite(high)):
             raise InvalidArgumentError(f"calibrate: {values[i].name!r} is not finite on a sample; its range is unknown")
         lows[i], highs[i] = min(lows[i], low), max(highs[i], high)
+    zeros = [value.name for value, low, high in zip(values, lows, highs, strict=True) if low == high == 0]
+    if zeros:
+        more = f" and {len(zeros) - _NAMED} more" if len(zeros) > _NAMED else ""
+        warn(
+            f"calibrate: all samples give zeros alone at {', '.join(map(repr, zeros[:_NAMED]))}{more}, so the layers "
+            "that read them get a scale of 1 without meaning; pass samples of the data that the model will run on"
+        )
     limits = [(float(low), float(high)) for low, high in zip(lows, highs, strict=True)]
     if ranges != "minmax":
         counts = np.zeros((len(values), _BINS))

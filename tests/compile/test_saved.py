@@ -4,6 +4,7 @@ import errno
 import gc
 import os
 import re
+import socket
 import struct
 import warnings
 from math import prod
@@ -49,6 +50,26 @@ def random_arrays(rng, values, **sizes):
         rng.integers(-3, 4, shape).astype(dgo.dtypes.numpy_dtype(value.dtype))
         for shape, value in zip(shapes, values, strict=True)
     ]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "link to a pipe"])
+def test_what_is_no_file_is_not_replaced(kind, tmp_path):
+    """A pipe was turned into a file, and so was a device, by whoever may do so."""
+    target = path = tmp_path / "a"
+    if kind == "socket":
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(path))
+    else:
+        os.mkfifo(path)
+        if "link" in kind:
+            path = tmp_path / "link"
+            path.symlink_to(target)
+    before = target.stat()
+    graph = dgo.Graph()
+    net = graph.compile(ops.relu(graph.input("x", (2, 3))))
+    with pytest.raises(dgo.InvalidArgumentError, match="is a device, pipe or socket"):
+        net.save(path)
+    assert target.stat() == before and sorted(tmp_path.iterdir()) == sorted({target, path})
 
 
 def results(net, given):

@@ -51,6 +51,18 @@ def test_strides(dtype, order, gap, rng):
     assert tensor(t.get_logical_tensor(), cpu(), array).get_data_handle() == array.ctypes.data
 
 
+@pytest.mark.parametrize("shape", [(1, 3, 8, 8), (8, 8, 3), (3, 64), (192, 1), (1, 8, 8, 3, 1)], ids=str)
+def test_arrays_of_other_axes_are_refused(shape):
+    """With as many elements: NCHW for NHWC, for one. An array of one axis is the memory itself."""
+    described = strided(0, [1, 8, 8, 3])
+    array = np.arange(192, dtype=np.float32)
+    t = tensor(described, cpu(), array)
+    np.testing.assert_array_equal(t.to_numpy(), array.reshape(1, 8, 8, 3))
+    for take in (lambda other: tensor(described, cpu(), other), t.from_numpy, t.set_data_handle):
+        with pytest.raises(dgo.ShapeError, match="takes an array of shape"):
+            take(array.reshape(shape))
+
+
 def test_from_numpy_on_a_tensor():
     first, second = np.zeros((2, 3), np.float32), np.ones((2, 3), np.float32)
     t = tensor.from_numpy(first)

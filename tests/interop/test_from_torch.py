@@ -345,3 +345,30 @@ def test_attention_is_one_step(kind):
     agree(net, module, inputs)
     conditions = ["Select"] if kind in ("boolean", "both") else []
     assert [step.step for step in net.explain().steps] == [*conditions, "attention"]
+
+
+class Numbered(nn.Module):
+    """Results beside numbers of Python."""
+
+    def forward(self, x):
+        return 3, x + 1, True, None, 2.5, x.shape[0], x.shape[1]
+
+
+@pytest.mark.parametrize("shapes", [None, ({0: Dim("n", min=2, max=64)},)], ids=["sizes", "dynamic"])
+def test_numbers_of_python_are_tensors_without_axes(shapes):
+    net = dgo.from_torch(program(Numbered(), torch.ones(4, 3), dynamic_shapes=shapes)).compile()
+    x = np.ones((4 if shapes is None else 7, 3), np.float32)
+    results = net(x)
+    wanted = [np.int64(3), x + 1, np.bool_(True), np.float32(2.5), np.int64(len(x)), np.int64(3)]
+    assert [(one.dtype, one.shape) for one in results] == [(one.dtype, one.shape) for one in wanted]
+    for one, other in zip(results, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_other_results_are_refused():
+    class Named(nn.Module):
+        def forward(self, x):
+            return "x", x + 1
+
+    with pytest.raises(dgo.UnsupportedError, match="output 0: no tensor and no number, but 'x'"):
+        dgo.from_torch(program(Named(), torch.ones(4, 3)))

@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 pytest.importorskip("onnxruntime", reason="the reference")
 
+import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import dnnl_graph_ops as dgo
@@ -149,3 +150,55 @@ def test_turns_of_other_shapes_and_types():
     proto, feeds = loop(nodes, {"h": "h0"}, ["h2", "row"], h0=X)
     agree(proto, feeds)
     agree(proto, {**feeds, "n": np.array(5)})
+
+
+def adding(kind, inputs, before=()):
+    """A body that adds two tensors, and declares nothing of its results."""
+    nodes = [*before, node("Add", inputs, "t"), node("Identity", "t", "row")]
+    return nodes, [onnx.ValueInfoProto(name=name) for name in ("t", "row")]
+
+
+KINDS = ["int32", "int64", "uint8", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("way", ["sizes", "symbolic", "folded"])
+@pytest.mark.parametrize("turns", [0, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_loops_whose_bodies_declare_no_types(kind, turns, way):
+    nodes, results = adding(kind, "s one", [node("Identity", "go_on", "d")])
+    inputs = [info("i", TensorProto.INT64, []), info("go_on", TensorProto.BOOL, []), onnx.ValueInfoProto(name="s")]
+    loop = node("Loop", "n go s0", "state rows", body=body(nodes, inputs, [onnx.ValueInfoProto(name="d"), *results]))
+    feeds = {"s0": np.ones((2, 3), kind)}
+    known = {"one": np.ones((), kind), "go": np.array(True), "n": np.array(turns)}
+    if way == "symbolic":
+        feeds["n"] = known.pop("n")
+    proto = proto_of([loop], feeds, known, way=way)
+    agree(proto, {} if way == "folded" else feeds)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_scans_of_no_turns(kind, axis):
+    """The result by three turns, less these; ONNX Runtime refuses the scan of nothing."""
+    nodes, results = adding(kind, "s x")
+    inputs = [onnx.ValueInfoProto(name="s"), onnx.ValueInfoProto(name="x")]
+    scan = node(
+        "Scan", "s0 xs", "state rows", body=body(nodes, inputs, results), num_scan_inputs=1, scan_output_axes=[axis]
+    )
+    feeds = {"s0": np.ones(2, kind), "xs": np.ones((3, 2), kind)}
+    proto = proto_of([scan], feeds, way="symbolic")
+    _, rows = reference(proto, feeds)
+    found = run(proto, {**feeds, "xs": np.ones((0, 2), kind)})
+    assert (found[0].dtype, found[1].dtype) == (rows.dtype, rows.dtype)
+    assert found[1].shape == np.delete(rows, range(3), axis).shape
+
+
+@pytest.mark.parametrize("name", ["scan_input_axes", "scan_output_axes", "scan_input_directions"])
+def test_scans_of_other_numbers_of_axes_are_refused(name):
+    nodes, results = adding("float32", "s x")
+    inputs = [onnx.ValueInfoProto(name="s"), onnx.ValueInfoProto(name="x")]
+    attrs = {"num_scan_inputs": 1, name: [0, 0]}
+    scan = node("Scan", "s0 xs", "state rows", body=body(nodes, inputs, results), **attrs)
+    feeds = {"s0": np.ones(2, np.float32), "xs": np.ones((3, 2), np.float32)}
+    with pytest.raises(dgo.InvalidArgumentError, match="not one for each of 1"):
+        run(proto_of([scan], feeds), feeds)

@@ -30,6 +30,25 @@ def test_ops_of_two(kind, operands):
     agree([node("ReduceMax", "x", "r", keepdims=0), node(kind, operands)], {"x": X}, TWO)
 
 
+@pytest.mark.parametrize("number", [-1.0, 0.5, 1.0, 2.0, 3.0])
+@pytest.mark.parametrize("shape", [(1,), (1, 1, 1)], ids=str)
+def test_powers_by_one_number_of_more_axes(number, shape):
+    check_one_number_of_more_axes("Pow", "x c", number, shape)
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("operands", ["x c", "c x"])
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mean", "Less", "GreaterOrEqual"])
+def test_one_number_of_more_axes(kind, operands):
+    check_one_number_of_more_axes(kind, operands, 2.0, (1, 1, 1, 1))
+
+
+def check_one_number_of_more_axes(kind, operands, number, shape):
+    """The result has as many axes as the operand with the most."""
+    for data in (X.reshape(1, 3), X, np.asarray(X[0])):
+        agree([node(kind, operands)], {"x": data}, {"c": np.full(shape, number, np.float32)}, tolerance=1e-6)
+
+
 @pytest.mark.parametrize("by", [BY, ONES], ids=["scale of no axes", "scale of one"])
 def test_quantized(by):
     """As behind the 3 and the 6 of hard swish."""

@@ -284,6 +284,23 @@ def test_rms_normalization_of_the_last_axis_is_one_op(axis, kinds):
     np.testing.assert_allclose(found.compile()(x), expected, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.parametrize(("kind", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_a_clip_of_0_clips_nothing(kind, gates):
+    """As in onnx's reference implementation; ONNX Runtime refuses it. A negative one is refused."""
+    feeds = dict(zip(("x", "w", "r", "b"), cells(gates), strict=True))
+    for way in one_node.WAYS:
+        results = []
+        for clip in ({}, {"clip": 0.0}):
+            nodes = [one_node.node(kind, "x w r b", "y h", hidden_size=5, **clip)]
+            results.append(one_node.run(one_node.proto_of(nodes, feeds, way=way), {} if way == "folded" else feeds))
+        assert np.abs(results[0][0]).min() > 0
+        for one, other in zip(*results, strict=True):
+            np.testing.assert_array_equal(one, other)
+    with pytest.raises(dgo.Error, match=r"clip=-1\.0, only above 0"):
+        nodes = [one_node.node(kind, "x w r b", "y h", hidden_size=5, clip=-1.0)]
+        one_node.run(one_node.proto_of(nodes, feeds), feeds)
+
+
 def by_one_node(kind, *inputs, **attrs):
     feeds = {f"x{i}": array for i, array in enumerate(inputs)}
     (result,) = one_node.run(one_node.proto_of([one_node.node(kind, " ".join(feeds), **attrs)], feeds), feeds)

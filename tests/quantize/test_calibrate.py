@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from reference import convolution, movement
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.quantize import calibrate
+from dnnl_graph_ops.quantize.ranges import Ranges
 
 
 def decoder(rng: np.random.Generator, fmt: str = "NXC", groups: int = 1) -> dgo.Graph:
@@ -25,6 +28,17 @@ def decoder(rng: np.random.Generator, fmt: str = "NXC", groups: int = 1) -> dgo.
     y = dgo.ops.conv_transpose(y, w2, weights_format="XOI", name="up2", **attrs)
     g.outputs["y"] = y
     return g
+
+
+@pytest.mark.parametrize("ranges", ["minmax", "percentile", "mse"])
+def test_samples_of_zeros_warn(rng: np.random.Generator, ranges: Ranges) -> None:
+    graph = decoder(rng)
+    zeros = np.zeros(graph.inputs[0].shape, np.float32)
+    with pytest.warns(UserWarning, match="all samples give zeros alone at 'x', so the layers"):
+        calibrate(graph, [zeros], ranges=ranges)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        calibrate(graph, [zeros, zeros + 1], ranges=ranges)
 
 
 @pytest.mark.parametrize("fmt", ["NXC", "NCX"])

@@ -60,6 +60,7 @@ def test_ranges_of_outliers(rng: np.random.Generator) -> None:
     assert error(limits["mse"]) < 1.01 * min(error(limits["minmax"]), error(limits["percentile"]))
 
 
+@pytest.mark.filterwarnings("ignore:calibrate. all samples give zeros")
 @pytest.mark.parametrize("ranges", RANGES)
 def test_nothing_but_zeros_and_constants(ranges: str) -> None:
     g = dgo.Graph()

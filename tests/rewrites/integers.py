@@ -20,12 +20,16 @@ TAIL = (
 BOUNDS = (ops.relu, lambda v: ops.clamp(v, min=-3.0, max=20.0), lambda v: ops.clamp(v, min=200.0, max=300.0))
 
 
-def _scaled(d: Draw, value, axis: int | None = None):
-    """Floats of integers, by scales along an axis if there is one."""
+# a zero point that no integer of 8 bits equals
+FAR = 300
+
+
+def _scaled(d: Draw, value, axis: int | None = None, far: bool = False):
+    """Floats of integers, by scales along an axis if there is one; `far`: by a zero point of no integer of 8 bits."""
     count = 1 if axis is None else int(value.shape[axis] or 0)
     along = {} if axis is None else {"qtype": "per_channel", "axis": axis}
     # often the same everywhere, as the library has it
-    zeros = [0 if value.dtype.startswith("f8") else d.whole(0, 3) for _ in range(count)]
+    zeros = [FAR if far else 0 if value.dtype.startswith("f8") else d.whole(0, 3) for _ in range(count)]
     if d.chance():
         zeros = zeros[:1] * count
     return ops.dequantize(value, scales=[d.pick(*SCALES) for _ in range(count)], zps=zeros, **along)
@@ -72,10 +76,13 @@ def _product(d: Draw, data_format: str, unmet: str | None = None):
     window.fits(x.shape)
     if unmet == "a zero point that the call tells has the source's dtype":
         src = _of_call(d, x, "s32")
-    elif x.dtype in ("u8", "s8") and d.chance(0.3) and unmet != "the source has one scale":
+    elif unmet in ("the source has one scale", "zero points are integers of these dtypes"):
+        several = unmet == "the source has one scale"
+        src = _scaled(d, x, 1 if several else None, far=not several)
+    elif x.dtype in ("u8", "s8") and d.chance(0.3):
         src = _of_call(d, x)
     else:
-        src = _scaled(d, x, 1 if unmet == "the source has one scale" else None)
+        src = _scaled(d, x)
     transposed = d.chance(0.3)
     pair = (channels, made) if transposed else (made, channels)
     w = (d.constant if d.chance() else d.input)((*pair, *window.kernel), dtype=d.pick("s8", "s8", "u8"))
@@ -173,6 +180,7 @@ def windows(d: Draw, unmet: str | None) -> None:
         d,
         d.input(shape, "f8_e4m3" if unmet == "the integers have 8 bits" else d.pick("u8", "s8")),
         1 if unmet == "the source has one scale" and shape[1] > 1 else None,
+        far=unmet == "the zero point is an integer of this dtype",
     )
     way = "resize" if few else d.pick("pool", "reduce", "resize")
     if way == "resize":

@@ -12,8 +12,9 @@ from ...compile.specialise import Options
 from ...errors import Error, InvalidArgumentError
 from ...runtime.memory_limit import process_limit
 from ..reading.node import Array, OnnxNode, Tensor
+from ..reading.stages import UNKNOWN
 from ..reading.submodel import SubModel
-from ..reading.types import TYPES
+from ..reading.types import LABELS, TYPES
 from .unroll import counters
 
 # most iterations of a Loop
@@ -37,8 +38,22 @@ class Call(NamedTuple):
         body, wanted = self.bodies[name], len(self.node.bodies[name].inputs)
         if count != wanted:
             raise InvalidArgumentError(f"{self.node.where}: {name} takes {wanted} inputs, not {count}")
-        around = [self.tensors[item] for item in body.inputs[count:]]
+        around = self._around(name, count)
         return lambda own: body([*own, *around], self.options)
+
+    def _around(self, name: str, count: int) -> list[Any]:
+        return [self.tensors[item] for item in self.bodies[name].inputs[count:]]
+
+    def rows(self, infos: Sequence[Tensor], own: Sequence[Any]) -> list[Tensor]:
+        """Returns the facts of stacked results; those that the body does not declare are as its inputs tell."""
+        if all(info.code is not None for info in infos):
+            return [*infos]
+        outputs = self.bodies["body"].outputs_like([*own, *self._around("body", len(own))], self.options)
+        inferred = (
+            Tensor(LABELS.get(one.dtype), None if one.shape == UNKNOWN else one.shape)
+            for one in outputs[len(outputs) - len(infos) :]
+        )
+        return [one if info.code is None else info for info, one in zip(infos, inferred, strict=True)]
 
 
 class Control(NamedTuple):
@@ -83,7 +98,8 @@ class Rows:
     def stacked(self, info: Tensor, axis: int = 0, backwards: bool = False) -> Array:
         if not self.items:
             kind = TYPES.get(info.code or 0, np.dtype(np.float32))
-            return np.zeros((0, *(dim or 0 for dim in info.shape or ())), kind)
+            empty = np.zeros((0, *(dim or 0 for dim in info.shape or ())), kind)
+            return np.moveaxis(empty, 0, axis) if info.shape else empty
         return np.stack(self.items[::-1] if backwards else self.items, axis)
 
 
@@ -106,7 +122,12 @@ def _loop(call: Call) -> Sequence[Any]:
         for row, item in zip(rows, results[count:], strict=True):
             row.append(item)
         turn += 1
-    return [*carried, *(row.stacked(info) for row, info in zip(rows, infos[1 + count :], strict=True))]
+    stacked = infos[1 + count :]
+    if not turn:
+        # turns may change shapes
+        rows_of_none = call.rows(stacked, [*count_turns(0), *carried])
+        stacked = tuple(replace(found, shape=info.shape) for found, info in zip(rows_of_none, stacked, strict=True))
+    return [*carried, *(row.stacked(info) for row, info in zip(rows, stacked, strict=True))]
 
 
 def _with_axis(info: Tensor) -> Tensor:
@@ -149,6 +170,14 @@ def _scanned(
     older = node.attrs.get("directions")
     in_back = node.attrs.get("scan_input_directions") or older or [0] * count
     out_back = node.attrs.get("scan_output_directions") or [0] * len(rows)
+    for what, values, number in (
+        ("scan_input_axes", ins, count),
+        ("scan_output_axes", outs, len(rows)),
+        ("directions of inputs", in_back, count),
+        ("directions of outputs", out_back, len(rows)),
+    ):
+        if len(values) != number:
+            raise InvalidArgumentError(f"{node.where}: {len(values)} {what}, not one for each of {number}")
     turned = [
         np.moveaxis(item, axis, 0)[:: -1 if back else 1] for item, axis, back in zip(scanned, ins, in_back, strict=True)
     ]
@@ -158,7 +187,10 @@ def _scanned(
         states = results[: len(states)]
         for row, item in zip(rows, results[len(states) :], strict=True):
             row.append(item)
-    ends = zip(rows, infos[len(states) :], outs, out_back, strict=True)
+    stacked: Sequence[Tensor] = infos[len(states) :]
+    if any(len(item) == 0 for item in turned):
+        stacked = call.rows(stacked, [*states, *(np.empty(item.shape[1:], item.dtype) for item in turned)])
+    ends = zip(rows, stacked, outs, out_back, strict=True)
     return [*states, *(row.stacked(info, axis, bool(back)) for row, info, axis, back in ends)]
 
 

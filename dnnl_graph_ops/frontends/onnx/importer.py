@@ -19,8 +19,9 @@ from ..reading.section import Lent, Section
 from ..reading.stages import SEQUENCE, UNKNOWN, Part, StagedGraph
 from ..reading.submodel import SubModel
 from ..reading.types import DTYPES, TYPES
-from . import hosts
+from . import contributed, hosts
 from .build import built
+from .contributed import is_contributed
 from .control import control
 from .functions import fresh_names, names_of, spliced
 from .hosts import HostNode
@@ -294,10 +295,16 @@ class _Builder:
         return SubModel(**vars(section), build=build, info_of=hosts.info_of)
 
     def _replace(self, node: OnnxNode) -> bool:
-        """Replaces a node by the nodes of its known branch, iterations or sequence."""
-        if node.domain:
+        """Replaces a node by standard nodes, or by the nodes of its known branch, iterations or sequence."""
+        if is_contributed(node):
+            items = [self.tensors[name] for name in node.reads]
+            if any(item.is_stated and item.shape is None for item in items):
+                self._put_off(node)
+                return True
+            found: Replacement | None = contributed.replaced(node, self.tensors, self._fresh)
+        elif node.domain:
             return False
-        if node.op_type == "If":
+        elif node.op_type == "If":
             found = self._branch_of(node)
         elif node.op_type in ("Loop", "Scan"):
             found = self._unrolled(node)

@@ -263,7 +263,8 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
     except MemoryError:
         raise
     except Exception as error:
-        raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}") from None
+        place = f"; its data is read from {folder}, the folder of the model's file, behind links" if external else ""
+        raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}{place}") from None
     if array.shape != tuple(tensor.dims):
         raise ShapeError(f"{where}: has {array.shape} elements, but dims {tuple(tensor.dims)}")
     return array.astype(ml_dtypes.bfloat16) if tensor.data_type == _BFLOAT16 else array

@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...errors import UnsupportedError
 from ..reading.node import Array, OnnxNode
 from .functions import fresh_names, names_of
 
-_CONTRIBUTED = "com.microsoft"
+CONTRIBUTED = "com.microsoft"
 # of QuantizeLinear and DequantizeLinear with scales for each channel, whatever the model's other operators are
 _BY_CHANNEL = 13
+_FLOAT = 1
 
 
 class _Form(NamedTuple):
@@ -44,16 +46,17 @@ _CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 _POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 _FORMS: dict[tuple[str, str], _Form] = {
     ("", "QLinearConv"): _Form("Conv", (0, 3), 6, 8, _CONV),
+    (CONTRIBUTED, "QLinearConv"): _Form("Conv", (0, 3), 6, 8, _CONV, {"channels_last": 0}),
     ("", "QLinearMatMul"): _Form("MatMul", (0, 3), 6),
-    (_CONTRIBUTED, "QGemm"): _Form("Gemm", (0, 3), 7, 6, ("transA", "transB"), {"alpha": 1.0}),
-    (_CONTRIBUTED, "QLinearAdd"): _Form("Add", (0, 3), 6),
-    (_CONTRIBUTED, "QLinearMul"): _Form("Mul", (0, 3), 6),
-    (_CONTRIBUTED, "QLinearConcat"): _Form("Concat", (), 0, None, ("axis",)),
-    (_CONTRIBUTED, "QLinearAveragePool"): _Form("AveragePool", (0,), 3, None, _POOL, {"channels_last": 0}),
-    (_CONTRIBUTED, "QLinearGlobalAveragePool"): _Form("GlobalAveragePool", (0,), 3, None, (), {"channels_last": 0}),
-    (_CONTRIBUTED, "QLinearLeakyRelu"): _Form("LeakyRelu", (0,), 3, None, ("alpha",)),
-    (_CONTRIBUTED, "QLinearSigmoid"): _Form("Sigmoid", (0,), 3),
-    (_CONTRIBUTED, "QLinearSoftmax"): _Form("Softmax", (0,), 3, None, ("axis",)),
+    (CONTRIBUTED, "QGemm"): _Form("Gemm", (0, 3), 7, 6, ("transA", "transB"), {"alpha": 1.0}),
+    (CONTRIBUTED, "QLinearAdd"): _Form("Add", (0, 3), 6),
+    (CONTRIBUTED, "QLinearMul"): _Form("Mul", (0, 3), 6),
+    (CONTRIBUTED, "QLinearConcat"): _Form("Concat", (), 0, None, ("axis",)),
+    (CONTRIBUTED, "QLinearAveragePool"): _Form("AveragePool", (0,), 3, None, _POOL, {"channels_last": 0}),
+    (CONTRIBUTED, "QLinearGlobalAveragePool"): _Form("GlobalAveragePool", (0,), 3, None, (), {"channels_last": 0}),
+    (CONTRIBUTED, "QLinearLeakyRelu"): _Form("LeakyRelu", (0,), 3, None, ("alpha",)),
+    (CONTRIBUTED, "QLinearSigmoid"): _Form("Sigmoid", (0,), 3),
+    (CONTRIBUTED, "QLinearSoftmax"): _Form("Softmax", (0,), 3, None, ("axis",)),
 }
 
 # operators that only choose or move numbers: the result has the scale of the data
@@ -64,9 +67,10 @@ def in_pairs(
     nodes: Sequence[OnnxNode], arrays: Mapping[str, Array], opset: int, taken: Iterable[str]
 ) -> tuple[list[OnnxNode], dict[str, Array]]:
     """The nodes with those of known scales written apart, and arrays that these read besides; `taken`: other names."""
-    if not any((node.domain, node.op_type) in (*_FORMS, _DYNAMIC_LSTM) for node in nodes):
+    if not any((node.domain, node.op_type) in (*_FORMS, *_CHANNELS_LAST, _DYNAMIC_LSTM) for node in nodes):
         return list(nodes), {}
     fresh = fresh_names((*taken, *names_of(nodes)))
+    nodes = [one for node in nodes for one in _channels_first(node, arrays, fresh)]
     found: list[OnnxNode] = []
     more: dict[str, Array] = {}
     # scale and zero point of tensors that were quantized by one scale: those of an axis do not fit moved axes
@@ -91,6 +95,65 @@ def in_pairs(
     return found, more
 
 
+# operators with channels behind the spatial axes, and the operator that has them in front
+_CHANNELS_LAST = {
+    (CONTRIBUTED, "NhwcMaxPool"): ("", "MaxPool"),
+    (CONTRIBUTED, "QLinearConv"): ("", "QLinearConv"),
+    (CONTRIBUTED, "QLinearAveragePool"): (CONTRIBUTED, "QLinearAveragePool"),
+}
+
+
+def _channels_first(node: OnnxNode, arrays: Mapping[str, Array], fresh: Callable[[str], str]) -> list[OnnxNode]:
+    """Returns a node, or a node with channels in front of the spatial axes between two Transposes."""
+    to = _CHANNELS_LAST.get((node.domain, node.op_type))
+    if to is None or not (node.op_type.startswith("Nhwc") or node.attrs.get("channels_last", 0)):
+        return [node]
+    weights = arrays.get(node.inputs[3]) if to[1] == "QLinearConv" else None
+    rank = len(node.attrs.get("kernel_shape") or ()) + 2 if weights is None else weights.ndim
+    if rank == 2:
+        return [node]
+    src, dst = fresh(node.inputs[0]), fresh(node.outputs[0])
+    attrs = {name: value for name, value in node.attrs.items() if name != "channels_last"}
+
+    def turned(source: str, result: str, order: Sequence[int]) -> OnnxNode:
+        perm = {"perm": list(order)}
+        return OnnxNode(
+            f"{node.name}/Transpose", "Transpose", "", "", _BY_CHANNEL, (source,), (result,), perm, node.source
+        )
+
+    inner = replace(
+        node,
+        domain=to[0],
+        op_type=to[1],
+        opset=_BY_CHANNEL,
+        inputs=(src, *node.inputs[1:]),
+        outputs=(dst,),
+        attrs=attrs,
+    )
+    before, after = (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
+    return [turned(node.inputs[0], src, before), inner, turned(dst, node.outputs[0], after)]
+
+
+def has_scales(node: OnnxNode) -> bool:
+    """Whether a node is an operator on quantized tensors that floats compute."""
+    return (node.domain, node.op_type) in _FORMS
+
+
+def apart(
+    node: OnnxNode, arrays: Mapping[str, Array], opset: int, fresh: Callable[[str], str]
+) -> tuple[list[OnnxNode], dict[str, Array]]:
+    """Returns the nodes that replace such a node, and the arrays that these read.
+
+    Raises:
+        UnsupportedError: attributes that floats do not compute.
+    """
+    found = _apart(node, _FORMS[node.domain, node.op_type], arrays, opset, fresh)
+    if found is None:
+        attrs = ", ".join(f"{name}={value!r}" for name, value in node.attrs.items())
+        raise UnsupportedError(f"{node.where}: with {attrs or 'a bias that is computed'}")
+    return found
+
+
 def _is_single(arrays: Mapping[str, Array], name: str) -> bool:
     return name in arrays and arrays[name].size == 1
 
@@ -112,7 +175,9 @@ def _apart(
     scales = [given[at + 1] for at in operands]
     # QGemm gives floats without a scale
     ends = [given[form.result]] if given[form.result] or form.op_type != "Gemm" else []
-    if any(name not in arrays for name in (*scales, *ends)) or not operands:
+    known = all(name in arrays for name in (*scales, *ends))
+    # NumPy has steps of standard operators, which sum up integers
+    if not operands or not (known or node.domain):
         return None
     if any(node.attrs.get(name, value) != value for name, value in form.refused.items()):
         return None
@@ -129,18 +194,27 @@ def _apart(
 
     made: list[OnnxNode] = []
     floats = []
+    more: dict[str, Array] = {}
     for place, at in enumerate(operands):
         floats.append(fresh(given[at]))
         axis = _axis(node, form, place, arrays, given[at])
-        made.append(twin("DequantizeLinear", given[at : at + 3], floats[-1], {"axis": axis}))
-    more: dict[str, Array] = {}
+        zero = points_like(given[at + 2], given[at + 1], arrays, more, fresh)
+        made.append(twin("DequantizeLinear", (*given[at : at + 2], zero), floats[-1], {"axis": axis}))
     if form.bias is not None and given[form.bias]:
         bias = arrays.get(given[form.bias])
-        if bias is None or any(arrays[name].ndim > 1 for name in scales):
-            return None
         floats.append(fresh(given[form.bias]))
-        first, second = (arrays[name].astype(np.float64) for name in scales)
-        more[floats[-1]] = (bias.astype(np.float64) * (first * second)).astype(np.float32)
+        if bias is not None and known:
+            if any(arrays[name].ndim > 1 for name in scales):
+                return None
+            first, second = (arrays[name].astype(np.float64) for name in scales)
+            more[floats[-1]] = (bias.astype(np.float64) * (first * second)).astype(np.float32)
+        elif node.domain:
+            factor, whole = fresh(scales[0]), fresh(given[form.bias])
+            made.append(twin("Mul", scales, factor, {}))
+            made.append(twin("Cast", (given[form.bias],), whole, {"to": _FLOAT}))
+            made.append(twin("Mul", (whole, factor), floats[-1], {}))
+        else:
+            return None
     result = fresh(node.outputs[0]) if ends else node.outputs[0]
     made.append(twin(form.op_type, floats, result, {k: node.attrs[k] for k in form.attrs if k in node.attrs}))
     if ends:
@@ -148,9 +222,20 @@ def _apart(
     return made, more
 
 
+def points_like(
+    zero: str, scale: str, arrays: Mapping[str, Array], more: dict[str, Array], fresh: Callable[[str], str]
+) -> str:
+    """Returns the name of zero points as many as scales, which DequantizeLinear needs: a single one is repeated."""
+    if zero not in arrays or scale not in arrays or arrays[zero].size == arrays[scale].size:
+        return zero
+    name = fresh(zero)
+    more[name] = np.resize(arrays[zero], arrays[scale].shape)
+    return name
+
+
 # x, W (directions, inputs, gates), R (directions, hidden, gates), B, lengths, h, c and P; then scale and zero point of
 # W and of R, (directions,) or (directions, gates)
-_DYNAMIC_LSTM = (_CONTRIBUTED, "DynamicQuantizeLSTM")
+_DYNAMIC_LSTM = (CONTRIBUTED, "DynamicQuantizeLSTM")
 
 
 def _lstm(

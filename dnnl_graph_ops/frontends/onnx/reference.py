@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
+from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
 from ...graph.json_format import MAX_NDIM
 from ...once import once
@@ -20,6 +19,7 @@ from ...schema.arguments import suggest
 from ...shapes import Meta
 from ..reading import records
 from ..reading.budget import Budget
+from ..reading.equation import axes_of
 from ..reading.faults import REMEDY, check_size
 from ..reading.node import Array, OnnxNode, Sparse, Tensor
 from ..reading.numpy_steps import NATIVE, Compute, Described, Own, bound, needed, row_of
@@ -33,7 +33,6 @@ _FEW_BYTES = 1 << 12
 _MOST_BYTES = 1 << 20
 _FLOAT8 = (17, 19)
 _PARTS = {np.dtype(kind): code for code, kind in NUMPY.items()}
-_EQUATION = re.compile("[A-Za-z,. >-]*")
 
 
 # defaults that onnx's shape inference mistakes
@@ -51,6 +50,10 @@ _LIKE_FIRST = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
 _RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+
+
+# the domains of ONNX Runtime's own operators
+_RUNTIME = "com.microsoft"
 
 
 # operators whose shapes onnx does not infer even from known inputs
@@ -276,9 +279,12 @@ def inferred(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, A
         )
         if name in arrays and arrays[name].nbytes <= _FEW_BYTES and arrays[name].dtype in _PARTS:
             data[f"x{i}"] = onnx.numpy_helper.from_array(np.array(arrays[name]), f"x{i}")
-    # onnx hangs on other letters
-    if node.op_type == "Einsum" and not _EQUATION.fullmatch(str(node.attrs.get("equation"))):
-        raise InvalidArgumentError(f"{node.where}: 'equation' has more than letters, commas, dots, spaces and an arrow")
+    if node.op_type == "Einsum":
+        # onnx takes a size of 1 for the result's, and reads some equations for ever
+        shapes = [infos[name].shape for name in node.inputs]
+        known = [shape for shape in shapes if shape is not None]
+        shape = axes_of(node.attrs.get("equation"), known, node.where).shape if len(known) == len(shapes) else None
+        return [Tensor(infos[node.inputs[0]].code, shape)]
     version, made = _version(node), _proto(node)
     schema = onnx.defs.get_schema(node.op_type, version.version, node.domain)
     if node.op_type in _LIKE_FIRST and not node.domain:
@@ -292,7 +298,14 @@ def inferred(node: OnnxNode, infos: Mapping[str, Tensor], arrays: Mapping[str, A
         # for a type error the message has another word
         kind = ShapeError if "[ShapeInferenceError]" in text else UnsupportedError
         raise kind(f"{node.where}: onnx cannot infer its results: {text[:300]}") from None
-    return [_info(node, kinds.get(name)) for name in made.output]
+    results = [_info(node, kinds.get(name)) for name in made.output]
+    sizes = tuple(node.attrs.get("output_shape") or ()) if node.op_type == "ConvTranspose" else ()
+    image, weights = (infos[name].sizes for name in node.inputs[:2]) if sizes else ((), ())
+    if sizes and len(image) == len(weights) == len(sizes) + 2:
+        # onnx takes the sizes of the spatial axes for those of all
+        count = None if weights[1] is None else weights[1] * int(node.attrs.get("group", 1))
+        results[0] = replace(results[0], shape=(image[0], count, *sizes))
+    return results
 
 
 def _info(node: OnnxNode, kind: Any) -> Tensor:
@@ -361,6 +374,8 @@ def check(node: OnnxNode) -> None:
         UnsupportedError: non-standard operators, subgraphs.
     """
     _proto(node)
+    if node.op_type == "Multinomial" and not node.domain:
+        raise UnsupportedError(f"{node.where}: draws random numbers; draw outside of the model")
 
 
 # preconditions of onnx's shape inference, which else reads beyond its data
@@ -375,6 +390,11 @@ def _schema(node: OnnxNode) -> Any:
     except (onnx.defs.SchemaError, TypeError):
         # the latter for versions beyond 32 bits
         name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        if node.domain.startswith(_RUNTIME):
+            raise UnsupportedError(
+                f"{node.where}: no op for {name}, which ONNX Runtime alone has; save the model before ONNX Runtime "
+                "optimizes it, or with ORT_ENABLE_EXTENDED at most"
+            ) from None
         known = {operator.name for operator in onnx.defs.get_all_schemas()}
         near = "" if node.op_type in known else suggest(node.op_type, known).replace("'", "")
         raise UnsupportedError(

@@ -24,6 +24,7 @@ from .faults import REMEDY, NeedsSizes, check_size
 from .node import Array, OnnxNode, Operand, Tensor, is_fill, tensor_of
 
 Result = Operand | tuple[Operand, ...]
+_MOST_OPERANDS = max(schema.OPS["Concat"].input_counts)
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,13 @@ class Step:
             outputs=1 if len(schema.OPS[kind].outputs) > 1 else None,
         )
         return self._checked(outputs[0])
+
+    def concat(self, operands: Sequence[Value], axis: int) -> Value:
+        """Concatenates any number of operands, more than an op takes in parts."""
+        while len(operands) > _MOST_OPERANDS:
+            parts = [operands[i : i + _MOST_OPERANDS] for i in range(0, len(operands), _MOST_OPERANDS)]
+            operands = [self.op("Concat", *part, axis=axis) if len(part) > 1 else part[0] for part in parts]
+        return self.op("Concat", *operands, axis=axis)
 
     def conv_transpose(self, operands: Sequence[Value], attrs: Mapping[str, Any]) -> Value:
         slots = [slot.name for slot in schema.OPS["ConvTranspose"].inputs][: len(operands)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...compile.net import Net, made
 from ...compile.specialise import Options
-from ...graph import Graph
+from ...graph import Graph, Value
 from ...runtime.locks import Builds
 from .node import Tensor
 from .section import Section
@@ -59,6 +59,11 @@ class SubModel(Section, Stage):
         if last is None or None in described or last.described != described or last.options is not options:
             last = self._last = self._looked_up(values, options, described)
         return several(last.net(*[plain(values[i]) for i in last.places]))
+
+    def outputs_like(self, values: Sequence[Any], options: Options) -> Sequence[Value]:
+        """Returns the outputs, with their types, of the graph for these inputs, which does not run."""
+        last = self._looked_up(values, options, [_described(value) for value in values])
+        return tuple(last.net.outputs.values())
 
     def _looked_up(self, values: Sequence[Any], options: Options, described: list[Any]) -> _Last:
         given = [self.info_of(value) for value in values]

@@ -30,6 +30,7 @@ TYPES: dict[int, np.dtype[Any]] = {
     },
 }  # fmt: skip
 NUMBERS = {kind: code for code, kind in TYPES.items()}
+LABELS = {dtypes.label(kind): code for code, kind in TYPES.items()}
 # the package's names
 DTYPES = {code: name for code in NUMPY if (name := dtypes.label(TYPES[code])) in dtypes.CODES}
 CODES = {name: code for code, name in DTYPES.items()}

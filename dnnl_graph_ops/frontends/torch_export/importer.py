@@ -7,9 +7,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ... import dtypes
 from ...errors import Error, UnsupportedError
-from ...graph import Graph
+from ...graph import Graph, Value
 from ...runtime.engines import Engine
 from ..reading.budget import Budget
 from ..reading.deferred import constant_of
@@ -32,7 +34,8 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
 
     Returns:
         A Graph whose inputs are the program's input tensors in the order of its call, nested ones flattened, and whose
-        `outputs` are the program's outputs in order, both under PyTorch's names. Dynamic dims of the export stay
+        `outputs` are the program's outputs in order, both under PyTorch's names; numbers of Python become tensors
+        without axes, and None is left out. Dynamic dims of the export stay
         dynamic. Parameters are not copied: do not change them while the graph is compiled. Ops that this package
         lacks run in PyTorch, as steps on the host.
 
@@ -75,14 +78,32 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
     given = [spec.arg for spec in signature.output_specs if spec.kind is not kinds.OutputKind.TOKEN]
     results = [(argument, fxs.get(getattr(argument, "name", ""))) for argument in given]
     outputs = [fx for argument, fx in results if fx is not None]
-    for argument, fx in results:
-        if fx is None and getattr(argument, "value", 0) is not None:
-            problems.append(f"an output that is no tensor: {argument}")
+    numbers = {i: getattr(argument, "value", None) for i, (argument, fx) in enumerate(results) if fx is None}
+    problems += [
+        f"output {i}: no tensor and no number, but {numbers[i]!r}; return it beside the program's results"
+        for i in numbers
+        if numbers[i] is not None and not isinstance(numbers[i], bool | int | float)
+    ]
     appended(graph, outputs, known, Budget(size), problems, out_of_place(program.graph))
     if problems:
         raise UnsupportedError(refusal("from_torch", problems))
+    _with_numbers(graph, [fx is not None for _, fx in results], numbers)
     graph._keeps_inputs = True
     return graph
+
+
+def _with_numbers(graph: Graph, are_tensors: Sequence[bool], numbers: Mapping[int, Any]) -> None:
+    """Adds outputs that are numbers of Python, as tensors without axes, between the others; None is left out."""
+    tensors = iter(list(graph.outputs.items()))
+    outputs: dict[str, Value] = {}
+    for i, is_tensor in enumerate(are_tensors):
+        if is_tensor:
+            name, outputs[name] = next(tensors)
+        elif numbers[i] is not None:
+            # PyTorch makes tensors of these types of numbers
+            kind = np.float32 if isinstance(numbers[i], float) else None
+            outputs[f"output_{i}"] = graph.constant(np.asarray(numbers[i], kind))
+    graph.outputs = outputs
 
 
 def appended(

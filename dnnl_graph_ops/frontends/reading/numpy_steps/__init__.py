@@ -3,6 +3,7 @@
 from . import (  # noqa: F401  (fill the table)
     activations,
     attention,
+    convolving,
     kernels,
     losses,
     moving,

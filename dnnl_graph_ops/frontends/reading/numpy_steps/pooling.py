@@ -119,6 +119,12 @@ def _powered(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(view.sum(axes) ** (1 / power))
 
 
+@computes("GlobalLpPool", size=sizes.whole)
+def _powered_whole(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    power, data = node.attrs.get("p", 2), np.abs(wide(inputs[0]))
+    return np.asarray((data**power).sum(tuple(range(2, data.ndim)), keepdims=True) ** (1 / power))
+
+
 @computes("MaxPool", size=window_size)
 def _largest(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     """MaxPool with the flat indices of the largest elements."""

@@ -41,7 +41,7 @@ def _functions(node: OnnxNode, defaults: Sequence[str], directions: int) -> list
     if len(names) != len(defaults) * directions:
         raise ShapeError(f"{node.where}: {len(names)} activations, not {len(defaults)} for each direction")
     given = {name: list(node.attrs.get(f"activation_{name}") or ()) for name in ("alpha", "beta")}
-    clip = node.attrs.get("clip")
+    clip = _clip(node)
     made = []
     for name in names:
         if name.lower() not in _FUNCTIONS:
@@ -54,6 +54,18 @@ def _functions(node: OnnxNode, defaults: Sequence[str], directions: int) -> list
         )
         made.append(_clipped(function, alpha, beta, clip))
     return made
+
+
+def _clip(node: OnnxNode) -> float | None:
+    """Returns the bound of the activations' inputs; None: there is none, which some writers state as 0.
+
+    Raises:
+        UnsupportedError: a negative bound.
+    """
+    clip = float(node.attrs.get("clip") or 0)
+    if not clip >= 0:
+        raise UnsupportedError(f"{node.where}: clip={clip}, only above 0; leave it out where nothing is clipped")
+    return clip or None
 
 
 def _clipped(function: Callable[..., Array], alpha: Any, beta: Any, clip: float | None) -> Function:
@@ -190,7 +202,7 @@ _NATIVE = {
 def _native(node: OnnxNode, names: Sequence[str], directions: int) -> list[str]:
     """Returns the builtin cell of each direction, "" if there is none."""
     given = [name.lower() for name in node.attrs.get("activations") or [*names] * directions]
-    refused = node.attrs.get("clip") is not None or node.attrs.get("input_forget", 0)
+    refused = _clip(node) is not None or node.attrs.get("input_forget", 0)
     if refused or len(given) != len(names) * directions:
         return [""] * directions
     before_reset = int(node.attrs.get("linear_before_reset", 0)) if node.op_type == "GRU" else 0

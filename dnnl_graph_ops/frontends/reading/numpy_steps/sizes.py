@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..equation import axes_of
 from ..node import OnnxNode
 from .common import item, number
 from .table import ROWS, Row
@@ -75,12 +76,8 @@ def grid(node: OnnxNode, inputs: Sequence[Any]) -> int:
 
 def einsum(node: OnnxNode, inputs: Sequence[Any]) -> int:
     """Einsum: the result; with three operands or more, intermediate results are at most as large in a good order."""
-    left, _, right = str(node.attrs.get("equation", "")).replace(" ", "").partition("->")
-    sizes: dict[str, int] = {}
-    for term, data in zip(left.split(","), inputs, strict=False):
-        if "..." not in term and len(term) == data.ndim:
-            sizes.update(zip(term, data.shape, strict=True))
-    return WIDE * math.prod(sizes.get(label, 1) for label in right if label != ".")
+    shape = axes_of(node.attrs.get("equation"), [data.shape for data in inputs], node.where).shape
+    return WIDE * math.prod(map(int, shape))  # type: ignore[arg-type]
 
 
 def product(node: OnnxNode, inputs: Sequence[Any]) -> int:

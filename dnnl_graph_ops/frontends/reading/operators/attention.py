@@ -10,6 +10,7 @@ from .... import dtypes
 from ....errors import ShapeError, UnsupportedError
 from ....graph import Value
 from ....shapes import Meta
+from ..faults import NeedsSizes
 from ..node import Array
 from ..numpy_steps.attention import visible
 from ..step import Step
@@ -29,6 +30,8 @@ def _heads(step: Step, index: int, name: str) -> Value:
 
 def _split(step: Step, value: Value, name: str) -> Value:
     heads, size = step.attr(name) or 0, value.shape[-1]
+    if value.ndim == 3 and heads > 0 and size is None:
+        raise NeedsSizes(f"{step.where}: {heads} heads of {value.shape}")
     if value.ndim != 3 or heads < 1 or size is None or size % heads:
         raise UnsupportedError(f"{step.where}: {heads} heads of {value.shape}")
     return step.reshape(value, (*value.shape[:2], heads, size // heads))

@@ -12,6 +12,7 @@ from ....graph import Value
 from ....shapes import Meta
 from ..faults import NeedsSizes
 from ..node import Operand
+from ..numpy_steps.convolving import transposed_pads
 from ..step import Step
 from ..table import integer, ints, number, rule, text
 
@@ -145,10 +146,7 @@ def _transposed_pads(
     dilations: list[int],
     output_padding: list[int],
 ) -> dict[str, list[int]]:
-    """Returns pads by ONNX's meaning: SAME_* gives out = in * stride, unless output_shape states the sizes.
-
-    If the sums are smaller than out, zeros are added: on both sides (negative pads) with SAME_*, else at the end.
-    """
+    """Returns the pads of a ConvTranspose by ONNX's meaning."""
     rank, mode, wanted = src.ndim - 2, step.attr("auto_pad"), step.attr("output_shape")
     if wanted and len(wanted) == rank + 2:
         # older files state the sizes of all axes
@@ -160,20 +158,7 @@ def _transposed_pads(
         return {"pads_begin": begin, "pads_end": end}
     kernel = step.sizes(weights.shape, "weights")[2:]
     sizes = step.sizes(src.shape[2:], "an image") if wanted else []
-    begin, end, extra = [], [], []
-    for axis in range(rank):
-        stride, reach = strides[axis], (kernel[axis] - 1) * dilations[axis] + 1
-        if wanted:
-            total = stride * (sizes[axis] - 1) + output_padding[axis] + reach - wanted[axis]
-        else:
-            total = output_padding[axis] + reach - stride
-        lack = max(-total, 0) if mode in ("NOTSET", "VALID") else 0
-        extra.append(output_padding[axis] + lack)
-        total += lack
-        # an odd pad, or zero, is at the end for SAME_UPPER
-        half = abs(total) // 2 * (1 if total > 0 else -1)
-        begin.append(half if mode == "SAME_UPPER" else total - half)
-        end.append(total - begin[-1])
+    begin, end, extra = transposed_pads(mode, wanted or (), sizes, kernel, strides, dilations, output_padding)
     return {"pads_begin": begin, "pads_end": end, "output_padding": extra}
 
 
@@ -267,3 +252,17 @@ def global_pool(step: Step) -> Value:
     src = step.value(0)
     kind = "ReduceMean" if step.node.op_type == "GlobalAveragePool" else "ReduceMax"
     return step.op(kind, src, axes=list(range(2, src.ndim)), keep_dims=True)
+
+
+@rule("GlobalLpPool", p=integer(2))
+def global_norm(step: Step) -> Value:
+    """GlobalLpPool: the p-norm of each channel."""
+    src, power = step.value(0), step.attr("p")
+    axes: dict[str, Any] = {"axes": list(range(2, src.ndim)), "keep_dims": True}
+    if power < 1:
+        raise UnsupportedError(f"{step.where}: p={power}, only above 0")
+    if power < 3:
+        return step.op(f"ReduceL{power}", src, **axes)
+    powers = step.op("Pow", step.op("Abs", step.widened(src)), beta=float(power))
+    norm = step.op("Pow", step.op("ReduceSum", powers, **axes), beta=1 / power)
+    return norm if src.dtype == "f32" else step.op("TypeCast", norm, dtype=src.dtype)

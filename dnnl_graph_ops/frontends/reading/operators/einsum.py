@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import re
-
-from ....errors import ShapeError, UnsupportedError
+from ....errors import UnsupportedError
 from ....graph import Value
 from ....shapes import Meta
-from ....shapes.registry import Shape
+from ..equation import Axes, axes_of
 from ..step import Step
 from ..table import ANY, rule, text
 
-_TERM = re.compile("[A-Za-z]*")
+
+def _axes(step: Step) -> Axes:
+    return axes_of(step.attr("equation"), [step.meta(i).shape for i in range(step.count)], step.where)
 
 
-def _shape(step: Step) -> Meta:
-    metas = [step.meta(i) for i in range(step.count)]
-    terms, wanted = _terms(step, [meta.shape for meta in metas])
-    pairs = [pair for term, meta in zip(terms, metas, strict=True) for pair in zip(term, meta.shape, strict=True)]
-    known = {label: size for label, size in pairs if size is not None}
-    return Meta(tuple(known.get(label) for label in wanted), metas[0].dtype)
-
-
-@rule("Einsum", inputs=(1, ANY), equation=text(None), late=_shape)
+@rule("Einsum", inputs=(1, ANY), equation=text(None), late=lambda step: Meta(_axes(step).shape, step.meta(0).dtype))
 def einsum(step: Step) -> Value:
     operands = [step.value(i) for i in range(step.count)]
-    terms, wanted = _terms(step, [value.shape for value in operands])
+    terms, wanted, sizes = _axes(step)
+    if len(operands) > 2 or any(len({*term}) < len(term) for term in terms):
+        raise UnsupportedError(
+            f"{step.where}: equation={step.attr('equation')[:60]!r}: one or two operands, no diagonal"
+        )
+    # an axis of 1 that broadcasts is left out
+    pairs = [_narrowed(step, value, term, sizes) for value, term in zip(operands, terms, strict=True)]
     # sum the axes that only this operand has
-    others = [{*wanted}.union(*terms[:i], *terms[i + 1 :]) for i in range(len(terms))]
-    kept = [_summed(step, *each) for each in zip(operands, terms, others, strict=True)]
+    others = [{*wanted}.union(*(other for _, other in pairs[:i] + pairs[i + 1 :])) for i in range(len(pairs))]
+    kept = [_summed(step, *pair, other) for pair, other in zip(pairs, others, strict=True)]
     if len(kept) == 1:
         value, term = kept[0]
         return _turned(step, value, term, wanted)
@@ -36,7 +34,7 @@ def einsum(step: Step) -> Value:
     both = [label for label in left if label in right]
     batch, depth = [x for x in both if x in wanted], [x for x in both if x not in wanted]
     rows, columns = [x for x in left if x not in both], [x for x in right if x not in both]
-    sizes = dict(zip((*right, *left), step.sizes((*b.shape, *a.shape), "operands"), strict=True))
+    step.sizes((*b.shape, *a.shape), "operands")
 
     def shape(*groups: list[str]) -> list[int | None]:
         return [*(sizes[x] for x in batch), *(step.product([sizes[x] for x in group]) for group in groups)]
@@ -47,29 +45,10 @@ def einsum(step: Step) -> Value:
     return _turned(step, made, [*batch, *rows, *columns], wanted)
 
 
-def _terms(step: Step, shapes: list[Shape]) -> tuple[list[list[str]], list[str]]:
-    """Returns the labels of the operands' axes, and of the result's."""
-    equation = (step.attr("equation") or "").replace(" ", "")
-    where = f"{step.where}: equation={equation[:60]!r}"
-    inputs, arrow, output = equation.partition("->")
-    given = inputs.split(",")
-    if not all(_TERM.fullmatch(term) for term in (*given, output)) or len(shapes) > 2:
-        raise UnsupportedError(f"{where}; one or two operands, with letters for all axes")
-    terms = [list(term) for term in given]
-    found = [label for term in terms for label in term]
-    wanted = list(output) if arrow else sorted(label for label in set(found) if found.count(label) == 1)
-    if len(terms) != len(shapes) or any(len(t) != len(s) for t, s in zip(terms, shapes, strict=True)):
-        raise ShapeError(f"{where} of shapes {shapes}")
-    if not set(wanted) <= set(found) or len(set(wanted)) < len(wanted):
-        raise ShapeError(f"{where}: its result has labels twice, or of no operand")
-    if any(len(set(term)) < len(term) for term in terms):
-        raise UnsupportedError(f"{where}: a diagonal")
-    sizes: dict[str, set[int]] = {}
-    for label, size in zip(found, (size for shape in shapes for size in shape), strict=True):
-        sizes.setdefault(label, set()).update(() if size is None else (size,))
-    if any(len(some) > 1 for some in sizes.values()):
-        raise ShapeError(f"{where} of shapes {shapes}")
-    return terms, wanted
+def _narrowed(step: Step, value: Value, term: list[str], sizes: dict[str, int | None]) -> tuple[Value, list[str]]:
+    """Returns an operand without its axes of 1 that broadcast."""
+    kept = [(label, size) for label, size in zip(term, value.shape, strict=True) if size != 1 or sizes[label] == 1]
+    return step.reshape(value, [size for _, size in kept]), [label for label, _ in kept]
 
 
 def _summed(step: Step, value: Value, term: list[str], kept: set[str]) -> tuple[Value, list[str]]:

@@ -181,9 +181,16 @@ def negative(step: Step) -> Value:
     return step.op("Multiply", src, step.full(-1.0, src))
 
 
-@rule("Pow", inputs=2)
+def _raised(step: Step) -> Meta:
+    src, rank = step.meta(0), len(step.meta(1).shape)
+    return Meta(((1,) * (rank - len(src.shape)) + src.shape), src.dtype)
+
+
+@rule("Pow", inputs=2, late=_raised)
 def power(step: Step) -> Operand:
-    src, exponent = step.value(0), step.scalar(1, "the exponent")
+    """Pow by one number, whose tensor may have more axes than the base."""
+    exponent = step.scalar(1, "the exponent")
+    src = step.reshape(step.value(0), _raised(step).shape)
     if exponent == 1.0:
         return src
     kind = {2.0: "Square", 0.5: "Sqrt", -1.0: "Reciprocal"}.get(exponent)

@@ -157,7 +157,7 @@ def concat(step: Step) -> Operand:
     axis = step.attr("axis")
     if axis is None:
         raise ShapeError(f"{step.where}: 'axis' is missing")
-    return step.operand(0) if step.count == 1 else step.op("Concat", *map(step.value, range(step.count)), axis=axis)
+    return step.operand(0) if step.count == 1 else step.concat([step.value(i) for i in range(step.count)], axis)
 
 
 # (first op, reduction, last op)
