@@ -111,8 +111,8 @@ def estimates(problem: ConvProblem, env: Env) -> Callable[[Algorithm], float]:
         return natively
     widely = cache(partial(of, replace(env, wide=True)))
     # estimates of two dtypes compare at one pace
-    own, f32 = (partial(fits.pace, env.isa, env.release, name, problem.direction) for name in (dtype, "f32"))
-    return lambda a: widely()(a) * own() / f32() if a.by_reference(problem, env) else natively(a)
+    own, f32 = (fits.pace(env.isa, env.release, name, problem.direction) for name in (dtype, "f32"))
+    return lambda a: widely()(a) * own / f32 if a.by_reference(problem, env) else natively(a)
 
 
 def usable(problem: ConvProblem, env: Env) -> list[Algorithm]:

@@ -25,7 +25,8 @@ def test_each_pass_is_told_in_its_order():
     assert "graph after fold_affine:" in str(said)
     told = dict(said.passes)
     assert told["after fuse_groups"] == "convolution: Convolution conv"
-    assert "pack weights" in told["after lower"] and "pack weights" not in told["after pack_weights"]
+    packing = "transform weights"
+    assert packing in told["after lower"] and packing not in told["after pack_weights"]
     assert not scaled().explain().passes
 
 
