@@ -115,7 +115,10 @@ def test_post_ops_are_right_in_the_tails(kind, attrs, head, dtype, tune, amount)
     net = graph.compile(getattr(ops, schema.OPS[kind].builder)(product, **attrs), tune=tune)
     values = few(dtype, kind, amount(40, 400, 4000))
     if tune == "off":
-        values = values[~np.isnan(values)]
+        values = values[np.isfinite(values)]
+    if dtype == "bf16":
+        # numbers below the smallest normal one count as zero, of which a root is no NaN
+        values = values[(np.abs(values) >= 2.0**-126) | (values == 0) | np.isnan(values)]
     bound = BUILTIN.get(kind, MOST) if dtype == "f32" else MOST
     told = largest_error(net, values, lambda x: FUNCTIONS[kind](x, **attrs), dtype, kind, bound)
     assert not told, told
