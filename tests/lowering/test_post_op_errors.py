@@ -159,6 +159,18 @@ def test_roots_and_logarithms_behind_soft_plus(head, tune):
     assert not told, told
 
 
+@pytest.mark.parametrize("tune", ["heuristic", "off"])
+@pytest.mark.parametrize("head", HEADS)
+def test_mish_of_three_ops(head, tune):
+    """As models of older opsets have it."""
+    graph = dgo.Graph()
+    x = HEADS[head](graph, "f32")
+    net = graph.compile(ops.multiply(x, ops.tanh(ops.softplus(x))), tune=tune)
+    values = np.linspace(-60, 20, 200).astype(np.float32)
+    told = largest_error(net, values, FUNCTIONS["Mish"], "f32", "Mish")
+    assert not told, told
+
+
 # ---- attributes that are newer than the library ----------------------------------------------------------------------
 
 NEWER = [
