@@ -18,13 +18,14 @@ from reference.graph import evaluate_built
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops, schema
-from dnnl_graph_ops.lowering import post_op_errors
+from dnnl_graph_ops.lowering import post_op_errors, trust
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.native_graph import native_op
 from dnnl_graph_ops.lowering.post_op_errors import ALONE, MOST, Measured
 from dnnl_graph_ops.runtime import cache_files, cpu
 from dnnl_graph_ops.trial import post_op_table
 from dnnl_graph_ops.trial.functions import FALLING, FUNCTIONS, errors, numbers
+from dnnl_graph_ops.trial.graphs import SIZES, trial
 from dnnl_graph_ops.trial.post_ops import CASES, DTYPES, TRIED, tried
 
 Array = np.ndarray[Any, Any]
@@ -397,6 +398,24 @@ def test_the_table_says_what_the_library_does(seed):
             known = table[line["head"], line["dtype"], post_op_errors.name_of(line["kind"], attrs)]
             assert line["ulps"] <= known.ulps * 1.01 or known.ulps > MOST, line
             assert known.nan or not (line["lost"] or line["made"]), line
+
+
+# ---- partitions of integers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("post_ops", "dst", "trusted"),
+    [
+        ("bias, SoftPlus", "f32", False), ("bias, SoftPlus", "u8 zp", True), ("bias, ReLU", "f32", True),
+        ("bias, Sigmoid, Multiply own", "f32", True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("head", ["Convolution", "MatMul"])
+def test_floats_of_integers_are_as_good(head, post_ops, dst, trusted, monkeypatch):
+    """Only what is quantized at once may be far off in units in the last place."""
+    monkeypatch.setattr(trust.Table, "knows", lambda table, row: True)
+    layer = trial(trust.Features(head, 2, "", "u8 zp", "s8 channel", post_ops, "", dst), SIZES[0])
+    assert trust.trusted(layer.graph.nodes, env("off")) is trusted
 
 
 # ---- what is told ----------------------------------------------------------------------------------------------------
