@@ -50,7 +50,7 @@ def expressed(problem: ConvProblem, env: Env) -> bool:
 
 def refused(problem: ConvProblem, env: Env, head: str) -> dict[str, str]:
     """Returns the names of the post-ops that the library must not compute behind its op `head`, and why."""
-    return refusals(problem.epilogue, env, head, env.compute_dtype(problem.dtype, head))
+    return refusals(problem.epilogue, env, head, problem.dtype)
 
 
 def by_library(problem: ConvProblem, env: Env, head: str) -> bool:

@@ -145,7 +145,7 @@ def match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
 
 def refused_behind(head: str, node: Node, env: Env) -> str:
     """Returns why the library must not compute a node as a post-op of its op `head`; "" where it may."""
-    return refusal(node.kind, node.attrs, head, env.compute_dtype(node.outputs[0].dtype, head), env)
+    return refusal(node.kind, node.attrs, head, node.outputs[0].dtype, env)
 
 
 def _is_right(nodes: Sequence[Node]) -> bool:

@@ -388,8 +388,7 @@ def far_off(node: Node, env: Env) -> str:
     dtype = node.outputs[0].dtype
     if env.prefers_builtin or node.kind not in POST_OPS or dtype not in FLOATS or not env.engine.on_host:
         return ""
-    computed = env.compute_dtype(dtype, node.kind)
-    return next(filter(None, (refusal(node.kind, node.attrs, head, computed, env) for head in HEADS)), "")
+    return next(filter(None, (refusal(node.kind, node.attrs, head, dtype, env) for head in HEADS)), "")
 
 
 def takes(nodes: Sequence[Node], env: Env) -> bool:

@@ -54,7 +54,7 @@ def name_of(kind: str, attrs: Mapping[str, Any]) -> str:
 
 
 def refusal(kind: str, attrs: Mapping[str, Any], head: str, dtype: str, env: Env, finite: bool = False) -> str:
-    """Returns why the library must not compute an op in this dtype as a post-op of its op `head`; "" where it may.
+    """Returns why the library must not compute an op on this dtype as a post-op of its op `head`; "" where it may.
 
     `head` ALONE: as a step of its own. A library that was not measured on an instruction set is taken for as bad as the
     worst that was. Where the package's own kernels are switched off, or operands are `finite`, post-ops may lose NaN. A
@@ -65,18 +65,24 @@ def refusal(kind: str, attrs: Mapping[str, Any], head: str, dtype: str, env: Env
     reason = schema.availability(kind, [], env.version, attrs)
     if reason is not None or not env.engine.on_host:
         return reason or ""
+    # a head with a bias may be computed in another dtype than one without
+    computed = dict.fromkeys(
+        env.compute_dtype(dtype, kind if head == ALONE else op) for op in (head, f"{head} with bias")
+    )
+    finite = finite or not env.prefers_builtin
+    return next(filter(None, (_measured(name_of(kind, attrs), head, one, env, finite) for one in computed)), "")
+
+
+def _measured(post_op: str, head: str, dtype: str, env: Env, finite: bool) -> str:
+    """Returns why the library must not compute a post-op in a dtype, by what was measured; "" where it may."""
     runtime, isa = env.engine.runtime, cpu.isa(env.engine)
-    post_op = name_of(kind, attrs)
     known = table(runtime.cpu_runtime, runtime.version, isa)
     measured = (known or worst()).get((head, dtype, post_op))
-    where = (
-        f"{post_op} alone"
-        if head == ALONE
-        else f"{post_op} behind its {'convolution' if head in _CONVOLUTIONS else head}"
-    )
+    place = "behind its convolution" if head in _CONVOLUTIONS else head if head == ALONE else f"behind its {head}"
+    where = f"{post_op} {place}"
     if measured is None:
         return f"the library's {where} in {dtype} was not measured"
-    if finite or not env.prefers_builtin:
+    if finite:
         measured = measured._replace(nan="")
     if not measured.text:
         return ""
