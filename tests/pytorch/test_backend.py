@@ -65,6 +65,9 @@ def agree(compiled, module, inputs):
         got, wanted = flat(compiled(*inputs)), flat(module(*inputs))
     assert len(got) == len(wanted)
     for mine, theirs in zip(got, wanted, strict=True):
+        if not isinstance(theirs, torch.Tensor):
+            assert type(mine) is type(theirs) and mine == theirs
+            continue
         assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
         if theirs.is_floating_point():
             assert float((mine - theirs).abs().max()) <= TOLERANCE * max(float(theirs.abs().max()), 1e-3)
@@ -306,6 +309,24 @@ def test_numbers_among_the_arguments(counted):
     with torch.no_grad():
         for by, n in ((2, 2), (3, 1), (2.5, 2)):
             assert torch.allclose(compiled(X, by, n), scaled(X, by, n))
+
+
+FLOATS = {
+    "rounded": lambda x, n: x + round(n / 2 * 123.4567, 1),
+    "a result": lambda x, n: (torch.relu(x) * (n / 4) + 1, n / 4),
+    "read between parts": lambda x, n: torch.relu(torch.special.zeta(torch.relu(x) + 2, n / 4 + 2) * (n / 4)) + 1,
+    "of sizes": lambda x, n: torch.relu(x) * (x.shape[-1] / n) + x.shape[-1] / 8,
+}
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_floats_computed_from_sizes(name):
+    program = FLOATS[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(program, backend="dnnl_graph_ops", dynamic=True)
+    for n, size in ((2, 6), (5, 7)):
+        x = X[..., :1].repeat(1, 1, 1, size)
+        agree(compiled, program, (x, n))
 
 
 def test_options_are_those_of_compile(counted):

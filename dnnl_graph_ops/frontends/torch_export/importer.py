@@ -115,7 +115,8 @@ def appended(
     for fx in outputs:
         tensor = tensors.get(reader.names.get(fx, ""))
         if tensor is None or tensor.dtype not in dtypes.CODES:
-            problems.append(f"output {fx.name!r}: {fx.meta['val'].dtype}, which no op here takes")
+            kind = getattr(fx.meta["val"], "dtype", type(fx.meta["val"]).__name__)
+            problems.append(f"output {fx.name!r}: {kind}, which no op here takes")
             continue
         value = tensor.value
         if value is None and tensor.array is None:
