@@ -47,7 +47,7 @@ from .choice import near, tried
 from .compute import follow_threads, forked
 from .conv_params import FORWARD, conv_params
 from .modules import tell_of_steps
-from .packed import marks_of
+from .packed import marks_of, reading
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -377,12 +377,13 @@ class _Entry:
         self, given: Sequence[fx.Node], static: frozenset[int], args: Sequence[Any], options: Mapping[str, Any]
     ) -> None:
         graph = Graph(name="torch.compile")
+        self._parameters = {i: args[i] for i in static}
         known: dict[str, Any] = {}
         places = {}
         for i, node in enumerate(given):
             value = node.meta["val"]
             if i in static:
-                known[node.name] = parameter(graph, args[i])
+                known[node.name] = parameter(graph, self._reading(i))
             elif isinstance(value, Tensor):
                 known[node.name] = graph.input(node.name, dims_of(value.shape), stated(value.dtype))
                 places[node.name] = i
@@ -417,6 +418,9 @@ class _Entry:
             options = {"samples": [{name: _array(args[i]) for name, i in places.items()}], **options}
         self.net = graph.compile(**options)
         self._arguments = [places[name] for name in self.net.input_names]
+
+    def _reading(self, argument: int) -> Callable[[], Any]:
+        return reading(self, lambda entry: entry._parameters[argument])
 
     def is_faster(self, args: Sequence[Any]) -> bool:
         """Whether the net is faster than PyTorch, measured at the first call with about such sizes."""
