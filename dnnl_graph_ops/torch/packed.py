@@ -60,22 +60,14 @@ class Packed:
         """`asked`: the dtype to compute in, if it is not the parameters' dtype."""
         self.seen, self.asked = seen, asked
         # parameters themselves, not their memory, which may be replaced
-        self._weight, self._bias = w, b
+        self.weight, self.bias = w, b
         self.reused = False
         graph = Graph(name=spec.kind)
         # no copies of the weights: only their packed form stays
-        readers = [reading(self, lambda packed: packed._weight), reading(self, lambda packed: packed._bias)]
+        readers = [reading(self, lambda packed: packed.weight), reading(self, lambda packed: packed.bias)]
         constants = [graph._keep(held(read)) for read in readers[: 1 if b is None else 2]]
         source = graph.input("input", (None,) * w.ndim, constants[0].dtype)
         self.net: Net | None = None
         # PyTorch reports shapes that do not fit
         with suppress(Error):
             self.net = graph.compile(getattr(builders, spec.kind)(source, *constants, **spec.attributes))
-
-    @property
-    def weight(self) -> Tensor:
-        return self._weight.detach()
-
-    @property
-    def bias(self) -> Tensor | None:
-        return None if self._bias is None else self._bias.detach()
