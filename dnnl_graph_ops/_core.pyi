@@ -559,7 +559,9 @@ def dlpack_export_memory(
 ) -> object: ...
 def dlpack_export(array: np.ndarray[Any, Any], code: int, bits: int, versioned: bool) -> object: ...
 def lent_array(tensor: object) -> np.ndarray[Any, Any] | None:
-    """An array over the memory of a tensor whose type has DLPack's C exchange functions, asked for nothing else."""
+    """An array over the memory of a tensor whose type has DLPack's C exchange functions, asked for nothing else;
+    None where the memory does not hold its elements.
+    """
 
 def register_dtype(dtype: np.dtype[Any], code: int) -> None:
     """Make arrays of a NumPy dtype known as elements of an oneDNN data type; results get the first one."""
@@ -738,11 +740,15 @@ class TensorCall:
         """The result; None where tensors differ in type, dtype, shape or strides, or where there is no plan."""
 
 class TensorMarks:
-    """PyTorch's tensors as they are now: the objects, where and how their elements lie, and their versions."""
+    """PyTorch's tensors as they are now: the objects, where and how their elements lie, their versions, and
+    their elements at 16 places of 16 bytes.
+    """
 
     def __init__(self, tensors: Sequence[Any]) -> None: ...
     def fit(self, tensors: list[Any] | tuple[Any, ...], /) -> bool:
-        """Whether these are the same, and were not written since. Inference tensors have no version."""
+        """Whether these are the same, and have the same version and the same elements at some fixed places.
+        Inference tensors have no version.
+        """
 
 def clear_plans() -> None:
     """Forget the plans and counts of every PlanCache; begins a new generation of each."""

@@ -46,5 +46,6 @@ struct ExchangeApi {
 };
 
 inline constexpr std::int32_t kCpu = 1;
+inline constexpr std::uint8_t kFloat = 2;
 
 }  // namespace dgo::dlpack

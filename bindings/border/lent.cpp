@@ -1,5 +1,6 @@
 #include "border/lent.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace dgo {
@@ -52,7 +53,10 @@ py::object lent_array(py::object tensor) {
     if (api->borrow(tensor.ptr(), &t)) throw py::error_already_set();
     std::array<Py_intptr_t, kMaxRank> dims, strides;
     PyObject* const descr = numpy_fields(t, dims.data(), strides.data());
-    if (!descr) return py::none();
+    if (!descr || is_negated(tensor.ptr(), t)) return py::none();
+    // zeros without memory, or memory that was freed
+    const Py_intptr_t* const end = dims.data() + t.ndim;
+    if (!t.data && std::find(dims.cbegin(), end, 0) == end) return py::none();
     // an empty tensor has no address; for a null address NumPy would allocate memory
     char* const data = t.data ? static_cast<char*>(t.data) + t.byte_offset : nullptr;
     static const auto& numpy = py::detail::npy_api::get();
@@ -81,6 +85,23 @@ const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {
     return api;
 }
 
+bool is_negated(PyObject* tensor, const dlpack::Tensor& t) {
+    // asking takes a microsecond for a parameter; of a complex tensor every other number is read
+    if (t.dtype.code != dlpack::kFloat) return false;
+    for (int i = 0; i < t.ndim; ++i)
+        if ((t.shape[i] > 1 || t.ndim == 1) && (!t.strides || t.strides[i] == 1)) return false;
+    static PyObject* const name = PyUnicode_InternFromString("is_neg");
+    PyObject* const answer = PyObject_CallMethodNoArgs(tensor, name);
+    if (!answer) {
+        const bool is_unknown = PyErr_ExceptionMatches(PyExc_AttributeError) == 0;
+        PyErr_Clear();
+        return is_unknown;
+    }
+    const bool is_one = answer == Py_True;
+    Py_DECREF(answer);
+    return is_one;
+}
+
 int dtype_of(const dlpack::DataType& type) {
     for (const Kind& kind : kKinds)
         if (kind.code == type.code && kind.bits == type.bits && type.lanes == 1) return kind.dtype;
@@ -91,7 +112,7 @@ bool LentFields::read(const dlpack::ExchangeApi& api, PyObject* tensor) {
     dlpack::Tensor t;
     if (api.borrow(tensor, &t)) return false;
     PyObject* const descr = numpy_fields(t, dims_.data(), strides_.data());
-    if (!descr || !t.data) return false;
+    if (!descr || !t.data || is_negated(tensor, t)) return false;
     Py_SET_TYPE(object(), array_type);
     Py_SET_REFCNT(object(), 1);
     array_.data = static_cast<char*>(t.data) + t.byte_offset;
@@ -114,7 +135,8 @@ void LentFields::find_row_major() {
 
 void bind_lent(py::module_& m) {
     m.def("lent_array", &lent_array, py::arg("tensor"),
-          "An array over the memory of a tensor whose type has DLPack's C exchange functions, asked for nothing else.");
+          "An array over the memory of a tensor whose type has DLPack's C exchange functions, asked for nothing else; "
+          "None where the memory does not hold its elements.");
 }
 
 }  // namespace dgo

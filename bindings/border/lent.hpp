@@ -9,6 +9,9 @@ namespace dgo {
 // The exchange functions of a tensor's type; null if it has none. Throws.
 const dlpack::ExchangeApi* exchange_api(PyTypeObject* type);
 
+// Whether the memory of a tensor holds its elements with the other sign: PyTorch's imaginary parts of conjugates.
+bool is_negated(PyObject* tensor, const dlpack::Tensor& t);
+
 // The oneDNN code of a type, or 0.
 int dtype_of(const dlpack::DataType& type);
 

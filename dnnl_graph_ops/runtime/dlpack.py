@@ -50,8 +50,16 @@ def capsule_of(obj: Any, where: str, **options: Any) -> Any:
     """A producer's capsule, requested as in DLPack 1.0, else as before; `options` need 1.0.
 
     Raises:
-        InvalidArgumentError: the producer refuses (a tensor that requires gradients, say).
+        InvalidArgumentError: the producer refuses (a tensor that requires gradients, say), or its memory does not hold
+            its elements.
     """
+    # PyTorch exports the memory of such tensors as it is
+    for held, remedy in (("is_neg", "resolve_neg"), ("is_conj", "resolve_conj")):
+        if getattr(obj, held, bool)():
+            raise InvalidArgumentError(
+                f"{where}: the {type(obj).__name__} is a view whose memory holds the elements of its conjugate; pass "
+                f"tensor.{remedy}()"
+            )
     try:
         try:
             return obj.__dlpack__(max_version=(1, 0), **options)

@@ -22,12 +22,14 @@ from torch._guards import TracingContext
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import create_op_support
+from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from .._core import lent_array
 from ..compile.asked import checked_options
 from ..compile.net import Net
 from ..errors import Error, InvalidArgumentError, UnsupportedError
 from ..frontends.reading.budget import Budget
+from ..frontends.reading.faults import FAULTS
 from ..frontends.torch_export.build import parameter
 from ..frontends.torch_export.host import stated
 from ..frontends.torch_export.importer import appended, is_expressible, size_of
@@ -45,7 +47,7 @@ from .choice import near, tried
 from .compute import follow_threads, forked
 from .conv_params import FORWARD, conv_params
 from .modules import tell_of_steps
-from .packed import marks_of
+from .packed import marks_of, reading
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -189,13 +191,16 @@ def _compiler(options: Mapping[str, Any], building: Callable[[], None] | None = 
 def _parted(module: fx.GraphModule, static: frozenset[int], *given: Any) -> Run:
     """Returns the graph divided into the largest possible nets; PyTorch runs the rest."""
     support = create_op_support(lambda _, node: node.op == "call_function" and _runs(node))
-    parted = CapabilityBasedPartitioner(module, support, allows_single_node_partition=False).partition_and_fuse()
+    partitioner = CapabilityBasedPartitioner(module, support, allows_single_node_partition=False)
+    groups = [one.nodes for one in partitioner.propose_partitions() if not all(map(_is_number, one.nodes))]
+    # every part returns a tuple, a part with one result as well
+    parted = fuse_by_partitions(module, groups, always_return_tuple=True)
     constant = {node for i, node in enumerate(_placeholders(parted)) if i in static}
     left: Counter[str] = Counter()
     for node in parted.graph.nodes:
         if node.op == "call_module" and node.target.startswith("fused_"):
             own = frozenset(i for i, one in enumerate(node.args) if one in constant)
-            node.op, node.target = "call_function", _part(Region(getattr(parted, node.target), own, *given))
+            node.op, node.target = "call_function", Region(getattr(parted, node.target), own, *given).__call__
         elif node.op == "call_function" and node.target is not operator.getitem:
             left[str(node.target)] += 1
     parted.delete_all_unused_submodules()
@@ -205,22 +210,16 @@ def _parted(module: fx.GraphModule, static: frozenset[int], *given: Any) -> Run:
     return run
 
 
-def _part(region: Region) -> Run:
-    """Returns a region as a part of the graph that PyTorch runs."""
-
-    def part(*args: Any) -> Any:
-        made = region(*args)
-        return made[0] if len(made) == 1 else made
-
-    return part
-
-
 def _runs(node: fx.Node) -> bool:
     """Whether a net can run a node: an op with tensors in CPU memory whose sizes do not depend on data."""
     values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
     each = chain.from_iterable(value if isinstance(value, tuple | list) else (value,) for value in values)
     tensors = [one for one in each if isinstance(one, Tensor)]
     return is_expressible(node) and all(one.device == _CPU and not free_unbacked_symbols(one) for one in tensors)
+
+
+def _is_number(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool | int | float)
 
 
 def _is_random(node: fx.Node) -> bool:
@@ -333,8 +332,10 @@ class _Result:
 def _result(node: fx.Node | None, given: Sequence[fx.Node]) -> _Result:
     if node is None:
         return _Result()
-    if not isinstance(node.meta["val"], Tensor):
+    if isinstance(node.meta["val"], torch.SymInt | int):
         return _Result(node, is_number=True)
+    if not isinstance(node.meta["val"], Tensor):
+        raise UnsupportedError(f"torch node {node.name!r}: a result that is a {type(node.meta['val']).__name__}")
     base, views = base_of(node, may_vary=True)
     vary = any(len(one.all_input_nodes) > 1 for one in views)
     more: dict[str, Any] = {"views": views, "graph_inputs": tuple(given) if vary else ()}
@@ -368,7 +369,7 @@ class _Entry:
         try:
             self._outputs = [_result(one, given) for one in flat_outputs(module.graph)]
             self._build(given, static, args, options)
-        except Error as error:
+        except (Error, *FAULTS) as error:
             _LOGGER.info("PyTorch runs a graph of %d nodes: %s", len(module.graph.nodes), error)
             self.net = None
 
@@ -376,12 +377,13 @@ class _Entry:
         self, given: Sequence[fx.Node], static: frozenset[int], args: Sequence[Any], options: Mapping[str, Any]
     ) -> None:
         graph = Graph(name="torch.compile")
+        self._parameters = {i: args[i] for i in static}
         known: dict[str, Any] = {}
         places = {}
         for i, node in enumerate(given):
             value = node.meta["val"]
             if i in static:
-                known[node.name] = parameter(graph, args[i])
+                known[node.name] = parameter(graph, self._reading(i))
             elif isinstance(value, Tensor):
                 known[node.name] = graph.input(node.name, dims_of(value.shape), stated(value.dtype))
                 places[node.name] = i
@@ -416,6 +418,9 @@ class _Entry:
             options = {"samples": [{name: _array(args[i]) for name, i in places.items()}], **options}
         self.net = graph.compile(**options)
         self._arguments = [places[name] for name in self.net.input_names]
+
+    def _reading(self, argument: int) -> Callable[[], Any]:
+        return reading(self, lambda entry: entry._parameters[argument])
 
     def is_faster(self, args: Sequence[Any]) -> bool:
         """Whether the net is faster than PyTorch, measured at the first call with about such sizes."""

@@ -134,9 +134,14 @@ class Call:
             return again
         out = torch.empty_strided(self.shape, self.strides, dtype=a.dtype)
         if net is not None:
-            net(lent_array(a), out=lent_array(out))
+            if (array := lent_array(a)) is None:
+                return self._theirs(a, b, third)
+            net(array, out=lent_array(out))
             return out
         arrays = [lent_array(t) for t in tensors if t is not None]
+        if any(array is None for array in arrays):
+            # memory that does not hold the elements, of a tensor with the layout of an ordinary one
+            return self._theirs(a, b, third)
         getattr(functional, self.spec.kind + self.direction)(*arrays, **self._attributes, out=lent_array(out))
         self._again = self._again or self.again(*tensors)
         return out
@@ -154,16 +159,19 @@ def call_of(
     """Returns the Call for these operands; `last`: whether a gradient shall be channels last."""
     threads = follow_threads()
     like = (third.shape, third.stride(), third.dtype, third.device) if isinstance(third, Tensor) else third
+    # of parameters calls themselves look at the sign
+    signs = a.is_neg(), direction == BACKWARD_WEIGHTS and b.is_neg()
     key = (
-        spec, direction, threads, _get_deterministic_algorithms(), net is None, last, like,
+        spec, direction, threads, _get_deterministic_algorithms(), net is None, last, like, signs,
         type(a), a.shape, a.stride(), a.dtype, type(b), b.shape, b.stride(), b.dtype,
     )  # fmt: skip
     call = calls.get(key)
     if call is None:
         call = _new(spec, direction, (threads, net is None, last, third is None), a, b, third, last)
-        if len(calls) >= MOST_CALLS:
-            calls.clear()
-        calls[key] = call
+        if not any(isinstance(t, Tensor) and t.is_neg() for t in (b, third)):
+            if len(calls) >= MOST_CALLS:
+                calls.clear()
+            calls[key] = call
     call.weigh(a, b, third, net)
     return call
 
@@ -206,7 +214,6 @@ def refusal(*tensors: Tensor) -> str:
             return f"a tensor of layout {t.layout} on {t.device}"
         if t.dtype not in DTYPES or t.dtype is not tensors[0].dtype:
             return f"dtype {t.dtype}"
-        # calls are keyed by strides: an imaginary part, which may be lazily negated, has strides of 2
         if t.is_neg() or t.is_quantized or (t.ndim and 1 not in t.stride()):
             return "a tensor whose memory holds other numbers"
     return ""

@@ -82,9 +82,7 @@ class State:
     def pack(self, module: Any, sources: list[Tensor], dtype: torch.dtype | None) -> Packed | None:
         seen = marks_of(sources)
         with torch.no_grad():
-            weight, bias = (
-                None if t is None else t.detach().to(dtype or t.dtype) for t in (module.weight, module.bias)
-            )
+            weight, bias = (_kept(t, sources, dtype) for t in (module.weight, module.bias))
         assert weight is not None
         if seen is None or refusal(weight, *([] if bias is None else [bias])):
             return None
@@ -93,6 +91,13 @@ class State:
         self.sources = frozenset(map(id, sources))
         _packing.add(self)
         return self.packed
+
+
+def _kept(t: Tensor | None, sources: list[Tensor], dtype: torch.dtype | None) -> Tensor | None:
+    """Returns weights or a bias in a dtype: a parameter itself, since its memory may be replaced, or their values."""
+    if t is None or (dtype in (None, t.dtype) and any(t is each for each in sources)):
+        return t
+    return t.detach().to(dtype or t.dtype)
 
 
 class Holder(Protocol):
@@ -333,7 +338,7 @@ def _key(x: Tensor, training: bool, needs: Needs) -> Hashable:
     except RuntimeError:  # sparse
         return None
     return (
-        x.shape, strides, x.dtype, training, needs,
+        x.shape, strides, x.dtype, x.is_neg(), training, needs,
         get_num_threads(), _is_any_autocast_enabled(), _get_deterministic_algorithms(),
     )  # fmt: skip
 

@@ -62,7 +62,7 @@ def optimize(
     Raises:
         TypeError: not a module. InvalidArgumentError: another dtype.
 
-    After changes of weights that PyTorch does not count, call `refresh`.
+    After changes of few weights that PyTorch does not count, call `refresh`.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"optimize: 'model' must be a torch.nn.Module, got {type(model).__name__}")
@@ -131,9 +131,10 @@ def _copied(model: Model) -> Model:
 def refresh(model: nn.Module) -> None:
     """Drop the packed weights of a model, also of `torch.compile(backend="dnnl_graph_ops")`; the next call packs anew.
 
-    Needed after changes that PyTorch does not count: through `parameter.data`, NumPy arrays or other views of the
-    memory, by collectives of torch.distributed on a parameter, by other processes, and of inference tensors. Not
-    needed after changes by optimizers, `load_state_dict`, `copy_` and other in-place methods, or for new parameters.
+    Needed after changes of few elements that PyTorch does not count: through `parameter.data`, NumPy arrays or other
+    views of the memory, by collectives of torch.distributed, by other processes, and of inference tensors. Not needed
+    after changes of whole tensors by any of these, after changes by optimizers, `load_state_dict`, `copy_` and other
+    in-place methods, or for new parameters.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"refresh: 'model' must be a torch.nn.Module, got {type(model).__name__}")

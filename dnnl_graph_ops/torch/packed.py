@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,24 +12,43 @@ import torch
 from torch import Tensor
 
 from .. import ops as builders
-from .._core import TensorMarks, lent_array
+from .._core import TensorMarks
 from ..compile.net import Net
 from ..errors import Error, InvalidArgumentError
+from ..frontends.torch_export.build import held
 from ..graph import Graph
-from ..graph.constants import Constant, Meta
+from ..runtime.dlpack import from_dlpack
 from .conv_params import ConvParams
+
+Array = np.ndarray[Any, Any]
 
 
 def marks_of(tensors: Sequence[Tensor]) -> TensorMarks | None:
-    """Returns marks of the tensors' memory and versions; None if their memory cannot be read.
+    """Returns marks of the tensors' memory, versions, and elements at some places; None if memory cannot be read.
 
-    Changes that no version counts are not seen: writes through `.data` or `.detach()`, whose versions are counted
-    apart, and all changes of inference tensors.
+    Changes that no version counts (through `.data` or another view of the memory, of inference tensors, of running
+    statistics in training) are seen if they change one of these elements.
     """
     try:
         return TensorMarks(tensors)
     except (RuntimeError, BufferError):
         return None
+
+
+def reading(holder: Any, tensor_of: Callable[[Any], Tensor]) -> Callable[[], Array]:
+    """Returns a function that reads a tensor of a holder, without a reference to either.
+
+    Graphs refer to their constants, and the garbage collector frees graphs later than weights should be freed.
+    """
+    reference = weakref.ref(holder)
+
+    def read() -> Array:
+        alive = reference()
+        if alive is None:
+            raise InvalidArgumentError("the parameters that a net was made of are gone")
+        return from_dlpack(tensor_of(alive).detach())
+
+    return read
 
 
 class Packed:
@@ -40,29 +59,15 @@ class Packed:
     ) -> None:
         """`asked`: the dtype to compute in, if it is not the parameters' dtype."""
         self.seen, self.asked = seen, asked
+        # parameters themselves, not their memory, which may be replaced
         self.weight, self.bias = w, b
         self.reused = False
         graph = Graph(name=spec.kind)
         # no copies of the weights: only their packed form stays
-        constants = [graph._keep(self._constant(which)) for which in ("weight", "bias")[: 1 if b is None else 2]]
+        readers = [reading(self, lambda packed: packed.weight), reading(self, lambda packed: packed.bias)]
+        constants = [graph._keep(held(read)) for read in readers[: 1 if b is None else 2]]
         source = graph.input("input", (None,) * w.ndim, constants[0].dtype)
         self.net: Net | None = None
         # PyTorch reports shapes that do not fit
         with suppress(Error):
             self.net = graph.compile(getattr(builders, spec.kind)(source, *constants, **spec.attributes))
-
-    def _constant(self, which: str) -> Constant:
-        # the garbage collector frees graphs later than the weights should be freed
-        reference = weakref.ref(self)
-
-        def make() -> np.ndarray[Any, Any]:
-            packed = reference()
-            if packed is None:
-                raise InvalidArgumentError(f"{which}: the module's packed weights are gone")
-            array = np.ascontiguousarray(lent_array(getattr(packed, which)))
-            array.flags.writeable = False
-            return array
-
-        like = lent_array(getattr(self, which))
-        assert like is not None
-        return Constant(None, make, Meta(like.shape, like.dtype))

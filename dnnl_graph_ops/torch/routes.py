@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ from torch.autograd import forward_ad
 
 from .._core import TensorCall
 from ..compile.net import Net
+from ..errors import UnsupportedError
 from . import compute, ops
 from .choice import expect, verdict
 from .compute import Call, Optional, call_of, case_of, their_forward
@@ -101,10 +103,20 @@ class Route:
     def prepare(self, x: Tensor, w: Tensor, b: Optional) -> None:
         """Prepares the fast path for later calls, after a first one."""
         if self.call.verdict.ours:
-            self._again = self.call.again(x, w, b, net=self.net)
+            # PyTorch's zeros without memory
+            with suppress(UnsupportedError):
+                self._again = self.call.again(x, w, b, net=self.net)
 
     def gradients(self, x: Any, w: Any, dy: Tensor, needs: Needs) -> list[Optional]:
-        key = needs, dy.shape, dy.stride(), dy.dtype, torch.get_num_threads(), _get_deterministic_algorithms()
+        key = (
+            needs,
+            dy.shape,
+            dy.stride(),
+            dy.dtype,
+            dy.is_neg(),
+            torch.get_num_threads(),
+            _get_deterministic_algorithms(),
+        )
         if self.back is None or self.back[0] != key:
             spec, (src, weights, _) = self.call.spec, self.shapes
             data = call_of(spec, BACKWARD_DATA, dy, w, src, self.last) if needs[0] else None

@@ -120,7 +120,9 @@ def _without_gradients(run: Callable[..., Any], module: nn.Module, args: Any, kw
 
 def _counted(each: Any) -> Any:
     """Returns a tensor on the same memory that is no inference tensor; other arguments as they are."""
-    return from_dlpack(each) if isinstance(each, torch.Tensor) and each.is_inference() else each
+    if not isinstance(each, torch.Tensor) or not each.is_inference():
+        return each
+    return from_dlpack(each.resolve_conj().resolve_neg())
 
 
 class Whole:

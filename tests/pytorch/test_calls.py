@@ -1,9 +1,11 @@
 """What calls cost besides the arithmetic: nothing is made or looked up twice, and changes are seen all the same."""
 
 import gc
+import itertools
 import sys
 import tracemalloc
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -264,6 +266,76 @@ def test_marks():
         marks.fit(never)
     with pytest.raises(RuntimeError):
         TensorMarks([torch.zeros(2, device="meta")])
+
+
+# tensors, and how many of their elements marks read: all of small ones, 16 places of 16 bytes, 16 elements with gaps
+READ = {
+    "one": (lambda: torch.ones(()), 1),
+    "few": (lambda: torch.ones(7, dtype=torch.int8), 7),
+    "256 bytes": (lambda: torch.ones(64), 64),
+    "66 numbers": (lambda: torch.ones(3, 22, dtype=torch.bfloat16), 66),
+    "filters": (lambda: torch.ones(10, 12, 3, 3), 64),
+    "channels last": (lambda: torch.ones(10, 12, 3, 3).to(memory_format=torch.channels_last), 64),
+    "bf16": (lambda: torch.ones(10, 12, 3, 3, dtype=torch.bfloat16), 128),
+    "a last element of its own": (lambda: torch.ones(1025, dtype=torch.int64), 32),
+    "gaps": (lambda: torch.ones(40, 20)[:, ::2], 16),
+    "few with gaps": (lambda: torch.ones(5, 4)[:, 1], 5),
+    "one element for all": (lambda: torch.ones(1).expand(100), 100),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_marks_read_some_elements(name):
+    """Each element in turn is written where no version tells."""
+    make, count = READ[name]
+    tensor, seen = make(), []
+    marks = TensorMarks([tensor])
+    for index in itertools.product(*map(range, tensor.shape)):
+        element = tensor.data[index]
+        element.add_(1)
+        seen.append(not marks.fit([tensor]))
+        element.sub_(1)
+    assert sum(seen) == count and marks.fit([tensor])
+    # everywhere in the tensor
+    parts = np.array_split(seen, min(len(seen), 5))
+    assert all(part.any() for part in parts)
+
+
+def test_marks_prefer_elements_that_are_not_zero():
+    tensor = torch.zeros(64, 64)
+    assert TensorMarks([tensor]).fit([tensor])
+    tensor[::8, 5] = 3.0
+    marks = TensorMarks([tensor])
+    tensor.data.mul_(2)
+    assert not marks.fit([tensor])
+
+
+def test_marks_of_every_tap_of_filters():
+    """Reparametrized models add to one tap of each filter."""
+    tensor = torch.ones(64, 64, 3, 3)
+    for tap in itertools.product(range(3), range(3)):
+        marks = TensorMarks([tensor])
+        tensor.data[:, :, tap[0], tap[1]] += 1
+        assert not marks.fit([tensor])
+
+
+def test_marks_of_memory_that_is_gone():
+    tensor = torch.ones(1000)
+    marks = TensorMarks([tensor])
+    tensor.untyped_storage().resize_(0)
+    assert not marks.fit([tensor])
+    with pytest.raises(RuntimeError):
+        TensorMarks([tensor])
+    assert TensorMarks([torch.ones(0, 3)]) and TensorMarks([])
+
+
+def test_marks_of_inference_tensors():
+    with torch.inference_mode():
+        tensor = torch.ones(100)
+        marks = TensorMarks([tensor])
+        assert marks.fit([tensor])
+        tensor.add_(1)
+        assert not marks.fit([tensor])
 
 
 def test_a_call_that_differs_gives_none():

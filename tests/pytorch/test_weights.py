@@ -151,34 +151,14 @@ def test_changes_are_seen_where_weights_are_cast(layer, change):
             theirs.load_state_dict(layer.state_dict())
 
 
-def test_only_what_is_documented_is_not_seen(layer):
-    """`refresh` says what versions do not count; after it all is seen."""
-    x = image(layer)
-
-    def by_numpy():
-        layer.weight.detach().numpy()[...] *= 2
-
-    def by_data():
-        layer.weight.data.mul_(2)
-
-    with torch.no_grad():
-        for change in (by_numpy, by_data):
-            for _ in range(3):
-                layer(x)
-            change()
-            dgt.refresh(layer)
-            assert torch.equal(layer(x), plain(layer, x))
-
-
 def test_parameters_made_in_inference_mode():
-    """They have no versions: a change needs `refresh`, another parameter does not."""
+    """They have no versions."""
     with torch.inference_mode():
         layer = dgt.optimize(with_integers(nn.Conv2d(3, 4, 3))).eval()
         x = integers(2, 3, 8, 8)
         for _ in range(3):
             assert torch.equal(layer(x), plain(layer, x))
         layer.weight.add_(1)
-        dgt.refresh(layer)
         assert torch.equal(layer(x), plain(layer, x))
         layer.weight = nn.Parameter(layer.weight + 1)
         assert torch.equal(layer(x), plain(layer, x))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...errors import Error, UnsupportedError
-from ...graph import Graph, Value
+from ...graph import Graph, Value, reclaim
 from ...graph.constants import Constant, Meta
-from ...runtime.dlpack import from_dlpack
 from ..reading.budget import Budget
 from ..reading.build import undoing
 from ..reading.deferred import Scratch, deferred
@@ -83,23 +83,29 @@ def _is_known(item: Any) -> bool:
 
 def constant(graph: Graph, array: Array, name: str | None = None) -> Array | Value:
     """Returns a known tensor: as an array if it is small, else as a constant over the same memory."""
-    if array.ndim <= 1 or array.nbytes <= _FEW_BYTES or not host.is_own(array):
-        return np.array(array)
-    return graph._keep(held(array), name)
+    if not _is_few(array):
+        reclaim.account(array, graph)
+    return parameter(graph, lambda: array, name)
 
 
-def held(array: Array) -> Constant:
-    """Returns a constant that is made row-major when it is needed."""
+def parameter(graph: Graph, read: Callable[[], Array], name: str | None = None) -> Array | Value:
+    """Returns a tensor of a model as `constant` does. `read` returns its elements, which the graph does not hold."""
+    array = read()
+    return np.array(array) if _is_few(array) else graph._keep(held(read), name)
+
+
+def _is_few(array: Array) -> bool:
+    return array.ndim <= 1 or array.nbytes <= _FEW_BYTES or not host.is_own(array)
+
+
+def held(read: Callable[[], Array]) -> Constant:
+    """Returns a constant that is read, and made row-major, when it is needed."""
 
     def make() -> Array:
-        ordered = np.ascontiguousarray(array)
+        ordered = np.ascontiguousarray(read())
         ordered = ordered.view()
         ordered.flags.writeable = False
         return ordered
 
-    return Constant(None, make, Meta(array.shape, array.dtype))
-
-
-def parameter(graph: Graph, tensor: Any, name: str | None = None) -> Array | Value:
-    """Returns a parameter or buffer of the model."""
-    return constant(graph, from_dlpack(tensor.detach()), name)
+    like = read()
+    return Constant(None, make, Meta(like.shape, like.dtype))

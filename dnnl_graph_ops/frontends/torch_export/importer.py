@@ -12,13 +12,14 @@ import numpy as np
 from ... import dtypes
 from ...errors import Error, UnsupportedError
 from ...graph import Graph, Value
+from ...runtime.dlpack import from_dlpack
 from ...runtime.engines import Engine
 from ..reading.budget import Budget
 from ..reading.deferred import constant_of
 from ..reading.faults import refusal
 from ..reading.node import tensors_of
 from . import host
-from .build import built, parameter
+from .build import built, constant
 from .host import pytorch, stated
 from .program import Behind, Reader, dims_of, of_size, out_of_place, read
 from .sizes import size_op
@@ -35,9 +36,8 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
     Returns:
         A Graph whose inputs are the program's input tensors in the order of its call, nested ones flattened, and whose
         `outputs` are the program's outputs in order, both under PyTorch's names; numbers of Python become tensors
-        without axes, and None is left out. Dynamic dims of the export stay
-        dynamic. Parameters are not copied: do not change them while the graph is compiled. Ops that this package
-        lacks run in PyTorch, as steps on the host.
+        without axes, and None is left out. Dynamic dims of the export stay dynamic. Parameters are copied: later
+        changes of the module have no effect. Ops that this package lacks run in PyTorch, as steps on the host.
 
     Raises:
         TypeError: no ExportedProgram. RuntimeUnavailableError: torch is missing.
@@ -57,6 +57,7 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
     fxs = {fx.name: fx for fx in program.graph.nodes}
     known: dict[str, Any] = {}
     stored = {**program.state_dict, **program.constants}
+    copies: dict[Any, Any] = {}
     size = sum(one.nbytes for one in stored.values() if isinstance(one, torch.Tensor))
     for spec in signature.input_specs:
         name = spec.arg.name
@@ -64,7 +65,7 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
             continue
         if spec.target is not None:
             if name in fxs and fxs[name].users:
-                known[name] = parameter(graph, stored[spec.target], spec.target)
+                known[name] = constant(graph, _copied(stored[spec.target], copies), spec.target)
         elif not isinstance(fxs[name].meta.get("val"), torch.Tensor):
             if fxs[name].users:
                 problems.append(f"input {name!r}: no tensor")
@@ -136,7 +137,8 @@ def appended(
     for fx in outputs:
         tensor = tensors.get(reader.names.get(fx, ""))
         if tensor is None or tensor.dtype not in dtypes.CODES:
-            problems.append(f"output {fx.name!r}: {fx.meta['val'].dtype}, which no op here takes")
+            kind = getattr(fx.meta["val"], "dtype", type(fx.meta["val"]).__name__)
+            problems.append(f"output {fx.name!r}: {kind}, which no op here takes")
             continue
         value = tensor.value
         if value is None and tensor.array is None:
@@ -184,6 +186,18 @@ def size_of(graph: Graph, fx: Any, given: Sequence[Any], known: Mapping[str, Any
             node = of_size(fx.name, other.name, axis)
             return built(graph, node, tensors_of(known), budget)[0]
     return None
+
+
+def _copied(tensor: Any, copies: dict[Any, Any]) -> Any:
+    """Returns the elements of a parameter or buffer as they are now, row-major; those of tied ones once.
+
+    `copies`: the arrays so far, each beside the one that it was copied from, whose address is the key.
+    """
+    array = from_dlpack(tensor.detach().resolve_conj().resolve_neg())
+    key = array.ctypes.data, array.shape, array.strides, array.dtype
+    if key not in copies:
+        copies[key] = array, np.array(array, order="C", copy=True)
+    return copies[key][1]
 
 
 def _written(signature: Any) -> list[str]:
