@@ -287,13 +287,14 @@ class Condition:
 class NativeStep:
     """A step that the library computes: ops that it compiles as one partition.
 
-    `group`: the number of the node group that the step is for.
+    `group`: the number of the node group that the step is for. `fpmath`: the library's fpmath mode, "" for the net's.
     """
 
     ops: tuple[NativeOp, ...]
     label: str
     group: int | None = None
     condition: Condition | None = None
+    fpmath: str = ""
 
     @property
     def reads(self) -> tuple[View, ...]:
@@ -388,8 +389,8 @@ class Program:
         name = dtypes.canonical(data.dtype)
         return View(Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape))
 
-    def native(self, ops: Sequence[NativeOp], label: str) -> None:
-        self.steps.append(NativeStep(tuple(ops), label, self.group, self.condition))
+    def native(self, ops: Sequence[NativeOp], label: str, fpmath: str = "") -> None:
+        self.steps.append(NativeStep(tuple(ops), label, self.group, self.condition, fpmath))
 
     def kernel(
         self,
