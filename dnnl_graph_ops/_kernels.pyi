@@ -617,6 +617,21 @@ def isfinite(items: Sequence[tuple[Sequence[int], int, Sequence[int]]]) -> Kerne
     a data type (f32, bf16 or f16) and strides.
     """
 
+def layer_norm(
+    rows: int,
+    width: int,
+    src_dtype: int,
+    src_pitch: int,
+    dst_dtype: int,
+    dst_pitch: int,
+    epsilon: float,
+    affine: bool = False,
+) -> Kernel:
+    """run(src (rows, width), [scale (width), shift (width)], dst (rows, width)): rows of neighbours, pitches
+    apart, less their means, divided by the roots of their variances plus epsilon, then scaled and shifted
+    (f32).
+    """
+
 def max_pool_gradient(
     n: int,
     c: int,

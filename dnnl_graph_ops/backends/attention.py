@@ -7,21 +7,25 @@ SoftMax makes of them are (batch..., rows, keys).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import dtypes
 from .._core import kernels
 from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from ..ir import dims, order_of, scalar
-from ..lowering import select
+from ..lowering import elementwise_group, select
 from ..lowering.elementwise_group import over
-from ..lowering.program import Program, View
+from ..lowering.env import Env
+from ..lowering.epilogue import EpilogueOp
+from ..lowering.program import Edge, NativeOp, Program, View
 from ..lowering.rewrites import ALONE, No, Rewrite
+from ..runtime.cpu import computes_natively
 from ..schema import kinds
 from .backend import Backend, FusionGroup, Lowering, Maker
 from .movement import in_rows
@@ -124,7 +128,14 @@ class Parts:
 
 
 def parts_of(last: Node, maker: Maker, no: No) -> Parts | None:
-    """Returns the attention that ends with the MatMul `last`; None if there is none that the kernel computes."""
+    """Returns the attention that ends with the MatMul `last`; None if there is none that the kernel computes.
+
+    A TypeCast behind the MatMul, and those in front of its operands, are parts as well.
+    """
+    if last.kind == "TypeCast":
+        product = maker(last.inputs[0], 1)
+        found = None if product is None or product.kind != "MatMul" else parts_of(product, maker, no)
+        return found and replace(found, members=(*found.members, last), result=last.outputs[0])
     if last.kind != "MatMul":
         return None
     if not _is_product(last):
@@ -300,8 +311,8 @@ def _scaled(node: Node) -> tuple[Value, float] | None:
 def _side(value: Value, maker: Maker, members: list[Node], scales: bool) -> tuple[Side, float]:
     """Follows an operand of a product back to a value that the kernel can read; returns its Side and its scale.
 
-    Skipped are transposes of the last two axes, reshapes of the others, a Pad that repeats heads, and, if `scales`,
-    multiplications by a number; their nodes are added to `members`.
+    Skipped are transposes of the last two axes, reshapes of the others, a Pad that repeats heads, a TypeCast from 16
+    bits, and, if `scales`, multiplications by a number; their nodes are added to `members`.
     """
     turned, factor = False, 1.0
     while (node := maker(value, 1)) is not None and node.outputs[0].dtype == "f32":
@@ -314,6 +325,9 @@ def _side(value: Value, maker: Maker, members: list[Node], scales: bool) -> tupl
             return Side(source, turned, dims(value)[:-2]), factor
         elif node.kind == "StaticTranspose" and _turns(node):
             turned = not turned
+        elif node.kind == "TypeCast":
+            members.append(node)
+            return Side(source, turned, dims(value)[:-2]), factor
         elif node.kind != "StaticReshape" or source.shape[-2:] != value.shape[-2:]:
             break
         members.append(node)
@@ -363,10 +377,15 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     """Appends the attention kernel of a group, and copies of operands and of the result where strides need them."""
     program, view_of, parts = lowering.program, lowering.view, group.match
     entries = parts.added
+    lowering.macs += parts.macs
+    if _is_narrow(parts, lowering.env):
+        return _by_products(lowering, parts)
     leading = [side.lead for side in (parts.q, parts.k, parts.v)] + [entry[0].shape[:-2] for entry in entries]
     # the finest division of the batch into axes: all operands are read by it
     batch = max((*leading, dims(parts.result)[:-2]), key=len)
-    q, k, v = (_operand(program, side, batch, view_of) for side in (parts.q, parts.k, parts.v))
+    q, k, v = (
+        program.converted(_operand(program, side, batch, view_of), "f32") for side in (parts.q, parts.k, parts.v)
+    )
     q, v = (in_rows(program, view, _COPIED) for view in (q, v))
     rows, depth = q.shape[-2:]
     keys, width = v.shape[-2:]
@@ -384,7 +403,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
         added.append(in_rows(program, stretched, _COPIED, (0, 1)))
     dst = _flipped(view_of(parts.result)) if parts.flipped else view_of(parts.result)
     written = dst.reshaped((*batch, rows, width))
-    if written is None or (written.strides[-1] != 1 and width > 1):
+    if written is None or written.dtype != "f32" or (written.strides[-1] != 1 and width > 1):
         written = program.scratch((*batch, rows, width), "f32")
     kernel = kernels.attention(
         batch, rows, keys, depth, width, q.strides, k.strides, v.strides, [view.strides for view in added],
@@ -393,8 +412,54 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     program.kernel(kernel, [q, k, v, *added], [written], "attention")
     if written.buffer is not dst.buffer:
         program.copy(_dense(written, dst.shape), dst, "dst of attention")
-    lowering.macs += parts.macs
     return Decision("builtin kernel", group.nodes[0].outputs[0].dtype)
+
+
+def _is_narrow(parts: Parts, env: Env) -> bool:
+    """Whether all operands and the result are bf16, whose products the library computes by instructions for bf16."""
+    values = (parts.q.value, parts.k.value, parts.v.value, parts.result)
+    plain = parts.zeros == "none" and not parts.flipped and all(mask.value.dtype == "f32" for mask in parts.masks)
+    return plain and {value.dtype for value in values} == {"bf16"} and computes_natively("bf16", env.engine)
+
+
+def _by_products(lowering: Lowering, parts: Parts) -> Decision:
+    """Appends an attention in bf16 as two products of the library with a softmax between.
+
+    Scores are f32: the first product is one of f32 numbers that are exact in bf16. As in PyTorch's kernels, the shares
+    are rounded to bf16.
+    """
+    program, view_of = lowering.program, lowering.view
+    lead, entries = dims(parts.result)[:-2], parts.added
+
+    def operand(side: Side, dtype: str) -> View:
+        view = _operand(program, side, lead, view_of)
+        plain = view.row_major and view.dtype == dtype
+        return view if plain else program.copied(view, dtype, range(view.ndim), _COPIED)
+
+    q, k, v = operand(parts.q, "f32"), operand(parts.k, "f32"), operand(parts.v, "bf16")
+    shape = (*lead, q.shape[-2], k.shape[-2])
+    scores, shares = program.scratch(shape, "f32"), program.scratch(shape, "bf16")
+    products = Edge(shape, "f32")
+    scale = program.constant(np.full((1,) * len(shape), parts.scale, np.float32))
+    multiply = NativeOp("Multiply", {"auto_broadcast": "numpy"}, (products, scale), (scores,), "scores")
+    flags = {"transpose_a": False, "transpose_b": True}
+    program.native([NativeOp("MatMul", flags, (q, k), (products,), "products"), multiply], "MatMul", fpmath="bf16")
+    for entry in entries:
+        known = all(mask.known for mask in entry)
+        added = program.constant(_total(entry)) if known else _chosen(program, entry, view_of)
+        masked = program.scratch(shape, "f32")
+        elementwise_group.apply(program, scores, (EpilogueOp("Add", {}, (0, over(added, shape))),), masked, "mask")
+        scores = masked
+    codes, strides = dtypes.CODES, scores.strides
+    kernel = kernels.softmax(shape, len(shape) - 1, codes["f32"], strides, codes["bf16"], strides, False)
+    program.kernel(kernel, [scores], [shares], "SoftMax")
+    dst = view_of(parts.result)
+    result = dst if dst.row_major else program.scratch(dst.shape, "bf16")
+    flags = {"transpose_a": False, "transpose_b": False}
+    program.native([NativeOp("MatMul", flags, (shares, v), (result,), "attention")], "MatMul")
+    if result is not dst:
+        program.copy(result, dst, "dst of attention")
+    return Decision("native", "bf16")
 
 
 def _flipped(view: View) -> View:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..algorithms import tile_rows
 from ..algorithms.lower import Chooser, Decision, Selector
 from ..graph import Node, Value
-from ..ir import readers_of
+from ..ir import readers_of, scalar
 from ..lowering import elementwise_group
 from ..lowering.env import Env
 from ..lowering.program import Program, View
@@ -165,14 +165,17 @@ class Search:
 
 
 def elementwise(node: Node) -> bool:
-    """Whether a node may run with element-wise ops as one: an element-wise op in floats, a Quantize or Dequantize."""
+    """Whether a node may run with element-wise ops as one: an element-wise op in floats, a Quantize or Dequantize.
+
+    Beside tensors in 16 bits, a constant of one number may be in f32.
+    """
     if elementwise_group.is_quantizing(node):
         return True
     dtype = node.outputs[0].dtype
     return (
         node.kind in elementwise_group.OPS
         and dtype in elementwise_group.FLOATS
-        and all(value.dtype == dtype for value in node.inputs)
+        and all(value.dtype == dtype or (value.dtype == "f32" and scalar(value) is not None) for value in node.inputs)
     )
 
 

@@ -52,7 +52,7 @@ KERNELS: dict[str, Kernel] = {
     "Gather": Kernel(gather.gather),
     "GreaterEqual": Kernel(elementwise_int.compare),
     "Interpolate": Kernel(
-        window.resample, lambda node: window.is_float(node) or window.repeats(node), window.resamples_faster
+        window.resample, lambda node: window.is_float(node) or window.repeats(node), window.resamples_better
     ),
     **dict.fromkeys(window.REDUCTIONS, Kernel(window.reduce, window.reduces, window.reduces)),
     "Pad": Kernel(movement.pad),

@@ -1,4 +1,4 @@
-"""Runs group norm, RMS norm, softmax and log-softmax by kernels of the package."""
+"""Runs group, layer and RMS norm, softmax and log-softmax by kernels of the package."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def serves(node: Node) -> bool:
 
 
 def _over_last(node: Node) -> bool:
-    """Whether the gamma of an RMSNorm has the sizes of the axes of the norm, behind ones; True for all other kinds."""
-    if node.kind != "RMSNorm":
+    """Whether scale and shift of a layer or RMS norm have the sizes of its axes, behind ones; True for other kinds."""
+    if OWN_NORMS[node.kind] is not _row_norm:
         return True
-    src, *gamma = node.inputs
+    src, *affine = node.inputs
     axes = src.shape[node.attrs["begin_norm_axis"] % src.ndim :]
     several = len(axes) > 1
     return all(
         value.shape[-len(axes) :] == axes and set(value.shape[: -len(axes)]) <= {1} and not (several and None in axes)
-        for value in gamma
+        for value in affine
     )
 
 
@@ -144,8 +144,8 @@ def _softmax_gradient(
         program.copy(result, target, f"diff_src of {node.kind}")
 
 
-def _rms_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, epilogue: Epilogue) -> None:
-    src, *gamma = inputs
+def _row_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, epilogue: Epilogue) -> None:
+    src, *affine = inputs if node.attrs.get("use_affine", True) else inputs[:1]
     width = prod(dst.shape[node.attrs["begin_norm_axis"] % dst.ndim :])
     read, written = _as_rows(src, width), _as_rows(dst, width)
     if read is None:
@@ -153,20 +153,21 @@ def _rms_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, e
     result = dst if written is not None else program.scratch(dst.shape, dst.dtype)
     written = written or _as_rows(result, width)
     assert read is not None and written is not None
-    scale = [_vector(program, view, width) for view in gamma]
+    vectors = [_vector(program, view, width) for view in affine]
     codes, pitches = dtypes.CODES, [view.strides[0] if view.shape[0] > 1 else width for view in (read, written)]
     args = (
         read.shape[0], width, codes[src.dtype], pitches[0], codes[dst.dtype], pitches[1], node.attrs["epsilon"],
-        bool(gamma),
+        bool(vectors),
     )  # fmt: skip
-    program.append("rms_norm", args, [read, *scale], [written], node.kind)
+    name = "rms_norm" if node.kind == "RMSNorm" else "layer_norm"
+    program.append(name, args, [read, *vectors], [written], node.kind)
     if result is not dst:
         program.copy(result, dst, f"dst of {node.kind}")
 
 
 def _vector(program: Program, view: View, width: int) -> View:
-    """Returns a gamma of one axis or several as contiguous f32 numbers; appends a copy where it is stored otherwise."""
-    flat = view.reshaped((width,)) or program.copied(view, "f32", range(view.ndim), "gamma").reshaped((width,))
+    """Returns a scale or shift of one axis or several as contiguous f32 numbers, on a copy where it lies otherwise."""
+    flat = view.reshaped((width,)) or program.copied(view, "f32", range(view.ndim), "affine").reshaped((width,))
     assert flat is not None
     return program.in_a_row(program.converted(flat, "f32"))
 
@@ -190,8 +191,9 @@ SOFTMAX_GRADIENTS: dict[str, Callable[[Program, Node, Sequence[View], Sequence[V
 
 OWN_NORMS: dict[str, Builder] = {
     "GroupNorm": _group_norm,
+    "LayerNorm": _row_norm,
     "LogSoftmax": _softmax,
-    "RMSNorm": _rms_norm,
+    "RMSNorm": _row_norm,
     "SoftMax": _softmax,
 }
 

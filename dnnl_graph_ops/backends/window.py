@@ -30,6 +30,8 @@ _FEW_TAPS = 9
 VECTOR = 16
 # from so many channels on own linear interpolation is as fast as the library's also where channels are last
 _MANY_CHANNELS = 8
+# The library computes places in f32, whose last bit is 2^-14 of an element from here on.
+_LONG_AXIS = 1024
 
 
 def is_float(node: Node) -> bool:
@@ -87,17 +89,26 @@ def resamples_many(node: Node) -> bool:
     return len(shape) > 4 or (channels_of(shape, node.attrs["data_format"]) or 0) >= _MANY_CHANNELS
 
 
-def resamples_faster(node: Node) -> bool:
+def resamples_long(node: Node) -> bool:
+    """Whether an Interpolate has a spatial axis so long that the library rounds places on it."""
+    spatial = (
+        n for value in (node.inputs[0], node.outputs[0]) for n in spatial_of(value.shape, node.attrs["data_format"])
+    )
+    return any(size is not None and size > _LONG_AXIS for size in spatial)
+
+
+def resamples_better(node: Node) -> bool:
     """Whether the package's kernel goes before the library's for an Interpolate.
 
-    It does for all but floats, which the library does not take, and in linear modes for three spatial axes, with eight
-    sources a result, or for many channels, which the library fetches one by one unless they are last. To the nearest
-    it does for last channels that fill no vectors: of some sizes the library has only a reference kernel.
+    It does for all but floats, which the library does not take, for long axes, and in linear modes for three spatial
+    axes, with eight sources a result, or for many channels, which the library fetches one by one unless they are last.
+    To the nearest it does for last channels that fill no vectors: of some sizes the library has only a reference
+    kernel.
     """
     slow = resamples_many(node)
     if node.attrs["mode"] == "nearest":
         slow = node.attrs["data_format"] == "NXC" and fills_no_vectors(node)
-    return not is_float(node) or slow
+    return not is_float(node) or slow or resamples_long(node)
 
 
 def _on_channels_last(

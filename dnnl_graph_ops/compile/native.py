@@ -195,7 +195,7 @@ def partitioned(
     result = []
     graphs: dict[tuple[str, bool], Any] = {}
     for step in steps:
-        mode = "strict" if any(map(wrong_when_narrow, step.ops)) else fpmath_mode
+        mode = "strict" if any(map(wrong_when_narrow, step.ops)) else step.fpmath or fpmath_mode
         key = (mode, len(step.ops) > 1 and (not miscounts_channels(step) if fused is None else fused))
         if key not in graphs:
             graphs[key] = Graph(engine.runtime._library, KINDS[engine.kind], FPMATH[mode])

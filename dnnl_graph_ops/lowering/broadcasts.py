@@ -45,4 +45,4 @@ def spread(value: Value, result: Value) -> str:
     if padded == result.shape:
         return FULL
     axes = tuple(axis for axis, size in enumerate(padded) if size != 1)
-    return {(): ONE, (rank - 1,): LAST, (1,): AXIS_1}.get(axes, OTHER)
+    return {(): ONE, (1,): AXIS_1, (rank - 1,): LAST}.get(axes, OTHER)

@@ -311,7 +311,8 @@ class NativeStep:
     """A step that the library computes: ops that it compiles as one partition.
 
     `group`: the number of the node group that the step is for. `choice`: the key of `reference` for the choice
-    that made the step; "" if reference kernels are not to be expected.
+    that made the step; "" if reference kernels are not to be expected. `fpmath`: the library's fpmath mode, "" for the
+    net's.
     """
 
     ops: tuple[NativeOp, ...]
@@ -319,6 +320,7 @@ class NativeStep:
     group: int | None = None
     condition: Condition | None = None
     choice: str = ""
+    fpmath: str = ""
 
     @property
     def reads(self) -> tuple[View, ...]:
@@ -421,8 +423,8 @@ class Program:
         name = dtypes.canonical(data.dtype)
         return View(Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape))
 
-    def native(self, ops: Sequence[NativeOp], label: str) -> None:
-        self.steps.append(NativeStep(tuple(ops), label, self.group, self.condition, self.choice))
+    def native(self, ops: Sequence[NativeOp], label: str, fpmath: str = "") -> None:
+        self.steps.append(NativeStep(tuple(ops), label, self.group, self.condition, self.choice, fpmath))
 
     def kernel(
         self,

@@ -58,14 +58,16 @@ struct SoftmaxGradientBlock {
     bool log;
 };
 
-// to[i, j] = from[i, j] * scale[j] / sqrt(mean of from[i, :]^2 + epsilon); scale null: ones.
-struct RootMeanSquare {
+// to[i, j] = d[i, j] * scale[j] / sqrt(mean of d[i, :]^2 + epsilon) + shift[j]; d: from, less its row's mean if
+// `centered`. scale null: ones, shift null: zeros.
+struct RowNorm {
     NormRows from;
     ElementType type;
     char* to;
     int64_t pitch;
-    const float* scale;
+    const float *scale, *shift;
     float epsilon;
+    bool centered;
 };
 
 struct NormCode {
@@ -79,7 +81,7 @@ struct NormCode {
     int64_t (*scratch)(int64_t width);
     void (*softmax)(const SoftmaxBlock& block);
     void (*softmax_gradient)(const SoftmaxGradientBlock& block);
-    void (*root_mean_square)(const RootMeanSquare& block);
+    void (*row_norm)(const RowNorm& block);
 };
 
 }  // namespace dgo

@@ -36,22 +36,16 @@ struct Places {
     std::vector<int64_t> left;
     std::vector<float> part;
 
+    // By integers: floats would round the places of long axes.
     Places(int64_t size, int64_t results, bool linear, bool align_corners) {
-        const double last = static_cast<double>(size - 1);
+        const int64_t by = std::max<int64_t>(align_corners ? results - 1 : 2 * results, 1);
         for (int64_t i = 0; i < results; ++i) {
-            const double index = static_cast<double>(i);
-            double place;
-            if (align_corners) {
-                place = index * last / static_cast<double>(std::max<int64_t>(results - 1, 1));
-            } else {
-                place = (index + 0.5) * (static_cast<double>(size) / static_cast<double>(results)) - 0.5;
-            }
-            if (!linear) place = std::floor(place + 0.5);
-            place = std::clamp(place, 0.0, last);
-            const double below = std::floor(place);
-            const auto beyond = static_cast<float>(place - below);
-            left.push_back(static_cast<int64_t>(below) + (beyond == 1.0f ? 1 : 0));
-            part.push_back(beyond == 1.0f ? 0.0f : beyond);
+            // the place, times `by`: below 2^63, as sizes are below 2^31
+            int64_t place = align_corners ? i * (size - 1) : (2 * i + 1) * size - results;
+            place = std::clamp<int64_t>(place, 0, (size - 1) * by);
+            if (!linear) place += by / 2;
+            left.push_back(place / by);
+            part.push_back(linear ? static_cast<float>(static_cast<double>(place % by) / static_cast<double>(by)) : 0);
         }
     }
 };

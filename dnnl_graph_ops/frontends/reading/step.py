@@ -224,6 +224,10 @@ class Step:
         """Returns a value in f32, if results computed from it need f32."""
         return value if value.dtype == "f32" else self.op("TypeCast", value, dtype="f32")
 
+    def rounded(self, value: Value, dtype: str) -> Value:
+        """Returns a value that was computed in f32 in the dtype of a result."""
+        return value if value.dtype == dtype else self.op("TypeCast", value, dtype=dtype)
+
     def product(self, dims: Sequence[int | None]) -> int | None:
         return None if None in dims else math.prod(dims)  # type: ignore[arg-type]
 

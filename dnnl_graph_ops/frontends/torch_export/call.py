@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,13 @@ from ...shapes import Meta
 from ..reading.build import ruled
 from ..reading.faults import NeedsSizes, check_size
 from ..reading.node import OnnxNode, Tensor, tensor_of
+from ..reading.operators.elementwise import BINARY
 from ..reading.step import Step
 from ..reading.traced import OpCall, Operand, Size, Traced, mapped
 from ..reading.types import NUMPY
 from . import host
 
+_NARROW = ("bf16", "f16")
 # opset of the standard operators in rules
 _OPSET = 22
 _CODES = {np.dtype(kind): code for code, kind in NUMPY.items()}
@@ -29,10 +31,14 @@ _CODES = {np.dtype(kind): code for code, kind in NUMPY.items()}
 
 @dataclass(frozen=True)
 class Call(Step):
-    """An op of PyTorch, and the graph to build it in."""
+    """An op of PyTorch, and the graph to build it in.
+
+    `wide`: whether its rule computes in f32 where operands and results have 16 bits.
+    """
 
     # bytes that this op computed or read
     names: dict[int, str] = field(default_factory=dict)
+    wide: bool = False
 
     @once
     def traced(self) -> Traced:
@@ -47,8 +53,9 @@ class Call(Step):
 
     @property
     def meta(self) -> Meta:  # type: ignore[override]
-        """Shape and dtype of the first result, with all sizes known now."""
-        return self.metas[0]
+        """Shape and dtype, as the rule computes it, of the first result, with all sizes known now."""
+        first = self.metas[0]
+        return Meta(first.shape, "f32") if self.wide and first.dtype in _NARROW else first
 
     @once
     def metas(self) -> list[Meta]:
@@ -80,8 +87,38 @@ class Call(Step):
         if not isinstance(value, Operand):
             return self._sized(value)
         item = self.items[value.number]
-        self.names[id(item)] = self.node.inputs[value.number]
-        return item
+        name = self.node.inputs[value.number]
+        self.names[id(item)] = name
+        return self.widened(item) if self.wide else item
+
+    def in_f32(self) -> Call:
+        """Returns this call for a rule that computes in f32, and whose results `rounded` converts."""
+        return replace(self, wide=True)
+
+    def rounded(self, results: Any) -> Any:
+        """Returns the results of a rule, those that were computed in f32 for 16 bits rounded."""
+        if not self.wide:
+            return results
+        several = isinstance(results, tuple)
+        narrow = [
+            self.cast(item, meta.dtype) if meta.dtype in _NARROW else item
+            for item, meta in zip(results if several else (results,), self.metas, strict=False)
+        ]
+        return tuple(narrow) if several else narrow[0]
+
+    def widened(self, item: Any) -> Any:
+        """Returns an operand in f32 if it has 16 bits; all ops that read it share the conversion."""
+        if not isinstance(item, Value | np.ndarray):
+            return item
+        if (item.dtype if isinstance(item, Value) else dtypes.label(item.dtype)) not in _NARROW:
+            return item
+        wide = f"\0{self._named(item)} in f32"
+        if wide not in self.known:
+            known = item.constant if isinstance(item, Value) else item
+            self.known[wide] = tensor_of(self.cast(item if known is None else known, "f32"))
+        found = self.known[wide].operand
+        self.names[id(found)] = wide
+        return found
 
     @once
     def series(self) -> tuple[OpCall, ...]:
@@ -147,7 +184,34 @@ class Call(Step):
 
     def times(self, item: Any, factor: float) -> Any:
         """Multiplies an operand of the result's dtype by a number."""
-        return item if factor == 1 else self.std("Mul", item, self.cast(factor, self.meta.dtype))
+        return item if factor == 1 else self.arithmetic("Mul", item, factor)
+
+    def arithmetic(self, op_type: str, a: Any, b: Any) -> Any:
+        """Builds Add, Sub, Mul or Div of tensors or numbers, in the result's dtype.
+
+        A number that 16 bits do not hold stays in f32, as in PyTorch.
+        """
+        dtype = self.meta.dtype
+        whole = [self._rounds(item) for item in (a, b)]
+        if not any(whole):
+            return self.std(op_type, self.cast(a, dtype), self.cast(b, dtype))
+        operands = [self.cast(item, "f32" if rounds else dtype) for item, rounds in zip((a, b), whole, strict=True)]
+        if not any(isinstance(item, Value) for item in operands):
+            return self.cast(self.std(op_type, *(item.astype(np.float32) for item in operands)), dtype)
+        shape = (1,) * max(item.ndim for item in operands)
+        operands = [
+            item.reshape(shape) if isinstance(item, np.ndarray) and not item.ndim else item for item in operands
+        ]
+        return self.op(BINARY[op_type], *operands, dtype=dtype)
+
+    def _rounds(self, item: Any) -> bool:
+        """Whether an operand is a number that the result's dtype does not hold, or may not."""
+        if self.meta.dtype == "f32" or (isinstance(item, Value | np.ndarray) and item.ndim):
+            return False
+        if isinstance(item, Value):
+            return item.dtype == "f32"
+        number = float(item)
+        return number == number and float(self.cast(number, self.meta.dtype)) != number
 
     def elements(self, item: Any) -> Any:
         """Returns an operand, or its elements if they are known now."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import UnsupportedError
+from ...graph import Value
 from .table import Call, aten
 
 for _name, _kind in {
@@ -25,7 +26,9 @@ aten("log_sigmoid_forward", "log_sigmoid")(
 )
 aten("gelu")(lambda call, self, approximate: call.std("Gelu", self, approximate=approximate))
 aten("leaky_relu")(lambda call, self, negative_slope: call.std("LeakyRelu", self, alpha=float(negative_slope)))
-aten("addcmul")(lambda call, self, a, b, /, value: call.std("Add", self, call.times(call.std("Mul", a, b), value)))
+aten("addcmul", wide=True)(
+    lambda call, self, a, b, /, value: call.std("Add", self, call.times(call.std("Mul", a, b), value))
+)
 aten("hardsigmoid")(lambda call, self: call.std("HardSigmoid", self, alpha=1 / 6, beta=0.5))
 
 
@@ -104,13 +107,13 @@ def _float(call: Call) -> str:
 @aten("minimum", "min.other", kind="Min")
 def binary(call: Call, self: Any, other: Any, kind: str, alpha: float = 1) -> Any:
     dtype = _float(call)
-    a, b = call.cast(self, dtype), call.cast(other, dtype)
-    if kind == "rsub":
-        a, b, kind = b, a, "Sub"
+    a, b = (other, self) if kind == "rsub" else (self, other)
+    if kind in ("Max", "Min"):
+        return call.std(kind, call.cast(a, dtype), call.cast(b, dtype))
     b = call.times(b, alpha)
-    if kind == "Div" and isinstance(b, np.ndarray) and b.ndim == 0 and dtype == "f32" and _is_exact(float(b)):
-        kind, b = "Mul", np.asarray(1 / b, b.dtype)
-    return call.std(kind, a, b)
+    if kind == "Div" and dtype == "f32" and not isinstance(b, Value) and np.ndim(b) == 0 and _is_exact(float(b)):
+        kind, b = "Mul", 1 / float(b)
+    return call.arithmetic("Sub" if kind == "rsub" else kind, a, b)
 
 
 def _is_exact(number: float) -> bool:

@@ -83,8 +83,10 @@ aten("mm", "bmm", "matmul")(lambda call, self, other, /: _product(call, self, ot
 def addmm(call: Call, self: Any, a: Any, b: Any, /, beta: float = 1, alpha: float = 1) -> Any:
     if alpha == beta == 1:
         return _product(call, a, b, self)
-    made = call.times(call.std("MatMul", a, b), alpha)
-    return call.std("Add", made, call.times(self, beta)) if beta else made
+    # products may be beyond the range of 16 bits before they are scaled
+    wide = call.in_f32()
+    made = wide.times(wide.std("MatMul", wide.widened(a), wide.widened(b)), alpha)
+    return wide.rounded(wide.std("Add", made, wide.times(wide.widened(self), beta)) if beta else made)
 
 
 # -- normalization -----------------------------------------------------------------------------------------------
@@ -157,11 +159,10 @@ def instance_norm(
 
 @aten("rms_norm", "_fused_rms_norm")
 def rms_norm(call: Call, input: Any, normalized_shape: Any, weight: Any, eps: float | None) -> Any:
-    axes = [len(input.shape) - 1 - i for i in range(len(normalized_shape))]
+    gamma = [] if weight is None else [call.elements(weight)]
     epsilon = float(np.finfo(np.float32).eps) if eps is None else float(eps)
-    mean = call.std("ReduceMean", call.std("Mul", input, input), axes, keepdims=1)
-    made = call.std("Div", input, call.std("Sqrt", call.std("Add", mean, call.cast(epsilon, call.meta.dtype))))
-    return made if weight is None else call.std("Mul", made, weight)
+    src = call.cast(call.as_value(input), call.meta.dtype)
+    return call.op("RMSNorm", src, *gamma, begin_norm_axis=-len(normalized_shape), epsilon=epsilon)
 
 
 # -- pooling and resizing ----------------------------------------------------------------------------------------
@@ -255,7 +256,7 @@ def _reduced(self: Any, dim: Any) -> list[int]:
 @aten("amax", "max", kind="ReduceMax")
 @aten("amin", "min", kind="ReduceMin")
 @aten("prod", "prod.dim_int", kind="ReduceProd")
-@aten("logsumexp", kind="ReduceLogSumExp")
+@aten("logsumexp", kind="ReduceLogSumExp", wide=True)
 def reduction(call: Call, self: Any, kind: str, dim: Any = None, keepdim: bool = False) -> Any:
     dtype = call.meta.dtype
     if dtype not in ("f32", "bf16", "f16") or not len(self.shape):
@@ -271,7 +272,7 @@ def norm(call: Call, self: Any, order: Any, /, dim: Any = None, keepdim: bool = 
     return reduction(call, self, kind, dim, keepdim)
 
 
-@aten("var.correction", "var.dim", "std.correction", "std.dim")
+@aten("var.correction", "var.dim", "std.correction", "std.dim", wide=True)
 def variance(
     call: Call, self: Any, dim: Any = None, keepdim: bool = False, correction: Any = None, unbiased: bool = True
 ) -> Any:
@@ -293,7 +294,10 @@ def variance(
 
 
 @aten(
-    "scaled_dot_product_attention", "_scaled_dot_product_attention_math", "_scaled_dot_product_flash_attention_for_cpu"
+    "scaled_dot_product_attention",
+    "_scaled_dot_product_attention_math",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    wide=True,
 )
 def attention(
     call: Call, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,

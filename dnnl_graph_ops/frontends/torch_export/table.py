@@ -19,30 +19,37 @@ class Rule:
     Attributes:
         places: the number of leading arguments that it takes by position: those before the "/".
         names: names of the other arguments that it takes, if the op has them.
+        wide: whether operands in 16 bits are converted to f32, and results rounded once.
     """
 
     build: Build
     more: Mapping[str, Any]
     places: int
     names: tuple[str, ...]
+    wide: bool = False
 
     def __call__(self, call: Call, arguments: Mapping[str, Any]) -> Any:
+        if self.wide:
+            call = call.in_f32()
         placed = [call.argument(value) for value in islice(arguments.values(), self.places)]
         named = {name: call.argument(arguments[name]) for name in self.names if name in arguments}
-        return self.build(call, *placed, **named, **self.more)
+        return call.rounded(self.build(call, *placed, **named, **self.more))
 
 
 RULES: dict[str, Rule] = {}
 
 
-def aten(*names: str, **more: Any) -> Callable[[Build], Build]:
-    """Enters a function for overloads of torch.ops.aten; the default overload needs no name."""
+def aten(*names: str, wide: bool = False, **more: Any) -> Callable[[Build], Build]:
+    """Enters a function for overloads of torch.ops.aten; the default overload needs no name.
+
+    wide: for functions of several ops, where PyTorch computes in f32 between operands and results in 16 bits.
+    """
 
     def enter(function: Build) -> Build:
         code = function.__code__
         places = max(code.co_posonlyargcount, 1)
         named = tuple(name for name in code.co_varnames[places : code.co_argcount] if name not in more)
-        rule = Rule(function, more, places - 1, named)
+        rule = Rule(function, more, places - 1, named, wide)
         for name in names:
             RULES[f"aten.{name}" if "." in name else f"aten.{name}.default"] = rule
         return function

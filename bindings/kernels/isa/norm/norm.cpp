@@ -2,7 +2,7 @@
 
 #include "kernels/isa/filtering/tiles.hpp"
 #include "kernels/isa/norm/elements_of_rows.hpp"
-#include "kernels/isa/norm/root_mean_square.hpp"
+#include "kernels/isa/norm/row_norm.hpp"
 #include "kernels/isa/norm/softmax.hpp"
 #include "kernels/isa/table.hpp"
 #include "kernels/isa/epilogue/apply.hpp"
@@ -178,7 +178,6 @@ void affine(const NormAffine& block) {
 
 }  // namespace
 
-const NormCode kNormCode = {sums,         add_totals, add_squares,      affine,
-                            norm_scratch, softmax,    softmax_gradient, root_mean_square};
+const NormCode kNormCode = {sums, add_totals, add_squares, affine, norm_scratch, softmax, softmax_gradient, row_norm};
 
 }  // namespace dgo::DGO_ISA

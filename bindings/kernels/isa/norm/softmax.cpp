@@ -1,5 +1,6 @@
 #include "kernels/isa/norm/softmax.hpp"
 
+#include "kernels/isa/cascade.hpp"
 #include "kernels/isa/norm/elements_of_rows.hpp"
 #include "kernels/isa/epilogue/functions.hpp"
 
@@ -7,6 +8,8 @@ namespace dgo::DGO_ISA {
 namespace {
 
 constexpr int kTogether = 4;
+// Powers of a row, and of a column, that are summed before their sum is added to others.
+constexpr int64_t kSummed = 256 * kTogether * kLanes, kSummedRows = 64;
 
 DGO_INLINE float largest_across(Lanes v) {
     return across(v, [](auto a, auto b) __attribute__((always_inline)) { return a > b ? a : b; });
@@ -22,7 +25,7 @@ DGO_INLINE void softmax_row(const SoftmaxBlock& block) {
     const int64_t together = length / (kSide * kLanes) * (kSide * kLanes);
     const Lanes last =
         rest > 0 ? lanes_before(load_lanes<C>(from + whole, rest), rest, lanes_of(-__builtin_inff())) : Lanes{};
-    Lanes top[kSide], sum[kSide] = {};
+    Lanes top[kSide], sum[kSide] = {}, before = {};
 #pragma GCC unroll 4
     for (int k = 0; k < kSide; ++k) top[k] = lanes_of(-__builtin_inff());
     for (int64_t j = 0; j < together; j += kSide * kLanes) {
@@ -37,13 +40,18 @@ DGO_INLINE void softmax_row(const SoftmaxBlock& block) {
         if (!block.log) *reinterpret_cast<LanesAt*>(block.scratch + j) = power;
         all += power;
     };
-    for (int64_t j = 0; j < together; j += kSide * kLanes) {
+    for (int64_t j = 0; j < together;) {
+        for (const int64_t end = smaller(together, j + kSummed); j < end; j += kSide * kLanes) {
 #pragma GCC unroll 4
-        for (int k = 0; k < kSide; ++k) add(sum[k], load_float<C, kLanes>(from + j + k * kLanes), j + k * kLanes);
+            for (int k = 0; k < kSide; ++k) add(sum[k], load_float<C, kLanes>(from + j + k * kLanes), j + k * kLanes);
+        }
+        before += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+#pragma GCC unroll 4
+        for (int k = 0; k < kSide; ++k) sum[k] = Lanes{};
     }
     for (int64_t j = together; j < whole; j += kLanes) add(sum[0], load_float<C, kLanes>(from + j), j);
     if (rest > 0) add(sum[0], last, whole);
-    const float total = sum_across((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    const float total = sum_across(before + sum[0]);
     const float shift = block.log ? logarithm(lanes_of(total))[0] : 0, scale = 1 / total;
     const auto result = [&](Lanes v, int64_t j) __attribute__((always_inline)) {
         return block.log ? v - most - shift : load_bytes<Lanes>(block.scratch + j) * scale;
@@ -60,6 +68,7 @@ DGO_INLINE void softmax_columns(const SoftmaxBlock& block, int64_t column, int64
     auto* to = reinterpret_cast<typename D::T*>(block.dst) + column;
     const auto some = [&](int k) __attribute__((always_inline)) { return k < kVectors - 1 ? kLanes : count; };
     Lanes top[kVectors], sum[kVectors] = {};
+    Cascade<kLanes, kVectors> before;
 #pragma GCC unroll 4
     for (int k = 0; k < kVectors; ++k) top[k] = lanes_of(-__builtin_inff());
     for (int64_t i = 0; i < block.length; ++i) {
@@ -76,7 +85,12 @@ DGO_INLINE void softmax_columns(const SoftmaxBlock& block, int64_t column, int64
             sum[k] += power;
             if (!block.log) *reinterpret_cast<LanesAt*>(powers + k * kLanes) = power;
         }
+        if ((i + 1) % kSummedRows != 0) continue;
+        before.add(sum);
+#pragma GCC unroll 4
+        for (int k = 0; k < kVectors; ++k) sum[k] = Lanes{};
     }
+    before.add_to(sum);
 #pragma GCC unroll 4
     for (int k = 0; k < kVectors; ++k) sum[k] = block.log ? logarithm(sum[k]) : 1 / sum[k];
     powers = block.scratch;

@@ -1,4 +1,5 @@
 // Taps folded in registers.
+#include "kernels/isa/cascade.hpp"
 #include "kernels/isa/norm/elements_of_rows.hpp"
 #include "kernels/isa/table.hpp"
 #include "kernels/isa/window/code.hpp"
@@ -10,6 +11,8 @@ namespace {
 constexpr int64_t kManyTaps = 16;
 // Taps whose sum is rounded on its own, so that the error does not grow with the square of an image.
 constexpr int64_t kChunk = 256;
+// More neighbours than this are summed in halves.
+constexpr int64_t kHalved = 16 * kChunk * kLanes;
 
 template <Fold F, class In>
 struct FoldPixel {
@@ -27,9 +30,9 @@ struct FoldPixel {
         }
     }
 
-    // Several taps side by side: a sum waits for the one before it.
-    template <int L, int V, int K>
-    DGO_INLINE void many(Floats<L> (&sum)[V], const typename In::T* at) const {
+    // Several taps side by side: a sum waits for the one before it. `add` takes the sums of each chunk.
+    template <int L, int V, int K, class Add>
+    DGO_INLINE void many(const typename In::T* at, const Add& add) const {
         constexpr int P = 8 / V;
         const int64_t step = run.tap_step;
         for (int64_t left = run.taps; left > 0; left -= kChunk) {
@@ -51,9 +54,41 @@ struct FoldPixel {
 #pragma GCC unroll 4
                 for (int v = 0; v < V; ++v) part[0][v] = taken<F, L>(part[0][v], load_lanes<In, L, K>(at + v * L));
             }
+#pragma GCC unroll 4
+            for (int n = P / 2; n > 0; n /= 2) {
 #pragma GCC unroll 8
-            for (int i = 0; i < P * V; ++i) sum[i % V] = folded<joining(F), L>(sum[i % V], part[i / V][i % V]);
+                for (int i = 0; i < n * V; ++i) {
+                    Floats<L>& sum = part[i / V][i % V];
+                    sum = folded<joining(F), L>(sum, part[n + i / V][i % V]);
+                }
+            }
+            add(part[0]);
         }
+    }
+
+    // All taps of all rows, in chunks of which `add` takes the sums.
+    template <int L, int V, int K, class Add>
+    DGO_INLINE void chunks(int64_t offset, const Add& add) const {
+        const auto start = [&](int64_t r) { return reinterpret_cast<const typename In::T*>(run.rows[r]) + offset; };
+        if (run.taps >= kManyTaps) {
+            for (int64_t r = 0; r < run.row_count; ++r) many<L, V, K>(start(r), add);
+            return;
+        }
+        const int64_t together = kChunk / larger(run.taps, 1);
+        for (int64_t r = 0; r < run.row_count; r += together) {
+            Floats<L> part[V];
+#pragma GCC unroll 4
+            for (int v = 0; v < V; ++v) part[v] = Floats<L>{} + kFirst<F>;
+            for (int64_t i = r; i < smaller(r + together, run.row_count); ++i) few<L, V, K>(part, start(i));
+            add(part);
+        }
+    }
+
+    template <int L, int V, int K>
+    __attribute__((noinline)) void cascaded(Floats<L> (&sum)[V], int64_t offset) const {
+        Cascade<L, V> all;
+        chunks<L, V, K>(offset, [&](const Floats<L>(&part)[V]) __attribute__((always_inline)) { all.add(part); });
+        all.add_to(sum);
     }
 
     template <class Out, int L, int V, int K>
@@ -69,23 +104,14 @@ struct FoldPixel {
 #pragma GCC unroll 4
         for (int v = 0; v < V; ++v) sum[v] = Floats<L>{} + kFirst<F>;
         const int64_t offset = q * run.advance + c;
-        const char* const* const rows = run.rows;
-        const int64_t count = run.row_count;
-        const auto start = [&](int64_t r) { return reinterpret_cast<const typename In::T*>(rows[r]) + offset; };
-        const int64_t together = kChunk / larger(run.taps, 1);
-        if (run.taps >= kManyTaps) {
-            for (int64_t r = 0; r < count; ++r) many<L, V, K>(sum, start(r));
-        } else if (count <= together) {
-            for (int64_t r = 0; r < count; ++r) few<L, V, K>(sum, start(r));
+        const auto add = [&](const Floats<L>(&part)[V]) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+            for (int v = 0; v < V; ++v) sum[v] = folded<joining(F), L>(sum[v], part[v]);
+        };
+        if (joining(F) == Fold::sum && run.row_count * run.taps > kChunk * Cascade<L, V>::kWays) {
+            cascaded<L, V, K>(sum, offset);
         } else {
-            for (int64_t r = 0; r < count; r += together) {
-                Floats<L> part[V];
-#pragma GCC unroll 4
-                for (int v = 0; v < V; ++v) part[v] = Floats<L>{} + kFirst<F>;
-                for (int64_t i = r; i < smaller(r + together, count); ++i) few<L, V, K>(part, start(i));
-#pragma GCC unroll 4
-                for (int v = 0; v < V; ++v) sum[v] = folded<joining(F), L>(sum[v], part[v]);
-            }
+            chunks<L, V, K>(offset, add);
         }
         if constexpr (F == Fold::sum) {
 #pragma GCC unroll 4
@@ -128,6 +154,18 @@ struct Folds {
 
     // `count` neighbours, as a vector of results for parts of them.
     static DGO_INLINE Lanes fold_lanes(const typename In::T* at, int64_t count) {
+        if constexpr (J == Fold::sum) {
+            if (count > kHalved) return fold_halves(at, count);
+        }
+        return fold_block(at, count);
+    }
+
+    static __attribute__((noinline)) Lanes fold_halves(const typename In::T* at, int64_t count) {
+        const int64_t half = ((count - 1) / 2 / kHalved + 1) * kHalved;  // below count
+        return fold_lanes(at, half) + fold_lanes(at + half, count - half);
+    }
+
+    static DGO_INLINE Lanes fold_block(const typename In::T* at, int64_t count) {
         constexpr int L = kLanes, P = 8;
         Lanes all = lanes_of(kFirst<F>), rest = all;
         while (count >= P * L) {
@@ -139,8 +177,12 @@ struct Folds {
 #pragma GCC unroll 8
                 for (int i = 0; i < P; ++i) part[i] = taken<F, L>(part[i], load_lanes<In, L>(at + i * L));
             }
+#pragma GCC unroll 4
+            for (int n = P / 2; n > 0; n /= 2) {
 #pragma GCC unroll 8
-            for (int i = 0; i < P; ++i) all = folded<J, L>(all, part[i]);
+                for (int i = 0; i < n; ++i) part[i] = folded<J, L>(part[i], part[n + i]);
+            }
+            all = folded<J, L>(all, part[0]);
             count -= steps * P * L;
         }
         for (; count >= L; count -= L, at += L) rest = taken<F, L>(rest, load_lanes<In, L>(at));
@@ -156,13 +198,16 @@ struct Folds {
     }
 
     static float fold_row(const char* const* rows, int64_t row_count, int64_t count) {
+        const auto row = [&](int64_t r) { return fold_lanes(reinterpret_cast<const typename In::T*>(rows[r]), count); };
         Lanes all = lanes_of(kFirst<F>);
-        for (int64_t first = 0; first < row_count; first += kChunk) {
-            Lanes part = lanes_of(kFirst<F>);
-            for (int64_t r = first; r < smaller(first + kChunk, row_count); ++r) {
-                part = folded<J, kLanes>(part, fold_lanes(reinterpret_cast<const typename In::T*>(rows[r]), count));
-            }
-            all = folded<J, kLanes>(all, part);
+        if constexpr (J == Fold::sum) {
+            Cascade<kLanes, 1> sums;
+            for (int64_t r = 0; r < row_count; ++r) sums.add({row(r)});
+            Lanes sum[1] = {all};
+            sums.add_to(sum);
+            all = sum[0];
+        } else {
+            for (int64_t r = 0; r < row_count; ++r) all = folded<J, kLanes>(all, row(r));
         }
         for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) all = neighbours_folded(all, all);
         return all[0];

@@ -80,8 +80,9 @@ def attention(step: Step) -> tuple[Value, ...]:
     if step.has(4):
         past = step.value(4).shape[2]  # type: ignore[assignment]
         k, v = (step.op("Concat", step.value(i), new, axis=2) for i, new in ((4, k), (5, v)))
-    mode = step.attr("qk_matmul_output_mode")
-    keys, values = (_shared(step, each, q) for each in (k, v))
+    mode, dtype = step.attr("qk_matmul_output_mode"), q.dtype
+    # scores stay in f32: SoftMax magnifies what is rounded
+    q, keys, values = step.widened(q), *(_shared(step, step.widened(each), q) for each in (k, v))
     scores = _scores(step, q, keys)
     stages = [scores]
     if cap := step.attr("softcap"):
@@ -96,13 +97,14 @@ def attention(step: Step) -> tuple[Value, ...]:
         zero = step.full(0.0, shares)
         shares = step.op("Select", step.op("GreaterEqual", shares, zero), shares, zero)
     stages.append(shares)
-    made = step.op("MatMul", shares, values)
+    made = step.rounded(step.op("MatMul", shares, values), dtype)
     src = step.value(0)
     if src.ndim == 3:
         made = step.op("StaticTranspose", made, order=[0, 2, 1, 3])
         size = step.product((q.shape[1], v.shape[3]))
         made = step.reshape(made, (*src.shape[:2], size))
-    return (made, k, v, stages[mode])[: len(step.node.outputs)]
+    results = (made, k, v, stages[mode])[: len(step.node.outputs)]
+    return (*results[:3], *(step.rounded(one, dtype) for one in results[3:]))
 
 
 def _shared(step: Step, each: Value, q: Value) -> Value:
@@ -160,11 +162,11 @@ def _masked(step: Step, scores: Value, k: Value, past: int | None) -> tuple[Valu
 def _masked_by(step: Step, scores: Value, mask: Value) -> Value:
     """Returns the scores with a mask given by the call."""
     sizes = step.sizes(mask.shape, "a mask")
-    if mask.dtype not in ("boolean", scores.dtype):
-        raise UnsupportedError(f"{step.where}: a mask of {mask.dtype} for {scores.dtype}")
+    if mask.dtype not in ("boolean", *_FLOATS):
+        raise UnsupportedError(f"{step.where}: a mask of {mask.dtype}")
     if mask.dtype == "boolean":
         return step.op("Select", mask, scores, step.full(-np.inf, scores))
-    return step.op("Add", scores, step.reshape(mask, [1] * (4 - mask.ndim) + sizes))
+    return step.op("Add", scores, step.widened(step.reshape(mask, [1] * (4 - mask.ndim) + sizes)))
 
 
 @rule(

@@ -101,7 +101,7 @@ def prelu(step: Step) -> Value:
     return step.op("Add", step.op("ReLU", src), below)
 
 
-_BINARY = {"Add": "Add", "Div": "Divide", "Max": "Maximum", "Min": "Minimum", "Mul": "Multiply", "Sub": "Subtract"}
+BINARY = {"Add": "Add", "Div": "Divide", "Max": "Maximum", "Min": "Minimum", "Mul": "Multiply", "Sub": "Subtract"}
 
 
 def _aligned(operand: Operand, other: Operand) -> Operand:
@@ -133,7 +133,7 @@ def _joined(step: Step) -> Meta:
 
 @rule("Add", "Sub", "Mul", "Div", inputs=2, late=_joined)
 def binary(step: Step) -> Value:
-    made = _pair(step, _BINARY[step.node.op_type], step.operand(0), step.operand(1))
+    made = _pair(step, BINARY[step.node.op_type], step.operand(0), step.operand(1))
     source = gelu_source(step.operand(0), step.operand(1)) if step.node.op_type == "Mul" else None
     if source is not None and source.shape == made.shape:
         # the operands have no readers now
@@ -166,7 +166,7 @@ def beyond(step: Step) -> Value:
 
 @rule("Max", "Min", "Sum", "Mean", inputs=(1, ANY), late=_joined)
 def variadic(step: Step) -> Operand:
-    kind = _BINARY.get(step.node.op_type, "Add")
+    kind = BINARY.get(step.node.op_type, "Add")
     result = step.operand(0)
     for i in range(1, step.count):
         result = _pair(step, kind, result, step.operand(i))

@@ -180,6 +180,10 @@ def _reduced(step: Step, kind: str, value: Value, axes: Sequence[int], keep: boo
 def reduce(step: Step) -> Value:
     value, axes = step.value(0), step.listed(1, "axes")
     first, kind, last = _REDUCE[step.node.op_type]
+    dtype = value.dtype
+    if first or last:
+        # squares and sums may be beyond the range of 16 bits
+        value = step.widened(value)
     if first:
         value = step.op(first, value)
     if axes or not step.attr("noop_with_empty_axes"):
@@ -187,7 +191,7 @@ def reduce(step: Step) -> Value:
     elif kind in ("ReduceL1", "ReduceL2"):
         # the norm of each element
         value = step.op("Abs", value)
-    return step.op(last, value) if last else value
+    return step.rounded(step.op(last, value) if last else value, dtype)
 
 
 @rule("ReduceLogSumExp", inputs=(1, 2), **_REDUCED)
@@ -196,11 +200,12 @@ def reduce_log_sum_exp(step: Step) -> Operand:
     src, given = step.value(0), step.listed(1, "axes")
     if not given and step.attr("noop_with_empty_axes"):
         return src
+    dtype, src = src.dtype, step.widened(src)
     axes = _all_axes(step, given, src)
     limit = float(ml_dtypes.finfo(dtypes.numpy_dtype(src.dtype)).max)  # type: ignore[no-untyped-call]
     top = step.op("Clamp", _reduced(step, "ReduceMax", src, axes, True), min=-limit, max=limit)
     total = _reduced(step, "ReduceSum", step.op("Exp", step.op("Subtract", src, top)), axes, True)
-    made = step.op("Add", step.op("Log", total), top)
+    made = step.rounded(step.op("Add", step.op("Log", total), top), dtype)
     if step.attr("keepdims"):
         return made
     return step.reshape(made, [dim for axis, dim in enumerate(src.shape) if axis not in axes])

@@ -129,17 +129,17 @@ def rms_normalization(step: Step) -> Value:
     wide = step.widened(src)
     mean = step.op("ReduceMean", step.op("Square", wide), axes=list(range(axis, src.ndim)), keep_dims=True)
     made = step.op("Divide", wide, _deviation(step, mean))
-    if made.dtype != src.dtype:
-        made = step.op("TypeCast", made, dtype=src.dtype)
-    return step.op("Multiply", made, scale)
+    return step.op("Multiply", step.rounded(made, src.dtype), scale)
 
 
 @rule("MeanVarianceNormalization", late=first, axes=ints(0, 2, 3))
 def mean_variance_normalization(step: Step) -> Value:
-    src, axes = step.value(0), [step.axis(axis, step.value(0).ndim) for axis in step.attr("axes")]
+    given = step.value(0)
+    src, axes = step.widened(given), [step.axis(axis, given.ndim) for axis in step.attr("axes")]
     apart = step.op("Subtract", src, step.op("ReduceMean", src, axes=axes, keep_dims=True))
     deviation = step.op("Sqrt", step.op("ReduceMean", step.op("Square", apart), axes=axes, keep_dims=True))
-    return step.op("Divide", apart, step.op("Add", deviation, step.full(1e-9, deviation)))
+    made = step.op("Divide", apart, step.op("Add", deviation, step.full(1e-9, deviation)))
+    return step.rounded(made, given.dtype)
 
 
 def _affine(step: Step, index: int, shape: tuple[int | None, ...]) -> Operand:
