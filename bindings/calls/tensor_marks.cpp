@@ -19,6 +19,7 @@ namespace {
 constexpr std::int64_t kNotCounted = -1;  // no version: an inference tensor
 constexpr std::size_t kPlaces = 16;
 constexpr std::size_t kWidth = 16;  // bytes of a place
+constexpr std::size_t kAhead = 3;  // tensors whose places are on their way
 
 // Where a tensor's elements lie, and their version.
 struct Memory {
@@ -226,7 +227,7 @@ PyObject* marks_fit(PyObject* self, PyObject* sequence) {
         const auto& tensors = boxed<Marks>(self).tensors;
         bool same = tensors.size() == static_cast<std::size_t>(PySequence_Fast_GET_SIZE(sequence));
         for (std::size_t i = 0; same && i < tensors.size(); ++i) {
-            if (i + 1 < tensors.size()) tensors[i + 1].mark.prefetch();
+            if (i + kAhead < tensors.size()) tensors[i + kAhead].mark.prefetch();
             same = is_same(tensors[i], PySequence_Fast_GET_ITEM(sequence, static_cast<Py_ssize_t>(i)));
         }
         return py::bool_(same).release().ptr();

@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -129,6 +130,30 @@ def compiled(program: Program) -> list[list[torch.Tensor]]:
     return results
 
 
+def divided(program: Program) -> list[list[torch.Tensor]]:
+    """The outputs of each call, and the inputs behind it, of graphs divided at random: some parts are nets, PyTorch
+    computes the others, as they are refused, or slower."""
+    seed, runs, build = repr(program.steps), backend._runs, backend._Entry._build
+
+    def draw(which: object, share: float) -> bool:
+        return random.Random(f"{seed} {which}").random() < share
+
+    def is_run(node: fx.Node) -> bool:
+        return runs(node) and draw(node.name, 0.75)
+
+    def is_faster(entry: Any, args: Any) -> bool:
+        return draw(len(entry._theirs.graph.nodes), 0.5)
+
+    def built(entry: Any, given: Any, *more: Any) -> None:
+        if draw([node.name for node in given], 0.25):
+            raise dgo.UnsupportedError("a part")
+        build(entry, given, *more)
+
+    replaced = {"_tried": is_faster, "_build": built}
+    with mock.patch.object(backend, "_runs", is_run), mock.patch.multiple(backend._Entry, **replaced):
+        return _compiled(program, backend.dnnl_graph_ops, options=options_of(program))
+
+
 @torch.no_grad()
 def _compiled(program: Program, chosen: Any, **more: Any) -> list[list[torch.Tensor]]:
     torch._dynamo.reset()
@@ -191,8 +216,9 @@ def is_size(value: Any) -> bool:
 WAYS: dict[str, Callable[[Program], list[list[torch.Tensor]]]] = {
     "export": exported,
     "compile": compiled,
+    "divided": divided,
     "aot_eager": aot_eager,
     "decomposed": decomposed,
 }
 # the way of PyTorch itself that is like one of the package's
-THEIRS = {"export": "decomposed", "compile": "aot_eager"}
+THEIRS = {"export": "decomposed", "compile": "aot_eager", "divided": "aot_eager"}

@@ -137,7 +137,7 @@ def verdict(program: Program, way: str) -> str:
         # a net gives no inputs
         names = [*program.outputs, *program.inputs][: len(got)]
         for name, mine, want, error in zip(names, got, wants, errors, strict=False):
-            if text := difference(mine, want, error, way == "compile"):
+            if text := difference(mine, want, error, way != "export"):
                 return _theirs(program, way, inputs, got, errors) or f"wrong: {name} {text}"
     return ""
 
@@ -179,11 +179,11 @@ def _theirs(program: Program, way: str, inputs: Tensors, got: list[torch.Tensor]
     own = THEIRS[way]
     alone = replace(program, inputs=inputs, grown={})
     wanted, (results, *_) = results_of(program, values_of(program, inputs)), WAYS[own](alone)
-    plans = planned(program)[0 if inputs is program.inputs else -1] if way == "compile" else wanted
+    plans = planned(program)[0 if inputs is program.inputs else -1] if way != "export" else wanted
     for mine, error, *others, plan in zip(got, errors, wanted, results, plans, strict=False):
         if all(difference(mine, other, error, False) for other in others):
             return ""
-        if way == "compile" and place(mine) not in map(place, (*others, plan)):
+        if way != "export" and place(mine) not in map(place, (*others, plan)):
             return ""
     return f"limit: eager and PyTorch, {own}, differ"
 
@@ -240,7 +240,7 @@ def judged(seed: int, case: int, aim: Aim) -> tuple[set[Cell], list[str]]:
     """The cells of a program, and what came of it by each way: a limit, nothing, or how it failed."""
     program = drawn(seed, case, aim)
     texts = []
-    for way in ("export", "compile"):
+    for way in ("export", "compile", "divided"):
         try:
             texts.append(f"{way}: {check(program, way, f'drawn{(seed, case, aim)}') or 'agrees'}")
         except AssertionError as error:

@@ -38,19 +38,22 @@ def test_layers(which, order, train, ours_computes):
     theirs = with_integers(nn.Conv2d(4, 4, (3, 1)))
     ours = dgt.optimize(theirs)
     theirs.train(train), ours.train(train)
-    inputs, weights, gradients = pair(1, 4, 7), pair(4, 4, 3), pair(1, 4, 5)
     biases = torch.complex(integers(4), integers(4))
-    biases = biases.imag, biases.conj().imag
+    pairs = {
+        "input": pair(1, 4, 7), "weight": pair(4, 4, 3), "bias": (biases.imag, biases.conj().imag),
+        "gradient": pair(1, 4, 5),
+    }[which]  # fmt: skip
+    ordinary = {"input": integers(1, 4, 7, 1), "gradient": integers(1, 4, 5, 1)}
     for number in (*order, *order):
-        x, dy = inputs[number if which == "input" else 0].detach(), gradients[number if which == "gradient" else 0]
+        x, dy = ({**ordinary, which: pairs[number]}[name] for name in ("input", "gradient"))
         for layer in (ours, theirs):
-            layer.weight.data = weights[number if which == "weight" else 0]
-            layer.bias.data = biases[number if which == "bias" else 0]
+            if which in ("weight", "bias"):
+                getattr(layer, which).data = pairs[number]
         with torch.no_grad():
             assert torch.equal(ours(x), theirs(x))
         results = []
         for layer in (ours, theirs):
-            given = x.clone().requires_grad_() if which != "input" else x.detach().requires_grad_()
+            given = x.detach().requires_grad_()
             y = layer(given)
             results.append([y, *torch.autograd.grad(y, [given, layer.weight, layer.bias], dy)])
         for mine, other in zip(*results, strict=True):

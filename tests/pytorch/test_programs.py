@@ -30,6 +30,14 @@ def test_compiled_programs(start, seed):
 
 
 @pytest.mark.slow
+@pytest.mark.cases(4, 40, 400, each=EACH)
+def test_divided_programs(start, seed):
+    for case in range(start, start + EACH):
+        check(drawn(seed, case), "divided", f"--seed={seed}: drawn({seed}, {case})")
+    torch._dynamo.reset()
+
+
+@pytest.mark.slow
 def test_failures_shrink_to_one_line(monkeypatch):
     """Of programs some of whose ops do nothing."""
     planted = {"abs": "aten.abs.default", "neg": "aten.neg.default"}
