@@ -26,7 +26,9 @@ aten("log_sigmoid_forward", "log_sigmoid")(
 )
 aten("gelu")(lambda call, self, approximate: call.std("Gelu", self, approximate=approximate))
 aten("leaky_relu")(lambda call, self, negative_slope: call.std("LeakyRelu", self, alpha=float(negative_slope)))
-aten("addcmul", wide=True)(lambda call, self, a, b, /, value: call.std("Add", self, call.times(call.std("Mul", a, b), value)))
+aten("addcmul", wide=True)(
+    lambda call, self, a, b, /, value: call.std("Add", self, call.times(call.std("Mul", a, b), value))
+)
 aten("hardsigmoid")(lambda call, self: call.std("HardSigmoid", self, alpha=1 / 6, beta=0.5))
 
 
