@@ -451,8 +451,8 @@ def _by_products(lowering: Lowering, parts: Parts) -> Decision:
     result = dst if dst.row_major else program.scratch(dst.shape, "bf16")
     count = max(_SCORES // prod(shape[-2:]), 1)
     for start in range(0, prod(lead), count):
-        heads = [view.narrow(0, start, min(count, prod(lead) - start)) for view in (q, k, v, _heads(result), *added)]
-        _some_heads(program, parts.scale, *heads[:4], heads[4:])
+        some = (view.narrow(0, start, min(count, prod(lead) - start)) for view in (q, k, v, _heads(result), *added))
+        _some_heads(program, parts.scale, *some)
     if result is not dst:
         program.copy(result, dst, "dst of attention")
     return Decision("native", "bf16")
@@ -463,7 +463,7 @@ def _heads(view: View) -> View:
     return _dense(view, (prod(view.shape[:-2]), *view.shape[-2:]))
 
 
-def _some_heads(program: Program, scale: float, q: View, k: View, v: View, dst: View, masks: Sequence[View]) -> None:
+def _some_heads(program: Program, scale: float, q: View, k: View, v: View, dst: View, *masks: View) -> None:
     """Appends the attention of row-major q, k (heads, rows or keys, depth) in f32 and v, dst in bf16."""
     shape = (q.shape[0], q.shape[1], k.shape[1])
     scores, shares, products = program.scratch(shape, "f32"), program.scratch(shape, "bf16"), Edge(shape, "f32")

@@ -92,10 +92,10 @@ class Call(Step):
         return self.widened(item) if self.wide else item
 
     def in_f32(self) -> Call:
-        """Returns this call for a rule that computes in f32, and whose results `rounded` converts."""
+        """Returns this call for a rule that computes in f32, and whose results `narrowed` converts."""
         return replace(self, wide=True)
 
-    def rounded(self, results: Any) -> Any:
+    def narrowed(self, results: Any) -> Any:
         """Returns the results of a rule, those that were computed in f32 for 16 bits rounded."""
         if not self.wide:
             return results

@@ -86,7 +86,7 @@ def addmm(call: Call, self: Any, a: Any, b: Any, /, beta: float = 1, alpha: floa
     # products may be beyond the range of 16 bits before they are scaled
     wide = call.in_f32()
     made = wide.times(wide.std("MatMul", wide.widened(a), wide.widened(b)), alpha)
-    return wide.rounded(wide.std("Add", made, wide.times(wide.widened(self), beta)) if beta else made)
+    return wide.narrowed(wide.std("Add", made, wide.times(wide.widened(self), beta)) if beta else made)
 
 
 # -- normalization -----------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class Rule:
             call = call.in_f32()
         placed = [call.argument(value) for value in islice(arguments.values(), self.places)]
         named = {name: call.argument(arguments[name]) for name in self.names if name in arguments}
-        return call.rounded(self.build(call, *placed, **named, **self.more))
+        return call.narrowed(self.build(call, *placed, **named, **self.more))
 
 
 RULES: dict[str, Rule] = {}
