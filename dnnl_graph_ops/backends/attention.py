@@ -38,6 +38,8 @@ _HIDDEN = -1e30
 # rows of more scores would have to be computed piece by piece
 _MOST_KEYS = 1 << 13
 _MOST_MASKS = 2
+# scores that two products have between them at a time, as they stay in a cache
+_SCORES = 1 << 20
 _COPIED = "of attention"
 _SCALING = kinds("scales_by")
 FUSE_ATTENTION = Rewrite(
@@ -423,43 +425,61 @@ def _is_narrow(parts: Parts, env: Env) -> bool:
 
 
 def _by_products(lowering: Lowering, parts: Parts) -> Decision:
-    """Appends an attention in bf16 as two products of the library with a softmax between.
+    """Appends an attention in bf16 as two products of the library with a softmax between, for some heads at a time.
 
     Scores are f32: the first product is one of f32 numbers that are exact in bf16. As in PyTorch's kernels, the shares
     are rounded to bf16.
     """
     program, view_of = lowering.program, lowering.view
-    lead, entries = dims(parts.result)[:-2], parts.added
+    lead = dims(parts.result)[:-2]
 
     def operand(side: Side, dtype: str) -> View:
         view = _operand(program, side, lead, view_of)
         plain = view.row_major and view.dtype == dtype
-        return view if plain else program.copied(view, dtype, range(view.ndim), _COPIED)
+        return _heads(view if plain else program.copied(view, dtype, range(view.ndim), _COPIED))
 
     q, k, v = operand(parts.q, "f32"), operand(parts.k, "f32"), operand(parts.v, "bf16")
     shape = (*lead, q.shape[-2], k.shape[-2])
-    scores, shares = program.scratch(shape, "f32"), program.scratch(shape, "bf16")
-    products = Edge(shape, "f32")
-    scale = program.constant(np.full((1,) * len(shape), parts.scale, np.float32))
-    multiply = NativeOp("Multiply", {"auto_broadcast": "numpy"}, (products, scale), (scores,), "scores")
-    flags = {"transpose_a": False, "transpose_b": True}
-    program.native([NativeOp("MatMul", flags, (q, k), (products,), "products"), multiply], "MatMul", fpmath="bf16")
-    for entry in entries:
+    added = []
+    for entry in parts.added:
         known = all(mask.known for mask in entry)
-        added = program.constant(_total(entry)) if known else _chosen(program, entry, view_of)
-        masked = program.scratch(shape, "f32")
-        elementwise_group.apply(program, scores, (EpilogueOp("Add", {}, (0, over(added, shape))),), masked, "mask")
-        scores = masked
-    codes, strides = dtypes.CODES, scores.strides
-    kernel = kernels.softmax(shape, len(shape) - 1, codes["f32"], strides, codes["bf16"], strides, False)
-    program.kernel(kernel, [scores], [shares], "SoftMax")
+        mask = over(program.constant(_total(entry)) if known else _chosen(program, entry, view_of), shape)
+        added.append(
+            mask.reshaped((prod(lead), *shape[-2:])) or _heads(program.copied(mask, "f32", range(mask.ndim), _COPIED))
+        )
     dst = view_of(parts.result)
     result = dst if dst.row_major else program.scratch(dst.shape, "bf16")
-    flags = {"transpose_a": False, "transpose_b": False}
-    program.native([NativeOp("MatMul", flags, (shares, v), (result,), "attention")], "MatMul")
+    count = max(_SCORES // prod(shape[-2:]), 1)
+    for start in range(0, prod(lead), count):
+        some = (view.narrow(0, start, min(count, prod(lead) - start)) for view in (q, k, v, _heads(result), *added))
+        _some_heads(program, parts.scale, *some)
     if result is not dst:
         program.copy(result, dst, "dst of attention")
     return Decision("native", "bf16")
+
+
+def _heads(view: View) -> View:
+    """Returns a row-major view (batch..., rows, columns) as (heads, rows, columns)."""
+    return _dense(view, (prod(view.shape[:-2]), *view.shape[-2:]))
+
+
+def _some_heads(program: Program, scale: float, q: View, k: View, v: View, dst: View, *masks: View) -> None:
+    """Appends the attention of row-major q, k (heads, rows or keys, depth) in f32 and v, dst in bf16."""
+    shape = (q.shape[0], q.shape[1], k.shape[1])
+    scores, shares, products = program.scratch(shape, "f32"), program.scratch(shape, "bf16"), Edge(shape, "f32")
+    factor = program.constant(np.full((1, 1, 1), scale, np.float32))
+    multiply = NativeOp("Multiply", {"auto_broadcast": "numpy"}, (products, factor), (scores,), "scores")
+    flags = {"transpose_a": False, "transpose_b": True}
+    program.native([NativeOp("MatMul", flags, (q, k), (products,), "products"), multiply], "MatMul", fpmath="bf16")
+    for mask in masks:
+        masked = program.scratch(shape, "f32")
+        elementwise_group.apply(program, scores, (EpilogueOp("Add", {}, (0, mask)),), masked, "mask")
+        scores = masked
+    codes, strides = dtypes.CODES, scores.strides
+    kernel = kernels.softmax(shape, 2, codes["f32"], strides, codes["bf16"], strides, False)
+    program.kernel(kernel, [scores], [shares], "SoftMax")
+    flags = {"transpose_a": False, "transpose_b": False}
+    program.native([NativeOp("MatMul", flags, (shares, v), (dst,), "attention")], "MatMul")
 
 
 def _flipped(view: View) -> View:

@@ -30,8 +30,8 @@ _FEW_TAPS = 9
 VECTOR = 16
 # from so many channels on own linear interpolation is as fast as the library's also where channels are last
 _MANY_CHANNELS = 8
-# The library computes places in f32, whose last bit is 2^-14 of an element from here on.
-_LONG_AXIS = 1024
+# The library, as PyTorch, computes places in f32, whose last bit is 2^-11 of an element behind so many.
+_LONG_AXIS = 4096
 
 
 def is_float(node: Node) -> bool:

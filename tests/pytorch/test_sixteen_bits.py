@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops.backends import attention
 
 from .program_ways import tensor_of
 from .sixteen_bits import DTYPES, WAYS, Case, check, failures
@@ -96,15 +97,24 @@ def test_scores_are_not_rounded(dtype, mask):
     masks = {"add": torch.zeros(8, 8, dtype=dtype), "hides rows": torch.ones(8, 8).tril(-1).bool()}
     given = [masks[mask]] if mask in masks else []
 
-    def attention(q, k, v, *mask_of):
+    def function(q, k, v, *mask_of):
         kind = {"attn_mask": mask_of[0]} if mask_of else {"is_causal": mask == "causal"}
         return F.scaled_dot_product_attention(q, k, v, scale=1.0, **kind)
 
-    made = result(attention, q, keys, v, *given).double()
-    want = attention(
-        q.double(), keys.double(), v.double(), *(one if one.dtype is torch.bool else one.double() for one in given)
-    )
+    made = result(function, q, keys, v, *given).double()
+    wide = [one if one.dtype is torch.bool else one.double() for one in (q, keys, v, *given)]
+    want = function(*wide)
     assert float((made - want).abs().max()) <= 2 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("mask", [(6, 10), (2, 1, 6, 10), (2, 3, 1, 10)], ids=str)
+def test_some_heads_at_a_time(mask, monkeypatch):
+    monkeypatch.setattr(attention, "_SCORES", 2 * 6 * 10)
+    random = torch.Generator().manual_seed(2)
+    shapes = (2, 3, 6, 8), (2, 3, 10, 8), (2, 3, 10, 5), mask
+    tensors = [(3 * torch.randn(shape, generator=random)).bfloat16() for shape in shapes]
+    case = Case("F.scaled_dot_product_attention(t[0], t[1], t[2], attn_mask=t[3])", tensors)
+    assert not failures({0: case}, "export")
 
 
 @pytest.mark.parametrize("options", [{}, {"tune": "off"}, {"policy": "debug"}], ids=str)

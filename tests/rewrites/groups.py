@@ -9,6 +9,9 @@ from .harness import proves
 from .patterns import NEAR
 from .quantized import SCALES
 
+# of results of bf16 or f16, and of shares that are rounded to bf16
+NEAR_IN_16_BITS = 2.0**-6
+
 UNARY = (
     ops.abs,
     ops.relu,
@@ -130,7 +133,12 @@ def attention(d: Draw, unmet: str | None) -> None:
     rows, keys, depth, width = d.sizes(4)
     if unmet == "keys and masks are few" and d.chance(0.2):
         rows, keys, depth, width, lead = 1, (1 << 13) + 1, 2, 1, [1]
-    q, k, v = d.input((*lead, rows, depth)), d.input((*lead, keys, depth)), d.input((*lead, keys, width))
+    narrow = d.pick("bf16", "f16") if unmet is None and d.chance(0.3) else ""
+    shapes = ((*lead, rows, depth), (*lead, keys, depth), (*lead, keys, width))
+    q, k, v = (d.input(shape, narrow or "f32") for shape in shapes)
+    if narrow:
+        d.tolerance = NEAR_IN_16_BITS
+        q, k, v = (ops.type_cast(value, dtype="f32") for value in (q, k, v))
     if d.chance(0.3):
         q = q * d.number(0.5, 2.0)
     products = unmet == "both products have equal batch axes and no bias"
@@ -175,12 +183,14 @@ def attention(d: Draw, unmet: str | None) -> None:
         shares = ops.select(ops.greater_equal(d.number(-np.inf), largest), d.number(0.0), shares)
     if way == "bias":
         d.leave(ops.matmul(shares, v, d.input((width,))))
-    elif d.chance(0.3):
+        return
+    if d.chance(0.3):
         rank = v.ndim
         turned = ops.static_transpose(v, order=[*range(rank - 2), rank - 1, rank - 2])
-        d.leave(ops.matmul(shares, turned, transpose_b=True))
+        y = ops.matmul(shares, turned, transpose_b=True)
     else:
-        d.leave(ops.matmul(shares, v))
+        y = ops.matmul(shares, v)
+    d.leave(ops.type_cast(y, dtype=narrow) if narrow and d.chance(0.8) else y)
 
 
 def _part(value, start: int, end: int, step: int = 1):

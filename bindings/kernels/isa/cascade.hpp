@@ -23,8 +23,8 @@ public:
 
     DGO_INLINE void add_to(Floats<L> (&sum)[V]) const {
         int64_t digits = count;
-        for (int i = 0; i < kLevels; ++i, digits /= kWays) {
-            if (i + 1 < kLevels ? digits % kWays != 0 : digits != 0) put(sum, levels[i], false);
+        for (int i = 0; digits != 0 && i < kLevels; ++i, digits /= kWays) {
+            if (i + 1 == kLevels || digits % kWays != 0) put(sum, levels[i], false);
         }
     }
 
