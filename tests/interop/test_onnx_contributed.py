@@ -1,5 +1,8 @@
 """Operators of ONNX Runtime's own domain, of random shapes, and files that its optimizer writes, against itself."""
 
+import contextlib
+import copy
+
 import numpy as np
 import pytest
 
@@ -275,6 +278,44 @@ def test_operators(name, way, start, seed):
     print(f"--seed={seed}, case {start}")
     for made, feeds, known in CASES[name](d):
         check(made, feeds, known, way)
+
+
+def broken(rng, made, feeds, known):
+    """Changes a node, or the shape or the dtype of what it reads."""
+    way = rng.integers(0, 5)
+    if way == 0 and made.attribute:
+        attr = made.attribute[rng.integers(0, len(made.attribute))]
+        attr.i, attr.f = int(rng.choice([0, -1, 1, 2, 2**40])), float(rng.choice([0, -1, np.nan, np.inf]))
+        del attr.ints[: int(rng.integers(0, 2))]
+    elif way == 1:
+        made.input[rng.integers(0, len(made.input))] = rng.choice(["", made.input[0], made.input[-1]])
+    elif way == 2:
+        del made.input[rng.integers(0, len(made.input)) :]
+    elif way == 3:
+        made.output.append(f"o{len(made.output)}")
+    else:
+        arrays = known if known and rng.random() < 0.5 else feeds
+        name = rng.choice(list(arrays))
+        kind = rng.choice(["float32", "int64", "uint8", "float64"])
+        array = arrays[name]
+        arrays[name] = [array.reshape(-1), array[None], array.astype(kind), array.reshape(-1)[:0]][rng.integers(0, 4)]
+
+
+@pytest.mark.cases(20, 200, 2000, each=20)
+def test_broken_nodes_raise_errors_of_the_package(start, seed):
+    whole = [one for function in CASES.values() for one in function(Draw(3))]
+    for number in range(start, start + 20):
+        rng = np.random.default_rng((seed, number))
+        made, feeds, known = copy.deepcopy(whole[rng.integers(0, len(whole))])
+        for _ in range(rng.integers(1, 3)):
+            if made.input:
+                broken(rng, made, feeds, known)
+        print(f"--seed={seed}, case {number}: {made.op_type}")
+        way, outputs = rng.choice(["sizes", "symbolic", "folded"]), [name for name in made.output if name]
+        proto = proto_of([made], feeds, known, way=way, domains=[MICROSOFT], outputs=outputs)
+        with contextlib.suppress(dgo.Error):
+            net = dgo.from_onnx(proto).compile()
+            net.run({name: feeds[name] for name in net.input_names})
 
 
 def test_quantized_operators_in_branches(rng):

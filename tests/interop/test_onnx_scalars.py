@@ -57,6 +57,12 @@ def test_quantized(by):
     agree(first, {"x": X}, by)
 
 
+@pytest.mark.parametrize("shape", [(), (1,)], ids=str)
+def test_dequantized_by_a_scale_of_the_call(shape):
+    feeds = {"q": np.array(7, np.int8), "s": np.full(shape, 0.5, np.float32), "z": np.full(shape, 3, np.int8)}
+    agree([node("DequantizeLinear", "q s z")], feeds)
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (5,), (3, 1)], ids=str)
 def test_what_gemm_adds(rng, shape, way):

@@ -301,7 +301,11 @@ class _Builder:
             if any(item.is_stated and item.shape is None for item in items):
                 self._put_off(node)
                 return True
-            found: Replacement | None = contributed.replaced(node, self.tensors, self._fresh)
+            nodes, arrays = contributed.replaced(node, self.tensors, self._fresh)
+            self.budget.spend(sum(array.nbytes for array in arrays.values()), node.where)
+            if lost := {*filter(None, node.outputs)}.difference(*(one.outputs for one in nodes)):
+                raise InvalidArgumentError(f"{node.where}: has no output for {sorted(lost)[0][:80]!r}")
+            found: Replacement | None = (nodes, arrays)
         elif node.domain:
             return False
         elif node.op_type == "If":

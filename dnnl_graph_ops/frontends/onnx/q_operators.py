@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import UnsupportedError
+from ...errors import InvalidArgumentError, UnsupportedError
+from ..reading.faults import FAULTS, fault
 from ..reading.node import Array, OnnxNode
 from .functions import fresh_names, names_of
 
@@ -70,29 +71,41 @@ def in_pairs(
     if not any((node.domain, node.op_type) in (*_FORMS, *_CHANNELS_LAST, _DYNAMIC_LSTM) for node in nodes):
         return list(nodes), {}
     fresh = fresh_names((*taken, *names_of(nodes)))
-    nodes = [one for node in nodes for one in _channels_first(node, arrays, fresh)]
     found: list[OnnxNode] = []
     more: dict[str, Array] = {}
     # scale and zero point of tensors that were quantized by one scale: those of an axis do not fit moved axes
     known: dict[str, tuple[str, ...]] = {}
     for node in nodes:
-        form = _FORMS.get((node.domain, node.op_type))
-        if form is not None:
-            made = _apart(node, form, arrays, opset, fresh)
-        else:
-            is_lstm = (node.domain, node.op_type) == _DYNAMIC_LSTM
-            made = _lstm(node, arrays, opset, fresh) if is_lstm else None
-        if made is not None:
-            found += made[0]
-            more |= made[1]
-        elif not node.domain and node.op_type in _MOVING and node.inputs[0] in known and len(node.outputs) == 1:
-            found += _moved(node, known[node.inputs[0]], fresh)
-        else:
-            found.append(node)
-        last = found[-1]
-        if last.op_type == "QuantizeLinear" and not last.domain and _is_single(arrays, last.inputs[1]):
-            known[last.outputs[0]] = last.inputs[1:]
+        try:
+            for one in _channels_first(node, arrays, fresh):
+                made, numbers = _in_pairs(one, arrays, known, opset, fresh)
+                found += made
+                more |= numbers
+                last = made[-1]
+                if last.op_type == "QuantizeLinear" and not last.domain and _is_single(arrays, last.inputs[1]):
+                    known[last.outputs[0]] = last.inputs[1:]
+        except FAULTS as error:
+            raise fault(node, error) from None
     return found, more
+
+
+def _in_pairs(
+    node: OnnxNode,
+    arrays: Mapping[str, Array],
+    known: Mapping[str, tuple[str, ...]],
+    opset: int,
+    fresh: Callable[[str], str],
+) -> tuple[list[OnnxNode], dict[str, Array]]:
+    """Returns the nodes that replace a node, or itself, and the arrays that these read besides."""
+    form = _FORMS.get((node.domain, node.op_type))
+    made = None
+    if form is not None:
+        made = _apart(node, form, arrays, opset, fresh)
+    elif (node.domain, node.op_type) == _DYNAMIC_LSTM:
+        made = _lstm(node, arrays, opset, fresh)
+    elif not node.domain and node.op_type in _MOVING and len(node.outputs) == 1 and node.inputs[0] in known:
+        made = _moved(node, known[node.inputs[0]], fresh), {}
+    return ([node], {}) if made is None else made
 
 
 # operators with channels behind the spatial axes, and the operator that has them in front
@@ -170,6 +183,8 @@ def _moved(node: OnnxNode, parameters: tuple[str, ...], fresh: Callable[[str], s
 def _apart(
     node: OnnxNode, form: _Form, arrays: Mapping[str, Array], opset: int, fresh: Callable[[str], str]
 ) -> tuple[list[OnnxNode], dict[str, Array]] | None:
+    if any(node.outputs[1:]):
+        raise InvalidArgumentError(f"{node.where}: names {len(node.outputs)} outputs, but gives 1")
     given = [node.inputs[i] if i < len(node.inputs) else "" for i in range(max(len(node.inputs), 9))]
     operands = form.operands or tuple(range(form.result + 2, len(node.inputs), 3))
     scales = [given[at + 1] for at in operands]

@@ -95,7 +95,11 @@ def _is_computed(step: Step, index: int) -> bool:
 def _by_computed_scale(step: Step, code: int) -> Value:
     if (code and DTYPES.get(code) != "f32") or step.value(1).dtype != "f32":
         raise UnsupportedError(f"{step.where}: to {type_name(code)} by a scale that is computed")
-    return step.op("DynamicDequantize", *(step.value(i) for i in range(3) if step.has(i)))
+    src, *parameters = (step.value(i) for i in range(3) if step.has(i))
+    if not src.ndim:
+        # a scale of one axis would give the result one
+        parameters = [step.reshape(one, ()) for one in parameters]
+    return step.op("DynamicDequantize", src, *parameters)
 
 
 @rule("DequantizeLinear", inputs=(2, 3), **_ATTRS)
