@@ -81,12 +81,20 @@ def goes_before(node: Node, env: Env) -> str | None:
     faster = KERNELS[node.kind].preferred
     if faster is None or not faster(node):
         return None
-    return KEEPS_NAN if node.kind in KEEPING_NAN else f"builtin kernels of {node.kind} are faster than the library's"
+    return KEEPS_NAN if node.kind in KEEPING_NAN else _better(node.kind)
 
 
-def loses_nan(kind: Kind, target: Target) -> bool:
-    """Whether ops of a kind run by kernels of the package because the library's kernels lose NaN."""
-    return target.prefers_builtin and kind.name in KEEPING_NAN and elementwise_group.FLOATS.issuperset(kind.inputs)
+def _better(kind: str) -> str:
+    return f"builtin kernels of {kind} are faster or more accurate than the library's"
+
+
+def goes_before_kind(kind: Kind, target: Target) -> str | None:
+    """Returns why kernels of the package run ops of a kind before the library may; None where the library is asked."""
+    if not target.prefers_builtin or not elementwise_group.FLOATS.issuperset(kind.inputs):
+        return None
+    if kind.name in KEEPING_NAN:
+        return KEEPS_NAN
+    return _better(kind.name) if kind.name in norm.OWN_NORMS else None
 
 
 def build(lowering: Lowering, group: FusionGroup) -> Decision:

@@ -47,8 +47,9 @@ def why_not_kind(kind: Kind, target: Target) -> str | None:
     """Returns why the library does not run ops of a kind, as far as dtypes tell; None where the library does."""
     if kind.name in CONV_KINDS:
         return None
-    if builtin.loses_nan(kind, target):
-        return builtin.KEEPS_NAN
+    better = builtin.goes_before_kind(kind, target)
+    if better is not None:
+        return better
     reason = _not_in_memory(kind, target)
     if reason is None:
         ins, outs = ([target.compute_dtype(d, kind.name) for d in some] for some in (kind.inputs, kind.outputs))

@@ -231,7 +231,7 @@ def _made_of(operand: Value, result: Value) -> bool:
 
 def _spread(value: Value, result: Value, head: Node) -> str:
     """Returns how an operand is broadcast over the head's result, in one word."""
-    channels = LAST if format_of(head) == "NXC" and len(result.shape) > 2 else AXIS_1
+    channels = LAST if format_of(head) == "NXC" or len(result.shape) == 2 else AXIS_1
     return {ONE: "one", FULL: "full", channels: "channel"}.get(spread(value, result), "otherwise")
 
 

@@ -141,7 +141,7 @@ def test_results_are_integers_or_floats():
     sizes = kernels.LayerSizes(1, 8, (4,), (4,), (3,), (1,), (1,), (1,))
     strides = (32, 1, 8)
     with pytest.raises(errors.InvalidArgumentError, match="is not f32, bf16 or f16"):
-        kernels.int8_depthwise(sizes, False, code("u8"), strides, 0, code("s32"), strides)
+        kernels.int8_depthwise(sizes, False, code("u8"), strides, 0, code("s32"), strides, isa=BY_CHANNELS[0])
 
 
 def gather_layer(case: Case, forward: bool, q: Quantization, src: Array, weights: Array, bias: Array,
