@@ -318,6 +318,28 @@ def test_broken_nodes_raise_errors_of_the_package(start, seed):
             net.run({name: feeds[name] for name in net.input_names})
 
 
+@pytest.mark.parametrize("kind", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
+def test_statistics_of_norms(kind, rng):
+    """ONNX Runtime computes none on CPUs; files name them all the same."""
+    x, skip = (rng.standard_normal((2, 3, 8)).astype(np.float32) for _ in range(2))
+    made, feeds = own(kind, "x s g", "y m i", epsilon=1e-3), {"x": x, "s": skip}
+    proto = proto_of([made], feeds, {"g": np.ones(8, np.float32)}, domains=[MICROSOFT])
+    _, mean, inverse = run(proto, feeds)
+    total = x.astype(np.float64) + skip
+    wanted = total.mean(-1, keepdims=True)
+    np.testing.assert_allclose(mean, wanted, atol=1e-6)
+    centred = total if "Simplified" in kind else total - wanted
+    np.testing.assert_allclose(inverse, (np.square(centred).mean(-1, keepdims=True) + 1e-3) ** -0.5, rtol=1e-5)
+
+
+def test_masks_of_ends_and_begins(seed):
+    """Of a known number of sequences."""
+    d = Draw(seed)
+    ends = d.rng.integers(1, d.l + 1, d.n)
+    known = {"W": d.floats(d.w, 3 * d.w), "m": np.concatenate([ends, d.rng.integers(0, ends)]).astype(np.int32)}
+    check(own("Attention", "x W - m", num_heads=d.h), {"x": d.x}, known, "sizes")
+
+
 def test_quantized_operators_in_branches(rng):
     """A subgraph's operators are replaced as well."""
     add = own("QLinearAdd", "a s z a s z s z", "t")
@@ -335,7 +357,7 @@ def test_quantized_operators_in_branches(rng):
     ("made", "message"),
     [
         (own("GroupQueryAttention", "x x x"), "no op for com.microsoft.GroupQueryAttention, which ONNX Runtime alone"),
-        (own("SkipLayerNormalization", "x x g", "y m"), "its output 'mean'"),
+        (node("SimplifiedLayerNormalization", "x g", "y m"), "its output 'inv_std_var'"),
         (own("Attention", "x g", num_heads=1, do_rotary=1), "do_rotary=1, only 0"),
         (own("MultiHeadAttention", "x", num_heads=1), "queries, keys and values in one tensor"),
         (node("Multinomial", "x"), "random numbers"),

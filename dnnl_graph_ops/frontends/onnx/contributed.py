@@ -206,11 +206,16 @@ def _normalized(w: _Writer, value: str, simplified: bool, scale: str, shift: str
 
 def _skip_norm(w: _Writer) -> None:
     """SkipLayerNormalization and SkipSimplifiedLayerNormalization: of the sum of two tensors and a bias."""
-    w.without(outputs={1: "mean", 2: "inv_std_var"})
     simplified = "Simplified" in w.node.op_type
     scale, shift, bias = w.given(2), *(("", w.given(3)) if simplified else (w.given(3), w.given(4)))
     total = w.added(w.given(0), w.given(1), bias, out=w.result(3) if w.wants(3) else "")
     _normalized(w, total, simplified, scale, shift)
+    if w.wants(1) or w.wants(2):
+        mean = w.op("ReduceMean", total, w.array([-1]), out=w.result(1))
+        centred = total if simplified else w.op("Sub", total, mean)
+        variance = w.op("ReduceMean", w.op("Mul", centred, centred), w.array([-1]))
+        deviation = w.op("Sqrt", w.op("Add", variance, w.array(w.attr("epsilon", 1e-5), w.kind)))
+        w.op("Reciprocal", deviation, out=w.result(2))
 
 
 def _simplified_norm(w: _Writer) -> None:
@@ -239,17 +244,25 @@ def _embedded(w: _Writer) -> None:
 
 
 def _key_mask(w: _Writer, index: int, total: str) -> str:
-    """Returns the summand of the scores for a mask: of keys (B, T), of pairs (B, S, T) or lengths (B,)."""
+    """Returns the summand of the scores for a mask.
+
+    It is of keys (B, T), of pairs (B, S, T), or in places: ends (B,), or all ends in front of all begins (2 B,).
+    """
     mask, shape = w.given(index), w.shape(index)
     if len(shape) not in (1, 2, 3):
         raise w.refused(f"a mask of shape {shape}")
     if len(shape) == 1:
-        batch = w.shape(0)[0]
-        if None not in (shape[0], batch) and shape[0] != batch:
+        batch, axes = w.shape(0)[0], [1, 2]
+        both = batch is not None and shape[0] == 2 * batch
+        if not both and None not in (shape[0], batch) and shape[0] != batch:
             raise w.refused(f"a mask of shape {shape} for {batch} sequences")
         places = w.op("Range", w.array(0), w.op("Squeeze", total, w.array([0])), w.array(1))
-        lengths = w.op("Unsqueeze", w.op("Cast", mask, to=_INT64), w.array([1]))
-        seen, axes = w.op("Less", places, lengths), [1, 2]
+        limits = w.op("Unsqueeze", w.op("Cast", mask, to=_INT64), w.array([1]))
+        ends, begins = (w.fresh("ends"), w.fresh("begins")) if both else (limits, "")
+        if both:
+            w.op("Split", limits, w.array([batch, batch]), out=[ends, begins], axis=0)
+        seen = w.op("Less", places, ends)
+        seen = w.op("And", seen, w.op("GreaterOrEqual", places, begins)) if both else seen
     else:
         seen = w.op("Cast", mask, to=_BOOL)
         axes = [1, 2] if len(shape) == 2 else [1]
