@@ -22,6 +22,7 @@ import numpy as np
 
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.bench import fit
+from dnnl_graph_ops.bench import rates as bench_rates
 from dnnl_graph_ops.lowering import cost, fits, nearest
 from dnnl_graph_ops.lowering.problem import DGRAD, FPROP, WGRAD
 from dnnl_graph_ops.runtime import cpu, rates
@@ -128,7 +129,7 @@ def by_implied_rates() -> Iterator[bool]:
         file = fits.package(key)
         implied: dict[str, float] = {}
         for dtype in file.constants:
-            implied |= fit.rates_by_constants(file.isa, RELEASE, dtype)
+            implied |= bench_rates.by_constants(file.isa, RELEASE, dtype)
         rounded = {unit: round(rate, 1) for unit, rate in implied.items()}
         stated = all(abs(file.rates.get(unit, 0.0) / rate - 1) < 0.02 for unit, rate in rounded.items())
         print(f"{'' if stated else 'NOT AS STATED: '}{key}: the constants imply the rates {json.dumps(rounded)}")

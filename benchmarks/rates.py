@@ -62,8 +62,8 @@ def one(seed: int, count: int) -> dict[str, Any]:
         command = [sys.executable, __file__, "--one", "--seed", str(seed), "--layers", str(count)]
         environment = {**os.environ, "XDG_CACHE_HOME": folder, rates.VARIABLE: ""}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    content: dict[str, Any] = json.loads(done.stdout)
+    return content
 
 
 @contextmanager

@@ -6,7 +6,6 @@ the best of all algorithms, and the same by constants fitted to the other half o
 
 `--save FILE` keeps what was measured, `--resume FILE` measures what that lacks, `--load FILE ...` measures nothing.
 `--write` makes this machine choose by the new constants (in the user's cache), `--write FILE` puts them elsewhere.
-`--rates` prints how fast the machine multiplies in each unit (`runtime.rates`), as the rows imply it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ import numpy as np
 from .. import dtypes, engine
 from ..algorithms import table as algorithms
 from ..algorithms.algorithm import Algorithm
-from ..compile import measure_rates
 from ..compile.tune import Runner, runner_of
 from ..errors import Error, InvalidArgumentError
 from ..lowering import cost, fits, nearest
@@ -53,8 +51,6 @@ PULL, PULL_OF_ANOTHER = 2.0, 0.1
 SCALES = (0.8, 0.9, 1.0, 1.1, 1.25, 1.5)
 ROUNDS = 4
 FOLDS = 2
-# layers by which rows of recorded times tell a rate
-ALIKE = 3
 # op: directions, and whether weights are constant; ordinary layers count as the transposed ones that they are
 _TRANSPOSED, _ORDINARY = OPS
 ASKED = {
@@ -312,46 +308,6 @@ def samples(recorded: Recorded) -> list[Sample]:
     return found
 
 
-def rates_by_rows(recorded: Sequence[Recorded]) -> dict[str, float]:
-    """Returns the GMAC/s of one thread, by unit, that rows of recorded times imply.
-
-    They are medians over the layers most like the one that `compile.measure_rates` measures, by the same algorithm.
-    """
-    rates: dict[str, float] = {}
-    for one in recorded:
-        problem = measure_rates.layer(one.head["dtype"], run=False)
-        rows = [sample for sample in samples(one) if sample.direction == problem.direction]
-        place = np.array(nearest.features(problem, rows[0].env))
-        places = np.array([nearest.features(sample.problem, sample.env) for sample in rows])
-        alike = [rows[i] for i in np.argsort(-nearest.near(places, place), kind="stable")]
-        for unit in (unit for unit, (dtype, _) in measure_rates.UNITS.items() if dtype == problem.dtype):
-            algorithm = measure_rates.algorithm_of(unit)
-            times = [
-                sample.problem.macs / 1e9 / sample.env.threads / form.seconds
-                for sample in alike
-                for form in sample.forms
-                if form.name == algorithm.name and algorithm.unit(sample.problem, sample.env) == unit
-            ]
-            if times:
-                rates[unit] = float(np.median(times[:ALIKE]))
-    return rates
-
-
-def rates_by_constants(isa: str, release: str, dtype: str) -> dict[str, float]:
-    """Returns the GMAC/s by unit that the present constants of an instruction set imply for the layer of rates."""
-    env = Elsewhere(engine("cpu"), 1, name=isa)
-    problem = measure_rates.layer(dtype, run=False)
-    near, prices = nearest.factors(problem, env), fits.find(isa, release, dtype)
-    pace = fits.pace(isa, release, dtype, problem.direction)
-    rates = {}
-    for unit in (unit for unit, (narrow, _) in measure_rates.UNITS.items() if narrow == dtype):
-        algorithm = measure_rates.algorithm_of(unit)
-        if algorithm.applies(problem, env) and algorithm.unit(problem, env) == unit:
-            seconds = cost.estimate(algorithm.counts(problem, env), prices[algorithm.key], 1)
-            rates[unit] = problem.macs / 1e9 / (seconds * near.get(algorithm.name, 1.0) / pace)
-    return rates
-
-
 def _algorithm(form: Form, sample: Sample) -> Algorithm:
     """Returns the algorithm of a form of a row."""
     algorithm = algorithms.named(form.name, sample.direction)
@@ -577,23 +533,6 @@ def _nested(values: Mapping[str, Mapping[Key, Any]]) -> dict[str, dict[str, dict
     return found
 
 
-def tell_rates(recorded: Sequence[Recorded], env: Env, path: Path) -> None:
-    """Prints the rates by rows, beside those measured now on the CPU of the rows; writes a record to a path."""
-    head, by_rows = recorded[0].head, rates_by_rows(recorded)
-    mine = (head["cpu"], head.get("cpu_family"), head["isa"]) == (cpu_model(), cpu_family(), env.isa)
-    now, sure = measure_rates.measure(env.engine) if mine else ({}, True)
-    for unit, rate in by_rows.items():
-        beside = f", {now[unit]:.1f} measured now ({now[unit] / rate:.2f})" if unit in now else ""
-        print(f"{unit}: {rate:.1f} GMAC/s by recorded rows{beside}")
-    if not sure:
-        print("the turns of measuring disagree: other processes use the machine")
-    if path != Path():
-        rates = {unit: float(f"{rate:.3g}") for unit, rate in by_rows.items()}
-        names = {name: head.get(name, "") for name in ("cpu", "cpu_family", "isa", "onednn", "date")}
-        cache_files.write(path, json_lines({**names, "by": "recorded rows", "rates": rates}, 2))
-        print(f"written to {path}")
-
-
 def _read_layers(path: Path | None) -> list[Problem]:
     return [] if path is None else [Problem.from_dict(one) for one in json.loads(path.read_text("utf-8"))]
 
@@ -613,14 +552,6 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
     parser.add_argument("--resume", type=Path, metavar="FILE", help="measure what FILE lacks, and save it there")
     parser.add_argument("--load", type=Path, nargs="+", metavar="FILE", help="fit to measurements saved before")
     parser.add_argument("--write", type=Path, nargs="?", const=Path(), metavar="FILE", help="write the constants")
-    parser.add_argument(
-        "--rates",
-        type=Path,
-        nargs="?",
-        const=Path(),
-        metavar="FILE",
-        help="print the rates that the measurements imply, beside those measured now, or write them; fits nothing",
-    )
     options = parser.parse_args(arguments)
     for path in (options.save, options.resume, options.write):
         if path not in (None, Path()):
@@ -640,9 +571,6 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
             kept = f"{len(one.rows)} rows are in {save}; go on with --resume {save}" if save else "nothing was kept"
             parser.exit(130, f"interrupted: {kept}\n")
         recorded = [one]
-    if options.rates is not None:
-        tell_rates(recorded, env, options.rates)
-        return
     path = options.write
     if path == Path():
         path = fits.user_file(fits.keys(recorded[0].head["isa"])[0])

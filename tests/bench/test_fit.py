@@ -7,11 +7,13 @@ from constants import USER_FILE
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms.table import ALGORITHMS
-from dnnl_graph_ops.bench import fit
+from dnnl_graph_ops.bench import fit, rates
 from dnnl_graph_ops.bench.problem import Problem
+from dnnl_graph_ops.compile import measure_rates
 from dnnl_graph_ops.errors import InvalidArgumentError
 from dnnl_graph_ops.lowering import cost, fits
 from dnnl_graph_ops.runtime import cpu
+from dnnl_graph_ops.runtime.rates import parse
 
 LAYERS = [
     Problem(name, 1, channels, 8, (6, 6), (4, 4), (2, 2), (1, 1))
@@ -166,3 +168,22 @@ def test_fitting_lowers_what_choosing_costs(tmp_path):
     before = fit.mean([fit.loss(s, fits.package("avx2").constants["f32"]) for s in samples])
     assert fit.mean([fit.loss(s, fit.fit(samples)) for s in samples]) <= before
     assert fit.mean([fit.loss(s, truth) for s in samples]) == 1.0
+
+
+def test_rates_of_recorded_times(tmp_path, capsys):
+    """By rows of the layer itself: multiply-adds over seconds; a record that the variable may name."""
+    problem = measure_rates.layer("f32", run=False)
+    seconds = {"builtin direct": 1e-3, "convolution": 5e-4, "im2col": 2e-3}
+    layer = {"name": "a", "batch": 1, "in_channels": 64, "out_channels": 64, "spatial": [28, 28], "kernel": [3, 3]}
+    layer |= {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "op": "conv"}
+    row = {"op": "conv", "layer": "a", "direction": problem.direction, "layout": "NXC", "constant": True}
+    head = {"cpu": "another", "cpu_family": "", "isa": "avx2", "onednn": "3.2.0", "date": "2026-01-01"}
+    head |= {"threads": 1, "dtype": "f32", "max_gmacs": 1.0}
+    path, record = tmp_path / "times.json", tmp_path / "rates.json"
+    path.write_text(json.dumps({**head, "rows": [{**row, "problem": layer, "forms": [], "seconds": seconds}]}))
+    rates.main([str(path), "--write", str(record)])
+    assert "measured now" not in capsys.readouterr().out
+    read = parse(json.loads(record.read_text()), "a file")
+    billions = problem.macs / 1e9
+    expected = {"builtin f32": billions / 1e-3, "convolution f32": billions / 5e-4, "MatMul f32": billions / 2e-3}
+    assert read.rates == pytest.approx(expected, rel=1e-2) and read.machine.cpu == "another"
