@@ -68,19 +68,19 @@ def correction(unit: str, dtype: str, env: Env) -> float:
     It is relative to the builtin kernels in f32, as proportions alone decide. 1 where the constants are this machine's
     own, and where the rates of this CPU, or of the one that the constants were fitted on, are not known.
     """
-    known = env.rates
-    return 1.0 if known is None else corrections(env.isa, env.release, dtype, known).get(unit, 1.0)
+    record = env.rates
+    return 1.0 if record is None else corrections(env.isa, env.release, dtype, record).get(unit, 1.0)
 
 
 @lru_cache(256)
-def corrections(isa: str, release: str, dtype: str, known: rates.Rates) -> Mapping[str, float]:
-    """Returns the factors of estimates in `dtype` on a CPU of known rates, by unit."""
+def corrections(isa: str, release: str, dtype: str, record: rates.Rates) -> Mapping[str, float]:
+    """Returns the factors of estimates in `dtype` on the CPU of a record, by unit."""
     file, fitted_dtype = fits.source(isa, release, dtype)
-    if not file.rates or known is rates.package().get(file.machine):
+    if not file.rates or record is rates.package().get(file.machine):
         return {}
     slower = {
         unit: file.rates[fitted] / rate
-        for unit, rate in known.rates.items()
+        for unit, rate in record.rates.items()
         if (fitted := unit if unit.startswith("builtin") else unit.replace(dtype, fitted_dtype)) in file.rates
     }
     return {unit: _stepped(factor / slower[rates.BUILTIN_F32]) for unit, factor in slower.items()}

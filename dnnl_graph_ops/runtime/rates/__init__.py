@@ -112,24 +112,24 @@ def of(engine: Engine) -> Rates | None:
                 return None  # what measures asks too
             _measuring = True
             try:
-                _records[engine] = _found(engine)
+                _records[engine] = _record(engine)
             finally:
                 _measuring = False
         return _records[engine]
 
 
-def _found(engine: Engine) -> Rates | None:
-    named = os.environ.get(VARIABLE, "")
-    if named.lower() == OFF or not engine.on_host:
+def _record(engine: Engine) -> Rates | None:
+    path = os.environ.get(VARIABLE, "")
+    if path.lower() == OFF or not engine.on_host:
         return None
-    if named:
-        return _named(Path(named))
+    if path:
+        return _of_file(Path(path))
     here = Machine(cpu_model(), cpu_family(), cpu.isa(engine), engine.runtime.version)
-    known = next((record for record in package().values() if record.machine == here), None)
-    return known or _kept(user_file(here), here) or _measured(engine, user_file(here), here)
+    record = next((record for record in package().values() if record.machine == here), None)
+    return record or _kept(user_file(here), here) or _measured(engine, user_file(here), here)
 
 
-def _named(path: Path) -> Rates:
+def _of_file(path: Path) -> Rates:
     try:
         return parse(cache_files.read(path), str(path))
     except (OSError, *_DAMAGED) as error:
