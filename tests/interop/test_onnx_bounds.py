@@ -44,7 +44,7 @@ FOLDING = {
     "Max": "-",
     "Where": "-",
     "Gather": "UnsupportedError",
-    "Concat": "InvalidArgumentError",
+    "Concat": "-",
     "Cast": "UnsupportedError",
     "Div": "UnsupportedError",
     "constants under many names": "UnsupportedError",
