@@ -315,22 +315,6 @@ def _algorithm(form: Form, sample: Sample) -> Algorithm:
     return algorithm
 
 
-def _likeness(sample: Sample, place: np.ndarray) -> float:
-    """Returns how similar the layer of a row is to the one with the features `place`."""
-    return float(nearest.near(np.array([nearest.features(sample.problem, sample.env)]), place)[0])
-
-
-def _weighted_median(pairs: Sequence[tuple[float, float]]) -> float:
-    """Returns the median of values, each with a weight."""
-    ordered = sorted(pairs)
-    half, total = sum(weight for _, weight in ordered) / 2, 0.0
-    for value, weight in ordered:
-        total += weight
-        if total >= half:
-            return value
-    return ordered[-1][0]
-
-
 # -- fitting ------------------------------------------------------------------------------------------------------
 
 
