@@ -144,7 +144,7 @@ def by_rates() -> Iterator[bool]:
                 rows = fit.samples(read(f"{machine}_{name}"))
                 for i, direction in enumerate(DIRECTIONS):
                     mine = [sample for sample in rows if sample.direction == direction]
-                    before, by = (losses_by(mine, known) for known in (None, rates.package()[machine]))
+                    before, by = (losses_by(mine, record) for record in (None, rates.package()[machine]))
                     mean = fit.mean(before)
                     limit = limits[i] if limits is not None else mean + 2e-3
                     yield judged(f"{machine} left out, {name} {direction}, {mean - 1:.1%} without rates", by, limit)
@@ -169,9 +169,9 @@ def forget() -> None:
         function.cache_clear()
 
 
-def losses_by(rows: list[fit.Sample], known: rates.Rates | None) -> list[fit.Loss]:
-    """The loss of choosing in each row on a CPU of known rates."""
-    there = [sample._replace(env=replace(sample.env, known=known)) for sample in rows]
+def losses_by(rows: list[fit.Sample], record: rates.Rates | None) -> list[fit.Loss]:
+    """The loss of choosing in each row on the CPU of a record."""
+    there = [sample._replace(env=replace(sample.env, record=record)) for sample in rows]
     return [fit.loss(sample, fit.present(sample), fit.factors(sample)) for sample in there]
 
 

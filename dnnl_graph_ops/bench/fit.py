@@ -73,7 +73,7 @@ class Elsewhere(Env):
     """The environment of a machine by its instruction set, as far as counts and estimates ask."""
 
     name: str = ""
-    known: Rates | None = None
+    record: Rates | None = None
 
     @property
     def isa(self) -> str:
@@ -81,7 +81,7 @@ class Elsewhere(Env):
 
     @property
     def rates(self) -> Rates | None:
-        return self.known
+        return self.record
 
     @property
     def vectors(self) -> str:

@@ -356,12 +356,12 @@ def _estimated_from(group: FusionGroup, decision: Decision, env: Env) -> tuple[s
     if env.engine.kind != "cpu" or decision.measured or not decision.candidates or not dtypes_read:
         return "", ""
     dtype = env.compute_dtype(dtypes_read[0])
-    origin, known = fits.origin(env.isa, env.release, dtype), env.rates
-    corrections = {} if known is None else cost.corrections(env.isa, env.release, dtype, known)
+    origin, record = fits.origin(env.isa, env.release, dtype), env.rates
+    corrections = {} if record is None else cost.corrections(env.isa, env.release, dtype, record)
     corrected = any(factor != 1 for factor in corrections.values())
     return (
         "" if origin == (env.isa, dtype) else ", ".join(origin),
-        known.source if known is not None and corrected else "",
+        record.source if record is not None and corrected else "",
     )
 
 

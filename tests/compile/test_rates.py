@@ -36,7 +36,7 @@ def test_products_in_bf16_pay_by_the_rates_of_the_cpu(kind):
     node = layers()[kind].node
     gains = {}
     for machine in (SLOW, FAST):
-        env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16", known=rates.package()[machine])
+        env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16", record=rates.package()[machine])
         gains[machine] = comparable_seconds(node, "f32", env) / comparable_seconds(node, "bf16", env)
     # a layer in bf16 may run on kernels in f32, which convert
     assert gains[SLOW] < 1.2 < 1.3 < gains[FAST], gains

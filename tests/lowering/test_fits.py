@@ -247,7 +247,7 @@ class TestCorrections:
 @pytest.mark.parametrize(("machine", "narrow"), [("emerald_rapids", False), ("zen5", True)])
 def test_products_in_bf16_are_chosen_where_they_pay(machine, narrow):
     """Of one instruction set: products in bf16 take twice the time of f32's on the first, half of it on the second."""
-    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16", known=rates.package()[machine])
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16", record=rates.package()[machine])
     problem = measure_rates.layer("bf16", run=False)
     best = candidates(problem, env)[0][0]
     assert best.unit(problem, env).endswith("bf16") == narrow
