@@ -14,7 +14,7 @@ from .compile.single import Argument, plan_op
 from .dtypes import canonical, numpy_dtype
 from .errors import ShapeError
 from .graph import Value
-from .lowering.env import Env, default_algorithm
+from .ir.env import Env, default_algorithm
 from .ops.annotations import Written
 from .ops.family import annotated, family, with_keywords, with_words
 from .ops.typed import WORDS, check_dtypes, read_shape, resolve

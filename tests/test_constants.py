@@ -7,8 +7,8 @@ from children import child
 from constants import DEFAULT, SETS, VARIABLE, named
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.lowering import fits
-from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.runtime import cpu
 
 # by name, the first file of constants
@@ -25,7 +25,7 @@ FITS = {
 PROGRAM = """
 import constants
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.lowering.env import Env
+from dnnl_graph_ops.ir.env import Env
 constants.adopt()
 print(Env(dgo.engine("cpu"), 1).isa)
 """

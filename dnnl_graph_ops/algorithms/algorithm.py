@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
+from ..ir.env import Env
 from ..lowering import cost, elementwise_group, fits, reference
-from ..lowering.env import Env
 from ..lowering.epilogue import refusals, views
 from ..lowering.problem import READ, ConvProblem, is_channels_last
 from ..lowering.program import Program

@@ -16,8 +16,8 @@ from typing import Any
 
 from .. import dtypes
 from .._core import kernels
+from ..ir.env import Env
 from ..lowering.cost import Counts, channels, detours, padded
-from ..lowering.env import Env
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program, View
 from ..runtime import cpu

@@ -14,9 +14,9 @@ from math import prod
 from operator import itemgetter
 
 from .. import dtypes
+from ..ir.env import Env
 from ..lowering import epilogue as post
 from ..lowering import speeds
-from ..lowering.env import Env
 from ..lowering.problem import WGRAD, ConvProblem
 from ..lowering.program import Buffer, Ints, View, dense_in, is_dense, order_of
 from . import filtering, table

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..ir.env import Env
 from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, detours
-from ..lowering.env import Env
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
 from ..lowering.program import Program
 from .algorithm import Algorithm, W, Y, always, by_library

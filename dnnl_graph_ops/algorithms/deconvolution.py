@@ -11,9 +11,9 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
+from ..ir.env import Env
 from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, conversions, detours, nbytes, packing, padded
-from ..lowering.env import Env
 from ..lowering.family import dgrad_pads, fprop_pads
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
 from ..lowering.program import Ints, NativeOp, Program, View, is_dense

@@ -10,9 +10,9 @@ from typing import Any
 
 from .. import dtypes
 from .._core import kernels
+from ..ir.env import Env
 from ..lowering.cost import Counts, detours, packing
 from ..lowering.elementwise_group import expresses, fused
-from ..lowering.env import Env
 from ..lowering.epilogue import labelled
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program, View

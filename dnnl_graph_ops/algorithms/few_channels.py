@@ -9,9 +9,9 @@ from math import prod
 
 from .. import dtypes
 from .._core import kernels
+from ..ir.env import Env
 from ..lowering.cost import Counts, packing, padded
 from ..lowering.elementwise_group import expresses, fused
-from ..lowering.env import Env
 from ..lowering.epilogue import labelled
 from ..lowering.problem import FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program

@@ -19,10 +19,10 @@ import numpy as np
 
 from .. import dtypes
 from .._core import kernels
+from ..ir.env import Env
 from ..lowering import epilogue as post
 from ..lowering.cost import Counts, of_kernel
 from ..lowering.elementwise_group import fused
-from ..lowering.env import Env
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Facts, Program, View, array_of, has_data
 from .algorithm import Algorithm, Condition, W, X, Y, always, expressed

@@ -10,8 +10,8 @@ from itertools import product
 from math import prod
 from operator import mul
 
+from ..ir.env import Env
 from ..lowering.cost import Counts, nbytes
-from ..lowering.env import Env
 from ..lowering.problem import DGRAD, FPROP, ConvProblem
 from ..lowering.program import Program, View
 from .algorithm import Algorithm, Condition

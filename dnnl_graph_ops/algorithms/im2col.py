@@ -8,9 +8,9 @@ from math import prod
 
 from .. import dtypes
 from .._core import kernels
+from ..ir.env import Env
 from ..lowering.cost import Counts, channels, detours, fresh, packing, padded
 from ..lowering.elementwise_group import fused
-from ..lowering.env import Env
 from ..lowering.epilogue import labelled
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..lowering.program import Program, View

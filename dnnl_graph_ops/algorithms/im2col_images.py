@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import prod
 
 from .._core import kernels
+from ..ir.env import Env
 from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, detours, padded
-from ..lowering.env import Env
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
 from ..lowering.program import Program, View
 from ..strides import dense_strides

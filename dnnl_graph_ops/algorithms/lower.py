@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..ir.env import Env
 from ..lowering import elementwise_group
 from ..lowering import epilogue as post
-from ..lowering.env import Env
 from ..lowering.problem import RESULT, ConvProblem
 from ..lowering.program import Program, View
 from . import nonfinite

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from .. import dtypes
 from .._core import kernels
+from ..ir.env import Env
 from ..lowering import cost
 from ..lowering import epilogue as post
 from ..lowering.elementwise_group import fused
-from ..lowering.env import Env
 from ..lowering.problem import ConvProblem
 from ..lowering.program import Program, View, order_of
 from ..strides import channels_last

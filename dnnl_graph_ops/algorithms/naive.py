@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.env import Env
 from ..lowering import elementwise_group, speeds
 from ..lowering import epilogue as post
 from ..lowering.cost import Counts
-from ..lowering.env import Env
 from ..lowering.problem import DGRAD, FPROP, READ, RESULT, ConvProblem, Sizes
 from ..lowering.program import Program
 from .algorithm import NOTHING, Algorithm, always

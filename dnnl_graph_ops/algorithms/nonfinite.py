@@ -10,8 +10,8 @@ import numpy as np
 
 from .. import dtypes
 from .._core import kernels
+from ..ir.env import Env
 from ..lowering import cost
-from ..lowering.env import Env
 from ..lowering.problem import ConvProblem
 from ..lowering.program import Facts, Program, View, data_of
 from ..runtime import threads

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from .._core import kernels
+from ..ir.env import Env
 from ..lowering.cost import Counts, of_kernel
-from ..lowering.env import Env
 from ..lowering.problem import DGRAD, ConvProblem
 from ..lowering.program import Program
 from .algorithm import NOTHING, Algorithm, always, expressed

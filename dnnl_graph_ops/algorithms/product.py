@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ..ir.env import Env
 from ..lowering.cost import Counts, channels, detours, fresh, nbytes, packing
-from ..lowering.env import Env
 from ..lowering.problem import DGRAD, ConvProblem
 from ..lowering.program import Program, View
 from ..strides import channels_last

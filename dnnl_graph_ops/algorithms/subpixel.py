@@ -17,9 +17,9 @@ from operator import mul
 from typing import Any
 
 from .. import dtypes
+from ..ir.env import Env
 from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, conversions, fresh, nbytes, packing, padded
-from ..lowering.env import Env
 from ..lowering.problem import DGRAD, WGRAD, ConvProblem, is_channels_last
 from ..lowering.program import CopyItem, NativeOp, Program, View, describable
 from ..strides import channels_last

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cache, partial
 
 from ..errors import InvalidArgumentError
+from ..ir.env import Env
 from ..lowering import fits, nearest
-from ..lowering.env import Env
 from ..lowering.problem import ConvProblem
 from . import (
     bf16,

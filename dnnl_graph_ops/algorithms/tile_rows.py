@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 from .. import dtypes
 from .._core import kernels
+from ..ir.env import Env
+from ..ir.rewrites import Rewrite
 from ..lowering import cost, speeds
 from ..lowering import epilogue as post
-from ..lowering.env import Env
 from ..lowering.problem import ConvProblem
 from ..lowering.program import Buffer, HostStep, KernelStep, Place, Program, Step, View
-from ..lowering.rewrites import Rewrite
 from . import choice, table
 from .algorithm import Algorithm
 from .lower import Decision, build, with_own_bias

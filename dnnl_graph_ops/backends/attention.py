@@ -19,12 +19,12 @@ from .._core import kernels
 from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from ..ir import dims, order_of, scalar
+from ..ir.env import Env
+from ..ir.rewrites import ALONE, No, Rewrite
 from ..lowering import elementwise_group, select
 from ..lowering.elementwise_group import over
-from ..lowering.env import Env
 from ..lowering.epilogue import EpilogueOp
 from ..lowering.program import Edge, NativeOp, Program, View
-from ..lowering.rewrites import ALONE, No, Rewrite
 from ..runtime.cpu import computes_natively
 from ..schema import kinds
 from .backend import Backend, FusionGroup, Lowering, Maker

@@ -12,10 +12,10 @@ from ..algorithms import tile_rows
 from ..algorithms.lower import Chooser, Decision, Selector
 from ..graph import Node, Value
 from ..ir import readers_of, scalar
+from ..ir.env import Env
+from ..ir.rewrites import NOT_RETURNED, READ_ONCE, No, Rewrite
 from ..lowering import elementwise_group
-from ..lowering.env import Env
 from ..lowering.program import Program, View
-from ..lowering.rewrites import NOT_RETURNED, READ_ONCE, No, Rewrite
 
 Version = tuple[int, ...]
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from ..algorithms.lower import Decision
 from ..graph import Node
+from ..ir.env import Env
 from ..lowering import elementwise_group, elementwise_int, gather, select
-from ..lowering.env import Env
 from ..lowering.program import Program, View
 from ..schema import kinds
 from . import composed, dynamic, gradients, movement, norm, window

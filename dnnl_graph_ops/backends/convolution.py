@@ -9,13 +9,13 @@ from ..algorithms.deconvolution import repeats_fused_ops
 from ..algorithms.lower import Decision, lower
 from ..graph import Node, Value
 from ..ir import is_empty
+from ..ir.env import Env
+from ..ir.rewrites import Rewrite
 from ..lowering import elementwise_group, reference
-from ..lowering.env import Env
 from ..lowering.epilogue import KINDS
 from ..lowering.family import CONV_KINDS, literal_op, make_problem, ops_of, post_ops
 from ..lowering.problem import WGRAD, ConvProblem
 from ..lowering.program import Edge, NativeOp, Operand, View
-from ..lowering.rewrites import Rewrite
 from .backend import Backend, FusionGroup, Lowering
 from .onednn import leaving_of, native_ops, runs
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ..algorithms.lower import Decision
 from ..graph import Node
 from ..ir import is_open
+from ..ir.env import Env
 from ..lowering import elementwise_group
-from ..lowering.env import Env
 from .backend import Backend, FusionGroup, Lowering, elementwise
 
 

@@ -10,8 +10,8 @@ from .. import dtypes, schema
 from ..algorithms.lower import Decision
 from ..graph import Node
 from ..ir import like, stand_in
-from ..lowering.env import Env
-from ..lowering.rewrites import Rewrite
+from ..ir.env import Env
+from ..ir.rewrites import Rewrite
 from . import builtin, onednn
 from .backend import Backend, FusionGroup, Kind, Lowering, Target, group_of
 

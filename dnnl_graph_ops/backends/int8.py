@@ -28,9 +28,9 @@ from ..algorithms.views import (
 )
 from ..graph import Node, Value
 from ..ir import dims
+from ..ir.env import Env
 from ..lowering import elementwise_group, speeds
 from ..lowering.elementwise_group import fused
-from ..lowering.env import Env
 from ..lowering.epilogue import labelled
 from ..lowering.family import make_problem, post_ops
 from ..lowering.problem import DGRAD, READ, RESULT, ConvProblem

@@ -14,8 +14,8 @@ from .._core import kernels
 from ..algorithms.depthwise import MOST_PHASES
 from ..algorithms.lower import Decision
 from ..algorithms.views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, result_view
+from ..ir.env import Env
 from ..lowering.elementwise_group import fused
-from ..lowering.env import Env
 from ..lowering.epilogue import labelled
 from ..lowering.problem import DGRAD, ConvProblem
 from ..lowering.program import Program, View

@@ -19,9 +19,9 @@ import numpy as np
 from ..algorithms.lower import Decision
 from ..graph import Node
 from ..ir import dims
+from ..ir.env import Env
+from ..ir.rewrites import Rewrite
 from ..lowering.elementwise_group import INTEGERS
-from ..lowering.env import Env
-from ..lowering.rewrites import Rewrite
 from ..schema import kinds
 from . import window
 from .backend import Backend, FusionGroup, Lowering, Search

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..algorithms.lower import Decision, lower
 from ..graph import Node, Value
+from ..ir.env import Env
 from ..lowering import epilogue as post
-from ..lowering.env import Env
 from ..lowering.epilogue import Epilogue, EpilogueOp
 from ..lowering.family import make_problem, post_ops
 from ..lowering.problem import ConvProblem

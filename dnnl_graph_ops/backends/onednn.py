@@ -12,13 +12,13 @@ from ..algorithms.lower import Decision
 from ..dtypes import PACKED
 from ..graph import Node, Value
 from ..ir import is_empty, is_open
+from ..ir.env import Env
+from ..ir.rewrites import Rewrite
 from ..lowering import elementwise_group, reference, trust
 from ..lowering.broadcasts import misread
-from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS, literal_attributes, native_attributes, ops_of
 from ..lowering.post_op_errors import refusal
 from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
-from ..lowering.rewrites import Rewrite
 from ..runtime import cpu
 from ..shapes import Meta
 from . import builtin

@@ -10,10 +10,10 @@ import numpy as np
 
 from .. import dtypes, schema
 from ..graph import Node
+from ..ir.rewrites import Rewrite
 from ..lowering import elementwise_group
 from ..lowering.epilogue import Epilogue
 from ..lowering.program import Buffer, Place, View
-from ..lowering.rewrites import Rewrite
 from ..lowering.trust import channels, integer_words
 from . import dynamic, matmul
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from ..ir import dims, scalar
+from ..ir.rewrites import ALONE, No, Rewrite
 from ..lowering.elementwise_group import over
-from ..lowering.rewrites import ALONE, No, Rewrite
 from ..shapes.rearrange import ranges
 from .backend import Backend, FusionGroup, Lowering, Maker
 from .movement import in_rows

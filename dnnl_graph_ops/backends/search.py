@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 
 from ..graph import Node
+from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..lowering import elementwise_group
 from ..lowering.epilogue import KINDS
 from ..lowering.family import format_of
-from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from .backend import BACKENDS, Search
 
 # ops that may be tried past the end of a group, until one result again is all that is read outside of the group

@@ -8,8 +8,8 @@ from ..algorithms.lower import Chooser, Decision, Selector
 from ..errors import UnsupportedError
 from ..graph import Node, Value
 from ..ir import postorder
+from ..ir.env import Env
 from ..lowering import elementwise_group
-from ..lowering.env import Env
 from . import movement, norm, onednn, partitions
 from .attention import ATTENTION
 from .backend import BACKENDS, Backend, FusionGroup, Kind, Lowering, Places, Search, Target, group_of

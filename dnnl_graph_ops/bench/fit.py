@@ -27,9 +27,9 @@ from ..algorithms import table as algorithms
 from ..algorithms.algorithm import Algorithm
 from ..compile.tune import Runner, runner_of
 from ..errors import Error, InvalidArgumentError
+from ..ir.env import Env
 from ..lowering import cost, fits, nearest
 from ..lowering.cost import Counts
-from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS, make_problem
 from ..lowering.fits import FIELDS, Constants, Key, Prices
 from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..dtypes import usual
 from ..errors import InvalidArgumentError
-from ..lowering.env import ALGORITHMS
+from ..ir.env import ALGORITHMS
 from ..passes.mixed_precision import AUTO
 from ..passes.mixed_precision import PRECISIONS as NARROW
 from ..schema.arguments import suggest

@@ -11,7 +11,7 @@ from ..algorithms.table import named
 from ..backends.backend import FusionGroup
 from ..backends.onednn import refused_behind
 from ..graph import Value
-from ..lowering.env import Env
+from ..ir.env import Env
 
 # the library's ops that apply post-ops
 _HEADS = schema.kinds("multiplies")

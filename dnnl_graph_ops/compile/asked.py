@@ -9,7 +9,7 @@ from ..backends.partitions import POLICIES
 from ..errors import InvalidArgumentError
 from ..graph import Graph
 from ..graph.choices import Tune
-from ..lowering.env import ALGORITHMS, default_algorithm
+from ..ir.env import ALGORITHMS, default_algorithm
 from ..passes.mixed_precision import AUTO, PRECISIONS
 from ..runtime.engines import Engine, default_engine
 from ..schema.arguments import one_of

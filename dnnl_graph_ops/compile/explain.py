@@ -14,11 +14,11 @@ from ..algorithms.lower import Decision
 from ..algorithms.table import remark
 from ..backends.backend import FusionGroup
 from ..errors import Error
+from ..ir.env import Env
+from ..ir.rewrites import Report
 from ..lowering import cost, fits, trust
-from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS
 from ..lowering.program import HostStep, KernelStep, Place
-from ..lowering.rewrites import Report
 from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine

@@ -17,10 +17,10 @@ from ..backends.movement import VIEWS, parts
 from ..backends.window import REDUCTIONS
 from ..graph import Node, Value
 from ..ir import order_of, readers_of
+from ..ir.rewrites import Rewrite
 from ..lowering.family import CONV_KINDS
 from ..lowering.problem import WGRAD, is_channels_last
 from ..lowering.program import Place, Program, View
-from ..lowering.rewrites import Rewrite
 from ..strides import channels_last
 
 Ints = tuple[int, ...]

@@ -16,7 +16,7 @@ from .. import dtypes
 from ..algorithms import bf16, convolution, filtering, im2col, table
 from ..algorithms.algorithm import Algorithm
 from ..errors import Error
-from ..lowering.env import Env
+from ..ir.env import Env
 from ..lowering.family import make_problem
 from ..lowering.problem import FPROP, ConvProblem
 from ..lowering.program import Buffer, Place, Program, View, argument

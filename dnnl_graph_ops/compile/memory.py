@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .. import dtypes
+from ..ir.rewrites import Rewrite
 from ..lowering.program import Buffer, Place, View
-from ..lowering.rewrites import Rewrite
 
 ALIGNMENT = 64
 OVERWRITE_OPERAND = Rewrite(

@@ -12,11 +12,11 @@ from .. import dtypes, schema
 from .._core import Graph, LayoutType, LogicalTensor, PartitionPolicy, TensorProperty
 from ..backends.onednn import ONEDNN_PARTITION
 from ..errors import Error, UnsupportedError
+from ..ir.rewrites import Rewrite
 from ..lowering import reference
 from ..lowering.native_graph import FPMATH, fresh_id, native_op
 from ..lowering.onednn_workarounds import wrong_when_narrow
 from ..lowering.program import Condition, Edge, NativeOp, NativeStep, Operand, Program, View
-from ..lowering.rewrites import Rewrite
 from ..lowering.trust import QUANTIZING
 from ..runtime import reference as known
 from ..runtime.engines import KINDS, Engine

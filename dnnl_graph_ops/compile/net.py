@@ -19,9 +19,9 @@ from ..drawing import net_to_dot, net_to_svg
 from ..errors import Error, InvalidArgumentError
 from ..graph import AlgorithmInfo, Graph, Node, Value, hooks
 from ..ir import dims, reachable
-from ..lowering.env import Env
-from ..lowering.rewrites import listening
-from ..passes.pipeline import watching
+from ..ir.env import Env
+from ..ir.rewrites import listening
+from ..ir.stages import watching
 from ..progress import Progress, listener, telling
 from ..runtime import arrays
 from ..runtime import threads as pool

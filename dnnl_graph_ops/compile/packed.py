@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from .. import dtypes
+from ..ir.rewrites import Rewrite
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, View, array_of, data_of
-from ..lowering.rewrites import Rewrite
 from ..strides import extent
 from .memory import ALIGNMENT
 

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from .. import dtypes
 from .._core import Executor, check_fork
 from ..errors import UnsupportedError
+from ..ir.stages import Stage, run
 from ..lowering import speeds
 from ..lowering.onednn_workarounds import staged
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
 from ..lowering.reference import may_rule
-from ..passes.pipeline import Stage, run
 from ..runtime import follow, reference
 from ..runtime import threads as pool
 from ..runtime.engines import Engine

@@ -14,7 +14,7 @@ from ..algorithms.table import Ranked
 from ..backends.backend import FusionGroup
 from ..errors import InvalidArgumentError
 from ..graph import AlgorithmInfo, Node, Selection
-from ..lowering.env import ALGORITHMS, Env
+from ..ir.env import ALGORITHMS, Env
 from ..lowering.family import CONV_KINDS
 from ..lowering.problem import ConvProblem
 from ..lowering.program import Place, Program, View, argument

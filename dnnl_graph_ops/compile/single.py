@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..algorithms.lower import lower
 from ..graph import Graph
-from ..lowering.env import Env
+from ..ir.env import Env
 from ..lowering.family import CONV_KINDS, make_problem
 from ..lowering.program import Place, Program, argument
 from ..ops.build import apply

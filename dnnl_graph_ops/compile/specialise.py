@@ -18,13 +18,13 @@ from ..backends.table import build, group
 from ..errors import InvalidArgumentError
 from ..graph import Node, Value
 from ..graph.json_format import same_shape
-from ..ir import GraphView, dims, linked
-from ..lowering.env import Env
+from ..ir import GraphView, dims, linked, stages
+from ..ir.env import Env
+from ..ir.stages import Stage
 from ..lowering.problem import ConvProblem
 from ..lowering.program import Buffer, Place, View, argument
 from ..passes import pipeline
 from ..passes.fold_constants import fold_dequantize
-from ..passes.pipeline import Stage
 from ..runtime.reference import Keys
 from ..shapes import checked
 from ..strides import dense_strides
@@ -226,8 +226,8 @@ def specialise(
         frozenset(op for op, _ in options.algorithms), options=options, results=results,
     )  # fmt: skip
     if options.policy == "fusion" and env.tune != "off":
-        pipeline.tell("as given", c.graph.listing)
-        pipeline.run(pipeline.PASSES, c)
+        stages.tell("as given", c.graph.listing)
+        stages.run(pipeline.PASSES, c)
     c.nodes = nodes = c.graph.nodes()
     for index, (value, (shape, strides)) in enumerate(inputs):
         c.views[value] = argument(Place.INPUT, value.dtype, shape, strides, index)
@@ -247,7 +247,7 @@ def specialise(
     c.views |= _constants(value for value in _read(nodes, ()) if value not in c.views)
 
     def attempt(known: Keys) -> Plan:
-        pipeline.run(STAGES, c)
+        stages.run(STAGES, c)
         return assemble(
             c.lowering.program,
             [c.views[value] for value, _ in inputs],
@@ -280,7 +280,7 @@ def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Arr
 
     def computed() -> Array:
         # explain(passes=True) leaves out the plans that compute constants
-        with pipeline.watching():
+        with stages.watching():
             plan = specialise(twins, [], [], [(copies[value], None)], one_by_one, options=options).plan
         result: Array = np.empty(dims(copies[value]), dtypes.numpy_dtype(value.dtype))
         plan.executor.run([], [result])

@@ -14,7 +14,7 @@ from ..backends.equal import EQUAL
 from ..backends.onednn import ONEDNN
 from ..backends.table import NOWHERE, who_runs
 from ..errors import InvalidArgumentError
-from ..lowering.env import Env
+from ..ir.env import Env
 from ..runtime import cpu
 from ..runtime import engine as open_engine
 from ..runtime.engines import Engine, default_engine

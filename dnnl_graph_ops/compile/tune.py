@@ -20,8 +20,8 @@ from ..algorithms.algorithm import Algorithm
 from ..algorithms.choice import measured_as
 from ..algorithms.table import Ranked
 from ..errors import Error
+from ..ir.env import Env
 from ..lowering import epilogue as post
-from ..lowering.env import Env
 from ..lowering.onednn_workarounds import on_views
 from ..lowering.problem import ConvProblem
 from ..lowering.program import Buffer, NativeStep, Operand, Place, Program, View, data_of

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from .. import dtypes
 from .._core import kernels
+from ..ir.env import Env
 from ..runtime import rates
 from ..schema import OPS
 from . import fits, speeds
-from .env import Env
 from .problem import DGRAD, WGRAD, ConvProblem, is_channels_last
 from .program import View
 

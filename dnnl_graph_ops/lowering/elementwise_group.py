@@ -14,14 +14,14 @@ from .. import dtypes
 from .._core import kernels
 from ..graph import Node, Value
 from ..ir import is_open
+from ..ir.env import Env
+from ..ir.rewrites import Rewrite
 from ..schema import POST_OPS, kinds
 from ..strides import extent
 from . import epilogue as post
-from .env import Env
 from .epilogue import Epilogue
 from .post_op_errors import ALONE, HEADS, refusal
 from .program import Buffer, CopyItem, Place, Program, View
-from .rewrites import Rewrite
 
 FLOATS = frozenset({"f32", "bf16", "f16"})
 INTEGERS = frozenset({"s8", "u8"})

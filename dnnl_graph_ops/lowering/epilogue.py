@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import schema
+from ..ir.env import Env
 from . import post_op_errors
-from .env import Env
 from .program import Edge, NativeOp, Operand, Program, View
 
 # kinds that may be post-ops: those that the library fuses, and PReLU, which only builtin kernels fuse

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from .. import schema
 from ..graph import Node, Value
+from ..ir.env import Env
 from ..shapes import Attributes, native_attrs, resolved
 from ..shapes.attributes import Geometry, Ints
 from .elementwise_group import channel_axis
-from .env import Env
 from .epilogue import Epilogue, EpilogueOp
 from .problem import (
     DGRAD,

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .. import dtypes, schema
+from ..ir.rewrites import Rewrite
 from ..strides import channels_last
 from .family import CONV_KINDS
 from .problem import WGRAD
 from .program import Ints, NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
-from .rewrites import Rewrite
 
 COPY_VIEWS = Rewrite(
     "copy_views",

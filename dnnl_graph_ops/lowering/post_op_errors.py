@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from .. import schema
+from ..ir.env import Env
 from ..runtime import cache_files, cpu
-from .env import Env
 
 # units in the last place that a post-op may be off
 MOST: Final = 16

@@ -19,13 +19,13 @@ import numpy as np
 
 from .. import schema
 from ..graph import Node, Value
+from ..ir.env import Env
 from ..runtime import cache_files, cpu
 from ..shapes import Attributes, resolved
 from ..shapes.attributes import Geometry
 from ..shapes.common import channel_axes
 from . import post_op_errors
 from .broadcasts import AXIS_1, FULL, LAST, ONE, spread
-from .env import Env
 from .family import CONV_KINDS, format_of
 
 QUANTIZING = schema.kinds("quantizes")

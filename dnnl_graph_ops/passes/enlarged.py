@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..graph import Node, Value
 from ..ir import UNSEEN, dims, like, linked
-from ..lowering.rewrites import Rewrite
+from ..ir.rewrites import Rewrite
 from ..shapes import Attributes
 from ..shapes.attributes import Ints
 from . import taps

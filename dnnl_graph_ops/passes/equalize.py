@@ -16,7 +16,7 @@ import numpy as np
 
 from ..graph import Node, Value
 from ..ir import GraphView, constant_like, conv_twin, like
-from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
+from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..schema import kinds
 from ..shapes import Attributes
 from ..shapes.common import channel_axes, channel_axis

@@ -7,8 +7,8 @@ from math import prod
 from ..algorithms.choice import ranked, scale
 from ..algorithms.product import PRODUCT
 from ..graph import Node, Value
+from ..ir.env import Env
 from ..lowering import cost, fits
-from ..lowering.env import Env
 from ..lowering.family import CONV_KINDS, make_problem
 from ..lowering.problem import WGRAD
 from ..lowering.program import Place, View, argument, dense_in

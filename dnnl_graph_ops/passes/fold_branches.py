@@ -13,7 +13,7 @@ import numpy as np
 from ..graph import Node
 from ..graph.constants import Constant
 from ..ir import GraphView
-from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
+from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes
 from ..shapes.attributes import Geometry
 from ..shapes.common import channel_axes

@@ -13,7 +13,7 @@ from ..backends.backend import FusionGroup
 from ..graph import Node, Value
 from ..graph.constants import Constant
 from ..ir import GraphView, dims, make_constant, postorder
-from ..lowering.rewrites import Rewrite
+from ..ir.rewrites import Rewrite
 
 Array = np.ndarray[Any, Any]
 # called with nodes and a value; returns a function that runs the nodes, and returns the elements of the value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..graph import Node, Value
 from ..ir import GraphView, conv_twin, dims
-from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
+from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes
 from ..shapes.rearrange import ranges
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..graph import Node, Value
 from ..ir import UNSEEN, GraphView, constant_like, dims, like, linked
-from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
+from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes, checked
 from ..shapes.attributes import Geometry, Ints
 from ..shapes.common import spatial_of

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..graph import Node, Value
 from ..ir import GraphView, dims, like, linked, twin
-from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
+from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from . import estimates, layers
 from .channels import added, channels_of
 from .enlarged import EDGES, SPATIAL, Enlarged, enlarged, make_layer

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..graph import Node, Value
 from ..ir import GraphView, constant_like, dims, scalar, twin
-from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, No, Rewrite
+from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, No, Rewrite
 from ..shapes.common import channel_axis
 
 Array = np.ndarray[Any, Any]

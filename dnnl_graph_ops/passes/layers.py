@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from .. import dtypes
 from ..graph import Node, Value
 from ..ir import GraphView, conv_twin, dims, like, linked
+from ..ir.env import Env
 from ..lowering import cost
-from ..lowering.env import Env
 from ..schema import kinds
 from ..shapes import Attributes
 from . import estimates, taps

@@ -17,9 +17,9 @@ from .. import dtypes, schema
 from ..graph import Node, Value
 from ..graph.constants import Constant
 from ..ir import UNSEEN, GraphView, is_empty, like, linked, twin
+from ..ir.env import Env
+from ..ir.rewrites import Rewrite
 from ..lowering import cost, fits
-from ..lowering.env import Env
-from ..lowering.rewrites import Rewrite
 from ..runtime import cpu
 from .estimates import comparable_seconds
 

@@ -17,7 +17,7 @@ from ..backends.onednn import build_native
 from ..compile.native import Partitioned, compile_partitions, partitioned
 from ..compile.plan import executor_of
 from ..errors import Error
-from ..lowering.env import Env
+from ..ir.env import Env
 from ..lowering.program import NativeStep, Place, Program, View, argument
 from ..lowering.trust import Features
 from ..runtime import cpu

@@ -16,7 +16,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.algorithms import filtering
-from dnnl_graph_ops.lowering.env import ALGORITHM_VARIABLE, Env, default_algorithm
+from dnnl_graph_ops.ir.env import ALGORITHM_VARIABLE, Env, default_algorithm
 from dnnl_graph_ops.passes import mixed_precision
 
 Array = np.ndarray[Any, Any]

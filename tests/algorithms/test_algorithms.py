@@ -16,7 +16,7 @@ from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.algorithms import bf16, lower, table
 from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile.plan import assemble
-from dnnl_graph_ops.lowering.env import Env
+from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.lowering.epilogue import EpilogueOp
 from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
 from dnnl_graph_ops.lowering.problem import ConvProblem

@@ -12,7 +12,7 @@ from reference import conv_transpose as truth
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import filtering, table
-from dnnl_graph_ops.lowering.env import ALGORITHM_VARIABLE, Env
+from dnnl_graph_ops.ir.env import ALGORITHM_VARIABLE, Env
 
 from .test_algorithms import KINDS
 from .test_repeatable import Question, computed

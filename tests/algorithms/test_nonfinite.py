@@ -16,7 +16,7 @@ from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops.algorithms import lower, nonfinite, table
 from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile.plan import Plan, assemble
-from dnnl_graph_ops.lowering.env import ALGORITHM_VARIABLE, Env
+from dnnl_graph_ops.ir.env import ALGORITHM_VARIABLE, Env
 from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
 from dnnl_graph_ops.lowering.problem import DGRAD, READ
 from dnnl_graph_ops.lowering.program import Place, Program

@@ -17,7 +17,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.algorithms import lower, table
 from dnnl_graph_ops.compile.plan import assemble
-from dnnl_graph_ops.lowering.env import Env
+from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.lowering.epilogue import EpilogueOp, map_views
 from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
 from dnnl_graph_ops.lowering.program import Place, Program, View

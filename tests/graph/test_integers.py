@@ -11,8 +11,8 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.algorithms import filtering
+from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.lowering import trust
-from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.runtime import cpu
 
 SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8tiles", "emulatedint8")

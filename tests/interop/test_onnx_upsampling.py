@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("onnxruntime", reason="the reference")
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.lowering import rewrites
+from dnnl_graph_ops.ir import rewrites
 from dnnl_graph_ops.passes import layers
 
 from .models import reference

@@ -14,8 +14,8 @@ from reference.graph import evaluate_built
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, dtypes, ops
 from dnnl_graph_ops.compile.plan import assemble
+from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.lowering import elementwise_group
-from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.epilogue import EpilogueOp, with_bias
 from dnnl_graph_ops.lowering.program import Buffer, KernelStep, Place, Program, View
 from dnnl_graph_ops.strides import extent

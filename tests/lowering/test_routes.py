@@ -20,8 +20,8 @@ from dnnl_graph_ops.backends.numpy_fallback import NUMPY
 from dnnl_graph_ops.backends.onednn import ONEDNN
 from dnnl_graph_ops.backends.table import NOWHERE, who_runs
 from dnnl_graph_ops.compile import supported
+from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.lowering import elementwise_group
-from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.family import CONV_KINDS
 from dnnl_graph_ops.lowering.program import NativeStep
 from dnnl_graph_ops.runtime.engines import Engine

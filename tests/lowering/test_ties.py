@@ -5,8 +5,8 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
+from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.lowering import trust
-from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.trust import turns_ties
 
 MEASURED = 0.0317042, [0.0041207, 0.0038116, 0.0051941], 0.0271003, 0.0193301

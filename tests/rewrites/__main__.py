@@ -2,7 +2,7 @@
 
 import sys
 
-from dnnl_graph_ops.lowering.rewrites import REWRITES
+from dnnl_graph_ops.ir.rewrites import REWRITES
 
 from .harness import Count, prove
 

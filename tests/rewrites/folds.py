@@ -3,6 +3,7 @@
 import numpy as np
 
 from dnnl_graph_ops import ops
+from dnnl_graph_ops.ir.stages import Stage
 from dnnl_graph_ops.passes import equalize, layers, pipeline
 
 from .draw import Again, Draw, Window, channels_of, convolution
@@ -160,7 +161,7 @@ HOMOGENEOUS = (ops.relu, ops.abs, lambda v: ops.leaky_relu(v, alpha=0.5))
 @proves("equalize")
 def equalized(d: Draw, unmet: str | None) -> None:
     """Two convolutions in a row, or three; `calibrate` runs the pass."""
-    stage = pipeline.Stage("equalize", lambda s: equalize.run(s.graph), lambda s: s.graph.listing())
+    stage = Stage("equalize", lambda s: equalize.run(s.graph), lambda s: s.graph.listing())
     d.forced, d.tolerance = [(pipeline, "PASSES", (stage, *pipeline.PASSES))], 1e-5
     rank, data_format = d.whole(1, 3), d.pick("NCX", "NXC")
     if unmet == "all tensors are in f32":

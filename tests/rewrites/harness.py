@@ -14,7 +14,7 @@ from reference.graph import evaluate_built
 from shrinking import Part, opened, script, shrunk
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.lowering import rewrites
+from dnnl_graph_ops.ir import rewrites
 
 from .draw import Again, Draw
 

@@ -10,8 +10,8 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.algorithms import deconvolution
 from dnnl_graph_ops.compile import native
+from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.lowering import onednn_workarounds
-from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.program import Place
 from dnnl_graph_ops.runtime import cpu
 

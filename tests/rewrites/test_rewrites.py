@@ -5,7 +5,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.lowering.rewrites import REWRITES
+from dnnl_graph_ops.ir.rewrites import REWRITES
 from dnnl_graph_ops.passes import fold_affine
 
 from .draw import Draw
