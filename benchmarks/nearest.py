@@ -21,8 +21,8 @@ import numpy as np
 
 from dnnl_graph_ops.bench import fit
 from dnnl_graph_ops.bench.fit import Elsewhere, Loss, Recorded, Sample
+from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
 from dnnl_graph_ops.lowering import nearest
-from dnnl_graph_ops.lowering.problem import DGRAD, FPROP, WGRAD
 from dnnl_graph_ops.runtime import cache_files
 
 NOISE = 0.1  # the variance of what shape does not explain, of forms within the first of these of the best

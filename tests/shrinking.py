@@ -7,7 +7,7 @@ import numpy as np
 from reference.graph import evaluate_built
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.lowering.family import CONV_KINDS
+from dnnl_graph_ops.convolution.nodes import CONV_KINDS
 from dnnl_graph_ops.ops.build import apply
 from dnnl_graph_ops.schema import OPS
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
+from ..convolution.problem import READ, ConvProblem, is_channels_last
 from ..ir.env import Env
-from ..lowering import cost, elementwise_group, fits, reference
-from ..lowering.epilogue import refusals, views
-from ..lowering.problem import READ, ConvProblem, is_channels_last
-from ..lowering.program import Program
+from ..lowering import cost, fits, reference
+from ..program import elementwise
+from ..program.epilogue import refusals, views
+from ..program.program import Program
 from ..runtime import cpu, rates
 from .views import channels_last_strides
 
@@ -45,7 +46,7 @@ def expressed(problem: ConvProblem, env: Env) -> bool:
     result = problem.result
     if not is_channels_last(result):
         result = replace(result, strides=channels_last_strides(result))
-    return elementwise_group.expresses(problem.epilogue, result)
+    return elementwise.expresses(problem.epilogue, result)
 
 
 def refused(problem: ConvProblem, env: Env, head: str) -> dict[str, str]:

@@ -16,10 +16,10 @@ from typing import Any
 
 from .. import dtypes
 from .._core import kernels
+from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..ir.env import Env
 from ..lowering.cost import Counts, channels, detours, padded
-from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
-from ..lowering.program import Program, View
+from ..program.program import Program, View
 from ..runtime import cpu
 from . import filtering
 from .algorithm import Algorithm, W, X, Y, always, expressed

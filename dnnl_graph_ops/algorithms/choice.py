@@ -14,11 +14,11 @@ from math import prod
 from operator import itemgetter
 
 from .. import dtypes
+from ..convolution.problem import WGRAD, ConvProblem
 from ..ir.env import Env
-from ..lowering import epilogue as post
 from ..lowering import speeds
-from ..lowering.problem import WGRAD, ConvProblem
-from ..lowering.program import Buffer, Ints, View, dense_in, is_dense, order_of
+from ..program import epilogue as post
+from ..program.program import Buffer, Ints, View, dense_in, is_dense, order_of
 from . import filtering, table
 from .algorithm import Algorithm
 from .table import Ranked, candidates, estimates, usable

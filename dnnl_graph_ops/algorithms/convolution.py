@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
 from ..ir.env import Env
-from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, detours
-from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
-from ..lowering.program import Program
+from ..program import epilogue as post
+from ..program.program import Program
 from .algorithm import Algorithm, W, Y, always, by_library
 from .deconvolution import CostFactors, append_gradient, attributes, literal, trimmed
 from .flipped import flipped

@@ -11,12 +11,12 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
+from ..convolution.nodes import dgrad_pads, fprop_pads
+from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
 from ..ir.env import Env
-from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, conversions, detours, nbytes, packing, padded
-from ..lowering.family import dgrad_pads, fprop_pads
-from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
-from ..lowering.program import Ints, NativeOp, Program, View, is_dense
+from ..program import epilogue as post
+from ..program.program import Ints, NativeOp, Program, View, is_dense
 from .algorithm import NOTHING, Algorithm, W, Y, always, by_library, never
 from .views import finish_weights, merged_weights, met, weights_target
 

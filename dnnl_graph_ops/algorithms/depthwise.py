@@ -10,12 +10,12 @@ from typing import Any
 
 from .. import dtypes
 from .._core import kernels
+from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..ir.env import Env
 from ..lowering.cost import Counts, detours, packing
-from ..lowering.elementwise_group import expresses, fused
-from ..lowering.epilogue import labelled
-from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
-from ..lowering.program import Program, View
+from ..program.elementwise import expresses, fused
+from ..program.epilogue import labelled
+from ..program.program import Program, View
 from .algorithm import NOTHING, Algorithm, expressed, without_post_ops
 from .views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, result_view
 

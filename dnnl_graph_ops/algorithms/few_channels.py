@@ -9,12 +9,12 @@ from math import prod
 
 from .. import dtypes
 from .._core import kernels
+from ..convolution.problem import FPROP, WGRAD, ConvProblem
 from ..ir.env import Env
 from ..lowering.cost import Counts, packing, padded
-from ..lowering.elementwise_group import expresses, fused
-from ..lowering.epilogue import labelled
-from ..lowering.problem import FPROP, WGRAD, ConvProblem
-from ..lowering.program import Program
+from ..program.elementwise import expresses, fused
+from ..program.epilogue import labelled
+from ..program.program import Program
 from .algorithm import Algorithm, W, Y, always
 from .flipped import flipped, flips
 from .views import MULTIPLY, layer_sizes

@@ -19,12 +19,12 @@ import numpy as np
 
 from .. import dtypes
 from .._core import kernels
+from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..ir.env import Env
-from ..lowering import epilogue as post
 from ..lowering.cost import Counts, of_kernel
-from ..lowering.elementwise_group import fused
-from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
-from ..lowering.program import Facts, Program, View, array_of, has_data
+from ..program import epilogue as post
+from ..program.elementwise import fused
+from ..program.program import Facts, Program, View, array_of, has_data
 from .algorithm import Algorithm, Condition, W, X, Y, always, expressed
 from .views import (
     FROM_CHANNELS_LAST,

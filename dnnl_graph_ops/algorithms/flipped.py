@@ -10,10 +10,10 @@ from itertools import product
 from math import prod
 from operator import mul
 
+from ..convolution.problem import DGRAD, FPROP, ConvProblem
 from ..ir.env import Env
 from ..lowering.cost import Counts, nbytes
-from ..lowering.problem import DGRAD, FPROP, ConvProblem
-from ..lowering.program import Program, View
+from ..program.program import Program, View
 from .algorithm import Algorithm, Condition
 
 _OTHER = {DGRAD: FPROP, FPROP: DGRAD}

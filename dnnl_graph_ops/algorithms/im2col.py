@@ -8,12 +8,12 @@ from math import prod
 
 from .. import dtypes
 from .._core import kernels
+from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..ir.env import Env
 from ..lowering.cost import Counts, channels, detours, fresh, packing, padded
-from ..lowering.elementwise_group import fused
-from ..lowering.epilogue import labelled
-from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
-from ..lowering.program import Program, View
+from ..program.elementwise import fused
+from ..program.epilogue import labelled
+from ..program.program import Program, View
 from ..strides import channels_last, dense_strides
 from . import matrices
 from .algorithm import NOTHING, W, Y, by_library_without_operands, expressed

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from math import prod
 
 from .._core import kernels
+from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
 from ..ir.env import Env
-from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, detours, padded
-from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
-from ..lowering.program import Program, View
+from ..program import epilogue as post
+from ..program.program import Program, View
 from ..strides import dense_strides
 from . import im2col, matrices
 from .algorithm import NOTHING, W, Y, never

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..convolution.problem import RESULT, ConvProblem
 from ..ir.env import Env
-from ..lowering import elementwise_group
-from ..lowering import epilogue as post
-from ..lowering.problem import RESULT, ConvProblem
-from ..lowering.program import Program, View
+from ..program import elementwise
+from ..program import epilogue as post
+from ..program.program import Program, View
 from . import nonfinite
 from .algorithm import Algorithm
 from .choice import ranked
@@ -137,7 +137,7 @@ def _with_rest(program: Program, problem: ConvProblem, algorithm: Algorithm, env
         program, problem.with_views(**{RESULT[problem.direction]: plain}, bias=bias if adds else None, epilogue=()), env
     )
     rest = epilogue if adds else post.with_bias(bias, epilogue)
-    elementwise_group.apply_apart(program, plain, rest, problem.result, env)
+    elementwise.apply_apart(program, plain, rest, problem.result, env)
 
 
 def _converted(program: Program, problem: ConvProblem, compute: str) -> tuple[ConvProblem, View]:
@@ -169,4 +169,4 @@ def _write_empty_sum(program: Program, problem: ConvProblem, env: Env) -> None:
     empty = program.like(problem.result, problem.dtype) if problem.epilogue else problem.result
     fill_with_bias(program, empty, problem.bias)
     if problem.epilogue:
-        elementwise_group.apply_apart(program, empty, problem.epilogue, problem.result, env)
+        elementwise.apply_apart(program, empty, problem.epilogue, problem.result, env)

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from .. import dtypes
 from .._core import kernels
+from ..convolution.problem import ConvProblem
 from ..ir.env import Env
 from ..lowering import cost
-from ..lowering import epilogue as post
-from ..lowering.elementwise_group import fused
-from ..lowering.problem import ConvProblem
-from ..lowering.program import Program, View, order_of
+from ..program import epilogue as post
+from ..program.elementwise import fused
+from ..program.program import Program, View, order_of
 from ..strides import channels_last
 from .algorithm import Algorithm, Condition, always, never
 from .views import MULTIPLY, TO_CHANNELS_LAST

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ..convolution.problem import DGRAD, FPROP, READ, RESULT, ConvProblem, Sizes
 from ..ir.env import Env
-from ..lowering import elementwise_group, speeds
-from ..lowering import epilogue as post
+from ..lowering import speeds
 from ..lowering.cost import Counts
-from ..lowering.problem import DGRAD, FPROP, READ, RESULT, ConvProblem, Sizes
-from ..lowering.program import Program
+from ..program import elementwise
+from ..program import epilogue as post
+from ..program.program import Program
 from .algorithm import NOTHING, Algorithm, always
 from .views import met
 
@@ -32,7 +33,7 @@ def _build(program: Program, problem: ConvProblem, env: Env) -> None:
     if not epilogue:
         program.copy(sums, problem.result)
     else:
-        elementwise_group.apply_apart(program, sums, epilogue, problem.result, env)
+        elementwise.apply_apart(program, sums, epilogue, problem.result, env)
 
 
 def _taps(g: Sizes) -> Iterator[tuple[tuple[int, ...], Slices, Slices]]:

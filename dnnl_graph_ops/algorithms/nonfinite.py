@@ -10,10 +10,10 @@ import numpy as np
 
 from .. import dtypes
 from .._core import kernels
+from ..convolution.problem import ConvProblem
 from ..ir.env import Env
 from ..lowering import cost
-from ..lowering.problem import ConvProblem
-from ..lowering.program import Facts, Program, View, data_of
+from ..program.program import Facts, Program, View, data_of
 from ..runtime import threads
 from . import deconvolution, naive
 from .algorithm import Algorithm

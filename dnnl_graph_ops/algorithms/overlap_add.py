@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import prod
 
 from .._core import kernels
+from ..convolution.problem import DGRAD, ConvProblem
 from ..ir.env import Env
 from ..lowering.cost import Counts, of_kernel
-from ..lowering.problem import DGRAD, ConvProblem
-from ..lowering.program import Program
+from ..program.program import Program
 from .algorithm import NOTHING, Algorithm, always, expressed
 from .filtering import direct_tile, filter_problem, multiply, packed_weights
 from .flipped import flipped

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ..convolution.problem import DGRAD, ConvProblem
 from ..ir.env import Env
 from ..lowering.cost import Counts, channels, detours, fresh, nbytes, packing
-from ..lowering.problem import DGRAD, ConvProblem
-from ..lowering.program import Program, View
+from ..program.program import Program, View
 from ..strides import channels_last
 from . import matrices
 from .algorithm import NOTHING, by_library_without_operands, expressed

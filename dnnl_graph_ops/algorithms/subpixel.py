@@ -17,11 +17,11 @@ from operator import mul
 from typing import Any
 
 from .. import dtypes
+from ..convolution.problem import DGRAD, WGRAD, ConvProblem, is_channels_last
 from ..ir.env import Env
-from ..lowering import epilogue as post
 from ..lowering.cost import Counts, channels, conversions, fresh, nbytes, packing, padded
-from ..lowering.problem import DGRAD, WGRAD, ConvProblem, is_channels_last
-from ..lowering.program import CopyItem, NativeOp, Program, View, describable
+from ..program import epilogue as post
+from ..program.program import CopyItem, NativeOp, Program, View, describable
 from ..strides import channels_last
 from .algorithm import Algorithm, W, X, Y, by_library_without_operands
 from .deconvolution import fill_with_bias, repeated_bias

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
+from ..convolution.problem import ConvProblem
 from ..errors import InvalidArgumentError
 from ..ir.env import Env
 from ..lowering import fits, nearest
-from ..lowering.problem import ConvProblem
 from . import (
     bf16,
     convolution,

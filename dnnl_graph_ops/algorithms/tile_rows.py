@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 from .. import dtypes
 from .._core import kernels
+from ..convolution.problem import ConvProblem
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
 from ..lowering import cost, speeds
-from ..lowering import epilogue as post
-from ..lowering.problem import ConvProblem
-from ..lowering.program import Buffer, HostStep, KernelStep, Place, Program, Step, View
+from ..program import epilogue as post
+from ..program.program import Buffer, HostStep, KernelStep, Place, Program, Step, View
 from . import choice, table
 from .algorithm import Algorithm
 from .lower import Decision, build, with_own_bias

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .._core import kernels
-from ..lowering.problem import ConvProblem, is_channels_last
-from ..lowering.program import Program, View, dense_in
+from ..convolution.problem import ConvProblem, is_channels_last
+from ..program.program import Program, View, dense_in
 from ..strides import channels_last
 
 # labels of steps, which say nothing of directions: fprop and dgrad compute ordinary and transposed convolutions

@@ -21,10 +21,10 @@ from ..graph import Node, Value
 from ..ir import dims, order_of, scalar
 from ..ir.env import Env
 from ..ir.rewrites import ALONE, No, Rewrite
-from ..lowering import elementwise_group, select
-from ..lowering.elementwise_group import over
-from ..lowering.epilogue import EpilogueOp
-from ..lowering.program import Edge, NativeOp, Program, View
+from ..program import elementwise, select
+from ..program.elementwise import over
+from ..program.epilogue import EpilogueOp
+from ..program.program import Edge, NativeOp, Program, View
 from ..runtime.cpu import computes_natively
 from ..schema import kinds
 from .backend import Backend, FusionGroup, Lowering, Maker
@@ -473,7 +473,7 @@ def _some_heads(program: Program, scale: float, q: View, k: View, v: View, dst: 
     program.native([NativeOp("MatMul", flags, (q, k), (products,), "products"), multiply], "MatMul", fpmath="bf16")
     for mask in masks:
         masked = program.scratch(shape, "f32")
-        elementwise_group.apply(program, scores, (EpilogueOp("Add", {}, (0, mask)),), masked, "mask")
+        elementwise.apply(program, scores, (EpilogueOp("Add", {}, (0, mask)),), masked, "mask")
         scores = masked
     codes, strides = dtypes.CODES, scores.strides
     kernel = kernels.softmax(shape, 2, codes["f32"], strides, codes["bf16"], strides, False)

@@ -14,8 +14,8 @@ from ..graph import Node, Value
 from ..ir import readers_of, scalar
 from ..ir.env import Env
 from ..ir.rewrites import NOT_RETURNED, READ_ONCE, No, Rewrite
-from ..lowering import elementwise_group
-from ..lowering.program import Program, View
+from ..program import elementwise as elementwise_group
+from ..program.program import Program, View
 
 Version = tuple[int, ...]
 

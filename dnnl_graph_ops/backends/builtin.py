@@ -8,8 +8,8 @@ from typing import NamedTuple
 from ..algorithms.lower import Decision
 from ..graph import Node
 from ..ir.env import Env
-from ..lowering import elementwise_group, elementwise_int, gather, select
-from ..lowering.program import Program, View
+from ..program import elementwise, elementwise_int, gather, select
+from ..program.program import Program, View
 from ..schema import kinds
 from . import composed, dynamic, gradients, movement, norm, window
 from .backend import Backend, FusionGroup, Kind, Lowering, Target
@@ -90,7 +90,7 @@ def _better(kind: str) -> str:
 
 def goes_before_kind(kind: Kind, target: Target) -> str | None:
     """Returns why kernels of the package run ops of a kind before the library may; None where the library is asked."""
-    if not target.prefers_builtin or not elementwise_group.FLOATS.issuperset(kind.inputs):
+    if not target.prefers_builtin or not elementwise.FLOATS.issuperset(kind.inputs):
         return None
     if kind.name in KEEPING_NAN:
         return KEEPS_NAN

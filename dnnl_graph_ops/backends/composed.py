@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 
 from ..graph import Node
-from ..lowering import elementwise_group, elementwise_int, select
-from ..lowering.epilogue import EpilogueOp
-from ..lowering.program import Program, View
+from ..program import elementwise, elementwise_int, select
+from ..program.epilogue import EpilogueOp
+from ..program.program import Program, View
 from .host_ops.common import channel_axis
 from .norm import all_floats
 from .window import fills_no_vectors, fold
@@ -39,7 +39,7 @@ def slow_in_library(node: Node) -> bool:
 
 def _chain(program: Program, label: str, source: View, target: View, *ops: Op) -> View:
     """Appends element-wise ops on `source` as one step, and returns `target`, which the last op writes."""
-    if not elementwise_group.apply(program, source, tuple(EpilogueOp(op[0], {}, op[1:]) for op in ops), target, label):
+    if not elementwise.apply(program, source, tuple(EpilogueOp(op[0], {}, op[1:]) for op in ops), target, label):
         raise RuntimeError(f"{label}: more operands than builtin code takes")
     return target
 

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from ..algorithms import nonfinite, tile_rows
 from ..algorithms.deconvolution import repeats_fused_ops
 from ..algorithms.lower import Decision, lower
+from ..convolution.nodes import CONV_KINDS, literal_op, make_problem, ops_of, post_ops
+from ..convolution.problem import WGRAD, ConvProblem
 from ..graph import Node, Value
 from ..ir import is_empty
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
-from ..lowering import elementwise_group, reference
-from ..lowering.epilogue import KINDS
-from ..lowering.family import CONV_KINDS, literal_op, make_problem, ops_of, post_ops
-from ..lowering.problem import WGRAD, ConvProblem
-from ..lowering.program import Edge, NativeOp, Operand, View
+from ..lowering import reference
+from ..program import elementwise
+from ..program.epilogue import KINDS
+from ..program.program import Edge, NativeOp, Operand, View
 from .backend import Backend, FusionGroup, Lowering
 from .onednn import leaving_of, native_ops, runs
 
@@ -34,7 +35,7 @@ RUN_LITERALLY = Rewrite(
 def leads(node: Node) -> bool:
     """Whether a node is a convolution in floats that may run with post-ops; a gradient of weights may not."""
     conv = CONV_KINDS.get(node.kind)
-    return conv is not None and conv.direction != WGRAD and node.outputs[0].dtype in elementwise_group.FLOATS
+    return conv is not None and conv.direction != WGRAD and node.outputs[0].dtype in elementwise.FLOATS
 
 
 def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
@@ -42,7 +43,7 @@ def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
     if head.kind not in CONV_KINDS:
         return None
     fits = all(node.kind in KINDS and node.outputs[0].shape == head.outputs[0].shape for node in rest)
-    known = all(runs(node, env) or (env.prefers_builtin and elementwise_group.takes([node], env)) for node in rest)
+    known = all(runs(node, env) or (env.prefers_builtin and elementwise.takes([node], env)) for node in rest)
     return nodes if not rest or (fits and not is_empty(nodes) and known) else None
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..graph import Node
-from ..lowering import elementwise_group, elementwise_int
-from ..lowering.epilogue import EpilogueOp
-from ..lowering.program import Program, View
+from ..program import elementwise, elementwise_int
+from ..program.epilogue import EpilogueOp
+from ..program.program import Program, View
 
 
 def has_one_scale(node: Node) -> bool:
@@ -18,7 +18,7 @@ def has_one_scale(node: Node) -> bool:
 def serves(node: Node) -> bool:
     """Whether builtin code computes a node: between 8 bits and f32, by one scale."""
     kinds = {node.inputs[0].dtype, node.outputs[0].dtype}
-    return has_one_scale(node) and "f32" in kinds and len(kinds & elementwise_group.INTEGERS) == 1
+    return has_one_scale(node) and "f32" in kinds and len(kinds & elementwise.INTEGERS) == 1
 
 
 def quantize(program: Program, node: Node, sources: Sequence[View], targets: Sequence[View]) -> None:
@@ -38,5 +38,5 @@ def dequantize(program: Program, node: Node, sources: Sequence[View], targets: S
 
 
 def _append(program: Program, node: Node, src: View, ops: Sequence[EpilogueOp], dst: View) -> None:
-    if dst.size and not elementwise_group.apply(program, src, tuple(ops), dst, node.kind):
+    if dst.size and not elementwise.apply(program, src, tuple(ops), dst, node.kind):
         raise RuntimeError(f"{node.kind} {node.name!r}: more operands than builtin code takes")

@@ -8,7 +8,7 @@ from ..algorithms.lower import Decision
 from ..graph import Node
 from ..ir import is_open
 from ..ir.env import Env
-from ..lowering import elementwise_group
+from ..program import elementwise as elementwise_group
 from .backend import Backend, FusionGroup, Lowering, elementwise
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from .. import dtypes
 from .._core import kernels
 from ..algorithms.views import FROM_CHANNELS_LAST, TO_CHANNELS_LAST, as_channels_last
+from ..convolution.problem import data_view
 from ..graph import Node
-from ..lowering.problem import data_view
-from ..lowering.program import Program, View
+from ..program.program import Program, View
 from ..shapes.common import per_axis, spatial_of
 from ..shapes.windows import resolve
 from ..strides import channels_last

@@ -26,15 +26,16 @@ from ..algorithms.views import (
     merged_weights,
     result_view,
 )
+from ..convolution.nodes import make_problem, post_ops
+from ..convolution.problem import DGRAD, READ, RESULT, ConvProblem
 from ..graph import Node, Value
 from ..ir import dims
 from ..ir.env import Env
-from ..lowering import elementwise_group, speeds
-from ..lowering.elementwise_group import fused
-from ..lowering.epilogue import labelled
-from ..lowering.family import make_problem, post_ops
-from ..lowering.problem import DGRAD, READ, RESULT, ConvProblem
-from ..lowering.program import Buffer, Place, Program, View, argument
+from ..lowering import speeds
+from ..program import elementwise
+from ..program.elementwise import fused
+from ..program.epilogue import labelled
+from ..program.program import Buffer, Place, Program, View, argument
 from ..strides import channels_last, dense_strides
 from . import int8_depthwise, int8_taps, matmul
 from .backend import Backend, FusionGroup, Lowering, Search
@@ -111,7 +112,7 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
         and _floats_are_faster(floats, problem, waste * _form(q, problem, WORDS, env, floats.w).cost, env)
     ):
         unmet = "integer products are faster by estimate"
-    elif not elementwise_group.expresses(problem.epilogue, as_floats(laid)):
+    elif not elementwise.expresses(problem.epilogue, as_floats(laid)):
         unmet = "the kernel has the post-ops"
     FUSE_INT8.tell(q.head, unmet)
     return None if unmet else q

@@ -14,11 +14,11 @@ from .._core import kernels
 from ..algorithms.depthwise import MOST_PHASES
 from ..algorithms.lower import Decision
 from ..algorithms.views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, result_view
+from ..convolution.problem import DGRAD, ConvProblem
 from ..ir.env import Env
-from ..lowering.elementwise_group import fused
-from ..lowering.epilogue import labelled
-from ..lowering.problem import DGRAD, ConvProblem
-from ..lowering.program import Program, View
+from ..program.elementwise import fused
+from ..program.epilogue import labelled
+from ..program.program import Program, View
 from ..strides import dense_strides
 from .quantized import WORDS, Quantized, as_floats, bounded, constant_weights, of_channels, point, shift, zero_points
 

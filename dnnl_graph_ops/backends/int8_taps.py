@@ -12,8 +12,8 @@ from typing import Any
 from .. import dtypes
 from .._core import kernels
 from ..algorithms.views import as_channels_last, channels_last_strides
-from ..lowering.problem import FPROP, ConvProblem
-from ..lowering.program import Place, Program, View, argument
+from ..convolution.problem import FPROP, ConvProblem
+from ..program.program import Place, Program, View, argument
 from ..strides import dense_strides
 
 # most channels: with more, the copy costs more than it saves

@@ -21,7 +21,7 @@ from ..graph import Node
 from ..ir import dims
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
-from ..lowering.elementwise_group import INTEGERS
+from ..program.elementwise import INTEGERS
 from ..schema import kinds
 from . import window
 from .backend import Backend, FusionGroup, Lowering, Search

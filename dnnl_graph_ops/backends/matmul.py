@@ -8,13 +8,13 @@ from math import prod
 from typing import Any
 
 from ..algorithms.lower import Decision, lower
+from ..convolution.nodes import make_problem, post_ops
+from ..convolution.problem import ConvProblem
 from ..graph import Node, Value
 from ..ir.env import Env
-from ..lowering import epilogue as post
-from ..lowering.epilogue import Epilogue, EpilogueOp
-from ..lowering.family import make_problem, post_ops
-from ..lowering.problem import ConvProblem
-from ..lowering.program import View
+from ..program import epilogue as post
+from ..program.epilogue import Epilogue, EpilogueOp
+from ..program.program import View
 from ..schema import kinds
 from ..strides import channels_last
 from .backend import Backend, FusionGroup, Lowering, match_by

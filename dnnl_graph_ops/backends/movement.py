@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..graph import Node
 from ..ir import order_of
-from ..lowering.program import Program, View
+from ..program.program import Program, View
 from ..shapes.rearrange import ranges
 from ..strides import dense_strides
 

@@ -9,13 +9,13 @@ from math import prod
 from .. import dtypes
 from .._core import kernels
 from ..algorithms.lower import Decision
+from ..convolution.nodes import post_ops
+from ..convolution.problem import data_view
 from ..graph import Node
-from ..lowering import elementwise_group
-from ..lowering import epilogue as post
-from ..lowering.epilogue import Epilogue
-from ..lowering.family import post_ops
-from ..lowering.problem import data_view
-from ..lowering.program import Program, View, order_of
+from ..program import elementwise
+from ..program import epilogue as post
+from ..program.epilogue import Epilogue
+from ..program.program import Program, View, order_of
 from ..strides import channels_last
 from .backend import Backend, FusionGroup, Lowering, match_by
 
@@ -30,7 +30,7 @@ def leads(node: Node) -> bool:
 
 def serves(node: Node) -> bool:
     """Whether builtin code computes a norm or softmax with this node's dtypes, attributes and outputs."""
-    floats = all(value.dtype in elementwise_group.FLOATS for value in (node.inputs[0], node.outputs[0]))
+    floats = all(value.dtype in elementwise.FLOATS for value in (node.inputs[0], node.outputs[0]))
     plain = node.attrs.get("mode", "none") == "none"
     return node.kind in OWN_NORMS and len(node.outputs) == 1 and floats and plain and _over_last(node)
 
@@ -58,13 +58,13 @@ def build(
 def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, epilogue: Epilogue) -> None:
     src, dst = (data_view(view, node.attrs["data_format"]) for view in (inputs[0], dst))
     kernel_has = not epilogue or _last(src, dst)
-    fused = elementwise_group.fused_or_none(program, epilogue, dst) if kernel_has else None
+    fused = elementwise.fused_or_none(program, epilogue, dst) if kernel_has else None
     if fused is None:
         plain = program.like(dst, "f32")
         if not _alike(plain, plain):
             plain = program.scratch(dst.shape, "f32", channels_last(dst.ndim))
-        _normalise(program, node, src, inputs[1:], plain, elementwise_group.NOTHING)
-        if not elementwise_group.apply(program, plain, epilogue, dst, f"behind {node.kind}"):
+        _normalise(program, node, src, inputs[1:], plain, elementwise.NOTHING)
+        if not elementwise.apply(program, plain, epilogue, dst, f"behind {node.kind}"):
             post.apply(program, plain, epilogue, dst)
         return
     if _alike(src, dst):
@@ -81,7 +81,7 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
 
 
 def _normalise(
-    program: Program, node: Node, src: View, affine: Sequence[View], dst: View, fused: elementwise_group.Fused
+    program: Program, node: Node, src: View, affine: Sequence[View], dst: View, fused: elementwise.Fused
 ) -> None:
     affine = [program.in_a_row(program.converted(view, "f32")) for view in affine] if node.attrs["use_affine"] else []
     if not _alike(src, dst):
@@ -121,7 +121,7 @@ def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, ep
 
 
 def all_floats(node: Node) -> bool:
-    return all(value.dtype in elementwise_group.FLOATS for value in (*node.inputs, *node.outputs))
+    return all(value.dtype in elementwise.FLOATS for value in (*node.inputs, *node.outputs))
 
 
 def _softmax_gradient(

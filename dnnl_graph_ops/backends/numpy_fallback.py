@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ..algorithms.lower import Decision
 from ..graph import Node
 from ..ir.env import Env
-from ..lowering.program import Program, View
+from ..program.program import Program, View
 from .backend import Backend, FusionGroup, Lowering
 from .host_ops import HOST, step
 

@@ -9,16 +9,17 @@ from functools import partial
 
 from .. import schema, shapes
 from ..algorithms.lower import Decision
+from ..convolution.nodes import CONV_KINDS, literal_attributes, native_attributes, ops_of
 from ..dtypes import PACKED
 from ..graph import Node, Value
 from ..ir import is_empty, is_open
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
-from ..lowering import elementwise_group, reference, trust
+from ..lowering import reference, trust
 from ..lowering.broadcasts import misread
-from ..lowering.family import CONV_KINDS, literal_attributes, native_attributes, ops_of
-from ..lowering.post_op_errors import refusal
-from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
+from ..program import elementwise
+from ..program.post_op_errors import refusal
+from ..program.program import Edge, NativeOp, Operand, Program, View, is_dense
 from ..runtime import cpu
 from ..shapes import Meta
 from . import builtin
@@ -84,7 +85,7 @@ def _why_not(node: Node, env: Env) -> str | None:
     kind, attrs = node.kind, node.attrs
     if kind in CONV_KINDS:
         return None
-    better = builtin.goes_before(node, env) or elementwise_group.far_off(node, env)
+    better = builtin.goes_before(node, env) or elementwise.far_off(node, env)
     if better:
         return better
     if kind == "DynamicQuantize" and len(node.inputs) > 2 and env.prefers_builtin:

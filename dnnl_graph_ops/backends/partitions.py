@@ -9,10 +9,10 @@ from typing import Any
 
 from .. import dtypes, schema
 from .._core import Graph, LogicalTensor, PartitionPolicy, TensorProperty
+from ..convolution.nodes import CONV_KINDS, native_attributes
 from ..graph import Node, Value
 from ..ir.env import Env
 from ..lowering import reference, trust
-from ..lowering.family import CONV_KINDS, native_attributes
 from ..lowering.native_graph import FPMATH, fresh_id, native_op
 from ..lowering.trust import MULTIPLYING
 from ..runtime.defects import Edges, crashes_matcher

@@ -11,10 +11,10 @@ import numpy as np
 from .. import dtypes, schema
 from ..graph import Node
 from ..ir.rewrites import Rewrite
-from ..lowering import elementwise_group
-from ..lowering.epilogue import Epilogue
-from ..lowering.program import Buffer, Place, View
 from ..lowering.trust import channels, integer_words
+from ..program import elementwise
+from ..program.epilogue import Epilogue
+from ..program.program import Buffer, Place, View
 from . import dynamic, matmul
 
 Array = np.ndarray[Any, Any]
@@ -89,7 +89,7 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
         unmet = "a Dequantize computes each operand"
     elif any(0 in node.outputs[0].shape for node in (src, weights, head)):
         unmet = "no tensor is empty"
-    elif not elementwise_group.INTEGERS.issuperset(integers):
+    elif not elementwise.INTEGERS.issuperset(integers):
         unmet = "the integers have 8 bits"
     elif not all(map(points_fit, (src, weights, *([] if quantize is None else [quantize])))):
         unmet = "zero points are integers of these dtypes"

@@ -13,7 +13,7 @@ from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from ..ir import dims, scalar
 from ..ir.rewrites import ALONE, No, Rewrite
-from ..lowering.elementwise_group import over
+from ..program.elementwise import over
 from ..shapes.rearrange import ranges
 from .backend import Backend, FusionGroup, Lowering, Maker
 from .movement import in_rows

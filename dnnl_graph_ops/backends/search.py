@@ -10,11 +10,11 @@ import heapq
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 
+from ..convolution.nodes import format_of
 from ..graph import Node
 from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
-from ..lowering import elementwise_group
-from ..lowering.epilogue import KINDS
-from ..lowering.family import format_of
+from ..program import elementwise
+from ..program.epilogue import KINDS
 from .backend import BACKENDS, Search
 
 # ops that may be tried past the end of a group, until one result again is all that is read outside of the group
@@ -138,7 +138,7 @@ def elementwise_group_of(last: int, free: Collection[int], search: Search) -> tu
         if number in members or number not in free:
             continue
         readers = [search.nodes[reader] for reader in search.of(result)]
-        if result.shape != end.shape and not elementwise_group.broadcasts(node, readers):
+        if result.shape != end.shape and not elementwise.broadcasts(node, readers):
             declined("all results but those of a Dequantize that is broadcast have one shape")
         elif search.leaves(result):
             declined(NOT_RETURNED)

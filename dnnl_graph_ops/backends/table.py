@@ -9,7 +9,7 @@ from ..errors import UnsupportedError
 from ..graph import Node, Value
 from ..ir import postorder
 from ..ir.env import Env
-from ..lowering import elementwise_group
+from ..program import elementwise
 from . import movement, norm, onednn, partitions
 from .attention import ATTENTION
 from .backend import BACKENDS, Backend, FusionGroup, Kind, Lowering, Places, Search, Target, group_of
@@ -93,7 +93,7 @@ def _fused(nodes: Sequence[Node], outputs: Sequence[Value], env: Env) -> list[Fu
     for members in (*search.partitions, *products):
         take(members)
     alone = {i: nodes[i] for i in search.free}
-    joining = {i for i, n in alone.items() if onednn.runs(n, env) or norm.leads(n) or elementwise_group.takes([n], env)}
+    joining = {i for i, n in alone.items() if onednn.runs(n, env) or norm.leads(n) or elementwise.takes([n], env)}
     for members in with_post_ops(search, joining):
         take(members)
     for members in elementwise_groups(search, joining & search.free):

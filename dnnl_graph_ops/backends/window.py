@@ -12,10 +12,10 @@ from typing import Any
 from .. import dtypes
 from .._core import kernels
 from ..algorithms.views import FROM_CHANNELS_LAST, as_channels_last, result_view
+from ..convolution.problem import data_view
 from ..graph import Node
-from ..lowering.elementwise_group import FLOATS
-from ..lowering.problem import data_view
-from ..lowering.program import Program, View
+from ..program.elementwise import FLOATS
+from ..program.program import Program, View
 from ..schema import OPS
 from ..shapes.common import channels_of, per_axis, spatial_of
 from ..shapes.windows import resolve

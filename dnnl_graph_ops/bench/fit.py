@@ -26,14 +26,14 @@ from .. import dtypes, engine
 from ..algorithms import table as algorithms
 from ..algorithms.algorithm import Algorithm
 from ..compile.tune import Runner, runner_of
+from ..convolution.nodes import CONV_KINDS, make_problem
+from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..errors import Error, InvalidArgumentError
 from ..ir.env import Env
 from ..lowering import cost, fits, nearest
 from ..lowering.cost import Counts
-from ..lowering.family import CONV_KINDS, make_problem
 from ..lowering.fits import FIELDS, Constants, Key, Prices
-from ..lowering.problem import DGRAD, FPROP, WGRAD, ConvProblem
-from ..lowering.program import Buffer, Place, Program, View
+from ..program.program import Buffer, Place, Program, View
 from ..progress import Progress, shown
 from ..runtime import cache_files, cpu
 from ..runtime.cpuinfo import cpu_family, cpu_model

@@ -18,7 +18,7 @@ import numpy as np
 from .. import dtypes
 from ..graph.constants import owner_of
 from ..graph.files import Piece
-from ..lowering.program import Buffer, HostStep, KernelStep, data_of
+from ..program.program import Buffer, HostStep, KernelStep, data_of
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
 from .logged import logged

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..backends.backend import FusionGroup
+from ..convolution.nodes import CONV_KINDS
+from ..convolution.problem import WGRAD
 from ..graph import Node
-from ..lowering.family import CONV_KINDS
-from ..lowering.problem import WGRAD
 from ..shapes import resolved
 from ..shapes.descriptor import descriptor
 

@@ -13,12 +13,12 @@ from .._core import kernels
 from ..algorithms.lower import Decision
 from ..algorithms.table import remark
 from ..backends.backend import FusionGroup
+from ..convolution.nodes import CONV_KINDS
 from ..errors import Error
 from ..ir.env import Env
 from ..ir.rewrites import Report
 from ..lowering import cost, fits, trust
-from ..lowering.family import CONV_KINDS
-from ..lowering.program import HostStep, KernelStep, Place
+from ..program.program import HostStep, KernelStep, Place
 from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine

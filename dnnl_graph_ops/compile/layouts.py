@@ -15,12 +15,12 @@ from .. import dtypes, schema
 from ..backends.backend import FusionGroup, Places
 from ..backends.movement import VIEWS, parts
 from ..backends.window import REDUCTIONS
+from ..convolution.nodes import CONV_KINDS
+from ..convolution.problem import WGRAD, is_channels_last
 from ..graph import Node, Value
 from ..ir import order_of, readers_of
 from ..ir.rewrites import Rewrite
-from ..lowering.family import CONV_KINDS
-from ..lowering.problem import WGRAD, is_channels_last
-from ..lowering.program import Place, Program, View
+from ..program.program import Place, Program, View
 from ..strides import channels_last
 
 Ints = tuple[int, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..backends.backend import FusionGroup, Places
-from ..lowering.program import Buffer, NativeStep, Step, View
+from ..program.program import Buffer, NativeStep, Step, View
 from .memory import Use
 
 

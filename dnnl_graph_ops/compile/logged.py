@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import dtypes
 from .._core import Executor
-from ..lowering.program import View, data_of
+from ..program.program import View, data_of
 from ..runtime import follow
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record, verbose

@@ -15,11 +15,11 @@ import numpy as np
 from .. import dtypes
 from ..algorithms import bf16, convolution, filtering, im2col, table
 from ..algorithms.algorithm import Algorithm
+from ..convolution.nodes import make_problem
+from ..convolution.problem import FPROP, ConvProblem
 from ..errors import Error
 from ..ir.env import Env
-from ..lowering.family import make_problem
-from ..lowering.problem import FPROP, ConvProblem
-from ..lowering.program import Buffer, Place, Program, View, argument
+from ..program.program import Buffer, Place, Program, View, argument
 from ..runtime import rates
 from ..runtime.engines import Engine
 from ..strides import dense_strides

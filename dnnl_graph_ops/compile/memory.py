@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from .. import dtypes
 from ..ir.rewrites import Rewrite
-from ..lowering.program import Buffer, Place, View
+from ..program.program import Buffer, Place, View
 
 ALIGNMENT = 64
 OVERWRITE_OPERAND = Rewrite(

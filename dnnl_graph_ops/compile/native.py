@@ -16,8 +16,8 @@ from ..ir.rewrites import Rewrite
 from ..lowering import reference
 from ..lowering.native_graph import FPMATH, fresh_id, native_op
 from ..lowering.onednn_workarounds import wrong_when_narrow
-from ..lowering.program import Condition, Edge, NativeOp, NativeStep, Operand, Program, View
 from ..lowering.trust import QUANTIZING
+from ..program.program import Condition, Edge, NativeOp, NativeStep, Operand, Program, View
 from ..runtime import reference as known
 from ..runtime.engines import KINDS, Engine
 from ..runtime.verbose import verbose

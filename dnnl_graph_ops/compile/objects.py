@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..graph_api import compiled_partition, engine, graph, logical_tensor, op, partition
 from ..graph_api.engines import wrapped
-from ..lowering.program import HostStep, KernelStep, NativeOp, Operand
+from ..program.program import HostStep, KernelStep, NativeOp, Operand
 from ..runtime.engines import Engine
 from .native import Compiled
 from .native import logical_tensor as native_tensor

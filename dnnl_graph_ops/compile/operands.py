@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable
 from math import prod
 from string import ascii_lowercase
 
-from ..lowering.program import Buffer, Place, Step, View, is_dense, order_of
+from ..program.program import Buffer, Place, Step, View, is_dense, order_of
 from .native import Compiled
 from .specialise import Specialised
 

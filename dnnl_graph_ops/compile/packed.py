@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import dtypes
 from ..ir.rewrites import Rewrite
-from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, View, array_of, data_of
+from ..program.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, View, array_of, data_of
 from ..strides import extent
 from .memory import ALIGNMENT
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from .. import dtypes
 from ..errors import Error
-from ..lowering.elementwise_group import INTEGERS
-from ..lowering.program import Edge, NativeOp, Operand, Place, Program, argument
+from ..program.elementwise import INTEGERS
+from ..program.program import Edge, NativeOp, Operand, Place, Program, argument
 from ..runtime import cpu
 from ..runtime.engines import Engine
 from ..strides import dense_strides

@@ -13,8 +13,8 @@ from ..errors import UnsupportedError
 from ..ir.stages import Stage, run
 from ..lowering import speeds
 from ..lowering.onednn_workarounds import staged
-from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
 from ..lowering.reference import may_rule
+from ..program.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
 from ..runtime import follow, reference
 from ..runtime import threads as pool
 from ..runtime.engines import Engine

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..algorithms import table as algorithms
+from ..convolution.nodes import CONV_KINDS, multiplications
 from ..graph import Node
-from ..lowering.family import CONV_KINDS, multiplications
-from ..lowering.program import KernelStep
+from ..program.program import KernelStep
 from ..runtime.engines import Engine
 from . import peaks
 from .explain import StepTime, named, operands

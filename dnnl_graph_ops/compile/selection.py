@@ -12,12 +12,12 @@ from ..algorithms.algorithm import Algorithm
 from ..algorithms.lower import Decision, Selector
 from ..algorithms.table import Ranked
 from ..backends.backend import FusionGroup
+from ..convolution.nodes import CONV_KINDS
+from ..convolution.problem import ConvProblem
 from ..errors import InvalidArgumentError
 from ..graph import AlgorithmInfo, Node, Selection
 from ..ir.env import ALGORITHMS, Env
-from ..lowering.family import CONV_KINDS
-from ..lowering.problem import ConvProblem
-from ..lowering.program import Place, Program, View, argument
+from ..program.program import Place, Program, View, argument
 from ..schema.arguments import suggest
 from .plan import scratch_bytes
 

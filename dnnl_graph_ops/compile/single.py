@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..algorithms.lower import lower
+from ..convolution.nodes import CONV_KINDS, make_problem
 from ..graph import Graph
 from ..ir.env import Env
-from ..lowering.family import CONV_KINDS, make_problem
-from ..lowering.program import Place, Program, argument
 from ..ops.build import apply
+from ..program.program import Place, Program, argument
 from ..runtime.reference import Keys
 from .plan import Plan, assemble, settled
 from .specialise import specialise

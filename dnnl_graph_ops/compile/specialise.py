@@ -15,16 +15,16 @@ from ..algorithms.table import Ranked
 from ..algorithms.tile_rows import tile_rows
 from ..backends.backend import FusionGroup, Lowering, Places
 from ..backends.table import build, group
+from ..convolution.problem import ConvProblem
 from ..errors import InvalidArgumentError
 from ..graph import Node, Value
 from ..graph.json_format import same_shape
 from ..ir import GraphView, dims, linked, stages
 from ..ir.env import Env
 from ..ir.stages import Stage
-from ..lowering.problem import ConvProblem
-from ..lowering.program import Buffer, Place, View, argument
 from ..passes import pipeline
 from ..passes.fold_constants import fold_dequantize
+from ..program.program import Buffer, Place, View, argument
 from ..runtime.reference import Keys
 from ..shapes import checked
 from ..strides import dense_strides

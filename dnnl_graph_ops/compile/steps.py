@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from .. import schema
 from ..backends.backend import FusionGroup
+from ..convolution.nodes import CONV_KINDS
 from ..graph import Node
-from ..lowering.family import CONV_KINDS
-from ..lowering.program import HostStep, KernelStep
+from ..program.program import HostStep, KernelStep
 from .native import Compiled
 from .operands import SCRATCH, operand_text
 from .specialise import Specialised

@@ -19,12 +19,12 @@ from ..algorithms import lower
 from ..algorithms.algorithm import Algorithm
 from ..algorithms.choice import measured_as
 from ..algorithms.table import Ranked
+from ..convolution.problem import ConvProblem
 from ..errors import Error
 from ..ir.env import Env
-from ..lowering import epilogue as post
 from ..lowering.onednn_workarounds import on_views
-from ..lowering.problem import ConvProblem
-from ..lowering.program import Buffer, NativeStep, Operand, Place, Program, View, data_of
+from ..program import epilogue as post
+from ..program.program import Buffer, NativeStep, Operand, Place, Program, View, data_of
 from ..progress import shown
 from ..runtime import cache_files
 from ..runtime.cpuinfo import cpu_family, cpu_model

@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import lcm, prod
 
 from ..errors import Error
-from ..lowering.program import Buffer, Place, View, is_dense
+from ..program.program import Buffer, Place, View, is_dense
 from .memory import Use
 
 # the set of a view's elements: its offset, and strides and sizes from the finest to the widest axis

@@ -8,15 +8,15 @@ from typing import Any
 from .. import dtypes, schema, shapes
 from .._core import LogicalTensor
 from ..backends.onednn import only_row_major
+from ..convolution.nodes import CONV_KINDS
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import Graph, Node, Value
 from ..graph.json_format import Op, ordered
 from ..lowering.broadcasts import OTHER, misread
-from ..lowering.family import CONV_KINDS
 from ..lowering.onednn_workarounds import staged, wrong_when_narrow
-from ..lowering.program import Buffer, Edge, NativeOp, NativeStep, Place, View
 from ..lowering.trust import quantizes
 from ..ops.json_graph import append, weights_groups
+from ..program.program import Buffer, Edge, NativeOp, NativeStep, Place, View
 from ..runtime import Runtime
 from ..shapes.native import native_attrs
 from ..strides import dense_strides, extent

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from .. import dtypes
 from .._core import kernels
+from ..convolution.problem import DGRAD, WGRAD, ConvProblem, is_channels_last
 from ..ir.env import Env
+from ..program.program import View
 from ..runtime import rates
 from ..schema import OPS
 from . import fits, speeds
-from .problem import DGRAD, WGRAD, ConvProblem, is_channels_last
-from .program import View
 
 # From FRESH bytes on, each weight that the library packs for a dgrad product takes as long as FRESHLY more bytes of
 # traffic: every call gets memory for the packed weights anew from the system.

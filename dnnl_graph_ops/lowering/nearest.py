@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import dtypes
+from ..convolution.problem import ConvProblem, is_channels_last
 from ..ir.env import Env
 from . import fits
-from .problem import ConvProblem, is_channels_last
 
 # feature -> the distance of two layers whose feature differs by 1: the base-2 logarithm of a size, or a flag
 SCALES = {

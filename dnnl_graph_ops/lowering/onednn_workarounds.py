@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .. import dtypes, schema
+from ..convolution.nodes import CONV_KINDS
+from ..convolution.problem import WGRAD
 from ..ir.rewrites import Rewrite
+from ..program.program import Ints, NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
 from ..strides import channels_last
-from .family import CONV_KINDS
-from .problem import WGRAD
-from .program import Ints, NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
 
 COPY_VIEWS = Rewrite(
     "copy_views",

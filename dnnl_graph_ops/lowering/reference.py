@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable
 
+from ..convolution.problem import ConvProblem
 from ..graph import Node
-from .problem import ConvProblem
-from .program import View, order_of
+from ..program.program import View, order_of
 
 # dtypes of which the library may have no fast kernel
 _NARROW = frozenset({"bf16", "f16", "s8", "u8"})

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import schema
+from ..convolution.nodes import CONV_KINDS, format_of
 from ..graph import Node, Value
 from ..ir.env import Env
+from ..program import post_op_errors
 from ..runtime import cache_files, cpu
 from ..shapes import Attributes, resolved
 from ..shapes.attributes import Geometry
 from ..shapes.common import channel_axes
-from . import post_op_errors
 from .broadcasts import AXIS_1, FULL, LAST, ONE, spread
-from .family import CONV_KINDS, format_of
 
 QUANTIZING = schema.kinds("quantizes")
 _POOLS = schema.kinds("pools")

@@ -6,12 +6,12 @@ from math import prod
 
 from ..algorithms.choice import ranked, scale
 from ..algorithms.product import PRODUCT
+from ..convolution.nodes import CONV_KINDS, make_problem
+from ..convolution.problem import WGRAD
 from ..graph import Node, Value
 from ..ir.env import Env
 from ..lowering import cost, fits
-from ..lowering.family import CONV_KINDS, make_problem
-from ..lowering.problem import WGRAD
-from ..lowering.program import Place, View, argument, dense_in
+from ..program.program import Place, View, argument, dense_in
 from ..runtime import cpu
 from ..strides import channels_last
 

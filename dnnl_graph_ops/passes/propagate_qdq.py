@@ -10,7 +10,7 @@ from ..backends.movement import VIEWS
 from ..graph import Node, Value
 from ..ir import GraphView, like, linked, readers_of, twin
 from ..ir.rewrites import Rewrite
-from ..lowering.elementwise_group import OPS
+from ..program.elementwise import OPS
 from ..schema import kinds
 
 # kinds that may be fused with the Dequantize of their operands

@@ -3,7 +3,7 @@ its post-ops.
 
 For each limit of the instruction set child processes try all combinations; a crash ends one process only. A log has a
 line for each combination, and an interrupted run continues where its log ends. Exact combinations form the table for
-`lowering.trust` and this release of the library, and errors of post-ops that for `lowering.post_op_errors`: the
+`lowering.trust` and this release of the library, and errors of post-ops that for `program.post_op_errors`: the
 package's, or without --package the user's.
 """
 
@@ -19,8 +19,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..lowering import post_op_errors, trust
+from ..lowering import trust
 from ..lowering.trust import RELU, SWISH, Features
+from ..program import post_op_errors
 from ..runtime import cache_files, libraries
 from . import post_op_table
 from .child import APART, EXACT, REFUSED, WRONG

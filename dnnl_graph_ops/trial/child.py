@@ -18,8 +18,8 @@ from ..compile.native import Partitioned, compile_partitions, partitioned
 from ..compile.plan import executor_of
 from ..errors import Error
 from ..ir.env import Env
-from ..lowering.program import NativeStep, Place, Program, View, argument
 from ..lowering.trust import Features
+from ..program.program import NativeStep, Place, Program, View, argument
 from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine, engine

@@ -11,7 +11,7 @@ from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any
 
-from ..lowering.post_op_errors import name_of
+from ..program.post_op_errors import name_of
 from ..runtime import libraries
 from .post_ops import CASES, DTYPES
 
@@ -67,7 +67,7 @@ def read(log: Path) -> list[Line]:
 
 
 def text(lines: Iterable[Line]) -> str:
-    """Returns the text of a table for `lowering.post_op_errors`: the worst of all cases, by instruction set."""
+    """Returns the text of a table for `program.post_op_errors`: the worst of all cases, by instruction set."""
     worst: dict[tuple[str, str, str, str], Line] = {}
     for line in lines:
         if "ulps" in line:

@@ -18,10 +18,10 @@ from .. import dtypes, schema
 from ..compile.native import Partitioned, compile_partitions, partitioned
 from ..compile.plan import executor_of
 from ..errors import Error
-from ..lowering import epilogue as post
-from ..lowering.epilogue import EpilogueOp
-from ..lowering.post_op_errors import ALONE
-from ..lowering.program import NativeStep, Place, Program, View, argument
+from ..program import epilogue as post
+from ..program.epilogue import EpilogueOp
+from ..program.post_op_errors import ALONE
+from ..program.program import NativeStep, Place, Program, View, argument
 from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine, engine

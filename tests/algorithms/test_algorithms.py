@@ -16,11 +16,11 @@ from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.algorithms import bf16, lower, table
 from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile.plan import assemble
+from dnnl_graph_ops.convolution.nodes import CONV_KINDS, make_problem
+from dnnl_graph_ops.convolution.problem import ConvProblem
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering.epilogue import EpilogueOp
-from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
-from dnnl_graph_ops.lowering.problem import ConvProblem
-from dnnl_graph_ops.lowering.program import Buffer, Place, Program, View
+from dnnl_graph_ops.program.epilogue import EpilogueOp
+from dnnl_graph_ops.program.program import Buffer, Place, Program, View
 from dnnl_graph_ops.strides import dense_strides
 
 KINDS = ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")

@@ -9,7 +9,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.algorithms import table as algorithms
 from dnnl_graph_ops.algorithms.choice import _rounding_less
-from dnnl_graph_ops.lowering.problem import FPROP
+from dnnl_graph_ops.convolution.problem import FPROP
 from dnnl_graph_ops.passes import mixed_precision
 
 NAME = "Winograd bf16"

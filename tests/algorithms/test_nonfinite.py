@@ -16,10 +16,10 @@ from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops.algorithms import lower, nonfinite, table
 from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile.plan import Plan, assemble
+from dnnl_graph_ops.convolution.nodes import CONV_KINDS, make_problem
+from dnnl_graph_ops.convolution.problem import DGRAD, READ
 from dnnl_graph_ops.ir.env import ALGORITHM_VARIABLE, Env
-from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
-from dnnl_graph_ops.lowering.problem import DGRAD, READ
-from dnnl_graph_ops.lowering.program import Place, Program
+from dnnl_graph_ops.program.program import Place, Program
 
 from .test_algorithms import KINDS, draw, external
 

@@ -10,9 +10,9 @@ from reference.data import integers
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import lower, table
 from dnnl_graph_ops.compile.plan import assemble
+from dnnl_graph_ops.convolution.nodes import CONV_KINDS, make_problem
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
-from dnnl_graph_ops.lowering.program import Place, Program
+from dnnl_graph_ops.program.program import Place, Program
 
 from .test_algorithms import external
 

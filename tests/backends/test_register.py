@@ -7,7 +7,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.algorithms.lower import Decision
 from dnnl_graph_ops.backends.backend import Backend, group_of, registered
-from dnnl_graph_ops.lowering.program import HostStep
+from dnnl_graph_ops.program.program import HostStep
 
 
 def absolute(x, y):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.lowering.program import HostStep, Place
+from dnnl_graph_ops.program.program import HostStep, Place
 
 pytest.importorskip("torch")
 pytest.importorskip("onnx")

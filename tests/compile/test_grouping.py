@@ -12,7 +12,7 @@ from dnnl_graph_ops.compile import native
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.ir import reachable
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering.program import Edge, NativeOp, Place, Program, argument
+from dnnl_graph_ops.program.program import Edge, NativeOp, Place, Program, argument
 from dnnl_graph_ops.strides import dense_strides
 
 

@@ -12,7 +12,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import memory, packed, plan
 from dnnl_graph_ops.compile.memory import ALIGNMENT, Life, Use, by_size, by_time, place
-from dnnl_graph_ops.lowering.program import Buffer, KernelStep, Place, View
+from dnnl_graph_ops.program.program import Buffer, KernelStep, Place, View
 from dnnl_graph_ops.runtime.arrays import check_apart
 from dnnl_graph_ops.strides import dense_strides
 

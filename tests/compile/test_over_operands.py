@@ -12,7 +12,7 @@ from reference.graph import evaluate_built
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.algorithms import choice
-from dnnl_graph_ops.lowering.program import KernelStep
+from dnnl_graph_ops.program.program import KernelStep
 
 
 @pytest.fixture

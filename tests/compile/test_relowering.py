@@ -26,10 +26,10 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile import native
+from dnnl_graph_ops.convolution.problem import ConvProblem
 from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.lowering import trust
-from dnnl_graph_ops.lowering.problem import ConvProblem
-from dnnl_graph_ops.lowering.program import NativeStep, Program
+from dnnl_graph_ops.program.program import NativeStep, Program
 from dnnl_graph_ops.runtime import cpu, reference
 from dnnl_graph_ops.runtime.verbose import Log, parse, verbose
 

@@ -13,7 +13,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import functional, ops
 from dnnl_graph_ops.algorithms import table
 from dnnl_graph_ops.compile import single
-from dnnl_graph_ops.lowering.program import HostStep, KernelStep
+from dnnl_graph_ops.program.program import HostStep, KernelStep
 
 ROOT = os.path.dirname(dgo.errors.__file__)  # the clone may stand for the package that is installed
 # what a call of the family has no need of, while nets do

@@ -17,10 +17,10 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.algorithms import lower, table
 from dnnl_graph_ops.compile.plan import assemble
+from dnnl_graph_ops.convolution.nodes import CONV_KINDS, make_problem
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering.epilogue import EpilogueOp, map_views
-from dnnl_graph_ops.lowering.family import CONV_KINDS, make_problem
-from dnnl_graph_ops.lowering.program import Place, Program, View
+from dnnl_graph_ops.program.epilogue import EpilogueOp, map_views
+from dnnl_graph_ops.program.program import Place, Program, View
 
 Array = np.ndarray[Any, Any]
 CASES = (35, 70, 700)

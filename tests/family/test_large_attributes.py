@@ -9,9 +9,9 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core
 from dnnl_graph_ops.algorithms.table import candidates
 from dnnl_graph_ops.compile.tune import runner_of
+from dnnl_graph_ops.convolution.nodes import make_problem
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering.family import make_problem
-from dnnl_graph_ops.lowering.program import Buffer, Place, View
+from dnnl_graph_ops.program.program import Buffer, Place, View
 from dnnl_graph_ops.strides import dense_strides
 
 MOST = 2**31 - 1

@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="the models next door are exported by it")
 from onnx import helper  # noqa: E402
 
 import dnnl_graph_ops as dgo  # noqa: E402
-from dnnl_graph_ops.lowering.program import HostStep  # noqa: E402
+from dnnl_graph_ops.program.program import HostStep  # noqa: E402
 
 from . import one_node  # noqa: E402
 from .models import model, reference  # noqa: E402

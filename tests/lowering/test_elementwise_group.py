@@ -15,9 +15,9 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, dtypes, ops
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering import elementwise_group
-from dnnl_graph_ops.lowering.epilogue import EpilogueOp, with_bias
-from dnnl_graph_ops.lowering.program import Buffer, KernelStep, Place, Program, View
+from dnnl_graph_ops.program import elementwise
+from dnnl_graph_ops.program.epilogue import EpilogueOp, with_bias
+from dnnl_graph_ops.program.program import Buffer, KernelStep, Place, Program, View
 from dnnl_graph_ops.strides import extent
 
 Array = np.ndarray[Any, Any]
@@ -122,12 +122,12 @@ def test_what_others_read_is_no_chain() -> None:
 
 
 def test_as_many_operands_as_a_kernel_takes() -> None:
-    for count, found in ((elementwise_group.MOST_OPERANDS, True), (elementwise_group.MOST_OPERANDS + 1, False)):
+    for count, found in ((elementwise.MOST_OPERANDS, True), (elementwise.MOST_OPERANDS + 1, False)):
         graph = dgo.Graph()
         total = graph.input("x0", (7,))
         for i in range(1, count):
             total = total + graph.input(f"x{i}", (7,))
-        assert elementwise_group.takes(graph.nodes, Env(dgo.engine("cpu"), threads=1)) == found
+        assert elementwise.takes(graph.nodes, Env(dgo.engine("cpu"), threads=1)) == found
 
 
 def test_the_literal_op_stays_the_librarys() -> None:
@@ -144,7 +144,7 @@ def test_a_result_takes_the_place_of_an_operand() -> None:
     source, target = external(Place.INPUT, given, 0), external(Place.OUTPUT, out, 0)
     program.copy(source, x)
     epilogue = (EpilogueOp("Square", {}, (0,)), EpilogueOp("Subtract", {}, (1, 0)))
-    assert elementwise_group.apply(program, x, epilogue, y, "square less itself")
+    assert elementwise.apply(program, x, epilogue, y, "square less itself")
     program.copy(y, target)
     engine = dgo.engine("cpu")
     plan = assemble(program, [source], [target], engine)
@@ -211,7 +211,7 @@ def test_programs_of_post_ops(seed: int) -> None:
     program = Program()
     whole = View(Buffer(Place.SCRATCH, "f32", extent(shape, strides)), shape, strides)
     program.copy(given[0], whole)
-    fused = elementwise_group.fused(program, tuple(epilogue), whole)
+    fused = elementwise.fused(program, tuple(epilogue), whole)
     assert all(isinstance(step, KernelStep) for step in program.steps)
     last = _core.kernels.epilogue(fused.epilogue, [shape[0], *shape[2:]], shape[1], [strides[0], *strides[2:]])
     program.kernel(last, fused.views, [whole], "post-ops")
@@ -226,10 +226,10 @@ def test_a_bias_in_front() -> None:
     bias = View(Buffer(Place.SCRATCH, "bf16", 3), (3,), (1,))
     dst = View(Buffer(Place.SCRATCH, "f32", 24), (2, 3, 4), (12, 1, 3))
     program = Program()
-    fused = elementwise_group.fused(program, with_bias(bias, (EpilogueOp("ReLU", {}, (0,)),)), dst)
+    fused = elementwise.fused(program, with_bias(bias, (EpilogueOp("ReLU", {}, (0,)),)), dst)
     assert fused.epilogue.operands == len(fused.views) == 1
-    assert elementwise_group.fused(program, (), dst) == elementwise_group.NOTHING
-    fused = elementwise_group.fused(program, (), dst, bias)
+    assert elementwise.fused(program, (), dst) == elementwise.NOTHING
+    fused = elementwise.fused(program, (), dst, bias)
     assert (fused.bias, fused.views) == (dtypes.CODES["bf16"], (bias,))
 
 
@@ -246,15 +246,15 @@ def test_what_kernels_have_no_name_for(
 ) -> None:
     dst = View(Buffer(Place.SCRATCH, "f32", extent(shape, strides)), shape, strides)
     other = View(Buffer(Place.SCRATCH, "f32", 24), operand, (12, 4, 1))
-    assert not elementwise_group.expresses((EpilogueOp("Add", {}, (0, other)),), dst)
+    assert not elementwise.expresses((EpilogueOp("Add", {}, (0, other)),), dst)
     alone = View(Buffer(Place.SCRATCH, "f32", 1), (1, 1, 1), (1, 1, 1))
-    assert elementwise_group.expresses((EpilogueOp("Add", {}, (0, alone)),), dst)
+    assert elementwise.expresses((EpilogueOp("Add", {}, (0, alone)),), dst)
 
 
 def test_nothing_to_take() -> None:
     graph = dgo.Graph()
     x = graph.input("x", (4, 5))
     env = Env(dgo.engine("cpu"), 1)
-    assert elementwise_group.takes([ops.relu(x).node], env)
-    assert not elementwise_group.takes([ops.softmax(x, axis=1).node], env)
-    assert not elementwise_group.takes([ops.relu(graph.input("n", (None, 5))).node], env)
+    assert elementwise.takes([ops.relu(x).node], env)
+    assert not elementwise.takes([ops.softmax(x, axis=1).node], env)
+    assert not elementwise.takes([ops.relu(graph.input("n", (None, 5))).node], env)

@@ -7,8 +7,8 @@ from reference import conv_transpose, convolution
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.algorithms import table
-from dnnl_graph_ops.lowering.problem import ConvProblem, Sizes, without_idle_taps
-from dnnl_graph_ops.lowering.program import Buffer, Place, View
+from dnnl_graph_ops.convolution.problem import ConvProblem, Sizes, without_idle_taps
+from dnnl_graph_ops.program.program import Buffer, Place, View
 from dnnl_graph_ops.strides import dense_strides
 
 

@@ -11,9 +11,9 @@ from shapes.generate import GENERATORS, inside
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops, schema
-from dnnl_graph_ops.lowering import elementwise_group
-from dnnl_graph_ops.lowering.family import CONV_KINDS
-from dnnl_graph_ops.lowering.post_op_errors import ALONE, LOST, worst
+from dnnl_graph_ops.convolution.nodes import CONV_KINDS
+from dnnl_graph_ops.program import elementwise
+from dnnl_graph_ops.program.post_op_errors import ALONE, LOST, worst
 
 PAGE = Path(__file__).parents[2] / "docs" / "nonfinite.md"
 HEADER = '| op | what is in | by default | with `tune="off"` |'
@@ -101,9 +101,7 @@ def test_as_the_page_says(kind, tune, seed, amount):
             for output, found, want in zip(
                 outputs, results if isinstance(results, tuple) else (results,), wanted, strict=True
             ):
-                assert output.dtype not in elementwise_group.FLOATS or agree(found, want, name), (
-                    f"{name} in operand {place}"
-                )
+                assert output.dtype not in elementwise.FLOATS or agree(found, want, name), f"{name} in operand {place}"
 
 
 HALVED = {"strides": 2, "pads_begin": 1, "pads_end": 1, "data_format": "NCX"}

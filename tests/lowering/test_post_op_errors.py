@@ -19,9 +19,10 @@ from reference.graph import evaluate_built
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops, schema
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering import post_op_errors, trust
+from dnnl_graph_ops.lowering import trust
 from dnnl_graph_ops.lowering.native_graph import native_op
-from dnnl_graph_ops.lowering.post_op_errors import ALONE, MOST, Measured
+from dnnl_graph_ops.program import post_op_errors
+from dnnl_graph_ops.program.post_op_errors import ALONE, MOST, Measured
 from dnnl_graph_ops.runtime import cache_files, cpu
 from dnnl_graph_ops.trial import post_op_table
 from dnnl_graph_ops.trial.functions import FALLING, FUNCTIONS, errors, numbers

@@ -20,10 +20,10 @@ from dnnl_graph_ops.backends.numpy_fallback import NUMPY
 from dnnl_graph_ops.backends.onednn import ONEDNN
 from dnnl_graph_ops.backends.table import NOWHERE, who_runs
 from dnnl_graph_ops.compile import supported
+from dnnl_graph_ops.convolution.nodes import CONV_KINDS
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering import elementwise_group
-from dnnl_graph_ops.lowering.family import CONV_KINDS
-from dnnl_graph_ops.lowering.program import NativeStep
+from dnnl_graph_ops.program import elementwise
+from dnnl_graph_ops.program.program import NativeStep
 from dnnl_graph_ops.runtime.engines import Engine
 
 CASES = 4
@@ -81,7 +81,7 @@ def test_the_ladder_is_what_compile_climbs(kind, dtype, seed):
         if any(0 in value.shape for value in outputs):
             continue
         compiled += 1
-        if elementwise_group.takes([node], net._env()):
+        if elementwise.takes([node], net._env()):
             # builtin code is faster than every step of the ladder
             ((_, decision),) = net._latest().lowering.decisions
             assert decision.formulation == "builtin element-wise"

@@ -11,7 +11,7 @@ from shapes.generate import GENERATORS, inside
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops, schema
-from dnnl_graph_ops.lowering.program import HostStep
+from dnnl_graph_ops.program.program import HostStep
 
 OWN = sorted(kind for kind, op in schema.OPS.items() if op.own)
 CASES = 40

@@ -12,7 +12,7 @@ from dnnl_graph_ops.algorithms import deconvolution
 from dnnl_graph_ops.compile import native
 from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.lowering import onednn_workarounds
-from dnnl_graph_ops.lowering.program import Place
+from dnnl_graph_ops.program.program import Place
 from dnnl_graph_ops.runtime import cpu
 
 from .draw import Again, Draw, Window, channels_of

@@ -9,8 +9,8 @@ import numpy as np
 
 from .... import dtypes
 from ....graph.json_format import MAX_NDIM
-from ....lowering import elementwise_int, gather, select
-from ....lowering.program import Program, View
+from ....program import elementwise_int, gather, select
+from ....program.program import Program, View
 from ..node import OnnxNode
 from ..types import DTYPES
 from .common import Described, FindOwn, Own, dtype_of, views_of

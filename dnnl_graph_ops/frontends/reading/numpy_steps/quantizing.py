@@ -12,10 +12,10 @@ import numpy as np
 from .... import dtypes
 from ...._core import kernels
 from ....backends import int8
+from ....convolution.nodes import make_problem
+from ....convolution.problem import ConvProblem
 from ....errors import ShapeError
-from ....lowering.family import make_problem
-from ....lowering.problem import ConvProblem
-from ....lowering.program import Place, Program, View, argument
+from ....program.program import Place, Program, View, argument
 from ....strides import dense_strides
 from ..node import Array, OnnxNode
 from ..types import TYPES

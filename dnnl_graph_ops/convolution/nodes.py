@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from .. import schema
 from ..graph import Node, Value
 from ..ir.env import Env
+from ..program.elementwise import channel_axis
+from ..program.epilogue import Epilogue, EpilogueOp
+from ..program.program import NativeOp, View
 from ..shapes import Attributes, native_attrs, resolved
 from ..shapes.attributes import Geometry, Ints
-from .elementwise_group import channel_axis
-from .epilogue import Epilogue, EpilogueOp
 from .problem import (
     DGRAD,
     FPROP,
@@ -24,7 +25,6 @@ from .problem import (
     without_idle_taps,
     without_last_axes,
 )
-from .program import NativeOp, View
 
 
 class ConvKind(NamedTuple):

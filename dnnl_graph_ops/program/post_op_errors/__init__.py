@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from .. import schema
-from ..ir.env import Env
-from ..runtime import cache_files, cpu
+from ... import schema
+from ...ir.env import Env
+from ...runtime import cache_files, cpu
 
 # units in the last place that a post-op may be off
 MOST: Final = 16
@@ -138,7 +138,7 @@ def parse(content: Any) -> Table:
 
 _NAN = {"lost": LOST, "made": MADE}
 _PREFIX = "post-ops-"
-_FOLDER = Path(__file__).with_name("trusted")
+_FOLDER = Path(__file__).parent
 
 
 def package_file(runtime: str, release: str) -> Path:

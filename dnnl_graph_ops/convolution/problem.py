@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ..program.epilogue import Epilogue, map_views
+from ..program.program import Ints, View
 from ..shapes.attributes import Attributes, Geometry
 from ..shapes.common import channel_axes
-from .epilogue import Epilogue, map_views
-from .program import Ints, View
 
 # Directions of an ordinary convolution y = x * w: of y, of the gradient of x, of the gradient of w. Their values, which
 # cost files and builtin kernels use, are those of a ConvTranspose, whose forward is dgrad.
