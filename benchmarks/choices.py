@@ -24,7 +24,8 @@ from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.bench import fit
 from dnnl_graph_ops.bench import rates as bench_rates
 from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
-from dnnl_graph_ops.lowering import cost, fits, nearest
+from dnnl_graph_ops.cost import fits, nearest
+from dnnl_graph_ops.cost import model as cost
 from dnnl_graph_ops.runtime import cpu, rates
 
 RELEASE = "3.2.0"

@@ -1,7 +1,7 @@
 """Fits the corrections of estimates by recorded layers near a layer: `python benchmarks/nearest.py FILE ...`.
 
 Of the times that `bench.fit --save` keeps, the logarithm of measured by estimated seconds is regressed on a layer's
-shape, form by form (a Gaussian process: `lowering.nearest`). Printed: what choosing costs against the best of all forms
+shape, form by form (a Gaussian process: `cost.nearest`). Printed: what choosing costs against the best of all forms
 by the constants, as corrected, and as corrected by other layers alone. Directions in which other layers do not help
 are to be left out. Files of another instruction set than the first count as elsewhere.
 
@@ -22,7 +22,7 @@ import numpy as np
 from dnnl_graph_ops.bench import fit
 from dnnl_graph_ops.bench.fit import Elsewhere, Loss, Recorded, Sample
 from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
-from dnnl_graph_ops.lowering import nearest
+from dnnl_graph_ops.cost import nearest
 from dnnl_graph_ops.runtime import cache_files
 
 NOISE = 0.1  # the variance of what shape does not explain, of forms within the first of these of the best

@@ -23,8 +23,8 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms.table import candidates
 from dnnl_graph_ops.bench import fit
 from dnnl_graph_ops.bench.suite import real_layers
+from dnnl_graph_ops.cost import model as cost
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering import cost
 from dnnl_graph_ops.runtime import rates
 
 DTYPES = ("f32", "bf16", "f16")

@@ -17,8 +17,9 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import choice
+from dnnl_graph_ops.cost import fits
+from dnnl_graph_ops.cost import model as cost
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering import cost, fits
 from dnnl_graph_ops.runtime import cpu, reference
 from dnnl_graph_ops.runtime.engines import Engine
 

@@ -7,8 +7,8 @@ from children import child
 from constants import DEFAULT, SETS, VARIABLE, named
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops.cost import fits
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering import fits
 from dnnl_graph_ops.runtime import cpu
 
 # by name, the first file of constants

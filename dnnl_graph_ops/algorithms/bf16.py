@@ -17,8 +17,8 @@ from typing import Any
 from .. import dtypes
 from .._core import kernels
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
+from ..cost.model import Counts, channels, detours, padded
 from ..ir.env import Env
-from ..lowering.cost import Counts, channels, detours, padded
 from ..program.program import Program, View
 from ..runtime import cpu
 from . import filtering

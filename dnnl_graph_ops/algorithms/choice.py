@@ -15,8 +15,8 @@ from operator import itemgetter
 
 from .. import dtypes
 from ..convolution.problem import WGRAD, ConvProblem
+from ..cost import speeds
 from ..ir.env import Env
-from ..lowering import speeds
 from ..program import epilogue as post
 from ..program.program import Buffer, Ints, View, dense_in, is_dense, order_of
 from . import filtering, table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
+from ..cost.model import Counts, channels, detours
 from ..ir.env import Env
-from ..lowering.cost import Counts, channels, detours
 from ..program import epilogue as post
 from ..program.program import Program
 from .algorithm import Algorithm, W, Y, always, by_library

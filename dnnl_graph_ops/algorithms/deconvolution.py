@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from ..convolution.nodes import dgrad_pads, fprop_pads
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
+from ..cost.model import Counts, channels, conversions, detours, nbytes, packing, padded
 from ..ir.env import Env
-from ..lowering.cost import Counts, channels, conversions, detours, nbytes, packing, padded
 from ..program import epilogue as post
 from ..program.program import Ints, NativeOp, Program, View, is_dense
 from .algorithm import NOTHING, Algorithm, W, Y, always, by_library, never

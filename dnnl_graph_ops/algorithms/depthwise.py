@@ -11,8 +11,8 @@ from typing import Any
 from .. import dtypes
 from .._core import kernels
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
+from ..cost.model import Counts, detours, packing
 from ..ir.env import Env
-from ..lowering.cost import Counts, detours, packing
 from ..program.elementwise import expresses, fused
 from ..program.epilogue import labelled
 from ..program.program import Program, View

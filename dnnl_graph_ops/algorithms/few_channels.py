@@ -10,8 +10,8 @@ from math import prod
 from .. import dtypes
 from .._core import kernels
 from ..convolution.problem import FPROP, WGRAD, ConvProblem
+from ..cost.model import Counts, packing, padded
 from ..ir.env import Env
-from ..lowering.cost import Counts, packing, padded
 from ..program.elementwise import expresses, fused
 from ..program.epilogue import labelled
 from ..program.program import Program

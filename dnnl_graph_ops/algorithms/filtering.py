@@ -20,8 +20,8 @@ import numpy as np
 from .. import dtypes
 from .._core import kernels
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
+from ..cost.model import Counts, of_kernel
 from ..ir.env import Env
-from ..lowering.cost import Counts, of_kernel
 from ..program import epilogue as post
 from ..program.elementwise import fused
 from ..program.program import Facts, Program, View, array_of, has_data

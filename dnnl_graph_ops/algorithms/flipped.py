@@ -11,8 +11,8 @@ from math import prod
 from operator import mul
 
 from ..convolution.problem import DGRAD, FPROP, ConvProblem
+from ..cost.model import Counts, nbytes
 from ..ir.env import Env
-from ..lowering.cost import Counts, nbytes
 from ..program.program import Program, View
 from .algorithm import Algorithm, Condition
 

@@ -9,8 +9,8 @@ from math import prod
 from .. import dtypes
 from .._core import kernels
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
+from ..cost.model import Counts, channels, detours, fresh, packing, padded
 from ..ir.env import Env
-from ..lowering.cost import Counts, channels, detours, fresh, packing, padded
 from ..program.elementwise import fused
 from ..program.epilogue import labelled
 from ..program.program import Program, View

@@ -7,8 +7,8 @@ from math import prod
 
 from .._core import kernels
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
+from ..cost.model import Counts, channels, detours, padded
 from ..ir.env import Env
-from ..lowering.cost import Counts, channels, detours, padded
 from ..program import epilogue as post
 from ..program.program import Program, View
 from ..strides import dense_strides

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from .. import dtypes
 from .._core import kernels
 from ..convolution.problem import ConvProblem
+from ..cost import model as cost
 from ..ir.env import Env
-from ..lowering import cost
 from ..program import epilogue as post
 from ..program.elementwise import fused
 from ..program.program import Program, View, order_of

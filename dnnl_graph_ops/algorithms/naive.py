@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..convolution.problem import DGRAD, FPROP, READ, RESULT, ConvProblem, Sizes
+from ..cost import speeds
+from ..cost.model import Counts
 from ..ir.env import Env
-from ..lowering import speeds
-from ..lowering.cost import Counts
 from ..program import elementwise
 from ..program import epilogue as post
 from ..program.program import Program

@@ -11,8 +11,8 @@ import numpy as np
 from .. import dtypes
 from .._core import kernels
 from ..convolution.problem import ConvProblem
+from ..cost import model as cost
 from ..ir.env import Env
-from ..lowering import cost
 from ..program.program import Facts, Program, View, data_of
 from ..runtime import threads
 from . import deconvolution, naive

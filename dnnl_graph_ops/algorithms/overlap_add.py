@@ -6,8 +6,8 @@ from math import prod
 
 from .._core import kernels
 from ..convolution.problem import DGRAD, ConvProblem
+from ..cost.model import Counts, of_kernel
 from ..ir.env import Env
-from ..lowering.cost import Counts, of_kernel
 from ..program.program import Program
 from .algorithm import NOTHING, Algorithm, always, expressed
 from .filtering import direct_tile, filter_problem, multiply, packed_weights

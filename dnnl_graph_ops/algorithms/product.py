@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from ..convolution.problem import DGRAD, ConvProblem
+from ..cost.model import Counts, channels, detours, fresh, nbytes, packing
 from ..ir.env import Env
-from ..lowering.cost import Counts, channels, detours, fresh, nbytes, packing
 from ..program.program import Program, View
 from ..strides import channels_last
 from . import matrices

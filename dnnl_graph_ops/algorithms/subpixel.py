@@ -18,8 +18,8 @@ from typing import Any
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, WGRAD, ConvProblem, is_channels_last
+from ..cost.model import Counts, channels, conversions, fresh, nbytes, packing, padded
 from ..ir.env import Env
-from ..lowering.cost import Counts, channels, conversions, fresh, nbytes, packing, padded
 from ..program import epilogue as post
 from ..program.program import CopyItem, NativeOp, Program, View, describable
 from ..strides import channels_last

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import cache, partial
 
 from ..convolution.problem import ConvProblem
+from ..cost import fits, nearest
 from ..errors import InvalidArgumentError
 from ..ir.env import Env
-from ..lowering import fits, nearest
 from . import (
     bf16,
     convolution,

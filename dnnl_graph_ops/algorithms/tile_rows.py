@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 from .. import dtypes
 from .._core import kernels
 from ..convolution.problem import ConvProblem
+from ..cost import model as cost
+from ..cost import speeds
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
-from ..lowering import cost, speeds
 from ..program import epilogue as post
 from ..program.program import Buffer, HostStep, KernelStep, Place, Program, Step, View
 from . import choice, table

@@ -28,10 +28,10 @@ from ..algorithms.views import (
 )
 from ..convolution.nodes import make_problem, post_ops
 from ..convolution.problem import DGRAD, READ, RESULT, ConvProblem
+from ..cost import speeds
 from ..graph import Node, Value
 from ..ir import dims
 from ..ir.env import Env
-from ..lowering import speeds
 from ..program import elementwise
 from ..program.elementwise import fused
 from ..program.epilogue import labelled

@@ -1,6 +1,6 @@
 """Fit the cost model to this machine: `python -m dnnl_graph_ops.bench.fit`.
 
-Every algorithm of every layer of the suite is timed, in turns within a second; the constants of `lowering.fits` are
+Every algorithm of every layer of the suite is timed, in turns within a second; the constants of `cost.fits` are
 fitted to the least times, relative errors squared. Printed: how well they predict, what choosing by them costs against
 the best of all algorithms, and the same by constants fitted to the other half of the layers.
 
@@ -28,11 +28,12 @@ from ..algorithms.algorithm import Algorithm
 from ..compile.tune import Runner, runner_of
 from ..convolution.nodes import CONV_KINDS, make_problem
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
+from ..cost import fits, nearest
+from ..cost import model as cost
+from ..cost.fits import FIELDS, Constants, Key, Prices
+from ..cost.model import Counts
 from ..errors import Error, InvalidArgumentError
 from ..ir.env import Env
-from ..lowering import cost, fits, nearest
-from ..lowering.cost import Counts
-from ..lowering.fits import FIELDS, Constants, Key, Prices
 from ..program.program import Buffer, Place, Program, View
 from ..progress import Progress, shown
 from ..runtime import cache_files, cpu

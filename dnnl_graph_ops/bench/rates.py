@@ -15,7 +15,8 @@ import numpy as np
 
 from .. import engine
 from ..compile import measure_rates
-from ..lowering import cost, fits, nearest
+from ..cost import fits, nearest
+from ..cost import model as cost
 from ..runtime import cache_files, cpu
 from ..runtime.cpuinfo import cpu_family, cpu_model
 from .document import check_writable, json_lines

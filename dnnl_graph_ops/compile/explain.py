@@ -14,10 +14,12 @@ from ..algorithms.lower import Decision
 from ..algorithms.table import remark
 from ..backends.backend import FusionGroup
 from ..convolution.nodes import CONV_KINDS
+from ..cost import fits
+from ..cost import model as cost
 from ..errors import Error
 from ..ir.env import Env
 from ..ir.rewrites import Report
-from ..lowering import cost, fits, trust
+from ..lowering import trust
 from ..program.program import HostStep, KernelStep, Place
 from ..runtime import cpu
 from ..runtime import threads as pool

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from .. import dtypes
 from .._core import Executor, check_fork
+from ..cost import speeds
 from ..errors import UnsupportedError
 from ..ir.stages import Stage, run
-from ..lowering import speeds
 from ..lowering.onednn_workarounds import staged
 from ..lowering.reference import may_rule
 from ..program.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of

@@ -8,9 +8,10 @@ from ..algorithms.choice import ranked, scale
 from ..algorithms.product import PRODUCT
 from ..convolution.nodes import CONV_KINDS, make_problem
 from ..convolution.problem import WGRAD
+from ..cost import fits
+from ..cost import model as cost
 from ..graph import Node, Value
 from ..ir.env import Env
-from ..lowering import cost, fits
 from ..program.program import Place, View, argument, dense_in
 from ..runtime import cpu
 from ..strides import channels_last

@@ -7,10 +7,10 @@ from math import prod
 from typing import Any, NamedTuple
 
 from .. import dtypes
+from ..cost import model as cost
 from ..graph import Node, Value
 from ..ir import GraphView, conv_twin, dims, like, linked
 from ..ir.env import Env
-from ..lowering import cost
 from ..schema import kinds
 from ..shapes import Attributes
 from . import estimates, taps

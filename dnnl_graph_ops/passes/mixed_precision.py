@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, schema
+from ..cost import fits
+from ..cost import model as cost
 from ..graph import Node, Value
 from ..graph.constants import Constant
 from ..ir import UNSEEN, GraphView, is_empty, like, linked, twin
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
-from ..lowering import cost, fits
 from ..runtime import cpu
 from .estimates import comparable_seconds
 

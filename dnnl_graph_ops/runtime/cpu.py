@@ -18,7 +18,7 @@ class InstructionSet(NamedTuple):
     name: str
     bits: int
     lanes: int  # f32 elements of a vector
-    fit: str  # the cost constants of `lowering.fits` for it
+    fit: str  # the cost constants of `cost.fits` for it
     adds: tuple[str, ...] = ()  # dtypes that it computes natively, besides those of the sets it contains
 
 

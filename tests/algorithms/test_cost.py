@@ -9,8 +9,9 @@ from dnnl_graph_ops.algorithms import choice, table
 from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
+from dnnl_graph_ops.cost import model as cost
+from dnnl_graph_ops.cost import nearest
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering import cost, nearest
 from dnnl_graph_ops.program.epilogue import EpilogueOp
 
 pytestmark = pytest.mark.choice

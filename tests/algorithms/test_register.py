@@ -16,8 +16,8 @@ from dnnl_graph_ops import ops
 from dnnl_graph_ops.algorithms import table
 from dnnl_graph_ops.algorithms.algorithm import NOTHING, Algorithm, always, never
 from dnnl_graph_ops.convolution.problem import FPROP, ConvProblem
+from dnnl_graph_ops.cost.model import Counts
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering.cost import Counts
 from dnnl_graph_ops.program.program import Program
 
 Array = np.ndarray[Any, Any]

@@ -10,8 +10,9 @@ from dnnl_graph_ops.algorithms.table import ALGORITHMS
 from dnnl_graph_ops.bench import fit, rates
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.compile import measure_rates
+from dnnl_graph_ops.cost import fits
+from dnnl_graph_ops.cost import model as cost
 from dnnl_graph_ops.errors import InvalidArgumentError
-from dnnl_graph_ops.lowering import cost, fits
 from dnnl_graph_ops.runtime import cpu
 from dnnl_graph_ops.runtime.rates import parse
 

@@ -8,7 +8,7 @@ from scripts import FOLDER, script
 
 from dnnl_graph_ops.algorithms.table import ALGORITHMS
 from dnnl_graph_ops.bench import fit
-from dnnl_graph_ops.lowering import nearest
+from dnnl_graph_ops.cost import nearest
 
 bench = script("nearest")
 TIMES = FOLDER / "times"

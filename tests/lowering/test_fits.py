@@ -13,7 +13,8 @@ from dnnl_graph_ops.algorithms import filtering
 from dnnl_graph_ops.algorithms.table import ALGORITHMS, candidates
 from dnnl_graph_ops.bench.fit import Elsewhere
 from dnnl_graph_ops.compile import measure_rates
-from dnnl_graph_ops.lowering import cost, fits, speeds
+from dnnl_graph_ops.cost import fits, speeds
+from dnnl_graph_ops.cost import model as cost
 from dnnl_graph_ops.runtime import cpu, rates
 from dnnl_graph_ops.runtime.cpuinfo import cpu_family, cpu_model
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dnnl_graph_ops.lowering import fits
+from dnnl_graph_ops.cost import fits
 from dnnl_graph_ops.runtime import cpu
 from dnnl_graph_ops.runtime.info import info
 
