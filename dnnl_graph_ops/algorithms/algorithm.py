@@ -10,7 +10,7 @@ from ..convolution.problem import READ, ConvProblem, is_channels_last
 from ..cost import fits
 from ..cost import model as cost
 from ..ir.env import Env
-from ..lowering import reference
+from ..onednn import reference
 from ..program import elementwise
 from ..program.epilogue import refusals, views
 from ..program.program import Program

@@ -13,7 +13,7 @@ from ..graph import Node, Value
 from ..ir import is_empty
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
-from ..lowering import reference
+from ..onednn import reference
 from ..program import elementwise
 from ..program.epilogue import KINDS
 from ..program.program import Edge, NativeOp, Operand, View

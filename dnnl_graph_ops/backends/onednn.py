@@ -15,8 +15,9 @@ from ..graph import Node, Value
 from ..ir import is_empty, is_open
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
-from ..lowering import reference, trust
-from ..lowering.broadcasts import misread
+from ..onednn import exact_int8, reference
+from ..onednn.broadcasts import misread
+from ..onednn.partition import ONEDNN_PARTITION
 from ..program import elementwise
 from ..program.post_op_errors import refusal
 from ..program.program import Edge, NativeOp, Operand, Program, View, is_dense
@@ -30,11 +31,6 @@ STAGE_OPERANDS = Rewrite(
     "stage_operands",
     "ops of the library run on row-major copies, or on copies in f32",
     ("some tensors are not row-major",),
-)
-ONEDNN_PARTITION = Rewrite(
-    "onednn_partition",
-    "several ops run as one partition of the library",
-    ("the partition's integers are known to be exact", "no broadcast operand is misread", "no channels are miscounted"),
 )
 
 # ---- what the library runs -------------------------------------------------------------------------------------------
@@ -154,7 +150,7 @@ def _is_right(nodes: Sequence[Node]) -> bool:
     """Whether the library reads all operands of several nodes correctly when the nodes run as one partition."""
     if is_empty(nodes) or any(node.kind in CONV_KINDS and literal_attributes(node) is None for node in nodes[1:]):
         return False
-    unmet = "no broadcast operand is misread" if not trust.quantizes(nodes) and misread(nodes) else ""
+    unmet = "no broadcast operand is misread" if not exact_int8.quantizes(nodes) and misread(nodes) else ""
     ONEDNN_PARTITION.tell(nodes[-1], unmet)
     return not unmet
 
@@ -241,7 +237,7 @@ def build_native(lowering: Lowering, nodes: Sequence[Node]) -> Decision:
         STAGE_OPERANDS.declined(nodes[-1], "some tensors are not row-major")
     with lowering.program.chosen(choice):
         lowering.program.native(native_ops(lowering.program, nodes, leaving, views, {}, env), nodes[0].kind)
-    return Decision("native", trust.multiplied(nodes) or nodes[-1].outputs[0].dtype)
+    return Decision("native", exact_int8.multiplied(nodes) or nodes[-1].outputs[0].dtype)
 
 
 def _computes(nodes: Sequence[Node], choice: str, env: Env) -> Callable[[Value], str]:
@@ -278,7 +274,7 @@ def _build_staged(
         program.native(native_ops(program, nodes, leaving, inner, edges, env), nodes[0].kind)
     for source, target in back:
         program.copy(source, target, f"{source.dtype} to {target.dtype}")
-    return Decision("native", trust.multiplied(nodes) or next(iter(computes.values())))
+    return Decision("native", exact_int8.multiplied(nodes) or next(iter(computes.values())))
 
 
 ONEDNN = Backend("onednn", build, match, why_not_kind, "library")

@@ -12,14 +12,15 @@ from .._core import Graph, LogicalTensor, PartitionPolicy, TensorProperty
 from ..convolution.nodes import CONV_KINDS, native_attributes
 from ..graph import Node, Value
 from ..ir.env import Env
-from ..lowering import reference, trust
-from ..lowering.native_graph import FPMATH, fresh_id, native_op
-from ..lowering.trust import MULTIPLYING
+from ..onednn import exact_int8, reference
+from ..onednn.exact_int8 import MULTIPLYING
+from ..onednn.ops import FPMATH, fresh_id, native_op
+from ..onednn.partition import ONEDNN_PARTITION
 from ..runtime.defects import Edges, crashes_matcher
 from ..runtime.engines import KINDS, Engine
 from . import matmul
 from .backend import Search
-from .onednn import ONEDNN_PARTITION, refused_behind, runs
+from .onednn import refused_behind, runs
 
 POLICIES = {"fusion": PartitionPolicy.fusion, "debug": PartitionPolicy.debug}
 
@@ -71,7 +72,7 @@ def exact_partitions(search: Search) -> tuple[list[tuple[int, ...]], list[tuple[
         if len(part) < 2 or search.elementwise.issuperset(part):
             continue
         kinds = {nodes[i].kind for i in part}
-        if kinds & trust.QUANTIZING and kinds & MULTIPLYING and not env.has_int8_products:
+        if kinds & exact_int8.QUANTIZING and kinds & MULTIPLYING and not env.has_int8_products:
             continue
         first, *rest = _trusted(part, nodes, env)
         if not rest:
@@ -90,9 +91,9 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
 
     def right(members: Sequence[int]) -> bool:
         group = [nodes[i] for i in members]
-        if len(group) == 1 or not trust.quantizes(group):
+        if len(group) == 1 or not exact_int8.quantizes(group):
             return True
-        return trust.trusted(group, env) and reference.key_of_nodes(group) not in env.by_reference
+        return exact_int8.trusted(group, env) and reference.key_of_nodes(group) not in env.by_reference
 
     if right(part):
         return [part]
@@ -103,7 +104,7 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
     inner = {nodes[i].outputs[0] for i in product if i not in heads}
     if heads and right(product) and not any(value in inner for i in rest for value in nodes[i].inputs):
         return [product, *((i,) for i in rest)]
-    between = tuple(i for i in part if nodes[i].kind not in trust.QUANTIZING)
+    between = tuple(i for i in part if nodes[i].kind not in exact_int8.QUANTIZING)
     fused = bool(between) and nodes[between[0]].kind in CONV_KINDS
     if not fused or any(nodes[i].kind not in schema.POST_OPS for i in between[1:]):
         return [(i,) for i in part]
@@ -123,7 +124,7 @@ def _library_only(nodes: Sequence[Node], env: Env) -> set[int]:
     Such patterns are int8 ones, and products of matrices that builtin code does not run, with their post-ops.
     """
     theirs: dict[Node, int] = {}
-    floats = all(node.kind not in trust.QUANTIZING for node in nodes)
+    floats = all(node.kind not in exact_int8.QUANTIZING for node in nodes)
     for i, node in enumerate(nodes):
         makers = [value.node.kind for value in node.inputs if value.node in theirs]
         if floats and node.kind in schema.POST_OPS:
@@ -132,7 +133,7 @@ def _library_only(nodes: Sequence[Node], env: Env) -> set[int]:
                 continue
         if (
             (node.kind == "MatMul" and not matmul.leads(node))
-            or node.kind in trust.QUANTIZING
+            or node.kind in exact_int8.QUANTIZING
             or (makers and node.kind in _FOLLOWING)
             or not _OPENING.isdisjoint(makers)
         ):

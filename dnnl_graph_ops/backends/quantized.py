@@ -11,7 +11,7 @@ import numpy as np
 from .. import dtypes, schema
 from ..graph import Node
 from ..ir.rewrites import Rewrite
-from ..lowering.trust import channels, integer_words
+from ..onednn.exact_int8 import channels, integer_words
 from ..program import elementwise
 from ..program.epilogue import Epilogue
 from ..program.program import Buffer, Place, View

@@ -18,11 +18,11 @@ import numpy as np
 from .. import dtypes
 from ..graph.constants import owner_of
 from ..graph.files import Piece
+from ..onednn.log import logged
+from ..onednn.partition import Compiled
 from ..program.program import Buffer, HostStep, KernelStep, data_of
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
-from .logged import logged
-from .native import Compiled
 
 Array = np.ndarray[Any, Any]
 # of weights that are more than the step's activations: packing them takes longer than the run that does it

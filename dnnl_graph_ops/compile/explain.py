@@ -19,7 +19,9 @@ from ..cost import model as cost
 from ..errors import Error
 from ..ir.env import Env
 from ..ir.rewrites import Report
-from ..lowering import trust
+from ..onednn import exact_int8
+from ..onednn.log import logged
+from ..onednn.partition import Compiled, again
 from ..program.program import HostStep, KernelStep, Place
 from ..runtime import cpu
 from ..runtime import threads as pool
@@ -27,8 +29,6 @@ from ..runtime.engines import Engine
 from ..runtime.verbose import Record
 from . import apart, eight_bits
 from .benchdnn import lines
-from .logged import logged
-from .native import Compiled, again
 from .plan import Plan
 from .specialise import Options, Specialised
 from .steps import Described, described, groups_of, head, names_of
@@ -320,7 +320,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
         wide=specialised.wide,
         convolutions=tuple(lines(decided)),
         floats=eight_bits.left(decided),
-        untried=trust.untried([node for group in decided for node in group.nodes], specialised.lowering.env),
+        untried=exact_int8.untried([node for group in decided for node in group.nodes], specialised.lowering.env),
         apart=apart.post_ops(specialised.lowering.decisions, specialised.lowering.env),
     )
 

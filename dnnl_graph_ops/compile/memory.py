@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from .. import dtypes
 from ..ir.rewrites import Rewrite
+from ..program.arrays import ALIGNMENT
 from ..program.program import Buffer, Place, View
 
-ALIGNMENT = 64
 OVERWRITE_OPERAND = Rewrite(
     "overwrite_operand",
     "a step's result overwrites an operand in memory",

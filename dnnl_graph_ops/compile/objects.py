@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from ..graph_api import compiled_partition, engine, graph, logical_tensor, op, partition
 from ..graph_api.engines import wrapped
+from ..onednn.partition import Compiled
+from ..onednn.partition import logical_tensor as native_tensor
 from ..program.program import HostStep, KernelStep, NativeOp, Operand
 from ..runtime.engines import Engine
-from .native import Compiled
-from .native import logical_tensor as native_tensor
 from .plan import Plan
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Container, Iterable
 from math import prod
 from string import ascii_lowercase
 
+from ..onednn.partition import Compiled
 from ..program.program import Buffer, Place, Step, View, is_dense, order_of
-from .native import Compiled
 from .specialise import Specialised
 
 SCRATCH = "scratch"

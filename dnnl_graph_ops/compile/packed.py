@@ -19,9 +19,8 @@ import numpy as np
 
 from .. import dtypes
 from ..ir.rewrites import Rewrite
-from ..program.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, View, array_of, data_of
-from ..strides import extent
-from .memory import ALIGNMENT
+from ..program.arrays import aligned
+from ..program.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, array_of, data_of
 
 Array = np.ndarray[Any, Any]
 # the most steps in sequence; results of longer sequences are not shared, as their cache keys would become long
@@ -191,17 +190,3 @@ def run_now(step: KernelStep | HostStep) -> None:
         step.kernel.run(*(data_of(view.buffer).ctypes.data + view.byte_offset for view in views))
     else:
         step.function(*map(array_of, views))
-
-
-def aligned(elements: int, dtype: np.dtype[Any]) -> Array:
-    """Returns a new vector, aligned to 64 bytes as scratch is."""
-    room = np.empty(elements * dtype.itemsize + ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % ALIGNMENT
-    return room[start : start + elements * dtype.itemsize].view(dtype)
-
-
-def ones(view: View) -> Array:
-    """Returns an array of ones with a view's shape and strides, aligned to 64 bytes as scratch is."""
-    flat = aligned(max(extent(view.shape, view.strides), 1), dtypes.numpy_dtype(view.dtype))
-    flat.fill(1)
-    return np.lib.stride_tricks.as_strided(flat, view.shape, [s * flat.itemsize for s in view.strides])

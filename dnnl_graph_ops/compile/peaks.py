@@ -16,12 +16,12 @@ import numpy as np
 
 from .. import dtypes
 from ..errors import Error
+from ..program.arrays import ones
 from ..program.elementwise import INTEGERS
 from ..program.program import Edge, NativeOp, Operand, Place, Program, argument
 from ..runtime import cpu
 from ..runtime.engines import Engine
 from ..strides import dense_strides
-from .packed import ones
 from .plan import assemble
 
 # rows and columns of the matrices; a size of which each run takes longer than LONGEST is not taken

@@ -12,8 +12,9 @@ from .._core import Executor, check_fork
 from ..cost import speeds
 from ..errors import UnsupportedError
 from ..ir.stages import Stage, run
-from ..lowering.onednn_workarounds import staged
-from ..lowering.reference import may_rule
+from ..onednn.partition import Compiled, Partitioned, compile_partitions, partitioned, separated
+from ..onednn.reference import may_rule
+from ..onednn.workarounds import staged
 from ..program.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
 from ..runtime import follow, reference
 from ..runtime import threads as pool
@@ -24,7 +25,6 @@ from ..strides import extent
 from . import listings
 from .baked import bake, nothing_of
 from .memory import Use, place
-from .native import Compiled, Partitioned, compile_partitions, partitioned, separated
 from .packed import fold_constants, parted
 from .written import check
 

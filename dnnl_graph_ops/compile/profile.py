@@ -8,11 +8,11 @@ from typing import Any
 from ..algorithms import table as algorithms
 from ..convolution.nodes import CONV_KINDS, multiplications
 from ..graph import Node
+from ..onednn.partition import Compiled
 from ..program.program import KernelStep
 from ..runtime.engines import Engine
 from . import peaks
 from .explain import StepTime, named, operands
-from .native import Compiled
 from .peaks import UNBOUND, Peak, share_text
 from .plan import bytes_of
 from .specialise import Specialised

@@ -22,6 +22,7 @@ from ..graph.json_format import same_shape
 from ..ir import GraphView, dims, linked, stages
 from ..ir.env import Env
 from ..ir.stages import Stage
+from ..onednn.partition import Compiled
 from ..passes import pipeline
 from ..passes.fold_constants import fold_dequantize
 from ..program.program import Buffer, Place, View, argument
@@ -30,7 +31,6 @@ from ..shapes import checked
 from ..strides import dense_strides
 from . import listings, selection
 from .layouts import lay_out
-from .native import Compiled
 from .plan import Plan, assemble, settled
 from .selection import Selections
 

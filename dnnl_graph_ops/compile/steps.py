@@ -9,8 +9,8 @@ from .. import schema
 from ..backends.backend import FusionGroup
 from ..convolution.nodes import CONV_KINDS
 from ..graph import Node
+from ..onednn.partition import Compiled
 from ..program.program import HostStep, KernelStep
-from .native import Compiled
 from .operands import SCRATCH, operand_text
 from .specialise import Specialised
 

@@ -22,8 +22,10 @@ from ..algorithms.table import Ranked
 from ..convolution.problem import ConvProblem
 from ..errors import Error
 from ..ir.env import Env
-from ..lowering.onednn_workarounds import on_views
+from ..onednn.partition import separated
+from ..onednn.workarounds import on_views
 from ..program import epilogue as post
+from ..program.arrays import ones
 from ..program.program import Buffer, NativeStep, Operand, Place, Program, View, data_of
 from ..progress import shown
 from ..runtime import cache_files
@@ -31,8 +33,6 @@ from ..runtime.cpuinfo import cpu_family, cpu_model
 from ..runtime.info import version
 from ..runtime.reference import Keys
 from ..strides import extent
-from .native import separated
-from .packed import ones
 from .plan import assemble, bytes_of, settled
 
 # the most seconds to measure one op, and all ops of a graph
@@ -43,7 +43,7 @@ HOPELESS_TIME = 1.5
 ROUNDS = 25
 SURE_ROUNDS = 4
 # folders whose sources define the algorithms: times are measured again when a source changes
-SOURCES = tuple(Path(__file__).parents[1] / room for room in ("algorithms", "lowering"))
+SOURCES = tuple(Path(__file__).parents[1] / room for room in ("algorithms", "convolution", "cost", "ir", "onednn", "program"))
 
 
 @dataclass

@@ -12,9 +12,9 @@ from ..convolution.nodes import CONV_KINDS
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import Graph, Node, Value
 from ..graph.json_format import Op, ordered
-from ..lowering.broadcasts import OTHER, misread
-from ..lowering.onednn_workarounds import staged, wrong_when_narrow
-from ..lowering.trust import quantizes
+from ..onednn.broadcasts import OTHER, misread
+from ..onednn.exact_int8 import quantizes
+from ..onednn.workarounds import staged, wrong_when_narrow
 from ..ops.json_graph import append, weights_groups
 from ..program.program import Buffer, Edge, NativeOp, NativeStep, Place, View
 from ..runtime import Runtime

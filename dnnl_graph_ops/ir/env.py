@@ -86,7 +86,7 @@ class Env:
 
     @property
     def by_reference(self) -> reference.Keys:
-        """The keys of the choices that the library is known to compute by reference kernels (`lowering.reference`)."""
+        """The keys of the choices that the library is known to compute by reference kernels (`onednn.reference`)."""
         return reference.keys(self.engine)
 
     @property

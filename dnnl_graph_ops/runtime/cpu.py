@@ -62,7 +62,7 @@ class Reference(NamedTuple):
 
 
 # These save the first compile of a layer, in which the log shows what else runs so, and all of it in other releases
-# (`lowering.reference`).
+# (`onednn.reference`).
 REFERENCE = (Reference((3, 2), "avx512_core_fp16", "f16", kinds("f16_by_reference") | {"MatMul with bias"}),)
 
 

@@ -1,6 +1,6 @@
 """Keeps which choices of lowering the library computes by reference kernels: by CPU, instruction set and library.
 
-`lowering.reference` makes the keys of choices.
+`onednn.reference` makes the keys of choices.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ its post-ops.
 
 For each limit of the instruction set child processes try all combinations; a crash ends one process only. A log has a
 line for each combination, and an interrupted run continues where its log ends. Exact combinations form the table for
-`lowering.trust` and this release of the library, and errors of post-ops that for `program.post_op_errors`: the
+`onednn.exact_int8` and this release of the library, and errors of post-ops that for `program.post_op_errors`: the
 package's, or without --package the user's.
 """
 
@@ -19,8 +19,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..lowering import trust
-from ..lowering.trust import RELU, SWISH, Features
+from ..onednn import exact_int8
+from ..onednn.exact_int8 import RELU, SWISH, Features
 from ..program import post_op_errors
 from ..runtime import cache_files, libraries
 from . import post_op_table
@@ -84,7 +84,7 @@ def _int8(options: argparse.Namespace) -> None:
     said = _read(options.log)
     for isa, verdicts in said.items():
         print(isa, *(f"{count} {verdict}" for verdict, count in _counts(verdicts).items()), sep=", ")
-    _write((trust.package_file if options.package else trust.user_file)(*library), _text(said))
+    _write((exact_int8.package_file if options.package else exact_int8.user_file)(*library), _text(said))
 
 
 # ---- trying ----------------------------------------------------------------------------------------------------------

@@ -14,11 +14,11 @@ import numpy as np
 from .. import dtypes
 from ..backends.backend import Lowering, Places
 from ..backends.onednn import build_native
-from ..compile.native import Partitioned, compile_partitions, partitioned
 from ..compile.plan import executor_of
 from ..errors import Error
 from ..ir.env import Env
-from ..lowering.trust import Features
+from ..onednn.exact_int8 import Features
+from ..onednn.partition import Partitioned, compile_partitions, partitioned
 from ..program.program import NativeStep, Place, Program, View, argument
 from ..runtime import cpu
 from ..runtime import threads as pool

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from .. import schema
-from ..lowering.trust import Features
+from ..onednn.exact_int8 import Features
 
 _TYPES = ("u8", "u8 zp", "s8", "s8 zp")
 _RESULTS = ("f32", *_TYPES)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import dtypes, ops, schema
 from ..graph import Graph, Value
-from ..lowering.trust import Features
+from ..onednn.exact_int8 import Features
 from ..shapes.common import channel_axes, channel_axis, data_shape, join_weights
 
 Array = np.ndarray[Any, Any]

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes, schema
-from ..compile.native import Partitioned, compile_partitions, partitioned
 from ..compile.plan import executor_of
 from ..errors import Error
+from ..onednn.partition import Partitioned, compile_partitions, partitioned
 from ..program import epilogue as post
 from ..program.epilogue import EpilogueOp
 from ..program.post_op_errors import ALONE

@@ -8,10 +8,10 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.backends import partitions
 from dnnl_graph_ops.backends.table import group
-from dnnl_graph_ops.compile import native
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.ir import reachable
 from dnnl_graph_ops.ir.env import Env
+from dnnl_graph_ops.onednn import partition
 from dnnl_graph_ops.program.program import Edge, NativeOp, Place, Program, argument
 from dnnl_graph_ops.strides import dense_strides
 
@@ -191,16 +191,16 @@ def test_steps_are_matched_together(graph, monkeypatch):
     """The library's pattern matcher is asked once, whatever the number of steps."""
     asked = []
 
-    class Counting(native.Graph):
+    class Counting(partition.Graph):
         def filter(self, policy):
             asked.append(policy)
             super().filter(policy)
 
-    monkeypatch.setattr(native, "Graph", Counting)
+    monkeypatch.setattr(partition, "Graph", Counting)
     x = image(graph)
     y, z = (ops.tanh(ops.add(ops.exp(x), image(graph, name))) for name in "pq")
     graph.compile({"y": y, "z": z, "sum": ops.reduce_sum(z, axes=(1,), keep_dims=True)})
-    assert asked.count(native.PartitionPolicy.fusion) <= 1 and len(asked) <= 2
+    assert asked.count(partition.PartitionPolicy.fusion) <= 1 and len(asked) <= 2
 
 
 @pytest.mark.parametrize("literal", [False, True])

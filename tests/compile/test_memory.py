@@ -11,7 +11,8 @@ from children import child
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import memory, packed, plan
-from dnnl_graph_ops.compile.memory import ALIGNMENT, Life, Use, by_size, by_time, place
+from dnnl_graph_ops.compile.memory import Life, Use, by_size, by_time, place
+from dnnl_graph_ops.program.arrays import ALIGNMENT
 from dnnl_graph_ops.program.program import Buffer, KernelStep, Place, View
 from dnnl_graph_ops.runtime.arrays import check_apart
 from dnnl_graph_ops.strides import dense_strides

@@ -8,8 +8,8 @@ from reference.graph import evaluate_built
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, ops
-from dnnl_graph_ops.compile.native import fresh_id, native_op
 from dnnl_graph_ops.dtypes import CODES, numpy_dtype
+from dnnl_graph_ops.onednn.partition import fresh_id, native_op
 from dnnl_graph_ops.program.program import Buffer, Place, View, describable
 from dnnl_graph_ops.runtime.engines import KINDS, default_engine
 from dnnl_graph_ops.strides import dense_strides

@@ -12,7 +12,7 @@ from dnnl_graph_ops.algorithms import table
 from dnnl_graph_ops.algorithms.choice import grid
 from dnnl_graph_ops.backends import int8
 from dnnl_graph_ops.compile import packed
-from dnnl_graph_ops.compile.native import Compiled
+from dnnl_graph_ops.onednn.partition import Compiled
 
 
 def arrays_of(net):

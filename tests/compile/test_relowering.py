@@ -25,10 +25,10 @@ from reference.data import integers, unwritten
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops.algorithms.algorithm import Algorithm
-from dnnl_graph_ops.compile import native
 from dnnl_graph_ops.convolution.problem import ConvProblem
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering import trust
+from dnnl_graph_ops.onednn import exact_int8
+from dnnl_graph_ops.onednn import partition as native
 from dnnl_graph_ops.program.program import NativeStep, Program
 from dnnl_graph_ops.runtime import cpu, reference
 from dnnl_graph_ops.runtime.verbose import Log, parse, verbose
@@ -307,7 +307,7 @@ def test_where_nothing_else_computes_an_op_a_warning_names_the_kernel(told_of):
 @pytest.mark.parametrize("tune", ["heuristic", "off"])
 def test_integers_are_computed_in_parts(tune, told_of, monkeypatch):
     """A partition of 8 bits that the library computes exactly, but by a reference kernel."""
-    monkeypatch.setattr(trust, "trusted", lambda nodes, env: True)
+    monkeypatch.setattr(exact_int8, "trusted", lambda nodes, env: True)
     told_of("wei_s8")
     rng, graph = np.random.default_rng(0), dgo.Graph()
     x, w = (rng.integers(low, high, shape).astype(t) for low, high, shape, t in (

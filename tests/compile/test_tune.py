@@ -170,6 +170,10 @@ def test_a_file_of_other_algorithms_is_not_read(
     tune._sources.cache_clear()
 
 
+def test_folders_that_times_depend_on_exist() -> None:
+    assert [folder.name for folder in tune.SOURCES if not list(folder.glob("*.py"))] == []
+
+
 def several(how: str, x: np.ndarray) -> tuple[Any, Any]:
     """Layers of two sizes and a product with post-ops, and the result."""
     graph = dgo.Graph()

@@ -9,7 +9,7 @@ from reference.graph import evaluate_built
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.lowering import trust
+from dnnl_graph_ops.onednn import exact_int8
 
 CHANNELS = {"IOX": 1, "XOI": 2}
 
@@ -44,7 +44,7 @@ def run(graph, data, y, one_partition=True):
     if one_partition:
         with pytest.MonkeyPatch.context() as patch:
             # whatever instruction sets the library is known to be exact with
-            patch.setattr(trust, "trusted", lambda *_: True)
+            patch.setattr(exact_int8, "trusted", lambda *_: True)
             parts = graph.compile(y, tune="off").partitions
         assert len(parts) == 1, [p.kinds for p in parts]
     data = evaluate_built(graph, data)

@@ -12,7 +12,7 @@ from dnnl_graph_ops import ops
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.algorithms import filtering
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering import trust
+from dnnl_graph_ops.onednn import exact_int8
 from dnnl_graph_ops.runtime import cpu
 
 SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8tiles", "emulatedint8")
@@ -291,7 +291,7 @@ def test_what_the_library_partitions_exactly_is_left_to_it():
     y = ops.quantize(ops.relu(layer_of(graph, x, zero=0)), scales=[0.25], zps=[2], dtype="u8")
     env = Env(dgo.engine("cpu"), 1)
     # ReLU is one of those post-ops that were tried everywhere; nothing is known of a CPU that nobody tried
-    tried = trust.table(env.engine.runtime.cpu_runtime, env.release, cpu.isa(env.engine)).exact
+    tried = exact_int8.table(env.engine.runtime.cpu_runtime, env.release, cpu.isa(env.engine)).exact
     (form,) = compiled(graph, y)[1]
     assert form == "native" if env.has_int8_products and tried else form in OWN
 

@@ -13,7 +13,7 @@ from children import check_right_cases, child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, ops
-from dnnl_graph_ops.lowering import trust
+from dnnl_graph_ops.onednn import exact_int8
 from dnnl_graph_ops.runtime import cache_files, cpu
 from dnnl_graph_ops.trial import __main__ as trial
 from dnnl_graph_ops.trial.combinations import combinations
@@ -39,7 +39,7 @@ def test_what_the_library_gets_wrong(tune, limit):
     "name", ["means of u8 to s8", "maxima of u8 to s8", "data scaled along the sum", "weights of u8"]
 )
 def test_what_the_library_refuses_runs_op_by_op(monkeypatch, name, tune):
-    monkeypatch.setattr(trust, "trusted", lambda nodes, env: True)
+    monkeypatch.setattr(exact_int8, "trusted", lambda nodes, env: True)
     assert error_of(CASES[name], tune) <= 1
 
 
@@ -77,10 +77,10 @@ RELEASE = dgo.engine().runtime.cpu_runtime, dgo.engine().runtime.version
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_the_package_s_table_has_combinations_that_were_tried(library):
-    content = cache_files.read(trust.package_file(*library))
+    content = cache_files.read(exact_int8.package_file(*library))
     heads = {row.head for row in combinations()}
     for table in content["tables"]:
-        parsed = trust.parse(table)
+        parsed = exact_int8.parse(table)
         assert {head for box in parsed.exact for head in box[0]} <= heads
         assert set(table["isa"]) <= {row.name for row in cpu.SETS} & content["tried"].keys()
     assert all(counts["exact"] and counts["wrong"] for counts in content["tried"].values())
@@ -93,7 +93,7 @@ def test_the_table_says_what_the_library_does(seed):
     rows = random.Random(seed).sample(combinations(), 96)
     said = [list(trial._tried(rows, size, None, LIMIT)) for size in range(len(SIZES))]
     verdicts = [{verdict for _, verdict, _ in some} for some in zip(*said, strict=True)]
-    table = trust.table(*RELEASE, ISA)
+    table = exact_int8.table(*RELEASE, ISA)
     wrong = [(row, some) for row, some in zip(rows, verdicts, strict=True) if table.knows(row) and some != {"exact"}]
     assert not wrong
     assert not table.exact or any(map(table.knows, rows))
@@ -141,11 +141,11 @@ def test_layers_of_decoders_are_trusted(layer, tune):
     """Output padding that is no more than the padding at the end adds places that taps reach as they do others."""
     *sizes, attrs = layer
     enlarged = enlarging(*sizes, **attrs)
-    row = trust.features(enlarged.graph.nodes)
+    row = exact_int8.features(enlarged.graph.nodes)
     assert row == ("ConvTranspose", len(sizes[0]), "strided", "u8", "s8", "", "", "u8 zp")
     for library in LIBRARIES:
-        assert trust.table(*library, "avx512_core_vnni").knows(row)
-        assert not trust.table(*library, "avx512_core").knows(row)
+        assert exact_int8.table(*library, "avx512_core_vnni").knows(row)
+        assert not exact_int8.table(*library, "avx512_core").knows(row)
     wanted = np.clip(np.rint(truth(enlarged)), 0, 255)
     assert np.ptp(wanted) > 16
     np.testing.assert_array_equal(enlarged.graph.compile(enlarged.result, tune=tune)(*enlarged.data.values()), wanted)
@@ -164,13 +164,13 @@ def test_layers_of_decoders_are_trusted(layer, tune):
     ],
 )  # fmt: skip
 def test_forms_of_transposed_convolutions(attrs, form):
-    assert trust.features(enlarging((5, 6), (4, 8), (3, 3), **attrs).graph.nodes).form == form
+    assert exact_int8.features(enlarging((5, 6), (4, 8), (3, 3), **attrs).graph.nodes).form == form
 
 
 def test_results_of_any_size_are_not_trusted_everywhere():
     """The library of the extra `sycl` writes beyond memory where strides do not divide the sizes of the result."""
-    row = trust.features(enlarging((5,), (4, 8), (3,), strides=2).graph.nodes)
-    bundled, sycl = (trust.table(*library, "avx512_core_vnni") for library in LIBRARIES)
+    row = exact_int8.features(enlarging((5,), (4, 8), (3,), strides=2).graph.nodes)
+    bundled, sycl = (exact_int8.table(*library, "avx512_core_vnni") for library in LIBRARIES)
     assert bundled.knows(row)
     assert not sycl.knows(row)
 
@@ -180,7 +180,7 @@ def test_combinations_are_drawn_with_their_features(seed):
     print(f"--seed={seed}")
     for row in random.Random(seed).sample(combinations(), 300):
         for size in SIZES:
-            assert trust.features(drawn(row, size).graph.nodes) == row, size
+            assert exact_int8.features(drawn(row, size).graph.nodes) == row, size
 
 
 def test_a_crash_loses_one_combination(monkeypatch):
@@ -203,11 +203,11 @@ def test_a_crash_loses_one_combination(monkeypatch):
 def test_boxes_are_the_combinations():
     rows = set(random.Random(1).sample(combinations(), 700))
     boxes = trial._boxes(rows)
-    assert {trust.Features(*values) for box in boxes for values in itertools.product(*box)} == rows
+    assert {exact_int8.Features(*values) for box in boxes for values in itertools.product(*box)} == rows
     assert len(boxes) < len(rows)
 
 
-ROW = trust.Features("MatMul", 2, "", "u8", "s8", "bias, ReLU", "", "f32")
+ROW = exact_int8.Features("MatMul", 2, "", "u8", "s8", "bias, ReLU", "", "f32")
 
 
 @pytest.mark.parametrize(
@@ -218,25 +218,25 @@ ROW = trust.Features("MatMul", 2, "", "u8", "s8", "bias, ReLU", "", "f32")
     ],
 )  # fmt: skip
 def test_what_is_as_good_as_relu(post_ops, known):
-    table = trust.Table({"MatMul": ["Tanh", trust.SWISH]}, [tuple({value} for value in ROW)])
+    table = exact_int8.Table({"MatMul": ["Tanh", exact_int8.SWISH]}, [tuple({value} for value in ROW)])
     assert table.knows(ROW._replace(post_ops=post_ops)) is known
     assert not table.knows(ROW._replace(post_ops=post_ops, head="Convolution"))
 
 
 def test_the_user_s_table_comes_first(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    path = trust.user_file(*RELEASE)
+    path = exact_int8.user_file(*RELEASE)
     path.parent.mkdir(parents=True)
     tables: list[dict[str, Any]] = [{"isa": ["other"], "like ReLU": {}, "exact": [[[value] for value in ROW]]}]
     path.write_text(json.dumps({"tables": tables}))
-    find = trust.table.__wrapped__
+    find = exact_int8.table.__wrapped__
     assert find(*RELEASE, "other").knows(ROW)
-    assert find(*RELEASE, ISA) == trust.table(*RELEASE, ISA)
+    assert find(*RELEASE, ISA) == exact_int8.table(*RELEASE, ISA)
     assert not find("omp", "99.1.0", "other").exact
     tables[0]["exact"] = [[1]]
     path.write_text(json.dumps({"tables": tables}))
     with pytest.warns(RuntimeWarning, match="damaged and are ignored"):
-        assert find(*RELEASE, "other") == trust.table(*RELEASE, "other")
+        assert find(*RELEASE, "other") == exact_int8.table(*RELEASE, "other")
 
 
 # ---- random graphs ---------------------------------------------------------------------------------------------------
@@ -254,8 +254,8 @@ def test_random_graphs_between_integers(seed, start, limit):
 @pytest.mark.parametrize("known", [True, False])
 def test_explain_tells_a_cpu_that_was_never_tried(known, monkeypatch):
     """Of nets that multiply integers; by a table that the test gives."""
-    exact = [tuple(frozenset(["x"]) for _ in trust.Features._fields)]
-    monkeypatch.setattr(trust, "table", lambda *names: trust.Table({}, exact if known else ()))
+    exact = [tuple(frozenset(["x"]) for _ in exact_int8.Features._fields)]
+    monkeypatch.setattr(exact_int8, "table", lambda *names: exact_int8.Table({}, exact if known else ()))
     graph = dgo.Graph()
     floats = [ops.dequantize(graph.input(name, (4, 8, 8), "s8"), scales=[0.5]) for name in "ab"]
     texts = [graph.compile(ops.matmul(*floats)).explain(), graph.compile(ops.relu(floats[0])).explain()]

@@ -19,8 +19,8 @@ from reference.graph import evaluate_built
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops, schema
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering import trust
-from dnnl_graph_ops.lowering.native_graph import native_op
+from dnnl_graph_ops.onednn import exact_int8
+from dnnl_graph_ops.onednn.ops import native_op
 from dnnl_graph_ops.program import post_op_errors
 from dnnl_graph_ops.program.post_op_errors import ALONE, MOST, Measured
 from dnnl_graph_ops.runtime import cache_files, cpu
@@ -414,9 +414,9 @@ def test_the_table_says_what_the_library_does(seed):
 @pytest.mark.parametrize("head", ["Convolution", "MatMul"])
 def test_floats_of_integers_are_as_good(head, post_ops, dst, trusted, monkeypatch):
     """Only what is quantized at once may be far off in units in the last place."""
-    monkeypatch.setattr(trust.Table, "knows", lambda table, row: True)
-    layer = trial(trust.Features(head, 2, "", "u8 zp", "s8 channel", post_ops, "", dst), SIZES[0])
-    assert trust.trusted(layer.graph.nodes, env("off")) is trusted
+    monkeypatch.setattr(exact_int8.Table, "knows", lambda table, row: True)
+    layer = trial(exact_int8.Features(head, 2, "", "u8 zp", "s8 channel", post_ops, "", dst), SIZES[0])
+    assert exact_int8.trusted(layer.graph.nodes, env("off")) is trusted
 
 
 # ---- what is told ----------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import pytest
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering import trust
-from dnnl_graph_ops.lowering.trust import turns_ties
+from dnnl_graph_ops.onednn import exact_int8
+from dnnl_graph_ops.onednn.exact_int8 import turns_ties
 
 MEASURED = 0.0317042, [0.0041207, 0.0038116, 0.0051941], 0.0271003, 0.0193301
 
@@ -64,11 +64,11 @@ def test_scales_of_data_have_none(seed):
 @pytest.mark.parametrize(("scales", "known"), [(MEASURED, True), ((1.0, [1.0], 2.0), False)])
 def test_odd_zero_points_of_measured_scales_are_trusted(monkeypatch, scales, known):
     graph, _ = layer(*scales)
-    row = trust.features(graph.nodes)
-    monkeypatch.setattr(trust, "table", lambda *library: trust.Table({}, [tuple({value} for value in row)]))
-    assert trust.trusted(graph.nodes, Env(dgo.engine("cpu"), 1)) is known
+    row = exact_int8.features(graph.nodes)
+    monkeypatch.setattr(exact_int8, "table", lambda *library: exact_int8.Table({}, [tuple({value} for value in row)]))
+    assert exact_int8.trusted(graph.nodes, Env(dgo.engine("cpu"), 1)) is known
     # the literal graph has the library's rounding
-    assert trust.trusted(graph.nodes, Env(dgo.engine("cpu"), 1, "off"))
+    assert exact_int8.trusted(graph.nodes, Env(dgo.engine("cpu"), 1, "off"))
 
 
 def test_scales_along_several_axes():

@@ -9,9 +9,9 @@ from reference.data import strided
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.algorithms import deconvolution
-from dnnl_graph_ops.compile import native
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.lowering import onednn_workarounds
+from dnnl_graph_ops.onednn import partition as native
+from dnnl_graph_ops.onednn import workarounds
 from dnnl_graph_ops.program.program import Place
 from dnnl_graph_ops.runtime import cpu
 
@@ -60,7 +60,7 @@ def copied(d: Draw, unmet: str | None) -> None:
     if unmet is not None:
         way = {"o": "spread", "t": "turned", "1": "vast"}[unmet[0]]
     elif way == "vast":
-        d.forced = [(onednn_workarounds, "_VAST_BYTES", 0)]
+        d.forced = [(workarounds, "_VAST_BYTES", 0)]
     if way == "spread":
         x = d.input(d.sizes(d.whole(1, 4)))
         axes = [d.whole(0, x.ndim - 1)]
@@ -109,10 +109,10 @@ def _gradient(d: Draw, dtype: str, rank: int, short: bool):
 
 def _is_wrong_for_the_caller(op) -> bool:
     """For CPUs where the library gets nothing in bf16: as if f32 were wrong where it writes the caller's array."""
-    if op.kind not in onednn_workarounds._WINDOWED or op.outputs[0].buffer.place is not Place.OUTPUT:
+    if op.kind not in workarounds._WINDOWED or op.outputs[0].buffer.place is not Place.OUTPUT:
         return False
-    wrong = onednn_workarounds.wrong_when_narrow(op)
-    onednn_workarounds.WIDEN_GRADIENT.tell(op.name, "" if wrong else onednn_workarounds.WIDEN_GRADIENT.conditions[1])
+    wrong = workarounds.wrong_when_narrow(op)
+    workarounds.WIDEN_GRADIENT.tell(op.name, "" if wrong else workarounds.WIDEN_GRADIENT.conditions[1])
     return wrong
 
 
@@ -123,7 +123,7 @@ def widened(d: Draw, unmet: str | None) -> None:
     if unmet == "it is not in f32":
         dtype = "f32"
     elif not cpu.computes_natively("bf16", dgo.engine()):
-        dtype, d.forced = "f32", [(onednn_workarounds, "_is_widened", _is_wrong_for_the_caller)]
+        dtype, d.forced = "f32", [(workarounds, "_is_widened", _is_wrong_for_the_caller)]
     short = unmet != "its window is longer than the source, or in padding alone"
     d.outputs.append(_gradient(d, dtype, d.whole(1, 3), short))
 

@@ -5,7 +5,7 @@ import pytest
 
 from bindings import headers
 from dnnl_graph_ops import _core, dtypes, schema
-from dnnl_graph_ops.lowering import broadcasts
+from dnnl_graph_ops.onednn import broadcasts
 
 THEIRS = [op for op in schema.OPS.values() if not op.own]
 OWN = {kind for kind, op in schema.OPS.items() if op.own}

@@ -10,19 +10,23 @@ from typing import Any
 
 from .. import dtypes, schema
 from .._core import Graph, LayoutType, LogicalTensor, PartitionPolicy, TensorProperty
-from ..backends.onednn import ONEDNN_PARTITION
 from ..errors import Error, UnsupportedError
 from ..ir.rewrites import Rewrite
-from ..lowering import reference
-from ..lowering.native_graph import FPMATH, fresh_id, native_op
-from ..lowering.onednn_workarounds import wrong_when_narrow
-from ..lowering.trust import QUANTIZING
 from ..program.program import Condition, Edge, NativeOp, NativeStep, Operand, Program, View
 from ..runtime import reference as known
 from ..runtime.engines import KINDS, Engine
 from ..runtime.verbose import verbose
 from ..strides import dense_strides
+from . import reference
+from .exact_int8 import QUANTIZING
+from .ops import FPMATH, fresh_id, native_op
+from .workarounds import wrong_when_narrow
 
+ONEDNN_PARTITION = Rewrite(
+    "onednn_partition",
+    "several ops run as one partition of the library",
+    ("the partition's integers are known to be exact", "no broadcast operand is misread", "no channels are miscounted"),
+)
 BAKE_CONSTANTS = Rewrite(
     "bake_constants",
     "the library keeps results of constants from the first run",

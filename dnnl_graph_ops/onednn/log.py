@@ -7,12 +7,12 @@ from typing import Any
 
 from .. import dtypes
 from .._core import Executor
+from ..program.arrays import ones
 from ..program.program import View, data_of
 from ..runtime import follow
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record, verbose
-from .native import Compiled
-from .packed import ones
+from .partition import Compiled
 
 Records = tuple[Record, ...]
 

@@ -1,0 +1,28 @@
+"""Makes the arrays that steps run on, aligned as the library and the kernels like them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..strides import extent
+from .program import View
+
+Array = np.ndarray[Any, Any]
+ALIGNMENT = 64
+
+
+def aligned(elements: int, dtype: np.dtype[Any]) -> Array:
+    """Returns a new vector, aligned to 64 bytes as scratch is."""
+    room = np.empty(elements * dtype.itemsize + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + elements * dtype.itemsize].view(dtype)
+
+
+def ones(view: View) -> Array:
+    """Returns an array of ones with a view's shape and strides, aligned to 64 bytes as scratch is."""
+    flat = aligned(max(extent(view.shape, view.strides), 1), dtypes.numpy_dtype(view.dtype))
+    flat.fill(1)
+    return np.lib.stride_tricks.as_strided(flat, view.shape, [s * flat.itemsize for s in view.strides])
