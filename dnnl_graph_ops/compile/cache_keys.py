@@ -21,7 +21,7 @@ from ..passes.fold_affine import scaled
 from ..passes.fold_branches import joined, with_diagonal
 from ..passes.mixed_precision import PRECISIONS, converted
 from ..passes.taps import channels_constant, summed_constant
-from . import packed
+from . import pack_weights
 
 Array = np.ndarray[Any, Any]
 # for each constant, the constant that it is derived from and how; or None and its number in the graph
@@ -45,7 +45,7 @@ def of_arrays(arrays: Sequence[Array], constants: Sequence[Constant]) -> Iterato
     for number, constant in enumerate(constants):
         _place(constant, None, number, places)
     used = set(map(id, arrays))
-    for cache_key, array in packed.kept().items():
+    for cache_key, array in pack_weights.kept().items():
         if id(array) in used and array.size:
             try:
                 found: list[bool] = []
@@ -85,7 +85,7 @@ def read(record: Any, constants: Sequence[Constant], where: str) -> tuple[Hashab
     """Returns the cache key of a file's record, and its array's dtype and number of elements; raises if damaged."""
     reader = _Reader(constants, f"{where}: a cache key of packed weights")
     cache_key = reader.read(record, 0)
-    dtype, elements = packed.meant(cache_key) or ("", 0)
+    dtype, elements = pack_weights.meant(cache_key) or ("", 0)
     if not reader.found or dtype not in dtypes.CODES or type(elements) is not int:
         raise reader.wrong(record)
     return cache_key, dtype, elements

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..backends.backend import FusionGroup, Places
 from ..program.program import Buffer, NativeStep, Step, View
-from .memory import Use
+from .place_memory import Use
 
 
 def of_groups(groups: Sequence[FusionGroup]) -> str:

@@ -23,10 +23,10 @@ from ..runtime.reference import Keys
 from ..runtime.verbose import Record
 from ..strides import extent
 from . import listings
-from .baked import bake, nothing_of
-from .memory import Use, place
-from .packed import fold_constants, parted
-from .written import check
+from .check_written import check
+from .pack_weights import fold_constants, parted
+from .place_memory import Use, place
+from .release_constants import bake, nothing_of
 
 _T = TypeVar("_T")
 

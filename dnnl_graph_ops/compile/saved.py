@@ -27,7 +27,7 @@ from ..schema.arguments import show
 from . import cache_keys
 from .asked import checked_options
 from .net import Net, made
-from .packed import keep
+from .pack_weights import keep
 from .specialise import Options
 
 if TYPE_CHECKING:

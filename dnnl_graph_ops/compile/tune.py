@@ -43,7 +43,9 @@ HOPELESS_TIME = 1.5
 ROUNDS = 25
 SURE_ROUNDS = 4
 # folders whose sources define the algorithms: times are measured again when a source changes
-SOURCES = tuple(Path(__file__).parents[1] / room for room in ("algorithms", "convolution", "cost", "ir", "onednn", "program"))
+SOURCES = tuple(
+    Path(__file__).parents[1] / room for room in ("algorithms", "convolution", "cost", "ir", "onednn", "program")
+)
 
 
 @dataclass

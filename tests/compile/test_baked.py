@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.compile import baked
+from dnnl_graph_ops.compile import release_constants
 
 onnx = pytest.importorskip("onnx")
 SHAPE = (1, 96, 2, 3)
@@ -43,7 +43,7 @@ def test_weights_are_let_go_once_the_library_has_packed_them(path, rng, monkeypa
         given.append(np.full(buffer.elements, np.nan, np.float32))
         return given[-1]
 
-    monkeypatch.setattr(baked, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(release_constants, "_LEAST_BYTES", 1)
     monkeypatch.setattr("dnnl_graph_ops.compile.plan.nothing_of", nothing)
     net, kept = compiled(path)
     bounded = net.engine.runtime._library.has("dnnl_graph_set_constant_tensor_cache_capacity")
@@ -67,5 +67,5 @@ def test_weights_are_let_go_once_the_library_has_packed_them(path, rng, monkeypa
 
 
 def test_few_weights_are_not_run_for(path, monkeypatch):
-    monkeypatch.setattr(baked, "_packed_by", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr(release_constants, "_packed_by", lambda *_: pytest.fail("ran"))
     compiled(path)

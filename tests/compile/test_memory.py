@@ -10,8 +10,8 @@ from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import memory, packed, plan
-from dnnl_graph_ops.compile.memory import Life, Use, by_size, by_time, place
+from dnnl_graph_ops.compile import pack_weights, place_memory, plan
+from dnnl_graph_ops.compile.place_memory import Life, Use, by_size, by_time, place
 from dnnl_graph_ops.program.arrays import ALIGNMENT
 from dnnl_graph_ops.program.program import Buffer, KernelStep, Place, View
 from dnnl_graph_ops.runtime.arrays import check_apart
@@ -125,7 +125,7 @@ def test_live_buffers_never_share_memory(rng):
 
 def test_many_pairs_go_the_way_without_pairs(monkeypatch):
     used = []
-    monkeypatch.setattr(memory, "by_time", lambda blocks: used.append(len(blocks)) or by_time(blocks))
+    monkeypatch.setattr(place_memory, "by_time", lambda blocks: used.append(len(blocks)) or by_time(blocks))
     x, y = view(where=Place.INPUT), view(where=Place.OUTPUT)
     middle = [view() for _ in range(1500)]
     steps = [*(Use([x], [one]) for one in middle), Use(middle, [y])]
@@ -182,7 +182,7 @@ def forty_thousand(name):
     else:
         # the input arrives last, and what depends on it goes backwards
         steps = [KernelStep(None, [b], [a], "") for a, b in zip([y, *values], [*values, x], strict=True)]
-        assert packed.fold_constants(steps) == steps
+        assert pack_weights.fold_constants(steps) == steps
 
 
 # -- nets ----------------------------------------------------------------------

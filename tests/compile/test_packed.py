@@ -11,7 +11,7 @@ from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.algorithms import table
 from dnnl_graph_ops.algorithms.choice import grid
 from dnnl_graph_ops.backends import int8
-from dnnl_graph_ops.compile import packed
+from dnnl_graph_ops.compile import pack_weights
 from dnnl_graph_ops.onednn.partition import Compiled
 
 
@@ -66,7 +66,7 @@ def test_short_rows_share_them_too(rng):
 
 def test_nets_of_a_graph_share_them_and_the_last_one_frees_them(rng):
     gc.collect()
-    before = len(packed.kept())
+    before = len(pack_weights.kept())
     graph = dgo.Graph()
     x = graph.input("x", (1, 48, None))
     y = layer(graph, x, small(rng, 48, 32, 4), strides=2)
@@ -75,10 +75,10 @@ def test_nets_of_a_graph_share_them_and_the_last_one_frees_them(rng):
         net(np.ones((1, 48, 300), np.float32))
     del net
     assert arrays_of(nets[0]) == arrays_of(nets[1]) != set()
-    assert len(packed.kept()) == before + 1
+    assert len(pack_weights.kept()) == before + 1
     del nets, graph, x, y
     gc.collect()
-    assert len(packed.kept()) == before
+    assert len(pack_weights.kept()) == before
 
 
 def test_what_is_folded_into_weights_is_packed_once_too(rng):

@@ -18,7 +18,7 @@ from shapes.generate import GENERATORS, inside
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops, schema
-from dnnl_graph_ops.compile import packed, saved
+from dnnl_graph_ops.compile import pack_weights, saved
 from dnnl_graph_ops.graph import array_file
 from dnnl_graph_ops.graph.constants import in_file
 
@@ -192,13 +192,13 @@ def test_constants_are_the_file(path):
 
 def packings(monkeypatch):
     """The labels of what is packed from here on."""
-    labels, run = [], packed.run_now
+    labels, run = [], pack_weights.run_now
 
     def noted(step):
         labels.append(step.label)
         run(step)
 
-    monkeypatch.setattr(packed, "run_now", noted)
+    monkeypatch.setattr(pack_weights, "run_now", noted)
     return labels
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops.compile.check_written import axes_of, covers
 from dnnl_graph_ops.compile.plan import assemble
-from dnnl_graph_ops.compile.written import axes_of, covers
 from dnnl_graph_ops.program.program import Place, Program, argument
 from dnnl_graph_ops.strides import dense_strides
 

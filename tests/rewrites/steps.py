@@ -4,7 +4,7 @@ import numpy as np
 
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.algorithms import lower
-from dnnl_graph_ops.compile import memory
+from dnnl_graph_ops.compile import place_memory
 
 from .draw import Draw, Window, convolution
 from .groups import UNARY
@@ -108,7 +108,7 @@ def packed(d: Draw, unmet: str | None) -> None:
 def scratch(d: Draw, unmet: str | None) -> None:
     """Products of matrices that later ones read once more."""
     if d.chance():
-        d.forced = [(memory, "MAX_PAIRS", 0)]
+        d.forced = [(place_memory, "MAX_PAIRS", 0)]
     n = d.size()
     values = [d.input((n, n)) for _ in range(2)]
     for _ in range(d.whole(4, 8)):

@@ -16,7 +16,7 @@ from math import lcm, prod
 
 from ..errors import Error
 from ..program.program import Buffer, Place, View, is_dense
-from .memory import Use
+from .place_memory import Use
 
 # the set of a view's elements: its offset, and strides and sizes from the finest to the widest axis
 Axes = tuple[int, tuple[tuple[int, int], ...]]
