@@ -33,9 +33,7 @@ from . import ops
 from . import words as _words
 from .caches import cache_info, clear_caches, set_cache_limit
 from .compile import Net
-from .compile.explain import Explanation
 from .compile.saved import load
-from .compile.supported import Support, supported
 from .errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
 from .frontends import from_onnx, from_torch
 from .functional import (
@@ -53,6 +51,8 @@ from .functional import (
 )
 from .graph import AlgorithmInfo, Graph, Value
 from .ops.annotations import unquote as _unquote
+from .reports.explain import Explanation
+from .reports.supported import Support, supported
 from .runtime import (
     DeviceArray,
     Engine,

@@ -75,7 +75,7 @@ def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from .compile.supported import markdown
+    from .reports.supported import markdown
 
     print("\n".join(markdown(options.missing)))
     return 0

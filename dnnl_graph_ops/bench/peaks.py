@@ -19,7 +19,7 @@ def product(dtype: str, threads: int, seconds: float = _ROUND) -> tuple[float, b
 
     A dtype that the CPU multiplies in f32 has the rate of f32. The rate is 0.0 where the library refuses the dtype.
     """
-    from ..compile import peaks
+    from ..reports import peaks
     from ..runtime.engines import default_engine
 
     name = peaks.computed_as(default_engine(), _NAMES.get(dtype, dtype))

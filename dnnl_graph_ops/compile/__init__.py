@@ -1,9 +1,9 @@
 """Compiles graphs into nets: specialises them to shapes and strides, builds plans, and runs, explains or saves them."""
 
 from ..graph import hooks
+from ..reports.explain import Explanation
 from ..runtime import rates
 from .asked import compile_graph
-from .explain import Explanation
 from .measure_rates import measure
 from .net import Net
 from .saved import pickled, save

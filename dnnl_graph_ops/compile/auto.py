@@ -10,8 +10,8 @@ from typing import Any
 from ..errors import InvalidArgumentError
 from ..once import once
 from ..passes import mixed_precision as precision
+from ..reports.precision import OpReport, PrecisionReport
 from .net import Net
-from .report import OpReport, PrecisionReport
 from .samples import Sample, as_samples, differences
 from .specialise import Options
 

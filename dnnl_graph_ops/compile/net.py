@@ -23,6 +23,9 @@ from ..ir.env import Env
 from ..ir.rewrites import listening
 from ..ir.stages import watching
 from ..progress import Progress, listener, telling
+from ..reports.explain import Benchmark, Explanation, StepTime, explain, rewrites_of
+from ..reports.precision import PrecisionReport
+from ..reports.profile import profile
 from ..runtime import arrays
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
@@ -32,11 +35,8 @@ from ..runtime.locks import Builds
 from ..schema.arguments import no_member
 from ..strides import dense_strides, is_row_major
 from . import selection
-from .explain import Benchmark, Explanation, StepTime, explain, rewrites_of
 from .outputs import named_outputs, result_strides
 from .plan import Plan
-from .profile import profile
-from .report import PrecisionReport
 from .specialise import Ints, Layout, Options, PartitionInfo, Specialised, known_values, specialise
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
-    from .objects import GraphObjects
+    from ..reports.graph_api import GraphObjects
 
     # what a call returns: an array, or a tuple of them
     Result = TypeVar("Result", default=Any, covariant=True)
@@ -543,7 +543,7 @@ class Net(NetBase, Generic[Result]):
         Raises:
             InvalidArgumentError: the net has unknown dims and was never called, or its plans were dropped since.
         """
-        from .objects import objects  # imported here, as few nets need the module
+        from ..reports.graph_api import objects  # imported here, as few nets need the module
 
         last, others = self._plans_told()
         if not last:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidArgumentError
+from ..reports.precision import OutputReport
 from .net import Net
-from .report import OutputReport
 
 Sample = Mapping[str, Any]
 

@@ -1,7 +1,7 @@
 """From float graphs to int8: scales from samples, and what they cost."""
 
-from ..compile.report import OutputReport
 from ..ops.annotations import unquote
+from ..reports.precision import OutputReport
 from .calibrate import calibrate
 from .report import Calibration, LayerReport, LeftReport
 

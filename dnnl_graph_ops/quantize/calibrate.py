@@ -17,11 +17,11 @@ from math import inf
 from typing import Any
 
 from ..compile import Net
-from ..compile.report import OutputReport
 from ..compile.samples import Sample, as_samples, differences
 from ..errors import InvalidArgumentError
 from ..graph import Node
 from ..progress import Progress, check, shown
+from ..reports.precision import OutputReport
 from ..schema.arguments import keywords_told, one_of
 from .layers import Quantized, divided, folded, quantized
 from .ranges import RANGES, Limits, Ranges, observed, passes

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..compile import Net
-from ..compile.report import OutputReport
 from ..graph import Graph, Value
+from ..reports.precision import OutputReport
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..compile.tables import table
 from ..errors import InvalidArgumentError
+from ..reports.tables import table
 from .choice import Verdict, measuring
 from .compute import call_of
 from .conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last

@@ -9,8 +9,8 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from dnnl_graph_ops import functional, ops, schema
-from dnnl_graph_ops.compile.supported import REFERENCE, VERSIONS, rows
 from dnnl_graph_ops.ops.document import attribute, example, tensor
+from dnnl_graph_ops.reports.supported import REFERENCE, VERSIONS, rows
 from dnnl_graph_ops.runtime import cpu
 from dnnl_graph_ops.schema.meaning import kinds, meaning
 

@@ -25,11 +25,11 @@ from dnnl_graph_ops.bench.peers.task import Task
 from dnnl_graph_ops.bench.problem import DIRECTIONS
 from dnnl_graph_ops.bench.problem import Problem as Layer
 from dnnl_graph_ops.compile.plan import assemble
-from dnnl_graph_ops.compile.supported import markdown
 from dnnl_graph_ops.convolution.nodes import CONV_KINDS, make_problem
 from dnnl_graph_ops.convolution.problem import DGRAD, WGRAD
 from dnnl_graph_ops.cost import fits
 from dnnl_graph_ops.program.program import Buffer, NativeStep, Place, Program, View
+from dnnl_graph_ops.reports.supported import markdown
 from dnnl_graph_ops.runtime import cpu
 from dnnl_graph_ops.schema import kinds
 from dnnl_graph_ops.strides import dense_strides

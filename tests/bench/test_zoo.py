@@ -7,8 +7,8 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.bench import data, zoo
-from dnnl_graph_ops.compile.tables import WIDTH
 from dnnl_graph_ops.errors import InvalidArgumentError
+from dnnl_graph_ops.reports.tables import WIDTH
 
 pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")

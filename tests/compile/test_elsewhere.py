@@ -8,7 +8,7 @@ from reference.ops import Slot, evaluate
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops, schema
-from dnnl_graph_ops.compile import supported
+from dnnl_graph_ops.reports import supported
 
 RNG = np.random.default_rng(20)
 BF16 = ml_dtypes.bfloat16

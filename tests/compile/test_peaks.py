@@ -3,7 +3,7 @@
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.compile import peaks
+from dnnl_graph_ops.reports import peaks
 
 CACHES = (peaks._of_products, peaks._fastest_product)
 

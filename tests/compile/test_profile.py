@@ -5,8 +5,8 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import peaks
-from dnnl_graph_ops.compile.profile import ARITHMETIC, MEMORY
+from dnnl_graph_ops.reports import peaks
+from dnnl_graph_ops.reports.profile import ARITHMETIC, MEMORY
 
 
 @pytest.fixture

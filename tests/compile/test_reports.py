@@ -7,8 +7,9 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import peaks, tune
-from dnnl_graph_ops.compile.tables import WIDTH, table, with_short_names
+from dnnl_graph_ops.compile import tune
+from dnnl_graph_ops.reports import peaks
+from dnnl_graph_ops.reports.tables import WIDTH, table, with_short_names
 
 SAME = {"pads_begin": 1, "pads_end": 1}
 SHAPES = {"x": (1, 8, 8, 16), "w": (3, 3, 16, 16), "y": (1, 8, 8, 16)}

@@ -19,11 +19,11 @@ from dnnl_graph_ops.backends.norm import NORM, OWN_NORMS
 from dnnl_graph_ops.backends.numpy_fallback import NUMPY
 from dnnl_graph_ops.backends.onednn import ONEDNN
 from dnnl_graph_ops.backends.table import NOWHERE, who_runs
-from dnnl_graph_ops.compile import supported
 from dnnl_graph_ops.convolution.nodes import CONV_KINDS
 from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.program import elementwise
 from dnnl_graph_ops.program.program import NativeStep
+from dnnl_graph_ops.reports import supported
 from dnnl_graph_ops.runtime.engines import Engine
 
 CASES = 4

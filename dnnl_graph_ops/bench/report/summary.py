@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...algorithms.table import filters
-from ...compile.peaks import UNBOUND, share_text
+from ...reports.peaks import UNBOUND, share_text
 from ..document import Document
 from ..machine import describe
 from ..problem import CLASSES, OPS, way

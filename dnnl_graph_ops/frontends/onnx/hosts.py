@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...compile.explain import PartitionReport, StepReport
 from ...compile.net import Net
 from ...compile.specialise import Options
 from ...errors import Error, ShapeError, UnsupportedError
 from ...once import once
+from ...reports.explain import PartitionReport, StepReport
 from ..reading.node import Array, OnnxNode, Tensor
 from ..reading.numpy_steps import bound, row_of
 from ..reading.stages import Stage

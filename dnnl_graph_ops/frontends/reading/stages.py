@@ -18,9 +18,7 @@ import numpy as np
 from ... import dtypes
 from ..._core import NetBase, PlanCache
 from ...compile import selection
-from ...compile.explain import Benchmark, Explanation, PartitionReport, StepTime, joined, nothing
 from ...compile.net import Net, made
-from ...compile.profile import Profile
 from ...compile.saved import described
 from ...compile.specialise import Options
 from ...drawing.picture import Picture, alone, of_net, side_by_side
@@ -28,6 +26,8 @@ from ...errors import UnsupportedError
 from ...graph import Graph, Value
 from ...graph.array_file import numbering
 from ...progress import listener, telling
+from ...reports.explain import Benchmark, Explanation, PartitionReport, StepTime, joined, nothing
+from ...reports.profile import Profile
 from ...runtime import arrays
 from ...runtime.engines import Engine, default_engine
 from .node import Array

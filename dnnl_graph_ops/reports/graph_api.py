@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..compile.plan import Plan
 from ..graph_api import compiled_partition, engine, graph, logical_tensor, op, partition
 from ..graph_api.engines import wrapped
 from ..onednn.partition import Compiled
 from ..onednn.partition import logical_tensor as native_tensor
 from ..program.program import HostStep, KernelStep, NativeOp, Operand
 from ..runtime.engines import Engine
-from .plan import Plan
 
 
 class GraphObjects(NamedTuple):

@@ -13,6 +13,8 @@ from .._core import kernels
 from ..algorithms.lower import Decision
 from ..algorithms.table import remark
 from ..backends.backend import FusionGroup
+from ..compile.plan import Plan
+from ..compile.specialise import Options, Specialised
 from ..convolution.nodes import CONV_KINDS
 from ..cost import fits
 from ..cost import model as cost
@@ -27,10 +29,8 @@ from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
-from . import apart, eight_bits
+from . import int8, post_ops
 from .benchdnn import lines
-from .plan import Plan
-from .specialise import Options, Specialised
 from .steps import Described, described, groups_of, head, names_of
 from .tables import paragraph, table, with_short_names
 
@@ -319,9 +319,9 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
         steps=tuple(steps),
         wide=specialised.wide,
         convolutions=tuple(lines(decided)),
-        floats=eight_bits.left(decided),
+        floats=int8.left(decided),
         untried=exact_int8.untried([node for group in decided for node in group.nodes], specialised.lowering.env),
-        apart=apart.post_ops(specialised.lowering.decisions, specialised.lowering.env),
+        apart=post_ops.post_ops(specialised.lowering.decisions, specialised.lowering.env),
     )
 
 

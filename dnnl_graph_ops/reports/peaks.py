@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes
+from ..compile.plan import assemble
 from ..errors import Error
 from ..program.arrays import ones
 from ..program.elementwise import INTEGERS
@@ -22,7 +23,6 @@ from ..program.program import Edge, NativeOp, Operand, Place, Program, argument
 from ..runtime import cpu
 from ..runtime.engines import Engine
 from ..strides import dense_strides
-from .plan import assemble
 
 # rows and columns of the matrices; a size of which each run takes longer than LONGEST is not taken
 SIDES, LONGEST = (192, 256, 384, 512, 768, 1024, 1536), 1e-3

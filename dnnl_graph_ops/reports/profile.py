@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..algorithms import table as algorithms
+from ..compile.plan import bytes_of
+from ..compile.specialise import Specialised
 from ..convolution.nodes import CONV_KINDS, multiplications
 from ..graph import Node
 from ..onednn.partition import Compiled
@@ -14,8 +16,6 @@ from ..runtime.engines import Engine
 from . import peaks
 from .explain import StepTime, named, operands
 from .peaks import UNBOUND, Peak, share_text
-from .plan import bytes_of
-from .specialise import Specialised
 from .steps import PRODUCTS, Part, described, groups_of
 from .tables import table
 

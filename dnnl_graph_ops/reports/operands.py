@@ -6,9 +6,9 @@ from collections.abc import Callable, Container, Iterable
 from math import prod
 from string import ascii_lowercase
 
+from ..compile.specialise import Specialised
 from ..onednn.partition import Compiled
 from ..program.program import Buffer, Place, Step, View, is_dense, order_of
-from .specialise import Specialised
 
 SCRATCH = "scratch"
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from .. import schema
 from ..backends.backend import FusionGroup
+from ..compile.specialise import Specialised
 from ..convolution.nodes import CONV_KINDS
 from ..graph import Node
 from ..onednn.partition import Compiled
 from ..program.program import HostStep, KernelStep
 from .operands import SCRATCH, operand_text
-from .specialise import Specialised
 
 Part = Compiled | KernelStep | HostStep
 
