@@ -21,7 +21,7 @@ from static_quantization import Sample, prepared, quantized
 
 from dnnl_graph_ops.bench import zoo
 from dnnl_graph_ops.bench.zoo import export
-from dnnl_graph_ops.compile.samples import differences
+from dnnl_graph_ops.net.samples import differences
 from dnnl_graph_ops.quantize import calibrate
 from dnnl_graph_ops.quantize.ranges import RANGES
 

@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from dnnl_graph_ops import dtypes, ops, schema
-from dnnl_graph_ops.compile import Net
 from dnnl_graph_ops.errors import InvalidArgumentError, UnsupportedError
 from dnnl_graph_ops.graph import Graph, Value
+from dnnl_graph_ops.net import Net
 from dnnl_graph_ops.reports import peaks
 from dnnl_graph_ops.runtime.threads import set_num_threads
 

@@ -32,8 +32,6 @@ except ImportError as _error:
 from . import ops
 from . import words as _words
 from .caches import cache_info, clear_caches, set_cache_limit
-from .compile import Net
-from .compile.saved import load
 from .errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
 from .frontends import from_onnx, from_torch
 from .functional import (
@@ -50,6 +48,8 @@ from .functional import (
     convolution_output_shape,
 )
 from .graph import AlgorithmInfo, Graph, Value
+from .net import Net
+from .net.files import load
 from .ops.annotations import unquote as _unquote
 from .reports.explain import Explanation
 from .reports.supported import Support, supported

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .compile.asked import TUNES
-from .compile.net import Net
 from .errors import InvalidArgumentError
 from .graph import Graph
+from .net.net import Net
+from .net.options import TUNES
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from reference import conv_transpose as reference
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import caches, functional
-from dnnl_graph_ops.compile import net as net_module
+from dnnl_graph_ops.net import net as net_module
 
 THREADS, SECONDS = 16, 60
 ATTRIBUTES = {"strides": 2, "pads_begin": 1, "pads_end": 1}

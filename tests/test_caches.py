@@ -9,7 +9,7 @@ from concurrently import in_threads
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import caches, ops
-from dnnl_graph_ops.compile import net as module
+from dnnl_graph_ops.net import net as module
 from dnnl_graph_ops.program.program import Place
 
 CHANNELS = 16

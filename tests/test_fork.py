@@ -19,8 +19,8 @@ import faulthandler, os, signal, sys, threading, time, warnings
 import numpy as np
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, caches, functional
-from dnnl_graph_ops.compile import net as nets
-from dnnl_graph_ops.compile import submit as queues
+from dnnl_graph_ops.net import net as nets
+from dnnl_graph_ops.net import submit as queues
 from dnnl_graph_ops.graph import reclaim
 from dnnl_graph_ops.runtime import engines, follow, libraries, verbose
 

@@ -10,7 +10,7 @@ import os, signal, sys, threading, time
 import numpy as np
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import functional
-from dnnl_graph_ops.compile import net as nets
+from dnnl_graph_ops.net import net as nets
 
 # what a shell starts in the background ignores it
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,7 +10,7 @@ from reference import convolution
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import functional
-from dnnl_graph_ops.compile import net as net_module
+from dnnl_graph_ops.net import net as net_module
 
 THREADS, CALLS = 4, 40
 ATTRIBUTES = {"strides": 2, "pads_begin": 1, "pads_end": 1}

@@ -24,7 +24,7 @@ from .constants import Constant, in_file, never_changes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..compile.net import Net
+    from ..net.net import Net
     from .choices import CompileOptions
 
     Array = np.ndarray[Any, Any]

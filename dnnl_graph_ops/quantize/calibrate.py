@@ -16,10 +16,10 @@ from itertools import count
 from math import inf
 from typing import Any
 
-from ..compile import Net
-from ..compile.samples import Sample, as_samples, differences
 from ..errors import InvalidArgumentError
 from ..graph import Node
+from ..net import Net
+from ..net.samples import Sample, as_samples, differences
 from ..progress import Progress, check, shown
 from ..reports.precision import OutputReport
 from ..schema.arguments import keywords_told, one_of

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from ..compile import Net
 from ..graph import Graph, Node, Value
 from ..ir import GraphView
+from ..net import Net
 from ..passes import equalize, fold_affine, fold_padding
 from ..schema import OPS, kinds
 from ..shapes import resolved

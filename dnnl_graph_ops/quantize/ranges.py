@@ -7,10 +7,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..compile import Net
-from ..compile.samples import Sample
 from ..errors import InvalidArgumentError, warn
 from ..graph import Node
+from ..net import Net
+from ..net.samples import Sample
 
 Array = np.ndarray[Any, Any]
 Limits = tuple[float, float]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..compile import Net
 from ..graph import Graph, Value
+from ..net import Net
 from ..reports.precision import OutputReport
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..compile import Net
 from ..errors import InvalidArgumentError
 from ..frontends import from_onnx, from_torch
 from ..graph import Graph
+from ..net import Net
 
 
 def net_of(model: Any, outputs: Any, samples: Any) -> tuple[Net, Any]:

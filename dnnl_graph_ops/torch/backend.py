@@ -25,8 +25,6 @@ from torch.fx.passes.operator_support import create_op_support
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from .._core import lent_array
-from ..compile.asked import checked_options
-from ..compile.net import Net
 from ..errors import Error, InvalidArgumentError, UnsupportedError
 from ..frontends.reading.budget import Budget
 from ..frontends.reading.faults import FAULTS
@@ -37,6 +35,8 @@ from ..frontends.torch_export.planned import base_of, order_of, viewed
 from ..frontends.torch_export.program import dims_of, flat_outputs
 from ..graph import Graph
 from ..log import logger
+from ..net.net import Net
+from ..net.options import checked_options
 from ..ops import static_transpose
 from ..passes.mixed_precision import AUTO
 from ..runtime.cpu import check_settings

@@ -16,8 +16,8 @@ from torch._C import _get_deterministic_algorithms
 
 from .. import functional
 from .._core import TensorCall, check_fork, forked_with_one_thread, lent_array
-from ..compile.net import Net
 from ..errors import Error
+from ..net.net import Net
 from ..runtime import threads as pool
 from . import choice
 from .choice import UNKNOWN, Case, Verdict, near, verdict

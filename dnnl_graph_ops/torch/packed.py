@@ -13,10 +13,10 @@ from torch import Tensor
 
 from .. import ops as builders
 from .._core import TensorMarks
-from ..compile.net import Net
 from ..errors import Error, InvalidArgumentError
 from ..frontends.torch_export.build import held
 from ..graph import Graph
+from ..net.net import Net
 from ..runtime.dlpack import from_dlpack
 from .conv_params import ConvParams
 

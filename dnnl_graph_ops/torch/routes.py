@@ -21,8 +21,8 @@ from torch._C._functorch import is_legacy_batchedtensor
 from torch.autograd import forward_ad
 
 from .._core import TensorCall
-from ..compile.net import Net
 from ..errors import UnsupportedError
+from ..net.net import Net
 from . import compute, ops
 from .choice import expect, verdict
 from .compute import Call, Optional, call_of, case_of, their_forward

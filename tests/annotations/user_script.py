@@ -13,7 +13,7 @@ import torch
 
 import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch as dgt
-from dnnl_graph_ops.compile import PartitionInfo
+from dnnl_graph_ops.net import PartitionInfo
 from dnnl_graph_ops.reports.explain import Benchmark, PartitionReport, StepTime
 
 Array = np.ndarray[Any, Any]

@@ -18,9 +18,10 @@ from shapes.generate import GENERATORS, inside
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops, schema
-from dnnl_graph_ops.compile import pack_weights, saved
+from dnnl_graph_ops.compile import pack_weights
 from dnnl_graph_ops.graph import array_file
 from dnnl_graph_ops.graph.constants import in_file
+from dnnl_graph_ops.net import files as saved
 
 from .layout_graphs import random_graph
 from .saved_mutations import header_of, hollow, nets, originals, with_header

@@ -17,7 +17,7 @@ from dnnl_graph_ops.program.program import HostStep, KernelStep
 
 ROOT = os.path.dirname(dgo.errors.__file__)  # the clone may stand for the package that is installed
 # what a call of the family has no need of, while nets do
-AROUND = (*("graph", "ir", "backends", "compile/net", "compile/specialise"),)
+AROUND = (*("graph", "ir", "backends", "net/net", "compile/specialise"),)
 
 
 def problem(seed, number):

@@ -22,7 +22,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import graph_api as api
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import tune
-from dnnl_graph_ops.compile.net import Net
+from dnnl_graph_ops.net.net import Net
 
 from .work import FAMILY, Case, Draw, cases, dense_net, image_net, up_net
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile.net import Net
+from dnnl_graph_ops.net.net import Net
 
 
 @dataclass(frozen=True)

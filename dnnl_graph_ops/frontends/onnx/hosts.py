@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...compile.net import Net
 from ...compile.specialise import Options
 from ...errors import Error, ShapeError, UnsupportedError
+from ...net.net import Net
 from ...once import once
 from ...reports.explain import PartitionReport, StepReport
 from ..reading.node import Array, OnnxNode, Tensor

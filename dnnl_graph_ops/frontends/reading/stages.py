@@ -18,13 +18,13 @@ import numpy as np
 from ... import dtypes
 from ..._core import NetBase, PlanCache
 from ...compile import selection
-from ...compile.net import Net, made
-from ...compile.saved import described
 from ...compile.specialise import Options
 from ...drawing.picture import Picture, alone, of_net, side_by_side
 from ...errors import UnsupportedError
 from ...graph import Graph, Value
 from ...graph.array_file import numbering
+from ...net.files import described
+from ...net.net import Net, made
 from ...progress import listener, telling
 from ...reports.explain import Benchmark, Explanation, PartitionReport, StepTime, joined, nothing
 from ...reports.profile import Profile

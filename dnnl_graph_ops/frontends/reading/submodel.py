@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...compile.net import Net, made
 from ...compile.specialise import Options
 from ...graph import Graph, Value
+from ...net.net import Net, made
 from ...runtime.locks import Builds
 from .node import Tensor
 from .section import Section

@@ -15,6 +15,9 @@ from .._core import Executor, NetBase, PlanCache
 from ..backends import onednn
 from ..backends.backend import FusionGroup
 from ..backends.table import group
+from ..compile import selection
+from ..compile.plan import Plan
+from ..compile.specialise import Ints, Layout, Options, PartitionInfo, Specialised, known_values, specialise
 from ..drawing import net_to_dot, net_to_svg
 from ..errors import Error, InvalidArgumentError
 from ..graph import AlgorithmInfo, Graph, Node, Value, hooks
@@ -34,10 +37,7 @@ from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import Builds
 from ..schema.arguments import no_member
 from ..strides import dense_strides, is_row_major
-from . import selection
 from .outputs import named_outputs, result_strides
-from .plan import Plan
-from .specialise import Ints, Layout, Options, PartitionInfo, Specialised, known_values, specialise
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -593,14 +593,3 @@ def _describe_group(item: FusionGroup, env: Env) -> PartitionInfo:
 def made(graph: Graph, outputs: Any, options: Options) -> Net:
     """Builds the net of a graph; other types of graph register their own function, for other types of net."""
     return Net(graph, named_outputs(graph, outputs), graph.engine or default_engine(), options)
-
-
-if not TYPE_CHECKING:  # checkers would take every name for one of this module
-
-    def __getattr__(name: str) -> Any:
-        """Refuses pickles of versions before 0.2.0, which name `_restore` first."""
-        if name == "_restore":
-            raise Error(
-                "an earlier version of dnnl_graph_ops pickled this net; compile its graph again, and pickle that"
-            )
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

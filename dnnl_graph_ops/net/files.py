@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._core import kernels
+from ..compile.pack_weights import keep
+from ..compile.specialise import Options
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError, warn
 from ..graph import Graph, hooks
 from ..passes.mixed_precision import AUTO
@@ -25,10 +27,8 @@ from ..runtime.engines import Engine, default_engine, engine
 from ..runtime.info import version
 from ..schema.arguments import show
 from . import cache_keys
-from .asked import checked_options
 from .net import Net, made
-from .pack_weights import keep
-from .specialise import Options
+from .options import checked_options
 
 if TYPE_CHECKING:
     from ..graph.array_file import ArrayFile

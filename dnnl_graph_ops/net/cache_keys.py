@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..compile import pack_weights
 from ..errors import InvalidArgumentError
 from ..graph.constants import Constant
 from ..passes.fold_affine import scaled
 from ..passes.fold_branches import joined, with_diagonal
 from ..passes.mixed_precision import PRECISIONS, converted
 from ..passes.taps import channels_constant, summed_constant
-from . import pack_weights
 
 Array = np.ndarray[Any, Any]
 # for each constant, the constant that it is derived from and how; or None and its number in the graph

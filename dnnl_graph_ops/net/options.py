@@ -6,6 +6,8 @@ from typing import Any, get_args
 
 from .. import dtypes
 from ..backends.partitions import POLICIES
+from ..compile import selection
+from ..compile.specialise import Options
 from ..errors import InvalidArgumentError
 from ..graph import Graph
 from ..graph.choices import Tune
@@ -13,10 +15,8 @@ from ..ir.env import ALGORITHMS, default_algorithm
 from ..passes.mixed_precision import AUTO, PRECISIONS
 from ..runtime.engines import Engine, default_engine
 from ..schema.arguments import one_of
-from . import selection
-from .auto import checked_bound, within
+from .auto_precision import checked_bound, within
 from .net import Net, made
-from .specialise import Options
 
 TUNES: tuple[Tune, ...] = get_args(Tune)
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
+from ..compile.specialise import Options
 from ..errors import InvalidArgumentError
 from ..once import once
 from ..passes import mixed_precision as precision
 from ..reports.precision import OpReport, PrecisionReport
 from .net import Net
 from .samples import Sample, as_samples, differences
-from .specialise import Options
 
 MAX_ERROR = 0.01
 _WHERE = "Graph.compile"
