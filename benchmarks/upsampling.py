@@ -28,7 +28,7 @@ from turns import Run, counts, in_turns
 
 import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch
-from dnnl_graph_ops.passes import layers
+from dnnl_graph_ops.passes.folding import layers
 from dnnl_graph_ops.torch import backend, sources, upsampled
 from dnnl_graph_ops.torch.spec import Spec
 

@@ -20,8 +20,8 @@ from ..errors import InvalidArgumentError
 from ..graph.constants import Constant
 from ..passes.fold_affine import scaled
 from ..passes.fold_branches import joined, with_diagonal
+from ..passes.folding.taps import channels_constant, summed_constant
 from ..passes.mixed_precision import PRECISIONS, converted
-from ..passes.taps import channels_constant, summed_constant
 
 Array = np.ndarray[Any, Any]
 # for each constant, the constant that it is derived from and how; or None and its number in the graph

@@ -19,7 +19,7 @@ from ..compile import selection
 from ..compile.plan import Plan
 from ..compile.specialise import Ints, Layout, Options, PartitionInfo, Specialised, known_values, specialise
 from ..drawing import net_to_dot, net_to_svg
-from ..errors import Error, InvalidArgumentError
+from ..errors import InvalidArgumentError
 from ..graph import AlgorithmInfo, Graph, Node, Value, hooks
 from ..ir import dims, reachable
 from ..ir.env import Env

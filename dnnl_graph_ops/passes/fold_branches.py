@@ -17,8 +17,8 @@ from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes
 from ..shapes.attributes import Geometry
 from ..shapes.common import channel_axes
-from . import layers
 from .fold_affine import F32, FINITE, OPERANDS, Array, affine_of, bias_of, held_of, with_constants
+from .folding import layers
 
 # for each axis of weights, where taps of other weights lie on it: the first, and the distance of each to the next
 Places = tuple[tuple[int, int], ...]

@@ -20,9 +20,9 @@ from ..shapes import Attributes, checked
 from ..shapes.attributes import Geometry, Ints
 from ..shapes.common import spatial_of
 from ..shapes.windows import resolve
-from . import estimates, layers, taps
-from .channels import in_parts
-from .layers import (
+from .folding import estimates, layers, taps
+from .folding.channels import in_parts
+from .folding.layers import (
     FASTER,
     GEOMETRY,
     ON_CONVOLUTIONS,

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from ..graph import Node, Value
 from ..ir import GraphView, dims, like, linked, twin
 from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
-from . import estimates, layers
-from .channels import added, channels_of
-from .enlarged import EDGES, SPATIAL, Enlarged, enlarged, make_layer
-from .layers import (
+from .folding import estimates, layers
+from .folding.channels import added, channels_of
+from .folding.enlarged import EDGES, SPATIAL, Enlarged, enlarged, make_layer
+from .folding.layers import (
     FASTER,
     GEOMETRY,
     NARROW,
@@ -32,7 +32,7 @@ from .layers import (
     unmet_by,
     unmet_of,
 )
-from .repetition import repetition
+from .folding.repetition import repetition
 
 FOLD_UPSAMPLING = Rewrite(
     "fold_upsampling",

@@ -22,7 +22,7 @@ from ..ir import UNSEEN, GraphView, is_empty, like, linked, twin
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
 from ..runtime import cpu
-from .estimates import comparable_seconds
+from .folding.estimates import comparable_seconds
 
 PRECISIONS = ("bf16", "f16")
 # the type of PRECISIONS that gains most within max_error, or f32

@@ -16,10 +16,10 @@ from . import (
     fold_pooling,
     fold_upsampling,
     fuse_patterns,
-    layers,
     mixed_precision,
     propagate_qdq,
 )
+from .folding import layers
 
 IN_F32 = "f32"
 

@@ -12,11 +12,12 @@ from .. import ops
 from ..graph import Graph, Node, Value
 from ..ir import GraphView
 from ..net import Net
-from ..passes import equalize, fold_affine, fold_padding
+from ..passes import fold_affine, fold_padding
 from ..schema import OPS, kinds
 from ..shapes import resolved
 from ..shapes.common import channel_axes
 from ..weights import convert_weights
+from . import equalize
 from .ranges import S8, Limits, Ranges, source_scale, weight_scales
 from .report import NOT_A_LAYER, LayerReport, LeftReport
 

@@ -10,7 +10,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.bench.fit import Elsewhere
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.passes.estimates import comparable_seconds
+from dnnl_graph_ops.passes.folding.estimates import comparable_seconds
 from dnnl_graph_ops.runtime import cpu, rates
 
 # products in bf16 take twice as long as in f32 on the first, half as long on the second

@@ -5,7 +5,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.passes import layers
+from dnnl_graph_ops.passes.folding import layers
 
 
 def graph_of(skip=0):

@@ -9,7 +9,7 @@ pytest.importorskip("onnxruntime", reason="the reference")
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.ir import rewrites
-from dnnl_graph_ops.passes import layers
+from dnnl_graph_ops.passes.folding import layers
 
 from .models import reference
 from .one_node import node, proto_of

@@ -12,7 +12,7 @@ from torch.nn import functional
 import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.ir import rewrites
-from dnnl_graph_ops.passes import layers
+from dnnl_graph_ops.passes.folding import layers
 from dnnl_graph_ops.torch import upsampled
 from dnnl_graph_ops.torch.conv_params import ConvParams
 

@@ -10,8 +10,7 @@ from reference import conv_transpose as ct
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.ir import GraphView
-from dnnl_graph_ops.passes import equalize
-from dnnl_graph_ops.quantize import calibrate
+from dnnl_graph_ops.quantize import calibrate, equalize
 
 Array = np.ndarray
 FORMATS = ("OIX", "IOX", "XIO", "XOI")

@@ -4,7 +4,9 @@ import numpy as np
 
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.ir.stages import Stage
-from dnnl_graph_ops.passes import equalize, layers, pipeline
+from dnnl_graph_ops.passes import pipeline
+from dnnl_graph_ops.passes.folding import layers
+from dnnl_graph_ops.quantize import equalize
 
 from .draw import Again, Draw, Window, channels_of, convolution
 from .harness import proves

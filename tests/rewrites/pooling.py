@@ -4,7 +4,8 @@ import math
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.passes import fold_pooling, layers
+from dnnl_graph_ops.passes import fold_pooling
+from dnnl_graph_ops.passes.folding import layers
 
 from .draw import Again, Draw, Window, channels_of
 from .harness import proves

@@ -2,7 +2,7 @@
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.passes import layers
+from dnnl_graph_ops.passes.folding import layers
 
 from .draw import Again, Draw, Window, channels_of
 from .harness import proves

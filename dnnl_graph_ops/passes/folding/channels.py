@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..graph import Node, Value
-from ..ir import UNSEEN, dims, like, linked
-from ..shapes import Attributes
-from ..shapes.common import channel_axes
+from ...graph import Node, Value
+from ...ir import UNSEEN, dims, like, linked
+from ...shapes import Attributes
+from ...shapes.common import channel_axes
 from . import taps
 from .layers import convolution
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..backends.window import repeats
-from ..graph import Node, Value
-from ..ir import dims
-from ..shapes.attributes import Ints
+from ...backends.window import repeats
+from ...graph import Node, Value
+from ...ir import dims
+from ...shapes.attributes import Ints
 
 # a source, and how often its elements are repeated along each of its axes
 Repetition = tuple[Value, Ints]

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
-from ..graph import Node, Value
-from ..graph.constants import Constant
-from ..ir import UNSEEN, GraphView, dims, like, linked
-from ..shapes import Attributes
-from ..shapes.attributes import Geometry, Ints
-from ..shapes.common import channel_axes
+from ... import dtypes
+from ...graph import Node, Value
+from ...graph.constants import Constant
+from ...ir import UNSEEN, GraphView, dims, like, linked
+from ...shapes import Attributes
+from ...shapes.attributes import Geometry, Ints
+from ...shapes.common import channel_axes
 
 Array = np.ndarray[Any, Any]
 # The longest kernel of an axis, the largest scale beside a kernel, how many times as many taps there may be, and how

@@ -17,10 +17,10 @@ import numpy as np
 from ..graph import Node, Value
 from ..ir import GraphView, constant_like, conv_twin, like
 from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
+from ..passes.fold_affine import F32, along_weights, held_of, scaled
 from ..schema import kinds
 from ..shapes import Attributes
 from ..shapes.common import channel_axes, channel_axis
-from .fold_affine import F32, along_weights, held_of, scaled
 
 Array = np.ndarray[Any, Any]
 

@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from .. import dtypes
-from ..cost import model as cost
-from ..graph import Node, Value
-from ..ir import GraphView, conv_twin, dims, like, linked
-from ..ir.env import Env
-from ..schema import kinds
-from ..shapes import Attributes
+from ... import dtypes
+from ...cost import model as cost
+from ...graph import Node, Value
+from ...ir import GraphView, conv_twin, dims, like, linked
+from ...ir.env import Env
+from ...schema import kinds
+from ...shapes import Attributes
 from . import estimates, taps
 
 NOT_DIRECT = "algorithm is not direct"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from math import prod
 
-from ..algorithms.choice import ranked, scale
-from ..algorithms.product import PRODUCT
-from ..convolution.nodes import CONV_KINDS, make_problem
-from ..convolution.problem import WGRAD
-from ..cost import fits
-from ..cost import model as cost
-from ..graph import Node, Value
-from ..ir.env import Env
-from ..program.program import Place, View, argument, dense_in
-from ..runtime import cpu
-from ..strides import channels_last
+from ...algorithms.choice import ranked, scale
+from ...algorithms.product import PRODUCT
+from ...convolution.nodes import CONV_KINDS, make_problem
+from ...convolution.problem import WGRAD
+from ...cost import fits
+from ...cost import model as cost
+from ...graph import Node, Value
+from ...ir.env import Env
+from ...program.program import Place, View, argument, dense_in
+from ...runtime import cpu
+from ...strides import channels_last
 
 _WIDE = "f32"
 

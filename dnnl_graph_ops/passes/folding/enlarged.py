@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..graph import Node, Value
-from ..ir import UNSEEN, dims, like, linked
-from ..ir.rewrites import Rewrite
-from ..shapes import Attributes
-from ..shapes.attributes import Ints
+from ...graph import Node, Value
+from ...ir import UNSEEN, dims, like, linked
+from ...ir.rewrites import Rewrite
+from ...shapes import Attributes
+from ...shapes.attributes import Ints
 from . import taps
 from .layers import Layer, convolution
 from .repetition import repetition
