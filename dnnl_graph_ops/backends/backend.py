@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..algorithms import tile_rows
 from ..algorithms.lower import Chooser, Decision, Selector
 from ..graph import Node, Value
 from ..ir import readers_of, scalar
@@ -227,8 +226,6 @@ class Lowering:
     program: Program = field(default_factory=Program)
     decisions: list[tuple[FusionGroup, Decision]] = field(default_factory=list)
     macs: int = 0
-    # convolutions that may run by row tiling
-    layers: list[tile_rows.Layer] = field(default_factory=list)
 
     def view(self, value: Value) -> View:
         """Returns the view of a value in the program's buffers; allocates scratch for a value without a view."""

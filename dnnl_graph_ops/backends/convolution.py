@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..algorithms import nonfinite, tile_rows
+from ..algorithms import nonfinite
 from ..algorithms.deconvolution import repeats_fused_ops
 from ..algorithms.lower import Decision, lower
 from ..convolution.nodes import CONV_KINDS, literal_op, make_problem, ops_of, post_ops
@@ -57,9 +57,7 @@ def _build(lowering: Lowering, group: FusionGroup) -> Decision:
         _append_literal(lowering, literal, group.nodes)
         return Decision("literal", output.dtype, problem=problem)
     lowering.macs += problem.macs
-    decision = lower(lowering.program, problem, env, lowering.choose, lowering.selectors.get(head.name))
-    lowering.layers += tile_rows.layers(len(lowering.decisions), problem, decision)
-    return decision
+    return lower(lowering.program, problem, env, lowering.choose, lowering.selectors.get(head.name))
 
 
 def _literal_head(

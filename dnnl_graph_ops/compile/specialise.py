@@ -12,7 +12,6 @@ import numpy as np
 
 from .. import dtypes
 from ..algorithms.table import Ranked
-from ..algorithms.tile_rows import tile_rows
 from ..backends.backend import FusionGroup, Lowering, Places
 from ..backends.table import build, group
 from ..convolution.problem import ConvProblem
@@ -33,6 +32,7 @@ from . import listings, selection
 from .layouts import lay_out
 from .plan import Plan, assemble, settled
 from .selection import Selections
+from .tile_rows import layers, tile_rows
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -196,7 +196,7 @@ class Compilation(pipeline.Setting):
             self.lowering.program.copy(self.places[value], target, "copy to output")
 
     def tile_rows(self) -> None:
-        tile_rows(self.lowering.program, self.lowering.layers, self.env)
+        tile_rows(self.lowering.program, layers(self.lowering.decisions), self.env)
 
 
 # The stages after `pipeline.PASSES`; those of `plan.STAGES` follow.

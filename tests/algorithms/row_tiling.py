@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.algorithms import tile_rows
+from dnnl_graph_ops.compile import tile_rows
 from dnnl_graph_ops.runtime import cpu
 from dnnl_graph_ops.runtime.cpuinfo import cpu_model
 

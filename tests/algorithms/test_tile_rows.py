@@ -12,7 +12,8 @@ from reference.graph import evaluate_built
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.algorithms import choice, table, tile_rows
+from dnnl_graph_ops.algorithms import choice, table
+from dnnl_graph_ops.compile import tile_rows
 
 EACH = 20
 

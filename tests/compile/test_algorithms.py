@@ -14,8 +14,8 @@ from reference.data import integers, unwritten
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import AlgorithmInfo, ops
-from dnnl_graph_ops.algorithms import tile_rows
 from dnnl_graph_ops.backends import int8
+from dnnl_graph_ops.compile import tile_rows
 
 from .saved_mutations import header_of, with_header
 

@@ -1,7 +1,7 @@
 """Graphs of where values lie: other orders, views, operands in the place of a result, rows of several layers."""
 
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.algorithms import tile_rows
+from dnnl_graph_ops.compile import tile_rows
 
 from .draw import Draw, Window, channels_of, convolution
 from .groups import UNARY

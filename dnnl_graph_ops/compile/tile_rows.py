@@ -17,6 +17,12 @@ from typing import Any, NamedTuple
 
 from .. import dtypes
 from .._core import kernels
+from ..algorithms import choice, table
+from ..algorithms.algorithm import Algorithm
+from ..algorithms.lower import Decision, build
+from ..algorithms.views import channels_last_strides
+from ..backends.backend import FusionGroup
+from ..convolution.nodes import CONV_KINDS
 from ..convolution.problem import ConvProblem
 from ..cost import model as cost
 from ..cost import speeds
@@ -24,10 +30,6 @@ from ..ir.env import Env
 from ..ir.rewrites import Rewrite
 from ..program import epilogue as post
 from ..program.program import Buffer, HostStep, KernelStep, Place, Program, Step, View
-from . import choice, table
-from .algorithm import Algorithm
-from .lower import Decision, build, with_own_bias
-from .views import channels_last_strides
 
 NEAR = 512 * 1024  # bytes of results between layers that stay in the near caches of a thread
 # what a band moves: rows kept from the band before, and weights that exceed NEAR
@@ -108,14 +110,20 @@ class Layer:
         return self.problem.with_views(geometry=geometry, y=target, x=source, epilogue=epilogue)
 
 
-def layers(group: int, problem: ConvProblem, decision: Decision) -> list[Layer]:
-    """Returns a list of one `Layer`, whose algorithm is the cheapest candidate that can compute the problem by rows.
+def layers(decisions: Sequence[tuple[FusionGroup, Decision]]) -> list[Layer]:
+    """Returns the convolutions of a program, as far as a candidate can compute them by rows: the cheapest such one.
 
-    The list is empty if no candidate can. The candidate need not be the algorithm that the problem was lowered by.
+    It need not be the algorithm that the convolution was lowered by.
     """
-    weighed = (table.named(name, problem.direction) for name, _ in decision.candidates)
-    algorithm = next((a for a in weighed if a is not None and a.tiles_rows), None)
-    return [] if algorithm is None else [Layer(group, with_own_bias(problem), algorithm, decision)]
+    found = []
+    for number, (group, decision) in enumerate(decisions):
+        problem = decision.problem
+        if problem is not None and group.nodes[0].kind in CONV_KINDS:
+            weighed = (table.named(name, problem.direction) for name, _ in decision.candidates)
+            algorithm = next((a for a in weighed if a is not None and a.tiles_rows), None)
+            if algorithm is not None:
+                found.append(Layer(number, problem, algorithm, decision))
+    return found
 
 
 def tile_rows(program: Program, layers: Sequence[Layer], env: Env) -> None:
