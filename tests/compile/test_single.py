@@ -17,7 +17,7 @@ from dnnl_graph_ops.program.program import HostStep, KernelStep
 
 ROOT = os.path.dirname(dgo.errors.__file__)  # the clone may stand for the package that is installed
 # what a call of the family has no need of, while nets do
-AROUND = (*("graph", "ir", "backends", "net/net", "compile/specialise"),)
+AROUND = ("graph", "ir/facts", "ir/view", "backends", "net/net", "compile/specialise")
 
 
 def problem(seed, number):
@@ -120,7 +120,7 @@ def test_a_graph_of_three_ops_stays_in_few_files():
     assert {"backends/table", "algorithms/table"} < files
     assert [len(rooms["algorithms/"]) <= 22, len(rooms["backends/"]) <= 14] == [True, True], rooms
     others = files.difference(*rooms.values())
-    assert len(others) <= 66, sorted(others)
+    assert len(others) <= 69, sorted(others)
 
 
 def test_what_is_not_of_the_family_goes_through_a_graph():
