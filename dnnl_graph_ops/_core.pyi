@@ -1,4 +1,4 @@
-"""Made by `python -m dnnl_graph_ops.stubs`; a test compares.
+"""Made by `python tools/make_stubs.py`; a test compares.
 
 The oneDNN Graph C API one to one, and what runs compiled plans. Enumerated arguments take the enums below or their
 integer values. Strides count elements. Errors are those of `dnnl_graph_ops.errors`; the GIL is released around

@@ -1,4 +1,4 @@
-"""Made by `python -m dnnl_graph_ops.stubs`; a test compares."""
+"""Made by `python tools/make_stubs.py`; a test compares."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, overload

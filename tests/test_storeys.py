@@ -36,7 +36,7 @@ STOREYS = (
     ("reports",),
     ("net",),
     ("functional", "_functional", "caches", "weights"),
-    ("frontends", "quantize", "nn", "selftest", "stubs"),
+    ("frontends", "quantize", "nn", "selftest"),
     ("torch",),
     ("bench", "explain_command", "trial", "__main__"),
 )

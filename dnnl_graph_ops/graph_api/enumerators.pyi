@@ -1,4 +1,4 @@
-"""Made by `python -m dnnl_graph_ops.stubs`; a test compares."""
+"""Made by `python tools/make_stubs.py`; a test compares."""
 
 from enum import IntEnum
 from typing import ClassVar, Final, TypeAlias

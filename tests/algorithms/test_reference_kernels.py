@@ -10,7 +10,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from lowering.test_routes import FLOATS, KINDS, MOST_ELEMENTS, values_of
+from backends.test_table import FLOATS, KINDS, MOST_ELEMENTS, values_of
 from reference import conv_transpose as truth
 from shapes.generate import GENERATORS
 

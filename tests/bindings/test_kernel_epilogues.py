@@ -14,9 +14,9 @@ from dnnl_graph_ops import _core, dtypes, errors
 from .filter_cases import in_out_taps
 from .kernel_cases import code, element_strides, span
 from .test_epilogue import OPERANDS, REPEAT, repeated
+from .test_few_channels import laid_out, layer_of, operands, random_case
 from .test_kernels_depthwise import Layer
 from .test_kernels_groups import Groups
-from .test_stem_product import laid_out, layer_of, operands, random_case
 
 pytestmark = pytest.mark.isa
 

@@ -124,7 +124,7 @@ KERNELS = (
     ("bindings/test_bf16_winograd.py", "amx or avx512bf16", {"tdpbf16ps", "vdpbf16ps", "vcvtne2ps2bf16"}),
     ("bindings/test_bf16_gradient.py", "amx or avx512bf16", {"tdpbf16ps", "vdpbf16ps", "vcvtne2ps2bf16"}),
     ("bindings/test_int8_product.py", "amxint8 or vnni", {"tdpbusd", "vpdpbusd", "{vex} vpdpbusd"}),
-    ("graph/test_integers.py", "test", {"tdpbusd"}),
+    ("backends/test_int8_nets.py", "test", {"tdpbusd"}),
 )
 TILES = {"ldtilecfg", "tilerelease", "tileloadd", "tilestored"}
 FLAGS = {"tdpbf16ps": "amx_bf16", "tdpbusd": "amx_int8", "{vex} vpdpbusd": "avx_vnni", **NEEDED}

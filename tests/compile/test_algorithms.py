@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from net.file_mutations import header_of, with_header
 from reference import conv_transpose, convolution
 from reference.data import integers, unwritten
 
@@ -16,8 +17,6 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import AlgorithmInfo, ops
 from dnnl_graph_ops.backends import int8
 from dnnl_graph_ops.compile import tile_rows
-
-from .saved_mutations import header_of, with_header
 
 Array = np.ndarray[Any, Any]
 LAYERS: dict[str, dict[str, Any]] = {

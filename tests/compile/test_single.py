@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from family.problems import draw
+from functional.problems import draw
 from reference import conv_transpose as ct
 from reference.rounding import DTYPES
 

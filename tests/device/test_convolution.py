@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from family.test_convolution import Case
+from functional.test_convolution import Case
 
 import dnnl_graph_ops as dgo
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from family.test_cases import CASES, LAYOUTS, agrees, prepared
+from functional.test_cases import CASES, LAYOUTS, agrees, prepared
 from reference import conv_transpose as ct
 
 import dnnl_graph_ops as dgo

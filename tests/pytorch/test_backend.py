@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from interop import user_models
+from frontends import user_models
 from torch import nn
 from torch.nn import functional as F
 

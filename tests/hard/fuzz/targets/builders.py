@@ -8,9 +8,8 @@ import numpy as np
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, schema
-
-from ..arrays import array
-from ..choices import Choices
+from hard.fuzz.arrays import array
+from hard.fuzz.choices import Choices
 
 NAMES = tuple(sorted(schema.BUILDERS))
 SIZES = (4, 1, 2, 3, 8, 5, 0)

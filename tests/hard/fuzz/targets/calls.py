@@ -1,10 +1,10 @@
-"""The malformed calls of family.fuzz_child, numbered by the first eight bytes."""
+"""The malformed calls of functional.fuzz_child, numbered by the first eight bytes."""
 
 from __future__ import annotations
 
 import random
 
-from family.fuzz_child import make
+from functional.fuzz_child import make
 
 
 def one(data: bytes) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 from commas import at_commas
 
 from dnnl_graph_ops import _core
+from hard.fuzz.choices import Choices
 
-from ..choices import Choices
 from .kernels import ABSURD, BIG, size
 
 kernels = _core.kernels

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 import dnnl_graph_ops as dgo
-
-from ..choices import Choices
+from hard.fuzz.choices import Choices
 
 
 class Tensor(ctypes.Structure):

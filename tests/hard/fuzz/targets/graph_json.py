@@ -10,8 +10,7 @@ import numpy as np
 from graph.mutations import attempt, mutated
 
 from dnnl_graph_ops.errors import InvalidArgumentError
-
-from ..mutators import changed_bytes
+from hard.fuzz.mutators import changed_bytes
 
 
 def one(data: bytes) -> None:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from dnnl_graph_ops import _core
-
-from ..choices import Choices
+from hard.fuzz.choices import Choices
 
 kernels = _core.kernels
 

@@ -14,10 +14,9 @@ import numpy as np
 from reference import conv_transpose as ct
 
 import dnnl_graph_ops as dgo
-
-from .. import sums
-from ..arrays import FLOATS, MOST, array
-from ..choices import Choices
+from hard.fuzz import sums
+from hard.fuzz.arrays import FLOATS, MOST, array
+from hard.fuzz.choices import Choices
 
 SIZES = (4, 1, 2, 3, 5, 7, 8, 16, 33, 0)
 CHANNELS = (4, 1, 2, 3, 8, 16, 17, 32)

@@ -14,9 +14,8 @@ from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.frontends.reading.numpy_steps import ROWS
 from dnnl_graph_ops.frontends.reading.stages import UNKNOWN, StagedNet
 from dnnl_graph_ops.frontends.reading.table import RULES
-
-from ..choices import EDGES
-from ..mutators import changed_bytes
+from hard.fuzz.choices import EDGES
+from hard.fuzz.mutators import changed_bytes
 
 # elements of all results together
 MOST = 1 << 18

@@ -1,4 +1,4 @@
-"""Files of saved nets, damaged in the ways of compile.saved_mutations; what loads is run."""
+"""Files of saved nets, damaged in the ways of net.file_mutations; what loads is run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from compile.saved_mutations import attempt, changed_bytes, mutated, originals, pack_all
+from net.file_mutations import attempt, changed_bytes, mutated, originals, pack_all
 
 from dnnl_graph_ops.errors import InvalidArgumentError
 

@@ -14,8 +14,7 @@ import numpy as np
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.compile import tune
-
-from ..mutators import changed_bytes
+from hard.fuzz.mutators import changed_bytes
 
 _DIRECT = "builtin direct"
 _ODD = [
