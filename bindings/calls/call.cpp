@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "calls/give_back.hpp"
-#include "calls/plan_store.hpp"
 #include "common/error.hpp"
 
 namespace dgo {
@@ -147,7 +146,6 @@ void bind_call(py::module_& m) {
     m.add_object("PlanCache", py::reinterpret_steal<py::object>(make_plan_cache_type()));
     m.add_object("TensorCall", py::reinterpret_steal<py::object>(make_tensor_call_type()));
     m.add_object("TensorMarks", py::reinterpret_steal<py::object>(make_tensor_marks_type()));
-    bind_plan_store(m);
     bind_give_back(m);
 }
 

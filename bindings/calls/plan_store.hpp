@@ -130,6 +130,4 @@ private:
     std::uint64_t generation_ = 0;
 };
 
-void bind_plan_store(py::module_& m);
-
 }  // namespace dgo

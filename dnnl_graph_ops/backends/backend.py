@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..algorithms.lower import Chooser, Decision, Selector
 from ..graph import Node, Value
-from ..ir import readers_of, scalar
+from ..ir import changes_of, readers_of, scalar
 from ..ir.env import Env
 from ..ir.rewrites import NOT_RETURNED, READ_ONCE, No, Rewrite
 from ..program import elementwise as elementwise_group
@@ -84,8 +84,8 @@ class FusionGroup:
 
     @property
     def listed(self) -> tuple[Node, ...]:
-        """The nodes, each followed by the nodes whose work passes have folded into it (`Node.absorbed`)."""
-        return tuple(one for node in self.nodes for one in (node, *node.absorbed))
+        """The nodes, each followed by the nodes whose work passes have folded into it (`Changes.absorbed`)."""
+        return tuple(one for node in self.nodes for one in (node, *changes_of(node).absorbed))
 
     @property
     def outputs(self) -> tuple[Value, ...]:

@@ -10,7 +10,7 @@ from ..algorithms.lower import Decision, lower
 from ..convolution.nodes import CONV_KINDS, literal_op, make_problem, ops_of, post_ops
 from ..convolution.problem import WGRAD, ConvProblem
 from ..graph import Node, Value
-from ..ir import is_empty
+from ..ir import changes_of, is_empty
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
 from ..onednn import reference
@@ -51,7 +51,8 @@ def _build(lowering: Lowering, group: FusionGroup) -> Decision:
     env, (head, *rest) = lowering.env, group.nodes
     inputs, output = [lowering.view(value) for value in head.inputs], lowering.view(group.result)
     epilogue = post_ops(head, rest, lowering.view, env)
-    problem = make_problem(head.kind, head.attrs, inputs, output, epilogue, f"{head.kind} {head.name!r}", head.narrowed)
+    where, narrowed = f"{head.kind} {head.name!r}", changes_of(head).narrowed
+    problem = make_problem(head.kind, head.attrs, inputs, output, epilogue, where, narrowed)
     literal = _literal_head(group.nodes, problem, inputs, output, env) if env.tune == "off" else None
     if literal is not None:
         _append_literal(lowering, literal, group.nodes)

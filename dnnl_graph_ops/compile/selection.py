@@ -16,6 +16,7 @@ from ..convolution.nodes import CONV_KINDS
 from ..convolution.problem import ConvProblem
 from ..errors import InvalidArgumentError
 from ..graph import AlgorithmInfo, Node, Selection
+from ..ir import changes_of
 from ..ir.env import ALGORITHMS, Env
 from ..program.program import Place, Program, View, argument
 from ..schema.arguments import suggest
@@ -177,7 +178,8 @@ def _decision(op: str, decisions: Decisions, where: str) -> tuple[Node, Decision
 
 def _inherent(head: Node, narrow: Collection[str]) -> frozenset[str]:
     """Returns the entries of `AlgorithmInfo.error` that do not depend on the algorithm: "narrow" and "folded"."""
-    return frozenset(name for name, holds in (("narrow", head.name in narrow), ("folded", head.folded)) if holds)
+    entries = {"narrow": head.name in narrow, "folded": changes_of(head).folded}
+    return frozenset(name for name, holds in entries.items() if holds)
 
 
 def _info(

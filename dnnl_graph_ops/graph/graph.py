@@ -194,14 +194,11 @@ class Node:
     """One logical op: its kind (CamelCase, as in the op pages), checked attributes, inputs and outputs.
 
     Attributes:
-        absorbed: ops that were fused into this one when a net was compiled.
-        folded: whether factors or summands of other ops were folded into its constants then.
-        narrowed: whether it is a product in f32 that the precision asked for computes in a narrow type.
         late: for a deferred node (a Wildcard whose ops depend on sizes): builds its outputs from inputs of known sizes.
         host: for a Wildcard that `late` built: computes its outputs on the host.
     """
 
-    __slots__ = ("absorbed", "attrs", "folded", "host", "id", "inputs", "kind", "late", "name", "narrowed", "outputs")
+    __slots__ = ("attrs", "host", "id", "inputs", "kind", "late", "name", "outputs")
 
     def __init__(self, id: int, kind: str, name: str, inputs: tuple[Value, ...], attrs: Mapping[str, Any]) -> None:
         self.id = id
@@ -210,9 +207,6 @@ class Node:
         self.inputs = inputs
         self.attrs = attrs if isinstance(attrs, Attributes) else dict(attrs)
         self.outputs: tuple[Value, ...] = ()
-        self.absorbed: tuple[Node, ...] = ()
-        self.folded = False
-        self.narrowed = False
         self.late: Late | None = None
         self.host: Host | None = None
 

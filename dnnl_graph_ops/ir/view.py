@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,8 +14,42 @@ from ..graph import Node, Value
 from ..graph.constants import Constant
 from ..shapes import Attributes, resolved
 
+NodeT = TypeVar("NodeT", bound=Node)
 # the id of values that passes make, which no user sees
 UNSEEN = -1
+
+
+class Changes(NamedTuple):
+    """What passes have made of a node.
+
+    `absorbed`: the nodes whose work it does besides its own. `folded`: whether factors or summands of other nodes are
+    in its constants. `narrowed`: whether it is a product in f32 that the precision asked for computes in a narrow type.
+    """
+
+    absorbed: tuple[Node, ...] = ()
+    folded: bool = False
+    narrowed: bool = False
+
+
+UNCHANGED = Changes()
+
+
+class Twin(Node):
+    """A node that stands in a net for one of the user's graph."""
+
+    __slots__ = ("changes",)
+
+    def __init__(self, id: int, kind: str, name: str, inputs: tuple[Value, ...], attrs: Mapping[str, Any]) -> None:
+        super().__init__(id, kind, name, inputs, attrs)
+        self.changes = UNCHANGED
+
+    def mark(self, *absorbed: Node, **changes: bool) -> None:
+        """Adds nodes to those that it has absorbed, and sets the other fields of `changes`."""
+        self.changes = self.changes._replace(absorbed=(*self.changes.absorbed, *absorbed), **changes)
+
+
+def changes_of(node: Node) -> Changes:
+    return node.changes if isinstance(node, Twin) else UNCHANGED
 
 
 def like(value: Value, dtype: str | None = None, shape: tuple[int | None, ...] | None = None) -> Value:
@@ -30,7 +64,7 @@ def constant_like(value: Value, array: np.ndarray[Any, Any]) -> Value:
     return constant
 
 
-def linked(node: Node, outputs: Sequence[Value]) -> Node:
+def linked(node: NodeT, outputs: Sequence[Value]) -> NodeT:
     """Makes `outputs` the results of a node, and returns the node."""
     node.outputs = tuple(outputs)
     for value in outputs:
@@ -43,23 +77,23 @@ def twin(
     kind: str | None = None,
     inputs: Sequence[Value] | None = None,
     attrs: Mapping[str, Any] | None = None,
-) -> Node:
+) -> Twin:
     """Returns a copy of a node with the same id and name, and other kind, operands or attributes if any are passed.
 
-    The copy has absorbed the same nodes, and has no outputs until `linked` or `GraphView.replace` links some.
+    The copy has the same `changes`, and has no outputs until `linked` or `GraphView.replace` links some.
     """
-    other = Node(
+    other = Twin(
         node.id,
         kind or node.kind,
         node.name,
         node.inputs if inputs is None else tuple(inputs),
         node.attrs if attrs is None else attrs,
     )
-    other.absorbed, other.folded, other.narrowed = node.absorbed, node.folded, node.narrowed
+    other.changes = changes_of(node)
     return other
 
 
-def conv_twin(head: Node, inputs: Sequence[Value], kind: str | None = None, **changes: Any) -> Node:
+def conv_twin(head: Node, inputs: Sequence[Value], kind: str | None = None, **changes: Any) -> Twin:
     """Returns a twin of a convolution with other operands, and other values of the named attributes."""
     assert isinstance(head.attrs, Attributes)
     attrs = replace(head.attrs, resolved=None, **changes)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..graph import Node, Value
 from ..graph.constants import Constant
-from ..ir import GraphView, constant_like, conv_twin, like, linked, twin
+from ..ir import GraphView, Twin, constant_like, conv_twin, like, linked, twin
 from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..schema import kinds
 from ..shapes import Attributes
@@ -61,7 +61,7 @@ def run(graph: GraphView) -> None:
             continue
         FOLD_AFFINE.fired(node)
         folded = twin(head)
-        folded.absorbed, folded.folded = (*head.absorbed, node), True
+        folded.mark(node, folded=True)
         if head in affines:
             (first_scale, first_shift), (scale, shift) = affines.pop(head), affine
             affine = first_scale * scale, first_shift * scale + shift
@@ -196,7 +196,7 @@ def bias_of(head: Node) -> Array:
     return np.zeros(int(result.shape[channel_axis(result.ndim, head.attrs["data_format"])] or 0))
 
 
-def with_constants(head: Node, held: Constant, bias: Array) -> Node:
+def with_constants(head: Node, held: Constant, bias: Array) -> Twin:
     """Returns a twin of a convolution with other weights and another bias."""
     src, weights, *rest = head.inputs
     if held is not weights._held:

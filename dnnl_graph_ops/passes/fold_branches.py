@@ -12,7 +12,7 @@ import numpy as np
 
 from ..graph import Node
 from ..graph.constants import Constant
-from ..ir import GraphView
+from ..ir import GraphView, Twin, changes_of
 from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes
 from ..shapes.attributes import Geometry
@@ -62,8 +62,8 @@ def run(graph: GraphView, asked: layers.Asked) -> bool:
             continue
         FOLD_BRANCHES.fired(node)
         others = (branch for branch in branches if branch.name != folded.name)
-        folded.absorbed = (*(each for branch in branches for each in branch.absorbed), *others, node)
-        folded.folded = True
+        absorbed = (*(each for branch in branches for each in changes_of(branch).absorbed), *others, node)
+        folded.changes = folded.changes._replace(absorbed=absorbed, folded=True)
         graph.replace(node, folded)
         graph.remove(*branches)
         any_fold = True
@@ -91,7 +91,7 @@ def _unmet(node: Node, branches: Sequence[Node], graph: GraphView, asked: layers
     return "" if same and results[0].shape == results[1].shape else TAPS
 
 
-def _folded(node: Node, first: Node, second: Node) -> Node | None:
+def _folded(node: Node, first: Node, second: Node) -> Twin | None:
     """Returns the convolution that a sum is; None if the taps or constants allow none, which is reported."""
     if _NORM in (first.kind, second.kind):
         head, norm = (second, first) if first.kind == _NORM else (first, second)
@@ -106,7 +106,7 @@ def _folded(node: Node, first: Node, second: Node) -> Node | None:
     return FOLD_BRANCHES.declined(node, TAPS)
 
 
-def _with_norm(node: Node, head: Node, norm: Node) -> Node | None:
+def _with_norm(node: Node, head: Node, norm: Node) -> Twin | None:
     affine = affine_of(FOLD_BRANCHES, norm, norm.inputs[0], head.attrs["data_format"])
     if affine is None:
         return None

@@ -144,5 +144,5 @@ def _reaches(head: Node, begin: Ints, end: Ints) -> bool:
 def _with(head: Node, gone: Node, inputs: tuple[Value, ...], begin: Ints, end: Ints, padding: Ints) -> Node:
     """Returns the convolution with other inputs and pads, which has absorbed the node `gone`."""
     padded = conv_twin(head, inputs, auto_pad="None", pads_begin=begin, pads_end=end, output_padding=padding)
-    padded.absorbed = (*head.absorbed, gone)
+    padded.mark(gone)
     return padded

@@ -181,7 +181,7 @@ def _fold(graph: GraphView, pooling: Pooling, asked: Asked) -> None:
     insert(graph, last, layer)
     graph.remove(*between, last)
     linked(layer.nodes[-1], last.outputs)
-    layer.heads[0].absorbed = (*head.absorbed, *pooling.ops)
+    layer.heads[0].mark(*pooling.ops)
     return None
 
 

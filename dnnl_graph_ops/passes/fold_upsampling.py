@@ -93,7 +93,7 @@ def _fold(graph: GraphView, head: Node, source: Enlarged, asked: Asked) -> None:
     insert(graph, head, layer)
     graph.remove(head)
     linked(layer.nodes[-1], head.outputs)
-    layer.heads[0].absorbed = (*head.absorbed, *sweep(graph, operand.node))
+    layer.heads[0].mark(*sweep(graph, operand.node))
     return None
 
 
@@ -145,7 +145,7 @@ def _fold_parts(graph: GraphView, head: Node, concat: Node, asked: Asked) -> Non
     linked([*terms, *adds][-1], head.outputs)
     graph.remove(concat)
     for layer, value in zip(split.layers, split.enlarged, strict=True):
-        layer.heads[0].absorbed = (*head.absorbed, *sweep(graph, value.node))
+        layer.heads[0].mark(*sweep(graph, value.node))
     return None
 
 
@@ -194,5 +194,5 @@ def _rest(head: Node, concat: Node, others: Sequence[tuple[Value, range]], nodes
         nodes.append(linked(joined, [source]))
     weights = channels_of(head, head.inputs[1], [channels for _, channels in others], nodes)
     rest = convolution(head, (source, weights, *head.inputs[2:]))
-    rest.name, rest.absorbed = f"{head.name} rest", ()
+    rest.name, rest.changes = f"{head.name} rest", rest.changes._replace(absorbed=())
     return rest

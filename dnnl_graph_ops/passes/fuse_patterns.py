@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph import Node, Value
-from ..ir import GraphView, constant_like, dims, scalar, twin
+from ..ir import GraphView, changes_of, constant_like, dims, scalar, twin
 from ..ir.rewrites import ALONE, NOT_RETURNED, READ_ONCE, No, Rewrite
 from ..shapes.common import channel_axis
 
@@ -136,8 +136,9 @@ def run(graph: GraphView) -> None:
                 rewrite.fired(node)
                 fused = twin(node, match.kind, match.inputs, match.attrs)
                 gone = (*match.parts, node)
-                fused.absorbed = tuple(one for part in gone for one in (*part.absorbed, part))
-                fused.folded = any(part.folded for part in gone)
+                absorbed = tuple(one for part in gone for one in (*changes_of(part).absorbed, part))
+                folded = any(changes_of(part).folded for part in gone)
+                fused.changes = fused.changes._replace(absorbed=absorbed, folded=folded)
                 graph.replace(node, fused)
                 graph.remove(*match.parts)
                 break

@@ -221,7 +221,7 @@ class _Rewriter:
         following = self.graph.behind(node)
         outputs = [like(value, self.dtype) for value in node.outputs]
         narrow = twin(node, inputs=inputs)
-        narrow.narrowed = True
+        narrow.mark(narrowed=True)
         self.graph.replace(node, narrow, outputs)
         self.twins.update(zip(node.outputs, outputs, strict=True))
         MIXED_PRECISION.fired(node)

@@ -171,6 +171,5 @@ def call(name: str, dtype: str) -> Callable[[], np.ndarray]:
     if part == "_weights":
         return lambda: getattr(dgo, f"{op}_backward_weights")(src, dst, weights_shape=weights.shape, **attrs)
     if part == "_data":
-        shape = {"src_shape" if transposed else "dst_shape": src.shape}
-        return lambda: getattr(dgo, f"{op}_backward_data")(dst, weights, **shape, **attrs)
+        return lambda: getattr(dgo, f"{op}_backward_data")(dst, weights, src_shape=src.shape, **attrs)
     return lambda: getattr(dgo, op)(src, weights, **attrs)

@@ -127,7 +127,7 @@ def _torch(name: str, models: Path) -> Run:
         return forward
     op = getattr(torch.ops.dnnl_graph_ops, "conv_transpose" if name == "gradient" else name)
     weight, bias = layer.weight.detach(), layer.bias.detach()
-    more = ([2, 2], [1, 1], [1, 1], *([] if name == "convolution" else [[0, 0]]), 1)
+    more = ([2, 2], [1, 1], [1, 1], [0, 0], 1)
     if name != "gradient":
         return lambda: op(x, weight, bias, *more).numpy()
     weight.requires_grad_()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...graph import Node, Value
-from ...ir import UNSEEN, dims, like, linked
+from ...ir import UNSEEN, Twin, dims, like, linked
 from ...shapes import Attributes
 from ...shapes.common import channel_axes
 from . import taps
@@ -51,7 +51,7 @@ class Sum(NamedTuple):
     """
 
     slices: list[Node]
-    heads: list[Node]
+    heads: list[Twin]
     adds: list[Node]
 
 
@@ -64,7 +64,7 @@ def in_parts(head: Node, inputs: Sequence[Value], parts: int, **changes: Any) ->
     number = dims(source)[axis]
     size = -(-number // parts)
     slices: list[Node] = []
-    heads: list[Node] = []
+    heads: list[Twin] = []
     for start in range(0, number, size):
         some = range(start, min(start + size, number))
         slices.append(_sliced(source, axis, some))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ... import dtypes
 from ...cost import model as cost
 from ...graph import Node, Value
-from ...ir import GraphView, conv_twin, dims, like, linked
+from ...ir import GraphView, Twin, conv_twin, dims, like, linked
 from ...ir.env import Env
 from ...schema import kinds
 from ...shapes import Attributes
@@ -62,7 +62,7 @@ class Layer(NamedTuple):
     """
 
     nodes: list[Node]
-    heads: list[Node]
+    heads: list[Twin]
     weights: Value
     sums: Value
     matrices: list[taps.Matrix]
@@ -74,7 +74,7 @@ class Layer(NamedTuple):
         return self.sums is not self.weights and self.sums._held is None
 
 
-def convolution(head: Node, inputs: Sequence[Value], kind: str | None = None, **changes: Any) -> Node:
+def convolution(head: Node, inputs: Sequence[Value], kind: str | None = None, **changes: Any) -> Twin:
     """Returns a twin of a convolution, as `ir.conv_twin` does, with a new result."""
     layer = conv_twin(head, inputs, kind, **changes)
     assert isinstance(layer.attrs, Attributes)
@@ -106,7 +106,7 @@ def moving(value: Value, env: Env) -> float:
 def insert(graph: GraphView, before: Node, layer: Layer) -> None:
     """Inserts the nodes of a layer, and the sums of weights that vary, before a node."""
     for head in layer.heads:
-        head.folded = True
+        head.mark(folded=True)
     if layer.varies:
         attrs = layer.heads[0].attrs
         assert isinstance(attrs, Attributes)
