@@ -29,8 +29,9 @@ from turns import Run, counts, in_turns
 import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch
 from dnnl_graph_ops.passes.folding import layers
-from dnnl_graph_ops.torch import backend, sources, upsampled
+from dnnl_graph_ops.torch.layers import upsampled
 from dnnl_graph_ops.torch.spec import Spec
+from dnnl_graph_ops.torch.whole_model import backend, sources
 
 _LEAST_SECONDS = 0.02
 

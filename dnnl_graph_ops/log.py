@@ -7,6 +7,6 @@ import logging
 logging.getLogger(__package__).addHandler(logging.NullHandler())
 
 
-def logger(module: str) -> logging.Logger:
-    """The logger of a module of the package, by the module's `__name__`."""
-    return logging.getLogger(module)
+def logger(name: str) -> logging.Logger:
+    """Returns the logger `dnnl_graph_ops.NAME`; names are public, and do not follow files that move."""
+    return logging.getLogger(f"{__package__}.{name}")

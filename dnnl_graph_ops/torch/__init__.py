@@ -28,7 +28,7 @@ except ImportError as _error:
     ) from _error
 
 from ..ops.annotations import unquote as _unquote
-from . import ops as ops
+from .layers import ops as ops
 from .openmp import warn_of_two as _warn_of_two
 from .optimize import optimize, refresh
 from .report import LayerTime, Report, report

@@ -16,10 +16,11 @@ from ..frontends.torch_export.host import stated
 from ..progress import Progress, check, shown
 from ..runtime.cpu import check_settings
 from ..schema.arguments import keywords_told
-from . import following, whole
-from .choice import measuring
-from .compute import DTYPES
-from .modules import forget_those_of, is_ours, optimized_class, state_of, watch
+from .choice.verdicts import measuring
+from .layers import sequences
+from .layers.compute import DTYPES
+from .layers.modules import forget_those_of, is_ours, optimized_class, state_of, watch
+from .whole_model import capture
 
 Model = TypeVar("Model", bound=nn.Module)
 _DTYPES = {stated(dtype): dtype for dtype in DTYPES}
@@ -84,7 +85,7 @@ def optimize(
         if made is not None:
             module.__class__ = made
         state_of(module).set_dtype(computed)
-    for joined in (whole, following):
+    for joined in (capture, sequences):
         joined.attach(model) if layers is None and dtype is None else joined.detach(model)
     if not any(map(is_ours, model.modules())):
         warn(f"optimize: no convolution of {type(model).__name__} was taken, and nothing else is changed")
@@ -107,7 +108,7 @@ def _measure(model: nn.Module, inputs: Any, progress: Progress | None) -> None:
         with watch(note):
             run_once(model, inputs, "optimize")
         tell(len(layers), len(layers), "")
-    for _ in range(whole.CALLS):
+    for _ in range(capture.CALLS):
         run_once(model, inputs, "optimize")
     with torch.no_grad():
         for buffer, state in states:

@@ -12,10 +12,10 @@ from torch import nn
 
 from ..errors import InvalidArgumentError
 from ..reports.tables import table
-from .choice import Verdict, measuring
-from .compute import call_of
-from .conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
-from .modules import is_convolution, is_ours, watch
+from .choice.verdicts import Verdict, measuring
+from .layers.compute import call_of
+from .layers.conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
+from .layers.modules import is_convolution, is_ours, watch
 from .optimize import run_once
 
 _PYTORCH = "PyTorch"

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
 import dnnl_graph_ops as dgo  # noqa: E402
-from dnnl_graph_ops.torch import backend  # noqa: E402
+from dnnl_graph_ops.torch.whole_model import backend  # noqa: E402
 
 from .equal_extents import Steps, as_onnx, drawn  # noqa: E402
 

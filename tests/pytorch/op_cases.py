@@ -7,8 +7,8 @@ from unittest import mock
 
 import torch
 
-from dnnl_graph_ops.torch import compute
-from dnnl_graph_ops.torch.choice import Verdict
+from dnnl_graph_ops.torch.choice.verdicts import Verdict
+from dnnl_graph_ops.torch.layers import compute
 
 from .common import integers
 

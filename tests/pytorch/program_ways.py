@@ -14,7 +14,7 @@ from torch import fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.torch import backend
+from dnnl_graph_ops.torch.whole_model import backend
 
 from .program import Program, Step, Tensors, values_of
 

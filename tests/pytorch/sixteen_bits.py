@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.torch import backend
+from dnnl_graph_ops.torch.whole_model import backend
 
 from .program_ways import tensor_of
 

@@ -16,8 +16,8 @@ from torch.nn import functional as F
 from dnnl_graph_ops.bench import zoo
 from dnnl_graph_ops.bench.zoo import export
 from dnnl_graph_ops.passes import mixed_precision as precision
-from dnnl_graph_ops.torch import backend
-from dnnl_graph_ops.torch.choice import Verdict
+from dnnl_graph_ops.torch.choice.verdicts import Verdict
+from dnnl_graph_ops.torch.whole_model import backend
 
 TOLERANCE = 2e-5
 

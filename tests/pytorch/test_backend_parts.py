@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 from dnnl_graph_ops.errors import UnsupportedError
-from dnnl_graph_ops.torch import backend
+from dnnl_graph_ops.torch.whole_model import backend
 
 from .common import integers, with_integers
 

@@ -13,7 +13,8 @@ from torch import nn
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops import functional
 from dnnl_graph_ops._core import TensorCall, TensorMarks
-from dnnl_graph_ops.torch import choice, compute, modules
+from dnnl_graph_ops.torch.choice import verdicts
+from dnnl_graph_ops.torch.layers import compute, modules
 
 from .common import assert_equal, input_of, results, with_integers
 
@@ -23,10 +24,10 @@ def decided(monkeypatch, by_us):
 
     def verdict(key, ours, theirs):
         ours()
-        return choice.Verdict(by_us)
+        return verdicts.Verdict(by_us)
 
-    monkeypatch.setattr("dnnl_graph_ops.torch.compute.verdict", verdict)
-    monkeypatch.setattr("dnnl_graph_ops.torch.routes.verdict", verdict)
+    monkeypatch.setattr("dnnl_graph_ops.torch.layers.compute.verdict", verdict)
+    monkeypatch.setattr("dnnl_graph_ops.torch.layers.call_cache.verdict", verdict)
 
 
 @pytest.fixture
@@ -365,9 +366,9 @@ def test_what_disturbs_some_rounds_decides_nothing(disturbed, monkeypatch):
 
         return run
 
-    monkeypatch.setattr(choice.time, "perf_counter", lambda: now)
-    monkeypatch.setattr(choice.time, "process_time", lambda: now)
-    found = choice.tried(runs(0, 1e-3), runs(1, 0.9e-3))
+    monkeypatch.setattr(verdicts.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(verdicts.time, "process_time", lambda: now)
+    found = verdicts.tried(runs(0, 1e-3), runs(1, 0.9e-3))
     assert not found.ours
     assert found.our_seconds == pytest.approx(1e-3) and found.their_seconds == pytest.approx(0.9e-3)
 

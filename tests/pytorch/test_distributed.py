@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import nn
 
 import dnnl_graph_ops.torch as dgt
-from dnnl_graph_ops.torch.modules import is_ours
+from dnnl_graph_ops.torch.layers.modules import is_ours
 
 from .common import integers, results, with_integers
 

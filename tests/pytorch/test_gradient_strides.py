@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import dnnl_graph_ops.torch as dgt
-from dnnl_graph_ops.torch import backend
+from dnnl_graph_ops.torch.whole_model import backend
 
 from .common import CONVOLUTIONS, integers, with_integers
 from .op_cases import KINDS, computed_by, laid

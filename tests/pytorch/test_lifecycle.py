@@ -12,9 +12,9 @@ from torch.fx.experimental import optimization
 from torch.nn.utils import parametrizations, parametrize, prune
 
 import dnnl_graph_ops.torch as dgt
-from dnnl_graph_ops.torch import routes
-from dnnl_graph_ops.torch.choice import Verdict
-from dnnl_graph_ops.torch.modules import is_ours, state_of
+from dnnl_graph_ops.torch.choice.verdicts import Verdict
+from dnnl_graph_ops.torch.layers import call_cache
+from dnnl_graph_ops.torch.layers.modules import is_ours, state_of
 
 from .common import assert_equal, input_of, integers, results, with_integers
 
@@ -493,7 +493,7 @@ def test_averaged():
 def test_checkpointed(reentrant, faster, monkeypatch):
     """Whoever is found to be faster at the first call computes the second, which must save as many tensors."""
     if faster is not None:
-        monkeypatch.setattr(routes, "verdict", lambda *_: Verdict(faster))
+        monkeypatch.setattr(call_cache, "verdict", lambda *_: Verdict(faster))
     theirs, x = sequence(), integers(2, 4, 8, 8)
     ours = dgt.optimize(theirs)
 

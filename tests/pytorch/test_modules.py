@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import dnnl_graph_ops.torch as dgt
-from dnnl_graph_ops.torch.modules import is_ours
+from dnnl_graph_ops.torch.layers.modules import is_ours
 
 from .common import assert_equal, results
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.errors import InvalidArgumentError
-from dnnl_graph_ops.torch import backend
+from dnnl_graph_ops.torch.whole_model import backend
 
 from .common import integers, with_integers
 

@@ -13,7 +13,7 @@ from torch import nn
 import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.errors import InvalidArgumentError
-from dnnl_graph_ops.torch.modules import is_ours, state_of
+from dnnl_graph_ops.torch.layers.modules import is_ours, state_of
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,11 @@ from torch import nn
 
 import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch as dgt
-from dnnl_graph_ops.torch import budget, choice, modules
-from dnnl_graph_ops.torch.choice import ESTIMATED, MEASURED, NEAR, Case, Verdict
-from dnnl_graph_ops.torch.compute import calls
-from dnnl_graph_ops.torch.conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+from dnnl_graph_ops.torch.choice import budget, verdicts
+from dnnl_graph_ops.torch.choice.verdicts import ESTIMATED, MEASURED, NEAR, Case, Verdict
+from dnnl_graph_ops.torch.layers import modules
+from dnnl_graph_ops.torch.layers.compute import calls
+from dnnl_graph_ops.torch.layers.conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 
 KIND = "a kind of layer"
 
@@ -18,9 +19,9 @@ KIND = "a kind of layer"
 def unmeasured(monkeypatch):
     """Nothing is known and no time was spent."""
     calls.clear()
-    monkeypatch.setattr(choice, "_measured", {})
-    monkeypatch.setattr(choice, "_least", {})
-    monkeypatch.setattr(choice, "budget", budget.Budget())
+    monkeypatch.setattr(verdicts, "_measured", {})
+    monkeypatch.setattr(verdicts, "_least", {})
+    monkeypatch.setattr(verdicts, "budget", budget.Budget())
     yield
     calls.clear()
 
@@ -31,7 +32,7 @@ class Clock:
     def __init__(self, monkeypatch):
         self.now, self.runs = 0.0, {"ours": 0, "theirs": 0}
         for name in ("perf_counter", "process_time"):
-            monkeypatch.setattr(choice.time, name, lambda: self.now)
+            monkeypatch.setattr(verdicts.time, name, lambda: self.now)
 
     def run(self, name, seconds):
         def run():
@@ -49,15 +50,15 @@ def clock(monkeypatch):
 
 def call(case, ours, theirs):
     """As a layer does; the verdict and who computed."""
-    found = choice.verdict(case, ours, theirs)
-    return found, choice.run(case, found, ours, theirs)
+    found = verdicts.verdict(case, ours, theirs)
+    return found, verdicts.run(case, found, ours, theirs)
 
 
 def test_trials_take_a_tenth_of_the_calls_at_most(clock):
     case, both = Case(KIND, (1, 64)), (clock.run("ours", 2e-3), clock.run("theirs", 1e-3))
     for number in range(1000):  # noqa: B007
         found, who = call(case, *both)
-        assert choice.budget.trials <= 0.1 * choice.budget.calls + 1e-9
+        assert verdicts.budget.trials <= 0.1 * verdicts.budget.calls + 1e-9
         if found.why == MEASURED:
             break
         assert (found.why, who) == (ESTIMATED, "ours")
@@ -67,19 +68,19 @@ def test_trials_take_a_tenth_of_the_calls_at_most(clock):
 
 
 def test_a_clear_difference_needs_few_runs(clock):
-    with choice.measuring():
-        assert choice.verdict(Case(KIND, (64,)), clock.run("ours", 1e-4), clock.run("theirs", 2e-4)).ours
+    with verdicts.measuring():
+        assert verdicts.verdict(Case(KIND, (64,)), clock.run("ours", 1e-4), clock.run("theirs", 2e-4)).ours
     assert clock.runs == {"ours": 4, "theirs": 4}
-    with choice.measuring():
-        assert choice.verdict(Case(KIND, (32,)), clock.run("ours", 1e-4), clock.run("theirs", 1.1e-4)).ours
+    with verdicts.measuring():
+        assert verdicts.verdict(Case(KIND, (32,)), clock.run("ours", 1e-4), clock.run("theirs", 1.1e-4)).ours
     assert clock.runs["ours"] == 20
 
 
 @pytest.mark.parametrize(("seconds", "why"), [(2e-3, NEAR), (1.1e-3, ESTIMATED)])
 def test_sizes_within_a_factor_of_two_have_the_same_clear_verdict(clock, seconds, why):
     both = clock.run("ours", seconds), clock.run("theirs", 1e-3)
-    with choice.measuring():
-        choice.verdict(Case(KIND, (1, 64)), *both)
+    with verdicts.measuring():
+        verdicts.verdict(Case(KIND, (1, 64)), *both)
     for extents, wanted in (
         ((1, 128), why),
         ((1, 32), why),
@@ -87,22 +88,22 @@ def test_sizes_within_a_factor_of_two_have_the_same_clear_verdict(clock, seconds
         ((1, 160), ESTIMATED),
         ((3, 64), ESTIMATED),
     ):
-        found = choice.verdict(Case(KIND, extents), *both)
+        found = verdicts.verdict(Case(KIND, extents), *both)
         assert not found.ours and found.why == wanted, extents
     # a report measures each at its own size
-    with choice.measuring():
-        assert choice.verdict(Case(KIND, (1, 128)), *both).why == MEASURED
+    with verdicts.measuring():
+        assert verdicts.verdict(Case(KIND, (1, 128)), *both).why == MEASURED
 
 
 def test_verdicts_are_bounded(clock, monkeypatch):
-    monkeypatch.setattr(choice, "_MOST", 8)
+    monkeypatch.setattr(verdicts, "_MOST", 8)
     both = clock.run("ours", 1e-3), clock.run("theirs", 1e-3)
     for number in range(20):
-        with choice.measuring():
-            choice.verdict(Case(number, (1,)), *both)
-            choice.verdict(Case(KIND, (number,)), *both)
-        choice.expect(Case(KIND, (number,)), 1.0)
-    assert max(len(choice._measured), len(choice._least), *map(len, choice._measured.values())) <= 8
+        with verdicts.measuring():
+            verdicts.verdict(Case(number, (1,)), *both)
+            verdicts.verdict(Case(KIND, (number,)), *both)
+        verdicts.expect(Case(KIND, (number,)), 1.0)
+    assert max(len(verdicts._measured), len(verdicts._least), *map(len, verdicts._measured.values())) <= 8
 
 
 def test_an_estimate_that_fails_leaves_the_call_to_pytorch():
@@ -112,33 +113,33 @@ def test_an_estimate_that_fails_leaves_the_call_to_pytorch():
     case = Case(KIND, (64,))
     found, who = call(case, refuses, lambda: "theirs")
     assert found.why == ESTIMATED and who == "theirs"
-    assert choice.verdict(case, refuses, refuses) == Verdict(False, why="not on this CPU")
+    assert verdicts.verdict(case, refuses, refuses) == Verdict(False, why="not on this CPU")
     # measured ones that fail later are errors
     with pytest.raises(dgo.UnsupportedError):
-        choice.run(case, Verdict(True, 1.0, 2.0), refuses, refuses)
+        verdicts.run(case, Verdict(True, 1.0, 2.0), refuses, refuses)
 
 
 @pytest.mark.parametrize("modes", [(False, True), (True, False)])
 @pytest.mark.parametrize("training", [False, True])
 def test_a_mode_that_changes_changes_who_computes(monkeypatch, request, training, modes):
-    monkeypatch.setattr(choice, "tried", lambda ours, theirs: Verdict(False, 2.0, 1.0))
+    monkeypatch.setattr(verdicts, "tried", lambda ours, theirs: Verdict(False, 2.0, 1.0))
     layer, x = dgt.optimize(nn.Conv2d(4, 4, 3)).train(training), torch.randn(1, 4, 16, 16, requires_grad=training)
     request.addfinalizer(lambda: torch.use_deterministic_algorithms(False))
     for deterministic in modes:
         known = set(calls)
         torch.use_deterministic_algorithms(deterministic)
-        with torch.set_grad_enabled(training), choice.measuring():
+        with torch.set_grad_enabled(training), verdicts.measuring():
             for _ in range(3):
                 layer(x).square().sum().backward() if training else layer(x)
         assert [calls[key].verdict.ours for key in set(calls) - known] == (1 + 2 * training) * [deterministic]
 
 
 def directions():
-    return {kind[0] for kind, known in choice._measured.items() if known}
+    return {kind[0] for kind, known in verdicts._measured.items() if known}
 
 
 def test_only_directions_in_use_are_tried(monkeypatch):
-    monkeypatch.setattr(choice.budget, "allows", lambda seconds: True)
+    monkeypatch.setattr(verdicts.budget, "allows", lambda seconds: True)
     layer, x = dgt.optimize(nn.Conv2d(4, 4, 3)), torch.randn(1, 4, 16, 16, requires_grad=True)
     for _ in range(5):
         layer.eval()(x)  # gradients are recorded, and never asked for
@@ -153,7 +154,7 @@ def test_a_call_costs_no_trial_until_there_is_time_for_one():
     with torch.inference_mode():
         wanted = layer(x)
         assert not directions()
-        choice.budget.calls = 1e3
+        verdicts.budget.calls = 1e3
         assert torch.allclose(layer(x), wanted, atol=1e-5)
         assert FORWARD in directions()
         layer(x)

@@ -13,8 +13,8 @@ import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.ir import rewrites
 from dnnl_graph_ops.passes.folding import layers
-from dnnl_graph_ops.torch import upsampled
-from dnnl_graph_ops.torch.conv_params import ConvParams
+from dnnl_graph_ops.torch.layers import upsampled
+from dnnl_graph_ops.torch.layers.conv_params import ConvParams
 
 CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 

@@ -13,9 +13,9 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import dnnl_graph_ops.torch as dgt
-from dnnl_graph_ops.torch import compute, modules
-from dnnl_graph_ops.torch.choice import Verdict
-from dnnl_graph_ops.torch.modules import is_ours, state_of
+from dnnl_graph_ops.torch.choice.verdicts import Verdict
+from dnnl_graph_ops.torch.layers import compute, modules
+from dnnl_graph_ops.torch.layers.modules import is_ours, state_of
 
 from .common import assert_equal, integers, results, with_integers
 

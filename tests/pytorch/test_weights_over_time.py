@@ -11,8 +11,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.utils import parametrizations
 
 import dnnl_graph_ops.torch as dgt
-from dnnl_graph_ops.torch import backend, modules
+from dnnl_graph_ops.torch.layers import modules
 from dnnl_graph_ops.torch.optimize import _copied
+from dnnl_graph_ops.torch.whole_model import backend
 
 from .changes import CHANGES, WAYS
 from .common import integers, with_integers

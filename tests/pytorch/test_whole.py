@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 import dnnl_graph_ops.torch as dgt
-from dnnl_graph_ops.torch import budget, choice, whole
-from dnnl_graph_ops.torch.choice import Verdict, measuring
-from dnnl_graph_ops.torch.modules import is_ours
+from dnnl_graph_ops.torch.choice import budget, verdicts
+from dnnl_graph_ops.torch.choice.verdicts import Verdict, measuring
+from dnnl_graph_ops.torch.layers.modules import is_ours
+from dnnl_graph_ops.torch.whole_model import capture
 
 from .common import integers, with_integers
 
@@ -23,8 +24,8 @@ from .common import integers, with_integers
 def nets_win(monkeypatch, seed):
     """Nets are faster, and there is no time for trials but where they are asked for."""
     torch.manual_seed(seed)
-    monkeypatch.setattr(choice, "compared", lambda times: Verdict(True, 1.0, 2.0))
-    monkeypatch.setattr(whole, "budget", budget.Budget())
+    monkeypatch.setattr(verdicts, "compared", lambda times: Verdict(True, 1.0, 2.0))
+    monkeypatch.setattr(capture, "budget", budget.Budget())
     yield
     torch._dynamo.reset()
 
@@ -77,7 +78,7 @@ def assert_near(actual, expected):
 @torch.no_grad()
 def captured(model, *args):
     with measuring():
-        for _ in range(whole.CALLS):
+        for _ in range(capture.CALLS):
             model(*args)
     return model
 
@@ -98,7 +99,7 @@ def test_a_model_runs_as_one_net(mode):
     ours = dgt.optimize(theirs)
     with MODES[mode]():
         with measuring():
-            for _ in range(whole.CALLS):
+            for _ in range(capture.CALLS):
                 assert_near(ours(x), theirs(x))
         y, is_hit = by_nets(ours, x)
         assert is_hit
@@ -397,8 +398,8 @@ def test_a_capture_waits_until_calls_paid_for_it():
     with torch.no_grad():
         for _ in range(3):
             ours(x)
-        assert run._code is None and whole.budget.calls > 0
-        whole.budget.calls = 10.5 * run._estimate()
+        assert run._code is None and capture.budget.calls > 0
+        capture.budget.calls = 10.5 * run._estimate()
         ours(x)
         assert run._code is not None and hits(ours) == 1
     assert is_ours(ours[0])
@@ -422,7 +423,7 @@ def test_what_is_captured_lives_as_long_as_the_model():
     for _ in range(3):
         ours = dgt.optimize(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 3)).eval())
         with torch.no_grad(), measuring():
-            for _ in range(whole.CALLS + 2):
+            for _ in range(capture.CALLS + 2):
                 ours(torch.ones(1, 3, 8, 8))
         assert hits(ours)
         models.append(weakref.ref(ours[0].weight))
@@ -438,7 +439,7 @@ def test_views_of_conjugates():
     assert x.is_neg()
     with torch.no_grad(), measuring():
         wanted = ours(x.clone())
-        for _ in range(whole.CALLS + 2):
+        for _ in range(capture.CALLS + 2):
             torch.testing.assert_close(ours(x), wanted)
 
 
@@ -473,7 +474,7 @@ class Generating(nn.Module):
 def test_a_generator_stays_one():
     ours, x = dgt.optimize(Generating().eval()), torch.ones(1, 3, 8, 8)
     with torch.no_grad(), measuring():
-        for _ in range(whole.CALLS + 2):
+        for _ in range(capture.CALLS + 2):
             results = ours(x)
             next(results)
             results.close()

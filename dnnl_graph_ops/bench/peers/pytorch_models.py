@@ -92,8 +92,8 @@ def prepare_model(task: ModelTask) -> Prepared:
     torch.set_num_threads(task.threads)
     prepared = (_training if task.train else _inference)(task, _form(task))
     if task.options.get("form") == OPTIMIZED:
-        from ...torch.choice import measuring
-        from ...torch.whole import CALLS
+        from ...torch.choice.verdicts import measuring
+        from ...torch.whole_model.capture import CALLS
 
         # who computes is settled before times are taken
         with measuring():

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..strides import dense_strides
+from ...strides import dense_strides
 
 Ints = tuple[int, ...]
 

@@ -15,12 +15,12 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import torch
 
-from ..errors import Error
-from ..log import logger
-from ..runtime.locks import Builds
+from ...errors import Error
+from ...log import logger
+from ...runtime.locks import Builds
 from .budget import budget
 
-_LOGGER = logger(__name__)
+_LOGGER = logger("torch.choice")
 
 Result = TypeVar("Result")
 Key = TypeVar("Key")

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import ops as builders
-from .._core import TensorMarks
-from ..errors import Error, InvalidArgumentError
-from ..frontends.torch_export.build import held
-from ..graph import Graph
-from ..net.net import Net
-from ..runtime.dlpack import from_dlpack
+from ... import ops as builders
+from ..._core import TensorMarks
+from ...errors import Error, InvalidArgumentError
+from ...frontends.torch_export.build import held
+from ...graph import Graph
+from ...net.net import Net
+from ...runtime.dlpack import from_dlpack
 from .conv_params import ConvParams
 
 Array = np.ndarray[Any, Any]

@@ -24,30 +24,31 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import create_op_support
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
-from .._core import lent_array
-from ..errors import Error, InvalidArgumentError, UnsupportedError
-from ..frontends.reading.budget import Budget
-from ..frontends.reading.faults import FAULTS
-from ..frontends.torch_export.build import parameter
-from ..frontends.torch_export.host import stated
-from ..frontends.torch_export.importer import appended, is_expressible, size_of
-from ..frontends.torch_export.planned import base_of, order_of, viewed
-from ..frontends.torch_export.program import dims_of, flat_outputs
-from ..graph import Graph
-from ..log import logger
-from ..net.net import Net
-from ..net.options import checked_options
-from ..ops import static_transpose
-from ..passes.mixed_precision import AUTO
-from ..runtime.cpu import check_settings
-from ..runtime.engines import default_engine
-from ..runtime.locks import Builds
-from . import ops, sources
-from .choice import near, tried
-from .compute import follow_threads, forked
-from .conv_params import FORWARD, conv_params
-from .modules import tell_of_steps
-from .packed import marks_of, reading
+from ..._core import lent_array
+from ...errors import Error, InvalidArgumentError, UnsupportedError
+from ...frontends.reading.budget import Budget
+from ...frontends.reading.faults import FAULTS
+from ...frontends.torch_export.build import parameter
+from ...frontends.torch_export.host import stated
+from ...frontends.torch_export.importer import appended, is_expressible, size_of
+from ...frontends.torch_export.planned import base_of, order_of, viewed
+from ...frontends.torch_export.program import dims_of, flat_outputs
+from ...graph import Graph
+from ...log import logger
+from ...net.net import Net
+from ...net.options import checked_options
+from ...ops import static_transpose
+from ...passes.mixed_precision import AUTO
+from ...runtime.cpu import check_settings
+from ...runtime.engines import default_engine
+from ...runtime.locks import Builds
+from ..choice.verdicts import near, tried
+from ..layers import ops
+from ..layers.compute import follow_threads, forked
+from ..layers.conv_params import FORWARD, conv_params
+from ..layers.modules import tell_of_steps
+from ..layers.packed import marks_of, reading
+from . import sources
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -60,7 +61,7 @@ _CPU = torch.device("cpu")
 LEFT = "PyTorch runs ops"
 _BETWEEN = f"{LEFT} that no net of ours has, or that are alone between such"
 _INSIDE = f"{LEFT} as steps of a net, as no op of ours expresses them"
-_LOGGER = logger(__name__)
+_LOGGER = logger("torch.backend")
 
 
 def dnnl_graph_ops(module: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Run:

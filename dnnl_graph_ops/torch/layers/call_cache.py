@@ -20,11 +20,11 @@ from torch._C._autograd import _top_saved_tensors_default_hooks
 from torch._C._functorch import is_legacy_batchedtensor
 from torch.autograd import forward_ad
 
-from .._core import TensorCall
-from ..errors import UnsupportedError
-from ..net.net import Net
+from ..._core import TensorCall
+from ...errors import UnsupportedError
+from ...net.net import Net
+from ..choice.verdicts import expect, verdict
 from . import compute, ops
-from .choice import expect, verdict
 from .compute import Call, Optional, call_of, case_of, their_forward
 from .conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Ints, channels_last
 

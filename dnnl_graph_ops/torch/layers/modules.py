@@ -22,13 +22,13 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from .._core import TensorMarks
-from ..runtime import threads as pool
+from ..._core import TensorMarks
+from ...runtime import threads as pool
 from . import ops
+from .call_cache import Needs, Route, is_saving_watched, is_watched, needs_of, record
 from .compute import DTYPES, call_of, forked, refusal, their_forward
 from .conv_params import FORWARD, ConvParams, Ints
 from .packed import Packed, marks_of
-from .routes import Needs, Route, is_saving_watched, is_watched, needs_of, record
 
 PLAIN = frozenset({Tensor, nn.Parameter})
 # hooks that compute the weights before each call from parameters and buffers

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 from torch._C import _get_deterministic_algorithms
 
-from .. import functional
-from .._core import TensorCall, check_fork, forked_with_one_thread, lent_array
-from ..errors import Error
-from ..net.net import Net
-from ..runtime import threads as pool
-from . import choice
-from .choice import UNKNOWN, Case, Verdict, near, verdict
+from ... import functional
+from ..._core import TensorCall, check_fork, forked_with_one_thread, lent_array
+from ...errors import Error
+from ...net.net import Net
+from ...runtime import threads as pool
+from ..choice import verdicts
+from ..choice.verdicts import UNKNOWN, Case, Verdict, near, verdict
 from .conv_params import (
     BACKWARD_DATA,
     BACKWARD_WEIGHTS,
@@ -115,7 +115,7 @@ class Call:
             return self._theirs(a, b, third)
         if self._again is not None and net is None and self.verdict.ours and self.verdict.is_settled:
             return self._ours(a, b, third, None)
-        return choice.run(self.case, self.verdict, *self._both(a, b, third, net))
+        return verdicts.run(self.case, self.verdict, *self._both(a, b, third, net))
 
     def weigh(self, a: Tensor, b: Tensor, third: Any, net: Net | None) -> None:
         """Updates the verdict if it is not settled."""

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, fx
 from torch.nn import functional
 
-from . import upsampled
-from .conv_params import ConvParams, Ints, each, ordinary
-from .upsampled import Layer
+from ..layers import upsampled
+from ..layers.conv_params import ConvParams, Ints, each, ordinary
+from ..layers.upsampled import Layer
 
 Nodes: TypeAlias = Collection[fx.Node]
 

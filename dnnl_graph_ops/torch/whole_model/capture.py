@@ -21,17 +21,17 @@ import torch
 from torch import is_grad_enabled, nn
 from torch.utils.dlpack import from_dlpack
 
-from ..log import logger
-from . import choice
-from .budget import budget
-from .choice import near
-from .compute import forked
-from .modules import PLAIN, is_observed, is_ours, state_of
+from ...log import logger
+from ..choice import verdicts
+from ..choice.budget import budget
+from ..choice.verdicts import near
+from ..layers.compute import forked
+from ..layers.modules import PLAIN, is_observed, is_ours, state_of
 
-_LOGGER = logger(__name__)
+_LOGGER = logger("torch.whole")
 _NUMBERS = frozenset({NoneType, bool, int, float, str})
 # calls until all is measured; the first one captures
-CALLS = 1 + 2 * choice.TURNS
+CALLS = 1 + 2 * verdicts.TURNS
 # seconds of a capture: for each innermost module, and for the import of PyTorch's compiler
 _SECONDS_A_MODULE, _SECONDS_TO_IMPORT = 0.04, 3.0
 
@@ -137,7 +137,7 @@ class Whole:
         self._is_off = False
         self._code: _Code | None = None
         # calls that guards or nets did not accept
-        self._due: choice.Case | None = None
+        self._due: verdicts.Case | None = None
         # seconds of the last capture, or estimated; 0: unknown
         self._seconds = 0.0
         # a key for this module's cases alone
@@ -195,7 +195,7 @@ class Whole:
         return apart() if code is None else self._by_faster(code, case, apart, args, kwargs)
 
     def _is_paid(self) -> bool:
-        if choice.is_at_once():
+        if verdicts.is_at_once():
             return True
         self._seconds = self._seconds or self._estimate()
         return budget.allows(self._seconds)
@@ -254,9 +254,9 @@ class Whole:
             return "its parameters are tensors of torch.inference_mode, of another device, or of a type of their own"
         return None
 
-    def _by_faster(self, code: _Code, case: choice.Case, apart: Run, args: Any, kwargs: Any) -> Any:
+    def _by_faster(self, code: _Code, case: verdicts.Case, apart: Run, args: Any, kwargs: Any) -> Any:
         """Returns the result of nets or layers, the faster for about such sizes; in turns until that is known."""
-        out, verdict = choice.in_turns(case, partial(self._by_nets, code, case, apart, args, kwargs), apart)
+        out, verdict = verdicts.in_turns(case, partial(self._by_nets, code, case, apart, args, kwargs), apart)
         if verdict is not None:
             _LOGGER.info("%s, extents %s: computed by %s", case.name, case.extents, verdict)
             if verdict.ours:
@@ -265,7 +265,7 @@ class Whole:
                     state_of(layer).forget()
         return out
 
-    def _by_nets(self, code: _Code, case: choice.Case, apart: Run, args: Any, kwargs: Any) -> tuple[Any, bool]:
+    def _by_nets(self, code: _Code, case: verdicts.Case, apart: Run, args: Any, kwargs: Any) -> tuple[Any, bool]:
         """Returns the result, and whether captured code computed it, by PyTorch's guards and parameter versions."""
         hits = code.counts.hits
         try:
@@ -277,7 +277,7 @@ class Whole:
             self._due = case
         return out, is_hit
 
-    def _case(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> choice.Case | None:
+    def _case(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> verdicts.Case | None:
         """Returns the case of calls that take about the same time; None for arguments that are not captured."""
         kind: list[Any] = [self._kind, torch.get_num_threads()]
         extents: list[int] = []
@@ -289,4 +289,4 @@ class Whole:
                 kind.append(type(each))
             else:
                 return None
-        return choice.Case(tuple(kind), tuple(extents), type(self._module).__name__)
+        return verdicts.Case(tuple(kind), tuple(extents), type(self._module).__name__)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..passes.folding import taps
+from ...passes.folding import taps
 from . import ops
 from .conv_params import ConvParams, Ints
 

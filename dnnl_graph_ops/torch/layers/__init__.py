@@ -1,0 +1,1 @@
+"""Computes single layers of PyTorch's models: modules, ops, the state and packed weights of each, repeated calls."""
