@@ -750,6 +750,16 @@ class TensorMarks:
         Inference tensors have no version.
         """
 
+def noting_freed(also: Callable[[Any], object]) -> Callable[[Any], None]:
+    """For weak references with an attribute `nbytes`: once many bytes went so, memory goes back to the system
+    soon.
+
+    Calls `also` first, and no Python code besides.
+    """
+
+def give_back() -> None:
+    """Free memory goes back to the system now."""
+
 def clear_plans() -> None:
     """Forget the plans and counts of every PlanCache; begins a new generation of each."""
 
@@ -761,13 +771,3 @@ def plan_totals() -> dict[str, int]:
 
 def set_plan_threads(n: int) -> None:
     """Calls find plans for so many threads, and those for any number."""
-
-def noting_freed(also: Callable[[Any], object]) -> Callable[[Any], None]:
-    """For weak references with an attribute `nbytes`: once many bytes went so, memory goes back to the system
-    soon.
-
-    Calls `also` first, and no Python code besides.
-    """
-
-def give_back() -> None:
-    """Free memory goes back to the system now."""

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 pytest.importorskip("onnxruntime", reason="the reference")
 
+from dnnl_graph_ops.frontends.reading import operators  # noqa: F401  (fills RULES)
 from dnnl_graph_ops.frontends.reading.numpy_steps import ROWS as STEPS
 from dnnl_graph_ops.frontends.reading.table import RULES
 
@@ -40,7 +41,7 @@ def test_failures_shrink_to_one_node(monkeypatch):
         for name in planted:
             patch.setitem(RULES, name, replace(RULES[name], build=lambda step: step.value(0)))
         text = next(filter(None, (_failure(model) for model in large)))
-        lines = text[text.index("from interop") :]
+        lines = text[text.index("from frontends") :]
         (kind,) = (name for name in planted if f'"{name}"' in lines)
         assert lines.count("node(") == 1 and f'node("{kind}"' in lines, text
         with pytest.raises(AssertionError):

@@ -12,10 +12,12 @@ pytestmark = pytest.mark.timeout(5400)
 SANITIZERS = "address,undefined,float-cast-overflow"
 TESTS = (
     "algorithms",
+    "backends",
     "bindings",
-    "family",
+    "convolution",
+    "functional",
     "graph_api",
-    "lowering",
+    "program",
     "graph/test_json.py",
     "graph/test_json_fuzz.py",
     "device/test_device_array.py",
