@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedBuffer
 
 from ..dtypes import usual
 from ..errors import InvalidArgumentError, warn
@@ -61,7 +62,7 @@ def optimize(
         The copy, or the model if `inplace`.
 
     Raises:
-        TypeError: not a module. InvalidArgumentError: another dtype.
+        TypeError: not a module. InvalidArgumentError: another dtype; a copy of a model with uninitialized buffers.
 
     After changes of few weights that PyTorch does not count, call `refresh`.
     """
@@ -76,6 +77,12 @@ def optimize(
         )
     check(progress, "optimize")
     check_settings()
+    lazy = next((name for name, each in model.named_buffers() if isinstance(each, UninitializedBuffer)), None)
+    if lazy is not None and not inplace:
+        raise InvalidArgumentError(
+            f"optimize: PyTorch cannot copy the uninitialized buffer {lazy!r} of a lazy module; call the model once on "
+            "a batch first, or pass inplace=True"
+        )
     model = model if inplace else _copied(model)
     for name, module in model.named_modules():
         given: Any = type(module)

@@ -13,9 +13,9 @@ from torch import nn
 from ..errors import InvalidArgumentError
 from ..reports.tables import table
 from .choice.verdicts import Verdict, measuring
-from .layers.compute import call_of
+from .layers.compute import call_of, refusal
 from .layers.conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
-from .layers.modules import is_convolution, is_ours, watch
+from .layers.modules import is_convolution, is_ours, optimized_class, watch
 from .optimize import run_once
 
 _PYTORCH = "PyTorch"
@@ -34,8 +34,8 @@ class LayerTime:
             data of a layer whose input is one of `example_inputs`, which needs no gradient.
         computed_by: "dnnl_graph_ops" or "PyTorch".
         our_seconds, their_seconds: the least time of one call in each engine; None if not compared.
-        why: "measured", or another reason for the choice; the table prints "slower here: left to PyTorch" for
-            measured layers that PyTorch computes.
+        why: "measured", or another reason for the choice, such as "not called" of a layer that the inputs do not reach;
+            the table prints "slower here: left to PyTorch" for measured layers that PyTorch computes.
     """
 
     layer: str
@@ -128,6 +128,12 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"report: 'model' must be a torch.nn.Module, got {type(model).__name__}")
+    if isinstance(model, torch._dynamo.OptimizedModule):
+        raise InvalidArgumentError(
+            "report: torch.compile runs whole graphs, which have no layers to list; the logger "
+            "'dnnl_graph_ops.torch.backend' tells at INFO what runs here, and dgt.report(dgt.optimize(model), x) "
+            "lists the layers"
+        )
     found = {module: name for name, module in model.named_modules() if is_convolution(module)}
     if not any(map(is_ours, found)):
         raise InvalidArgumentError("report: no layer of the model is optimized; call dgt.optimize(model) first")
@@ -148,9 +154,13 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
             for handle in handles:
                 handle.remove()
     rows = []
+    called = {module for module, *_ in seen}
+    for module in found:
+        if module not in called:
+            seen[module, ()] = [None, 0]
     for (module, shape, *_), (call, count) in seen.items():
         with measuring():
-            verdicts = _verdicts(call, training)
+            verdicts = [_untaken(module, module in called)] if call is None else _verdicts(call, training)
         is_first = call is not None and _address(call[1]) in data
         for direction, verdict in verdicts:
             rows.append(
@@ -180,10 +190,19 @@ def _passing(seen: dict[tuple[Any, ...], list[Any]], module: nn.Module, argument
     seen.setdefault((module, x.shape, x.stride(), x.dtype), [None, 0])[1] += 1
 
 
+def _untaken(module: nn.Module, is_called: bool) -> tuple[str, Verdict]:
+    """Returns the row of a convolution that PyTorch computes whatever is faster."""
+    if not is_called:
+        return FORWARD, Verdict(is_ours(module), why="not called")
+    reason = "another forward" if optimized_class(type(module)) is None else "not selected by optimize"
+    return FORWARD, Verdict(False, why=f"not optimized: {reason}")
+
+
 def _verdicts(call: Any, training: bool) -> list[tuple[str, Verdict]]:
-    if call is None:
-        return [(FORWARD, Verdict(False, why="not optimized"))]
     spec, x, w, b, net = call
+    if why := refusal(x, w, *([] if b is None else [b])):
+        # PyTorch's op has no kernel for some of what its modules compute in other ways
+        return [(FORWARD, Verdict(False, why=why))]
     forward = call_of(spec, FORWARD, x, w, b, net=net)
     calls = [forward]
     if training:

@@ -72,6 +72,8 @@ def overload(name: str, where: str, arguments: Mapping[str, Any]) -> Known:
         raise UnsupportedError(f"{where}: {found}")
     if _is_training(arguments):
         raise UnsupportedError(f"{where}: as in training; call model.eval() before it is exported")
+    if name in _BY_MEMORY:
+        raise UnsupportedError(f"{where}: {name} depends on how its operand lies in memory")
     # dropout with p = 0 is not random
     drops = arguments.get("dropout_p") if "dropout_p" in found.positional else arguments.get("train", True)
     if found.is_random and drops:
@@ -122,6 +124,8 @@ _IN_ANY_ORDER = {
     "aten._unsafe_view.default": "aten.reshape.default",
     "aten.view_as.default": "aten.reshape_as.default",
 }
+# ops whose results depend on how their operands lie in memory
+_BY_MEMORY = frozenset({"aten.resize.default", "aten.resize_as.default"})
 # ops whose kernels need row-major tensors, which PyTorch's graphs provide
 _ROW_MAJOR = frozenset({"aten.native_group_norm.default"})
 

@@ -43,22 +43,46 @@ def base_of(result: fx.Node, may_vary: bool = False) -> tuple[fx.Node, tuple[fx.
     """
     views: list[fx.Node] = []
     node = result
-    while node.op != "placeholder" and (
-        isinstance(node.meta["val"], tuple | list) or order_of(node.meta["val"]) is None
-    ):
-        schema = getattr(node.target, "_schema", None)
-        source: Any = node.args[0] if node.args else None
-        is_part = node.target is operator.getitem
-        is_view = is_part or (
-            schema is not None and len(schema.returns) == 1 and schema.returns[0].alias_info is not None
-        )
-        others = [one for one in node.all_input_nodes if one is not source]
-        is_told = all(may_vary and _is_told(one) for one in others)
-        if not is_view or not hasattr(source, "all_input_nodes") or not is_told:
+    while node.op != "placeholder" and not _is_dense(node):
+        source = _source_of(node, may_vary)
+        if source is None:
             raise UnsupportedError(f"torch node {node.name!r} ({node.target}): PyTorch plans its result with gaps")
         views.append(node)
         node = source
     return node, tuple(reversed(views))
+
+
+def root_of(result: fx.Node) -> tuple[fx.Node, tuple[fx.Node, ...]]:
+    """Returns the argument or the dense node that owns a result's memory, and the views from there to the result.
+
+    Returns the result itself, without views, where PyTorch cannot repeat the views.
+    """
+    views: list[fx.Node] = []
+    node: fx.Node | None = result
+    while node is not None and node.op != "placeholder":
+        source = _source_of(node, may_vary=True)
+        if source is None:
+            break
+        views.append(node)
+        node = source
+    if node is None or not _is_dense(node):
+        return result, ()
+    return node, tuple(reversed(views))
+
+
+def _is_dense(node: fx.Node) -> bool:
+    return not isinstance(node.meta["val"], tuple | list) and order_of(node.meta["val"]) is not None
+
+
+def _source_of(node: fx.Node, may_vary: bool) -> fx.Node | None:
+    """Returns the node that a node is a view, or a part, of; None if it is none that PyTorch can repeat."""
+    schema = getattr(node.target, "_schema", None)
+    source: Any = node.args[0] if node.args else None
+    is_part = node.target is operator.getitem
+    is_view = is_part or (schema is not None and len(schema.returns) == 1 and schema.returns[0].alias_info is not None)
+    others = [one for one in node.all_input_nodes if one is not source]
+    is_told = all(may_vary and _is_told(one) for one in others)
+    return source if is_view and hasattr(source, "all_input_nodes") and is_told else None
 
 
 def _is_told(node: fx.Node) -> bool:

@@ -171,7 +171,22 @@ def is_observed() -> bool:
     )
 
 
-class _Ours:
+class _EqualToOriginal(type):
+    """Makes subclasses equal to their original class as a key: torch.ao and torch.fx look modules up by their types."""
+
+    def __eq__(cls, other: object) -> bool:
+        return _original(cls) is (_original(other) if isinstance(other, type) else other)
+
+    def __hash__(cls) -> int:
+        return type.__hash__(_original(cls))
+
+
+def _original(given: type) -> type:
+    original: type = given.__dict__.get(_ORIGINAL, given)
+    return original
+
+
+class _Ours(metaclass=_EqualToOriginal):
     """Base class: pickles name the original classes, since `optimize` makes the subclasses at run time."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -223,7 +238,7 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         `usual`: whether x and the paddings are the call's own, so that repeated calls can be recognised.
         """
         axes = len(self.kernel_size)
-        if not isinstance(x, Tensor):
+        if not isinstance(x, Tensor) or x.is_nested:
             return None
         if x.ndim != axes + 2:
             if x.ndim != axes + 1:
@@ -290,10 +305,14 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         if isinstance(value, nn.Parameter) and (state := self.__dict__.get(_STATE)) is not None:
             state.forget(replaced=True)
         super().__setattr__(name, value)
+        if name == "qconfig" and value is not None:
+            # torch.ao is about to quantize the module, and takes exact types
+            _give_back(self)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        # free memory of calls that PyTorch computes
+        # frees memory of calls that PyTorch computes, and every reference to parameters, which may be swapped
         state_of(self).forget()
+        forget_those_of(self.parameters())
         return super()._apply(fn, recurse)
 
     def _packed(self, state: State, dtype: torch.dtype | None, x: Tensor) -> Packed | None:
@@ -422,6 +441,14 @@ for _kind, _mixin in ("Conv", _Ordinary), ("ConvTranspose", _Transposed):
 _METHODS = ("forward", "_conv_forward", "__call__")
 
 
+def _give_back(module: nn.Module) -> None:
+    """Makes a module of the original class again, with the same parameters and hooks."""
+    original = type(module).__dict__.get(_ORIGINAL)
+    if original is not None:
+        module.__dict__.pop(_STATE, None)
+        module.__class__ = original
+
+
 def is_convolution(module: nn.Module) -> bool:
     """Whether a module is a convolution that can be optimized, or is."""
     return isinstance(module, tuple(_BY_ORIGINAL))
@@ -433,10 +460,10 @@ def is_ours(module: nn.Module) -> bool:
 
 def optimized_class(given: type[Any]) -> type | None:
     """Returns the subclass for a class; None if it is no convolution of PyTorch or has a forward of its own."""
-    if given in _BY_ORIGINAL:
-        return _BY_ORIGINAL[given]
     if issubclass(given, _Ours):
         return None
+    if given in _BY_ORIGINAL:
+        return _BY_ORIGINAL[given]
     parent: Any = given.__bases__[0]
     if given.__name__ == f"Parametrized{parent.__name__}" and len(given.__bases__) == 1:
         # torch.nn.utils.parametrize restores the class that it finds as the base

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch._prims_common import suggest_memory_format
 from torch.autograd import forward_ad
+from torch.utils.flop_counter import conv_flop_count, register_flop_formula
 
 from .compute import bias_gradient, call_of, theirs
 from .conv_params import (
@@ -232,6 +233,16 @@ def _taking_arguments(transposed: bool, direction: str, rule: Callable[..., Tens
     return kernel
 
 
+def _flops(transposed: bool, direction: str, a: Any, b: Any, *_: Any, out_shape: Any, **others: Any) -> int:
+    """Returns what PyTorch's counter counts for the same convolution, by shapes."""
+    if direction != BACKWARD_WEIGHTS:
+        return conv_flop_count(a, b, out_shape, transposed is (direction == FORWARD))
+    # channels take the place of the batch
+    first, second = (b, a) if transposed else (a, b)
+    x, w, out = ([shape[1], shape[0], *shape[2:]] for shape in (first, second, out_shape))
+    return conv_flop_count(x, w, out)
+
+
 def _register(kind: str, transposed: bool, direction: str) -> None:
     name, taking = kind + direction, partial(_taking_arguments, transposed, direction)
     library.define(name + _SCHEMAS[direction], tags=(torch.Tag.pt2_compliant_tag,))
@@ -253,6 +264,7 @@ def _register(kind: str, transposed: bool, direction: str) -> None:
         return _mapped(direction, info.batch_size, dims, spec, a, b, third)
 
     torch.library.register_vmap(f"{NAMESPACE}::{name}", map_rule, lib=library)
+    register_flop_formula(getattr(getattr(torch.ops, NAMESPACE), name))(partial(_flops, transposed, direction))
 
 
 for _kind, _transposed in KINDS.items():

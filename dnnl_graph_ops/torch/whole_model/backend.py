@@ -31,7 +31,7 @@ from ...frontends.reading.faults import FAULTS
 from ...frontends.torch_export.build import parameter
 from ...frontends.torch_export.host import stated
 from ...frontends.torch_export.importer import appended, is_expressible, size_of
-from ...frontends.torch_export.planned import base_of, order_of, viewed
+from ...frontends.torch_export.planned import base_of, order_of, root_of, viewed
 from ...frontends.torch_export.program import dims_of, flat_outputs
 from ...graph import Graph
 from ...log import logger
@@ -313,37 +313,63 @@ class _Result:
     order: tuple[int, ...] | None = None
     is_turned: bool = True
 
-    def given(self, args: Sequence[Any], results: Iterator[Any]) -> Any:
+    def given(self, args: Sequence[Any], results: Iterator[Any], bases: dict[fx.Node, Any]) -> Any:
+        """Returns the result; `bases`: what the net's outputs have become, which several results may view."""
         if self.argument is not None:
             return self._viewed(args[self.argument], args)
         if self.node is None:
             return None
-        if self.is_number:
-            return int(next(results))
-        tensor = _tensor(next(results))
-        if self.order is not None:
-            tensor = tensor if self.is_turned else tensor.permute(self.order).contiguous()
-            tensor = tensor.permute([self.order.index(axis) for axis in range(tensor.ndim)])
-        return self._viewed(tensor, args)
+        if self.node not in bases:
+            bases[self.node] = int(next(results)) if self.is_number else self._laid(_tensor(next(results)))
+        base = bases[self.node]
+        return base if self.is_number else self._viewed(base, args)
+
+    def _laid(self, tensor: Tensor) -> Tensor:
+        """Returns the net's output with the axes in the expected order."""
+        if self.order is None:
+            return tensor
+        tensor = tensor if self.is_turned else tensor.permute(self.order).contiguous()
+        return tensor.permute([self.order.index(axis) for axis in range(tensor.ndim)])
 
     def _viewed(self, tensor: Tensor, args: Sequence[Any]) -> Any:
         return viewed(tensor, self.views, dict(zip(self.graph_inputs, args, strict=False))) if self.views else tensor
 
 
-def _result(node: fx.Node | None, given: Sequence[fx.Node]) -> _Result:
+_Viewed: TypeAlias = tuple[fx.Node, tuple[fx.Node, ...]]  # a node, and views from it to a result
+
+
+def _results(nodes: Sequence[fx.Node | None], given: Sequence[fx.Node]) -> list[_Result]:
+    """Returns the results of a graph; those that share memory in PyTorch are views of one output, or of an argument."""
+    tensors = [node for node in nodes if node is not None and isinstance(node.meta["val"], Tensor)]
+    roots = {node: root_of(node) for node in tensors}
+    owners = Counter(root for root, _ in roots.values())
+    shared = {node: found for node, found in roots.items() if owners[found[0]] > 1 or found[0] in given}
+    return [_result(node, given, shared.get(node) if node is not None else None) for node in nodes]
+
+
+def _result(node: fx.Node | None, given: Sequence[fx.Node], shared: _Viewed | None) -> _Result:
     if node is None:
         return _Result()
     if isinstance(node.meta["val"], torch.SymInt | int):
         return _Result(node, is_number=True)
     if not isinstance(node.meta["val"], Tensor):
         raise UnsupportedError(f"torch node {node.name!r}: a result that is a {type(node.meta['val']).__name__}")
-    base, views = base_of(node, may_vary=True)
+    base, views = shared or base_of(node, may_vary=True)
     vary = any(len(one.all_input_nodes) > 1 for one in views)
     more: dict[str, Any] = {"views": views, "graph_inputs": tuple(given) if vary else ()}
-    if views and base in given:
+    if base in given:
         return _Result(argument=list(given).index(base), **more)
     order = order_of(base.meta["val"])
     return _Result(base, order=None if order is None or order == tuple(range(len(order))) else order, **more)
+
+
+def _firsts(results: Sequence[_Result]) -> dict[fx.Node, _Result]:
+    """Returns the first result of each node that the net has to compute, in their order."""
+    firsts: dict[fx.Node, _Result] = {}
+    for one in results:
+        if one.node is not None:
+            firsts.setdefault(one.node, one)
+    return firsts
 
 
 class _Entry:
@@ -368,7 +394,7 @@ class _Entry:
         self._varying: list[tuple[int, int]] = []
         self._outputs: list[_Result] = []
         try:
-            self._outputs = [_result(one, given) for one in flat_outputs(module.graph)]
+            self._outputs = _results(list(flat_outputs(module.graph)), given)
             self._build(given, static, args, options)
         except (Error, *FAULTS) as error:
             _LOGGER.info("PyTorch runs a graph of %d nodes: %s", len(module.graph.nodes), error)
@@ -397,7 +423,8 @@ class _Entry:
                     self._numbers[i] = args[i]
                 known[node.name] = np.asarray(args[i]) if found is None else found
         problems: list[str] = []
-        made = [(one, one.node) for one in self._outputs if one.node is not None]
+        # one output for each node; `_Result.given` lays it out as the first of its results says
+        made = [(one, node) for node, one in _firsts(self._outputs).items()]
         appended(graph, [node for _, node in made], known, budget, problems)
         if problems:
             raise UnsupportedError("\n".join(problems))
@@ -455,7 +482,8 @@ class _Entry:
         assert self.net is not None
         made = self.net(*[_array(args[i]) for i in self._arguments])
         results = iter(made if isinstance(made, tuple) else (made,))
-        return [one.given(args, results) for one in self._outputs]
+        bases: dict[fx.Node, Any] = {}
+        return [one.given(args, results, bases) for one in self._outputs]
 
 
 def _tell(how: str, ops: Counter[str]) -> None:
