@@ -30,11 +30,11 @@ except ImportError as _error:
 from ..ops.annotations import unquote as _unquote
 from .layers import ops as ops
 from .openmp import warn_of_two as _warn_of_two
-from .optimize import optimize, refresh
+from .optimize import optimize, refresh, warm_up
 from .report import LayerTime, Report, report
 
 _warn_of_two()
 
-__all__ = ["LayerTime", "Report", "optimize", "refresh", "report"]
+__all__ = ["LayerTime", "Report", "optimize", "refresh", "report", "warm_up"]
 
 _unquote(globals())

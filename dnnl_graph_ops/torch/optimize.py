@@ -44,7 +44,7 @@ def optimize(
     faster for a layer is measured during its calls, in at most a tenth of their time; until then our engine computes.
     PyTorch's kernel runs if it is faster, or if our engine does not support the call (another device, float64,
     complex, sparse). In eval mode without gradients the whole model runs as nets, ops between the layers included,
-    if that is faster; torch.compile captures the model once its calls have taken long enough.
+    if that is faster; torch.compile captures the model once its calls have taken as long as a capture is expected to.
 
     Args:
         model: any module, also a single convolution.
@@ -97,11 +97,34 @@ def optimize(
     if not any(map(is_ours, model.modules())):
         warn(f"optimize: no convolution of {type(model).__name__} was taken, and nothing else is changed")
     if example_inputs is not None:
-        _measure(model, example_inputs, progress)
+        _measure(model, example_inputs, progress, "optimize")
     return model
 
 
-def _measure(model: nn.Module, inputs: Any, progress: Progress | None) -> None:
+def warm_up(model: nn.Module, *example_inputs: Any, progress: Progress | None = None) -> None:
+    """Measure and pack the layers of an optimized model, and capture it, now rather than during the first calls.
+
+    `optimize(model, example_inputs=x)` does the same at once. A server calls it for each size that it expects. The
+    model's state is restored; `report` tells what was captured.
+
+    Args:
+        model: the result of `optimize`, or a module that contains it.
+        *example_inputs: the model's positional arguments.
+        progress: as of `optimize`.
+
+    Raises:
+        TypeError: not a module. InvalidArgumentError: no layer of the model is optimized, or the model takes another
+            number of inputs.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"warm_up: 'model' must be a torch.nn.Module, got {type(model).__name__}")
+    if not any(map(is_ours, model.modules())):
+        raise InvalidArgumentError("warm_up: no layer of the model is optimized; call dgt.optimize(model) first")
+    check(progress, "warm_up")
+    _measure(model, example_inputs, progress, "warm_up")
+
+
+def _measure(model: nn.Module, inputs: Any, progress: Progress | None, where: str) -> None:
     """Measures the layers on inputs; reports each layer when it is called, before it is measured."""
     layers = {module: name for name, module in model.named_modules() if is_ours(module)}
     called: set[nn.Module] = set()
@@ -113,10 +136,10 @@ def _measure(model: nn.Module, inputs: Any, progress: Progress | None) -> None:
             called.add(module)
 
         with watch(note):
-            run_once(model, inputs, "optimize")
+            run_once(model, inputs, where)
         tell(len(layers), len(layers), "")
     for _ in range(capture.CALLS):
-        run_once(model, inputs, "optimize")
+        run_once(model, inputs, where)
     with torch.no_grad():
         for buffer, state in states:
             # state of models that count calls or keep tensors

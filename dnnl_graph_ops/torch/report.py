@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -17,6 +19,7 @@ from .layers.compute import call_of, refusal
 from .layers.conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
 from .layers.modules import is_convolution, is_ours, optimized_class, watch
 from .optimize import run_once
+from .whole_model import capture
 
 _PYTORCH = "PyTorch"
 
@@ -67,7 +70,15 @@ class Report(tuple[LayerTime, ...]):
     `str()` is a table, `to_dict()` the data for JSON. `Report(rows)` is a table of selected rows.
     """
 
-    __slots__ = ()
+    _captures: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def captures(self) -> Mapping[str, str]:
+        """Modules that may run as nets captured by torch.compile: captured, waiting, or why not; "" is the model itself.
+
+        A module waits until its calls have taken as long as a capture is expected to. `warm_up` captures at once.
+        """
+        return self._captures
 
     @property
     def seconds(self) -> float:
@@ -82,13 +93,15 @@ class Report(tuple[LayerTime, ...]):
     def to_dict(self) -> dict[str, Any]:
         """The report as dicts and lists for JSON; times in seconds."""
         layers = [{**asdict(row), "gain": row.gain} for row in self]
-        return {"layers": layers, "seconds": self.seconds, "their_seconds": self.their_seconds}
+        totals = {"seconds": self.seconds, "their_seconds": self.their_seconds}
+        return {"layers": layers, "captures": dict(self.captures), **totals}
 
     def __str__(self) -> str:
         head = ("layer", "module", "input", "calls", "direction", "computed by", "ours ms", "PyTorch ms", "gain", "why")
         lines = [head, *(_cells(row, before) for row, before in zip(self, (None, *self), strict=False))]
         total = f"layers: {1e3 * self.seconds:.3f} ms here, {1e3 * self.their_seconds:.3f} ms in PyTorch"
-        return "\n".join((*table(lines, width=sys.maxsize), total))
+        captures = (f"{name or 'the model'}: {state}" for name, state in self.captures.items())
+        return "\n".join((*table(lines, width=sys.maxsize), total, *captures))
 
 
 def _times(row: LayerTime) -> tuple[float, float] | None:
@@ -176,7 +189,9 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
                     verdict.why,
                 )
             )
-    return Report(rows)
+    result = Report(rows)
+    result._captures = capture.states(model)
+    return result
 
 
 def _address(tensor: torch.Tensor) -> int | None:

@@ -216,7 +216,7 @@ def test_a_report_changes_nothing():
     assert all(torch.equal(a, b) for a, b in zip(state.values(), ours.state_dict().values(), strict=True))
     assert [row.layer for row in report] == ["0"] * 3 + ["2"] * 3 + ["3"] * 3
     assert [row.direction for row in report[:3]] == ["forward", "backward_data", "backward_weights"]
-    assert len(str(report).splitlines()) == 11
+    assert len(str(report).splitlines()) == 12
     assert {row["computed_by"] for row in report.to_dict()["layers"]} <= {"dnnl_graph_ops", "PyTorch"}
 
 
@@ -225,8 +225,9 @@ def test_a_report_has_a_line_for_each_layer_and_totals():
     report = dgt.report(dgt.optimize(made).eval(), torch.ones(1, 3, 8))
     assert [row.direction for row in report] == ["forward"] * 2
     assert report[0].text == "ParametrizedConv1d(3, 4, kernel_size=(3,), stride=(1,))"
-    _, *rows, total = str(report).splitlines()
+    _, *rows, total, whole = str(report).splitlines()
     assert len(rows) == 2 and total.startswith("layers: ") and total.endswith(" ms in PyTorch")
+    assert whole.startswith("the model: waiting: ")
     assert report.to_dict()["their_seconds"] == report.their_seconds >= report.seconds > 0
 
 

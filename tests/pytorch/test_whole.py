@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import re
 import subprocess
 import sys
 import weakref
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.torch.choice import budget, verdicts
 from dnnl_graph_ops.torch.choice.verdicts import Verdict, measuring
@@ -398,8 +400,8 @@ def test_a_capture_waits_until_calls_paid_for_it():
     with torch.no_grad():
         for _ in range(3):
             ours(x)
-        assert run._code is None and capture.budget.calls > 0
-        capture.budget.calls = 10.5 * run._estimate()
+        assert run._code is None and run._waited > 0
+        run._waited = run._expected()
         ours(x)
         assert run._code is not None and hits(ours) == 1
     assert is_ours(ours[0])
@@ -478,3 +480,41 @@ def test_a_generator_stays_one():
             results = ours(x)
             next(results)
             results.close()
+
+
+def test_a_report_tells_what_is_captured():
+    ours, x = dgt.optimize(net()), x_of()
+    with torch.no_grad():
+        ours(x)
+    assert re.fullmatch(r"waiting: 0\.\d of about \d+\.\d s of calls", capture.states(ours)[""])
+    assert re.search(r"\nthe model: waiting: ", str(dgt.report(ours, x)))
+    captured(ours, x)
+    assert dgt.report(ours, x).captures[""].startswith("captured in ")
+
+
+def test_warming_up_captures_at_once():
+    ours, x = dgt.optimize(net()), x_of()
+    dgt.warm_up(ours, x)
+    with torch.no_grad():
+        ours(x)
+    assert hits(ours) and capture.states(ours)[""].startswith("captured in ")
+    with pytest.raises(dgo.InvalidArgumentError, match=r"warm_up: no layer of the model is optimized"):
+        dgt.warm_up(net(), x)
+    with pytest.raises(dgo.InvalidArgumentError, match=r"warm_up: Net takes"):
+        dgt.warm_up(ours, x, x)
+
+
+def test_models_with_hooks_say_so():
+    ours, x = dgt.optimize(net()), x_of()
+    ours[0].register_forward_hook(lambda module, args, out: None)
+    dgt.warm_up(ours, x)
+    assert capture.states(ours)[""] == "layer by layer: it has hooks"
+
+
+def test_the_next_capture_is_expected_to_take_as_long_as_others(monkeypatch):
+    monkeypatch.setattr(capture, "_pace", capture._Pace())
+    ours = dgt.optimize(net())
+    run = ours._compiled_call_impl
+    before = run._expected()
+    capture._pace.add(1e3 * before, 10)
+    assert run._expected() > 100 * before

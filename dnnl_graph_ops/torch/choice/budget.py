@@ -1,4 +1,4 @@
-"""Bounds the time of measurements to a tenth of the time of all calls so far."""
+"""Counts the time of calls, of measurements, which get a tenth of it, and of captures, which wait for their module."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ SHARE = 0.1
 
 
 class Budget:
-    """Seconds of calls and of measurements; calls within a measurement count as measurement."""
+    """Seconds of calls, measurements and captures; calls within one of the other two count as that."""
 
     def __init__(self) -> None:
-        self.calls = self.trials = 0.0
+        self.calls = self.trials = self.captures = 0.0
+
+    @property
+    def others(self) -> float:
+        return self.trials + self.captures
 
     def allows(self, seconds: float) -> bool:
         return self.trials + seconds <= SHARE * self.calls
@@ -26,6 +30,15 @@ class Budget:
         finally:
             self.trials += time.perf_counter() - start
             self.calls = calls
+
+    @contextmanager
+    def capture(self) -> Iterator[None]:
+        calls, trials, start = self.calls, self.trials, time.perf_counter()
+        try:
+            yield
+        finally:
+            self.captures += time.perf_counter() - start
+            self.calls, self.trials = calls, trials
 
 
 budget = Budget()

@@ -1,8 +1,9 @@
 """Runs modules that hold optimized convolutions as nets captured by torch.compile, if nets are faster.
 
-A module is captured in eval mode without gradients, once its calls have taken long enough (`budget`). Later calls run
-the captured code if PyTorch's guards hold, else layer by layer. Only the outermost possible module is captured. No call
-is repeated, as it may have side effects: nets and layers take turns until the faster of both is known.
+A module is captured in eval mode without gradients, once its calls have taken as long as the capture is expected to:
+both together then take at most twice as long as they would with the better decision. Later calls run the captured code
+if PyTorch's guards hold, else layer by layer. Only the outermost possible module is captured. No call is repeated, as
+it may have side effects: nets and layers take turns until the faster of both is known.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from types import FunctionType, NoneType
 from typing import Any, TypeAlias
@@ -32,11 +34,25 @@ _LOGGER = logger("torch.whole")
 _NUMBERS = frozenset({NoneType, bool, int, float, str})
 # calls until all is measured; the first one captures
 CALLS = 1 + 2 * verdicts.TURNS
-# seconds of a capture: for each innermost module, and for the import of PyTorch's compiler
-_SECONDS_A_MODULE, _SECONDS_TO_IMPORT = 0.04, 3.0
+# seconds that the import of PyTorch's compiler takes
+_SECONDS_TO_IMPORT = 3.0
 
 Run: TypeAlias = Callable[[], Any]
 _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
+
+
+@dataclass
+class _Pace:
+    """Seconds of captures, and how many innermost modules they captured; at first those of an ordinary model."""
+
+    seconds: float = 0.4
+    modules: int = 10
+
+    def add(self, seconds: float, modules: int) -> None:
+        self.seconds, self.modules = self.seconds + seconds, self.modules + modules
+
+
+_pace = _Pace()
 
 
 def attach(model: nn.Module) -> None:
@@ -55,6 +71,12 @@ def detach(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module._compiled_call_impl, Whole):
             module._compiled_call_impl.leave(module)
+
+
+def states(model: nn.Module) -> dict[str, str]:
+    """Returns by module, "" for the model itself, whether it runs as captured nets; inner ones if they were asked."""
+    wholes = ((name, module._compiled_call_impl) for name, module in model.named_modules())
+    return {name: one.state for name, one in wholes if isinstance(one, Whole) and (one.was_asked or not name)}
 
 
 def _layers(module: nn.Module) -> list[nn.Module]:
@@ -135,17 +157,35 @@ class Whole:
     def __init__(self, module: nn.Module) -> None:
         self._module = module
         self._is_off = False
+        # why the last capture failed, or was not tried
+        self._why = ""
         self._code: _Code | None = None
         # calls that guards or nets did not accept
         self._due: verdicts.Case | None = None
-        # seconds of the last capture, or estimated; 0: unknown
+        # seconds of the last capture, doubled by a failure; 0: estimated
         self._seconds = 0.0
+        # seconds of calls since the last capture
+        self._waited = 0.0
         # a key for this module's cases alone
         self._kind = object()
         module.__dict__.update(_compiled_call_impl=self, _replicate_for_data_parallel=self.replica)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Whole, (self._module,)
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether calls of the module itself have reached it, rather than those of a module around it."""
+        return bool(self._waited or self._code or self._why)
+
+    @property
+    def state(self) -> str:
+        """Whether the module is captured, waits, or runs layer by layer, and why."""
+        if self._why:
+            return f"layer by layer: {self._why}"
+        if self._code is not None:
+            return f"captured in {self._seconds:.1f} s"
+        return f"waiting: {self._waited:.1f} of about {self._expected():.1f} s of calls"
 
     def leave(self, module: nn.Module) -> None:
         for name in ("_compiled_call_impl", "_replicate_for_data_parallel"):
@@ -159,13 +199,15 @@ class Whole:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling() or not self._is_inference():
             return self._module._call_impl(*args, **kwargs)
-        token, calls, trials, start = _is_inside.set(True), budget.calls, budget.trials, time.perf_counter()
+        token, calls, others, start = _is_inside.set(True), budget.calls, budget.others, time.perf_counter()
         try:
             return self._run(args, kwargs)
         finally:
             _is_inside.reset(token)
+            spent = time.perf_counter() - start - (budget.others - others)
             # layers inside have counted their time
-            budget.calls = calls + time.perf_counter() - start - (budget.trials - trials)
+            budget.calls = calls + spent
+            self._waited += spent
 
     def _is_inference(self) -> bool:
         """Whether this is the outermost module in inference, no layer is observed, and times may decide."""
@@ -195,14 +237,17 @@ class Whole:
         return apart() if code is None else self._by_faster(code, case, apart, args, kwargs)
 
     def _is_paid(self) -> bool:
-        if verdicts.is_at_once():
-            return True
-        self._seconds = self._seconds or self._estimate()
-        return budget.allows(self._seconds)
+        return verdicts.is_at_once() or self._waited >= self._expected()
 
-    def _estimate(self) -> float:
+    def _expected(self) -> float:
+        """Returns the seconds that a capture takes, by the module's size and the captures of this process."""
+        if self._seconds:
+            return self._seconds
         imports = 0.0 if "torch._dynamo" in sys.modules else _SECONDS_TO_IMPORT
-        return imports + _SECONDS_A_MODULE * sum(not module._modules for module in self._module.modules())
+        return imports + _pace.seconds / _pace.modules * self._modules()
+
+    def _modules(self) -> int:
+        return sum(not module._modules for module in self._module.modules())
 
     def _capture(self, apart: Run, args: Any, kwargs: Any) -> Any:
         """Captures code and returns its result; a module that cannot be captured runs layer by layer from now on.
@@ -210,14 +255,16 @@ class Whole:
         Keeps code captured for other sizes; the next capture waits twice as long.
         """
         if (why := self._hindrance()) is not None:
-            _LOGGER.info("%s runs layer by layer now: %s", type(self._module).__name__, why)
+            if why != self._why:
+                _LOGGER.info("%s runs layer by layer now: %s", type(self._module).__name__, why)
+            self._why = why
             return apart()
         code = self._code = self._code or _Code()
         counts = code.counts
         works, start, counts.may_work = counts.works, time.perf_counter(), True
         try:
             # without this setting PyTorch's guards ignore hooks
-            with budget.trial(), torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
+            with budget.capture(), torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
                 out = _without_gradients(code.capture, self._module, args, kwargs)
         except Stale:
             # another thread has captured meanwhile
@@ -227,17 +274,18 @@ class Whole:
         ) as error:  # PyTorch's compiler raises errors of all types; an uncompiled call shows what is wrong
             why = f"{type(error).__name__}: {error}"
         else:
-            self._due = None
+            self._due, self._why = None, ""
             if counts.works > works:
                 self._seconds = time.perf_counter() - start
+                _pace.add(self._seconds, self._modules())
             return out
         finally:
-            counts.may_work = False
+            counts.may_work, self._waited = False, 0.0
         out = apart()
         if counts.hits:
-            self._due, self._seconds = None, 2 * (self._seconds or self._estimate())
+            self._due, self._seconds = None, 2 * self._expected()
         else:
-            self._is_off, self._code = True, None
+            self._is_off, self._code, self._why = True, None, why.partition("\n")[0]
         _LOGGER.info("%s runs layer by layer: %s", type(self._module).__name__, why)
         return out
 
