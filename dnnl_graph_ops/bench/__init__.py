@@ -1,4 +1,4 @@
-"""Measures transposed and ordinary convolutions against other frameworks, in a way that holds up.
+"""Measures convolutions and models against other packages: interleaved, medians, numbers checked first.
 
 `run` from Python, `python -m dnnl_graph_ops.bench` from a shell. Nothing heavy is imported until it is used.
 """

@@ -1,4 +1,7 @@
-"""Shows graphs and nets as text, in Graphviz's DOT language, and as SVG; imported at first use."""
+"""Shows graphs and nets as text, in Graphviz's DOT language, and as SVG.
+
+The package imports this room at its first use.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logical graphs: Graph, Value, Node."""
+"""Holds a graph as the user built it: Graph, Value, Node, constants and their files."""
 
 from .algorithm_info import AlgorithmInfo, Selection
 from .graph import FPMATH_MODES, Graph, Host, Node, Value

@@ -1,4 +1,4 @@
-"""The oneDNN Graph API, one to one: C++ classes, enumerations and functions by their names.
+"""Offers the oneDNN Graph API one to one: C++ classes, enumerations and functions by their names.
 
 `graph.get_partitions` divides a graph of ops into partitions; `partition.compile` compiles one for shapes and layouts;
 `compiled_partition.execute` runs it on tensors. Arguments are checked before the native call, since oneDNN checks few.

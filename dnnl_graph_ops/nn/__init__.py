@@ -1,4 +1,4 @@
-"""Modules with weights and gradients, on NumPy arrays."""
+"""Offers modules with weights and gradients, on NumPy arrays."""
 
 from typing import TYPE_CHECKING
 

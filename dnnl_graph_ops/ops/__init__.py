@@ -1,4 +1,4 @@
-"""Builders of ops, one per op kind, named as in the C enum: conv_transpose, relu, softmax, max_pool, ..."""
+"""Builds ops: one builder per op kind, named as in the C enum: conv_transpose, relu, softmax, max_pool, ..."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""From float graphs to int8: scales from samples, and what they cost."""
+"""Makes int8 graphs of float graphs: scales from samples, and the errors that they cost."""
 
 from ..ops.annotations import unquote
 from ..reports.precision import OutputReport

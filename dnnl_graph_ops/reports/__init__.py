@@ -1,0 +1,1 @@
+"""Tells what a plan is and does: explain, profile, steps, tables, supported ops."""

@@ -1,4 +1,4 @@
-"""oneDNN libraries, engines, threads, device arrays, and the CPU's instruction sets."""
+"""Manages oneDNN libraries, engines, threads, device arrays, and the CPU's instruction sets."""
 
 from .. import dtypes as _dtypes
 from .._core import register_dtype

@@ -1,4 +1,4 @@
-"""The op table: names, slots, attributes, defaults and versions of ops, and checks against the table."""
+"""Reads the op table: names, slots, attributes, defaults and versions of ops, and checks against the table."""
 
 from .attributes import attr_lengths, native_attrs, normalise_attrs
 from .table import ATTR_CODES, BUILDERS, KEYWORDS, OPS, POST_OPS, REFERENCE, TRAITS, Keyword, OpSchema, Slot, kinds

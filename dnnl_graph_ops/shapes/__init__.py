@@ -1,4 +1,4 @@
-"""Shape inference of every op kind in pure Python, without a oneDNN library."""
+"""Infers the shapes of every op kind in pure Python, without a oneDNN library."""
 
 from . import conv_transpose, convolution, elementwise, matmul, normalization, rearrange, windows  # noqa: F401 (rules)
 from .attributes import Attributes

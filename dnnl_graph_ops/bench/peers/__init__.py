@@ -1,1 +1,1 @@
-"""The competitors: one module each with `versions()` and `prepare(task)`, listed in `registry`."""
+"""Runs the competitors: one module each with `versions()` and `prepare(task)`, listed in `registry`."""

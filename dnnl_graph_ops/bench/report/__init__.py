@@ -1,1 +1,1 @@
-"""Results for people and for other programs: table, CSV, Markdown, benchdnn's columns, picture, HTML."""
+"""Writes results for people and for programs: table, CSV, Markdown, benchdnn's columns, picture, HTML."""

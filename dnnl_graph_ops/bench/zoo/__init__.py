@@ -1,4 +1,7 @@
-"""Whole models with seeded random weights: one table. PyTorch is imported when one is built, not before."""
+"""Builds whole models with seeded random weights, listed in one table.
+
+PyTorch is imported when a model is built, not before.
+"""
 
 from __future__ import annotations
 

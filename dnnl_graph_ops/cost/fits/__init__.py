@@ -1,9 +1,9 @@
-"""Reads the cost model's fitted constants: a file for each instruction set, by `python -m dnnl_graph_ops.bench.fit`.
+"""Reads the cost model's fitted constants: a file for each instruction set.
 
-A file says where and when it was fitted. For each compute dtype, family of algorithms and direction it has the seconds
-on one thread of a product, a value, a run of channels, a weight, and a weight packed at every call: the first fields of
-`cost.Counts`. Choices of algorithms depend on proportions alone, so the seconds may be those of another machine; `pace`
-makes those of several dtypes comparable.
+`python -m dnnl_graph_ops.bench.fit` writes a file, which says where and when it was fitted. For each compute dtype,
+family of algorithms and direction it has the seconds on one thread of a product, a value, a run of channels, a weight,
+and a weight packed at every call: the first fields of `cost.Counts`. Choices of algorithms depend on proportions alone,
+so the seconds may be those of another machine; `pace` makes those of several dtypes comparable.
 """
 
 from __future__ import annotations

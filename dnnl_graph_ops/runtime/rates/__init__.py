@@ -1,4 +1,4 @@
-"""Rates of CPUs: how fast one thread multiplies in each unit, so that constants fitted on one CPU serve another.
+"""Knows how fast one thread multiplies in each unit, so that constants fitted on one CPU serve another.
 
 A unit is what does the multiplications of an algorithm: builtin kernels in f32 or bf16 ("builtin f32", "builtin bf16"),
 or the library's convolutions or its MatMul in a dtype ("convolution bf16", "MatMul f16"). Two CPUs of one instruction

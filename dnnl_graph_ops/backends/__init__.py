@@ -1,0 +1,1 @@
+"""Computes nodes: one file for each backend, asked in the order of `table.BACKENDS`."""
