@@ -1,4 +1,5 @@
-// The checked problem of the three depthwise kernels, and how its sums are vectorised.
+// The checked problem of the three depthwise kernels, and how its sums are vectorised. The design is told in
+// docs/internals/kernels.md.
 #pragma once
 
 #include <cstdint>

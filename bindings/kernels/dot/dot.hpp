@@ -1,4 +1,5 @@
-// How an instruction set multiplies bf16 with sums in f32, or 8 bits with sums in s32.
+// How an instruction set multiplies bf16 with sums in f32, or 8 bits with sums in s32. The design is told in
+// docs/internals/kernels.md.
 #pragma once
 
 #include <cstdint>

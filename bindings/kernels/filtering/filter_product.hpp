@@ -3,6 +3,7 @@
 //
 // With o + pad = s * q + r, output phase r of an axis is a stride-1 convolution over q with the taps k = r + s * j.
 // A tile of m outputs of such a filter of t taps needs m + t - 1 products per axis instead of m * t.
+// The design is told in docs/internals/kernels.md.
 #pragma once
 
 #include <cstdint>

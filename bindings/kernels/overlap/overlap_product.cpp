@@ -1,5 +1,5 @@
 // A forward transposed convolution as products that overlap: every position of src times all taps, which stay in the
-// caches until they are added up, line by line of dst.
+// caches until they are added up, line by line of dst. The design is told in docs/internals/kernels.md.
 #include <algorithm>
 #include <string>
 #include <utility>
