@@ -74,7 +74,7 @@ class Report(tuple[LayerTime, ...]):
 
     @property
     def captures(self) -> Mapping[str, str]:
-        """Modules that may run as nets captured by torch.compile: captured, waiting, or why not; "" is the model itself.
+        """Modules that may run as nets captured by torch.compile: captured, waiting, or why not; "" is the model.
 
         A module waits until its calls have taken as long as a capture is expected to. `warm_up` captures at once.
         """
