@@ -12,13 +12,14 @@ from .._core import get_num_threads as _openmp_threads
 from .._core import set_num_threads as _set_openmp_threads
 from ..errors import InvalidArgumentError
 
-_count = _openmp_threads()
-set_plan_threads(_count)
+# the number of threads of a call; others read it
+count = _openmp_threads()
+set_plan_threads(count)
 
 
 def get_num_threads() -> int:
     """The number of threads that a call may use; OMP_NUM_THREADS sets it at the start."""
-    return _count
+    return count
 
 
 def set_num_threads(n: int) -> None:
@@ -28,7 +29,7 @@ def set_num_threads(n: int) -> None:
         InvalidArgumentError: n is below 1 or above 4096.
         Error: this process cannot start `n` threads (limits of the user or the container); the number is unchanged.
     """
-    before = _count
+    before = count
     use(n)
     if n != before:
         clear_plans()
@@ -40,15 +41,15 @@ def use(n: int) -> None:
     Raises:
         InvalidArgumentError, Error: as set_num_threads.
     """
-    global _count
+    global count
     if isinstance(n, bool) or not isinstance(n, int):
         raise TypeError(f"set_num_threads: 'n' must be an int, got {type(n).__name__}")
     if not 1 <= n <= 4096:
         raise InvalidArgumentError(f"set_num_threads: 'n' must be from 1 to 4096, got {n}")
-    if n == _count:
+    if n == count:
         return
     require_threads(n)
-    _count = n
+    count = n
     set_plan_threads(n)
 
 
@@ -80,9 +81,9 @@ def _before_fork() -> None:
 
 def _after_fork() -> None:
     """OpenMP's threads stayed in the parent, so the child computes with one thread."""
-    global _count
+    global count
     if forked_with_one_thread():
-        _count = 1
+        count = 1
         set_plan_threads(1)
 
 

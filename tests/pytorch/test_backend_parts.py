@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 from dnnl_graph_ops.errors import UnsupportedError
+from dnnl_graph_ops.torch.layers import compute
 from dnnl_graph_ops.torch.whole_model import backend
 
 from .common import integers, with_integers
@@ -27,7 +28,7 @@ ROADS = {
     "refused by the compiler": (backend.Graph, "compile", raising(UnsupportedError("no plan"))),
     "a fault while it is built": (backend._Entry, "_build", raising(AttributeError("no such attribute"))),
     "refused at the call": (backend._Entry, "run", raising(UnsupportedError("no memory"))),
-    "forked": (backend, "forked", lambda: True),
+    "forked": (compute, "in_fork", True),
     "parameters without marks": (backend, "marks_of", lambda tensors: None),
 }
 

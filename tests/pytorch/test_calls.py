@@ -406,3 +406,45 @@ def test_a_call_that_ends_after_weights_were_packed_anew_leaves_no_route_behind(
         layer(other)
         for given in (x, other):
             assert torch.equal(layer(given), torch.conv2d(given, layer.weight, layer.bias))
+
+
+def entered(call):
+    """The names of the package's Python functions that a call enters."""
+    names = []
+
+    def profile(frame, event, argument):
+        if event == "call" and "dnnl_graph_ops" in frame.f_code.co_filename:
+            names.append(frame.f_code.co_name)
+
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return names
+
+
+@pytest.mark.parametrize("model", [nn.Conv2d(4, 4, 3), nn.ConvTranspose1d(4, 4, 2)])
+@pytest.mark.parametrize("winner", [True, False])
+def test_a_settled_layer_takes_few_calls(model, winner, monkeypatch):
+    monkeypatch.setattr(verdicts, "compared", lambda times: verdicts.Verdict(winner, 1.0, 2.0))
+    ours = dgt.optimize(model.eval(), layers=lambda name, module: True)
+    x = torch.randn(1, 4, *[8] * len(model.stride))
+    with torch.no_grad():
+        with verdicts.measuring():
+            for _ in range(3):
+                ours(x)
+        ours(x)
+        assert len(names := entered(lambda: ours(x))) <= 5 - winner, names
+
+
+def test_a_settled_model_takes_few_calls(monkeypatch):
+    monkeypatch.setattr(verdicts, "compared", lambda times: verdicts.Verdict(True, 1.0, 2.0))
+    model = nn.Sequential(nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 3))
+    x = torch.randn(1, 4, 8, 8)
+    ours = dgt.optimize(model.eval(), example_inputs=x)
+    with torch.no_grad():
+        for _ in range(3):
+            ours(x)
+        names = entered(lambda: ours(x))
+    assert "run" in names and len(names) <= 10, names

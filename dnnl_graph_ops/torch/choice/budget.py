@@ -15,10 +15,6 @@ class Budget:
     def __init__(self) -> None:
         self.calls = self.trials = self.captures = 0.0
 
-    @property
-    def others(self) -> float:
-        return self.trials + self.captures
-
     def allows(self, seconds: float) -> bool:
         return self.trials + seconds <= SHARE * self.calls
 

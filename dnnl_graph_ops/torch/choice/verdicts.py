@@ -74,7 +74,7 @@ class Verdict(NamedTuple):
     @property
     def is_settled(self) -> bool:
         """Whether calls may keep the verdict."""
-        return self.why != ESTIMATED and (self.why != NEAR or not _at_once.get())
+        return self.why != ESTIMATED and (self.why != NEAR or not at_once.get())
 
 
 UNKNOWN = Verdict(True, why=ESTIMATED)
@@ -86,29 +86,30 @@ _measured: dict[Hashable, dict[Ints, Verdict]] = {}
 _least: dict[Case, float] = {}
 _turns: dict[Case, tuple[list[Seconds], list[Seconds]]] = {}
 _trials = Builds()
-_at_once: ContextVar[bool] = ContextVar("at_once", default=False)
+# whether calls are measured at once
+at_once: ContextVar[bool] = ContextVar("at_once", default=False)
 
 
 @contextmanager
 def measuring() -> Iterator[None]:
     """Within this context every call is measured at once, at its own size, whatever that takes."""
-    token = _at_once.set(True)
+    token = at_once.set(True)
     try:
         yield
     finally:
-        _at_once.reset(token)
+        at_once.reset(token)
 
 
 def is_at_once() -> bool:
     """Whether calls are measured at once."""
-    return _at_once.get()
+    return at_once.get()
 
 
 def standing(known: dict[Ints, Verdict], extents: Ints, within: float = _WITHIN) -> Verdict | None:
     """Returns the verdict for extents: their own, or a clear verdict of the nearest ones within a factor; or None."""
     if extents in known:
         return known[extents]
-    if _at_once.get():
+    if at_once.get():
         return None
     nearest = _nearest(known, extents)
     if nearest is None or not known[nearest].is_clear or _apart(nearest, extents) > within:
@@ -134,7 +135,7 @@ def verdict(case: Case, ours: Callable[[], object], theirs: Callable[[], object]
     known = _bounded(_measured).setdefault(case.kind, {})
     if (found := standing(known, case.extents)) is not None:
         return found
-    if not _at_once.get():
+    if not at_once.get():
         nearest = _nearest(known, case.extents)
         seconds = _least.get(case)
         if seconds is None or not budget.allows(_RUNS * seconds):
@@ -145,6 +146,11 @@ def verdict(case: Case, ours: Callable[[], object], theirs: Callable[[], object]
             return _settle(case, tried(ours, theirs))
 
     return _trials.once(lambda: known.get(case.extents), trial)
+
+
+def settled(case: Case) -> Verdict | None:
+    """Returns the verdict by which `in_turns` decides from now on; None if it still takes turns."""
+    return standing(_bounded(_measured).setdefault(case.kind, {}), case.extents, _WIDELY)
 
 
 def expect(case: Case, seconds: float) -> None:
@@ -179,8 +185,7 @@ def in_turns(
 
     `ours` also returns whether it computed. Also returns the verdict if this call settles it.
     """
-    known = _bounded(_measured).setdefault(case.kind, {})
-    if (found := standing(known, case.extents, _WIDELY)) is not None:
+    if (found := settled(case)) is not None:
         return ours()[0] if found.ours else theirs(), None
     times = _bounded(_turns).setdefault(case, ([], []))
     turn, result = len(times[0]) > len(times[1]), []

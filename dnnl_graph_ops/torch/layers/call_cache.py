@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor, is_grad_enabled, nn
+from torch import Tensor, get_num_threads, is_grad_enabled, nn
 from torch._C import (
     _are_functorch_transforms_active,
     _get_deterministic_algorithms,
     _get_tracing_state,
+    _is_any_autocast_enabled,
     _len_torch_dispatch_stack,
     _len_torch_function_stack,
 )
@@ -45,6 +46,23 @@ def is_watched() -> bool:
         or _get_tracing_state()
         or forward_ad._current_level >= 0
     )
+
+
+def key_of(x: Tensor, training: bool, needs: Needs) -> Hashable:
+    """Returns the key of a module's calls, besides its parameters and arguments; watched calls have keys of their own.
+
+    What `is_watched` asks stands here again: a call of each question would cost more than the answer.
+    """
+    try:
+        strides = x.stride()
+    except RuntimeError:  # sparse
+        return None
+    return (
+        x.shape, strides, x.dtype, x.is_neg(), training, needs,
+        get_num_threads(), _is_any_autocast_enabled(), _get_deterministic_algorithms(),
+        _are_functorch_transforms_active(), _len_torch_dispatch_stack(), _len_torch_function_stack(),
+        _get_tracing_state() is None, forward_ad._current_level,
+    )  # fmt: skip
 
 
 def is_transformed(dy: Tensor) -> bool:
@@ -80,22 +98,23 @@ class Route:
 
     Attributes:
         theirs: whether PyTorch computes everything, gradients included.
+        again: repeats the call; None: not settled. A call with a net takes x alone.
         back: the key of the last backward pass, and its calls, once their verdicts are settled.
     """
 
-    __slots__ = ("_again", "back", "call", "is_weighed", "last", "net", "shapes", "theirs")
+    __slots__ = ("again", "back", "call", "is_weighed", "last", "net", "shapes", "theirs")
 
     def __init__(self, call: Call, net: Net | None, x: Tensor, w: Tensor) -> None:
         self.call, self.net, self.shapes = call, net, _shapes_of(x, w)
         self.last = channels_last(call.shape, call.strides)
         self.theirs = self.is_weighed = False
         self.back: tuple[Any, tuple[Call | None, Call | None]] | None = None
-        self._again: TensorCall | None = None
+        self.again: TensorCall | None = None
 
     def run_again(self, x: Tensor, w: Tensor, b: Optional) -> Optional:
         """Returns the result; None for tensors of another layout, or if the plan was dropped."""
-        again = self._again
-        if again is None or compute.forked():
+        again = self.again
+        if again is None or compute.in_fork:
             return None
         result: Optional = again(x) if self.net is not None else again(x, w, b)
         return result
@@ -105,7 +124,7 @@ class Route:
         if self.call.verdict.ours:
             # PyTorch's zeros without memory
             with suppress(UnsupportedError):
-                self._again = self.call.again(x, w, b, net=self.net)
+                self.again = self.call.again(x, w, b, net=self.net)
 
     def gradients(self, x: Any, w: Any, dy: Tensor, needs: Needs) -> list[Optional]:
         key = (

@@ -45,23 +45,23 @@ _UNSOUND = "the sizes do not fit"
 # the functions' arguments for the shape of a gradient
 _SIZES = {BACKWARD_DATA: "src_shape", BACKWARD_WEIGHTS: "weights_shape"}
 
-_forked = False
+in_fork = False
 
 
 def _after_fork() -> None:
     """Notes that this child's thread pool stayed in the parent, if the parent computed with several threads."""
-    global _forked
+    global in_fork
     try:
         check_fork()
     except Error:
-        _forked = True
+        in_fork = True
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
 def forked() -> bool:
-    return _forked
+    return in_fork
 
 
 def follow_threads() -> int:
@@ -111,7 +111,7 @@ class Call:
 
     def run(self, a: Tensor, b: Tensor, third: Any, net: Net | None = None) -> Tensor:
         """Returns the result of the verdict's engine; of PyTorch in a forked child that may not compute."""
-        if _forked:
+        if in_fork:
             return self._theirs(a, b, third)
         if self._again is not None and net is None and self.verdict.ours and self.verdict.is_settled:
             return self._ours(a, b, third, None)

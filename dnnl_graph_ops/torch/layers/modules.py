@@ -7,13 +7,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
+from operator import itemgetter
 from types import FunctionType
 from typing import Any, Protocol, TypeAlias
 from weakref import WeakSet
 
 import torch
 from torch import Tensor, get_num_threads, is_grad_enabled, nn
-from torch._C import _get_deterministic_algorithms, _is_any_autocast_enabled
+from torch._C import _is_any_autocast_enabled
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize
@@ -24,8 +25,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ..._core import TensorMarks
 from ...runtime import threads as pool
-from . import ops
-from .call_cache import Needs, Route, is_saving_watched, is_watched, needs_of, record
+from . import compute, ops
+from .call_cache import Needs, Route, is_saving_watched, is_watched, key_of, needs_of, record
 from .compute import DTYPES, call_of, forked, refusal, their_forward
 from .conv_params import FORWARD, ConvParams, Ints
 from .packed import Packed, marks_of
@@ -150,24 +151,25 @@ def _is_traceable(*tensors: Tensor | None) -> bool:
 
 
 Watcher: TypeAlias = Callable[[nn.Module, tuple[Any, ...]], None]
-_watcher: Watcher | None = None
+# what `watch` calls; others read it
+watcher: Watcher | None = None
 
 
 @contextmanager
-def watch(watcher: Watcher) -> Iterator[None]:
+def watch(function: Watcher) -> Iterator[None]:
     """Within this context, calls the function with each called module and its layer's operands."""
-    global _watcher
-    before, _watcher = _watcher, watcher
+    global watcher
+    before, watcher = watcher, function
     try:
         yield
     finally:
-        _watcher = before
+        watcher = before
 
 
 def is_observed() -> bool:
     """Whether modules or engines are observed, or autocast changes dtypes."""
     return bool(
-        _watcher is not None or _is_any_autocast_enabled() or is_watched() or nn.modules.module._has_any_global_hook()
+        watcher is not None or _is_any_autocast_enabled() or is_watched() or nn.modules.module._has_any_global_hook()
     )
 
 
@@ -209,16 +211,16 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         if state is None or w is None or "bias" not in parameters or type(x) not in PLAIN:
             return None
         b = parameters["bias"]
-        needs = needs_of(x, w, b)
-        route = state.routes.get(_key(x, own["training"], needs))
+        needs = needs_of(x, w, b) if is_grad_enabled() else ()
+        route = state.routes.get(key_of(x, own["training"], needs))
         if route is None or state.given != _given(own):
             return None
         return self._follow(route, x, w, b, needs)
 
     def _follow(self, route: Route, x: Tensor, w: Tensor, b: Tensor | None, needs: Needs) -> Tensor | None:
-        if route.theirs and not is_watched():
+        if route.theirs:
             return their_forward(route.call.spec, x, w, b)
-        if is_watched() or _watcher is not None or type(w) not in PLAIN or pool.get_num_threads() != get_num_threads():
+        if watcher is not None or type(w) not in PLAIN or pool.count != get_num_threads():
             return None
         if route.net is not None:
             packed = self.__dict__[_STATE].packed
@@ -229,7 +231,8 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         if not route.is_weighed:
             route.weigh(partial(self._follow, route, needs=needs), x, w, b, needs)
         if not needs:
-            return route.run_again(x, w, b)
+            again: Any = None if compute.in_fork else route.again
+            return again and (again(x, w, b) if route.net is None else again(x))
         return record(x, w, b, route) if x.is_cpu and w.is_cpu else None
 
     def _compute(self, x: Tensor, padding: Ints, output_padding: Ints, usual: bool = False) -> Tensor | None:
@@ -272,8 +275,8 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         if dtype is not None and not (given is w.dtype is dtype) and given in DTYPES and w.dtype in DTYPES:
             x, w, b = x.to(dtype), w.to(dtype), None if b is None else b.to(dtype)
         net = packed.net if packed is not None and packed.weight.dtype is x.dtype else None
-        if _watcher is not None:
-            _watcher(self, (state.spec, x, w, b, net))
+        if watcher is not None:
+            watcher(self, (state.spec, x, w, b, net))
         call = call_of(state.spec, FORWARD, x, w, b, net=net)
         if not call.shape:
             return None
@@ -299,7 +302,7 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
             route.prepare(x, w, b)
             route.weigh(partial(self._follow, route, needs=needs), x, w, b, needs)
             state.given = _given(self.__dict__)
-            state.keep(_key(x, self.training, needs), route)
+            state.keep(key_of(x, self.training, needs), route)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, nn.Parameter) and (state := self.__dict__.get(_STATE)) is not None:
@@ -350,20 +353,7 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         return None
 
 
-def _key(x: Tensor, training: bool, needs: Needs) -> Hashable:
-    """Returns the key of a module's calls, besides its parameters and arguments."""
-    try:
-        strides = x.stride()
-    except RuntimeError:  # sparse
-        return None
-    return (
-        x.shape, strides, x.dtype, x.is_neg(), training, needs,
-        get_num_threads(), _is_any_autocast_enabled(), _get_deterministic_algorithms(),
-    )  # fmt: skip
-
-
-def _given(own: dict[str, Any]) -> tuple[Any, ...]:
-    return own["stride"], own["padding"], own["dilation"], own["output_padding"], own["groups"], own["padding_mode"]
+_given = itemgetter("stride", "padding", "dilation", "output_padding", "groups", "padding_mode")
 
 
 def _parametrizations(module: Any) -> list[nn.Module]:

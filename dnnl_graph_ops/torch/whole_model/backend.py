@@ -39,12 +39,13 @@ from ...net.net import Net
 from ...net.options import checked_options
 from ...ops import static_transpose
 from ...passes.mixed_precision import AUTO
+from ...runtime import threads as pool
 from ...runtime.cpu import check_settings
 from ...runtime.engines import default_engine
 from ...runtime.locks import Builds
 from ..choice.verdicts import near, tried
-from ..layers import ops
-from ..layers.compute import follow_threads, forked
+from ..layers import compute, ops
+from ..layers.compute import follow_threads
 from ..layers.conv_params import FORWARD, conv_params
 from ..layers.modules import tell_of_steps
 from ..layers.packed import marks_of, reading
@@ -257,10 +258,11 @@ class Region:
         self._entries = []
 
     def __call__(self, *args: Any) -> list[Any]:
-        if forked():
+        if compute.in_fork:
             return list(self._module(*args))
-        follow_threads()
-        constants = [args[i] for i in self._static]
+        if pool.count != torch.get_num_threads():
+            follow_threads()
+        constants = list(map(args.__getitem__, self._static))
         entry = self._found(constants, args)
         if entry is None:
             if self._building is not None:
@@ -276,7 +278,7 @@ class Region:
 
     def _found(self, constants: list[Tensor], args: Sequence[Any]) -> _Entry | None:
         for entry in self._entries:
-            if entry.seen.fit(constants) and entry.fits(args):
+            if entry.seen.fit(constants) and (not entry.numbers or entry.fits(args)):
                 return entry
         return None
 
@@ -320,14 +322,17 @@ class _Result:
         if self.node is None:
             return None
         if self.node not in bases:
-            bases[self.node] = int(next(results)) if self.is_number else self._laid(_tensor(next(results)))
+            array = next(results)
+            # NumPy's dtypes without a call of ours
+            to_tensor = int if self.is_number else torch.from_numpy if array.dtype.isbuiltin == 1 else _tensor
+            base: Any = to_tensor(array)
+            bases[self.node] = base if self.order is None else self._laid(base)
         base = bases[self.node]
-        return base if self.is_number else self._viewed(base, args)
+        return self._viewed(base, args) if self.views else base
 
     def _laid(self, tensor: Tensor) -> Tensor:
         """Returns the net's output with the axes in the expected order."""
-        if self.order is None:
-            return tensor
+        assert self.order is not None
         tensor = tensor if self.is_turned else tensor.permute(self.order).contiguous()
         return tensor.permute([self.order.index(axis) for axis in range(tensor.ndim)])
 
@@ -388,7 +393,7 @@ class _Entry:
         self.whose: frozenset[int] = frozenset()
         self.net: Net | None = None
         # numbers besides the inputs' sizes that the net is built for
-        self._numbers: dict[int, Any] = {}
+        self.numbers: dict[int, Any] = {}
         self._theirs = module
         self._faster: dict[tuple[int, ...], bool] = {}
         self._varying: list[tuple[int, int]] = []
@@ -420,7 +425,7 @@ class _Entry:
             if not isinstance(node.meta["val"], Tensor):
                 found = size_of(graph, node, given, known, budget)
                 if found is None:
-                    self._numbers[i] = args[i]
+                    self.numbers[i] = args[i]
                 known[node.name] = np.asarray(args[i]) if found is None else found
         problems: list[str] = []
         # one output for each node; `_Result.given` lays it out as the first of its results says
@@ -476,14 +481,18 @@ class _Entry:
         return tried(lambda: self.run(args), lambda: self._theirs(*args), once=_LONG).ours
 
     def fits(self, args: Sequence[Any]) -> bool:
-        return not self._numbers or all(args[i] == number for i, number in self._numbers.items())
+        return all(args[i] == number for i, number in self.numbers.items())
 
     def run(self, args: Sequence[Any]) -> list[Any]:
         assert self.net is not None
-        made = self.net(*[_array(args[i]) for i in self._arguments])
+        made = self.net(*map(_array, map(args.__getitem__, self._arguments)))
         results = iter(made if isinstance(made, tuple) else (made,))
         bases: dict[fx.Node, Any] = {}
-        return [one.given(args, results, bases) for one in self._outputs]
+        out = []
+        # no comprehension: up to Python 3.11 that is a call
+        for one in self._outputs:
+            out.append(one.given(args, results, bases))
+        return out
 
 
 def _tell(how: str, ops: Counter[str]) -> None:

@@ -12,25 +12,35 @@ import inspect
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
 from types import FunctionType, NoneType
 from typing import Any, TypeAlias
 
 import torch
 from torch import is_grad_enabled, nn
+from torch._C import (
+    _are_functorch_transforms_active,
+    _get_tracing_state,
+    _is_any_autocast_enabled,
+    _len_torch_dispatch_stack,
+    _len_torch_function_stack,
+)
+from torch.autograd import forward_ad
 from torch.utils.dlpack import from_dlpack
 
 from ...log import logger
 from ..choice import verdicts
 from ..choice.budget import budget
 from ..choice.verdicts import near
+from ..layers import compute, modules
 from ..layers.compute import forked
 from ..layers.modules import PLAIN, is_observed, is_ours, state_of
 
 _LOGGER = logger("torch.whole")
+# settled kinds of calls that a module remembers
+_MOST_SETTLED = 256
 _NUMBERS = frozenset({NoneType, bool, int, float, str})
 # calls until all is measured; the first one captures
 CALLS = 1 + 2 * verdicts.TURNS
@@ -147,6 +157,28 @@ def _counted(each: Any) -> Any:
     return from_dlpack(each.resolve_conj().resolve_neg())
 
 
+def _key_of(args: tuple[Any, ...]) -> Hashable:
+    """Returns the key of all that the way of a call depends on; calls that are watched or measured have others.
+
+    None: arguments that are not captured. What `is_observed` asks stands here again, as in `key_of` of a layer.
+    """
+    key: list[Any] = [
+        torch.get_num_threads(), is_grad_enabled(), compute.in_fork, verdicts.at_once.get(),
+        torch.are_deterministic_algorithms_enabled(), _is_any_autocast_enabled(), modules.watcher is None,
+        bool(nn.modules.module._has_any_global_hook()), _are_functorch_transforms_active(), _len_torch_dispatch_stack(),
+        _len_torch_function_stack(), _get_tracing_state() is None, forward_ad._current_level,
+    ]  # fmt: skip
+    for each in args:
+        kind = type(each)
+        if kind in PLAIN:
+            key += each.shape, each.dtype, each.layout, each.device
+        elif kind in _NUMBERS:
+            key += kind, each
+        else:
+            return None
+    return tuple(key)
+
+
 class Whole:
     """The value of a module's `_compiled_call_impl`, which PyTorch calls in place of hooks and forward.
 
@@ -166,6 +198,8 @@ class Whole:
         self._seconds = 0.0
         # seconds of calls since the last capture
         self._waited = 0.0
+        # by the key of calls whose way is settled: whether nets compute
+        self._settled: dict[Hashable, bool] = {}
         # a key for this module's cases alone
         self._kind = object()
         module.__dict__.update(_compiled_call_impl=self, _replicate_for_data_parallel=self.replica)
@@ -197,14 +231,28 @@ class Whole:
         return replica
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling() or not self._is_inference():
+        if torch.compiler.is_compiling():
             return self._module._call_impl(*args, **kwargs)
-        token, calls, others, start = _is_inside.set(True), budget.calls, budget.others, time.perf_counter()
+        # a settled call enters few functions: whoever observes or changes calls has keys of their own
+        key = None if not self._settled or kwargs else _key_of(args)
+        by_nets = self._settled.get(key)
+        if self._is_off or self._module.training or _is_inside.get() or (by_nets is None and not self._is_inference()):
+            return self._module._call_impl(*args, **kwargs)
+        token, calls, start = _is_inside.set(True), budget.calls, time.perf_counter()
+        others = budget.trials + budget.captures
         try:
-            return self._run(args, kwargs)
+            if by_nets is None:
+                return self._run(args, kwargs)
+            code = self._code
+            if by_nets and code is not None:
+                out, is_hit = self._by_nets(code, args, kwargs)
+                if not is_hit:
+                    self._settled.clear()
+                return out
+            return self._module._call_impl(*args)
         finally:
             _is_inside.reset(token)
-            spent = time.perf_counter() - start - (budget.others - others)
+            spent = time.perf_counter() - start - (budget.trials + budget.captures - others)
             # layers inside have counted their time
             budget.calls = calls + spent
             self._waited += spent
@@ -304,7 +352,19 @@ class Whole:
 
     def _by_faster(self, code: _Code, case: verdicts.Case, apart: Run, args: Any, kwargs: Any) -> Any:
         """Returns the result of nets or layers, the faster for about such sizes; in turns until that is known."""
-        out, verdict = verdicts.in_turns(case, partial(self._by_nets, code, case, apart, args, kwargs), apart)
+        if not kwargs and (found := verdicts.settled(case)) is not None:
+            if len(self._settled) >= _MOST_SETTLED:
+                self._settled.clear()
+            self._settled[_key_of(args)] = found.ours
+
+        def by_nets() -> tuple[Any, bool]:
+            out, is_hit = self._by_nets(code, args, kwargs)
+            if not is_hit:
+                self._due = case
+                self._settled.clear()
+            return out, is_hit
+
+        out, verdict = verdicts.in_turns(case, by_nets, apart)
         if verdict is not None:
             _LOGGER.info("%s, extents %s: computed by %s", case.name, case.extents, verdict)
             if verdict.ours:
@@ -313,17 +373,17 @@ class Whole:
                     state_of(layer).forget()
         return out
 
-    def _by_nets(self, code: _Code, case: verdicts.Case, apart: Run, args: Any, kwargs: Any) -> tuple[Any, bool]:
+    def _by_nets(self, code: _Code, args: Any, kwargs: Any) -> tuple[Any, bool]:
         """Returns the result, and whether captured code computed it, by PyTorch's guards and parameter versions."""
         hits = code.counts.hits
         try:
-            out = _without_gradients(code.run, self._module, args, kwargs)
+            if torch.is_inference_mode_enabled():
+                out = _without_gradients(code.run, self._module, args, kwargs)
+            else:
+                out = code.run(self._module, args, kwargs)
         except Stale:
-            out = apart()
-        is_hit = code.counts.hits > hits
-        if not is_hit:
-            self._due = case
-        return out, is_hit
+            out = self._module._call_impl(*args, **kwargs)
+        return out, code.counts.hits > hits
 
     def _case(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> verdicts.Case | None:
         """Returns the case of calls that take about the same time; None for arguments that are not captured."""
