@@ -141,7 +141,8 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"report: 'model' must be a torch.nn.Module, got {type(model).__name__}")
-    if isinstance(model, torch._dynamo.OptimizedModule):
+    # without an import of PyTorch's compiler
+    if "torch._dynamo" in sys.modules and isinstance(model, torch._dynamo.OptimizedModule):
         raise InvalidArgumentError(
             "report: torch.compile runs whole graphs, which have no layers to list; the logger "
             "'dnnl_graph_ops.torch.backend' tells at INFO what runs here, and dgt.report(dgt.optimize(model), x) "

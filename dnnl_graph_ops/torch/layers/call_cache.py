@@ -9,22 +9,22 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, get_num_threads, is_grad_enabled, nn
-from torch._C import (
-    _are_functorch_transforms_active,
-    _get_deterministic_algorithms,
-    _get_tracing_state,
-    _is_any_autocast_enabled,
-    _len_torch_dispatch_stack,
-    _len_torch_function_stack,
-)
-from torch._C._autograd import _top_saved_tensors_default_hooks
-from torch._C._functorch import is_legacy_batchedtensor
 from torch.autograd import forward_ad
 
 from ..._core import TensorCall
 from ...errors import UnsupportedError
 from ...net.net import Net
 from ..choice.verdicts import expect, verdict
+from ..private import (
+    are_transforms_active,
+    dispatch_modes,
+    function_modes,
+    is_autocast_enabled,
+    is_batched,
+    is_deterministic,
+    top_saving_hooks,
+    tracing_state,
+)
 from . import compute, ops
 from .compute import Call, Optional, call_of, case_of, their_forward
 from .conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Ints, channels_last
@@ -40,10 +40,10 @@ Shapes: TypeAlias = tuple[Ints, Ints, Ints]  # shapes of x and w, and the stride
 def is_watched() -> bool:
     """Whether calls are observed or transformed: by a mode, a transform or a tracer."""
     return bool(
-        _are_functorch_transforms_active()
-        or _len_torch_dispatch_stack()
-        or _len_torch_function_stack()
-        or _get_tracing_state()
+        are_transforms_active()
+        or dispatch_modes()
+        or function_modes()
+        or tracing_state()
         or forward_ad._current_level >= 0
     )
 
@@ -59,9 +59,9 @@ def key_of(x: Tensor, training: bool, needs: Needs) -> Hashable:
         return None
     return (
         x.shape, strides, x.dtype, x.is_neg(), training, needs,
-        get_num_threads(), _is_any_autocast_enabled(), _get_deterministic_algorithms(),
-        _are_functorch_transforms_active(), _len_torch_dispatch_stack(), _len_torch_function_stack(),
-        _get_tracing_state() is None, forward_ad._current_level,
+        get_num_threads(), is_autocast_enabled(), is_deterministic(),
+        are_transforms_active(), dispatch_modes(), function_modes(),
+        tracing_state() is None, forward_ad._current_level,
     )  # fmt: skip
 
 
@@ -72,13 +72,13 @@ def is_transformed(dy: Tensor) -> bool:
         or is_grad_enabled()
         or type(dy) is not Tensor
         or is_watched()
-        or is_legacy_batchedtensor(dy)  # with is_grads_batched
+        or is_batched(dy)  # with is_grads_batched
     )
 
 
 def is_saving_watched() -> bool:
     """Whether tensors saved for gradients pass through hooks: checkpointing compares them when it recomputes."""
-    return _top_saved_tensors_default_hooks(True) is not None
+    return top_saving_hooks(True) is not None
 
 
 def needs_of(x: Tensor, w: Tensor, b: Optional) -> Needs:
@@ -134,7 +134,7 @@ class Route:
             dy.dtype,
             dy.is_neg(),
             torch.get_num_threads(),
-            _get_deterministic_algorithms(),
+            is_deterministic(),
         )
         if self.back is None or self.back[0] != key:
             spec, (src, weights, _) = self.call.spec, self.shapes

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch._C import _get_deterministic_algorithms
 
 from ... import functional
 from ..._core import TensorCall, check_fork, forked_with_one_thread, lent_array
@@ -21,6 +20,7 @@ from ...net.net import Net
 from ...runtime import threads as pool
 from ..choice import verdicts
 from ..choice.verdicts import UNKNOWN, Case, Verdict, near, verdict
+from ..private import is_deterministic
 from .conv_params import (
     BACKWARD_DATA,
     BACKWARD_WEIGHTS,
@@ -162,7 +162,7 @@ def call_of(
     # of parameters calls themselves look at the sign
     signs = a.is_neg(), direction == BACKWARD_WEIGHTS and b.is_neg()
     key = (
-        spec, direction, threads, _get_deterministic_algorithms(), net is None, last, like, signs,
+        spec, direction, threads, is_deterministic(), net is None, last, like, signs,
         type(a), a.shape, a.stride(), a.dtype, type(b), b.shape, b.stride(), b.dtype,
     )  # fmt: skip
     call = calls.get(key)

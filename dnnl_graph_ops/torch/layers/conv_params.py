@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...strides import dense_strides
+from ..private import conv_backend, memory_format_of
 
 Ints = tuple[int, ...]
 
@@ -169,11 +170,11 @@ def strides_of(shape: Ints, last: bool) -> Ints:
 
 def result_last(spec: ConvParams, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> bool:
     """Whether the result of `aten.convolution` is channels last, which depends on PyTorch's own engine."""
-    backend = torch._C._select_conv_backend(x, w, bias=b, **spec._asdict())
+    backend = conv_backend(x, w, bias=b, **spec._asdict())
     if x.ndim == 3:
         # PyTorch treats (N, C, L) as images of one row, and makes them dense first
         x, w = (x if x.is_contiguous() else x.new_empty(x.shape)).unsqueeze(2), w.unsqueeze(2)
-    return torch._C._conv_determine_backend_memory_format(x, w, backend) is not torch.contiguous_format
+    return memory_format_of(x, w, backend) is not torch.contiguous_format
 
 
 def is_last(t: torch.Tensor) -> bool:

@@ -14,10 +14,8 @@ from weakref import WeakSet
 
 import torch
 from torch import Tensor, get_num_threads, is_grad_enabled, nn
-from torch._C import _is_any_autocast_enabled
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional as F
-from torch.nn.utils import parametrizations, parametrize
+from torch.nn.utils import parametrize
 from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
@@ -25,6 +23,15 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ..._core import TensorMarks
 from ...runtime import threads as pool
+from .. import private
+from ..private import (
+    Convolution,
+    FakeTensor,
+    TransposedConvolution,
+    has_global_hook,
+    is_autocast_enabled,
+    tracing_state,
+)
 from . import compute, ops
 from .call_cache import Needs, Route, is_saving_watched, is_watched, key_of, needs_of, record
 from .compute import DTYPES, call_of, forked, refusal, their_forward
@@ -34,9 +41,7 @@ from .packed import Packed, marks_of
 PLAIN = frozenset({Tensor, nn.Parameter})
 # hooks that compute the weights before each call from parameters and buffers
 _KNOWN_HOOKS = (WeightNorm, SpectralNorm, BasePruningMethod)
-_KNOWN_PARAMETRIZATIONS = frozenset(
-    {parametrizations._WeightNorm, parametrizations._SpectralNorm, parametrizations._Orthogonal}
-)
+_KNOWN_PARAMETRIZATIONS = frozenset({private.WeightNorm, private.SpectralNorm, private.Orthogonal})
 _STATE = "_dnnl_graph_ops"
 _ORIGINAL = "_dnnl_graph_ops_original"  # attributes of the class; others are set by name
 _MOST_ROUTES = 256
@@ -146,7 +151,7 @@ def _is_traceable(*tensors: Tensor | None) -> bool:
     return (
         all(t is None or type(t) in PLAIN or isinstance(t, FakeTensor) for t in tensors)
         and not torch.onnx.is_in_onnx_export()
-        and not torch._C._get_tracing_state()
+        and not tracing_state()
     )
 
 
@@ -168,9 +173,7 @@ def watch(function: Watcher) -> Iterator[None]:
 
 def is_observed() -> bool:
     """Whether modules or engines are observed, or autocast changes dtypes."""
-    return bool(
-        watcher is not None or _is_any_autocast_enabled() or is_watched() or nn.modules.module._has_any_global_hook()
-    )
+    return bool(watcher is not None or is_autocast_enabled() or is_watched() or has_global_hook())
 
 
 class _EqualToOriginal(type):
@@ -199,7 +202,7 @@ class _Ours(metaclass=_EqualToOriginal):
         return _restored, (original, *given[1][1:]), *given[2:]
 
 
-class _Convolution(_Ours, nn.modules.conv._ConvNd):
+class _Convolution(_Ours, Convolution):
     """Base class of all subclasses."""
 
     def _again(self, x: Tensor) -> Tensor | None:
@@ -290,7 +293,7 @@ class _Convolution(_Ours, nn.modules.conv._ConvNd):
         own = self._parameters.get("weight")
         as_they_are = own is not None and own.dtype is w.dtype and (self.training or net is not None)
         usual = usual and x.dtype is given and (as_they_are or (net is not None and not needs))
-        if usual and call.verdict.is_settled and not (_is_any_autocast_enabled() or is_saving_watched()):
+        if usual and call.verdict.is_settled and not (is_autocast_enabled() or is_saving_watched()):
             self._keep(state, route, x)
         return out if cast or out.dtype is given else out.to(given)
 
@@ -392,7 +395,7 @@ class _Ordinary(_Convolution):
         return x, tuple(reversed(less))
 
 
-class _Transposed(_Convolution, nn.modules.conv._ConvTransposeNd):
+class _Transposed(_Convolution, TransposedConvolution):
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         usual = output_size is None and self.padding_mode == "zeros"
         if usual and not torch.compiler.is_compiling() and (again := self._again(input)) is not None:

@@ -13,11 +13,10 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch._functorch.utils import enable_single_level_autograd_function
-from torch._prims_common import suggest_memory_format
 from torch.autograd import forward_ad
 from torch.utils.flop_counter import conv_flop_count, register_flop_formula
 
+from ..private import BelowAutograd, WithoutKeys, single_level_function, suggest_memory_format
 from .compute import bias_gradient, call_of, theirs
 from .conv_params import (
     BACKWARD_DATA,
@@ -99,7 +98,7 @@ def _autocast(direction: str, spec: ConvParams, x: Tensor, w: Tensor, b: Tensor 
         narrow = isinstance(value, Tensor) and value.is_floating_point() and value.dtype is not torch.float64
         return value.to(dtype) if narrow and value.device.type == "cpu" else value
 
-    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)):
+    with WithoutKeys(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)):
         return call(direction, spec, cast(x), cast(w), cast(b))
 
 
@@ -176,10 +175,10 @@ def _autograd(direction: str, spec: ConvParams, a: Tensor, b: Tensor, third: Any
     """Returns the autograd kernel: records gradients, and uses PyTorch's own op in forward-mode differentiation."""
     if _has_tangent(a, b, third) or (direction == FORWARD and a.is_complex()):
         return _elsewhere(direction, spec, a, b, third)
-    with torch._C._AutoDispatchBelowAutograd():
+    with BelowAutograd():
         out = call(direction, spec, a, b, third)
     if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (a, b, third)):
-        with enable_single_level_autograd_function():
+        with single_level_function():
             recorded: Tensor = _record(direction, spec, a, b, third, [out])
         return recorded
     return out

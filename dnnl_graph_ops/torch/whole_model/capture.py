@@ -20,13 +20,6 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import is_grad_enabled, nn
-from torch._C import (
-    _are_functorch_transforms_active,
-    _get_tracing_state,
-    _is_any_autocast_enabled,
-    _len_torch_dispatch_stack,
-    _len_torch_function_stack,
-)
 from torch.autograd import forward_ad
 from torch.utils.dlpack import from_dlpack
 
@@ -37,6 +30,15 @@ from ..choice.verdicts import near
 from ..layers import compute, modules
 from ..layers.compute import forked
 from ..layers.modules import PLAIN, is_observed, is_ours, state_of
+from ..private import (
+    are_transforms_active,
+    dispatch_modes,
+    function_modes,
+    has_global_hook,
+    is_autocast_enabled,
+    replicated,
+    tracing_state,
+)
 
 _LOGGER = logger("torch.whole")
 # settled kinds of calls that a module remembers
@@ -164,9 +166,9 @@ def _key_of(args: tuple[Any, ...]) -> Hashable:
     """
     key: list[Any] = [
         torch.get_num_threads(), is_grad_enabled(), compute.in_fork, verdicts.at_once.get(),
-        torch.are_deterministic_algorithms_enabled(), _is_any_autocast_enabled(), modules.watcher is None,
-        bool(nn.modules.module._has_any_global_hook()), _are_functorch_transforms_active(), _len_torch_dispatch_stack(),
-        _len_torch_function_stack(), _get_tracing_state() is None, forward_ad._current_level,
+        torch.are_deterministic_algorithms_enabled(), is_autocast_enabled(), modules.watcher is None,
+        bool(has_global_hook()), are_transforms_active(), dispatch_modes(),
+        function_modes(), tracing_state() is None, forward_ad._current_level,
     ]  # fmt: skip
     for each in args:
         kind = type(each)
@@ -226,7 +228,7 @@ class Whole:
             module.__dict__.pop(name, None)
 
     def replica(self) -> nn.Module:
-        replica: nn.Module = nn.Module._replicate_for_data_parallel(self._module)
+        replica: nn.Module = replicated(self._module)
         self.leave(replica)
         return replica
 

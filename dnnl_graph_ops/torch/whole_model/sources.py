@@ -15,6 +15,7 @@ from torch.nn import functional
 from ..layers import upsampled
 from ..layers.conv_params import ConvParams, Ints, each, ordinary
 from ..layers.upsampled import Layer
+from ..private import pad
 
 Nodes: TypeAlias = Collection[fx.Node]
 
@@ -22,7 +23,7 @@ Nodes: TypeAlias = Collection[fx.Node]
 _CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 _INTERPOLATE = ("input", "size", "scale_factor", "mode", "align_corners", "recompute_scale_factor", "antialias")
 _CAT, _PAD = ("tensors", "dim"), ("input", "pad", "mode", "value")
-_PADS = (torch._C._nn.pad, functional.pad)
+_PADS = (pad, functional.pad)
 _IN_PLACE = (
     "iadd", "iand", "ifloordiv", "ilshift", "imatmul", "imod", "imul", "ior", "ipow", "irshift", "isub", "itruediv",
     "ixor", "setitem",
