@@ -1,7 +1,7 @@
 """Names that PyTorch keeps to itself and this package cannot do without, all in one place.
 
-A new release of PyTorch is tried here first. `whole_model/backend.py`, which PyTorch loads when it compiles, imports the
-compiler's names itself; `tests/pytorch/test_private.py` lists attributes of modules.
+A new release of PyTorch is tried here first. `whole_model/backend.py`, which PyTorch loads when it compiles, imports
+the names of the compiler itself; `tests/pytorch/test_private.py` lists attributes of modules.
 """
 
 from __future__ import annotations
