@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ..algorithms.lower import Chooser, Decision, Selector
 from ..graph import Node, Value
@@ -44,6 +44,9 @@ class Kind(NamedTuple):
     outputs: Sequence[str] = ()
 
 
+Vote: TypeAlias = tuple[Value, bool]
+
+
 @dataclass(frozen=True, eq=False)
 class Backend:
     """Computes groups of nodes by one means: the library, kernels of the package, or NumPy.
@@ -53,8 +56,9 @@ class Backend:
     of a kind, None where it does. title: names the backend in reports. find: takes groups of several nodes from a
     search's free nodes, by patterns of the backend's own. leads: whether element-wise ops that read a node's result may
     run as its post-ops. takes_any_strides: whether groups read and write tensors of any strides. order: the axes of a
-    group's result from the slowest to the fastest in memory, None where the group prefers no order. weighs: whether the
-    backend chooses among the algorithms of convolutions.
+    group's result from the slowest to the fastest in memory, None where the group prefers no order. layout: values that
+    the group reads or writes in one layout alone, each with whether axis 1 is the fastest in it; copies serve others.
+    weighs: whether the backend chooses among the algorithms of convolutions.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Backend:
     leads: Callable[[Node], bool] | None = None
     takes_any_strides: bool = False
     order: Callable[[FusionGroup], Sequence[int] | None] = lambda group: None
+    layout: Callable[[FusionGroup], Iterable[Vote]] = lambda group: ()
     weighs: bool = False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..algorithms.lower import Decision
@@ -12,7 +12,7 @@ from ..program import elementwise, elementwise_int, gather, select
 from ..program.program import Program, View
 from ..schema import kinds
 from . import composed, dynamic, gradients, movement, norm, window
-from .backend import Backend, FusionGroup, Kind, Lowering, Target
+from .backend import Backend, FusionGroup, Kind, Lowering, Target, Vote
 
 Views = Sequence[View]
 Build = Callable[[Program, Node, Views, Views], None]
@@ -23,12 +23,13 @@ class Kernel(NamedTuple):
 
     build: appends the steps of a node, from the views of its inputs to those of its outputs. serves: whether the kernel
     computes a node, whose sizes may be unknown. preferred: whether the kernel runs a node even where the library has a
-    kernel too; None: never.
+    kernel too; None: never. layout: as of a `Backend`, for a node.
     """
 
     build: Build
     serves: Callable[[Node], bool] = lambda node: True
     preferred: Callable[[Node], bool] | None = None
+    layout: Callable[[Node], Iterable[Vote]] = lambda node: ()
 
 
 def _each(
@@ -44,7 +45,7 @@ KERNELS: dict[str, Kernel] = {
     "InterpolateBackward": Kernel(gradients.resample, gradients.resamples, gradients.resamples),
     **_each(norm.SOFTMAX_GRADIENTS, norm.all_floats, norm.all_floats),
     "MaxPoolBackward": Kernel(gradients.max_pool, window.is_float, gradients.largest_faster),
-    **dict.fromkeys(kinds("pools"), Kernel(window.pool, window.is_float, window.pools_faster)),
+    **dict.fromkeys(kinds("pools"), Kernel(window.pool, window.is_float, window.pools_faster, window.layout)),
     **_each(composed.BUILDERS, composed.serves, composed.slow_in_library),
     **dict.fromkeys(norm.OWN_NORMS, Kernel(norm.build, norm.serves, norm.serves)),
     "DynamicDequantize": Kernel(dynamic.dequantize, dynamic.serves, dynamic.serves),
@@ -52,7 +53,10 @@ KERNELS: dict[str, Kernel] = {
     "Gather": Kernel(gather.gather),
     "GreaterEqual": Kernel(elementwise_int.compare),
     "Interpolate": Kernel(
-        window.resample, lambda node: window.is_float(node) or window.repeats(node), window.resamples_better
+        window.resample,
+        lambda node: window.is_float(node) or window.repeats(node),
+        window.resamples_better,
+        window.layout,
     ),
     **dict.fromkeys(window.REDUCTIONS, Kernel(window.reduce, window.reduces, window.reduces)),
     "Pad": Kernel(movement.pad),
@@ -110,4 +114,5 @@ BUILTIN = Backend(
     lambda nodes, env: nodes[0] if len(nodes) == 1 and serves(nodes[0]) else None,
     lambda kind, target: None if kind.name in KERNELS else f"no kernel of the package computes {kind.name}",
     "builtin kernel",
+    layout=lambda group: KERNELS[group.nodes[0].kind].layout(group.nodes[0]),
 )

@@ -10,7 +10,7 @@ of few channels is left to the library, where it is faster.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from ..ir.rewrites import Rewrite
 from ..program.elementwise import INTEGERS
 from ..schema import kinds
 from . import window
-from .backend import Backend, FusionGroup, Lowering, Search
+from .backend import Backend, FusionGroup, Lowering, Search, Vote
 from .quantized import point, points_fit
 
 BUILDERS = {
@@ -136,4 +136,11 @@ def _find(search: Search) -> None:
             search.take(FusionGroup(tuple(members), INTEGER_WINDOW, parts))
 
 
-INTEGER_WINDOW = Backend("integer_window", build, match, find=_find)
+def _layout(group: FusionGroup) -> Iterator[Vote]:
+    parts: Parts = group.match
+    if "data_format" in parts.head.attrs:
+        for value in (parts.dequantize.inputs[0], group.result):
+            yield value, parts.head.attrs["data_format"] == "NCX"
+
+
+INTEGER_WINDOW = Backend("integer_window", build, match, find=_find, layout=_layout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -13,7 +13,7 @@ from .. import dtypes
 from .._core import kernels
 from ..algorithms.views import FROM_CHANNELS_LAST, as_channels_last, result_view
 from ..convolution.problem import data_view
-from ..graph import Node
+from ..graph import Node, Value
 from ..program.elementwise import FLOATS
 from ..program.program import Program, View
 from ..schema import OPS
@@ -109,6 +109,12 @@ def resamples_better(node: Node) -> bool:
     if node.attrs["mode"] == "nearest":
         slow = node.attrs["data_format"] == "NXC" and fills_no_vectors(node)
     return not is_float(node) or slow or resamples_long(node)
+
+
+def layout(node: Node) -> Iterator[tuple[Value, bool]]:
+    """Yields the layouts that pooling and resampling need: channels are the fastest."""
+    for value in (node.inputs[0], node.outputs[0]):
+        yield value, node.attrs["data_format"] == "NCX"
 
 
 def _on_channels_last(

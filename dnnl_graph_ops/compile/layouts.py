@@ -34,8 +34,9 @@ _TAKING_ANY = frozenset({*CONV_KINDS, *VIEWS, "Concat"})
 _EMBEDDING = schema.kinds("embeds")
 _SOFTMAX = frozenset(kind for kind in schema.OPS if "SoftMax" in kind)
 # weights of votes, per byte: of convolutions, other ops with a data_format, inputs and outputs of the net (whose copies
-# a convolution may need anyway), ops that need row-major, and softmax, which is slow unless its axis is the fastest
-_FAMILY, _FORMAT, _GIVEN, _SHAPE, _SLOW = 1.0, 0.25, 0.5, 1.0, 4.0
+# a convolution may need anyway), ops that need row-major, softmax, which is slow unless its axis is the fastest, and
+# backends that copy
+_FAMILY, _FORMAT, _GIVEN, _SHAPE, _SLOW, _COPY = 1.0, 0.25, 0.5, 1.0, 4.0, 1.0
 CHOOSE_ORDER = Rewrite("choose_order", "an intermediate value, or a copy of an input, is channels last in memory")
 WRITE_IN_PLACE = Rewrite(
     "write_in_place",
@@ -100,15 +101,18 @@ def _has_order(value: Value) -> bool:
     return 3 <= len(shape) <= 5 and shape[1] != 1 and any(size != 1 for size in shape[2:])
 
 
-def last_in_memory(nodes: Sequence[Node], given: Mapping[Value, View]) -> set[Value]:
+def last_in_memory(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> set[Value]:
     """Returns the values whose axis 1 is to be the fastest in memory; `given`: views of values that have memory."""
-    regions = _Regions()
+    regions, nodes = _Regions(), [node for group in groups for node in group.nodes]
     read = readers_of(nodes)
     # values that only reshapes, transposes and slices write and read: a copy costs the same in either layout
     passed = {v for v, some in read.items() if v.node is not None and all(n.kind in VIEWS for n in (v.node, *some))}
     for node in nodes:
         if node.kind not in VIEWS or passed.isdisjoint((node.inputs[0], node.outputs[0])):
             _consider(regions, node)
+    for value, last in (vote for group in groups for vote in group.backend.layout(group)):
+        if _has_order(value):
+            regions.vote(value, last, _COPY)
     values = _values(nodes)
     for value in values:
         view = given.get(value)
@@ -191,7 +195,7 @@ def lay_out(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Place
     places = Places(given)
     patterns = [item for item in groups if item.backend.takes_any_strides]
     taking = {node for item in patterns for node in item.nodes}
-    last = last_in_memory([node for node in nodes if node not in taking], given)
+    last = last_in_memory([item for item in groups if not item.backend.takes_any_strides], given)
     heads = {value: item.nodes[0].kind for item in groups for value in item.outputs}
     readers = readers_of(nodes)
     for value in filter(last.__contains__, _values(nodes)):

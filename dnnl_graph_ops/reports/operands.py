@@ -20,7 +20,9 @@ def operand_text(specialised: Specialised) -> Callable[[View], str]:
     that is made of one operand alone is "scratch of" that operand.
     """
     placed: dict[Buffer, list[tuple[str, View]]] = {}
-    for value, view in specialised.lowering.views.items():
+    views = specialised.lowering.views
+    # where the net returns a value in another order, the value is what it returns, and what lies before is scratch
+    for value, view in (views | views.leaving).items():
         placed.setdefault(view.buffer, []).append((value.name, view))
     sources = _sources((*specialised.lowering.program.steps, *specialised.plan.parts), placed)
 

@@ -1,5 +1,7 @@
 """Layouts chosen for whole graphs: the same results as without, and no copies between steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from reference.graph import evaluate_built
@@ -7,7 +9,7 @@ from reference.graph import evaluate_built
 import dnnl_graph_ops as dgo
 from compile.layout_graphs import laid_out, random_graph
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import specialise
+from dnnl_graph_ops.compile import layouts, specialise
 
 pytestmark = pytest.mark.choice
 
@@ -175,3 +177,32 @@ def test_many_ops_are_laid_out_quickly():
         value = ops.add(ops.relu(value), value)
     # without recursion, which would end here
     graph.compile(value)
+
+
+@pytest.mark.parametrize("kind", ["max_pool", "interpolate"])
+def test_windows_lie_as_the_convolutions_behind_them(kind, rng):
+    """Their kernels take channels last, as convolutions do: the input is copied once."""
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 16, 20, 20))
+    if kind == "max_pool":
+        y = ops.max_pool(x, kernel=3, strides=2, pads_begin=1, pads_end=1, data_format="NCX")
+    else:
+        y = ops.interpolate(x, scales=[2, 2], mode="linear", data_format="NCX")
+    y = layer(y, rng, 16)
+    net = graph.compile(layer(y, rng, 16))
+    array = rng.integers(-4, 5, x.shape).astype(np.float32)
+    np.testing.assert_array_equal(net(array), evaluate_built(graph, {x: array})[next(iter(net.outputs.values()))])
+    assert copies(net)[1:] in ([], ["from channels last"]) and len(labels(net)) <= 5, labels(net)
+
+
+def test_a_backend_votes_for_the_layout_of_its_values(rng, monkeypatch):
+    """What a backend says of a value decides, with no kind of op named elsewhere."""
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 8, 10, 10))
+    value = ops.abs(ops.relu(x))
+    graph.compile(ops.exp(value) * 2)
+    (group, *_) = graph.compile(value)._latest().lowering.decisions[0]
+    given = graph.compile(value)._latest().lowering.views
+    assert layouts.last_in_memory([group], given) == set()
+    voting = replace(group.backend, layout=lambda one: [(one.result, True)])
+    assert group.result in layouts.last_in_memory([replace(group, backend=voting)], {})

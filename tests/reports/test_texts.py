@@ -209,3 +209,13 @@ def test_long_names_are_shortened_in_the_middle():
     short = with_short_names(f"{name} 1x2 f32")
     assert short.endswith("ConvTranspose_output_0 1x2 f32") and short.startswith("/vocoder") and len(short) == 44
     assert with_short_names("x 1x2 f32") == "x 1x2 f32"
+
+
+def test_a_result_that_is_copied_at_the_end_has_its_name_there():
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 8, 12, 12))
+    y = ops.convolution(x, ones(8, 8, 3, 3), data_format="NCX", weights_format="OIX", name="conv")
+    pool = ops.max_pool(y, kernel=2, strides=2, pads_begin=0, pads_end=0, data_format="NCX", name="pool")
+    *_, before, last = graph.compile(pool).explain().steps
+    assert last.writes == ("pool 1x8x5x5 f32",)
+    assert last.reads == before.writes == ("scratch of conv 1x8x5x5 f32 acdb",)
