@@ -7,8 +7,8 @@ from typing import TypedDict
 from . import functional
 from ._core import clear_plans, drop_idle_scratch, give_back, idle_scratch_bytes, plan_totals, set_plan_limit
 from .errors import InvalidArgumentError
+from .runtime.control_groups import memory_limit
 from .runtime.libraries import loaded
-from .runtime.memory_limit import memory_limit
 
 
 class CacheBytes(TypedDict):

@@ -11,14 +11,26 @@ from .._core import clear_plans, forked_with_one_thread, require_threads, set_pl
 from .._core import get_num_threads as _openmp_threads
 from .._core import set_num_threads as _set_openmp_threads
 from ..errors import InvalidArgumentError
+from .control_groups import cpu_limit
+
+
+def _default() -> int:
+    """Returns OpenMP's number, which follows the CPUs that the process may run on, within the groups' CPU time."""
+    limit = None if "OMP_NUM_THREADS" in os.environ else cpu_limit()
+    return _openmp_threads() if limit is None else min(limit, _openmp_threads())
+
 
 # the number of threads of a call; others read it
-count = _openmp_threads()
+count = _default()
 set_plan_threads(count)
 
 
 def get_num_threads() -> int:
-    """The number of threads that a call may use; OMP_NUM_THREADS sets it at the start."""
+    """The number of threads that a call may use.
+
+    At the start OMP_NUM_THREADS sets it; else it is the number of CPUs that the process may run on, or fewer if the
+    control group (container) has less CPU time.
+    """
     return count
 
 

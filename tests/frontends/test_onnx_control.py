@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.runtime.memory_limit import process_limit
+from dnnl_graph_ops.runtime.control_groups import process_limit
 
 from .models import reference
 from .one_node import node, proto_of, run

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...compile.specialise import Options
 from ...errors import Error, InvalidArgumentError
-from ...runtime.memory_limit import process_limit
+from ...runtime.control_groups import process_limit
 from ..reading.node import Array, OnnxNode, Tensor
 from ..reading.stages import UNKNOWN
 from ..reading.submodel import SubModel

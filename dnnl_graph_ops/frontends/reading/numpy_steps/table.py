@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....errors import Error
-from ....runtime.memory_limit import process_limit
+from ....runtime.control_groups import process_limit
 from ..node import OnnxNode
 
 # a node and its inputs, None if left out; a result, or a tuple of results
