@@ -46,7 +46,7 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
 
     header, arrays = _contents(net)
     if header.get("graph", {}).get("constants") and not net.plan_count() and not net._holds:
-        warn(f"Net.save: {net!r} was never called, so its file holds nothing that is packed; call it once before")
+        warn(f"Net.save: {net!r} has no plan, so its file holds nothing that is packed; prepare a usual size before")
     try:
         write(_path(path, "Net.save"), header, arrays)
     except OSError as error:

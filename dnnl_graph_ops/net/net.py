@@ -38,6 +38,7 @@ from ..runtime.locks import Builds
 from ..schema.arguments import no_member
 from ..strides import dense_strides, is_row_major
 from .outputs import named_outputs, result_strides
+from .sizes import Parts, Shapes
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -109,8 +110,7 @@ class Net(NetBase, Generic[Result]):
         self._holds: Sequence[Array] = ()
         self._builds = Builds()
         if all(None not in value.shape for value in self.inputs):
-            ins = [(dims(value), value.strides or dense_strides(dims(value))) for value in self.inputs]
-            self._specialise(ins, self._results(self._out_shapes([layout[0] for layout in ins])))
+            self._plan_for([dims(value) for value in self.inputs])
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -161,6 +161,38 @@ class Net(NetBase, Generic[Result]):
             results = self(*given) if out is None else self(*given, out=outs[0] if single else tuple(outs))
             results = (results,) if single else results
         return dict(zip(self.outputs, results, strict=True))
+
+    def prepare(self, sizes: Iterable[Any], *, progress: Progress | None = None) -> int:
+        """Compiles the plans of sizes in advance, so that calls with these sizes find their plan; computes no results.
+
+        Args:
+            sizes: a list of sizes. A size is {input name: shape}, where inputs of known shape may be left out; or a
+                tuple with a shape for each input, in order; or, for a net of one input, a shape. A dim of a shape is an
+                int, or a range that stands for each of its sizes; several ranges stand for all combinations. At most
+                1024 sizes at a time.
+            progress: called with the number of sizes done, the number of all sizes, and a text; None: a bar on a
+                terminal.
+
+        Returns:
+            The number of plans that were compiled: 0 if there were plans for all sizes.
+
+            The plans are for row-major arrays, or of the strides that `Graph.input` declared, and for the number of
+            threads set now. They count in the limit of `set_cache_limit`. Other threads may call the net meanwhile;
+            a call with a size that is being compiled waits for its plan. A net of stages (an ONNX model with sizes
+            that depend on data) compiles the stages whose sizes follow from those of the inputs.
+
+        Raises:
+            TypeError: `sizes` is no list of sizes, or a dim no number. ShapeError: a shape does not fit its input, or
+                the ops; plans of the sizes before stay.
+            InvalidArgumentError: an input that the net lacks, or whose unknown dims are not stated; too many sizes.
+
+        Warns:
+            UserWarning: the limit of all plans dropped plans again, and the rest was not compiled; stages were left
+                out.
+        """
+        from .prepare import prepare  # imported here, as few nets need the module
+
+        return prepare(f"{self!r}.prepare", self.inputs, self._parts_at, sizes, progress)
 
     def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
         """Queues a call of the net and returns a future at once; `.result()` of the future waits for the results.
@@ -291,19 +323,29 @@ class Net(NetBase, Generic[Result]):
         if all(tuple(shape) == value.shape for shape, value in zip(shapes, self.inputs, strict=True)):
             return [dims(value) for value in self.outputs.values()]
         key = tuple(shapes)
-        if key not in self._shapes:
+        found = self._shapes.get(key)
+        if found is None:
             values = self._infer(shapes)
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
-            self._shapes[key] = [values[value].shape for value in self.outputs.values()]  # type: ignore[misc]
+            found = self._shapes[key] = [dims(values[value]) for value in self.outputs.values()]
             self._inferred = {key: values}
-        return self._shapes[key]
+        return found
 
     def _infer(self, shapes: Sequence[tuple[int, ...]]) -> dict[Value, Value]:
         """Infers all shapes from those of the inputs; returns a copy of each value of the graph with all dims known."""
         known: dict[Value, tuple[int, ...]] = dict(zip(self.inputs, shapes, strict=True))
         known.update({value: value.shape for value in self._constants})  # type: ignore[misc]
         return known_values(self._nodes, known)
+
+    def _plan_for(self, shapes: Sequence[Ints]) -> Executor:
+        """Returns the plan for inputs of these shapes, row-major or of declared strides, and new results."""
+        ins = [(shape, v.strides or dense_strides(shape)) for shape, v in zip(shapes, self.inputs, strict=True)]
+        return self._specialise(ins, self._results(self._out_shapes(shapes)))
+
+    def _parts_at(self, shapes: Shapes) -> Parts:
+        """Returns the plans that a call with these shapes runs."""
+        return Parts([(self._plans, lambda: self._plan_for([shape for shape in shapes if shape is not None]))])
 
     def _specialise(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Executor:
         key = _described(self.inputs, ins), None if outs is None else _described(self.outputs.values(), outs)
@@ -375,10 +417,11 @@ class Net(NetBase, Generic[Result]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the net to a file for `dgo.load`: ops, options, constants and the weights that its plans have packed.
 
-        A net of unknown dims has no plan, and so no packed weights, before its first call: call the net with a usual
-        size first. A predicate of `compile(algorithms=...)` is saved as the name of the algorithm that it chose in the
-        plan used last. The file contains all data, also constants that came from an ONNX file. An existing file at
-        `path` is replaced when the new file is complete; nets that were loaded from the old file keep its data.
+        A net of unknown dims has no plan, and so no packed weights, before its first call: `prepare` a usual size, or
+        call the net with it, first. A predicate of `compile(algorithms=...)` is saved as the name of the algorithm that
+        it chose in the plan used last. The file contains all data, also constants that came from an ONNX file. An
+        existing file at `path` is replaced when the new file is complete; nets that were loaded from the old file keep
+        its data.
 
         Raises:
             InvalidArgumentError: a predicate has chosen no algorithm yet; the path of a device, pipe or socket.

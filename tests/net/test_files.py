@@ -434,7 +434,7 @@ def test_engines(path, rng):
 def test_a_net_without_plans_is_warned_of(path, rng):
     graph = dgo.Graph()
     net = graph.compile(graph.input("x", (None, 3)) * graph.constant(np.ones((2000, 3), np.float32)))
-    with pytest.warns(UserWarning, match="was never called, so its file holds nothing") as caught:
+    with pytest.warns(UserWarning, match="has no plan, so its file holds nothing") as caught:
         net.save(path)
     assert caught[0].filename == __file__
     check_same(net, dgo.load(path), random_arrays(rng, net.inputs, size=2000))

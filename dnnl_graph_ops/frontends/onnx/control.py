@@ -10,9 +10,9 @@ import numpy as np
 
 from ...compile.specialise import Options
 from ...errors import Error, InvalidArgumentError
+from ...net.sizes import UNKNOWN
 from ...runtime.control_groups import process_limit
 from ..reading.node import Array, OnnxNode, Tensor
-from ..reading.stages import UNKNOWN
 from ..reading.submodel import SubModel
 from ..reading.types import LABELS, TYPES
 from .unroll import counters

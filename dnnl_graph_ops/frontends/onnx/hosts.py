@@ -12,9 +12,10 @@ from ... import dtypes
 from ...compile.specialise import Options
 from ...errors import Error, ShapeError, UnsupportedError
 from ...net.net import Net
+from ...net.sizes import Parts
 from ...once import once
 from ...reports.explain import PartitionReport, StepReport
-from ..reading.node import Array, OnnxNode, Tensor
+from ..reading.node import Array, OnnxNode, Tensor, tensors_of
 from ..reading.numpy_steps import bound, row_of
 from ..reading.stages import Stage
 from ..reading.submodel import SubModel
@@ -97,6 +98,18 @@ class HostNode(Stage):
     @property
     def title(self) -> str:
         return f"{self.node.op_type} ({self.by})"
+
+    def parts(self, known: Mapping[str, Tensor]) -> Parts:
+        return Parts((), (self.title,) if self.bodies else ())
+
+    def known_results(self, known: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        infos = tensors_of(self.arrays) | {name: known.get(name, Tensor()) for name in self.reads}
+        if control(self.node) is not None or any(info.shape is None or None in info.shape for info in infos.values()):
+            return self.results
+        try:
+            return results_of(self.node, infos, self.arrays)
+        except UnsupportedError:
+            return self.results
 
     def nets(self) -> Sequence[Net]:
         return [net for body in self.bodies.values() for net in body.nets()]

@@ -9,6 +9,7 @@ from typing import Any
 from ... import dtypes
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
+from ...net.sizes import UNKNOWN
 from ...runtime.engines import Engine
 from ..reading.budget import Budget
 from ..reading.deferred import constant_of
@@ -16,7 +17,7 @@ from ..reading.faults import FAULTS, fault, refusal
 from ..reading.node import Array, Body, OnnxNode, Tensor, tensor_of, tensors_of
 from ..reading.records import Kept
 from ..reading.section import Lent, Section
-from ..reading.stages import SEQUENCE, UNKNOWN, Part, StagedGraph
+from ..reading.stages import SEQUENCE, Part, StagedGraph
 from ..reading.submodel import SubModel
 from ..reading.types import DTYPES, TYPES
 from . import contributed, hosts

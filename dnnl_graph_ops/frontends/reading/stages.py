@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import dtypes
-from ..._core import NetBase, PlanCache
+from ..._core import Executor, NetBase, PlanCache
 from ...compile import selection
 from ...compile.specialise import Options
 from ...drawing.picture import Picture, alone, of_net, side_by_side
@@ -25,17 +25,18 @@ from ...graph import Graph, Value
 from ...graph.array_file import numbering
 from ...net.files import described
 from ...net.net import Net, made
+from ...net.sizes import UNKNOWN, Ints, Parts, Shapes
 from ...progress import listener, telling
 from ...reports.explain import Benchmark, Explanation, PartitionReport, StepTime, joined, nothing
 from ...reports.profile import Profile
 from ...runtime import arrays
 from ...runtime.engines import Engine, default_engine
-from .node import Array
+from .node import Array, Tensor
 from .section import Section
+from .types import CODES, LABELS
 
-# marks of an input that is no tensor, and of an unknown rank
+# the mark of an input that is no tensor
 SEQUENCE = "sequence"
-UNKNOWN: tuple[int | None, ...] = (-1,)
 
 
 class Stage:
@@ -56,6 +57,14 @@ class Stage:
 
     def nets(self) -> Sequence[Net]:
         """The nets that the stage has built so far."""
+        return ()
+
+    def parts(self, known: Mapping[str, Tensor]) -> Parts:
+        """Returns the plans that the stage runs on tensors of known facts."""
+        return Parts(())
+
+    def known_results(self, known: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        """Returns the facts of the tensors `gives`, as far as facts of the tensors `reads` determine them, or none."""
         return ()
 
     def reports(self) -> Sequence[PartitionReport]:
@@ -83,6 +92,25 @@ class NetStage(Stage):
 
     def nets(self) -> Sequence[Net]:
         return (self.net,)
+
+    def parts(self, known: Mapping[str, Tensor]) -> Parts:
+        shapes = self._shapes(known)
+        return Parts((), (self.title,)) if shapes is None else self.net._parts_at(shapes)
+
+    def _shapes(self, known: Mapping[str, Tensor]) -> tuple[Ints, ...] | None:
+        """Returns the shapes of the net's inputs; None if a size depends on data."""
+        stated = [
+            value.shape if None not in value.shape else known[name].sizes if name in known else (None,)
+            for name, value in zip(self.reads, self.net.inputs, strict=True)
+        ]
+        return None if any(None in shape for shape in stated) else tuple(map(tuple, stated))  # type: ignore[arg-type]
+
+    def known_results(self, known: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        shapes = self._shapes(known)
+        if shapes is None:
+            return [Tensor(CODES[value.dtype], value.shape) for value in self.net.outputs.values()]
+        values = zip(self.net.outputs.values(), self.net._out_shapes(shapes), strict=True)
+        return [Tensor(CODES[value.dtype], shape) for value, shape in values]
 
     def picture(self) -> Picture:
         return of_net(self.net)
@@ -220,6 +248,22 @@ class StagedNet(Net):
     @property
     def _nets(self) -> tuple[Net, ...]:
         return tuple(one for stage in self._stages for net in stage.nets() for one in net._nets)
+
+    def _parts_at(self, shapes: Shapes) -> Parts:
+        known = {
+            value.name: Tensor(LABELS[value.dtype], shape)
+            for value, shape in zip(self.inputs, shapes, strict=True)
+            if value.dtype in LABELS
+        }
+        known |= {name: Tensor(LABELS[dtypes.label(one.dtype)], one.shape) for name, one in self.graph._stored.items()}
+        plans, late = list[tuple[PlanCache, Callable[[], Executor]]](), list[str]()
+        for stage in self._stages:
+            parts = stage.parts(known)
+            plans += parts.plans
+            late += parts.late
+            results = zip(stage.gives, stage.known_results(known), strict=False)
+            known.update((name, result) for name, result in results if name)
+        return Parts(plans, late)
 
     # -- looking inside ---------------------------------------------------------------------------------------
 

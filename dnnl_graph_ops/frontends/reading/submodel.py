@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from ...compile.specialise import Options
 from ...graph import Graph, Value
 from ...net.net import Net, made
+from ...net.sizes import Parts
 from ...runtime.locks import Builds
 from .node import Tensor
 from .section import Section
@@ -69,6 +70,9 @@ class SubModel(Section, Stage):
         given = [self.info_of(value) for value in values]
         net = self._builds.once(lambda: self._find(given, options), lambda: self._made(given, options))
         return _Last(described, options, net, tuple(self.inputs.index(name) for name in net.input_names))
+
+    def parts(self, known: Mapping[str, Tensor]) -> Parts:
+        return Parts((), (self.title,))
 
     def nets(self) -> Sequence[Net]:
         return [net for _, _, net in list(self._variants)]
