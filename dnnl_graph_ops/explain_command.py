@@ -14,6 +14,7 @@ from .errors import InvalidArgumentError
 from .graph import Graph
 from .net.net import Net
 from .net.options import TUNES
+from .net.sizes import Shapes, all_shapes
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,38 +57,44 @@ def run(options: argparse.Namespace) -> int:
     net = graph.compile(tune=options.tune)
     # steps are chosen per shape; the stages of a staged graph are shown without shapes
     undecided = type(net) is Net and net._latest() is None
-    arrays = _random(net, options.shape) if undecided or options.profile or options.shape else []
+    shapes = _shapes(net, options.shape) if undecided or options.profile or options.shape else ()
     if undecided:
-        net(*arrays)
+        net.prepare([shapes])
     print(net.explain(rewrites=options.rewrites, passes=options.passes))
     if options.profile:
         print()
-        print(net.profile(*arrays))
+        print(net.profile(*_random(net, shapes)))
     if options.svg:
         net.to_svg(options.svg)
         print(f"\ndrawn in {options.svg}")
     return 0
 
 
-def _random(net: Net, stated: Sequence[str]) -> list[np.ndarray[Any, Any]]:
-    """Random arrays for the net's inputs; `stated`: "NAME=SIZE,SIZE..." for inputs with dynamic dims."""
-    shapes: dict[str, tuple[int, ...]] = {}
+def _shapes(net: Net, stated: Sequence[str]) -> Shapes:
+    """Returns the shapes of all inputs; `stated`: "NAME=SIZE,SIZE..." for inputs with dynamic dims."""
+    given: dict[str, tuple[int, ...]] = {}
     for word in stated:
         name, _, sizes = word.rpartition("=")
-        if name not in net.input_names:
-            raise InvalidArgumentError(f"--shape {word}: no input {name!r}; there are {', '.join(net.input_names)}")
+        expected = f"--shape {word}: expected {name or net.input_names[0]}=SIZE,SIZE..."
+        if not name:
+            raise InvalidArgumentError(expected)
         try:
-            shapes[name] = tuple(int(size) for size in sizes.split(","))
+            given[name] = tuple(int(size) for size in sizes.split(","))
         except ValueError:
-            raise InvalidArgumentError(f"--shape {word}: expected {name}=SIZE,SIZE...") from None
+            raise InvalidArgumentError(expected) from None
     for value in net.inputs:
-        if None not in value.shape:
-            shapes.setdefault(value.name, tuple(size or 0 for size in value.shape))
-        elif value.name not in shapes:
+        if None in value.shape and value.name not in given:
             text = ", ".join("?" if size is None else str(size) for size in value.shape)
             raise InvalidArgumentError(
                 f"input {value.name!r} ({text}) has sizes that are not known: give them with --shape {value.name}=..."
             )
+    return all_shapes(net.inputs, [given], "--shape")[0]
+
+
+def _random(net: Net, shapes: Shapes) -> list[np.ndarray[Any, Any]]:
     rng = np.random.default_rng(0)
     # small positive numbers: they fit into integers, and roots and logarithms are defined
-    return [rng.uniform(0.1, 2.0, shapes[value.name]).astype(dtypes.numpy_dtype(value.dtype)) for value in net.inputs]
+    return [
+        rng.uniform(0.1, 2.0, shape).astype(dtypes.numpy_dtype(value.dtype))
+        for value, shape in zip(net.inputs, shapes, strict=True)
+    ]

@@ -9,36 +9,41 @@ from ..graph import hooks
 if TYPE_CHECKING:
     from ..graph import Graph
     from ..runtime.engines import Engine
+    from .reading.input_shapes import InputShapes
 
 __all__ = ["from_onnx", "from_torch"]
 
 
-def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
+def from_onnx(model_or_path: Any, engine: Engine | None = None, *, shapes: InputShapes | None = None) -> Graph:
     """Import an ONNX model as a graph; needs the extra `onnx`.
 
     Args:
         model_or_path: a path, the bytes of a file, or a ModelProto.
         engine: the engine that runs the graph; None: the default CPU engine.
+        shapes: {input name: shape} fixes unknown dims: {"x": (1, 80, None)}; None leaves a dim as it is, a string names
+            it. {"batch": 1} fixes all unknown dims of a name. Names of dims have no other meaning.
 
     Returns:
         A Graph with the model's inputs and outputs, in NCX. Dynamic dims of the model stay dynamic. Ops are named after
         the tensors that they give, as nodes of a model need no names.
 
     Raises:
-        UnsupportedError: unsupported operators, all in one message. InvalidArgumentError: a damaged model.
+        UnsupportedError: unsupported operators, all in one message. InvalidArgumentError: a damaged model, or no input
+            or unknown dim of a name in `shapes`. ShapeError: a shape that contradicts the model's.
         RuntimeUnavailableError: onnx is not installed. TypeError: another type of source.
     """
     from .onnx import from_onnx as read
 
-    return read(model_or_path, engine)
+    return read(model_or_path, engine, shapes=shapes)
 
 
-def from_torch(exported_program: Any, engine: Engine | None = None) -> Graph:
+def from_torch(exported_program: Any, engine: Engine | None = None, *, shapes: InputShapes | None = None) -> Graph:
     """Import an `ExportedProgram` of `torch.export` as a graph; needs the extra `torch`.
 
     Args:
         exported_program: the result of `torch.export.export(model.eval(), arguments)`.
         engine: the engine that runs the graph; None: the default CPU engine.
+        shapes: {input name: shape} fixes sizes of unknown dims, as of `from_onnx`.
 
     Returns:
         A Graph with the program's tensors as inputs and outputs;
@@ -46,11 +51,12 @@ def from_torch(exported_program: Any, engine: Engine | None = None) -> Graph:
 
     Raises:
         UnsupportedError: unsupported ops and features, all in one message. TypeError: no ExportedProgram.
+        InvalidArgumentError, ShapeError: `shapes` does not fit the program.
         RuntimeUnavailableError: torch is not installed.
     """
     from .torch_export import from_torch as read
 
-    return read(exported_program, engine)
+    return read(exported_program, engine, shapes=shapes)
 
 
 def _rebuilt(*args: Any) -> Any:

@@ -35,8 +35,8 @@ class Parts(NamedTuple):
     late: Sequence[str] = ()
 
 
-def by_name(given: Any, names: Iterable[str], where: str) -> dict[str, Any]:
-    """Returns {input name: shape as it was given}.
+def by_name(given: Any, names: Iterable[str], where: str, what: str = "input") -> dict[str, Any]:
+    """Returns {input name: shape as it was given}; `what` the names are names of, for messages.
 
     Raises:
         TypeError: no mapping. InvalidArgumentError: a name that is none of `names`.
@@ -47,7 +47,7 @@ def by_name(given: Any, names: Iterable[str], where: str) -> dict[str, Any]:
     for name in given:
         if name not in known:
             raise InvalidArgumentError(
-                f"{where}: no input {show(name)}{suggest(name, known)}; there are {', '.join(known)}"
+                f"{where}: no {what} {show(name)}{suggest(name, known)}; there are {', '.join(known)}"
             )
     return dict(given)
 

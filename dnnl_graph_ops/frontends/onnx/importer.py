@@ -14,6 +14,7 @@ from ...runtime.engines import Engine
 from ..reading.budget import Budget
 from ..reading.deferred import constant_of
 from ..reading.faults import FAULTS, fault, refusal
+from ..reading.input_shapes import InputShapes
 from ..reading.node import Array, Body, OnnxNode, Tensor, tensor_of, tensors_of
 from ..reading.records import Kept
 from ..reading.section import Lent, Section
@@ -33,12 +34,14 @@ from .survey import Fate, Survey, fate_of
 from .unroll import trip_count, unrolled
 
 
-def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
+def from_onnx(model_or_path: Any, engine: Engine | None = None, *, shapes: InputShapes | None = None) -> Graph:
     """Import an ONNX model as a graph: `from_onnx("m.onnx").compile()(x)`.
 
     Args:
         model_or_path: a path, the file's content as bytes, or an `onnx.ModelProto`.
         engine: the engine that runs the graph; None: the default CPU engine.
+        shapes: {input name: shape} fixes unknown dims: {"x": (1, 80, None)}; None leaves a dim as it is, a string names
+            it. {"batch": 1} fixes all unknown dims of a name. Names of dims have no other meaning.
 
     Returns:
         A Graph whose inputs are the model's inputs without initializer, in order, and whose `outputs` are the model's
@@ -61,12 +64,13 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
         UnsupportedError: lists all unsupported nodes and attribute values, which not even onnx's reference
             implementation computes, but not the nodes behind them; or folding constants takes more than 256 MiB and
             four times the model's size, or more than 1 GiB of tensors are filled with single numbers.
-        InvalidArgumentError: no ONNX model, cycles, functions that call themselves, missing tensors, wrong types.
-        ShapeError: impossible shapes.
+        InvalidArgumentError: no ONNX model, cycles, functions that call themselves, missing tensors, wrong types; no
+            input or unknown dim of a name in `shapes`.
+        ShapeError: impossible shapes; a shape that contradicts the model's.
 
     Source: the ONNX operator specifications, from opset 7 on.
     """
-    model = read(model_or_path)
+    model = read(model_or_path, shapes)
     if not model.outputs:
         raise InvalidArgumentError("from_onnx: the model declares no outputs")
     return graph_of(model, engine)

@@ -21,6 +21,7 @@ from ...graph.order import topological
 from ..reading import records
 from ..reading.budget import Budget
 from ..reading.faults import check_size
+from ..reading.input_shapes import InputShapes, NamedDims, fixed
 from ..reading.node import Array, Body, OnnxNode, Reference, Sparse, Tensor, flat
 from ..reading.records import Keep, Kept
 from ..reading.section import Lent, Section, own_bytes, section_of
@@ -71,8 +72,8 @@ def onnx_package() -> Any:
     return onnx
 
 
-def read(source: Any) -> Model:
-    """Reads a model from a path, bytes, or a ModelProto.
+def read(source: Any, shapes: InputShapes | None = None) -> Model:
+    """Reads a model from a path, bytes, or a ModelProto; `shapes` fixes unknown dims of its inputs.
 
     Raises:
         TypeError: anything else. FileNotFoundError: a path without a file.
@@ -90,6 +91,8 @@ def read(source: Any) -> Model:
     sparse = _sparse_constants(onnx, graph.sparse_initializer, folder)
     defaults = {*stored, *(node.outputs[0] for node in sparse)}
     inputs = dict(_inputs(graph.input, defaults, problems))
+    if shapes is not None:
+        inputs |= _fixed(inputs, graph.input, shapes)
     opsets = _opsets(proto.opset_import)
     if not opsets:
         raise InvalidArgumentError("from_onnx: the model imports no version of any operators (opset_import)")
@@ -305,6 +308,18 @@ def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) 
             yield name, info_of(info, where)
         except UnsupportedError as error:
             problems.append(str(error))
+
+
+def _fixed(inputs: Mapping[str, Tensor], infos: Iterable[Any], shapes: InputShapes) -> dict[str, Tensor]:
+    """Returns the inputs, with the dims that `shapes` fixes."""
+    dims = {_text(info.name): info.type.tensor_type.shape.dim for info in infos}
+    declared: dict[str, NamedDims | None] = {}
+    for name, one in inputs.items():
+        if one.is_tensor:
+            names = [_text(dim.dim_param) or None for dim in dims[name]]
+            declared[name] = one.shape and tuple(n if d is None else d for d, n in zip(one.shape, names, strict=True))
+    found = fixed(shapes, declared, "from_onnx: 'shapes'")
+    return {name: replace(inputs[name], shape=shape) for name, shape in found.items()}
 
 
 def info_of(info: Any, where: str) -> Tensor:

@@ -17,6 +17,7 @@ from ...runtime.engines import Engine
 from ..reading.budget import Budget
 from ..reading.deferred import constant_of
 from ..reading.faults import refusal
+from ..reading.input_shapes import Dims, InputShapes, fixed
 from ..reading.node import tensors_of
 from . import host
 from .build import built, constant
@@ -26,12 +27,14 @@ from .sizes import size_op
 from .table import RULES
 
 
-def from_torch(program: Any, engine: Engine | None = None) -> Graph:
+def from_torch(program: Any, engine: Engine | None = None, *, shapes: InputShapes | None = None) -> Graph:
     """Import an `ExportedProgram` of `torch.export.export` as a graph: `from_torch(program).compile()(x)`.
 
     Args:
         program: the result of `torch.export.export(model.eval(), args)`, for inference.
         engine: the engine that runs the graph; None: the default CPU engine.
+        shapes: {input name: shape} fixes sizes of dynamic dims: {"x": (1, 80, None)}; None leaves a dim dynamic. The
+            names of inputs are PyTorch's names of the arguments.
 
     Returns:
         A Graph whose inputs are the program's input tensors in the order of its call, nested ones flattened, and whose
@@ -41,6 +44,7 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
 
     Raises:
         TypeError: no ExportedProgram. RuntimeUnavailableError: torch is missing.
+        InvalidArgumentError, ShapeError: `shapes` names no input, or contradicts the program.
         UnsupportedError: lists all unsupported parts: writes to buffers or inputs, results that are no tensors, dtypes
             that the package lacks, control flow, random numbers.
     """
@@ -58,6 +62,7 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
     known: dict[str, Any] = {}
     stored = {**program.state_dict, **program.constants}
     copies: dict[Any, Any] = {}
+    dims = _input_dims(fxs, signature, shapes)
     size = sum(one.nbytes for one in stored.values() if isinstance(one, torch.Tensor))
     for spec in signature.input_specs:
         name = spec.arg.name
@@ -72,7 +77,7 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
         else:
             value = fxs[name].meta["val"]
             try:
-                known[name] = graph.input(name, dims_of(value.shape), stated(value.dtype))
+                known[name] = graph.input(name, dims[name], stated(value.dtype))
             except Error as error:
                 problems.append(f"input {name!r}: {error}")
     # ops that only check their arguments return a token
@@ -91,6 +96,18 @@ def from_torch(program: Any, engine: Engine | None = None) -> Graph:
     _with_numbers(graph, [fx is not None for _, fx in results], numbers)
     graph._keeps_inputs = True
     return graph
+
+
+def _input_dims(fxs: Mapping[str, Any], signature: Any, shapes: InputShapes | None) -> dict[str, Dims]:
+    """Returns the dims of the inputs that are tensors by name, those that `shapes` fixes included."""
+    declared: dict[str, Dims] = {
+        name: dims_of(fxs[name].meta["val"].shape)
+        for name in signature.user_inputs
+        if isinstance(name, str) and hasattr(fxs[name].meta.get("val"), "shape")
+    }
+    if shapes is None:
+        return declared
+    return declared | fixed(shapes, declared, "from_torch: 'shapes'")
 
 
 def _with_numbers(graph: Graph, are_tensors: Sequence[bool], numbers: Mapping[int, Any]) -> None:
