@@ -156,14 +156,18 @@ def _parts_fit(problem: ConvProblem) -> bool:
 
 def parts(problem: ConvProblem, tile: tuple[int, ...]) -> Iterator[ConvProblem]:
     """Yields the layer, or if a tiled axis is dilated, a layer without dilation for each residue of its positions."""
-    g = problem.geometry
-    steps = (d if m > 1 else 1 for d, m in zip(g.dilations, tile, strict=True))
+    steps = _residues(problem, tile)
     for residues in product(*map(range, steps)):
         part = problem
-        for axis, (residue, m) in enumerate(zip(residues, tile, strict=True)):
-            if m > 1 and g.dilations[axis] > 1:
+        for axis, (residue, step) in enumerate(zip(residues, steps, strict=True)):
+            if step > 1:
                 part = _part(part, axis, residue)
         yield part
+
+
+def _residues(problem: ConvProblem, tile: tuple[int, ...]) -> list[int]:
+    """Returns for each axis into how many layers `parts` splits it."""
+    return [d if m > 1 else 1 for d, m in zip(problem.geometry.dilations, tile, strict=True)]
 
 
 def _part(problem: ConvProblem, axis: int, residue: int) -> ConvProblem:
@@ -284,18 +288,18 @@ def wgrad(program: Program, problem: ConvProblem, description: Any, threads: int
 
 def work(problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> Counts:
     """Counts the kernels' products and transforms, for all parts of a layer."""
-    first, *others = parts(problem, tile)
+    first, count = next(parts(problem, tile)), prod(_residues(problem, tile))
     work = kernels.filter_work(
         filter_problem(first, tile), problem.direction, dtypes.CODES[problem.y.dtype],
         dtypes.CODES[problem.x.dtype], env.threads, env.vectors,
     )  # fmt: skip
-    counts, count = of_kernel(problem, env, work), 1 + len(others)
+    counts = of_kernel(problem, env, work)
     if problem.geometry.rank == 1 and problem.direction == WGRAD and tile != direct_tile(problem):
         counts = counts._replace(values=counts.values * _ON_ONE_AXIS)
     if tile == direct_tile(problem):
         counts = counts._replace(products=counts.products + _begun(problem, env))
     repeated = {name: count * getattr(counts, name) for name in ("products", "values", "runs")}
-    again = counts.weights * _AGAIN * len(others)
+    again = counts.weights * _AGAIN * (count - 1)
     return counts._replace(**repeated, weights=counts.weights + again, calls=float(count))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from math import lcm, prod
 
@@ -114,7 +115,7 @@ def check(steps: Sequence[Use], outputs: Sequence[View]) -> None:
         if view.buffer.place not in _PLACES or not view.size:
             return
         views, axes = written.setdefault(view.buffer, {}), axes_of(view)
-        if axes in views or any(is_dense(one) and one.size == one.buffer.elements for one in views.values()):
+        if axes in views or any(map(_is_whole, views.values())):
             return
         if not _written(views, view, axes):
             raise Error(
@@ -123,7 +124,7 @@ def check(steps: Sequence[Use], outputs: Sequence[View]) -> None:
                 "meanwhile"
             )
         # later views are compared with this one in place of those that it holds
-        for inner in [one for one in views if covers(one, [axes])]:
+        for inner in [one for one in views if _covers_alike(one, (axes,))]:
             del views[inner]
         views[axes] = view
 
@@ -136,10 +137,19 @@ def check(steps: Sequence[Use], outputs: Sequence[View]) -> None:
         require(view, "the net returns")
 
 
+def _is_whole(view: View) -> bool:
+    """Whether a view holds all elements of its buffer."""
+    return is_dense(view) and view.size == view.buffer.elements
+
+
+# layers of a net are alike
+_covers_alike = lru_cache(1024)(covers)
+
+
 def _written(views: dict[Axes, View], view: View, axes: Axes) -> bool:
     """Whether the views together hold all elements of `view`; where regions cannot tell, whether they have enough."""
     wide = [(stride, n) for stride, n in zip(view.strides, view.shape, strict=True) if n > 1 and stride]
-    told = covers(axes, list(views), [stride for stride, _ in wide])
+    told = _covers_alike(axes, tuple(views), tuple(stride for stride, _ in wide))
     return sum(one.size for one in views.values()) >= prod(n for _, n in wide) if told is None else told
 
 

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from ..errors import InvalidArgumentError
 from ..graph.choices import Algorithm
+from ..once import once
 from ..runtime import cpu, rates, reference
 from ..runtime.engines import Engine
 
@@ -40,27 +41,24 @@ class Env:
     varies: bool = False
     wide: bool = False
 
-    # no property is cached: before Python 3.12, cached_property has one lock for all instances, and a child that was
-    # forked while another thread held the lock would wait forever
-
     @property
     def version(self) -> tuple[int, ...]:
         return self.engine.runtime.version_info
 
-    @property
+    @once
     def release(self) -> str:
         return self.engine.runtime.version
 
-    @property
+    @once
     def isa(self) -> str:
         return cpu.isa(self.engine)
 
-    @property
+    @once
     def rates(self) -> rates.Rates | None:
         """How fast this CPU multiplies in each unit; None if nobody knows."""
         return rates.of(self.engine)
 
-    @property
+    @once
     def lanes(self) -> int:
         """Floats in a vector of the library's instruction set."""
         return cpu.lanes(self.isa)

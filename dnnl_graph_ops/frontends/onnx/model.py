@@ -358,9 +358,9 @@ def _node(onnx: Any, node: Any, index: int, opsets: Mapping[str, int], folder: P
     opset = opsets.get(domain, opsets[""])
     if (domain, kind) in _SINCE_OPSET_21:
         domain, opset = "", 21
-    read = OnnxNode(name, kind, domain, _text(node.overload), opset, inputs, outputs, {})
-    attrs = {_text(attr.name): _attribute(onnx, attr, opsets, folder, read.where) for attr in node.attribute}
-    return replace(read, attrs=attrs)
+    where = f"{OnnxNode.source} node {name[:80]!r} ({kind[:80]})"
+    attrs = {_text(attr.name): _attribute(onnx, attr, opsets, folder, where) for attr in node.attribute}
+    return OnnxNode(name, kind, domain, _text(node.overload), opset, inputs, outputs, attrs)
 
 
 def _function(onnx: Any, function: Any, opsets: Mapping[str, int], folder: Path | None) -> Function:
@@ -400,10 +400,24 @@ def _declared(item: Any, where: str) -> Tensor:
         return Tensor()
 
 
+# plain attributes, by the number of their type (AttributeProto.AttributeType)
+_PLAIN_ATTRIBUTES: dict[int, Callable[[Any], Any]] = {
+    1: lambda attr: float(attr.f),
+    2: lambda attr: int(attr.i),
+    3: lambda attr: attr.s.decode("utf-8", "replace"),
+    6: lambda attr: list(attr.floats),
+    7: lambda attr: list(attr.ints),
+    8: lambda attr: [item.decode("utf-8", "replace") for item in attr.strings],
+}
+
+
 def _attribute(onnx: Any, attr: Any, opsets: Mapping[str, int], folder: Path | None, where: str) -> Any:
-    kinds = onnx.AttributeProto
     if attr.ref_attr_name:
         return Reference(_text(attr.ref_attr_name))
+    plain = _PLAIN_ATTRIBUTES.get(attr.type)
+    if plain is not None:
+        return plain(attr)
+    kinds = onnx.AttributeProto
     if attr.type == kinds.TENSOR:
         try:
             return array_of(onnx, attr.t, folder, f"{where}: attribute {attr.name!r}")
@@ -413,15 +427,7 @@ def _attribute(onnx: Any, attr: Any, opsets: Mapping[str, int], folder: Path | N
         return _sparse(onnx, attr.sparse_tensor, folder, f"{where}: attribute {attr.name!r}")
     if attr.type == kinds.GRAPH:
         return _body(onnx, attr.g, opsets, folder, where)
-    readers: dict[int, Callable[[], Any]] = {
-        kinds.INT: lambda: int(attr.i),
-        kinds.FLOAT: lambda: float(attr.f),
-        kinds.STRING: lambda: attr.s.decode("utf-8", "replace"),
-        kinds.INTS: lambda: list(attr.ints),
-        kinds.FLOATS: lambda: list(attr.floats),
-        kinds.STRINGS: lambda: [item.decode("utf-8", "replace") for item in attr.strings],
-    }
-    return readers[attr.type]() if attr.type in readers else None
+    return None
 
 
 def _ordered(nodes: Sequence[OnnxNode], given: Iterable[str], outputs: Sequence[str]) -> tuple[OnnxNode, ...]:

@@ -15,6 +15,9 @@ _ROUTE = (7, 5, 9)
 # wire types of fields
 _VARINT, _LONG, _BYTES, _INT = 0, 1, 2, 5
 _FIXED = {_LONG: 8, _INT: 4}
+# the most bytes of a number, and of a field's key and length
+_MOST_DIGITS = 10
+_MOST_HEAD = 2 * _MOST_DIGITS
 
 
 class Stretch(NamedTuple):
@@ -51,21 +54,31 @@ class _Walk:
 
     def copied(self, stream: BinaryIO, end: int, depth: int) -> bytes:
         parts = []
-        data = 0
+        # where the fields begin that were not copied yet
+        data, first = 0, stream.tell()
+
+        def copy(stop: int) -> None:
+            if first < stop:
+                stream.seek(first)
+                parts.append(stream.read(stop - first))
+
         for field in _fields(stream, end):
-            followed = field.kind == _BYTES and field.number == _ROUTE[depth]
-            if followed and depth < len(_ROUTE) - 1:
+            if field.kind != _BYTES or field.number != _ROUTE[depth]:
+                continue
+            if depth < len(_ROUTE) - 1:
+                copy(field.start)
                 stream.seek(field.begin)
                 inner = self.copied(stream, field.stop, depth + 1)
                 parts += [_varint(field.number << 3 | field.kind), _varint(len(inner)), inner]
                 self.initializers += depth == 1
+                first = field.stop
                 continue
-            data += followed
-            if followed and field.stop - field.begin >= LARGE_BYTES:
+            data += 1
+            if field.stop - field.begin >= LARGE_BYTES:
                 self.large[self.initializers] = Stretch(field.begin, field.stop - field.begin)
-                continue
-            stream.seek(field.start)
-            parts.append(stream.read(field.stop - field.start))
+                copy(field.start)
+                first = field.stop
+        copy(end)
         if data > 1:
             raise ValueError("raw data more than once")
         return b"".join(parts)
@@ -74,34 +87,34 @@ class _Walk:
 def _fields(stream: BinaryIO, end: int) -> Iterator[_Field]:
     start = stream.tell()
     while start < end:
-        key = _read_varint(stream)
-        kind = key & 7
+        stream.seek(start)
+        head = stream.read(_MOST_HEAD)
+        key, at = _read_varint(head, 0)
+        kind, length = key & 7, 0
         if kind == _VARINT:
-            _read_varint(stream)
-            length = 0
+            _, at = _read_varint(head, at)
         elif kind == _BYTES:
-            length = _read_varint(stream)
+            length, at = _read_varint(head, at)
         elif kind in _FIXED:
             length = _FIXED[kind]
         else:
             raise ValueError(f"a field of kind {kind}")
-        begin = stream.tell()
+        begin = start + at
         if begin + length > end:
             raise ValueError("a field behind the end")
         yield _Field(key >> 3, kind, start, begin, begin + length)
         start = begin + length
-        stream.seek(start)
 
 
-def _read_varint(stream: BinaryIO) -> int:
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Returns the number at a position, and the position behind it."""
+    if at < len(data) and data[at] < 128:
+        return data[at], at + 1
     value = 0
-    for shift in range(0, 70, 7):
-        byte = stream.read(1)
-        if not byte:
-            break
-        value |= (byte[0] & 127) << shift
-        if byte[0] < 128:
-            return value
+    for shift, byte in enumerate(data[at : at + _MOST_DIGITS]):
+        value |= (byte & 127) << 7 * shift
+        if byte < 128:
+            return value, at + shift + 1
     raise ValueError("a number without end")
 
 
