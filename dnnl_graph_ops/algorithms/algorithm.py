@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from ..convolution.problem import READ, ConvProblem, is_channels_last
@@ -11,11 +11,9 @@ from ..cost import fits
 from ..cost import model as cost
 from ..ir.env import Env
 from ..onednn import reference
-from ..program import elementwise
 from ..program.epilogue import refusals, views
 from ..program.program import Program
 from ..runtime import cpu, rates
-from .views import channels_last_strides
 
 Condition = Callable[[ConvProblem, Env], bool]
 Build = Callable[[Program, ConvProblem, Env], None]
@@ -41,14 +39,8 @@ def without_post_ops(problem: ConvProblem, env: Env) -> bool:
 
 
 def expressed(problem: ConvProblem, env: Env) -> bool:
-    """Whether a kernel that writes channels-last results can apply the problem's post-ops.
-
-    A result of another layout counts as channels last, because it is copied from channels-last scratch afterwards.
-    """
-    result = problem.result
-    if not is_channels_last(result):
-        result = replace(result, strides=channels_last_strides(result))
-    return elementwise.expresses(problem.epilogue, result)
+    """Whether a kernel that writes channels-last results can apply the problem's post-ops."""
+    return problem.takes_epilogue
 
 
 def refused(problem: ConvProblem, env: Env, head: str) -> dict[str, str]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ..once import once
+from ..program import elementwise
 from ..program.epilogue import Epilogue, map_views
-from ..program.program import Ints, View
+from ..program.program import Ints, View, dense_in
 from ..shapes.attributes import Attributes, Geometry
 from ..shapes.common import channel_axes
+from ..strides import channels_last
 
 # Directions of an ordinary convolution y = x * w: of y, of the gradient of x, of the gradient of w. Their values, which
 # cost files and builtin kernels use, are those of a ConvTranspose, whose forward is dgrad.
@@ -103,6 +106,17 @@ class ConvProblem:
     def macs(self) -> int:
         """The number of multiplications by the definition, including products of taps with padding."""
         return self.geometry.macs
+
+    @once
+    def takes_epilogue(self) -> bool:
+        """Whether a kernel that writes channels-last results can apply the post-ops.
+
+        A result of another layout counts as channels last, because it is copied from channels-last scratch afterwards.
+        """
+        result = self.result
+        if not is_channels_last(result):
+            result = replace(result, strides=dense_in(result.shape, channels_last(result.ndim)))
+        return elementwise.expresses(self.epilogue, result)
 
     def with_views(self, **views: Any) -> ConvProblem:
         """Returns the problem with other views or post-ops in the named fields; itself where they are the same."""

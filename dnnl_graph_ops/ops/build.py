@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from .. import dtypes, schema
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..graph import Graph, Value, hooks
 from ..runtime.arrays import as_array
-from ..shapes import checked
+from ..shapes import Meta, checked
 
 
 def label(builder: str, name: Any) -> str:
@@ -79,11 +79,56 @@ def apply(
     values = [as_value(graph, operand, where, slot) for operand, slot in zip(operands, names, strict=True)]
     wanted = None if dtype is None else dtypes.canonical(dtype)
     values, given = known_now(kind, values, attrs, where)
-    ndim = len(values[0].shape) if values else 0
-    given = schema.normalise_attrs(kind, given, where, ranks=schema.attr_lengths(kind, ndim), lenient=lenient)
-    kept, metas = checked(kind, [value._meta for value in values], given, where, dtype=wanted, outputs=outputs)
+    kept, metas = _inferred(kind, [value._meta for value in values], given, where, wanted, outputs, lenient)
     slots = [slot.name for slot in spec.outputs[: len(metas)]]
     return graph._add_node(kind, where, values, kept, metas, slots, name, default_name)
+
+
+# attributes and outputs by what they follow from; layers of a net are alike
+_results: dict[Hashable, tuple[Mapping[str, Any], Sequence[Meta]]] = {}
+_MOST_RESULTS, _MOST_ITEMS = 1024, 64
+
+
+def _inferred(
+    kind: str,
+    inputs: Sequence[Meta],
+    attrs: Mapping[str, Any],
+    where: str,
+    dtype: str | None,
+    outputs: int | None,
+    lenient: bool,
+) -> tuple[Mapping[str, Any], Sequence[Meta]]:
+    """Returns checked attributes of an op and its outputs, as `checked` does; `attrs` are the user's."""
+    keys = [_key(value) for value in attrs.values()]
+    key = None if None in keys else (kind, *inputs, *attrs, *keys, dtype, outputs, lenient)
+    found = None if key is None else _results.get(key)
+    if found is None:
+        ranks = schema.attr_lengths(kind, len(inputs[0].shape) if inputs else 0)
+        given = schema.normalise_attrs(kind, attrs, where, ranks=ranks, lenient=lenient)
+        found = checked(kind, inputs, given, where, dtype=dtype, outputs=outputs)
+        if key is not None:
+            if len(_results) >= _MOST_RESULTS:
+                _results.clear()
+            _results[key] = found
+    kept, metas = found
+    # a node's attributes are its own
+    return dict(kept) if type(kept) is dict else kept, metas
+
+
+def _key(value: Any) -> Hashable:
+    """Returns a key that tells an attribute's type and value, also 1 from 1.0 and 0.0 from -0.0.
+
+    None stands for lists of many items, and for objects other than Python's numbers, strings, lists and tuples.
+    """
+    kind = type(value)
+    if kind is int or kind is str or kind is bool or value is None:
+        return kind, value
+    if kind is float:
+        return kind, repr(value)
+    if kind in (list, tuple) and len(value) <= _MOST_ITEMS:
+        items = tuple(map(_key, value))
+        return None if None in items else items
+    return None
 
 
 def known_now(
