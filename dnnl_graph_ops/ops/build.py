@@ -99,7 +99,7 @@ def _inferred(
     lenient: bool,
 ) -> tuple[Mapping[str, Any], Sequence[Meta]]:
     """Returns checked attributes of an op and its outputs, as `checked` does; `attrs` are the user's."""
-    keys = [_key(value) for value in attrs.values()]
+    keys = [_key(meta.shape) for meta in inputs] + [_key(value) for value in attrs.values()]
     key = None if None in keys else (kind, *inputs, *attrs, *keys, dtype, outputs, lenient)
     found = None if key is None else _results.get(key)
     if found is None:

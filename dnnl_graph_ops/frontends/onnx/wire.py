@@ -65,6 +65,10 @@ class _Walk:
         for field in _fields(stream, end):
             if field.kind != _BYTES or field.number != _ROUTE[depth]:
                 continue
+            if depth == 1 and field.stop - field.begin < LARGE_BYTES:
+                # an initializer without large data
+                self.initializers += 1
+                continue
             if depth < len(_ROUTE) - 1:
                 copy(field.start)
                 stream.seek(field.begin)
