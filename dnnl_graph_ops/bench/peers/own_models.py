@@ -58,10 +58,9 @@ class _Fixed:
         shapes = tuple(array.shape for array in inputs)
         if shapes != self._shapes:
             self._net = None
-            for value, shape in zip(onnx_model.inputs(self._model.graph), shapes, strict=True):
-                for dim, size in zip(value.type.tensor_type.shape.dim, shape, strict=True):
-                    dim.dim_value = size
-            self._net, self._shapes = _compiled(self._model, self._engine, self._task), shapes
+            names = (value.name for value in onnx_model.inputs(self._model.graph))
+            fixed = dict(zip(names, shapes, strict=True))
+            self._net, self._shapes = _compiled(self._model, self._engine, self._task, shapes=fixed), shapes
         return self._net(*inputs)
 
 
@@ -69,9 +68,13 @@ def _engine(task: ModelTask) -> Any:
     return dgo.engine(task.options.get("engine", "cpu"))
 
 
-def _compiled(model: Any, engine: Any, task: ModelTask, inputs: Sequence[np.ndarray] = ()) -> Any:
+def _compiled(
+    model: Any, engine: Any, task: ModelTask, inputs: Sequence[np.ndarray] = (), *, shapes: Any = None
+) -> Any:
     tune, algorithm = task.options.get("tune", "heuristic"), task.options.get("algorithm", "auto")
-    return dgo.from_onnx(model, engine).compile(tune=tune, algorithm=algorithm, **precision(task, inputs))
+    return dgo.from_onnx(model, engine, shapes=shapes).compile(
+        tune=tune, algorithm=algorithm, **precision(task, inputs)
+    )
 
 
 def _flat(made: Any) -> np.ndarray:
