@@ -14,7 +14,7 @@ from .errors import InvalidArgumentError
 from .graph import Graph
 from .net.net import Net
 from .net.options import TUNES
-from .net.sizes import Shapes, all_shapes
+from .net.sizes import Shapes, all_shapes, by_name
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,9 +75,10 @@ def _shapes(net: Net, stated: Sequence[str]) -> Shapes:
     given: dict[str, tuple[int, ...]] = {}
     for word in stated:
         name, _, sizes = word.rpartition("=")
-        expected = f"--shape {word}: expected {name or net.input_names[0]}=SIZE,SIZE..."
+        expected = f"--shape {word}: expected {name or next(iter(net.input_names), 'NAME')}=SIZE,SIZE..."
         if not name:
             raise InvalidArgumentError(expected)
+        by_name({name: sizes}, net.input_names, f"--shape {word}")
         try:
             given[name] = tuple(int(size) for size in sizes.split(","))
         except ValueError:

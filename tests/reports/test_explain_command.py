@@ -61,6 +61,7 @@ def test_explain_of_open_sizes(open_file, capsys):
     ("word", "said"),
     [
         ("y=5,3", "--shape y=5,3: no input 'y'; there are x"),
+        ("5,3", "--shape 5,3: expected x=SIZE,SIZE..."),
         ("x=5;3", "--shape x=5;3: expected x=SIZE,SIZE..."),
         ("x=5,4", "shape (5, 4)"),
     ],
