@@ -47,7 +47,7 @@ _NUMBERS = frozenset({NoneType, bool, int, float, str})
 # calls until all is measured; the first one captures
 CALLS = 1 + 2 * verdicts.TURNS
 # seconds that the import of PyTorch's compiler takes
-_SECONDS_TO_IMPORT = 3.0
+_SECONDS_TO_IMPORT = 1.5
 
 Run: TypeAlias = Callable[[], Any]
 _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
@@ -57,7 +57,7 @@ _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 class _Pace:
     """Seconds of captures, and how many innermost modules they captured; at first those of an ordinary model."""
 
-    seconds: float = 0.4
+    seconds: float = 0.25
     modules: int = 10
 
     def add(self, seconds: float, modules: int) -> None:
