@@ -18,6 +18,7 @@ ROOT = Path(dnnl_graph_ops.__file__).parent
 # from the ground up: a module imports from its own storey and those below
 STOREYS = (
     ("_core", "_openmp"),
+    ("symbolic",),
     ("errors", "dtypes", "log", "once", "progress", "strides", "words"),
     ("schema", "shapes"),
     ("runtime",),

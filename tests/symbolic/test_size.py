@@ -1,0 +1,144 @@
+"""Sizes of a trace: a formula of what a trace computed gives, for other dims, what integers give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dnnl_graph_ops import _core
+from dnnl_graph_ops.strides import dense_strides, is_row_major
+from dnnl_graph_ops.symbolic import Formula, Size, cached, gcd, greatest, kernels, least, tracing
+
+MOST = 4
+BINARY: tuple[Callable[[Any, Any], Any], ...] = (
+    lambda a, b: a + b,
+    lambda a, b: a - b,
+    lambda a, b: a * b,
+    lambda a, b: a // (b or 1),
+    lambda a, b: a % (b or 1),
+    lambda a, b: divmod(a, b or 1)[0],
+    max,
+    min,
+    greatest,
+    least,
+    lambda a, b: gcd(abs(a), abs(b)),
+    lambda a, b: a if a < b else b - 1,
+    lambda a, b: a if a == b else b,
+    lambda a, b: 1 if a else b,
+    lambda a, b: len(range(min(abs(int(a)), 9))) + b,
+    lambda a, b: -a if a >= b else a + (a != b),
+    lambda a, b: sum([a, b, a]),
+    lambda a, b: {a: 1}.get(b, 2) if a == b else a,
+    lambda a, b: b // 3 - -a // 2,
+    lambda a, b: (5 - a) * 7 + 11 // (abs(b) + 1),
+)
+
+
+def computed(rng: Random, dims: list[Any]) -> list[Any]:
+    """Results of operations that the generator draws, on the dims and on each other."""
+    values: list[Any] = [*dims, rng.randint(-3, 9), rng.randint(1, 64)]
+    for _ in range(rng.randint(1, 12)):
+        values.append(rng.choice(BINARY)(rng.choice(values), rng.choice(values)))
+    return values[len(dims) :]
+
+
+@pytest.mark.cases(100, 1000, 100_000, each=100)
+def test_a_formula_gives_what_integers_give(start, seed):
+    held = 0
+    for number in range(start, start + 100):
+        where = f"--seed={seed}, case {number}"
+        rng = Random(f"{seed} {number}")
+        dims = [rng.randint(1, 40) for _ in range(rng.randint(1, 3))]
+        with tracing() as trace:
+            sizes = [trace.dim(n, max(n // MOST, 1), n * MOST) for n in dims]
+            values = computed(Random(f"{seed} {number} again"), sizes)
+            formula = Formula(trace, sizes, trace.conditions, values)
+        assert formula(*dims) == computed(Random(f"{seed} {number} again"), dims), where
+        for _ in range(10):
+            others = [rng.randint(max(n // MOST, 1), n * MOST) for n in dims]
+            result = formula(*others)
+            if result is not None:
+                held += 1
+                assert result == computed(Random(f"{seed} {number} again"), others), (where, others, formula.source)
+    assert held > 100
+
+
+def test_strides_and_their_order_hold_for_all_dims():
+    with tracing() as trace:
+        n, m = trace.dim(5, 2, 20), trace.dim(7, 2, 28)
+        shape = (n, 16, m)
+        strides = dense_strides(shape)
+        assert is_row_major(shape, strides) and strides == (16 * m, m, 1)
+        assert sorted(strides) == [1, m, 16 * m]
+        assert trace.conditions == []
+        assert gcd(16, 16 * m, 32 * n * m) == 16 and gcd(m, m * n) is m
+        assert trace.conditions == []
+
+
+def test_the_remainder_of_a_quotient_is_known():
+    with tracing() as trace:
+        n = trace.dim(131, 32, 524)
+        left = n + 1 - 2 * ((n + 1) // 2)
+        assert greatest(left, 0) is left and greatest(-left, 0) == 0
+        assert (8 * n + 16) // 8 == n + 2 and (8 * n + 3) // 8 == n
+        assert trace.conditions == []
+
+
+def test_taking_an_int_is_a_condition():
+    places = np.arange(10)
+    takes: tuple[Callable[[Any], Any], ...] = (
+        range, np.zeros, places.take, float, lambda n: [0] * n, lambda n: n * 0.5, lambda n: n & (n - 1), lambda n: 2**n
+    )  # fmt: skip
+    for take in takes:
+        with tracing() as trace:
+            n = trace.dim(6, 1, 24)
+            take(n)
+            assert len(trace.conditions) == 1, take
+            formula = Formula(trace, [n], trace.conditions, n)
+        assert (formula(6), formula(7)) == (6, None)
+
+
+def test_a_native_call_is_evaluated_again():
+    with tracing() as trace:
+        n = trace.dim(6, 1, 24)
+        copy = kernels.copy((n, 2), 3, (2, 1), 3, (2, 1))
+        assert copy.arity == 2
+        formula = Formula(trace, [n], trace.conditions, (copy, n * 2))
+    kernel, size = formula(9)
+    assert isinstance(kernel, _core.kernels.Kernel) and size == 18
+    source, target = np.arange(18, dtype=np.float32).reshape(9, 2), np.zeros((9, 2), np.float32)
+    kernel.run(source, target)
+    np.testing.assert_array_equal(source, target)
+
+
+def test_traces_do_not_mix():
+    @cached(8)
+    def twice(n: int) -> int:
+        return 2 * n
+
+    assert twice(6) == 12
+    with tracing() as trace:
+        n = trace.dim(6, 1, 24)
+        assert isinstance(twice(n), Size) and trace.conditions == []
+    assert type(twice(6)) is int
+    with tracing() as other:
+        m = other.dim(6, 1, 24)
+        assert m == n and len(other.conditions) == 1
+
+
+def test_conditions_apart_are_asked_again():
+    with tracing() as trace:
+        n = trace.dim(6, 1, 24)
+        with trace.apart() as first:
+            assert n > 3
+        with trace.apart() as second:
+            assert n > 3
+        assert trace.conditions == [] and len(first) == len(second) == 1
+        assert n > 3
+        with trace.apart() as third:
+            assert n > 3
+        assert len(trace.conditions) == 1 and third == []
