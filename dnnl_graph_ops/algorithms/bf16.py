@@ -15,12 +15,12 @@ from math import prod
 from typing import Any
 
 from .. import dtypes
-from .._core import kernels
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..cost.model import Counts, channels, detours, padded
 from ..ir.env import Env
 from ..program.program import Program, View
 from ..runtime import cpu
+from ..symbolic import kernels
 from . import filtering
 from .algorithm import Algorithm, W, X, Y, always, expressed
 from .views import merged_weights

@@ -7,7 +7,6 @@ filled with the bias by a step of their own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from ..cost.model import Counts, channels, conversions, detours, nbytes, packing
 from ..ir.env import Env
 from ..program import epilogue as post
 from ..program.program import Ints, NativeOp, Program, View, is_dense
+from ..symbolic import cached
 from .algorithm import NOTHING, Algorithm, W, Y, always, by_library, never
 from .views import finish_weights, merged_weights, met, weights_target
 
@@ -221,7 +221,7 @@ def _met(problem: ConvProblem) -> float:
     return prod(_met_on_axis(*axis) for axis in (list(axes) if alone else list(axes)[:-1]))
 
 
-@lru_cache(256)
+@cached(256)
 def _met_on_axis(y: int, x: int, kernel: int, stride: int, pad: int, dilation: int) -> float:
     if kernel > _MOST_COUNTED or y == 0:
         return 1.0

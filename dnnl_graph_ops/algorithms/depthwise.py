@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from .._core import kernels
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..cost.model import Counts, detours, packing
 from ..ir.env import Env
 from ..program.elementwise import expresses, fused
 from ..program.epilogue import labelled
 from ..program.program import Program, View
+from ..symbolic import kernels
 from .algorithm import NOTHING, Algorithm, expressed, without_post_ops
 from .views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, result_view
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from math import prod
 
 from .. import dtypes
-from .._core import kernels
 from ..convolution.problem import FPROP, WGRAD, ConvProblem
 from ..cost.model import Counts, packing, padded
 from ..ir.env import Env
 from ..program.elementwise import expresses, fused
 from ..program.epilogue import labelled
 from ..program.program import Program
+from ..symbolic import kernels
 from .algorithm import Algorithm, W, Y, always
 from .flipped import flipped, flips
 from .views import MULTIPLY, layer_sizes

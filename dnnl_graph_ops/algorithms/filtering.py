@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from .._core import kernels
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..cost.model import Counts, of_kernel
 from ..ir.env import Env
 from ..program import epilogue as post
 from ..program.elementwise import fused
 from ..program.program import Facts, Program, View, array_of, has_data
+from ..symbolic import kernels, plain
 from .algorithm import Algorithm, Condition, W, X, Y, always, expressed
 from .views import (
     FROM_CHANNELS_LAST,
@@ -228,7 +228,9 @@ def _run(
 ) -> None:
     """Appends a kernel with its scratch; `beside`: operands that the result may overwrite if the kernel allows it."""
     scratch = program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
-    pairs = [(view, target) for view in beside if view.dtype == target.dtype] if kernel.over_operands else []
+    # it need not overwrite them: where it may not, other sizes ask nothing
+    over = beside and plain(kernel).over_operands and kernel.over_operands
+    pairs = [(view, target) for view in beside if view.dtype == target.dtype] if over else []
     program.kernel(kernel, reads, [scratch, target], label, in_place=pairs)
 
 

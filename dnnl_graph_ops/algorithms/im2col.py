@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from math import prod
 
 from .. import dtypes
-from .._core import kernels
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..cost.model import Counts, channels, detours, fresh, packing, padded
 from ..ir.env import Env
@@ -15,6 +14,7 @@ from ..program.elementwise import fused
 from ..program.epilogue import labelled
 from ..program.program import Program, View
 from ..strides import channels_last, dense_strides
+from ..symbolic import kernels
 from . import matrices
 from .algorithm import NOTHING, W, Y, by_library_without_operands, expressed
 from .depthwise import MOST_PHASES

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from .._core import kernels
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
 from ..cost.model import Counts, channels, detours, padded
 from ..ir.env import Env
 from ..program import epilogue as post
 from ..program.program import Program, View
 from ..strides import dense_strides
+from ..symbolic import kernels
 from . import im2col, matrices
 from .algorithm import NOTHING, W, Y, never
 from .im2col import add_up, col2im_applies, column_strides, gather, gradient, one_tap

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..convolution.problem import RESULT, ConvProblem
+from ..convolution.problem import RESULT, ConvProblem, at_values
 from ..ir.env import Env
 from ..program import elementwise
 from ..program import epilogue as post
 from ..program.program import Program, View
+from ..symbolic import greatest
 from . import nonfinite
 from .algorithm import Algorithm
 from .choice import ranked
@@ -52,13 +53,16 @@ def lower(
     if _sums_nothing(problem):
         _write_empty_sum(program, problem, env)
         return Decision("empty sum", problem.dtype)
-    ranking = select(problem, env) if select else _ranked(problem, env)
+    valued = at_values(problem)
+    ranking = select(valued, env) if select else _ranked(valued, env)
     if env.tune == "off":
         # first the algorithms nearest to the library's op on the tensors as they are, which the caller could not use
         ranking.sort(key=lambda item: not item[0].literal or item[0].by_reference(problem, env))
     measured = choose(problem, env, ranking) if choose is not None and env.tune != "off" else None
     ranking = measured or ranking
     algorithm = ranking[0][0]
+    if valued is not problem and not algorithm.applies(problem, env):
+        raise RuntimeError(f"{algorithm.name} applies to the values of sizes, but not to the sizes")
     build(program, problem, algorithm, env)
     computed = algorithm.compute_dtype(problem, env)
     weighed = [(a.name, seconds) for a, seconds in ranking]
@@ -161,7 +165,7 @@ def _sums_nothing(problem: ConvProblem) -> bool:
     No tap reaches x where pads_begin crops all rows that taps reach on some axis.
     """
     g = problem.geometry
-    crops = (o - max(op - pe, 0) <= 0 for o, op, pe in zip(g.x, g.output_padding, g.pads_end, strict=True))
+    crops = (o - greatest(op - pe, 0) <= 0 for o, op, pe in zip(g.x, g.output_padding, g.pads_end, strict=True))
     return any(view.size == 0 for view in problem.read) or any(crops)
 
 

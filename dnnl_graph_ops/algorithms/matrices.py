@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .. import dtypes
-from .._core import kernels
 from ..convolution.problem import ConvProblem
 from ..cost import model as cost
 from ..ir.env import Env
@@ -17,6 +16,7 @@ from ..program import epilogue as post
 from ..program.elementwise import fused
 from ..program.program import Program, View, order_of
 from ..strides import channels_last
+from ..symbolic import kernels
 from .algorithm import Algorithm, Condition, always, never
 from .views import MULTIPLY, TO_CHANNELS_LAST
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from .. import dtypes
-from .._core import kernels
 from ..convolution.problem import ConvProblem
 from ..cost import model as cost
 from ..ir.env import Env
 from ..program.program import Facts, Program, View, data_of
 from ..runtime import threads
+from ..symbolic import kernels
 from . import deconvolution, naive
 from .algorithm import Algorithm
 from .table import NAIVE, Ranked, candidates

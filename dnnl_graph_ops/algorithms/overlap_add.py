@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
-from .._core import kernels
 from ..convolution.problem import DGRAD, ConvProblem
 from ..cost.model import Counts, of_kernel
 from ..ir.env import Env
 from ..program.program import Program
+from ..symbolic import kernels
 from .algorithm import NOTHING, Algorithm, always, expressed
 from .filtering import direct_tile, filter_problem, multiply, packed_weights
 from .flipped import flipped

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import product
 from math import prod
 from operator import mul
@@ -23,6 +22,7 @@ from ..ir.env import Env
 from ..program import epilogue as post
 from ..program.program import CopyItem, NativeOp, Program, View, describable
 from ..strides import channels_last
+from ..symbolic import cached
 from .algorithm import Algorithm, W, X, Y, by_library_without_operands
 from .deconvolution import fill_with_bias, repeated_bias
 
@@ -73,7 +73,7 @@ def _axis_block(kernel: int, stride: int, pad: int, start: int, count: int, mult
     return AxisBlock(start, count, stride * multiple, fold, first, multiple, taps)
 
 
-@lru_cache(256)
+@cached(256)
 def axis_blocks(kernel: int, stride: int, pad: int, size: int, folds: bool, multiple: int = 1) -> list[AxisBlock]:
     """Returns blocks that together cover the `size` results of an axis.
 

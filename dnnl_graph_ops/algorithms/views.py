@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .._core import kernels
 from ..convolution.problem import ConvProblem, is_channels_last
 from ..program.program import Program, View, dense_in
 from ..strides import channels_last
+from ..symbolic import kernels
 
 # labels of steps, which say nothing of directions: fprop and dgrad compute ordinary and transposed convolutions
 MULTIPLY = "multiply"

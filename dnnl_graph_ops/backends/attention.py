@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes
-from .._core import kernels
 from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from ..ir import dims, order_of, scalar
@@ -27,6 +26,7 @@ from ..program.epilogue import EpilogueOp
 from ..program.program import Edge, NativeOp, Program, View
 from ..runtime.cpu import computes_natively
 from ..schema import kinds
+from ..symbolic import kernels
 from .backend import Backend, FusionGroup, Lowering, Maker
 from .movement import in_rows
 

@@ -11,7 +11,6 @@ from math import prod
 import numpy as np
 
 from .. import dtypes
-from .._core import kernels
 from ..algorithms.views import FROM_CHANNELS_LAST, TO_CHANNELS_LAST, as_channels_last
 from ..convolution.problem import data_view
 from ..graph import Node
@@ -19,6 +18,7 @@ from ..program.program import Program, View
 from ..shapes.common import per_axis, spatial_of
 from ..shapes.windows import resolve
 from ..strides import channels_last
+from ..symbolic import kernels
 from .host_ops.common import Array
 from .host_ops.windows import pool_axes, taps_of
 from .window import fills_no_vectors, has_many_taps, is_float, signal_of_first_channels

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes
-from .._core import kernels
 from ..algorithms import filtering
 from ..algorithms.choice import ranked
 from ..algorithms.lower import Decision
@@ -37,6 +36,7 @@ from ..program.elementwise import fused
 from ..program.epilogue import labelled
 from ..program.program import Buffer, Place, Program, View, argument
 from ..strides import channels_last, dense_strides
+from ..symbolic import kernels
 from . import int8_depthwise, int8_taps, matmul
 from .backend import Backend, FusionGroup, Lowering, Search
 from .quantized import (

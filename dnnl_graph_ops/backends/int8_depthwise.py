@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes
-from .._core import kernels
 from ..algorithms.depthwise import MOST_PHASES
 from ..algorithms.lower import Decision
 from ..algorithms.views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, result_view
@@ -20,6 +19,7 @@ from ..program.elementwise import fused
 from ..program.epilogue import labelled
 from ..program.program import Program, View
 from ..strides import dense_strides
+from ..symbolic import kernels
 from .quantized import WORDS, Quantized, as_floats, bounded, constant_weights, of_channels, point, shift, zero_points
 
 # vectors of channels in a block of the kernel of integers; sums in f32 below this number are exact

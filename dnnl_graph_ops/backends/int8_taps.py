@@ -10,11 +10,11 @@ from math import prod
 from typing import Any
 
 from .. import dtypes
-from .._core import kernels
 from ..algorithms.views import as_channels_last, channels_last_strides
 from ..convolution.problem import FPROP, ConvProblem
 from ..program.program import Place, Program, View, argument
 from ..strides import dense_strides
+from ..symbolic import kernels
 
 # most channels: with more, the copy costs more than it saves
 _MOST_CHANNELS = 15

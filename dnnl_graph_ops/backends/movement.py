@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..graph import Node
-from ..ir import order_of
+from ..ir import dims, order_of
 from ..program.program import Program, View
 from ..shapes.rearrange import ranges
 from ..strides import dense_strides
@@ -142,8 +142,8 @@ def _spread(view: View, axis: int, count: int) -> View:
 
 def _middle_of(node: Node, target: View) -> View:
     """Returns the part of a Pad's result that equals the source."""
-    for axis, (begin, size) in enumerate(zip(node.attrs["pads_begin"], node.inputs[0].shape, strict=True)):
-        target = target.narrow(axis, begin, int(size or 0))
+    for axis, (begin, size) in enumerate(zip(node.attrs["pads_begin"], dims(node.inputs[0]), strict=True)):
+        target = target.narrow(axis, begin, size)
     return target
 
 
@@ -152,7 +152,7 @@ def parts(node: Node, joint: View) -> list[View]:
     if node.kind == "Pad":
         return [_middle_of(node, joint)]
     axis = node.attrs["axis"] % joint.ndim
-    sizes = [int(value.shape[axis] or 0) for value in node.inputs]
+    sizes = [dims(value)[axis] for value in node.inputs]
     return [joint.narrow(axis, sum(sizes[:i]), size) for i, size in enumerate(sizes)]
 
 

@@ -7,7 +7,6 @@ from functools import partial
 from math import prod
 
 from .. import dtypes
-from .._core import kernels
 from ..algorithms.lower import Decision
 from ..convolution.nodes import post_ops
 from ..convolution.problem import data_view
@@ -17,6 +16,7 @@ from ..program import epilogue as post
 from ..program.epilogue import Epilogue
 from ..program.program import Program, View, order_of
 from ..strides import channels_last
+from ..symbolic import kernels
 from .backend import Backend, FusionGroup, Lowering, match_by
 
 # Appends the steps of a norm and its post-ops, from the views of the node's inputs to the view of the last result.

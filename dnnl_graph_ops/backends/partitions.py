@@ -18,6 +18,7 @@ from ..onednn.ops import FPMATH, fresh_id, native_op
 from ..onednn.partition import ONEDNN_PARTITION
 from ..runtime.defects import Edges, crashes_matcher
 from ..runtime.engines import KINDS, Engine
+from ..symbolic import plain
 from . import matmul
 from .backend import Search
 from .onednn import refused_behind, runs
@@ -197,9 +198,10 @@ def _partitions(engine: Engine, fpmath_mode: str, policy: str, structure: _Struc
 
 def _proxy_attributes(node: Node, env: Env) -> Mapping[str, Any]:
     if node.kind not in CONV_KINDS:
-        # sizes do not matter to the pattern matcher, and may not be known yet: 1 stands for an unknown size
+        # sizes do not matter to the pattern matcher, and may not be known yet: 1 stands for an unknown size; those of a
+        # trace are their values
         return {
-            name: tuple(1 if item is None else item for item in value) if isinstance(value, tuple) else value
+            name: tuple(1 if item is None else plain(item) for item in value) if isinstance(value, tuple) else value
             for name, value in native_attributes(node, env).items()
         }
     ones = (1,) * (len(node.inputs[0].shape) - 2)

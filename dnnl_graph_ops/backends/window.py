@@ -10,7 +10,6 @@ from math import prod
 from typing import Any
 
 from .. import dtypes
-from .._core import kernels
 from ..algorithms.views import FROM_CHANNELS_LAST, as_channels_last, result_view
 from ..convolution.problem import data_view
 from ..graph import Node, Value
@@ -19,6 +18,7 @@ from ..program.program import Program, View
 from ..schema import OPS
 from ..shapes.common import channels_of, per_axis, spatial_of
 from ..shapes.windows import resolve
+from ..symbolic import kernels
 
 Ints = tuple[int, ...]
 Views = Sequence[View]

@@ -22,6 +22,7 @@ from ..ir import order_of, readers_of
 from ..ir.rewrites import Rewrite
 from ..program.program import Place, Program, View
 from ..strides import channels_last
+from ..symbolic import plain
 
 Ints = tuple[int, ...]
 
@@ -85,7 +86,7 @@ class _Regions:
     def vote(self, value: Value, last: bool, weight: float) -> None:
         """Adds a vote of `weight` per byte of `value`: for axis 1 fastest in memory if `last`, else for row-major."""
         root, turned = self._find(value)
-        weight *= prod(value.shape) * dtypes.itemsize(value.dtype)  # type: ignore[arg-type]
+        weight *= prod(plain(value.shape)) * dtypes.itemsize(value.dtype)
         self._votes[root] = self._votes.get(root, 0.0) + (weight if last is not turned else -weight)
 
     def last(self, value: Value) -> bool:

@@ -21,6 +21,7 @@ from .. import dtypes
 from ..ir.rewrites import Rewrite
 from ..program.arrays import aligned
 from ..program.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, array_of, data_of
+from ..symbolic import pinned, plain
 
 Array = np.ndarray[Any, Any]
 # the most steps in sequence; results of longer sequences are not shared, as their cache keys would become long
@@ -41,7 +42,7 @@ def kept() -> dict[Hashable, Array]:
 
 def keep(cache_key: Hashable, array: Array) -> None:
     """Enters an array in the cache, so that plans that are made later use it while the caller or a plan holds it."""
-    _packed[cache_key] = array
+    _packed[plain(cache_key)] = array
 
 
 def meant(cache_key: Any) -> tuple[Any, Any] | None:
@@ -179,7 +180,12 @@ class _Folding:
 
 
 def run_now(step: KernelStep | HostStep) -> None:
-    """Runs a step whose operands have data, after it has allocated the results."""
+    """Runs a step whose operands have data, after it has allocated the results.
+
+    A step without a cache key may depend on any size that its kernel was made with.
+    """
+    if isinstance(step, KernelStep) and step.cache_key is None:
+        pinned(step.kernel)
     # views without elements are read although no step has written them
     for view in (*step.writes, *(view for view in step.reads if not view.buffer.elements)):
         buffer = view.buffer
@@ -187,6 +193,6 @@ def run_now(step: KernelStep | HostStep) -> None:
             buffer.array = aligned(buffer.elements, dtypes.numpy_dtype(buffer.dtype))
     views = (*step.reads, *step.writes)
     if isinstance(step, KernelStep):
-        step.kernel.run(*(data_of(view.buffer).ctypes.data + view.byte_offset for view in views))
+        plain(step.kernel).run(*(data_of(view.buffer).ctypes.data + view.byte_offset for view in views))
     else:
         step.function(*map(array_of, views))

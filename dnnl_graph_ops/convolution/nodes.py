@@ -13,6 +13,7 @@ from ..program.epilogue import Epilogue, EpilogueOp
 from ..program.program import NativeOp, View
 from ..shapes import Attributes, native_attrs, resolved
 from ..shapes.attributes import Geometry, Ints
+from ..symbolic import greatest
 from .problem import (
     DGRAD,
     FPROP,
@@ -148,7 +149,7 @@ def fprop_pads(g: Geometry | Sizes) -> tuple[Ints, Ints]:
     These positions are the output_padding beyond pads_end; the caller leaves them out.
     """
     pairs = list(zip(g.pads_end, g.output_padding, strict=True))
-    return tuple(max(pe - op, 0) for pe, op in pairs), tuple(max(op - pe, 0) for pe, op in pairs)
+    return tuple(greatest(pe - op, 0) for pe, op in pairs), tuple(greatest(op - pe, 0) for pe, op in pairs)
 
 
 def _transposed_attrs(record: Attributes, conv: ConvKind) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from ..program.program import Ints, View, dense_in
 from ..shapes.attributes import Attributes, Geometry
 from ..shapes.common import channel_axes
 from ..strides import channels_last
+from ..symbolic import current, plain
 
 # Directions of an ordinary convolution y = x * w: of y, of the gradient of x, of the gradient of w. Their values, which
 # cost files and builtin kernels use, are those of a ConvTranspose, whose forward is dgrad.
@@ -121,6 +122,21 @@ class ConvProblem:
     def with_views(self, **views: Any) -> ConvProblem:
         """Returns the problem with other views or post-ops in the named fields; itself where they are the same."""
         return self if all(getattr(self, name) is view for name, view in views.items()) else replace(self, **views)
+
+
+def at_values(problem: ConvProblem) -> ConvProblem:
+    """Returns the problem with the values that its sizes have in a trace, for estimates: these add no conditions."""
+    if current() is None:
+        return problem
+    geometry = {field.name: plain(getattr(problem.geometry, field.name)) for field in fields(Sizes)}
+    return replace(
+        problem,
+        geometry=Sizes(**geometry),
+        y=problem.y.at_values(),
+        w=problem.w.at_values(),
+        x=problem.x.at_values(),
+        epilogue=map_views(problem.epilogue, View.at_values),
+    )
 
 
 def without_last_axes(problem: ConvProblem) -> ConvProblem:

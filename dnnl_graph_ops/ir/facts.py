@@ -49,7 +49,7 @@ def scalar(value: Value) -> float | None:
 
 def dims(value: Value) -> tuple[int, ...]:
     """Returns the sizes of a value, with 0 for sizes that are unknown before the call."""
-    return tuple(int(size or 0) for size in value.shape)
+    return tuple(0 if size is None else size for size in value.shape)
 
 
 def order_of(node: Node) -> list[int]:

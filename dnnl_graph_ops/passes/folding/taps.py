@@ -65,7 +65,7 @@ class Folded:
 def windows(g: Geometry, scales: Sequence[int], begin: Ints, end: Ints, sizes: Ints) -> list[Axis]:
     """Returns the axes of a convolution of this geometry with other pads."""
     columns = scales, g.kernel, g.strides, g.dilations, begin, end, sizes
-    return [Axis(*(int(number or 0) for number in column)) for column in zip(*columns, strict=True)]
+    return [Axis(*(0 if number is None else number for number in column)) for column in zip(*columns, strict=True)]
 
 
 def folded(axes: Sequence[Axis], form: Callable[[Axis], Folded | None]) -> list[Folded] | None:
