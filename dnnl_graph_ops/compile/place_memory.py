@@ -46,11 +46,32 @@ class Life(NamedTuple):
     label: str = ""
 
 
+class Sharing(NamedTuple):
+    """The scratch buffers of steps: `owner` gives each the buffer whose memory it has, which is one of `roots`.
+
+    `spans`: of each root, the first and the last step that touch its memory, and the label of the first. `merged`: the
+    pairs of operand and result that are one place.
+    """
+
+    roots: list[Buffer]
+    owner: dict[Buffer, Buffer]
+    spans: list[tuple[int, int, str]]
+    merged: list[tuple[View, View]]
+
+
 def place(steps: Sequence[Use]) -> tuple[dict[Buffer, int], int, list[tuple[View, View]]]:
     """Returns byte offsets of the steps' scratch buffers in the arena, the arena's size, and the pairs that are used.
 
     A pair of a step is used if nobody reads the operand later: the result then overwrites it, at the same offset.
     """
+    sharing = shared(steps)
+    starts, total = offsets(sharing.spans, [buffer.nbytes for buffer in sharing.roots])
+    at = dict(zip(sharing.roots, starts, strict=True))
+    return {buffer: at[root] for buffer, root in sharing.owner.items()}, total, sharing.merged
+
+
+def shared(steps: Sequence[Use]) -> Sharing:
+    """Returns the scratch buffers of steps, and which of them a result shares with the operand that it overwrites."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for time, step in enumerate(steps):
@@ -79,10 +100,13 @@ def place(steps: Sequence[Use]) -> tuple[dict[Buffer, int], int, list[tuple[View
                 owner[made] = owner[over]
                 end[owner[over]] = last[made]
     roots = list(dict.fromkeys(owner.values()))
-    lives = [Life(first[buffer], end[buffer], _padded(buffer), steps[first[buffer]].label) for buffer in roots]
-    starts, total = by_time(lives) if _pairs(lives) > MAX_PAIRS else by_size(lives)
-    offsets = dict(zip(roots, starts, strict=True))
-    return {buffer: offsets[root] for buffer, root in owner.items()}, total, merged
+    return Sharing(roots, owner, [(first[b], end[b], steps[first[b]].label) for b in roots], merged)
+
+
+def offsets(spans: Sequence[tuple[int, int, str]], sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Returns the byte offsets in the arena of buffers of these sizes in bytes, and the arena's size."""
+    lives = [Life(first, last, _padded(size), label) for (first, last, label), size in zip(spans, sizes, strict=True)]
+    return by_time(lives) if _pairs(lives) > MAX_PAIRS else by_size(lives)
 
 
 def _pairs(lives: Sequence[Life]) -> int:
@@ -167,8 +191,8 @@ def _tell_shared(life: Life, shared: bool) -> None:
     SHARE_SCRATCH.tell(life.label, "" if shared else "earlier values have left enough memory")
 
 
-def _padded(buffer: Buffer) -> int:
-    return -(-max(buffer.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+def _padded(nbytes: int) -> int:
+    return -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
 
 
 def _replaces(step: Use, source: View, target: View) -> bool:

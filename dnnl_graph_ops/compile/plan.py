@@ -75,14 +75,46 @@ def assemble(
         Error: the steps leave elements of an output, or of a view that a step reads, unwritten.
         ByReference: reference kernels would run steps by choices that were not known; they are now.
     """
-    check_fork()
-    count = pool.get_num_threads() if threads is None else threads
+    own = not literal and engine.on_host
+    a = _Assembly(program, outputs, engine, fpmath_mode, not own, known is not None)
     seconds = _seconds(program.steps, macs)
+    return _assembled(STAGES, a, inputs, seconds, threads, name, bakes, known)
+
+
+def assemble_packed(
+    steps: Sequence[Step],
+    inputs: Sequence[View],
+    outputs: Sequence[View],
+    engine: Engine,
+    *,
+    fpmath_mode: str,
+    seconds: float,
+    threads: int,
+    name: str,
+    known: Keys,
+) -> Plan:
+    """Compiles steps, of which those on constants alone have run, as `assemble` does; `seconds`: of a run, roughly."""
+    a = _Assembly(Program(), outputs, engine, fpmath_mode, False, True, steps)
+    return _assembled(STAGES[_PACKED:], a, inputs, seconds, threads, name, False, known)
+
+
+def _assembled(
+    stages: Sequence[Stage[_Assembly]],
+    a: _Assembly,
+    inputs: Sequence[View],
+    seconds: float,
+    threads: int | None,
+    name: str,
+    bakes: bool,
+    known: Keys | None,
+) -> Plan:
+    check_fork()
+    engine, outputs = a.engine, a.outputs
+    count = pool.get_num_threads() if threads is None else threads
     if seconds < SERIAL_SECONDS:
         count = 1
     with pool.using(count):
-        own = not literal and engine.on_host
-        a = run(STAGES, _Assembly(program, outputs, engine, fpmath_mode, not own, known is not None))
+        run(stages, a)
         if known is not None:
             _judge(a.parts, engine, known)
         baked = bake(a.parts, engine, count) if bakes and any(isinstance(part, Compiled) for part in a.parts) else ()
@@ -129,7 +161,7 @@ def _judge(parts: Sequence[Compiled | KernelStep | HostStep], engine: Engine, kn
         )
 
 
-def _worked_around(program: Program, literal: bool) -> list[Any]:
+def worked_around(program: Program, literal: bool = False) -> list[Any]:
     """Returns the program's steps, with copies around those that the library would compute wrong or slowly."""
     return [
         step
@@ -158,7 +190,7 @@ class _Assembly:
     scratch_bytes: int = 0
 
     def work_around(self) -> None:
-        self.steps = _worked_around(self.program, self.literal)
+        self.steps = worked_around(self.program, self.literal)
 
     def pack_weights(self) -> None:
         self.steps = fold_constants(self.steps)
@@ -192,18 +224,25 @@ STAGES = (
     Stage("compile_partitions", _Assembly.compile_partitions, lambda a: listings.of_steps(a.uses)),
     Stage("place_memory", _Assembly.place_memory, lambda a: listings.of_memory(a.offsets, a.scratch_bytes)),
 )
+# how many stages have run once weights are packed
+_PACKED = 2
 
 
 def scratch_bytes(program: Program, engine: Engine, literal: bool) -> int:
     """Returns the bytes of intermediate results that a plan of `program` holds in the arena; compiles nothing."""
-    _, steps = parted(_worked_around(program, literal or not engine.on_host))
+    _, steps = parted(worked_around(program, literal or not engine.on_host))
     return place([_use(step) for step in steps])[1]
 
 
 def _seconds(steps: Sequence[Step], macs: int) -> float:
     """Estimates roughly the seconds of a run on one thread; steps that run for Inf or NaN only do not count."""
     usual = [step for step in steps if not (step.condition and step.condition.wanted)]
-    return sum(map(bytes_of, usual)) * _BYTE + macs * _PRODUCT
+    return estimated(sum(map(bytes_of, usual)), macs)
+
+
+def estimated(nbytes: int, macs: int) -> float:
+    """Estimates roughly the seconds on one thread to move so many bytes and to multiply so often."""
+    return nbytes * _BYTE + macs * _PRODUCT
 
 
 def bytes_of(step: Compiled | Step) -> int:

@@ -143,7 +143,8 @@ class Compilation(pipeline.Setting):
     """Nodes of known shapes on their way to a plan: the state of passes, and what later stages add to it.
 
     `results`: the values that the net returns. `views`: of inputs, constants and outputs. `copies`: constants and
-    inputs that the net returns, each with the view to copy it to.
+    inputs that the net returns, each with the view to copy it to. `given`, `targets`: the views of the arrays that a
+    call passes and gets. `names`: of the values in buffers.
     """
 
     options: Options = _AS_DECLARED
@@ -154,6 +155,10 @@ class Compilation(pipeline.Setting):
     groups: list[FusionGroup] = field(default_factory=list)
     places: Places = field(default_factory=lambda: Places({}))
     lowering: Lowering = field(init=False)
+    given: list[View] = field(default_factory=list)
+    targets: list[View] = field(default_factory=list)
+    names: dict[Buffer, str] = field(default_factory=dict)
+    constants: Sequence[Value] = ()
 
     @property
     def own(self) -> bool:
@@ -195,6 +200,12 @@ class Compilation(pipeline.Setting):
         for value, target in (*self.places.leaving.items(), *self.copies):
             self.lowering.program.copy(self.places[value], target, "copy to output")
 
+    def let_go(self) -> None:
+        """Drops the data of constants: from here on, plans need only the weights that were packed from a constant."""
+        for value in (*self.constants, *self.views):
+            if value._held is not None:
+                value._held.let_go()
+
     def tile_rows(self) -> None:
         tile_rows(self.lowering.program, layers(self.lowering.decisions), self.env)
 
@@ -220,6 +231,38 @@ def specialise(
     name: str = "",
 ) -> Specialised:
     """Compiles nodes of known shapes for inputs and outputs of the given strides (None: row-major)."""
+    c = passed(nodes, inputs, constants, outputs, env, options)
+
+    def attempt(known: Keys) -> Plan:
+        stages.run(STAGES, c)
+        return assemble(
+            c.lowering.program,
+            c.given,
+            c.targets,
+            env.engine,
+            fpmath_mode=env.fpmath_mode,
+            macs=c.lowering.macs,
+            threads=env.threads,
+            name=name,
+            literal=env.tune == "off",
+            bakes=not env.varies,
+            known=known,
+        )
+
+    plan = settled(attempt, env.engine)
+    c.let_go()
+    return Specialised(plan, c.lowering, c.names, c.wide, c.narrow)
+
+
+def passed(
+    nodes: Sequence[Node],
+    inputs: Sequence[tuple[Value, Layout]],
+    constants: Sequence[Value],
+    outputs: Sequence[tuple[Value, Layout | None]],
+    env: Env,
+    options: Options = _AS_DECLARED,
+) -> Compilation:
+    """Returns the compilation of nodes after all passes, with the views of arrays that a call passes and gets."""
     results = [value for value, _ in outputs]
     c = Compilation(
         GraphView(nodes, results), env, partial(_prepared, env=env), options.precision, options.wide, options.weighed,
@@ -234,40 +277,19 @@ def specialise(
     declared = set(constants)
     c.views |= _constants(value for value in _read(nodes, results) if value in declared)
     c.views |= _constants(value for value in results if value not in c.views)
-    targets = []
     for index, (value, layout) in enumerate(outputs):
         strides = dense_strides(dims(value)) if layout is None else layout[1]
         target = argument(Place.OUTPUT, value.dtype, dims(value), strides, index)
-        targets.append(target)
+        c.targets.append(target)
         if value in c.views:
             c.copies.append((value, target))
         else:
             c.views[value] = target
-    names = {view.buffer: value.name for value, view in c.views.items()}
+    c.given = [c.views[value] for value, _ in inputs]
+    c.names = {view.buffer: value.name for value, view in c.views.items()}
     c.views |= _constants(value for value in _read(nodes, ()) if value not in c.views)
-
-    def attempt(known: Keys) -> Plan:
-        stages.run(STAGES, c)
-        return assemble(
-            c.lowering.program,
-            [c.views[value] for value, _ in inputs],
-            targets,
-            env.engine,
-            fpmath_mode=env.fpmath_mode,
-            macs=c.lowering.macs,
-            threads=env.threads,
-            name=name,
-            literal=env.tune == "off",
-            bakes=not env.varies,
-            known=known,
-        )
-
-    plan = settled(attempt, env.engine)
-    for value in (*constants, *c.views):
-        # from here on, plans need only the weights that were packed from the constant
-        if value._held is not None:
-            value._held.let_go()
-    return Specialised(plan, c.lowering, names, c.wide, c.narrow)
+    c.constants = constants
+    return c
 
 
 def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Array]:

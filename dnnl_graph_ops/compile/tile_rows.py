@@ -8,7 +8,7 @@ band. Layers are fused only where the estimate is below that of the layers one b
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import gcd
@@ -16,20 +16,20 @@ from operator import itemgetter, mul
 from typing import Any, NamedTuple
 
 from .. import dtypes
-from .._core import kernels
 from ..algorithms import choice, table
 from ..algorithms.algorithm import Algorithm
 from ..algorithms.lower import Decision, build
 from ..algorithms.views import channels_last_strides
 from ..backends.backend import FusionGroup
 from ..convolution.nodes import CONV_KINDS
-from ..convolution.problem import ConvProblem
+from ..convolution.problem import ConvProblem, Sizes, at_values
 from ..cost import model as cost
 from ..cost import speeds
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
 from ..program import epilogue as post
-from ..program.program import Buffer, HostStep, KernelStep, Place, Program, Step, View
+from ..program.program import Buffer, HostStep, Ints, KernelStep, Place, Program, Step, View
+from ..symbolic import Formula, Trace, current, kernels, plain
 
 NEAR = 512 * 1024  # bytes of results between layers that stay in the near caches of a thread
 # what a band moves: rows kept from the band before, and weights that exceed NEAR
@@ -43,6 +43,14 @@ TILE_ROWS = Rewrite(
         "the estimate says that it is faster",
     ),
 )
+
+
+class Part(NamedTuple):
+    """Rows of a layer's target: how many, of how many rows of the source, and rows of padding before the source."""
+
+    rows: int
+    seen: int
+    padding: int
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,11 @@ class Layer:
         g = self.problem.geometry
         return g.dilations[0] * (g.kernel[0] - 1) + 1
 
+    def at_values(self) -> Layer:
+        """Returns the layer with the values that its sizes have in a trace; itself where none is open."""
+        problem = at_values(self.problem)
+        return self if problem is self.problem else replace(self, problem=problem)
+
     def chosen(self, env: Env) -> float:
         """Returns the seconds of the layer alone, by the algorithm that was chosen for it."""
         return self.decision.candidates[0][1] * self._scale(env)
@@ -93,18 +106,19 @@ class Layer:
     def seen(self, rows: range) -> range:
         """Returns the rows of the source that these rows of the target depend on."""
         g = self.problem.geometry
-        first, last = (row * g.strides[0] - g.pads_begin[0] for row in (rows.start, rows[-1]))
-        return range(max(first, 0), min(last + self._reach, g.x[0]))
+        stride, pad = g.strides[0], g.pads_begin[0]
+        end = (rows.stop - 1) * stride - pad + self._reach
+        return range(max(rows.start * stride - pad, 0), min(end, g.x[0]))
 
     def padding(self, rows: range) -> int:
         """Returns how many rows of padding before the source these rows of the target depend on."""
         return max(self.problem.geometry.pads_begin[0] - rows.start * self.problem.geometry.strides[0], 0)
 
-    def cut(self, rows: range, source: View, target: View, epilogue: post.Epilogue) -> ConvProblem:
-        """Returns the problem that computes these rows of one image: from `source`, the rows `seen`, to `target`."""
-        g, seen, begin = self.problem.geometry, self.seen(rows), self.padding(rows)
-        end = self.inner(len(rows)) - begin - len(seen)
-        first = {"y": len(rows), "x": len(seen), "pads_begin": begin, "pads_end": end, "output_padding": 0}
+    def cut(self, part: Part, source: View, target: View, epilogue: post.Epilogue) -> ConvProblem:
+        """Returns the problem that computes a part of one image: from `source`, the rows `seen`, to `target`."""
+        g = self.problem.geometry
+        end = self.inner(part.rows) - part.padding - part.seen
+        first = {"y": part.rows, "x": part.seen, "pads_begin": part.padding, "pads_end": end, "output_padding": 0}
         lists: dict[str, Any] = {name: (value, *getattr(g, name)[1:]) for name, value in first.items()}
         geometry = replace(g, batch=1, **lists)
         return self.problem.with_views(geometry=geometry, y=target, x=source, epilogue=epilogue)
@@ -137,15 +151,16 @@ def tile_rows(program: Program, layers: Sequence[Layer], env: Env) -> None:
         if isinstance(step, KernelStep) and step.cache_key is not None and step.reads and step.condition is None
     }
     for run in _runs(program, layers):
-        chains = _chains(run, env)
+        chains = _chains([layer.at_values() for layer in run], env)
         if not chains:
             TILE_ROWS.declined(run[-1].algorithm.name, "the estimate says that it is faster")
         for chain in chains:
             tiles = _RowTiles(program, chain, env, packing)
             if tiles.complete:
                 TILE_ROWS.fired(chain[-1].algorithm.name)
-                tiles.replace_steps()
                 packing = tiles.packing
+                groups = [layer.group for layer in chain]
+                tiles.replace_steps([layer for layer in run if layer.group in groups])
 
 
 def _chains(run: Sequence[Layer], env: Env) -> list[Sequence[Layer]]:
@@ -295,17 +310,110 @@ class _Call(NamedTuple):
     label: str
 
 
+class _Lowered(NamedTuple):
+    """The calls that compute some rows of a layer: kernel, operands and label of each.
+
+    `before`: steps that depend on no rows, such as the packing of weights, which run once before all bands. `room`:
+    bytes of scratch that the calls need beside results between layers.
+    """
+
+    calls: list[tuple[Any, list[_Operand], str]]
+    before: list[KernelStep]
+    room: int
+
+
+def _lowered(chain: Sequence[Layer], i: int, part: Part, starts: Sequence[int], env: Env) -> _Lowered | None:
+    """Lowers a part of the i-th layer of a chain on stand-in buffers; None if it cannot be computed by bands.
+
+    `starts`: the byte offsets at which results between layers begin in a thread's scratch, and where they end.
+    """
+    layer = chain[i]
+    moving: dict[Buffer, _Operand] = {}
+
+    def stand_in(view: View, operand: _Operand, strides: tuple[int, ...]) -> View:
+        count = part.seen if operand.of_source else part.rows
+        shape = (1, view.shape[1], count if view.shape[2] > 1 else 1, *view.shape[3:])
+        twin = View(Buffer(Place.SCRATCH, view.dtype, view.size), shape, strides)
+        moving[twin.buffer] = operand
+        return twin
+
+    def outside(view: View, what: View | int, of_source: bool = False) -> View:
+        if view.ndim < 3:
+            return view
+        item = dtypes.itemsize(view.dtype)
+        by_image, _, by_row, *_ = (s * item if n > 1 else 0 for s, n in zip(view.strides, view.shape, strict=True))
+        return stand_in(view, _Operand(what, 0, by_image, by_row, of_source), view.strides)
+
+    def between(view: View, number: int, of_source: bool = False) -> View:
+        place = _Operand(_SCRATCH, starts[number], 0, _row_bytes(chain[number].target), of_source, number)
+        return stand_in(view, place, channels_last_strides(chain[number].target))
+
+    source, target = layer.source, layer.target
+    source = between(source, i - 1, True) if i > 0 else outside(source, source, True)
+    target = between(target, i) if i < len(chain) - 1 else outside(target, _RESULT)
+    epilogue = post.map_views(layer.problem.epilogue, lambda view: outside(view, view))
+    problem = layer.cut(part, source, target, epilogue)
+    if not layer.algorithm.applies(problem, env):
+        return None
+    inside = Program()
+    build(inside, problem, layer.algorithm, env)
+    return _as_calls(inside.steps, moving, starts[-1])
+
+
+def _as_calls(steps: Sequence[Step], moving: Mapping[Buffer, _Operand], end: int) -> _Lowered | None:
+    """Returns the steps of a layer cut to some rows as calls; None if one of them is conditional or no kernel.
+
+    `end`: the byte offset in a thread's scratch at which the scratch of the steps begins.
+    """
+    fixed: set[Buffer] = set()
+    inner: dict[Buffer, int] = {}
+    lowered = _Lowered([], [], 0)
+    room = 0
+    for step in steps:
+        if not isinstance(step, KernelStep) or step.condition:
+            return None
+        varies = not step.reads or any(view.buffer in moving or view.buffer in inner for view in step.reads)
+        if not varies:
+            lowered.before.append(step)
+            fixed.update(view.buffer for view in step.writes)
+            continue
+        operands = []
+        for view in (*step.reads, *step.writes):
+            buffer = view.buffer
+            if buffer in moving:
+                operand = moving[buffer]
+            elif buffer in fixed or (view in step.reads and buffer not in inner):
+                operand = _Operand(View(buffer, (buffer.elements,), (1,)))
+            else:
+                if buffer not in inner:
+                    inner[buffer] = end + room
+                    room += cost.padded(buffer.nbytes, _ALIGNED)
+                operand = _Operand(_SCRATCH, inner[buffer])
+            operands.append(operand._replace(offset=operand.offset + view.byte_offset))
+        lowered.calls.append((step.kernel, operands, step.label))
+    return lowered._replace(room=room)
+
+
 class _RowTiles:
     """Makes the kernels of a chain of layers, and the tasks that call them: lists of calls, each run by one thread."""
 
-    def __init__(self, program: Program, chain: Sequence[Layer], env: Env, packing: Packing) -> None:
+    def __init__(
+        self,
+        program: Program,
+        chain: Sequence[Layer],
+        env: Env,
+        packing: Packing,
+        again: Callable[[int, Part, Sequence[int]], _Lowered | None] = lambda i, part, starts: None,
+    ) -> None:
         self.program, self.chain = program, chain
         self.env = replace(env, threads=1)
         self.threads = env.threads
+        self.again = again
         self.kernels: list[Any] = []
         self.fixed: list[KernelStep] = []
         self.reads: list[View] = []
-        self.parts: dict[tuple[int, int, int, int], list[_Call]] = {}
+        self.numbers: dict[tuple[Any, ...], int] = {}  # of reads, as a view is compared slowly
+        self.parts: dict[tuple[int, Part], list[_Call]] = {}
         self.copies: dict[int, int] = {}
         self.packing = dict(packing)
         # results of steps in front of the bands: by buffer, the program's own buffer that already has the same data
@@ -354,16 +462,18 @@ class _RowTiles:
         for image, rows in self._tasks():
             task: list[_Placed] = []
             for band in self._bands(rows):
-                held = [needed for *_, needed in band]
+                held = [needed.start for *_, needed in band]
                 for i, (new, before, needed) in enumerate(band):
-                    if i < len(self.strides):
+                    if i < len(self.strides) and needed.start > before.start:
                         task += self._kept(i, before, needed)
-                    if not len(new):
+                    if not new:
                         continue
-                    calls = self._part(i, new)
+                    seen = self.chain[i].seen(new)
+                    calls = self._part(i, Part(len(new), len(seen), self.chain[i].padding(new)))
                     if calls is None:
                         return False
-                    task += (self._placed(call, i, image, new, held) for call in calls)
+                    first = new.start, seen.start
+                    task += [(call.kernel, _placed(call.operands, image, first, held)) for call in calls]
             self.tasks.append(task)
         return True
 
@@ -373,7 +483,7 @@ class _RowTiles:
         Each call copies at most `shift` rows, so that its source and target do not overlap.
         """
         shift, size = now.start - before.start, self.row_bytes[i]
-        for row in range(now.start, before.stop, max(shift, 1)) if shift > 0 else ():
+        for row in range(now.start, before.stop, shift):
             count = min(shift, before.stop - row) * size
             if count not in self.copies:
                 code = dtypes.CODES[self.chain[i].target.dtype]
@@ -386,84 +496,26 @@ class _RowTiles:
         self.kernels.append(kernel)
         return len(self.kernels) - 1
 
-    def _part(self, i: int, rows: range) -> list[_Call] | None:
-        """Returns the calls that compute some rows of the i-th layer; None if it cannot be computed by bands.
-
-        The layer cut to these rows is lowered on stand-in buffers, and its steps become calls. Rows of equal number,
-        source rows and padding have the same calls.
-        """
-        layer = self.chain[i]
-        key = i, len(rows), len(layer.seen(rows)), layer.padding(rows)
-        if key in self.parts:
-            return self.parts[key]
-        moving: dict[Buffer, _Operand] = {}
-
-        def stand_in(view: View, operand: _Operand, strides: tuple[int, ...]) -> View:
-            count = len(layer.seen(rows) if operand.of_source else rows)
-            shape = (1, view.shape[1], count if view.shape[2] > 1 else 1, *view.shape[3:])
-            twin = View(Buffer(Place.SCRATCH, view.dtype, view.size), shape, strides)
-            moving[twin.buffer] = operand
-            return twin
-
-        def outside(view: View, what: View | int, of_source: bool = False) -> View:
-            if view.ndim < 3:
-                return view
-            item = dtypes.itemsize(view.dtype)
-            by_image, _, by_row, *_ = (s * item if n > 1 else 0 for s, n in zip(view.strides, view.shape, strict=True))
-            return stand_in(view, _Operand(what, 0, by_image, by_row, of_source), view.strides)
-
-        def between(view: View, number: int, of_source: bool = False) -> View:
-            place = _Operand(_SCRATCH, self.starts[number], 0, self.row_bytes[number], of_source, number)
-            return stand_in(view, place, self.strides[number])
-
-        if not len(layer.seen(rows)):
-            return None
-        source, target = layer.source, layer.target
-        source = between(source, i - 1, True) if i > 0 else outside(source, source, True)
-        target = between(target, i) if i < len(self.strides) else outside(target, _RESULT)
-        epilogue = post.map_views(layer.problem.epilogue, lambda view: outside(view, view))
-        part = layer.cut(rows, source, target, epilogue)
-        if not layer.algorithm.applies(part, self.env):
-            return None
-        inside = Program()
-        build(inside, part, layer.algorithm, self.env)
-        calls = self._calls(inside.steps, moving)
-        if calls is not None:
-            self.parts[key] = calls
-        return calls
-
-    def _calls(self, steps: Sequence[Step], moving: Mapping[Buffer, _Operand]) -> list[_Call] | None:
-        """Returns the steps of a layer cut to some rows as calls; None if one of them is conditional or no kernel.
-
-        Steps that depend on no rows, such as the packing of weights, run once before all bands instead.
-        """
-        fixed: set[Buffer] = set()
-        own: dict[Buffer, int] = {}
-        calls = []
-        for step in steps:
-            if not isinstance(step, KernelStep) or step.condition:
+    def _part(self, i: int, part: Part) -> list[_Call] | None:
+        """Returns the calls that compute a part of the i-th layer; None if it cannot be computed by bands."""
+        if (i, part) not in self.parts:
+            if not part.seen:
                 return None
-            varies = not step.reads or any(view.buffer in moving or view.buffer in own for view in step.reads)
-            if not varies:
-                self._run_before(step)
-                fixed.update(view.buffer for view in step.writes)
-                continue
-            operands = []
-            for view in (*step.reads, *step.writes):
-                buffer = view.buffer
-                if buffer in moving:
-                    operand = moving[buffer]
-                elif buffer in fixed or (view in step.reads and buffer not in own):
-                    buffer = self.same.get(buffer, buffer)
-                    operand = _Operand(View(buffer, (buffer.elements,), (1,)))
-                else:
-                    if buffer not in own:
-                        own[buffer] = self.starts[-1] + sum(cost.padded(other.nbytes, _ALIGNED) for other in own)
-                    operand = _Operand(_SCRATCH, own[buffer])
-                number = self._read(operand.what) if isinstance(operand.what, View) else operand.what
-                operands.append((number, operand._replace(offset=operand.offset + view.byte_offset)))
-            calls.append(_Call(self._number(step.kernel), tuple(operands), step.label))
-        self.room = max(self.room, sum(cost.padded(buffer.nbytes, _ALIGNED) for buffer in own))
+            lowered = self.again(i, part, self.starts) or _lowered(self.chain, i, part, self.starts, self.env)
+            if lowered is None:
+                return None
+            self.parts[i, part] = self._numbered(lowered)
+        return self.parts[i, part]
+
+    def _numbered(self, lowered: _Lowered) -> list[_Call]:
+        """Returns the calls of a part with numbers of their kernels and operands."""
+        for step in lowered.before:
+            self._run_before(step)
+        calls = []
+        for kernel, operands, label in lowered.calls:
+            numbered = ((self._read(o.what) if isinstance(o.what, View) else o.what, o) for o in operands)
+            calls.append(_Call(self._number(kernel), tuple(numbered), label))
+        self.room = max(self.room, lowered.room)
         return calls
 
     def _run_before(self, step: KernelStep) -> None:
@@ -481,46 +533,54 @@ class _RowTiles:
         for mine, theirs in zip(step.writes, other.writes, strict=True):
             self.same[mine.buffer] = theirs.buffer
 
-    def _placed(self, call: _Call, i: int, image: int, rows: range, held: Sequence[range]) -> _Placed:
-        """Returns a call for these rows of the i-th layer's target."""
-        places = []
-        for number, operand in call.operands:
-            row = self.chain[i].seen(rows).start if operand.of_source else rows.start
-            row -= 0 if operand.held is None else held[operand.held].start
-            places.append((number, operand.offset + image * operand.by_image + row * operand.by_row))
-        return call.kernel, places
-
     def _read(self, view: View) -> int:
-        if view not in self.reads:
+        buffer = self.same.get(view.buffer)
+        view = view if buffer is None else replace(view, buffer=buffer)
+        key = id(view.buffer), view.offset, view.shape, view.strides
+        number = self.numbers.get(key)
+        if number is None:
+            number = self.numbers[key] = len(self.reads)
             self.reads.append(view)
-        return self.reads.index(view)
+        return number
 
     # -- the step ---------------------------------------------------------------------------------------------
 
-    def replace_steps(self) -> None:
+    def kernel(self) -> Any:
+        """Returns the kernel of the step; operands are the views `reads`, scratch, and the last result."""
+        numbers = {_SCRATCH: len(self.reads), _RESULT: len(self.reads) + 1}
+        tasks = [
+            [(kernel, [(numbers.get(n, n), at) for n, at in operands]) for kernel, operands in task]
+            for task in self.tasks
+        ]
+        return kernels.row_tiling(self.kernels, tasks, len(self.reads) + 2, self.scratch_bytes, self.threads)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Returns the bytes of scratch of each thread."""
+        return self.starts[-1] + self.room
+
+    def replace_steps(self, traced: Sequence[Layer]) -> None:
         """Replaces the program's steps of the layers by one step, with the steps that run once before it.
 
-        Steps that depend on no rows stay in the program.
+        Steps that depend on no rows stay in the program. `traced`: the layers of the chain with sizes of a trace, if
+        one is open.
         """
         program, last = self.program, self.chain[-1]
         groups = [layer.group for layer in self.chain]
         for layer in self.chain:
             layer.decision.formulation = layer.algorithm.name
             layer.decision.compute = layer.algorithm.compute_dtype(layer.problem, self.env)
-        each = self.starts[-1] + self.room
-        scratch = program.scratch((max(each // 4, 1) * self.threads,), "f32")
-        numbers = {_SCRATCH: len(self.reads), _RESULT: len(self.reads) + 1}
-        tasks = [
-            [(kernel, [(numbers.get(n, n), at) for n, at in operands]) for kernel, operands in task]
-            for task in self.tasks
-        ]
-        kernel = kernels.row_tiling(self.kernels, tasks, len(self.reads) + 2, each, self.threads)
+        scratch = program.scratch((max(self.scratch_bytes // 4, 1) * self.threads,), "f32")
+        trace = current()
+        kernel = self.kernel() if trace is None else Tiled(trace, self, traced)
         gone = self._of_rows(groups)
         # the calls of one band
         by_layer = {i: calls for (i, *_), calls in self.parts.items()}
         label = " | ".join(call.label for i in range(len(self.chain)) for call in by_layer[i])
-        writes = scratch, last.target
-        tiled = KernelStep(kernel, tuple(self.reads), writes, label, last.group, others=tuple(groups[:-1]))
+        writes = scratch, traced[-1].target
+        symbolic = dict(zip(_outside(self.chain), _outside(traced), strict=True))
+        reads = tuple(symbolic.get(view, view) for view in self.reads)
+        tiled = KernelStep(kernel, reads, writes, label, last.group, others=tuple(groups[:-1]))
         program.steps = [
             one
             for at, step in enumerate(program.steps)
@@ -550,3 +610,192 @@ class _RowTiles:
             else:
                 read.update([view.buffer for view in step.reads])
         return gone[::-1]
+
+
+def _placed(
+    operands: Sequence[tuple[int, _Operand]], image: int, first: tuple[int, int], held: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Returns numbers and byte offsets of operands for an image.
+
+    `first`: the first rows of the layer's target and source. `held`: those of results between layers in the band.
+    """
+    return [
+        (
+            number,
+            offset + image * by_image + (first[of_source] - (0 if number_held is None else held[number_held])) * by_row,
+        )
+        for number, (_, offset, by_image, by_row, of_source, number_held) in operands
+    ]
+
+
+def _outside(chain: Sequence[Layer]) -> list[View]:
+    """Returns the views that parts of the layers may read: the layers' sources, and the operands of their post-ops."""
+    return [view for layer in chain for view in (layer.source, *post.views(layer.problem.epilogue))]
+
+
+_UNDECIDED = Decision("", "")
+_VARYING = ("batch", "y", "x", "pads_begin", "pads_end", "output_padding")
+# of a trace's dims for a part of a layer: its rows, rows of the source and padding, and byte offsets in scratch
+_MOST = 1 << 40
+
+
+class Tiled:
+    """Stands for the kernel of a step of bands in a trace, and makes the kernel for other sizes.
+
+    `sizes`: nested tuples of the sizes that the kernel depends on, from whose values `of` makes the kernel. The parts
+    of layers are formulas of their rows; a part that no formula holds for is lowered again.
+    """
+
+    def __init__(self, trace: Trace, tiles: _RowTiles, chain: Sequence[Layer]) -> None:
+        self.chain = tuple(replace(layer, decision=_UNDECIDED) for layer in tiles.chain)
+        self.env = replace(tiles.env, threads=tiles.threads)
+        self.packing = tiles.packing
+        self.reads = tuple(view.buffer for view in tiles.reads)
+        self.sizes = tuple(map(_sizes_of, chain))
+        self.formulas: list[list[tuple[Formula, _Pattern]]] = [[] for _ in chain]
+        values = [dim.value for dim in trace.dims]
+        for i, part in tiles.parts:
+            if self._evaluated(self.chain[i], i, values, part, tiles.starts) is None:
+                formula = _formula(trace, tiles, chain, i, part)
+                if formula is not None:
+                    self.formulas[i].append(formula)
+
+    def close(self) -> None:
+        """Drops what belongs to the trace, and the data of constants, which plans keep alive."""
+        self.sizes = ()
+        self.packing = {
+            (plain(key), reads): replace(
+                step, kernel=None, cache_key=None, writes=tuple(map(View.at_values, step.writes))
+            )
+            for (key, reads), step in self.packing.items()
+            if all(view.is_constant for view in step.writes)
+        }
+        buffers = [view.buffer for step in self.packing.values() for view in (*step.reads, *step.writes)]
+        buffers += self.reads
+        for problem in (layer.problem for layer in self.chain):
+            views = (problem.x, problem.y, problem.w, problem.bias, *post.views(problem.epilogue))
+            buffers += (view.buffer for view in views if view is not None)
+        for buffer in buffers:
+            buffer.elements = plain(buffer.elements)
+            buffer.array = buffer.held = None
+
+    def of(self, dims: Sequence[int], sizes: Sequence[Any]) -> tuple[Any, int] | None:
+        """Returns the kernel for the values of `dims` and of `sizes`, and its bytes of scratch; None if it has none."""
+        chain = [_layer_of(layer, values) for layer, values in zip(self.chain, sizes, strict=True)]
+
+        def again(i: int, part: Part, starts: Sequence[int]) -> _Lowered | None:
+            return self._evaluated(chain[i], i, dims, part, starts)
+
+        tiles = _RowTiles(Program(), chain, self.env, self.packing, again)
+        if not tiles.complete or tiles.fixed or tuple(view.buffer for view in tiles.reads) != self.reads:
+            return None
+        return tiles.kernel(), max(tiles.scratch_bytes // 4, 1) * 4 * tiles.threads
+
+    def _evaluated(
+        self, layer: Layer, i: int, dims: Sequence[int], part: Part, starts: Sequence[int]
+    ) -> _Lowered | None:
+        """Returns a part of the i-th layer by the first formula that holds for it."""
+        for formula, pattern in self.formulas[i]:
+            made = formula(*dims, *part, *_starts(starts, i))
+            if made is None:
+                continue
+            kernels, places, room = made
+            outside = _outside((layer,))
+            calls = []
+            for kernel, (operands, label), offsets in zip(kernels, pattern, places, strict=True):
+                placed = []
+                for (what, *_, of_source, held), (at, by_image, by_row) in zip(operands, offsets, strict=True):
+                    view = outside[what] if isinstance(what, int) and what >= 0 else what
+                    placed.append(_Operand(view, at, by_image, by_row, of_source, held))
+                calls.append((kernel, placed, label))
+            return _Lowered(calls, [], room)
+        return None
+
+
+# of each call its operands, in which offsets are left open and views of the layer are numbers, and its label
+_Pattern = list[tuple[list[_Operand], str]]
+
+
+def _starts(starts: Sequence[int], i: int) -> tuple[int, int, int]:
+    return starts[i - 1] if i > 0 else 0, starts[i], starts[-1]
+
+
+def _sizes_of(layer: Layer) -> tuple[Any, ...]:
+    problem = layer.problem
+    views = (problem.x, problem.y, *post.views(problem.epilogue))
+    geometry = tuple(getattr(problem.geometry, name) for name in _VARYING)
+    return geometry, tuple((view.shape, view.strides, view.offset) for view in views)
+
+
+def _layer_of(layer: Layer, sizes: tuple[Any, ...]) -> Layer:
+    """Returns a layer with other sizes, as `_sizes_of` has them."""
+    varying, views = sizes
+    problem = layer.problem
+    x, y, *operands = views
+    rest = iter(operands)
+    epilogue = problem.epilogue
+    if operands:
+        epilogue = post.map_views(epilogue, lambda view: View(view.buffer, *next(rest)))
+    problem = ConvProblem(
+        problem.direction,
+        _resized(problem.geometry, *varying),
+        View(problem.y.buffer, *y),
+        problem.w,
+        View(problem.x.buffer, *x),
+        problem.bias,
+        epilogue,
+        problem.narrowed,
+    )
+    return Layer(layer.group, problem, layer.algorithm, layer.decision)
+
+
+def _resized(g: Sizes, batch: int, y: Ints, x: Ints, pads_begin: Ints, pads_end: Ints, output_padding: Ints) -> Sizes:
+    """Returns the sizes with other values of `_VARYING`, in a fraction of the time of `replace`."""
+    return Sizes(
+        batch, g.groups, g.y_channels, g.x_channels, y, g.kernel, x, g.strides, pads_begin, pads_end, g.dilations,
+        output_padding,
+    )  # fmt: skip
+
+
+def _formula(
+    trace: Trace, tiles: _RowTiles, chain: Sequence[Layer], i: int, part: Part
+) -> tuple[Formula, _Pattern] | None:
+    """Returns a part of a layer as a formula of the trace's dims, rows and offsets, and its operands; None without."""
+    least = Part(1, 1, 0)
+    rows: list[Any] = [trace.dim(value, low, _MOST) for value, low in zip(part, least, strict=True)]
+    places: list[Any] = [trace.dim(value, 0, _MOST) for value in _starts(tiles.starts, i)]
+    starts: list[Any] = [0] * len(chain)
+    if i > 0:
+        starts[i - 1] = places[0]
+    starts[i] = places[1]
+    if i < len(chain) - 1:
+        starts[-1] = places[2]
+    same = dict(tiles.same)
+    with trace.apart() as conditions:
+        lowered = _lowered(chain, i, Part(*rows), starts, tiles.env)
+        if lowered is None:
+            return None
+        for step in lowered.before:
+            other = tiles.packing.get((step.cache_key, step.reads))
+            if other is None:
+                return None
+            same.update((mine.buffer, theirs.buffer) for mine, theirs in zip(step.writes, other.writes, strict=True))
+    outside = _outside((chain[i],))
+
+    def pattern_of(operand: _Operand) -> _Operand:
+        """Returns the operand with the number of its view among those of the layer; other views are constants."""
+        view = operand.what
+        if isinstance(view, View):
+            numbers = [number for number, other in enumerate(outside) if other is view]
+            operand = operand._replace(
+                what=numbers[0] if numbers else replace(view.at_values(), buffer=same.get(view.buffer, view.buffer))
+            )
+        return operand._replace(offset=0, by_image=0, by_row=0)
+
+    pattern = [([pattern_of(o) for o in operands], label) for _, operands, label in lowered.calls]
+    result = (
+        tuple(kernel for kernel, *_ in lowered.calls),
+        tuple(tuple((o.offset, o.by_image, o.by_row) for o in operands) for _, operands, _ in lowered.calls),
+        lowered.room,
+    )
+    return Formula(trace, [*trace.dims, *rows, *places], conditions, result), pattern
