@@ -18,6 +18,7 @@ from ..backends.table import group
 from ..compile import selection
 from ..compile.plan import Plan
 from ..compile.specialise import Ints, Layout, Options, PartitionInfo, Specialised, known_values, specialise
+from ..compile.template import Templates, Traceable
 from ..drawing import net_to_dot, net_to_svg
 from ..errors import InvalidArgumentError
 from ..graph import AlgorithmInfo, Graph, Node, Value, hooks
@@ -62,8 +63,9 @@ class Net(NetBase, Generic[Result]):
 
     `net(x)`, `net(src=x)` and `net(x, out=buffer)` return one array, or a tuple of arrays in the order of the outputs;
     `net.run({"src": x})` returns {output name: array}. Inputs and outputs may be strided views. Each new combination of
-    shapes and strides is compiled to a plan at its first call. A plan is kept while all plans together take no more
-    memory than `set_cache_limit` allows; the plan used last is always kept.
+    shapes and strides gets a plan at its first call: sizes that are unlike earlier ones are compiled, others are put
+    into a plan that is a function of sizes. A plan is kept while all plans together take no more memory than
+    `set_cache_limit` allows; the plan used last is always kept.
 
     Attributes:
         graph, engine: the graph that was compiled, and the engine that runs it.
@@ -109,6 +111,7 @@ class Net(NetBase, Generic[Result]):
         # packed weights from a file, kept alive for plans that are built later
         self._holds: Sequence[Array] = ()
         self._builds = Builds()
+        self._templates = Templates()
         if all(None not in value.shape for value in self.inputs):
             self._plan_for([dims(value) for value in self.inputs])
 
@@ -323,14 +326,27 @@ class Net(NetBase, Generic[Result]):
         if all(tuple(shape) == value.shape for shape, value in zip(shapes, self.inputs, strict=True)):
             return [dims(value) for value in self.outputs.values()]
         key = tuple(shapes)
-        found = self._shapes.get(key)
-        if found is None:
-            values = self._infer(shapes)
+        known = self._shapes.get(key)
+        if known is None:
+            traced = self._templates.shapes(self._unknown(shapes))
+            if traced is None:
+                values = self._infer(shapes)
+                self._inferred = {key: values}
+                traced = tuple(values[value].shape for value in self.outputs.values())  # type: ignore[misc]
+            known = list(traced)
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
-            found = self._shapes[key] = [dims(values[value]) for value in self.outputs.values()]
-            self._inferred = {key: values}
-        return found
+            self._shapes[key] = known
+        return known
+
+    def _unknown(self, shapes: Sequence[tuple[int, ...]]) -> list[int]:
+        """Returns the sizes, in these shapes of the inputs, of the dims that the graph leaves unknown."""
+        return [
+            size
+            for value, shape in zip(self.inputs, shapes, strict=True)
+            for dim, size in zip(value.shape, shape, strict=True)
+            if dim is None
+        ]
 
     def _infer(self, shapes: Sequence[tuple[int, ...]]) -> dict[Value, Value]:
         """Infers all shapes from those of the inputs; returns a copy of each value of the graph with all dims known."""
@@ -349,7 +365,38 @@ class Net(NetBase, Generic[Result]):
 
     def _specialise(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Executor:
         key = _described(self.inputs, ins), None if outs is None else _described(self.outputs.values(), outs)
-        return self._builds.once(lambda: self._plans.find(*key), lambda: self._made(ins, outs).plan.executor)
+        return self._builds.once(lambda: self._plans.find(*key), lambda: self._executor(ins, outs))
+
+    def _executor(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Executor:
+        """Returns a new plan, by a template where one is for these sizes; its record is made when it is asked for."""
+        if outs is None and self._may_trace and all(is_row_major(*layout) for layout in ins):
+            start, shapes = self._plans.start(), [shape for shape, _ in ins]
+            executor: Executor | None = self._templates.executor(self._unknown(shapes), self._traceable(), shapes)
+            if executor is not None:
+                self._plans.add(executor, None, start)
+                return executor
+        return self._made(ins, outs).plan.executor
+
+    @property
+    def _may_trace(self) -> bool:
+        """Whether the plan may be a function of the unknown dims: kernels of the package run all groups, unmeasured."""
+        options = self._options
+        plain = options.policy == "fusion" and options.tune == "heuristic" and not options.algorithms
+        return plain and self.engine.on_host and any(None in value.shape for value in self.inputs)
+
+    def _traceable(self) -> Traceable:
+        outputs = list(self.outputs.values())
+        return Traceable(
+            self.inputs, outputs, self._constants, self._infer, self._known_nodes, self._env(), self._options,
+            self.graph.name,
+        )  # fmt: skip
+
+    def _known_nodes(self, values: Mapping[Value, Value]) -> list[Node]:
+        """Returns the copies of the graph's nodes with all dims known, of which `_infer` returned the values."""
+        if any(node.late for node in self._nodes):
+            nodes, _ = reachable([values[value] for value in self.outputs.values()])
+            return list(nodes)
+        return [node for node in (values[n.outputs[0]].node for n in self._nodes) if node is not None]
 
     def _made(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Specialised:
         """Builds a plan, and keeps it unless plans were dropped meanwhile: the number of threads may have changed."""
@@ -362,13 +409,9 @@ class Net(NetBase, Generic[Result]):
         shapes = [shape for shape, _ in ins]
         # specialise changes the values, so only one build may take them
         values = self._inferred.pop(tuple(shapes), None) or self._infer(shapes)
-        if any(node.late for node in self._nodes):
-            nodes, _ = reachable([values[value] for value in self.outputs.values()])
-        else:
-            nodes = [node for node in (values[n.outputs[0]].node for n in self._nodes) if node is not None]
         with telling(self._progress):
             return specialise(
-                nodes,
+                self._known_nodes(values),
                 [(values[value], layout) for value, layout in zip(self.inputs, ins, strict=True)],
                 [values[value] for value in self._constants],
                 [(values[v], None if outs is None else outs[i]) for i, v in enumerate(self.outputs.values())],
@@ -397,6 +440,7 @@ class Net(NetBase, Generic[Result]):
         """Drops all plans; a later call builds the plan that it needs again."""
         for net in self._nets:
             net._plans.clear()
+            net._templates = Templates()
 
     def plan_count(self) -> int:
         """Returns how many plans the net has now: one for each combination of shapes and strides, unless dropped."""

@@ -1,0 +1,195 @@
+"""Templates: the plan of a net with unknown dims as a function of these dims.
+
+A net is lowered once on sizes that remember how they follow from the unknown dims (`dnnl_graph_ops.symbolic`). The
+steps, their order and operands, the algorithms and packed weights are then those of all dims that meet the conditions
+which lowering has asked; shapes, offsets, kernels and places in the arena are evaluated again for each. A template is
+for sizes near those of its trace, as algorithms are chosen by sizes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from .._core import check_fork
+from ..errors import Error
+from ..graph import Node, Value
+from ..ir import stages
+from ..ir.env import Env
+from ..program.program import HostStep, KernelStep, Place, Step, data_of
+from ..strides import dense_strides
+from ..symbolic import Formula, Trace, tracing
+from .check_written import check
+from .evaluate import Kernels, Mixed, flag_of
+from .pack_weights import fold_constants
+from .place_memory import Use
+from .plan import bytes_of, estimated, worked_around
+from .specialise import STAGES, Compilation, Options, passed
+from .tile_rows import Tiled
+
+Ints = tuple[int, ...]
+# a template is for unknown dims from 1 / _RANGE of their sizes in the trace to _RANGE times these sizes, whose product
+# is from 1 / _WORK to _WORK times that of the trace: for other sizes, other algorithms may be better
+_RANGE, _WORK = 6, 3
+# how many sizes a net meets before the first template, its most templates, how many of them are made before any serves
+# another size, and one more for so many served sizes
+_UNTRACED, _MOST, _TRIED, _SERVED = 1, 8, 3, 8
+
+
+class Refused(Exception):
+    """The plan of a net is no function of its unknown dims, as far as a trace can tell: each size is compiled."""
+
+
+class Traceable(NamedTuple):
+    """A net as templates need it: its values, and functions that infer shapes and return the nodes to compile."""
+
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+    constants: Sequence[Value]
+    infer: Callable[[Sequence[Ints]], dict[Value, Value]]
+    nodes: Callable[[Mapping[Value, Value]], Sequence[Node]]
+    env: Env
+    options: Options
+    name: str
+
+
+def _dim(trace: Trace, size: int) -> Any:
+    dim = trace.dim(size, max(size // _RANGE, 1), size * _RANGE)
+    trace.dims.append(dim)
+    return dim
+
+
+class Template:
+    """A plan as a function of the unknown dims of a net's inputs."""
+
+    def __init__(self, net: Traceable, shapes: Sequence[Ints]) -> None:
+        """Traces the compilation for inputs of these shapes, all row-major. Raises Refused."""
+        self.env = net.env
+        self._name = net.name
+        with tracing() as trace:
+            given = [
+                tuple(_dim(trace, size) if dim is None else size for dim, size in zip(value.shape, shape, strict=True))
+                for value, shape in zip(net.inputs, shapes, strict=True)
+            ]
+            self._work = prod(dim.value for dim in trace.dims)
+            self._ranges = [trace.atoms[number].interval for number in range(len(trace.dims))]
+            values = net.infer(given)
+            results = [values[value].shape for value in net.outputs]
+            self._shapes = Formula(trace, trace.dims, trace.conditions, tuple(results))
+            inferred = len(trace.conditions)
+            c = passed(
+                net.nodes(values),
+                [(values[v], (shape, dense_strides(shape))) for v, shape in zip(net.inputs, given, strict=True)],
+                [values[value] for value in net.constants],
+                [(values[value], None) for value in net.outputs],
+                net.env,
+                net.options,
+            )
+            stages.run(STAGES, c)
+            self._assemble(trace, c, inferred)
+        c.let_go()
+
+    def _assemble(self, trace: Trace, c: Compilation, inferred: int) -> None:
+        program = c.lowering.program
+        moved = sum(bytes_of(step) for step in program.steps if not (step.condition and step.condition.wanted))
+        steps = fold_constants(worked_around(program))
+        with trace.apart():
+            # what is written in the trace is for all sizes that its conditions hold for
+            check([_at_values(step) for step in steps], [view.at_values() for view in c.targets])
+        if any(isinstance(step, HostStep) for step in steps):
+            raise Refused("a step is a NumPy function, which may depend on sizes in ways that nobody sees")
+        kind = Kernels if all(isinstance(step, KernelStep) for step in steps) else Mixed
+        buffers = dict.fromkeys(view.buffer for step in steps for view in (*step.reads, *step.writes, *flag_of(step)))
+        constants = [buffer for buffer in buffers if buffer.place is Place.CONSTANT]
+        self._parts = kind(steps, c, constants, self._name)
+        result = (self._parts.varying, moved, c.lowering.macs)
+        self._plan = Formula(trace, trace.dims, trace.conditions[inferred:], result)
+        # the arrays are kept until the first plan has them; from then on plans alone keep them
+        self._arrays: Sequence[Any] = [data_of(buffer) for buffer in constants]
+        self._constants = [(weakref.ref(array), b.shared) for array, b in zip(self._arrays, constants, strict=True)]
+        self._parts.close()
+        for step in steps:
+            if isinstance(step, KernelStep) and isinstance(step.kernel, Tiled):
+                step.kernel.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether a plan keeps the constants alive, so that other plans may share them."""
+        return all(reference() is not None for reference, _ in self._constants)
+
+    def shapes(self, unknown: Sequence[int]) -> tuple[Ints, ...] | None:
+        """Returns the shapes of the results for these unknown dims; None where the template is not for them."""
+        inside = all(least <= size <= most for size, (least, most) in zip(unknown, self._ranges, strict=True))
+        if not inside or not self._work <= _WORK * prod(unknown) <= _WORK * _WORK * self._work:
+            return None
+        shapes: tuple[Ints, ...] | None = self._shapes(*unknown)
+        return shapes
+
+    def executor(self, unknown: Sequence[int]) -> Any:
+        """Returns the executor of the plan for these unknown dims; None where the template is not for them."""
+        check_fork()
+        try:
+            values = None if self.shapes(unknown) is None else self._plan(*unknown)
+        except Error:
+            # a kernel refuses such sizes
+            return None
+        constants = [(reference(), is_shared) for reference, is_shared in self._constants]
+        if values is None or any(array is None for array, _ in constants):
+            return None
+        varying, moved, macs = values
+        executor = self._parts.executor(unknown, varying, constants, estimated(moved, macs), self.env)
+        if executor is not None:
+            self._arrays = ()
+        return executor
+
+
+def _at_values(step: Step) -> Use:
+    reads, writes = ([view.at_values() for view in views] for views in ((*step.reads, *flag_of(step)), step.writes))
+    return Use(reads, writes, (), step.label)
+
+
+class Templates:
+    """The templates of a net, which are made as new sizes come: the first size of all is compiled without one.
+
+    Few are made beyond those that serve other sizes, since a trace takes longer than to compile one size.
+
+    Attributes:
+        refusal: why no template can be made of the net; "" as long as none was refused.
+    """
+
+    def __init__(self) -> None:
+        self.refusal = ""
+        self._all: list[Template] = []
+        self._sizes = self._traced = self._served = 0
+
+    def shapes(self, unknown: Sequence[int]) -> tuple[Ints, ...] | None:
+        """Returns the shapes of the results for unknown dims that a template is for; None where none is."""
+        return next((shapes for one in self._all if (shapes := one.shapes(unknown)) is not None), None)
+
+    def executor(self, unknown: Sequence[int], net: Traceable, shapes: Sequence[Ints]) -> Any:
+        """Returns the executor of a plan for the dims; None where no template can be made, or not for this size.
+
+        `shapes`: of the inputs, in which the unknown dims are. Call it from one thread at a time.
+        """
+        for template in self._all:
+            executor = template.executor(unknown) if template.env == net.env else None
+            if executor is not None:
+                self._served += 1
+                return executor
+        self._sizes += 1
+        enough = self._sizes <= _UNTRACED or self._traced >= _TRIED + self._served // _SERVED
+        if enough or self.refusal or not all(unknown):
+            return None
+        self._traced += 1
+        try:
+            template = Template(net, shapes)
+            executor = template.executor(unknown)
+        except Exception as error:
+            # sizes of a trace are no integers: code that takes nothing else refuses them in ways of its own
+            self.refusal = f"{type(error).__name__}: {error}"
+            return None
+        if executor is not None:
+            self._all = [template, *(one for one in self._all if one.alive)][:_MOST]
+        return executor
