@@ -91,7 +91,8 @@ def scale(problem: ConvProblem, env: Env) -> float:
     if not env.varies:
         return 1.0
     batch, sizes = _stand_in(problem)
-    return problem.geometry.batch * prod(problem.geometry.y) / (batch * prod(sizes))
+    positions = batch * prod(sizes)
+    return problem.geometry.batch * prod(problem.geometry.y) / positions if positions else 1.0
 
 
 def measured_as(problem: ConvProblem, env: Env) -> ConvProblem:

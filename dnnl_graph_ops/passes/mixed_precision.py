@@ -22,6 +22,7 @@ from ..ir import UNSEEN, GraphView, is_empty, like, linked, twin
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
 from ..runtime import cpu
+from ..symbolic import plain
 from .folding.estimates import comparable_seconds
 
 PRECISIONS = ("bf16", "f16")
@@ -190,7 +191,7 @@ def _worthwhile(nodes: Sequence[Node], gains: dict[Node, float], kept: Collectio
 
 def _conversion(value: Value, env: Env) -> float:
     """Returns the seconds to convert a value: 4 bytes an element in f32, 2 in the narrow type."""
-    moved = 6 * prod(value.shape)  # type: ignore[arg-type]
+    moved = 6 * prod(plain(value.shape))
     return cost.overhead(cost.Counts(0, 0, 0, 0, 0, moved), env.threads)
 
 

@@ -257,3 +257,16 @@ def test_numpy_functions_refuse_a_template():
         Template(net._traceable(), [(3, 4)])
     for n in (3, 4, 5):
         np.testing.assert_array_equal(net(data(n, 4)), np.tile(np.arange(4), (n, 1)))
+
+
+def test_an_empty_batch_before_a_mean():
+    """The estimate of a layer that computes nothing decides whether the mean is folded into the layer."""
+
+    def empty(*shape: int | None) -> dgo.Net:
+        graph = dgo.Graph()
+        x = ops.slice(graph.input("x", shape), starts=[1], ends=[2**31], axes=[0])
+        y = ops.convolution(x, graph.constant(data(17, 3, 1, 1)), weights_format="OIX")
+        return graph.compile(ops.reduce_mean(y, axes=[0], keep_dims=True))
+
+    x = data(1, 9, 18, 3)
+    np.testing.assert_array_equal(empty(1, None, 18, 3)(x), empty(*x.shape)(x))

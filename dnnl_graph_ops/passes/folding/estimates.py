@@ -7,7 +7,7 @@ from math import prod
 from ...algorithms.choice import ranked, scale
 from ...algorithms.product import PRODUCT
 from ...convolution.nodes import CONV_KINDS, make_problem
-from ...convolution.problem import WGRAD
+from ...convolution.problem import WGRAD, at_values
 from ...cost import fits
 from ...cost import model as cost
 from ...graph import Node, Value
@@ -15,6 +15,7 @@ from ...ir.env import Env
 from ...program.program import Place, View, argument, dense_in
 from ...runtime import cpu
 from ...strides import channels_last
+from ...symbolic import plain
 
 _WIDE = "f32"
 
@@ -30,11 +31,12 @@ def seconds(node: Node, dtype: str, env: Env) -> float:
         is_weights = CONV_KINDS[node.kind].direction == WGRAD
         output = _view(node.outputs[0], dtype, "" if is_weights else last)
         problem = make_problem(node.kind, node.attrs, inputs, output, where=node.name, narrowed=dtype != _WIDE)
+        problem = at_values(problem)
         return ranked(problem, env)[0][1] * scale(problem, env)
     if dtype != _WIDE and not cpu.computes_natively(dtype, env.engine, [node.kind]):
         return float("inf")
-    depth = node.inputs[0].shape[-2 if node.attrs.get("transpose_a") else -1]
-    return multiplying(prod(node.outputs[0].shape) * (depth or 1), dtype, env)  # type: ignore[arg-type]
+    depth = plain(node.inputs[0].shape[-2 if node.attrs.get("transpose_a") else -1])
+    return multiplying(prod(plain(node.outputs[0].shape)) * (depth or 1), dtype, env)
 
 
 def comparable_seconds(node: Node, dtype: str, env: Env) -> float:

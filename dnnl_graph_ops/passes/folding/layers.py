@@ -13,6 +13,7 @@ from ...ir import GraphView, Twin, conv_twin, dims, like, linked
 from ...ir.env import Env
 from ...schema import kinds
 from ...shapes import Attributes
+from ...symbolic import plain
 from . import estimates, taps
 
 NOT_DIRECT = "algorithm is not direct"
@@ -93,13 +94,13 @@ def seconds(layer: Layer, env: Env) -> float:
     total = sum(moving(node.outputs[0], env) for node in layer.nodes if node not in layer.heads)
     if layer.varies:
         old = prod(len(matrix[0]) for matrix in layer.matrices)
-        total += moving(layer.sums, env) + estimates.multiplying(prod(dims(layer.sums)) * old, "f32", env)
+        total += moving(layer.sums, env) + estimates.multiplying(prod(plain(dims(layer.sums))) * old, "f32", env)
     return total + sum(estimates.seconds(head, "f32", env) for head in layer.heads)
 
 
 def moving(value: Value, env: Env) -> float:
     """Returns the estimated seconds of writing a value whose elements are those of another one."""
-    nbytes = 2 * prod(dims(value)) * dtypes.itemsize(value.dtype)
+    nbytes = 2 * prod(plain(dims(value))) * dtypes.itemsize(value.dtype)
     return cost.overhead(cost.Counts(0, 0, 0, 0, 0, nbytes), env.threads)
 
 
