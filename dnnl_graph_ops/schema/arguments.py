@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 from .. import words
 from ..errors import InvalidArgumentError
+from ..symbolic import Size
 
 F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=str)
@@ -34,11 +35,11 @@ def show(value: object) -> str:
 
 
 def int64(value: Any, what: str) -> int:
-    """Returns `value` as a Python int; raises TypeError if it is no integer, such as a bool."""
+    """Returns `value` as a Python int, or itself if it is a size of a trace; raises TypeError if it is no integer."""
     if is_bool(value):
         raise TypeError(f"{what} must be an int, got the bool {value}")
     try:
-        number = operator.index(value)
+        number = cast(int, value) if isinstance(value, Size) else operator.index(value)
     except TypeError:
         raise TypeError(f"{what} must be an int, got {show(value)} of type {type(value).__name__}") from None
     if not -INT64_MAX - 1 <= number <= INT64_MAX:

@@ -457,15 +457,18 @@ def int_of(size: Size | int) -> int:
 
 
 def gcd(*sizes: Any) -> Any:
-    """Returns the greatest common divisor; the least operand where it divides all others for all dims."""
-    if not any(isinstance(size, Size) for size in sizes):
-        return _gcd(*sizes)
+    """Returns the greatest common divisor; without a condition where it is one number or operand for all dims."""
+    varying = [size for size in sizes if isinstance(size, Size)]
+    number = _gcd(*(size for size in sizes if not isinstance(size, Size)))
+    if not varying:
+        return number
+    if number and all(c % number == 0 for size in varying for _, c in size.terms):
+        return number
     divisor = min(sizes, key=int_of)
-    if isinstance(divisor, Size):
-        divides = len(divisor.terms) == 1 and not any(any(_divided(size, divisor)[1].values()) for size in sizes)
-    else:
-        divides = divisor > 0 and all(c % divisor == 0 for size in sizes for _, c in _terms(size))
-    return divisor if divides else _gcd(*map(int, sizes))
+    one_product = isinstance(divisor, Size) and len(divisor.terms) == 1
+    if one_product and not any(any(_divided(size, divisor)[1].values()) for size in sizes):
+        return divisor
+    return _gcd(*map(int, sizes))
 
 
 def greatest(a: Any, b: Any) -> Any:

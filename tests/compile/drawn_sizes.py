@@ -388,6 +388,9 @@ def judge(seed: int, number: int, tries: int = 3) -> Counter[str]:
             return Counter({f"refused: {str(error).split(' ')[0]}": 1})
         # the first plan keeps the constants alive
         first = traced.executor([n for n, u in d.extents if u])
+        if first is None and isinstance(traced._parts, evaluate.Mixed):
+            # choices that a reference kernel would run are known from now on
+            return Counter({"by a reference kernel of the library": 1})
         if first is None:
             raise AssertionError("the template does not hold for the sizes that it was made with")
         for _ in range(tries):

@@ -75,7 +75,7 @@ def test_strides_and_their_order_hold_for_all_dims():
         assert is_row_major(shape, strides) and strides == (16 * m, m, 1)
         assert sorted(strides) == [1, m, 16 * m]
         assert trace.conditions == []
-        assert gcd(16, 16 * m, 32 * n * m) == 16 and gcd(m, m * n) is m
+        assert gcd(48, 32, 16 * m, 32 * n * m) == 16 and gcd(m, m * n) is m
         assert trace.conditions == []
 
 
