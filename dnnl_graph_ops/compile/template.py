@@ -35,7 +35,7 @@ Ints = tuple[int, ...]
 _RANGE, _WORK = 6, 3
 # how many sizes a net meets before the first template, its most templates, how many of them are made before any serves
 # another size, and one more for so many served sizes
-_UNTRACED, _MOST, _TRIED, _SERVED = 1, 8, 3, 8
+_UNTRACED, _MOST, _TRIED, _SERVED = 1, 8, 2, 8
 
 
 class Refused(Exception):

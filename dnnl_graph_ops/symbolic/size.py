@@ -457,12 +457,12 @@ def int_of(size: Size | int) -> int:
 
 
 def gcd(*sizes: Any) -> Any:
-    """Returns the greatest common divisor; without a condition where it is one number or operand for all dims."""
+    """Returns the greatest common divisor, with few conditions where it is one of the numbers or operands."""
     varying = [size for size in sizes if isinstance(size, Size)]
     number = _gcd(*(size for size in sizes if not isinstance(size, Size)))
     if not varying:
         return number
-    if number and all(c % number == 0 for size in varying for _, c in size.terms):
+    if number and all(size % number == 0 for size in varying):
         return number
     divisor = min(sizes, key=int_of)
     one_product = isinstance(divisor, Size) and len(divisor.terms) == 1

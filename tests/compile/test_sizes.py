@@ -83,7 +83,7 @@ def test_few_templates_are_made_where_none_serves_other_sizes():
     for length in (3, 12, 50, 200, 800, 3200):
         x = data(1, 8, length)
         np.testing.assert_array_equal(net(x), expected(x))
-    assert (net._templates._traced, served(net)) == (3, 0)
+    assert (net._templates._traced, served(net)) == (2, 0)
 
 
 def test_sizes_of_0_and_1_and_of_several_dims():
