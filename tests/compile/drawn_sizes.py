@@ -20,6 +20,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, dtypes, ops
 from dnnl_graph_ops.algorithms import lower, table
 from dnnl_graph_ops.compile import evaluate, plan, template, tile_rows
+from dnnl_graph_ops.passes.folding import layers
 from dnnl_graph_ops.strides import dense_strides
 from dnnl_graph_ops.symbolic import native
 
@@ -98,12 +99,12 @@ class Drawn:
         return channels
 
     def step(self, value: dgo.Value) -> dgo.Value:
-        layers: tuple[Callable[[dgo.Value], dgo.Value], ...] = (
+        steps: tuple[Callable[[dgo.Value], dgo.Value], ...] = (
             self.convolution, self.convolution, self.convolution, self.transposed, self.elementwise, self.elementwise,
             self.residual, self.pooled, self.padded, self.cut, self.joined, self.normed, self.transposed_axes,
             self.reduced, self.scaled, self.by_channels, self.product, self.scores,
         )  # fmt: skip
-        layer = self.pick(*layers)
+        layer = self.pick(*steps)
         try:
             result = layer(value)
         except dgo.InvalidArgumentError:
@@ -242,7 +243,7 @@ class Otherwise(Exception):
 
 
 class Log:
-    """Records what native objects are made with; and the algorithms and bands that a trace chose, to choose them again.
+    """Records what native objects are made with; and what a trace chose, algorithms, bands and folds, to choose it again.
 
     `steps`: of each executor that was built, by its address, the kernels, and the places of their operands.
     """
@@ -253,6 +254,7 @@ class Log:
         self.kept: list[Any] = []
         self.algorithms: list[str] = []
         self.chains: list[list[list[int]]] = []
+        self.folds: list[bool] = []
 
     def told(self, value: Any) -> Any:
         """Arguments, with native objects as what they were made with."""
@@ -328,7 +330,7 @@ class Log:
 
     @contextmanager
     def choosing(self) -> Iterator[None]:
-        """Records the algorithms and bands that are chosen."""
+        """Records the algorithms, bands and folds that are chosen."""
         ranked, chains = lower._ranked, tile_rows._chains
 
         def first(problem: Any, env: Any) -> Any:
@@ -341,12 +343,21 @@ class Log:
             self.chains.append([[layer.group for layer in chain] for chain in chosen])
             return chosen
 
-        with mock.patch.object(lower, "_ranked", first), mock.patch.object(tile_rows, "_chains", parts):
+        def pays(*seconds: float) -> bool:
+            self.folds.append(worth(*seconds))
+            return self.folds[-1]
+
+        worth = layers.pays
+        with (
+            mock.patch.object(lower, "_ranked", first),
+            mock.patch.object(tile_rows, "_chains", parts),
+            mock.patch.object(layers, "pays", pays),
+        ):
             yield
 
     @contextmanager
     def chosen(self) -> Iterator[None]:
-        """Chooses the algorithms and bands that were recorded. Raises Otherwise where there is no such choice."""
+        """Chooses the algorithms, bands and folds that were recorded. Raises Otherwise where that is impossible."""
         ranked, algorithms, chains = lower._ranked, iter(self.algorithms), iter(self.chains)
 
         def first(problem: Any, env: Any) -> Any:
@@ -364,7 +375,18 @@ class Log:
                 raise Otherwise
             return found
 
-        with mock.patch.object(lower, "_ranked", first), mock.patch.object(tile_rows, "_chains", parts):
+        def pays(*seconds: float) -> bool:
+            fold = next(folds, None)
+            if fold is None:
+                raise Otherwise
+            return fold
+
+        folds = iter(self.folds)
+        with (
+            mock.patch.object(lower, "_ranked", first),
+            mock.patch.object(tile_rows, "_chains", parts),
+            mock.patch.object(layers, "pays", pays),
+        ):
             yield
 
 
