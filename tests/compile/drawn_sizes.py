@@ -243,7 +243,7 @@ class Otherwise(Exception):
 
 
 class Log:
-    """Records what native objects are made with; and what a trace chose, algorithms, bands and folds, to choose it again.
+    """Records what native objects are made with; and the algorithms, bands and folds of a trace, to choose them again.
 
     `steps`: of each executor that was built, by its address, the kernels, and the places of their operands.
     """
