@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from math import lcm, prod
 
 from ..errors import Error
 from ..program.program import Buffer, Place, View, is_dense
+from ..symbolic import cached
 from .place_memory import Use
 
 # the set of a view's elements: its offset, and strides and sizes from the finest to the widest axis
@@ -143,7 +143,7 @@ def _is_whole(view: View) -> bool:
 
 
 # layers of a net are alike
-_covers_alike = lru_cache(1024)(covers)
+_covers_alike = cached(1024)(covers)
 
 
 def _written(views: dict[Axes, View], view: View, axes: Axes) -> bool:

@@ -1,4 +1,4 @@
-"""Integers that remember how they follow from the unknown dims of a net, and the native calls that take them."""
+"""Remembers how sizes follow from the unknown dims of a net, and records the native calls that take them."""
 
 from .formula import Formula
 from .native import Traced, cached, current, kernels, pinned, plain, tracing
