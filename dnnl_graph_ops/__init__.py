@@ -11,6 +11,15 @@ try:
 except ImportError as _error:
     if any(word in str(_error) for word in ("libgomp", "interpreter")):
         raise
+    from importlib.machinery import EXTENSION_SUFFIXES as _SUFFIXES
+    from os import listdir as _listdir
+
+    _built = [_name for _name in _listdir(__path__[0]) if _name.startswith("_core.") and _name.endswith(".so")]
+    if _built and not any(_name.endswith(_suffix) for _name in _built for _suffix in _SUFFIXES):
+        raise ImportError(
+            f"dnnl_graph_ops in {__path__[0]} was built for another interpreter ({', '.join(_built)}), and this is "
+            f"Python {_sys.version.split()[0]}, which loads _core{_SUFFIXES[0]}; install the wheel of this version"
+        ) from _error
     # the source folder of a clone holds no extension: hand over to the installed package
     from importlib.machinery import PathFinder as _Finder
     from os.path import abspath as _abspath
@@ -66,6 +75,7 @@ from .runtime import (
     set_num_threads,
 )
 from .runtime.dlpack import from_dlpack, to_dlpack
+from .runtime.settings import warn_of_unknown as _warn_of_unknown
 from .runtime.verbose import verbose
 from .schema.arguments import no_attribute as _no_attribute
 from .weights import convert_weights
@@ -128,6 +138,7 @@ __all__ = [
 ]
 
 _unquote(globals())
+_warn_of_unknown()
 
 # versions before 3.2 know only their own libraries
 if hasattr(_sys.modules.get("threadpoolctl"), "register"):
@@ -149,8 +160,10 @@ if not TYPE_CHECKING:
         if name == "torch":
             said = f"module {__name__!r} has no attribute 'torch' before import dnnl_graph_ops.torch"
             raise AttributeError(said, name=name, obj=None)
-        meant = _words.OPS.get(name, name)
-        found = {name: f"it is in dgo.ops, dgo.ops.{meant}"} if meant in ops.__all__ else _words.PACKAGE
+        meant = _words.OPS.get(name.lower(), name)
+        found = _words.PACKAGE
+        if meant in __all__ or (meant in ops.__all__ and name.lower() not in found):
+            found = {name: meant if meant in __all__ else _words.ON_ARRAYS.format(meant)}
         raise _no_attribute(__name__, name, __all__, found)
 
 

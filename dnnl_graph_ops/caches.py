@@ -9,6 +9,7 @@ from ._core import clear_plans, drop_idle_scratch, give_back, idle_scratch_bytes
 from .errors import InvalidArgumentError
 from .runtime.control_groups import memory_limit
 from .runtime.libraries import loaded
+from .schema.arguments import show
 
 
 class CacheBytes(TypedDict):
@@ -75,7 +76,7 @@ def set_cache_limit(bytes: int | None) -> None:
         InvalidArgumentError: a negative number. TypeError: not an int.
     """
     if bytes is not None and (isinstance(bytes, bool) or not isinstance(bytes, int)):
-        raise TypeError(f"set_cache_limit: 'bytes' must be an int or None, got {type(bytes).__name__}")
+        raise TypeError(f"set_cache_limit: 'bytes' must be an int, such as 2 << 30, or None, got {show(bytes)}")
     if bytes is not None and not 0 <= bytes < 1 << 63:
         raise InvalidArgumentError(f"set_cache_limit: 'bytes' must be from 0 to 2**63 - 1, got {bytes}")
     set_plan_limit(memory_limit() // 4 if bytes is None else bytes)

@@ -83,7 +83,7 @@ def canonical(dtype_like: Any, where: str = "") -> str:
         )
     name = _BY_NUMPY.get(dtype)
     if name is None:
-        raise _unknown(str(dtype), prefix, "; convert it with array.astype(np.float32)" if dtype.kind == "f" else "")
+        raise _unknown(str(dtype), prefix, "; convert it with array.astype(np.float32)" if dtype.kind in "fcO" else "")
     return name
 
 

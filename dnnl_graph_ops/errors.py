@@ -27,8 +27,18 @@ class RuntimeUnavailableError(Error, RuntimeError):
 
 
 def extra(name: str) -> str:
-    """The command that installs an extra, by path: no package index has the package."""
-    return f'pip install ".[{name}]" in a clone of dnnl_graph_ops'
+    """Returns the command that installs the packages of an extra, which needs no index that has this package."""
+    import re
+    from importlib import metadata
+
+    try:
+        stated = metadata.requires("dnnl-graph-ops") or ()
+    except metadata.PackageNotFoundError:
+        stated = ()
+    wanted = re.compile(rf"""extra == ["']{name}["']""")
+    packages = [line.partition(";")[0].strip() for line in stated if wanted.search(line)]
+    # a source folder on the path has no metadata
+    return f"pip install {' '.join(map(repr, packages))}" if packages else f"pip install the packages of extra {name!r}"
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:

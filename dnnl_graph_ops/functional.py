@@ -258,7 +258,8 @@ def {name}({positional}, *more, {named}, **others):
 """
 
 
-_DOUBLED = {word for ours in ARGUMENTS.values() for word in ours}
+# a word for 'padding', such as "same", is one of auto_pad
+_DOUBLED = {"auto_pad", *(word for ours in ARGUMENTS.values() for word in ours)}
 _KEYWORD = Parameter.KEYWORD_ONLY
 _LAST = (
     Parameter("out", _KEYWORD, default=None, annotation=Written("Any")),
@@ -293,7 +294,7 @@ def _one_shot(kind: str, **extra: str) -> Callable[[Callable[..., Array]], Calla
             keywords=", ".join(f"{word}={word}" for word in defaults),
             slots=", ".join(slots),
             attrs=", ".join(
-                f"{defaults[word]} if {word} is None else {word}"
+                f"{defaults[word]!r} if {word} is None else {word}"
                 if word in _DOUBLED and defaults[word] is not Parameter.empty
                 else word
                 for word in attrs

@@ -21,6 +21,8 @@ VALUES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("iow", "iohw", "iodhw"), ("IOX",)),
     **dict.fromkeys(("wio", "hwio", "dhwio"), ("XIO",)),
     **dict.fromkeys(("woi", "hwoi", "dhwoi"), ("XOI",)),
+    # an odd position of padding is at the end, as in Keras and PyTorch
+    "same": ("SAME_UPPER",),
 }
 # formats whose order of axes depends on the op
 FRAMEWORKS: Final = frozenset({"pytorch", "torch", "onnx", "keras", "tensorflow"})
@@ -61,13 +63,23 @@ NO_ARGUMENTS: Final[dict[str, str]] = {
         ("kernel_size", "kernel", "in_channels", "out_channels"), "the shape of 'weights' says it; leave it out"
     ),
     "output_padding": "only conv_transpose and gradients of data have it",
+    **dict.fromkeys(
+        ("output_shape", "output_size", "dst_shape"), "the pads and 'output_padding' set the result's shape"
+    ),
+    **dict.fromkeys(("activation", "act"), "compute it from the result, such as dgo.ops.relu(y) in a graph"),
+    **dict.fromkeys(("use_bias", "bias_attr"), "leave 'bias' out where there is none"),
+    **dict.fromkeys(("dtype", "device"), "the arrays have it already"),
 }
-# words of padding that put an odd position at the end
-PADDINGS: Final[dict[str, str]] = {"same": "same_upper"}
-# refused values: what is meant
-OTHER_VALUES: Final[dict[str, str]] = {
-    **{word: f"did you mean {ours!r}?" for word, ours in PADDINGS.items()},
-    "ohwi": "move its axes: weights.transpose(1, 2, 3, 0) is XIO",
+# arguments one of which a function has that `NO_ARGUMENTS` speaks of
+CONVOLVES: Final = frozenset({"weights", "kernel_size"})
+# values of 'padding' that are no words of 'auto_pad'
+CAUSAL: Final = "pad the front of the axis alone: pads_begin=dilations * (kernel - 1), pads_end=0"
+# refused values: (a value that the argument takes, what is meant)
+OTHER_VALUES: Final[dict[str, tuple[str, str]]] = {
+    "causal": ("None", CAUSAL),
+    "ohwi": ("XIO", "move its axes: weights.transpose(1, 2, 3, 0) is XIO"),
+    **dict.fromkeys(("cuda", "xpu", "mps"), ("gpu", "GPUs of Intel are 'gpu'")),
+    **dict.fromkeys(("npu", "tpu", "auto"), ("gpu", "there is none of these")),
 }
 # ops under other names; a value with a space is a formula
 OPS: Final[dict[str, str]] = {
@@ -86,10 +98,18 @@ OPS: Final[dict[str, str]] = {
     **dict.fromkeys(("mul", "times"), "multiply"),
     **dict.fromkeys(("sub", "minus"), "subtract"),
     **dict.fromkeys(("div", "truediv"), "divide"),
-    **dict.fromkeys(("batch_norm", "batchnorm", "batch_normalization"), "batch_norm_inference"),
+    **dict.fromkeys(
+        ("batch_norm", "batchnorm", "batch_normalization", *(f"batch{_}norm{n}d" for _ in ("", "_") for n in "123")),
+        "batch_norm_inference",
+    ),
     **dict.fromkeys(("resize", "upsample"), "interpolate"),
-    **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "maxpool"), "max_pool"),
-    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d", "average_pool", "avgpool"), "avg_pool"),
+    **dict.fromkeys(
+        ("max_pool1d", "max_pool2d", "max_pool3d", *(f"maxpool{n}d" for n in "123"), "maxpool"), "max_pool"
+    ),
+    **dict.fromkeys(
+        ("avg_pool1d", "avg_pool2d", "avg_pool3d", "average_pool", *(f"avgpool{n}d" for n in "123"), "avgpool"),
+        "avg_pool",
+    ),
     **dict.fromkeys(("cat", "concatenate", "hstack", "vstack", "stack"), "concat"),
     **dict.fromkeys(("where", "cond"), "select"),
     **dict.fromkeys(("cast", "astype"), "type_cast"),
@@ -98,15 +118,120 @@ OPS: Final[dict[str, str]] = {
     **dict.fromkeys(("silu", "swish"), "x * dgo.ops.sigmoid(x)"),
 }
 # names that are not in the package itself: where they are
+_FROM_ONNX: Final = "a model is read and compiled by dgo.from_onnx(path).compile(), and the Net is called"
+_BY_ONNX: Final = "export the model to ONNX, then dgo.from_onnx(path)"
+_COMPILED: Final = "see Graph.compile, whose Net is called"
 PACKAGE: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("partition", "op", "logical_tensor", "stream", "tensor", "graph", "compiled_partition", "native", "allocator"),
         "the objects of the C++ API are in dnnl_graph_ops.graph_api",
     ),
-    "optimize": "dnnl_graph_ops.torch has it, import dnnl_graph_ops.torch as dgt",
-    "report": "dnnl_graph_ops.torch has it, import dnnl_graph_ops.torch as dgt",
-    **dict.fromkeys(("Tensor", "Array", "array"), "tensors are NumPy arrays, and a Value in a Graph"),
+    **dict.fromkeys(
+        ("optimize", "optimise", "report", "warm_up", "refresh"),
+        "dnnl_graph_ops.torch has it, import dnnl_graph_ops.torch as dgt",
+    ),
+    **dict.fromkeys(
+        ("tensor", "array", "zeros", "ones", "from_numpy", "asarray"),
+        "tensors are NumPy arrays, and a Value in a Graph",
+    ),
+    **dict.fromkeys(
+        ("float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64"),
+        "dtypes are NumPy's, such as np.float32 and ml_dtypes.bfloat16, or names such as 'f32'",
+    ),
     "save": "a net has it, net.save(path)",
-    **dict.fromkeys(("jit", "run", "session", "InferenceSession"), "see Graph.compile, whose Net is called"),
-    "calibrate": "it is dgo.quantize.calibrate",
+    **dict.fromkeys(("inferencesession", "load_onnx", "read_model", "compile_model", "core", "load_model"), _FROM_ONNX),
+    **dict.fromkeys(("from_keras", "from_tf", "from_tensorflow", "from_jax", "from_flax", "from_paddle"), _BY_ONNX),
+    **dict.fromkeys(("from_pytorch", "load_torch"), "it is dgo.from_torch(torch.export.export(model.eval(), inputs))"),
+    **dict.fromkeys(("jit", "run", "session", "executor"), _COMPILED),
+    **dict.fromkeys(("model", "module", "sequential", "layer"), "see dgo.Graph, dgo.nn and dnnl_graph_ops.torch"),
+    **dict.fromkeys(("calibrate", "quantize_static", "quantize_dynamic"), "it is dgo.quantize.calibrate"),
+    **dict.fromkeys(("export", "to_onnx"), "a calibration has it, calibration.to_onnx(path)"),
 }
+# an op that a graph computes, on arrays
+ON_ARRAYS: Final = "in one call on arrays: g = dgo.Graph(); g.compile(dgo.ops.{0}(g.input('x', x.shape)))(x)"
+# methods and functions of other packages, by the class or module that lacks them here
+_CALLED: Final = "a net is called, net(x) or net.run({name: array})"
+_ENGINE: Final = "a net runs where its graph was compiled for: dgo.Graph(engine=dgo.engine('gpu'))"
+_INFERS: Final = "a net only infers; leave it out"
+_COMPILE_FIRST: Final = "compile the graph first: net = g.compile(y); net(x)"
+_NO_EXPORT: Final = "net.save(path) writes a file for dgo.load; calibration.to_onnx(path) writes ONNX"
+BUILDERS: Final = "ops are functions of dgo.ops on Values, such as dgo.ops.relu(x)"
+_PLAIN_CONVOLUTIONS: Final = "nn has Conv1d to Conv3d and ConvTranspose1d to 3d"
+_OPTIMIZE: Final = "it is dgt.optimize(model)"
+MEMBERS: Final[dict[str, dict[str, str]]] = {
+    "Net": {
+        **dict.fromkeys(
+            ("predict", "forward", "infer", "apply", "execute", "invoke", "__call__", "start_async"), _CALLED
+        ),
+        **dict.fromkeys(("to", "cuda", "cpu", "xpu", "device"), _ENGINE),
+        **dict.fromkeys(("eval", "train", "requires_grad_", "zero_grad"), _INFERS),
+        **dict.fromkeys(("export", "to_onnx", "save_model", "export_model"), _NO_EXPORT),
+        **dict.fromkeys(("get_inputs", "input"), "it is net.inputs, or net.input_names"),
+        **dict.fromkeys(("get_outputs", "output"), "it is net.outputs, or net.output_names"),
+        **dict.fromkeys(("compile", "optimize"), "the net is compiled; another one is net.graph.compile(...)"),
+        "summary": "print(net.explain()) lists what runs",
+        "quantize": "it is dgo.quantize.calibrate(net, samples).compile()",
+    },
+    "Graph": {
+        **dict.fromkeys(("run", "forward", "predict", "execute", "save", "explain", "profile"), _COMPILE_FIRST),
+        **dict.fromkeys(("add_node", "add_op", "node", "op", "add_layer", "append"), BUILDERS),
+        **dict.fromkeys(("optimize", "optimise", "finalize", "build"), "g.compile(y) does it"),
+        **dict.fromkeys(("add_input", "placeholder"), "it is g.input(name, shape)"),
+        **dict.fromkeys(("add_output", "output", "mark_output"), "outputs are given to compile, g.compile({name: y})"),
+        **dict.fromkeys(("initializer", "add_initializer", "parameter", "weight"), "it is g.constant(array)"),
+        "to_onnx": "only calibrations are written as ONNX; g.to_json() writes benchdnn's format",
+    },
+    "Value": {
+        **dict.fromkeys(
+            ("numpy", "detach", "item", "tolist", "cpu", "data", "value", "eval"),
+            "a Value has no numbers before its graph is compiled and called: g.compile(y)(x)",
+        ),
+        **dict.fromkeys(("size", "rank"), "see its shape and ndim"),
+        **dict.fromkeys(("to", "float", "half"), "use dgo.ops.type_cast"),
+        "contiguous": "leave it out",
+    },
+    "dnnl_graph_ops.nn": {
+        "linear": f"dgo.ops.matmul computes it in a graph; {_PLAIN_CONVOLUTIONS}",
+        **dict.fromkeys(
+            ("sequential", "module", "modulelist", "functional", "parameter", "init", "identity", "flatten"),
+            f"build a graph of dgo.ops; {_PLAIN_CONVOLUTIONS}",
+        ),
+        **dict.fromkeys(
+            ("adam", "adamw", "sgd", "rmsprop", "optim"),
+            f"update module.weight by module.weight_grad yourself, or train in PyTorch with dnnl_graph_ops.torch; "
+            f"{_PLAIN_CONVOLUTIONS}",
+        ),
+        **dict.fromkeys(("mseloss", "crossentropyloss", "bceloss", "l1loss"), "compute the loss in NumPy"),
+    },
+    "dnnl_graph_ops.torch": {
+        "compile": "it is torch.compile(model, backend='dnnl_graph_ops'), or dgt.optimize(model)",
+        **dict.fromkeys(("optimise", "accelerate", "jit", "convert", "wrap"), _OPTIMIZE),
+        **dict.fromkeys(("quantize", "calibrate"), "it is dnnl_graph_ops.quantize.calibrate(model, samples)"),
+        **dict.fromkeys(("profile", "benchmark", "summary", "explain"), "it is dgt.report(model, *inputs)"),
+        **dict.fromkeys(
+            ("from_torch", "export"), "it is dnnl_graph_ops.from_torch(torch.export.export(model, inputs))"
+        ),
+    },
+    "dnnl_graph_ops.quantize": dict.fromkeys(
+        ("quantize", "quantize_static", "quantize_dynamic", "prepare", "convert", "quantize_"),
+        "it is dgo.quantize.calibrate(model, samples).compile()",
+    ),
+}
+# what reads a file of another kind, by the end of its name
+_TORCH_FILE: Final = "load it in PyTorch, then dgo.from_torch(torch.export.export(model.eval(), inputs))"
+FILES: Final[dict[str, str]] = {
+    ".onnx": "dgo.from_onnx(path).compile() reads it",
+    ".pt2": "dgo.from_torch(torch.export.load(path)).compile() reads it",
+    **dict.fromkeys((".pt", ".pth", ".ckpt", ".bin", ".safetensors"), _TORCH_FILE),
+    **dict.fromkeys((".h5", ".keras", ".tflite", ".pb", ".mlmodel"), "export the model to ONNX first"),
+    ".json": "dgo.Graph.from_json(path) reads it",
+    ".net": "dgo.load(path) reads it",
+    ".npy": "it holds an array, np.load(path)",
+    ".npz": "it holds arrays, np.load(path)",
+}
+
+
+def of_file(path: object, but: str) -> str:
+    """Returns "; ..." with what reads the file, by the end of its name; "" for unknown ends and the end `but`."""
+    end = str(path)[str(path).rfind(".") :].lower() if "." in str(path) else ""
+    return f"; {FILES[end]}" if end in FILES and end != but else ""

@@ -1,12 +1,16 @@
 """Messages of what newcomers get wrong name the op, the argument, the values and the remedy, and print no array."""
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
+from children import child
 from mistakes import MISTAKES
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops.runtime.settings import VARIABLES
 
 # the ways of Python: a wrong type, a name that is not there, a file that cannot be read
 KINDS = (dgo.Error, TypeError, AttributeError, OSError)
@@ -20,6 +24,14 @@ def world(folder):
     def net():
         own = dgo.Graph()
         return own.compile(dgo.ops.relu(own.input("x", (1, 4, 4, 3)), name="act"))
+
+    def conv():
+        own = dgo.Graph()
+        return own.compile(dgo.ops.convolution(own.input("x", (1, 4, 4, 3)), np.ones((2, 2, 3, 5), np.float32)))
+
+    class Image:
+        def __init__(self, pixels):
+            self.__array_interface__ = pixels.__array_interface__
 
     def onnx_file(op):
         onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
@@ -45,6 +57,8 @@ def world(folder):
         "y": dgo.ops.relu(x),
         "h": dgo.Graph().input("z", (1, 4, 4, 3)),
         "net": net,
+        "conv": conv,
+        "Image": Image,
         "onnx_file": onnx_file,
         "write": lambda name: (folder / name).write_text("hello"),
     }
@@ -82,7 +96,7 @@ def test_a_mistake_is_told_with_its_remedy(row, tmp_path, monkeypatch):
 
 
 def test_each_mistake_is_another_one():
-    assert len({code for code, *_ in MISTAKES}) == len(MISTAKES) == 120
+    assert len({code for code, *_ in MISTAKES}) == len(MISTAKES) == 200
 
 
 @pytest.mark.parametrize(
@@ -107,3 +121,70 @@ def test_nothing_private_is_suggested():
         with pytest.raises(AttributeError, match=f"no attribute '{name}'$"):
             getattr(net, name)
     assert not hasattr(net, "latest")
+
+
+def test_enumerators_by_name_are_told_too():
+    with pytest.raises(KeyError, match=r"op\.attr has no enumerator 'stride'; did you mean 'strides'"):
+        dgo.graph_api.op.attr["stride"]
+
+
+def test_an_op_with_a_taken_id_is_told_the_other():
+    api = dgo.graph_api
+    a, b, c = (api.logical_tensor(i, api.logical_tensor.f32, [1, 2], api.logical_tensor.strided) for i in range(3))
+    graph = api.graph(api.engine.kind.cpu)
+    graph.add_op(api.op(7, api.op.kind.ReLU, [a], [b], "first"))
+    with pytest.raises(
+        dgo.InvalidArgumentError, match=r"op 7 \(Exp 'second'\): the id is that of op 7 \(ReLU 'first'\)"
+    ):
+        graph.add_op(api.op(7, api.op.kind.Exp, [b], [c], "second"))
+
+
+def test_a_net_has_a_docstring_where_it_is_called():
+    assert dgo.Net.__call__.__doc__.startswith("Runs the net on arrays, and returns an array")
+    net = world(None)["net"]()
+    assert type(net.__call__).__name__ == "method-wrapper"
+
+
+@pytest.mark.parametrize("words", [{"padding": "same"}, {"padding": "SAME"}, {"auto_pad": "same"}])
+@pytest.mark.parametrize("strides", [1, 2])
+def test_same_is_of_keras(words, strides):
+    own = world(None)
+    for function, weights in ((dgo.convolution, own["V"]), (dgo.conv_transpose, own["W"])):
+        x = np.arange(48, dtype=np.float32).reshape(1, 4, 4, 3)
+        expected = function(x, weights, strides=strides, auto_pad="same_upper")
+        np.testing.assert_array_equal(function(x, weights, strides=strides, **words), expected)
+        assert expected.shape[1] == (4 * strides if function is dgo.conv_transpose else 4 // strides)
+
+
+def test_pads_may_be_pairs_as_of_jax():
+    own = world(None)
+    expected = dgo.convolution(own["X"], own["V"], pads_begin=(1, 0), pads_end=(1, 2))
+    for pairs in (((1, 1), (0, 2)), [[1, 1], [0, 2]]):
+        np.testing.assert_array_equal(dgo.convolution(own["X"], own["V"], padding=pairs), expected)
+    assert dgo.convolution_output_shape((1, 4, 4, 3), (2, 2, 3, 5), padding=((1, 1), (0, 2))) == expected.shape
+
+
+@pytest.mark.child
+def test_variables_without_effect_are_told_once():
+    code = "import dnnl_graph_ops; import dnnl_graph_ops"
+    done = child("-c", code, DNNL_GRAPH_OPS_ALGORITM="fast", DNNL_GRAPH_OPS_DUMP="yes")
+    assert done.stderr.count("DNNL_GRAPH_OPS_ALGORITM has no effect") == 1
+    assert "did you mean 'DNNL_GRAPH_OPS_ALGORITHM'" in done.stderr
+    assert "DNNL_GRAPH_OPS_DUMP has no effect: it must be passes, got 'yes'" in done.stderr
+
+
+def test_settings_of_the_page_are_known():
+    page = (Path(__file__).parents[1] / "docs" / "howto" / "settings.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `DNNL_GRAPH_OPS_(\w+)`", page, re.M)) <= set(VARIABLES)
+
+
+@pytest.mark.child
+def test_an_extension_of_another_python_is_told(tmp_path):
+    package = tmp_path / "dnnl_graph_ops"
+    package.mkdir()
+    for name in ("__init__.py", "_openmp.py"):
+        (package / name).write_bytes((Path(dgo.__file__).parent / name).read_bytes())
+    (package / "_core.cpython-299-x86_64-linux-gnu.so").touch()
+    done = child("-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import dnnl_graph_ops")
+    assert "was built for another interpreter (_core.cpython-299-x86_64-linux-gnu.so)" in done.stderr
+    assert "circular" not in done.stderr.splitlines()[-1]

@@ -152,17 +152,45 @@ PyGetSetDef getters[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
+// Puts a docstring on __call__, whose text for all types is "Call self as a function.". The descriptor stays a slot
+// wrapper with the slot's name and function, so that Python classes derived from the type inherit the vector call.
+void document_call(PyTypeObject* type) {
+    static wrapperbase base;
+    auto* const wrapper =
+        reinterpret_cast<PyWrapperDescrObject*>(PyDict_GetItemString(type->tp_dict, "__call__"));  // borrowed
+    if (!wrapper || !Py_IS_TYPE(wrapper, &PyWrapperDescr_Type)) return;
+    base = *wrapper->d_base;
+    base.doc =
+        "__call__($self, /, *args, out=None, **kwargs)\n--\n\n"
+        "Runs the net on arrays, and returns an array, or a tuple of arrays in the order of the outputs.\n\n"
+        "Args:\n"
+        "    *args: an array for each input, in the order of `input_names`, of the declared shapes and dtypes.\n"
+        "    **kwargs: arrays by the names of inputs.\n"
+        "    out: an array to write the result to, or a sequence of them, or {name of an output: array}; they must not\n"
+        "        overlap the inputs.\n\n"
+        "The first call with other shapes or strides compiles a plan.\n\n"
+        "Raises:\n"
+        "    TypeError: an input is missing or unknown, or an argument is not an array.\n"
+        "    ShapeError, InvalidArgumentError: an array does not fit the graph.";
+    const auto documented = py::reinterpret_steal<py::object>(PyDescr_NewWrapper(type, &base, wrapper->d_wrapped));
+    if (!documented || PyDict_SetItemString(type->tp_dict, "__call__", documented.ptr()))
+        throw py::error_already_set();
+    PyType_Modified(type);
+}
+
 }  // namespace
 
 PyObject* make_net_type() {
     str_out = PyUnicode_InternFromString("out");
     str_slow_call = PyUnicode_InternFromString("_slow_call");
     if (!str_out || !str_slow_call) throw py::error_already_set();
-    return make_boxed_type<Net>(
+    auto type = py::reinterpret_steal<py::object>(make_boxed_type<Net>(
         "dnnl_graph_ops._core.NetBase",
         "A callable over compiled plans. Calls that no plan fits go to the subclass's `_slow_call`.", &net_new,
         {{Py_tp_init, reinterpret_cast<void*>(&net_init)}, {Py_tp_getset, getters}},
-        Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL);
+        Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL));
+    document_call(reinterpret_cast<PyTypeObject*>(type.ptr()));
+    return type.release().ptr();
 }
 
 }  // namespace dgo

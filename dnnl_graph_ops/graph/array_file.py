@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, words
 from ..errors import InvalidArgumentError, UnsupportedError
 from .files import Mapped, Pages, check_file
 
@@ -92,7 +92,8 @@ class ArrayFile:
         size, self._mapped = _mapped(source, where)
         start = self._mapped[: _START.size]
         if len(start) < _START.size or start[: len(MAGIC)] != MAGIC:
-            raise InvalidArgumentError(f"{where}: {self.path} is no net that Net.save has written")
+            hint = words.of_file(self.path, ".net")
+            raise InvalidArgumentError(f"{where}: {self.path} is no net that Net.save has written{hint}")
         _, number, checksum, offset, length = _START.unpack(start)
         if number != FORMAT:
             raise InvalidArgumentError(

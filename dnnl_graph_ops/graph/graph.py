@@ -13,7 +13,7 @@ from ..progress import Progress, check, telling
 from ..runtime.arrays import as_array
 from ..runtime.engines import Engine
 from ..schema import BUILDERS
-from ..schema.arguments import keywords_told, no_member, one_of, show, suggest
+from ..schema.arguments import elsewhere, keywords_told, no_member, one_of, show, suggest
 from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer
 from . import hooks, reclaim
@@ -124,6 +124,10 @@ class Value:
         """A part of the tensor, indexed by ints, slices, None and `...` as a NumPy array."""
         return hooks.call("item", self, key)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Raises TypeError: NumPy would make an array of one object."""
+        raise TypeError(f"{self!r} has no numbers before its graph is compiled and called: g.compile(y)(x)")
+
     # without it Python would index until an error ends the loop
     __iter__: ClassVar[None] = None
 
@@ -152,9 +156,8 @@ class Value:
             if name.startswith("_") or name in Value.__slots__:
                 raise AttributeError(name)
             meant = words.OPS.get(name, name)
-            hint = (
-                f"; use dgo.ops.{meant}" if meant in BUILDERS else suggest(name, ("shape", "dtype", "reshape", "graph"))
-            )
+            hint = f"; use dgo.ops.{meant}" if meant in BUILDERS else elsewhere("Value", name)
+            hint = hint or suggest(name, ("shape", "dtype", "reshape", "graph"))
             raise AttributeError(f"the Value {self.name!r} has no attribute {name!r}{hint}")
 
 
@@ -270,7 +273,10 @@ class Graph:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise no_member(self, name)
+            raise no_member(self, name, f"; {words.BUILDERS}" if words.OPS.get(name, name) in BUILDERS else "")
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            raise TypeError(f"{self!r} is no function{elsewhere('Graph', 'run')}")
 
     # -- building ---------------------------------------------------------------------------------------------
 

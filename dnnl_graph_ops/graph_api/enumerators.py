@@ -6,10 +6,10 @@ Values come from the C headers, through the extension, and from the op table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
+from enum import EnumMeta, IntEnum
 from typing import Any
 
-from .. import schema
+from .. import dtypes, schema, words
 from .._core import (
     CpuIsa,
     CpuIsaHints,
@@ -23,6 +23,7 @@ from .._core import (
     StreamFlags,
     TensorProperty,
 )
+from ..schema.arguments import suggest
 
 # the public module of the names
 _HERE = __name__.rpartition(".")[0]
@@ -36,9 +37,54 @@ _CPP = dict.fromkeys(("engine", "stream", "fpmath_mode", "cpu_isa", "cpu_isa_hin
 _CPP["dump_mode"] = "dnnl::graph::graph_"
 
 
+# {builder or name of another package, in lower case: the enumerator}
+_MEANT = {
+    **{builder.replace("_", ""): kind for builder, kind in schema.BUILDERS.items()},
+    **{name: schema.BUILDERS[ours] for name, ours in words.OPS.items() if ours in schema.BUILDERS},
+}
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    """Returns "; did you mean ...?" for an enumerator that is not there; "" for private names."""
+    if name.startswith("_"):
+        return ""
+    names = list(known)
+    meant = (_MEANT.get(name.lower()), dtypes.usual(name))
+    return next((f"; did you mean {one!r}?" for one in meant if one in names), suggest(name, names))
+
+
+class _Told(EnumMeta):
+    """The class of enumerations whose errors for unknown names have the nearest enumerator."""
+
+    def __getattr__(cls, name: str) -> Any:
+        path = cls.__qualname__
+        said = f"{path} has no enumerator {name!r}{_hint(name, cls.__members__)}"
+        raise AttributeError(said, name=name, obj=None)
+
+    def __getitem__(cls, name: str) -> Any:
+        try:
+            return super().__getitem__(name)
+        except KeyError:
+            raise KeyError(
+                f"{cls.__qualname__} has no enumerator {name!r}{_hint(str(name), cls.__members__)}"
+            ) from None
+
+
+class _Enumerators(IntEnum, metaclass=_Told):
+    """The base of all enumerations."""
+
+
+class _Holder(type):
+    """The class of classes that hold enumerators, whose errors for unknown names have the nearest one."""
+
+    def __getattr__(cls, name: str) -> Any:
+        said = f"{cls.__qualname__} has no attribute {name!r}{_hint(name, [one for one in dir(cls) if one[0] != '_'])}"
+        raise AttributeError(said, name=name, obj=None)
+
+
 def _enumeration(path: str, values: Mapping[str, int]) -> Any:
     """Returns an IntEnum whose qualified name is its path in the module, for pickle."""
-    made = IntEnum(path.rpartition(".")[2], dict(values), module=_HERE, qualname=path)  # type: ignore[misc]
+    made = _Enumerators(path.rpartition(".")[2], dict(values), module=_HERE, qualname=path)  # type: ignore[misc]
     made.__doc__ = f"C++: {_CPP.get(path.partition('.')[0], 'dnnl::graph::')}{path.replace('.', '::')}."
     return made
 
@@ -81,7 +127,7 @@ def _holder(name: str, scopes: Mapping[str, Any], without: Iterable[str] = ()) -
         for key, member in enumeration.__members__.items()
         if key not in without
     }
-    return type(name, (), {"__slots__": (), "__module__": _HERE, **members, **scopes})
+    return _Holder(name, (), {"__slots__": (), "__module__": _HERE, **members, **scopes})
 
 
 EngineNames = _holder("EngineNames", {"kind": engine_kind})

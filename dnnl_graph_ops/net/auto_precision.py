@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -33,7 +33,7 @@ def within(make: Make, options: Options, samples: Any, bound: float) -> Net:
             f"{_WHERE}: precision='auto' measures errors on samples; pass samples=[x, ...], arrays to call the net with"
         )
     wide = make(replace(options, precision="f32"))
-    search = _Search(make, options, wide, _given(wide, samples), bound)
+    search = _Search(make, options, wide, as_samples(wide, samples, _WHERE), bound)
     dtypes = () if wide.graph.fpmath_mode != "strict" else precision.multiplied(wide._env())
     trials = [trial for trial in map(search.best, dtypes) if trial.report.ops]
     best = max((trial for trial in trials if trial.gains), key=lambda trial: sum(trial.gains.values()), default=None)
@@ -56,18 +56,6 @@ def checked_bound(max_error: Any) -> float:
             f"{_WHERE}: 'max_error' is a part of an output's largest value, 0.01 say, got {max_error!r}"
         )
     return float(max_error)
-
-
-def _given(net: Net, samples: Iterable[Any]) -> list[Sample]:
-    """Returns the samples without arrays for inputs that the net does not read; raises if the net refuses a sample."""
-    unread = {value.name for value in net.graph.inputs} - {*net.input_names}
-    read: list[Sample] = [
-        {name: array for name, array in sample.items() if name not in unread}
-        for sample in as_samples(net, samples, _WHERE)
-    ]
-    for sample in read:
-        net._check(sample)
-    return read
 
 
 def _why_wide(net: Net, dtypes: Sequence[str], some_are_faster: bool, bound: float) -> str:

@@ -44,6 +44,11 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
     """Implements `Net.save`."""
     from ..graph.array_file import write
 
+    if str(path).lower().endswith((".onnx", ".pt", ".pt2", ".pth")):
+        raise InvalidArgumentError(
+            f"Net.save: {path} would be no file of that kind, but one for dgo.load; end the name in .net. "
+            "calibration.to_onnx(path) writes ONNX"
+        )
     header, arrays = _contents(net)
     if header.get("graph", {}).get("constants") and not net.plan_count() and not net._holds:
         warn(f"Net.save: {net!r} has no plan, so its file holds nothing that is packed; prepare a usual size before")

@@ -151,7 +151,10 @@ class Net(NetBase, Generic[Result]):
             TypeError, ShapeError, InvalidArgumentError: as a call of the net.
         """
         if not isinstance(inputs, Mapping):
-            raise TypeError(f"{self!r}.run: needs a mapping of names to arrays, got {type(inputs).__name__}")
+            raise TypeError(
+                f"{self!r}.run: needs a mapping of names to arrays, got {type(inputs).__name__}; all outputs are "
+                f"returned, net.run({{{self.input_names[0] if self.inputs else 'name'!r}: array}})"
+            )
         if out is not None and not isinstance(out, Mapping):
             raise TypeError(f"{self!r}.run: 'out' must be a mapping of names to arrays, got {type(out).__name__}")
         given, outs = self._by_name((), dict(inputs)), self._outs(out)
@@ -216,22 +219,24 @@ class Net(NetBase, Generic[Result]):
         results = self._call(self._by_name(args, kwargs), self._outs(out))
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any], where: str = "") -> list[Any]:
         names = self.input_names
         if len(args) > len(names):
-            raise TypeError(f"{self!r}: takes {len(names)} arrays ({', '.join(names)}), got {len(args)}")
+            raise TypeError(
+                f"{self!r}: takes {len(names)} array{'s' * (len(names) != 1)} ({', '.join(names)}), got {len(args)}"
+            )
         given = dict(zip(names, args, strict=False))
         known = frozenset(names)
         for name, value in kwargs.items():
             if name not in known:
-                raise TypeError(f"{self!r}: has no input {name!r}; its inputs are {', '.join(names)}")
+                raise TypeError(f"{where or repr(self)}: has no input {name!r}; its inputs are {', '.join(names)}")
             if name in given:
                 raise TypeError(f"{self!r}: input {name!r} was given twice")
             given[name] = value
         missing = [name for name in names if name not in given]
         if missing:
             shapes = ", ".join(f"{v.name} {v.dtype} {v.shape}" for v in self.inputs if v.name in missing)
-            raise TypeError(f"{self!r}: missing the inputs {', '.join(missing)}; pass arrays for {shapes}")
+            raise TypeError(f"{where or repr(self)}: missing the inputs {', '.join(missing)}; pass arrays for {shapes}")
         return [given[name] for name in names]
 
     def _outs(self, out: Any) -> list[Any]:
@@ -284,9 +289,9 @@ class Net(NetBase, Generic[Result]):
                 results[i] = arrays.empty(shape, value.dtype, out_layouts[i][1] if out_layouts else None, home)
         return ins, results, executor
 
-    def _operands(self, given: Sequence[Any]) -> list[Any]:
+    def _operands(self, given: Sequence[Any], where: str = "") -> list[Any]:
         operands = []
-        label = repr(self)
+        label = where or repr(self)
         for value, item in zip(self.inputs, given, strict=True):
             where = f"{label}: input {value.name!r}"
             operands.append(arrays.as_operand(item, self.engine, where))
@@ -294,16 +299,17 @@ class Net(NetBase, Generic[Result]):
             arrays.check_shape(operands[-1], value.shape, where)
         return operands
 
-    def _check(self, inputs: Mapping[str, Any]) -> None:
+    def _check(self, inputs: Mapping[str, Any], where: str) -> None:
         """Checks that each input is an array of the declared dtype and shape, and computes nothing.
 
         Args:
             inputs: {name of an input: array}, as `run` takes them.
+            where: begins the messages.
 
         Raises:
             TypeError, ShapeError, InvalidArgumentError: an input is missing, unknown or no such array.
         """
-        self._operands(self._by_name((), dict(inputs)))
+        self._operands(self._by_name((), dict(inputs), where), where)
 
     def _results(self, shapes: Sequence[tuple[int, ...]], given: Sequence[Any] | None = None) -> list[Layout] | None:
         """Returns the shape and strides of each result: those of its array in `given`, else the declared ones.
@@ -468,7 +474,8 @@ class Net(NetBase, Generic[Result]):
         its data.
 
         Raises:
-            InvalidArgumentError: a predicate has chosen no algorithm yet; the path of a device, pipe or socket.
+            InvalidArgumentError: a predicate has chosen no algorithm yet; the path of a device, pipe or socket, or with
+                the end of another kind of file, such as .onnx.
             UnsupportedError: the net has a Wildcard or too many ops, or its engine belongs to a SYCL queue of this
                 process.
             OSError: the file cannot be written.

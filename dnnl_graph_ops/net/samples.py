@@ -15,7 +15,13 @@ Sample = Mapping[str, Any]
 
 
 def as_samples(net: Net, samples: Any, where: str) -> list[Sample]:
-    """Returns each sample as {input name: array}; a user gives arrays, tuples of arrays, or such mappings."""
+    """Returns each sample as {input name: array}; a user gives arrays, tuples of arrays, or such mappings.
+
+    Leaves out arrays for inputs of the graph that the net does not read. An error names the sample by its number.
+
+    Raises:
+        TypeError, ShapeError, InvalidArgumentError: no list of samples, or a sample that the net refuses.
+    """
     single = ""
     if isinstance(samples, Mapping):
         single = f"a mapping of {', '.join(map(repr, samples))}"
@@ -26,7 +32,12 @@ def as_samples(net: Net, samples: Any, where: str) -> list[Sample]:
         raise InvalidArgumentError(f"{where}: 'samples' is a list of samples, got {single}; pass [sample] for one")
     if isinstance(samples, str | bytes) or not isinstance(samples, Iterable):
         raise TypeError(f"{where}: 'samples' must be a list of samples, got {type(samples).__name__}")
-    named = [_by_name(net, sample, where) for sample in samples]
+    unread = {value.name for value in net.graph.inputs} - {*net.input_names}
+    named: list[Sample] = []
+    for number, given in enumerate(samples):
+        label = f"{where}: sample {number}"
+        named.append({name: array for name, array in _by_name(net, given, label).items() if name not in unread})
+        net._check(named[-1], label)
     if not named:
         raise InvalidArgumentError(f"{where}: needs at least one sample")
     return named
@@ -38,8 +49,7 @@ def _by_name(net: Net, sample: Any, where: str) -> Sample:
     values = sample if isinstance(sample, tuple) else (sample,)
     if len(values) != len(net.input_names):
         raise InvalidArgumentError(
-            f"{where}: a sample has {len(values)} arrays, the net takes {len(net.input_names)} "
-            f"({', '.join(net.input_names)})"
+            f"{where} has {len(values)} arrays, the net takes {len(net.input_names)} ({', '.join(net.input_names)})"
         )
     return dict(zip(net.input_names, values, strict=True))
 

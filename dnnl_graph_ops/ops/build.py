@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, schema
+from .. import dtypes, schema, words
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..graph import Graph, Value, hooks
 from ..runtime.arrays import as_array
@@ -29,7 +29,11 @@ def graph_of(operands: Sequence[Any], where: str) -> Graph:
     values = [operand for operand in operands if isinstance(operand, Value)]
     if not values:
         kinds = ", ".join(type(operand).__name__ for operand in operands)
-        raise TypeError(f"{where}: at least one operand must be a Value of a graph, got {kinds}; see Graph.input")
+        builder = where.partition(" ")[0]
+        hint = f"dgo.{builder} takes arrays" if builder in schema.KEYWORDS else words.ON_ARRAYS.format(builder)
+        raise TypeError(
+            f"{where}: at least one operand must be a Value of a graph (see Graph.input), got {kinds}; {hint}"
+        )
     for value in values:
         values[0].graph._check_owner(value, where)
     return values[0].graph

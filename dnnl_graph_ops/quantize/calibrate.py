@@ -16,13 +16,15 @@ from itertools import count
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from ..errors import InvalidArgumentError
 from ..graph import Node
 from ..net import Net
 from ..net.samples import Sample, as_samples, differences
 from ..progress import Progress, check, shown
 from ..reports.precision import OutputReport
-from ..schema.arguments import keywords_told, one_of
+from ..schema.arguments import is_bool, keywords_told, one_of, show
 from .layers import Quantized, divided, folded, quantized
 from .ranges import RANGES, Limits, Ranges, observed, passes
 from .report import NOT_A_LAYER, Calibration, LeftReport
@@ -75,7 +77,12 @@ def calibrate(
     check(progress, "calibrate")
     ranges = one_of(ranges, "calibrate: 'ranges'", RANGES)
     if layers is not None and not callable(layers):
-        raise TypeError(f"calibrate: 'layers' is a function of a layer's name, got {type(layers).__name__}")
+        raise TypeError(
+            f"calibrate: 'layers' is a function of a layer's name, got {type(layers).__name__}; of a list of names it "
+            "is names.__contains__"
+        )
+    if min_snr is not None and (is_bool(min_snr) or not isinstance(min_snr, int | float | np.number)):
+        raise TypeError(f"calibrate: 'min_snr' is a number of dB, such as 30, got {show(min_snr)}")
     net, samples = net_of(model, outputs, samples)
     net = folded(net, equalize)
     nodes, left = divided(net.graph, layers)

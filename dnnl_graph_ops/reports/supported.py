@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .. import dtypes, schema
+from .. import dtypes, schema, words
 from ..backends.backend import Kind, Target, Version
 from ..backends.builtin import BUILTIN, KERNELS
 from ..backends.convolution import CONVOLUTION
@@ -98,7 +98,9 @@ def _kind(op: Any) -> str:
         raise TypeError(f"supported: 'op' must be a name or a builder of dgo.ops, got {type(op).__name__}")
     kind = _ALIASES.get(name) or schema.BUILDERS.get(name, name)
     if kind not in schema.OPS:
-        near = suggest(name, [*schema.BUILDERS, *schema.OPS]) or "; dgo.ops has one function for each, such as max_pool"
+        meant = schema.BUILDERS.get(words.OPS.get(name.lower(), ""))
+        near = f"; did you mean {meant!r}?" if meant else suggest(name, [*schema.BUILDERS, *schema.OPS])
+        near = near or "; dgo.ops has one function for each, such as max_pool"
         raise InvalidArgumentError(f"supported: no op {name!r}{near}")
     return kind
 

@@ -22,6 +22,7 @@ _REMEDIES: dict[type, str] = {
     **dict.fromkeys((list, tuple), "; make one, np.asarray(values, np.float32)"),
     **dict.fromkeys((int, float), "; make one, np.full(shape, value, np.float32)"),
     str: "; read a file with np.load(path)",
+    dict: "; arrays by name are net(**arrays), or net.run(arrays)",
 }
 
 
@@ -30,13 +31,18 @@ def as_array(value: Any, where: str) -> Array:
 
     Raises:
         TypeError: anything else.
-        InvalidArgumentError: a tensor that DLPack cannot hand over (on a device, or requiring gradients).
+        InvalidArgumentError: a tensor that DLPack cannot hand over (on a device, or requiring gradients); a masked
+            array.
     """
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidArgumentError(f"{where}: has a mask, which no op reads; pass array.filled(0), or another value")
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
         return shared(value, where)
     hint = _REMEDIES.get(type(value), "")
+    if not hint and (hasattr(value, "__array__") or hasattr(value, "__array_interface__")):
+        hint = "; take np.asarray(value)"
     raise TypeError(f"{where}: needs a NumPy array or an object with __dlpack__, got {type(value).__name__}{hint}")
 
 
@@ -113,11 +119,14 @@ def check_dtype(array: Operand, dtype: str, where: str) -> None:
 
 def wrong_dtype(found: str, dtype: str, name: str, where: str) -> InvalidArgumentError:
     """`name`: NumPy's of the dtype that it should be."""
-    # ml_dtypes' are no attributes of NumPy
-    literal = f"np.{name}" if hasattr(np, name) else repr(name)
     return InvalidArgumentError(
-        f"{where}: has dtype {found}, expected {dtype}; convert it with array.astype({literal})"
+        f"{where}: has dtype {found}, expected {dtype}; convert it with array.astype({_literal(name)})"
     )
+
+
+def _literal(name: str) -> str:
+    # ml_dtypes' are no attributes of NumPy
+    return f"np.{name}" if hasattr(np, name) else repr(name)
 
 
 def check_shape(array: Operand, shape: tuple[int | None, ...], where: str) -> None:
@@ -134,7 +143,13 @@ def check_out(array: Operand, shape: tuple[int, ...], dtype: str, where: str) ->
     Raises:
         ShapeError, InvalidArgumentError: other shape or dtype, read-only, or elements that share memory.
     """
-    check_dtype(array, dtype, where)
+    found = dtypes.label(array.dtype)
+    if found != dtype:
+        # a converted array would be a copy, and the result lost
+        literal = _literal(dtypes.numpy_dtype(dtype).name)
+        raise InvalidArgumentError(
+            f"{where}: has dtype {found}, and the result is {dtype}; pass np.empty({shape}, {literal})"
+        )
     check_shape(array, shape, where)
     if not (array.writable if isinstance(array, DeviceArray) else array.flags.writeable):
         raise InvalidArgumentError(f"{where}: is read-only; pass a writable array")

@@ -56,10 +56,14 @@ def suggest(name: object, known: Iterable[str]) -> str:
 
 
 def no_attribute(
-    module: str, name: str, known: Iterable[str], elsewhere: Mapping[str, str] | None = None
+    module: str, name: str, known: Iterable[str], others: Mapping[str, str] | None = None
 ) -> AttributeError:
-    """Returns the error for a name that a module lacks; `elsewhere`: {name in other packages: name here}."""
-    meant = (elsewhere or {}).get(name) or (elsewhere or {}).get(name.lower(), "")
+    """Returns the error for a name that a module lacks; `others`: {name in other packages: name here, or a sentence}.
+
+    Without `others` it is the table of the module in `words.MEMBERS`.
+    """
+    table = words.MEMBERS.get(module, {}) if others is None else others
+    meant = table.get(name) or table.get(name.lower(), "")
     if meant and " " in meant:
         hint = f"; {meant}"
     else:
@@ -68,12 +72,23 @@ def no_attribute(
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name, obj=None)
 
 
-def no_member(item: object, name: str) -> AttributeError:
-    """Returns the error for an attribute that an object lacks, with the public attribute of the nearest name."""
+def no_member(item: object, name: str, hint: str = "") -> AttributeError:
+    """Returns the error for an attribute that an object lacks, with what it has instead.
+
+    `hint`: "; ..."; else `words.MEMBERS` has it, or it is the public attribute of the nearest name.
+    """
     # an existing name is a property that raised the error
     others = () if name.startswith("_") or name in dir(item) else dir(item)
-    hint = suggest(name, [own for own in others if not own.startswith("_")])
+    kind = next((base.__name__ for base in type(item).__mro__ if base.__name__ in words.MEMBERS), "")
+    hint = (hint or elsewhere(kind, name)) if others else ""
+    hint = hint or suggest(name, [own for own in others if not own.startswith("_")])
     return AttributeError(f"{type(item).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=None)
+
+
+def elsewhere(kind: str, name: str) -> str:
+    """Returns "; ..." with what a class or module has in place of another package's name; "" for unknown names."""
+    meant = words.MEMBERS.get(kind, {}).get(name.lower())
+    return f"; {meant}" if meant else ""
 
 
 def unexpected(where: str, name: str, known: Collection[str]) -> TypeError:
@@ -81,7 +96,7 @@ def unexpected(where: str, name: str, known: Collection[str]) -> TypeError:
     names = [repr(item) for item in words.OTHER_ARGUMENTS.get(name, ()) if item in known]
     if names:
         hint = f"; it is {' and '.join(names)} here"
-    elif name in words.NO_ARGUMENTS and "weights" in known:
+    elif name in words.NO_ARGUMENTS and not words.CONVOLVES.isdisjoint(known):
         hint = f"; {words.NO_ARGUMENTS[name]}"
     else:
         hint = suggest(name, known) or f"; its arguments are {', '.join(known)}"
@@ -118,14 +133,33 @@ def spelt(where: str, given: Mapping[str, Any], known: Collection[str]) -> dict[
         ours = [item for item in words.ARGUMENTS.get(name, ()) if item in known]
         if not ours:
             raise unexpected(where, name, known)
-        if isinstance(value, str):
-            hint = f"; see auto_pad, such as {words.PADDINGS.get(value, value)!r}" if "auto_pad" in known else ""
-            raise TypeError(f"{where}: {name!r} must be an int, or one per spatial axis, got {value!r}{hint}")
-        for item in ours if value is not None else ():
+        for item, part in _parts(where, name, value, ours, known).items():
             if item in result:
                 raise TypeError(f"{where}: {item!r} and {name!r} say the same; give it once, as {item!r}")
-            result[item] = value
+            result[item] = part
     return result
+
+
+def _parts(where: str, name: str, value: Any, ours: Sequence[str], known: Collection[str]) -> dict[str, Any]:
+    """Returns an argument of another package as arguments of ours: of 'padding' also words and pairs for each axis.
+
+    "same" and "valid" are of Keras, pairs ((begin, end), ...) of JAX.
+    """
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if "auto_pad" in known and len(ours) == 2 and text != "causal":
+            return {"auto_pad": value}
+        hint = f"; {words.CAUSAL}" if text == "causal" and len(ours) == 2 else ""
+        raise TypeError(f"{where}: {name!r} must be an int, or one per spatial axis, got {value!r}{hint}")
+    if len(ours) == 2 and isinstance(value, list | tuple) and value and all(map(_is_pair, value)):
+        return dict(zip(ours, zip(*value, strict=True), strict=True))
+    return dict.fromkeys(ours, value)
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2
 
 
 def too_many(where: str, known: Collection[str]) -> TypeError:
@@ -162,6 +196,7 @@ def one_of(value: object, what: str, allowed: Sequence[S]) -> S:
     if meant is not None:
         return meant
     near = [*shown, *(word.upper() for word, ours in words.VALUES.items() if set(ours) & set(allowed))]
-    other = words.OTHER_VALUES.get(text) if {"None", "XIO"} & set(allowed) else None
+    among, other = words.OTHER_VALUES.get(text, ("", ""))
+    other = other if among in allowed else ""
     hint = f"; {other}" if other else suggest(value, near)
     raise InvalidArgumentError(f"{what} must be one of {', '.join(shown)}, got {show(value)}{hint}")

@@ -14,6 +14,8 @@ and `_backward_weights` in `torch.ops.dnnl_graph_ops`. Arguments are those of `t
 `transposed`; the gradients take the size of their result in place of the bias.
 """
 
+from typing import TYPE_CHECKING
+
 from ..errors import extra as _extra
 
 try:
@@ -28,6 +30,7 @@ except ImportError as _error:
     ) from _error
 
 from ..ops.annotations import unquote as _unquote
+from ..schema.arguments import no_attribute as _no_attribute
 from .layers import ops as ops
 from .openmp import warn_of_two as _warn_of_two
 from .optimize import optimize, refresh, warm_up
@@ -38,3 +41,9 @@ _warn_of_two()
 __all__ = ["LayerTime", "Report", "optimize", "refresh", "report", "warm_up"]
 
 _unquote(globals())
+
+# not for type checkers: they would take any name for one of the module
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        raise _no_attribute(__name__, name, __all__)

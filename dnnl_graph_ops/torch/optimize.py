@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.parameter import UninitializedBuffer
@@ -62,12 +63,17 @@ def optimize(
         The copy, or the model if `inplace`.
 
     Raises:
-        TypeError: not a module. InvalidArgumentError: another dtype; a copy of a model with uninitialized buffers.
+        TypeError: not a module, or one of TorchScript. InvalidArgumentError: another dtype; a copy of a model with
+            uninitialized buffers.
 
     After changes of few weights that PyTorch does not count, call `refresh`.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"optimize: 'model' must be a torch.nn.Module, got {type(model).__name__}")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError(
+            "optimize: TorchScript's modules cannot be changed; pass the one that torch.jit.script or trace was given"
+        )
     if layers is not None and not callable(layers):
         raise TypeError(f"optimize: 'layers' must be a function of a name and a module, got {type(layers).__name__}")
     computed = None if dtype is None else _DTYPES.get(usual(str(dtype)))
@@ -179,11 +185,14 @@ def run_once(model: nn.Module, inputs: Any, where: str) -> None:
     """Calls the model in eval mode without gradients, and restores its state.
 
     Raises:
-        InvalidArgumentError: the model takes another number of inputs.
+        InvalidArgumentError: the model takes another number of inputs. TypeError: an array for a tensor.
     """
     training = [(module, module.training) for module in model.modules()]
     arguments: Sequence[Any] = inputs if isinstance(inputs, tuple | list) else (inputs,)
     _check_arguments(model, arguments, where)
+    for argument in arguments:
+        if isinstance(argument, np.ndarray):
+            raise TypeError(f"{where}: the model takes tensors, got an array; pass torch.from_numpy(array)")
     try:
         for module, _ in training:
             module.training = False

@@ -66,7 +66,7 @@ def test_builders_are_named_where_they_compute_it():
         ("weights_format", "OIX", True),
         ("weights_format", "HWIO", True),
         ("data_format", "NHCW", False),
-        ("auto_pad", "SAME", False),
+        ("auto_pad", "SMAE", False),
     ):
         o = op(0, op.ConvTranspose, [x, w], [y])
         for key, item in {**attrs, name: value}.items():

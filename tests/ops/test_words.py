@@ -69,8 +69,8 @@ def test_pooling(x):
         ({"stride": 2, "strides": 1}, "'strides' and 'stride' say the same"),
         ({"padding": 1, "pads_end": 0}, "'pads_end' and 'padding' say the same; give it once, as 'pads_end'"),
         ({"dilation": 1, "dilations": 1}, "'dilations' and 'dilation' say the same"),
-        ({"padding": "same"}, "'padding' must be an int, .* got 'same'; see auto_pad, such as 'same_upper'"),
-        ({"padding": "valid"}, ".* got 'valid'; see auto_pad, such as 'valid'"),
+        ({"padding": "causal"}, "'padding' must be an int, .* got 'causal'; pad the front of the axis alone"),
+        ({"padding": "vaild"}, "'auto_pad' must be one of .* got 'vaild'; did you mean 'valid'"),
         ({"stride": 0}, "'strides' must be at least 1, got 0"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ... import words
 from ...errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError, extra
 from ...graph.array_file import field
 from ...graph.constants import from_piece
@@ -160,7 +161,8 @@ def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None, _Filed | None]:
         raise
     except Exception as error:  # protobuf's DecodeError has another name in each of its implementations
         raise InvalidArgumentError(
-            f"from_onnx: {named} is not an ONNX model: {error}; see what onnx.checker.check_model says of it"
+            f"from_onnx: {named} is not an ONNX model: {error}"
+            f"{words.of_file(named, '.onnx') or '; see what onnx.checker.check_model says of it'}"
         ) from None
     return proto, folder, filed
 

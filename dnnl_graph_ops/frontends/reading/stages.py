@@ -233,10 +233,11 @@ class StagedNet(Net):
     def _tensors(self, given: Sequence[Any]) -> dict[str, Any]:
         return dict(zip(self.input_names, self._operands(given), strict=True)) | self.graph._stored
 
-    def _operands(self, given: Sequence[Any]) -> list[Any]:
+    def _operands(self, given: Sequence[Any], where: str = "") -> list[Any]:
+        labels = [f"{where}: input {value.name!r}" for value in self.inputs] if where else self._where
         return [
-            item if value.dtype == SEQUENCE else _operand(value, item, where)
-            for value, item, where in zip(self.inputs, given, self._where, strict=True)
+            item if value.dtype == SEQUENCE else _operand(value, item, label)
+            for value, item, label in zip(self.inputs, given, labels, strict=True)
         ]
 
     def _run(self, stage: Stage, tensors: dict[str, Any]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ... import dtypes
+from ... import dtypes, words
 from ...errors import Error, UnsupportedError
 from ...graph import Graph, Value
 from ...runtime.dlpack import from_dlpack
@@ -50,9 +51,10 @@ def from_torch(program: Any, engine: Engine | None = None, *, shapes: InputShape
     """
     torch = pytorch("from_torch")
     if not isinstance(program, torch.export.ExportedProgram):
+        file = words.of_file(program, "") if isinstance(program, str | os.PathLike) else ""
         raise TypeError(
             f"from_torch: needs an ExportedProgram, got {type(program).__name__}; make one of a module by "
-            "torch.export.export(module.eval(), example_arguments)"
+            f"torch.export.export(module.eval(), example_arguments){file}"
         )
     program = _decomposed(program)
     signature, kinds = program.graph_signature, torch.export.graph_signature
