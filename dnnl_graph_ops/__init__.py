@@ -15,7 +15,7 @@ except ImportError as _error:
     from os import listdir as _listdir
 
     _built = [_name for _name in _listdir(__path__[0]) if _name.startswith("_core.") and _name.endswith(".so")]
-    if _built and not any(_name.endswith(_suffix) for _name in _built for _suffix in _SUFFIXES):
+    if _built and not any("_core" + _suffix in _built for _suffix in _SUFFIXES):
         raise ImportError(
             f"dnnl_graph_ops in {__path__[0]} was built for another interpreter ({', '.join(_built)}), and this is "
             f"Python {_sys.version.split()[0]}, which loads _core{_SUFFIXES[0]}; install the wheel of this version"
