@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from . import explain_command, selftest
+from . import selftest
+from .commands import benchmark, convert, diff, explain, run
 from .errors import Error
 from .runtime import cache_files, info
 from .runtime.info import version
@@ -97,21 +98,32 @@ def _cache(options: argparse.Namespace) -> int:
 
 
 COMMANDS = {
+    "benchmark": Command(
+        "measure the latency and throughput of a model; bench compares it with other frameworks",
+        benchmark.run,
+        benchmark.arguments,
+    ),
     "bench": Command("benchmark layers and whole models against other frameworks", "bench.cli"),
     "cache": Command(
         "list or delete files in the user's cache directory: autotune results, cost-model fits, downloaded models",
         _cache,
         _switches(clear="delete these files", json="print JSON"),
     ),
-    "explain": Command(
-        "show partitions, implementations and times of a graph file or an ONNX model",
-        explain_command.run,
-        explain_command.arguments,
+    "convert": Command(
+        "compile a model, and write the net with its packed weights for dgo.load", convert.run, convert.arguments
     ),
+    "diff": Command(
+        "compare the results of two models, or of a model in two precisions: the largest error of each output, and the "
+        "first layer that differs; status 1 if they differ",
+        diff.run,
+        diff.arguments,
+    ),
+    "explain": Command("show the fusion groups, implementations and times of a model", explain.run, explain.arguments),
     "fit": Command("fit the cost model to this machine", "bench.fit"),
     "info": Command(
         "show versions, libraries, engines, CPU and threads (the default)", _info, _switches(json="print JSON")
     ),
+    "run": Command("call a model on arrays of files, or on random numbers", run.run, run.arguments),
     "selftest": Command(
         "check an engine's results; the report can be pasted into an issue", selftest.run, selftest.arguments
     ),
@@ -139,9 +151,9 @@ def main(arguments: Sequence[str] | None = None, prog: str = _MODULE) -> int:
         if named is not None and isinstance(named.run, str):
             return import_module(f".{named.run}", __package__).main(words[1:], f"{prog} {words[0]}") or 0
         options = _parser(prog).parse_args(words)
-        run = COMMANDS[options.command or "info"].run
-        assert not isinstance(run, str)
-        return run(options)
+        command = COMMANDS[options.command or "info"].run
+        assert not isinstance(command, str)
+        return command(options)
     except (Error, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -18,7 +18,9 @@ def test_help_lists_every_command(capsys):
     printed = capsys.readouterr().out
     assert ended.value.code == 0
     assert all(name in printed for name in COMMANDS)
-    assert set(COMMANDS) == {"info", "status", "explain", "selftest", "bench", "cache", "fit"}
+    assert set(COMMANDS) == {
+        *("info", "status", "explain", "run", "benchmark", "diff", "convert", "selftest", "bench", "cache", "fit")
+    }
 
 
 def test_version(capsys):

@@ -39,7 +39,9 @@ STOREYS = (
     ("functional", "_functional", "caches", "weights"),
     ("frontends", "quantize", "nn", "selftest"),
     ("torch",),
-    ("bench", "explain_command", "trial", "__main__"),
+    ("bench", "trial"),
+    ("commands",),
+    ("__main__",),
 )
 # rooms beside each other inside of a storey, and those of it that they share
 WINGS = {"frontends": ({"onnx", "torch_export"}, {"reading"})}

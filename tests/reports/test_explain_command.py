@@ -51,7 +51,7 @@ def open_file(tmp_path):
 
 def test_explain_of_open_sizes(open_file, capsys):
     assert main(["explain", str(open_file), "--profile"]) == 1
-    assert "input 'x' (?, 3) has sizes that are not known: give them with --shape x=..." in capsys.readouterr().err
+    assert "input 'x' has the shape ?,3; pass the unknown sizes by --shape x=1,3" in capsys.readouterr().err
     assert main(["explain", str(open_file), "--profile", "--shape", "x=5,3"]) == 0
     printed = capsys.readouterr().out
     assert "Tanh" in printed and "5x3" in printed and " ms in " in printed
@@ -63,7 +63,8 @@ def test_explain_of_open_sizes(open_file, capsys):
         ("y=5,3", "--shape y=5,3: no input 'y'; there are x"),
         ("5,3", "--shape 5,3: expected x=SIZE,SIZE..."),
         ("x=5;3", "--shape x=5;3: expected x=SIZE,SIZE..."),
-        ("x=5,4", "shape (5, 4)"),
+        ("x=5,4", "--shape x=5,4: input 'x' has the shape ?,3, got 5,4"),
+        ("3", "--shape 3: input 'x' has the shape ?,3, got 3; with a batch of one it is 1,3"),
     ],
 )
 def test_explain_of_wrong_sizes(open_file, word, said, capsys):

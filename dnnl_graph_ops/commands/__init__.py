@@ -1,0 +1,1 @@
+"""Holds the subcommands of `dnnl-graph-ops` that read models: a file each, with `arguments` and `run`."""

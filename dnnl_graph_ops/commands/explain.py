@@ -1,0 +1,62 @@
+"""`dnnl-graph-ops explain MODEL`: the fusion groups and steps of a model, drawn and timed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from ..bench.document import check_writable
+from ..errors import InvalidArgumentError
+from ..net.net import Net
+from . import models
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    models.add_file(parser, "file")
+    parser.add_argument("--svg", metavar="FILE", help="draw the graph, coloured by partition, as SVG")
+    models.add_shape(parser)
+    parser.add_argument("--rewrites", action="store_true", help="list which rewrites fired, and why others did not")
+    parser.add_argument(
+        "--passes", action="store_true", help="print the graph after each pass, then its fusion groups and steps"
+    )
+    parser.add_argument("--profile", action="store_true", help="run on random data and time each step")
+    parser.add_argument("--json", action="store_true", help="print JSON: an object with explanation and profile")
+    models.add_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.svg:
+        if not options.svg.lower().endswith(".svg"):
+            raise InvalidArgumentError(f"{options.svg}: the picture is SVG; end the name in .svg")
+        check_writable(options.svg)
+    if options.file.lower().endswith(".onnx"):
+        from ..frontends.onnx.importer import survey
+
+        found = survey(options.file)
+        if found.problems or not options.json:
+            print(found, end="\n" if found.problems else "\n\n")
+        if found.problems:
+            return 1
+    net = models.compiled(options.file, options)
+    # steps are chosen per shape; the stages of a staged graph are shown without shapes
+    undecided = type(net) is Net and net._latest() is None
+    arrays = models.random(net, options.shape) if undecided or options.profile or options.shape else []
+    if undecided:
+        net.prepare([{name: array.shape for name, array in zip(net.input_names, arrays, strict=True)}])
+    said = net.explain(rewrites=options.rewrites, passes=options.passes)
+    profile = net.profile(*arrays) if options.profile else None
+    if options.json:
+        record: dict[str, Any] = {"explanation": said.to_dict()}
+        if profile is not None:
+            record["profile"] = [vars(step) for step in profile]
+        print(json.dumps(record, indent=2))
+    else:
+        print(said)
+        if profile is not None:
+            print(f"\n{profile}")
+    if options.svg:
+        net.to_svg(options.svg)
+        if not options.json:
+            print(f"\ndrawn in {options.svg}")
+    return 0
