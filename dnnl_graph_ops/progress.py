@@ -1,6 +1,6 @@
-"""Progress of long work: reported to a function, or drawn as a bar where standard error is a terminal.
+"""Progress of long work: reported to a function, or drawn as a bar on a terminal or in a notebook.
 
-The bar is tqdm's where tqdm is installed, else a line of text.
+The bar is tqdm's where tqdm is installed, else a line of text on a terminal, and nothing in a notebook.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def telling(progress: Progress | None) -> Iterator[None]:
 def shown(progress: Progress | None = None) -> Iterator[Progress]:
     """Yields the function to report to: `progress`, else that of `telling`, else a bar, else one that does nothing."""
     progress = progress or _current.get()
-    if progress is not None or not _is_terminal(sys.stderr):
+    bar = _bar(sys.stderr) if progress is None else None
+    if bar is None:
         yield progress or silent
         return
-    bar = _bar(sys.stderr)
     try:
         yield bar.tell
     finally:
@@ -110,9 +110,13 @@ class _Tqdm:
             self._bar.close()
 
 
-def _bar(stream: TextIO) -> _Line | _Tqdm:
+def _bar(stream: TextIO | None) -> _Line | _Tqdm | None:
+    """Returns the bar for standard error; None where nobody would see one."""
+    terminal = _is_terminal(stream)
+    if stream is None or not (terminal or "ipykernel" in sys.modules):
+        return None
     try:
-        from tqdm import tqdm  # type: ignore[import-untyped, import-not-found, unused-ignore]
+        from tqdm.auto import tqdm  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError:
-        return _Line(stream)
+        return _Line(stream) if terminal else None
     return _Tqdm(tqdm, stream)

@@ -89,6 +89,7 @@ def test_a_terminal_shows_a_bar(monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.delitem(sys.modules, "tqdm.auto", raising=False)
     with progress.shown() as tell:
         for done in range(1, 4):
             tell(done, 3, "a layer")
@@ -118,9 +119,24 @@ class Tqdm:
         self.closed = True
 
 
-def test_the_bar_is_of_tqdm_where_that_is_installed(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setitem(sys.modules, "tqdm", types.SimpleNamespace(tqdm=Tqdm))
+def test_a_notebook_has_no_bar_without_tqdm(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.delitem(sys.modules, "tqdm.auto", raising=False)
+    with progress.shown() as tell:
+        tell(1, 2, "a layer")
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_the_bar_is_of_tqdm_where_that_is_installed(notebook, monkeypatch):
+    BARS.clear()
+    if notebook:
+        monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    else:
+        monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", types.SimpleNamespace(tqdm=Tqdm))
     with progress.shown() as tell:
         assert not BARS
         for done in (1, 3):

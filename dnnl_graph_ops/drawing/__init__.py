@@ -49,6 +49,14 @@ def graph_to_dot(graph: Any) -> str:
     return dot(of_graph(graph))
 
 
+def graph_to_svg(graph: Any) -> str:
+    """Implements `Graph._repr_svg_`."""
+    from .picture import of_graph
+    from .svg import svg
+
+    return svg(of_graph(graph))
+
+
 def net_to_dot(net: Any) -> str:
     """Implements `Net.to_dot`."""
     from .picture import dot, of_net
@@ -73,3 +81,4 @@ def net_to_svg(net: Any, path: Any = None) -> str:
 
 hooks.provide("to_text", listing)
 hooks.provide("to_dot", graph_to_dot)
+hooks.provide("to_svg", graph_to_svg)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Dims = tuple[int | None, ...]
 
 FPMATH_MODES: tuple[FpmathMode, ...] = get_args(FpmathMode)
+# ops of a graph that a notebook draws
+_MOST_DRAWN = 200
 
 
 def _binary(builder: str) -> tuple[Callable[[Value, Any], Value], Callable[[Value, Any], Value]]:
@@ -268,6 +270,10 @@ class Graph:
 
     def __str__(self) -> str:
         return hooks.call("to_text", self)
+
+    def _repr_svg_(self) -> str | None:
+        """Returns the graph drawn as SVG for a notebook; None for graphs too large to read, which are printed."""
+        return hooks.call("to_svg", self) if len(self.nodes) <= _MOST_DRAWN else None
 
     # not for type checkers: they would take any name for one of the graph
     if not TYPE_CHECKING:

@@ -27,9 +27,10 @@ from ..ir.env import Env
 from ..ir.rewrites import listening
 from ..ir.stages import watching
 from ..progress import Progress, listener, telling
-from ..reports.explain import Benchmark, Explanation, StepTime, explain, rewrites_of
+from ..reports.explain import Benchmark, Explanation, explain, rewrites_of
 from ..reports.precision import PrecisionReport
-from ..reports.profile import profile
+from ..reports.profile import Profile, profile
+from ..reports.tables import html
 from ..runtime import arrays
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
@@ -127,6 +128,13 @@ class Net(NetBase, Generic[Result]):
 
     def __repr__(self) -> str:
         return f"Net({self.graph.name!r}, inputs={list(self.input_names)}, outputs={list(self.output_names)})"
+
+    def _repr_html_(self) -> str:
+        """Returns the inputs and outputs as a table for a notebook."""
+        rows: list[tuple[str, ...]] = [("", "name", "dtype", "shape")]
+        for role, values in (("input", {value.name: value for value in self.inputs}), ("output", self.outputs)):
+            rows += [(role, name, value.dtype, str(value.shape).replace("None", "?")) for name, value in values.items()]
+        return html(rows, title=f"Net {self.graph.name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         found: tuple[Any, ...] = hooks.call("pickled", self)
@@ -536,8 +544,10 @@ class Net(NetBase, Generic[Result]):
         ins, outs, executor = self._prepared(args, kwargs, repeat)
         return Benchmark(tuple(executor.benchmark(ins, outs, repeat)))
 
-    def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> list[StepTime]:
+    def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> Profile:
         """Times each step of the plan on these arrays; str() of the returned list is a table, the longest time first.
+
+        `.save("trace.json")` of the list writes a trace for Perfetto.
 
         Each `StepTime` has the step's median seconds of `repeat` runs, the ops and kinds of its fusion group, its
         algorithm and operands, its share of the whole time, and its fraction of this machine's peak: of multiply-adds

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..graph import Graph, Value
 from ..net import Net
 from ..reports.precision import OutputReport
+from ..reports.tables import html
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -48,7 +49,7 @@ class LeftReport:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Calibration:
     """A quantized graph and its report; str() is a table, the worst first.
 
@@ -78,6 +79,22 @@ class Calibration:
         if path is not None:
             Path(path).write_bytes(model.SerializeToString())
         return model
+
+    def _repr_html_(self) -> str:
+        """Returns the errors of outputs and the layers as tables for a notebook, the worst first."""
+        errors = [("output", "largest error", "of the largest value", "ratio")]
+        for one in sorted(self.errors, key=lambda error: error.signal_to_noise_db):
+            relative, ratio = f"{one.relative_error:.2g}", f"{one.signal_to_noise_db:.1f} dB"
+            errors.append((one.name, f"{one.max_abs_error:.4g}", relative, ratio))
+        layers = [("layer", "kind", "ratio", "src", "scale", "zero point")]
+        for layer in sorted(self.layers, key=lambda layer: layer.signal_to_noise_db):
+            src = layer.src_dtype, f"{layer.src_scale:.4g}", str(layer.src_zero_point)
+            layers.append((layer.name, layer.kind, f"{layer.signal_to_noise_db:.1f} dB", *src))
+        left = [("left in f32", "kind", "why"), *((one.name, one.kind, one.reason) for one in self.left)]
+        return html(errors) + html(layers) + (html(left) if self.left else "")
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         lines = [

@@ -32,7 +32,7 @@ from ..runtime.verbose import Record
 from . import int8, post_ops
 from .benchdnn import lines
 from .steps import Described, described, groups_of, head, names_of
-from .tables import paragraph, table, with_short_names
+from .tables import html, paragraph, table, with_short_names
 
 # algorithms of a group that the table has
 _WEIGHED = 4
@@ -82,6 +82,8 @@ class StepTime:
     writes: tuple[str, ...] = ()
     # whether others used the machine while the peak was measured
     busy: bool = False
+    # of the tensors that the step reads and writes; 0 of nodes between graphs
+    bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -219,18 +221,36 @@ class Explanation:
 
     __repr__ = __str__
 
-    def _lines(self) -> Iterator[str]:
+    def _repr_html_(self) -> str:
+        """Returns the tables of groups and of steps for a notebook."""
+        groups = html(self._group_rows(), ["", *map(weighed, self.groups)], "; ".join(self._head()))
+        return groups + html(self._step_rows(), ["", *map(operands, self.steps)])
+
+    def _head(self) -> Iterator[str]:
         chosen = f"tune={self.tune}, algorithm={self.algorithm}, precision={self.precision}"
         yield f"{self.runtime}, {self.isa}, {self.threads} threads, {chosen}"
         if self.chosen:
             yield f"precision='auto': {self.chosen}"
         yield f"scratch {self.scratch_bytes:,} bytes, constants {self.constant_bytes:,} bytes"
-        yield ""
+
+    def _group_rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("ops", "of", "algorithm", "computed in", "scratch")]
         for group in self.groups:
             ops, of = " + ".join(group.kinds), with_short_names(group.ops[head(group.kinds)])
             rows.append((ops, of, group.formulation, group.compute_dtype, f"{group.scratch_bytes:,}"))
-        yield from table(rows, ["", *map(weighed, self.groups)])
+        return rows
+
+    def _step_rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("step", "of", "algorithm", "implementation")]
+        for step in self.steps:
+            name = step.implementation + (" (reference kernel)" if step.reference else "")
+            rows.append((*named(step), f"{name} + reorder x {step.reorders}" if step.reorders else name))
+        return rows
+
+    def _lines(self) -> Iterator[str]:
+        yield from self._head()
+        yield ""
+        yield from table(self._group_rows(), ["", *map(weighed, self.groups)])
         yield ""
         sections = {
             f"not in {self.precision}": self.wide,
@@ -245,11 +265,7 @@ class Explanation:
                 yield ""
         if self.untried:
             yield from (*paragraph(f"int8: {self.untried}"), "")
-        rows = [("step", "of", "algorithm", "implementation")]
-        for step in self.steps:
-            name = step.implementation + (" (reference kernel)" if step.reference else "")
-            rows.append((*named(step), f"{name} + reorder x {step.reorders}" if step.reorders else name))
-        yield from table(rows, ["", *map(operands, self.steps)])
+        yield from table(self._step_rows(), ["", *map(operands, self.steps)])
         for name, graph in self.passes:
             yield f"\ngraph {name}:"
             yield graph

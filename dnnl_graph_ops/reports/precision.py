@@ -36,7 +36,7 @@ class OpReport:
     error: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrecisionReport:
     """The choice of `precision="auto"`; str() returns a table.
 
@@ -71,3 +71,6 @@ class PrecisionReport:
         alone = (("" if op.error is None else f", alone it costs {op.error:.2g}") for op in self.ops)
         ops = (f"{op.name}: {op.dtype}{cost}" for op, cost in zip(self.ops, alone, strict=True))
         return "\n".join((self.summary, *ops, *map(str, self.errors)))
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,7 +19,8 @@ from . import peaks
 from .explain import StepTime, named, operands
 from .peaks import UNBOUND, Peak, share_text
 from .steps import PRODUCTS, Part, described, groups_of
-from .tables import table
+from .tables import html, table
+from .trace import trace
 
 ARITHMETIC, MEMORY = "arithmetic", "memory"
 
@@ -26,18 +29,53 @@ _MULTIPLYING = ("row_tiling", "_product", "_forward", "_backward_data", "_backwa
 
 
 class Profile(list[StepTime]):
-    """The times of a plan's steps in the order in which they run; str() returns a table, the longest time first."""
+    """The times of a plan's steps in the order in which they run; str() returns a table, the longest time first.
+
+    `pandas.DataFrame(profile)` is a table of the steps.
+
+    Attributes:
+        threads: the number of threads that the steps run on.
+    """
+
+    threads: int = 1
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
-    def _lines(self) -> Iterator[str]:
-        yield f"{sum(step.seconds for step in self) * 1e3:.3f} ms in {len(self)} steps"
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Returns the table for a notebook."""
+        rows, notes = self._rows()
+        return html(rows, notes, self._head())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a trace in Chrome's format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+
+        Steps and layers (consecutive steps of one op) are events of two tracks; the times are medians, one step after
+        the other. An event has the ops, the algorithm, the tensors, their bytes and the number of threads.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(trace(self, self.threads), file, indent=1)
+
+    def _head(self) -> str:
+        return f"{sum(step.seconds for step in self) * 1e3:.3f} ms in {len(self)} steps"
+
+    def _rows(self) -> tuple[list[tuple[str, ...]], list[str]]:
+        """Returns the rows of the table, and the note below each."""
         rows: list[tuple[str, ...]] = [("ms", "share", "of peak", "", "step", "of", "algorithm")]
         steps = sorted(self, key=lambda step: -step.seconds)
         for step in steps:
             rows.append((f"{step.seconds * 1e3:.3f}", f"{step.share:.1%}", of_peak(step), step.bound, *named(step)))
-        yield from table(rows, ["", *map(operands, steps)])
+        return rows, ["", *map(operands, steps)]
+
+    def _lines(self) -> Iterator[str]:
+        yield self._head()
+        rows, notes = self._rows()
+        yield from table(rows, notes)
         if any(row[2].startswith(UNBOUND) for row in rows):
             yield f"{UNBOUND} the machine was busy while its peak was measured, or the step's data lie in the caches"
 
@@ -57,6 +95,7 @@ def profile(specialised: Specialised, engine: Engine, ins: Sequence[Any], outs: 
         if part.group is not None and _multiplies(part):
             spent[part.group] = spent.get(part.group, 0.0) + seconds
     steps = Profile()
+    steps.threads = plan.executor.threads
     for part, seconds, step in zip(plan.parts, times, described(specialised), strict=True):
         groups = [decisions[number] for number in groups_of(part)]
         reached, bound, peak = 0.0, "", Peak(0.0)
@@ -71,7 +110,7 @@ def profile(specialised: Specialised, engine: Engine, ins: Sequence[Any], outs: 
         steps.append(
             StepTime(
                 step.title, seconds, step.ops, step.kinds, seconds / total, reached, bound,
-                step.of, step.algorithm, step.reads, step.writes, peak.busy,
+                step.of, step.algorithm, step.reads, step.writes, peak.busy, bytes_of(part),
             )
         )  # fmt: skip
     return steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from html import escape
 from itertools import zip_longest
 from textwrap import wrap
 
@@ -23,6 +24,21 @@ def table(rows: Sequence[Sequence[str]], notes: Sequence[str] = (), width: int =
         for line in zip_longest(*cells, fillvalue=""):
             yield _GAP.join(text.ljust(most) for text, most in zip(line, widths, strict=True)).rstrip()
         yield from (_INDENT + line for line in _lines(note, width - len(_INDENT)))
+
+
+def html(rows: Sequence[Sequence[str]], notes: Sequence[str] = (), title: str = "") -> str:
+    """Returns a table as HTML for a notebook, the first row as its head; `notes` as of `table`, `title` above it."""
+    head, *body = rows
+    parts = ["<table style='text-align: left'>"]
+    parts += [f"<caption style='text-align: left'>{escape(title)}</caption>"] if title else []
+    parts.append(f"<thead><tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr></thead><tbody>")
+    for row, note in zip_longest(body, notes[1:], fillvalue=""):
+        parts.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>")
+        if note:
+            parts.append(
+                f"<tr><td colspan='{len(head)}' style='padding-left: 2em'><small>{escape(note)}</small></td></tr>"
+            )
+    return "".join([*parts, "</tbody></table>"])
 
 
 def _widths(columns: Sequence[Sequence[str]], most: int) -> list[int]:

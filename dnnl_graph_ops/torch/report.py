@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from types import MappingProxyType
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ..errors import InvalidArgumentError
-from ..reports.tables import table
+from ..reports.tables import html, table
 from .choice.verdicts import Verdict, measuring
 from .layers.compute import call_of, refusal
 from .layers.conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
@@ -97,11 +97,21 @@ class Report(tuple[LayerTime, ...]):
         return {"layers": layers, "captures": dict(self.captures), **totals}
 
     def __str__(self) -> str:
+        return "\n".join((*table(self._rows(), width=sys.maxsize), *self._totals()))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Returns the table for a notebook."""
+        return html(self._rows(), title="; ".join(self._totals()))
+
+    def _rows(self) -> list[tuple[str, ...]]:
         head = ("layer", "module", "input", "calls", "direction", "computed by", "ours ms", "PyTorch ms", "gain", "why")
-        lines = [head, *(_cells(row, before) for row, before in zip(self, (None, *self), strict=False))]
-        total = f"layers: {1e3 * self.seconds:.3f} ms here, {1e3 * self.their_seconds:.3f} ms in PyTorch"
-        captures = (f"{name or 'the model'}: {state}" for name, state in self.captures.items())
-        return "\n".join((*table(lines, width=sys.maxsize), total, *captures))
+        return [head, *(_cells(row, before) for row, before in zip(self, (None, *self), strict=False))]
+
+    def _totals(self) -> Iterator[str]:
+        yield f"layers: {1e3 * self.seconds:.3f} ms here, {1e3 * self.their_seconds:.3f} ms in PyTorch"
+        yield from (f"{name or 'the model'}: {state}" for name, state in self.captures.items())
 
 
 def _times(row: LayerTime) -> tuple[float, float] | None:

@@ -14,7 +14,8 @@ import torch
 import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.net import PartitionInfo
-from dnnl_graph_ops.reports.explain import Benchmark, PartitionReport, StepTime
+from dnnl_graph_ops.reports.explain import Benchmark, PartitionReport
+from dnnl_graph_ops.reports.profile import Profile
 
 Array = np.ndarray[Any, Any]
 
@@ -81,7 +82,7 @@ def graphs() -> None:
     graph.compile(y, algorithms={"up": lambda info: "fast" not in info.error and info.workspace < 1 << 20})
     assert_type(net.benchmark(array, repeat=2), Benchmark)
     assert_type(net.benchmark(array, repeat=2).median, float)
-    assert_type(net.profile(array, repeat=2), list[StepTime])
+    assert_type(net.profile(array, repeat=2), Profile)
     assert_type(net.submit(array), Future[Any])
     assert_type(net.to_svg(), str)
     with TemporaryDirectory() as folder:

@@ -274,7 +274,7 @@ class StagedNet(Net):
         given, outs = self._by_name(args, kwargs), [None] * len(self.outputs)
         return Benchmark(tuple(_seconds(self._call, given, outs) for _ in range(repeat + 1))[1:])
 
-    def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> list[StepTime]:
+    def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> Profile:
         """Measure the median time of each graph, and of each node between graphs; see `Net.profile`."""
         self._check_repeat(repeat)
         given, rounds = self._by_name(args, kwargs), list[list[float]]()
