@@ -49,29 +49,66 @@ OTHER_DTYPES: Final[dict[str, str]] = {
 # refused arguments of another shape or meaning: the arguments that may be meant
 OTHER_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("pad", "pads"), ("pads_begin", "pads_end")),
-    "group": ("groups",),
+    **dict.fromkeys(("group", "feature_group_count"), ("groups",)),
     "kernel_size": ("kernel",),
-    "weight": ("weights",),
-    "input": ("src",),
+    **dict.fromkeys(("weight", "filters", "filter", "kernel", "w", "rhs"), ("weights",)),
+    **dict.fromkeys(("input", "inputs", "x", "data", "lhs"), ("src",)),
+    "b": ("bias",),
+    **dict.fromkeys(("rhs_dilation", "dilation_rate"), ("dilations",)),
+    "window_strides": ("strides",),
+    "dimension_numbers": ("data_format", "weights_format"),
+    "scale_factor": ("scales",),
+    "method": ("ranges",),
     "dim": ("axis", "axes"),
     **dict.fromkeys(("keepdim", "keepdims"), ("keep_dims",)),
     "eps": ("epsilon",),
 }
-# refused arguments that an op lacks: what to use instead
-NO_ARGUMENTS: Final[dict[str, str]] = {
-    **dict.fromkeys(
-        ("kernel_size", "kernel", "in_channels", "out_channels"), "the shape of 'weights' says it; leave it out"
+# refused arguments that a function lacks: (an argument by which the function is told, {argument: what to do instead})
+NO_ARGUMENTS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
+    (
+        "weights",
+        dict.fromkeys(
+            ("kernel_size", "kernel", "in_channels", "out_channels"), "the shape of 'weights' says it; leave it out"
+        ),
     ),
-    "output_padding": "only conv_transpose and gradients of data have it",
-    **dict.fromkeys(
-        ("output_shape", "output_size", "dst_shape"), "the pads and 'output_padding' set the result's shape"
+    (
+        "dilations",
+        {
+            "output_padding": "only conv_transpose and gradients of data have it",
+            **dict.fromkeys(
+                ("output_shape", "output_size", "dst_shape"), "pads and 'output_padding' set the result's shape"
+            ),
+            "lhs_dilation": "conv_transpose has it, as strides",
+        },
     ),
-    **dict.fromkeys(("activation", "act"), "compute it from the result, such as dgo.ops.relu(y) in a graph"),
-    **dict.fromkeys(("use_bias", "bias_attr"), "leave 'bias' out where there is none"),
-    **dict.fromkeys(("dtype", "device"), "the arrays have it already"),
-}
-# arguments one of which a function has that `NO_ARGUMENTS` speaks of
-CONVOLVES: Final = frozenset({"weights", "kernel_size"})
+    *(
+        (
+            told,
+            {
+                **dict.fromkeys(
+                    ("activation", "act"), "compute it from the result, such as dgo.ops.relu(y) in a graph"
+                ),
+                **dict.fromkeys(("use_bias", "bias_attr"), "leave 'bias' out where there is none"),
+                "padding_mode": "pads are zeros; dgo.ops.pad adds others",
+                "device": "the engine is the place, dgo.engine('cpu')",
+            },
+        )
+        for told in ("dilations", "dilation")
+    ),
+    ("out", {"name": "ops of a graph have names, dgo.ops", "dtype": "the arrays have it already"}),
+    (
+        "tune",
+        {
+            **dict.fromkeys(
+                ("device", "backend", "engine", "providers", "target"), "a graph has it, dgo.Graph(engine=...)"
+            ),
+            **dict.fromkeys(("threads", "num_threads"), "set them for all nets, dgo.set_num_threads(n)"),
+            **dict.fromkeys(("optimize", "optimise", "level"), "it is always done; see 'tune'"),
+            **dict.fromkeys(("inputs", "example_inputs"), "sizes are known from the graph, or at the first call"),
+            **dict.fromkeys(("dtype", "half", "fp16"), "see 'precision'"),
+        },
+    ),
+)
 # values of 'padding' that are no words of 'auto_pad'
 CAUSAL: Final = "pad the front of the axis alone: pads_begin=dilations * (kernel - 1), pads_end=0"
 # refused values: (a value that the argument takes, what is meant)
@@ -102,7 +139,10 @@ OPS: Final[dict[str, str]] = {
         ("batch_norm", "batchnorm", "batch_normalization", *(f"batch{_}norm{n}d" for _ in ("", "_") for n in "123")),
         "batch_norm_inference",
     ),
-    **dict.fromkeys(("resize", "upsample"), "interpolate"),
+    **dict.fromkeys(("resize", "upsample", "upsample1d", "upsample2d", "upsample3d"), "interpolate"),
+    **dict.fromkeys(("embedding", "index_select", "take"), "gather"),
+    **dict.fromkeys(("globalavgpool", "global_avg_pool", "global_average_pool"), "reduce_mean"),
+    **dict.fromkeys(("lstm", "gru", "rnn"), "recurrent layers are read from models, dgo.from_onnx(path)"),
     **dict.fromkeys(
         ("max_pool1d", "max_pool2d", "max_pool3d", *(f"maxpool{n}d" for n in "123"), "maxpool"), "max_pool"
     ),
@@ -138,6 +178,9 @@ PACKAGE: Final[dict[str, str]] = {
         ("float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64"),
         "dtypes are NumPy's, such as np.float32 and ml_dtypes.bfloat16, or names such as 'f32'",
     ),
+    **dict.fromkeys(("set_threads", "threads", "num_threads"), "it is dgo.set_num_threads(n)"),
+    **dict.fromkeys(("device", "devices"), "it is dgo.engine('cpu'); dgo.engines() lists them"),
+    "version": "it is dgo.__version__",
     "save": "a net has it, net.save(path)",
     **dict.fromkeys(("inferencesession", "load_onnx", "read_model", "compile_model", "core", "load_model"), _FROM_ONNX),
     **dict.fromkeys(("from_keras", "from_tf", "from_tensorflow", "from_jax", "from_flax", "from_paddle"), _BY_ONNX),
@@ -170,7 +213,20 @@ MEMBERS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("get_outputs", "output"), "it is net.outputs, or net.output_names"),
         **dict.fromkeys(("compile", "optimize"), "the net is compiled; another one is net.graph.compile(...)"),
         "summary": "print(net.explain()) lists what runs",
+        **dict.fromkeys(("weights", "parameters", "state_dict"), "constants are in net.graph.constants"),
+        **dict.fromkeys(("shape", "input_shape", "output_shape"), "see the shapes of net.inputs and net.outputs"),
         "quantize": "it is dgo.quantize.calibrate(net, samples).compile()",
+    },
+    "Module": {
+        **dict.fromkeys(("forward", "predict", "apply"), "a module is called, m(x)"),
+        **dict.fromkeys(
+            ("to", "cuda", "cpu"), "the engine is chosen when it is made, Conv2d(..., engine=dgo.engine('gpu'))"
+        ),
+        **dict.fromkeys(("train", "eval"), "leave it out: a module computes the same in both"),
+        **dict.fromkeys(("parameters", "named_parameters"), "they are m.weight and m.bias, or m.state_dict()"),
+        **dict.fromkeys(
+            ("zero_grad", "requires_grad_"), "m.backward(diff_dst) sets m.weight_grad and m.bias_grad anew"
+        ),
     },
     "Graph": {
         **dict.fromkeys(("run", "forward", "predict", "execute", "save", "explain", "profile"), _COMPILE_FIRST),
@@ -212,10 +268,20 @@ MEMBERS: Final[dict[str, dict[str, str]]] = {
             ("from_torch", "export"), "it is dnnl_graph_ops.from_torch(torch.export.export(model, inputs))"
         ),
     },
+    "dnnl_graph_ops.graph_api": {
+        "memory": "memory is a tensor here, tensor(logical_tensor, engine, array)",
+        "primitive": "what is compiled is a partition, partition.compile",
+        "dnnl": "its names are here, such as graph and engine",
+    },
     "dnnl_graph_ops.quantize": dict.fromkeys(
         ("quantize", "quantize_static", "quantize_dynamic", "prepare", "convert", "quantize_"),
         "it is dgo.quantize.calibrate(model, samples).compile()",
     ),
+}
+# keywords of calls of a net in other packages
+CALLS: Final[dict[str, str]] = {
+    **dict.fromkeys(("iterations", "iters", "n", "number", "runs", "repeats"), "repeat"),
+    **dict.fromkeys(("output", "outputs"), "out"),
 }
 # what reads a file of another kind, by the end of its name
 _TORCH_FILE: Final = "load it in PyTorch, then dgo.from_torch(torch.export.export(model.eval(), inputs))"

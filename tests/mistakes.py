@@ -1,4 +1,4 @@
-"""200 mistakes of newcomers, each with what its message must name: the op, the argument, the values, the remedy.
+"""232 mistakes of newcomers, each with what its message must name: the op, the argument, the values, the remedy.
 
 Each row is a line of Python, read with the names that `test_mistakes.world` makes, and words that its message holds.
 """
@@ -219,6 +219,38 @@ HABITS = (
     ("dgo.quantize.calibrate(conv(), [{'y': X}])", "calibrate: sample 0", "'y'", "its inputs are x"),
     ("dgo.quantize.calibrate(conv(), [X], min_snr='30dB')", "calibrate", "'min_snr'", "'30dB'", "such as 30"),
     ("dgo.quantize.calibrate(conv(), [X], layers=['c'])", "calibrate", "'layers'", "names.__contains__"),
+    ("dgo.quantize.calibrate(conv(), [X], method='minmax')", "'method'", "it is 'ranges' here"),
+    ("net()(x)", "input 'x'", "Value", "no numbers"),
+    ("np.maximum(x, 0)", "np.maximum", "dgo.ops.maximum"),
+    ("np.exp(x)", "np.exp", "dgo.ops.exp"),
+    ("np.add.reduce(x)", "np.add", "dgo.ops.add"),
+    ("dgo.convolution(X, V, rhs_dilation=2)", "'rhs_dilation'", "it is 'dilations' here"),
+    ("dgo.convolution(X, V, feature_group_count=1)", "'feature_group_count'", "it is 'groups' here"),
+    ("dgo.convolution(X, V, window_strides=2)", "'window_strides'", "it is 'strides' here"),
+    ("dgo.convolution(X, V, dimension_numbers='NHWC')", "'dimension_numbers'", "'data_format' and 'weights_format'"),
+    ("dgo.convolution(X, V, lhs_dilation=2)", "'lhs_dilation'", "conv_transpose has it, as strides"),
+    ("dgo.convolution(X, V, padding_mode='reflect')", "'padding_mode'", "dgo.ops.pad"),
+    ("dgo.convolution(X, filters=V)", "'filters'", "it is 'weights' here"),
+    ("dgo.convolution(x=X, w=V)", "'x'", "it is 'src' here"),
+    ("dgo.convolution(X, V, name='c')", "'name'", "dgo.ops"),
+    ("g.compile(y, optimize=True)", "'optimize'", "see 'tune'"),
+    ("g.compile(y, backend='cpu')", "'backend'", "dgo.Graph(engine=...)"),
+    ("g.compile(y, inputs=x)", "'inputs'", "known from the graph"),
+    ("dgo.nn.Conv2d(3, 4, 3).forward(X)", "'forward'", "m(x)"),
+    ("dgo.nn.Conv2d(3, 4, 3).parameters()", "'parameters'", "m.weight and m.bias"),
+    ("dgo.nn.Conv2d(3, 4, 3).to('cpu')", "'to'", "engine=dgo.engine"),
+    ("dgo.nn.Conv2d(3, 4, 3).train()", "'train'", "leave it out"),
+    ("net().benchmark(X, iterations=3)", "'iterations'", "'repeat' is meant?"),
+    ("net()(X, output=X)", "'output'", "'out' is meant?"),
+    ("net().state_dict()", "'state_dict'", "net.graph.constants"),
+    ("net().input_shape", "'input_shape'", "net.inputs"),
+    ("dgo.device('cpu')", "'device'", "dgo.engine('cpu')"),
+    ("dgo.graph_api.Graph", "'Graph'", "did you mean 'graph'"),
+    ("dgo.graph_api.memory", "'memory'", "tensor(logical_tensor, engine, array)"),
+    ("dgo.ops.upsample2d(x)", "'upsample2d'", "did you mean 'interpolate'"),
+    ("dgo.ops.embedding(x)", "'embedding'", "did you mean 'gather'"),
+    ("dgo.ops.lstm(x)", "'lstm'", "dgo.from_onnx(path)"),
+    ("dgo.ops.interpolate(x, scale_factor=2)", "'scale_factor'", "it is 'scales' here"),
 )
 
 MISTAKES = FUNCTIONS + NAMES + GRAPHS + NETS + ELSEWHERE + HABITS

@@ -96,7 +96,7 @@ def test_a_mistake_is_told_with_its_remedy(row, tmp_path, monkeypatch):
 
 
 def test_each_mistake_is_another_one():
-    assert len({code for code, *_ in MISTAKES}) == len(MISTAKES) == 200
+    assert len({code for code, *_ in MISTAKES}) == len(MISTAKES) == 232
 
 
 @pytest.mark.parametrize(
@@ -189,3 +189,19 @@ def test_an_extension_of_another_python_is_told(tmp_path):
     done = child("-S", "-c", code)
     assert "was built for another interpreter (_core.cpython-299-x86_64-linux-gnu.so)" in done.stderr
     assert "circular" not in done.stderr.splitlines()[-1]
+
+
+def test_arrays_on_the_left_of_values_are_operands():
+    graph = dgo.Graph()
+    x, array = graph.input("x", (2, 2)), np.float32([[1, -2], [3, 5]])
+    bias = array
+    bias += x
+    outputs = {"sum": bias, "left": array - x, "part": array / x, "product": array @ x, "scaled": np.float32(2) * x}
+    given = np.float32([[2, 4], [-1, 8]])
+    results = graph.compile({**outputs, "larger": array >= x}).run({"x": given})
+    expected = array + given, array - given, array / given, array @ given, 2 * given, array >= given
+    for result, wanted in zip(results.values(), expected, strict=True):
+        np.testing.assert_array_equal(result, wanted)
+    assert (array == x) is False and (array != x) is True
+    with pytest.raises(TypeError, match="greater_equal"):
+        array > x  # noqa: B015

@@ -32,6 +32,19 @@ if TYPE_CHECKING:
 Dims = tuple[int | None, ...]
 
 FPMATH_MODES: tuple[FpmathMode, ...] = get_args(FpmathMode)
+# operators of a Value that NumPy's functions stand for where an array is on the left, and other names of ops
+_REFLECTED = {
+    "add": "__radd__",
+    "subtract": "__rsub__",
+    "multiply": "__rmul__",
+    "divide": "__rtruediv__",
+    "matmul": "__rmatmul__",
+    "greater_equal": "__le__",
+    "less_equal": "__ge__",
+    "greater": "__lt__",
+    "less": "__gt__",
+}
+_UFUNCS = {"absolute": "abs", "power": "pow", "negative": "multiply"}
 # ops of a graph that a notebook draws
 _MOST_DRAWN = 200
 
@@ -61,9 +74,6 @@ class Value:
     """
 
     __slots__ = ("__weakref__", "_held", "_id", "dtype", "graph", "name", "node", "shape", "strides")
-
-    # NumPy must not take `array + value` apart element by element
-    __array_ufunc__ = None
 
     def __init__(self, graph: Graph, id: int, shape: Dims, dtype: str, name: str) -> None:
         self.graph = graph
@@ -125,6 +135,20 @@ class Value:
     def __getitem__(self, key: Any) -> Value:
         """A part of the tensor, indexed by ints, slices, None and `...` as a NumPy array."""
         return hooks.call("item", self, key)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Computes `array + value` and the like as ops; raises TypeError for functions of NumPy."""
+        name = ufunc.__name__
+        # NumPy asks with `out` for `array += value`, which names the result anew
+        operator = method == "__call__" and len(inputs) == 2 and not isinstance(inputs[0], Value)
+        if operator and (not kwargs or kwargs.get("out") == (inputs[0],)):
+            if name in _REFLECTED:
+                return getattr(inputs[1], _REFLECTED[name])(inputs[0])
+            if name in ("equal", "not_equal"):
+                return name == "not_equal"
+        meant = words.OPS.get(name, _UFUNCS.get(name, name))
+        hint = f"use dgo.ops.{meant}" if meant in BUILDERS else "see dgo.ops"
+        raise TypeError(f"np.{name} takes no {self!r}; {hint}")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Raises TypeError: NumPy would make an array of one object."""

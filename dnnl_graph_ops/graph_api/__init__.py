@@ -8,7 +8,10 @@ Names: https://oneapi-src.github.io/oneDNN/group_dnnl_graph_api.html, and RFC 20
 repository.
 """
 
+from typing import TYPE_CHECKING
+
 from ..ops.annotations import unquote as _unquote
+from ..schema.arguments import no_attribute as _no_attribute
 from . import ocl_interop, sycl_interop
 from .engines import allocator, engine, make_engine_with_allocator, stream
 from .enumerators import cpu_isa, cpu_isa_hints, dump_mode, status
@@ -76,3 +79,9 @@ __all__ = [
 ]
 
 _unquote(globals())
+
+# not for type checkers: they would take any name for one of the module
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        raise _no_attribute(__name__, name, __all__)

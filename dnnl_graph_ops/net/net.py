@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, words
 from .._core import Executor, NetBase, PlanCache
 from ..backends import onednn
 from ..backends.backend import FusionGroup
@@ -237,7 +237,11 @@ class Net(NetBase, Generic[Result]):
         known = frozenset(names)
         for name, value in kwargs.items():
             if name not in known:
-                raise TypeError(f"{where or repr(self)}: has no input {name!r}; its inputs are {', '.join(names)}")
+                meant = words.CALLS.get(name)
+                hint = f"; {meant!r} is meant?" if meant else ""
+                raise TypeError(
+                    f"{where or repr(self)}: has no input {name!r}; its inputs are {', '.join(names)}{hint}"
+                )
             if name in given:
                 raise TypeError(f"{self!r}: input {name!r} was given twice")
             given[name] = value

@@ -15,7 +15,7 @@ from ..ops.typed import DTYPES
 from ..runtime import cpu
 from ..runtime.arrays import as_array
 from ..runtime.engines import Engine, default_engine
-from ..schema.arguments import show
+from ..schema.arguments import no_member, show
 from ..shapes.attributes import DATA_FORMATS, choice, integer, per_axis
 from ..shapes.common import channels_of
 from . import state
@@ -39,6 +39,12 @@ class Module:
     _op: ClassVar[str]  # the one-shot function, and the prefix of its gradients' names
     _weights_format: ClassVar[str]  # PyTorch's
     _spatial_axes: ClassVar[int]
+
+    # not for type checkers: they would take any name for one of the module
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_member(self, name)
 
     @both_spellings
     def __init__(

@@ -42,7 +42,11 @@ def as_array(value: Any, where: str) -> Array:
         return shared(value, where)
     hint = _REMEDIES.get(type(value), "")
     if not hint and (hasattr(value, "__array__") or hasattr(value, "__array_interface__")):
-        hint = "; take np.asarray(value)"
+        try:
+            np.asarray(value)
+            hint = "; take np.asarray(value)"
+        except TypeError as error:  # of a Value
+            hint = f"; {error}"
     raise TypeError(f"{where}: needs a NumPy array or an object with __dlpack__, got {type(value).__name__}{hint}")
 
 

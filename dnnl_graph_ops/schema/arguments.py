@@ -96,8 +96,8 @@ def unexpected(where: str, name: str, known: Collection[str]) -> TypeError:
     names = [repr(item) for item in words.OTHER_ARGUMENTS.get(name, ()) if item in known]
     if names:
         hint = f"; it is {' and '.join(names)} here"
-    elif name in words.NO_ARGUMENTS and not words.CONVOLVES.isdisjoint(known):
-        hint = f"; {words.NO_ARGUMENTS[name]}"
+    elif meant := next((texts[name] for told, texts in words.NO_ARGUMENTS if told in known and name in texts), ""):
+        hint = f"; {meant}"
     else:
         hint = suggest(name, known) or f"; its arguments are {', '.join(known)}"
     return TypeError(f"{where}: has no argument {name!r}{hint}")

@@ -106,7 +106,7 @@ def test_it_is_no_sequence():
     for call in (iter, list, len, lambda x: 1 in x):
         with pytest.raises(TypeError):
             call(x)
-    for name in ("__dlpack__", "__array__", "__len__", "numpy"):
+    for name in ("__dlpack__", "__len__", "numpy"):
         assert not hasattr(x, name)
     with pytest.raises(AttributeError, match=r"the Value 'x' has no attribute 'mul'; use dgo.ops.multiply"):
         x.mul(2)

@@ -191,13 +191,14 @@ def test_float64_is_named_with_its_argument_and_remedy(call, words, x):
 
 def test_float64_at_a_call(x):
     net = x.graph.compile(ops.relu(x))
-    for arguments, what in (({"x": X.astype(float)}, "input 'x'"), ({"x": X, "out": X.astype(float)}, "'out'")):
-        with pytest.raises(
-            dgo.InvalidArgumentError,
-            match=rf"{what}: has dtype float64, expected f32; convert it with array\.astype\(np\.float32\)",
-        ):
-            net(**arguments)
-    with pytest.raises(dgo.InvalidArgumentError, match=r"conv_transpose: 'out': has dtype float64, expected f32"):
+    convert = r"input 'x': has dtype float64, expected f32; convert it with array\.astype\(np\.float32\)"
+    with pytest.raises(dgo.InvalidArgumentError, match=convert):
+        net(X.astype(float))
+    # a converted array would be a copy
+    empty = r"'out': has dtype float64, and the result is f32; pass np\.empty\(\(.*\), np\.float32\)"
+    with pytest.raises(dgo.InvalidArgumentError, match=empty):
+        net(X, out=X.astype(float))
+    with pytest.raises(dgo.InvalidArgumentError, match=f"conv_transpose: {empty}"):
         dgo.conv_transpose(X, W, out=np.empty((1, 5, 5, 5)))
 
 
