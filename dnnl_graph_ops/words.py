@@ -59,6 +59,8 @@ OTHER_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "dimension_numbers": ("data_format", "weights_format"),
     "scale_factor": ("scales",),
     "method": ("ranges",),
+    "negative_slope": ("alpha",),
+    **dict.fromkeys(("device", "backend", "target"), ("engine",)),
     "dim": ("axis", "axes"),
     **dict.fromkeys(("keepdim", "keepdims"), ("keep_dims",)),
     "eps": ("epsilon",),
@@ -90,7 +92,6 @@ NO_ARGUMENTS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
                 ),
                 **dict.fromkeys(("use_bias", "bias_attr"), "leave 'bias' out where there is none"),
                 "padding_mode": "pads are zeros; dgo.ops.pad adds others",
-                "device": "the engine is the place, dgo.engine('cpu')",
             },
         )
         for told in ("dilations", "dilation")
@@ -153,6 +154,12 @@ OPS: Final[dict[str, str]] = {
     **dict.fromkeys(("cat", "concatenate", "hstack", "vstack", "stack"), "concat"),
     **dict.fromkeys(("where", "cond"), "select"),
     **dict.fromkeys(("cast", "astype"), "type_cast"),
+    **dict.fromkeys(("split", "chunk", "narrow"), "index the Value, such as x[:, :8] and x[:, 8:]"),
+    **dict.fromkeys(("instance_norm", "instancenorm"), "use dgo.ops.group_norm with a group for each channel"),
+    **dict.fromkeys(("einsum", "tensordot", "inner"), "matmul"),
+    **dict.fromkeys(
+        ("pixel_shuffle", "depth_to_space", "argmax", "argmin"), "it is read from models, dgo.from_onnx(path)"
+    ),
     **dict.fromkeys(("clip", "hardtanh", "relu6"), "clamp"),
     "hardsigmoid": "hard_sigmoid",
     **dict.fromkeys(("silu", "swish"), "x * dgo.ops.sigmoid(x)"),

@@ -1,4 +1,4 @@
-"""232 mistakes of newcomers, each with what its message must name: the op, the argument, the values, the remedy.
+"""238 mistakes of newcomers, each with what its message must name: the op, the argument, the values, the remedy.
 
 Each row is a line of Python, read with the names that `test_mistakes.world` makes, and words that its message holds.
 """
@@ -221,6 +221,12 @@ HABITS = (
     ("dgo.quantize.calibrate(conv(), [X], layers=['c'])", "calibrate", "'layers'", "names.__contains__"),
     ("dgo.quantize.calibrate(conv(), [X], method='minmax')", "'method'", "it is 'ranges' here"),
     ("net()(x)", "input 'x'", "Value", "no numbers"),
+    ("dgo.Graph(device='cpu')", "Graph", "'device'", "it is 'engine' here"),
+    ("dgo.ops.leaky_relu(x, negative_slope=0.1)", "'negative_slope'", "it is 'alpha' here"),
+    ("dgo.ops.split(x)", "'split'", "x[:, :8]"),
+    ("dgo.ops.einsum(x)", "'einsum'", "did you mean 'matmul'"),
+    ("dgo.ops.instance_norm(x)", "'instance_norm'", "dgo.ops.group_norm"),
+    ("dgo.ops.argmax(x)", "'argmax'", "dgo.from_onnx(path)"),
     ("np.maximum(x, 0)", "np.maximum", "dgo.ops.maximum"),
     ("np.exp(x)", "np.exp", "dgo.ops.exp"),
     ("np.add.reduce(x)", "np.add", "dgo.ops.add"),

@@ -55,7 +55,7 @@ class Filters:
 
 
 def _nearest(text: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(text, names, n=3, cutoff=0.4)
+    near = difflib.get_close_matches(text, names, n=3)
     return f"; did you mean {', '.join(near)}?" if near else ""
 
 

@@ -176,8 +176,8 @@ def _from_files(net: Net, words: Sequence[str]) -> dict[str, Array]:
 def _array(path: str, name: str) -> Array:
     try:
         held = np.load(path)
-    except (ValueError, EOFError) as error:
-        raise InvalidArgumentError(f"--input {path}: no array of NumPy ({error}); write one with np.save") from None
+    except (ValueError, EOFError):
+        raise InvalidArgumentError(f"--input {path}: no array of NumPy; write one with np.save(path, array)") from None
     if isinstance(held, np.ndarray):
         return held
     with held:
