@@ -68,7 +68,7 @@ def test_stated_results(src, weights, attributes, expected):
         ((1, -7, 3), (4, 5, 3), {}, dgo.ShapeError, "-7"),
         ((1, 7.0, 3), (4, 5, 3), {}, TypeError, "src_shape"),
         ("173", (4, 5, 3), {}, TypeError, "src_shape"),
-        ((1, 7, 3), (4, 5, 3), {"auto_pad": "same"}, dgo.InvalidArgumentError, "'auto_pad'"),
+        ((1, 7, 3), (4, 5, 3), {"auto_pad": "some"}, dgo.InvalidArgumentError, "'auto_pad'"),
     ],
 )
 def test_mistakes(src, weights, attributes, error, words):
