@@ -166,15 +166,15 @@ void document_call(PyTypeObject* type) {
         "Args:\n"
         "    *args: an array for each input, in the order of `input_names`, of the declared shapes and dtypes.\n"
         "    **kwargs: arrays by the names of inputs.\n"
-        "    out: an array to write the result to, or a sequence of them, or {name of an output: array}; they must not\n"
+        "    out: an array to write the result to, or a sequence of them, or {name of an output: array}; they must "
+        "not\n"
         "        overlap the inputs.\n\n"
         "The first call with other shapes or strides compiles a plan.\n\n"
         "Raises:\n"
         "    TypeError: an input is missing or unknown, or an argument is not an array.\n"
         "    ShapeError, InvalidArgumentError: an array does not fit the graph.";
     const auto documented = py::reinterpret_steal<py::object>(PyDescr_NewWrapper(type, &base, wrapper->d_wrapped));
-    if (!documented || PyDict_SetItemString(type->tp_dict, "__call__", documented.ptr()))
-        throw py::error_already_set();
+    if (!documented || PyDict_SetItemString(type->tp_dict, "__call__", documented.ptr())) throw py::error_already_set();
     PyType_Modified(type);
 }
 
