@@ -61,7 +61,6 @@ def test_explain_of_open_sizes(open_file, capsys):
     ("word", "said"),
     [
         ("y=5,3", "--shape y=5,3: no input 'y'; there are x"),
-        ("5,3", "--shape 5,3: expected x=SIZE,SIZE..."),
         ("x=5;3", "--shape x=5;3: expected x=SIZE,SIZE..."),
         ("x=5,4", "--shape x=5,4: input 'x' has the shape ?,3, got 5,4"),
         ("3", "--shape 3: input 'x' has the shape ?,3, got 3; with a batch of one it is 1,3"),
