@@ -30,7 +30,7 @@ from ..symbolic import plain
 from .place_memory import Use, offsets, shared
 from .plan import GIL_SECONDS, SERIAL_SECONDS, ByReference, assemble_packed
 from .specialise import Compilation
-from .tile_rows import Tiled
+from .traced_tiles import Tiled
 
 # arrays of constants, each with whether others than plans keep it
 Constants = Sequence[tuple[Any, bool]]

@@ -27,7 +27,7 @@ from .pack_weights import fold_constants
 from .place_memory import Use
 from .plan import bytes_of, estimated, worked_around
 from .specialise import STAGES, Compilation, Options, passed
-from .tile_rows import Tiled
+from .traced_tiles import Tiled
 
 Ints = tuple[int, ...]
 # a template is for unknown dims from 1 / _RANGE of their sizes in the trace to _RANGE times these sizes, whose product

@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.compile import tile_rows
+from dnnl_graph_ops.compile import bands, tile_rows
 from dnnl_graph_ops.runtime import cpu
 from dnnl_graph_ops.runtime.cpuinfo import cpu_model
 
@@ -147,13 +147,13 @@ def in_onnx(block: Block) -> bytes:
     return file.getvalue()
 
 
-Saving = Callable[[Sequence[tile_rows.Layer], Any], float]
+Saving = Callable[[Sequence[bands.Layer], Any], float]
 
 
 def only(layers: int, depthwise_first: bool = False) -> Saving:
     """Bands for so many layers of a block, from its first one or its windows on, and for no others."""
 
-    def saving(chain: Sequence[tile_rows.Layer], env: Any) -> float:
+    def saving(chain: Sequence[bands.Layer], env: Any) -> float:
         windows = [layer.problem.geometry.groups > 1 for layer in chain]
         return float(len(chain) == layers and windows.index(True) == 1 - depthwise_first if any(windows) else False)
 

@@ -12,7 +12,7 @@ import pytest
 import dnnl_graph_ops as dgo
 from compile import drawn_sizes
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import tile_rows
+from dnnl_graph_ops.compile import bands, tile_rows
 from dnnl_graph_ops.compile.template import Refused, Template
 from dnnl_graph_ops.symbolic import Size, Trace
 
@@ -196,7 +196,7 @@ def test_threads_that_call_with_different_sizes():
 def test_rows_that_run_band_by_band(monkeypatch, threads):
     """Layers run a few rows at a time; the last band of a size has fewer rows than that of another."""
     monkeypatch.setattr(tile_rows, "saving", lambda chain, env: float(len(chain)))
-    monkeypatch.setattr(tile_rows, "NEAR", 1 << 14)
+    monkeypatch.setattr(bands, "NEAR", 1 << 14)
     before = dgo.get_num_threads()
     try:
         dgo.set_num_threads(threads)

@@ -13,7 +13,7 @@ from reference.graph import evaluate_built
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.algorithms import choice, table
-from dnnl_graph_ops.compile import tile_rows
+from dnnl_graph_ops.compile import bands, tile_rows
 
 EACH = 20
 
@@ -30,7 +30,7 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 def always(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Bands wherever they are possible; the argument is how many bytes stay near."""
     monkeypatch.setattr(tile_rows, "saving", lambda chain, env: len(chain) - 1)
-    return lambda near: monkeypatch.setattr(tile_rows, "NEAR", near)
+    return lambda near: monkeypatch.setattr(bands, "NEAR", near)
 
 
 @pytest.fixture

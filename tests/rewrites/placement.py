@@ -1,7 +1,7 @@
 """Graphs of where values lie: other orders, views, operands in the place of a result, rows of several layers."""
 
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import tile_rows
+from dnnl_graph_ops.compile import bands, tile_rows
 
 from .draw import Draw, Window, channels_of, convolution
 from .groups import UNARY
@@ -111,7 +111,7 @@ def rows(d: Draw, unmet: str | None) -> None:
     faster = unmet != "the estimate says that it is faster"
     if faster:
         near = d.pick(512, 4096, 1 << 15)
-        d.forced = [(tile_rows, "saving", lambda chain, env: len(chain) - 1), (tile_rows, "NEAR", near)]
+        d.forced = [(tile_rows, "saving", lambda chain, env: len(chain) - 1), (bands, "NEAR", near)]
     rank = d.whole(1, 2)
     spatial = [d.whole(6, 20) if d.extent is None else 8, *(d.size(3, 8) for _ in range(rank - 1))]
     x = d.input((d.size(1, 2), *spatial, d.pick(3, 8, 16)))
