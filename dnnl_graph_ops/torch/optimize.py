@@ -68,8 +68,7 @@ def optimize(
 
     After changes of few weights that PyTorch does not count, call `refresh`.
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"optimize: 'model' must be a torch.nn.Module, got {type(model).__name__}")
+    check_module(model, "optimize")
     if isinstance(model, torch.jit.ScriptModule):
         raise TypeError(
             "optimize: TorchScript's modules cannot be changed; pass the one that torch.jit.script or trace was given"
@@ -122,12 +121,21 @@ def warm_up(model: nn.Module, *example_inputs: Any, progress: Progress | None = 
         TypeError: not a module. InvalidArgumentError: no layer of the model is optimized, or the model takes another
             number of inputs.
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"warm_up: 'model' must be a torch.nn.Module, got {type(model).__name__}")
-    if not any(map(is_ours, model.modules())):
-        raise InvalidArgumentError("warm_up: no layer of the model is optimized; call dgt.optimize(model) first")
+    check_optimized(model, "warm_up")
     check(progress, "warm_up")
     _measure(model, example_inputs, progress, "warm_up")
+
+
+def check_module(model: Any, where: str) -> None:
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"{where}: 'model' must be a torch.nn.Module, got {type(model).__name__}")
+
+
+def check_optimized(model: Any, where: str) -> None:
+    """Raises a TypeError for what is no module, an InvalidArgumentError for a model without optimized layers."""
+    check_module(model, where)
+    if not any(map(is_ours, model.modules())):
+        raise InvalidArgumentError(f"{where}: no layer of the model is optimized; call dgt.optimize(model) first")
 
 
 def _measure(model: nn.Module, inputs: Any, progress: Progress | None, where: str) -> None:
@@ -173,8 +181,7 @@ def refresh(model: nn.Module) -> None:
     after changes of whole tensors by any of these, after changes by optimizers, `load_state_dict`, `copy_` and other
     in-place methods, or for new parameters.
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"refresh: 'model' must be a torch.nn.Module, got {type(model).__name__}")
+    check_module(model, "refresh")
     for module in model.modules():
         if is_ours(module):
             state_of(module).forget()

@@ -18,7 +18,7 @@ from .choice.verdicts import Verdict, measuring
 from .layers.compute import call_of, refusal
 from .layers.conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
 from .layers.modules import is_convolution, is_ours, optimized_class, watch
-from .optimize import run_once
+from .optimize import check_optimized, run_once
 from .whole_model import capture
 
 _PYTORCH = "PyTorch"
@@ -149,8 +149,6 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
         TypeError: not a module. InvalidArgumentError: no layer of the model is optimized, or the model takes another
             number of inputs.
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"report: 'model' must be a torch.nn.Module, got {type(model).__name__}")
     # without an import of PyTorch's compiler
     if "torch._dynamo" in sys.modules and isinstance(model, torch._dynamo.OptimizedModule):
         raise InvalidArgumentError(
@@ -158,9 +156,8 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
             "'dnnl_graph_ops.torch.backend' tells at INFO what runs here, and dgt.report(dgt.optimize(model), x) "
             "lists the layers"
         )
+    check_optimized(model, "report")
     found = {module: name for name, module in model.named_modules() if is_convolution(module)}
-    if not any(map(is_ours, found)):
-        raise InvalidArgumentError("report: no layer of the model is optimized; call dgt.optimize(model) first")
     seen: dict[tuple[Any, ...], list[Any]] = {}
     training = model.training
     leaves = (each for each in example_inputs if isinstance(each, torch.Tensor) and not each.requires_grad)

@@ -24,6 +24,7 @@ from torch.autograd import forward_ad
 from torch.utils.dlpack import from_dlpack
 
 from ...log import logger
+from ...once import once
 from ..choice import verdicts
 from ..choice.budget import budget
 from ..choice.verdicts import near
@@ -294,9 +295,11 @@ class Whole:
         if self._seconds:
             return self._seconds
         imports = 0.0 if "torch._dynamo" in sys.modules else _SECONDS_TO_IMPORT
-        return imports + _pace.seconds / _pace.modules * self._modules()
+        return imports + _pace.seconds / _pace.modules * self._modules
 
+    @once
     def _modules(self) -> int:
+        """The number of innermost modules, counted once, as waiting calls ask for it."""
         return sum(not module._modules for module in self._module.modules())
 
     def _capture(self, apart: Run, args: Any, kwargs: Any) -> Any:
@@ -327,7 +330,7 @@ class Whole:
             self._due, self._why = None, ""
             if counts.works > works:
                 self._seconds = time.perf_counter() - start
-                _pace.add(self._seconds, self._modules())
+                _pace.add(self._seconds, self._modules)
             return out
         finally:
             counts.may_work, self._waited = False, 0.0
