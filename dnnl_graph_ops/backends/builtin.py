@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..algorithms.lower import Decision
-from ..graph import Node
+from ..graph import Node, Value
 from ..ir.env import Env
 from ..program import elementwise, elementwise_int, gather, select
 from ..program.program import Program, View
@@ -23,13 +23,13 @@ class Kernel(NamedTuple):
 
     build: appends the steps of a node, from the views of its inputs to those of its outputs. serves: whether the kernel
     computes a node, whose sizes may be unknown. preferred: whether the kernel runs a node even where the library has a
-    kernel too; None: never. layout: as of a `Backend`, for a node.
+    kernel too; None: never. layout: as of a `Backend`, for a node with its first input and output.
     """
 
     build: Build
     serves: Callable[[Node], bool] = lambda node: True
     preferred: Callable[[Node], bool] | None = None
-    layout: Callable[[Node], Iterable[Vote]] = lambda node: ()
+    layout: Callable[[Node, Value, Value], Iterable[Vote]] = lambda node, source, result: ()
 
 
 def _each(
@@ -108,11 +108,16 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     return Decision("builtin kernel", node.outputs[0].dtype)
 
 
+def _layout(group: FusionGroup) -> Iterable[Vote]:
+    (node,) = group.nodes
+    return KERNELS[node.kind].layout(node, node.inputs[0], node.outputs[0])
+
+
 BUILTIN = Backend(
     "builtin",
     build,
     lambda nodes, env: nodes[0] if len(nodes) == 1 and serves(nodes[0]) else None,
     lambda kind, target: None if kind.name in KERNELS else f"no kernel of the package computes {kind.name}",
     "builtin kernel",
-    layout=lambda group: KERNELS[group.nodes[0].kind].layout(group.nodes[0]),
+    layout=_layout,
 )

@@ -10,7 +10,7 @@ of few channels is left to the library, where it is faster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -136,11 +136,11 @@ def _find(search: Search) -> None:
             search.take(FusionGroup(tuple(members), INTEGER_WINDOW, parts))
 
 
-def _layout(group: FusionGroup) -> Iterator[Vote]:
+def _layout(group: FusionGroup) -> Iterable[Vote]:
     parts: Parts = group.match
-    if "data_format" in parts.head.attrs:
-        for value in (parts.dequantize.inputs[0], group.result):
-            yield value, parts.head.attrs["data_format"] == "NCX"
+    # reductions take any
+    known = "data_format" in parts.head.attrs
+    return window.layout(parts.head, parts.dequantize.inputs[0], group.result) if known else ()
 
 
 INTEGER_WINDOW = Backend("integer_window", build, match, find=_find, layout=_layout)

@@ -19,6 +19,7 @@ from ..schema import OPS
 from ..shapes.common import channels_of, per_axis, spatial_of
 from ..shapes.windows import resolve
 from ..symbolic import kernels
+from .backend import Vote
 
 Ints = tuple[int, ...]
 Views = Sequence[View]
@@ -111,10 +112,10 @@ def resamples_better(node: Node) -> bool:
     return not is_float(node) or slow or resamples_long(node)
 
 
-def layout(node: Node) -> Iterator[tuple[Value, bool]]:
-    """Yields the layouts that pooling and resampling need: channels are the fastest."""
-    for value in (node.inputs[0], node.outputs[0]):
-        yield value, node.attrs["data_format"] == "NCX"
+def layout(head: Node, source: Value, result: Value) -> Iterator[Vote]:
+    """Yields the layouts that pooling and resampling by `head` need of what they read and write: channels last."""
+    for value in (source, result):
+        yield value, head.attrs["data_format"] == "NCX"
 
 
 def _on_channels_last(
