@@ -30,7 +30,7 @@ import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch
 from dnnl_graph_ops.passes.folding import layers
 from dnnl_graph_ops.torch.layers import upsampled
-from dnnl_graph_ops.torch.spec import Spec
+from dnnl_graph_ops.torch.layers.conv_params import ConvParams
 from dnnl_graph_ops.torch.whole_model import backend, sources
 
 _LEAST_SECONDS = 0.02
@@ -142,7 +142,7 @@ def training(case: Case) -> dict[str, Run]:
     weight, bias = module.weight, module.bias
     for x in operand:
         x.requires_grad_()
-    spec = Spec((1,) * axes, (case.kernel // 2,) * axes, (1,) * axes, False, (0,) * axes, 1)
+    spec = ConvParams((1,) * axes, (case.kernel // 2,) * axes, (1,) * axes, False, (0,) * axes, 1)
     plain = upsampled.Layer.plain(spec)
     parts = [plain._replace(scales=(case.scale,) * axes), *[plain] * (len(operand) - 1)]
 

@@ -84,10 +84,10 @@ def using(n: int) -> Iterator[None]:
 def _before_fork() -> None:
     """Notes whether OpenMP threads run, also those that PyTorch started, which shares this OpenMP."""
     try:
-        count = len(os.listdir("/proc/self/task"))
+        tasks = len(os.listdir("/proc/self/task"))
     except OSError:
         return
-    if count > threading.active_count():
+    if tasks > threading.active_count():
         threads_were_started()
 
 
