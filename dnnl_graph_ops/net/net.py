@@ -79,7 +79,7 @@ class Net(NetBase, Generic[Result]):
 
     if TYPE_CHECKING:
 
-        def __call__(self, *args: Any, **kwargs: Any) -> Result: ...
+        def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Result: ...
 
     else:
 

@@ -198,7 +198,7 @@ def test_few_channels_are_not_multiplied_in_tiles(seed):
     code = f"""
 from dnnl_graph_ops.backends import int8
 int8._TILES, int8._WITHOUT_TILES = "emulatedint8tiles", "emulatedint8"
-from graph import test_integers as cases
+from backends import test_int8_nets as cases
 print(cases.exact({seed}, 0), [int8.set_for("emulatedint8tiles", depth) for depth in (15, 16)])
 """
     done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="emulatedint8tiles")
