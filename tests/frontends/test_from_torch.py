@@ -1,5 +1,6 @@
 """Exported programs of PyTorch: their own results, over the zoo and what users have."""
 
+import copy
 import json
 import pickle
 
@@ -43,9 +44,27 @@ def agree(net, module, inputs, tolerance=TOLERANCE):
     for mine, theirs in zip(got, wanted, strict=True):
         assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
         if theirs.dtype.kind == "f":
-            assert np.abs(mine - theirs).max() <= tolerance * max(np.abs(theirs).max(), 1e-3)
+            assert np.abs(mine - theirs).max() <= tolerance * max(np.abs(theirs).max(), 1e-3), clues(
+                net, module, inputs
+            )
         else:
             assert np.array_equal(mine, theirs)
+
+
+def clues(net, module, inputs):
+    """What a failure that comes once in many runs is found by: errors of new calls over float64, and the choice."""
+    numbers = [one.numpy() for one in inputs]
+    with torch.inference_mode():
+        truth = flat(
+            copy.deepcopy(module).double()(*(one.double() if one.is_floating_point() else one for one in inputs))
+        )
+        sides = {"PyTorch": flat(module(*inputs)), "net": list(net.run(numbers).values())}
+    errors = {
+        side: [float(np.abs(one - true).max()) for one, true in zip(got, truth, strict=True)]
+        for side, got in sides.items()
+    }
+    threads = {"PyTorch": torch.get_num_threads(), "net": dgo.get_num_threads()}
+    return f"again: {errors}; threads: {threads}; {[part.formulation for part in net.explain().partitions]}"
 
 
 ZOO = [name for name in zoo.ENTRIES if not name.endswith("_v2")]
