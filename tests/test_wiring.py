@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 import dnnl_graph_ops
 
 ROOT = Path(dnnl_graph_ops.__file__).parent
@@ -21,6 +23,7 @@ def assignments(path: Path):
                     yield ast.unparse(item.value), item.lineno
 
 
+@pytest.mark.slow
 def test_one_place_wires():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {owner}"
