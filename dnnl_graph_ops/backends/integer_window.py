@@ -138,9 +138,10 @@ def _find(search: Search) -> None:
 
 def _layout(group: FusionGroup) -> Iterable[Vote]:
     parts: Parts = group.match
-    # reductions take any
-    known = "data_format" in parts.head.attrs
-    return window.layout(parts.head, parts.dequantize.inputs[0], group.result) if known else ()
+    if "data_format" not in parts.head.attrs:
+        # a reduction takes any layout
+        return ()
+    return window.layout(parts.head, parts.dequantize.inputs[0], group.result)
 
 
 INTEGER_WINDOW = Backend("integer_window", build, match, find=_find, layout=_layout)

@@ -77,10 +77,10 @@ class Tiled:
     ) -> Lowered | None:
         """Returns a part of the i-th layer by the first formula that holds for it."""
         for formula, pattern in self.formulas[i]:
-            made = formula(*dims, *part, *_starts(starts, i))
-            if made is None:
+            values = formula(*dims, *part, *_starts(starts, i))
+            if values is None:
                 continue
-            kernels, places, room = made
+            kernels, places, room = values
             outside = outside_views((layer,))
             calls = []
             for kernel, (operands, label), offsets in zip(kernels, pattern, places, strict=True):

@@ -52,7 +52,7 @@ def agree(net, module, inputs, tolerance=TOLERANCE):
 
 
 def clues(net, module, inputs):
-    """What a failure that comes once in many runs is found by: errors of new calls over float64, and the choice."""
+    """Describes a failure that few runs have: errors of new calls against float64, threads, and the algorithms."""
     numbers = [one.numpy() for one in inputs]
     with torch.inference_mode():
         truth = flat(
