@@ -27,7 +27,7 @@ from ..program.program import (
 from ..runtime import reference
 from ..strides import extent
 from ..symbolic import plain
-from .place_memory import Use, offsets, shared
+from .place_memory import Use, placing, shared
 from .plan import GIL_SECONDS, SERIAL_SECONDS, ByReference, assemble_packed
 from .specialise import Compilation
 from .traced_tiles import Tiled
@@ -65,7 +65,7 @@ class Kernels:
         self._name = name
         uses = [Use((*s.reads, *flag_of(s)), s.writes, s.in_place, s.label) for s in steps]
         sharing = shared(uses)
-        self._spans = sharing.spans
+        self._placed = placing(sharing.spans)
         numbers = {buffer: number for number, buffer in enumerate(sharing.owner)}
         self._roots = [numbers[root] for root in sharing.roots]
         places = {buffer: number for number, buffer in enumerate(sharing.roots)}
@@ -114,7 +114,7 @@ class Kernels:
                 kernel, nbytes[scratch] = made
                 extents[-2] = nbytes[scratch]
             steps.append((kernel, list(zip(slots, places, strict=True)), label, extents, condition))
-        starts, _ = offsets(self._spans, [nbytes[root] for root in self._roots])
+        starts, _ = self._placed([nbytes[root] for root in self._roots])
         executor = Executor(env.engine._native, self._name)
         for code, (shape, strides) in zip(self._codes[0], ins, strict=True):
             executor.add_input(code, shape, strides)

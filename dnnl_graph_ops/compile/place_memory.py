@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from .. import dtypes
@@ -65,7 +65,7 @@ def place(steps: Sequence[Use]) -> tuple[dict[Buffer, int], int, list[tuple[View
     A pair of a step is used if nobody reads the operand later: the result then overwrites it, at the same offset.
     """
     sharing = shared(steps)
-    starts, total = offsets(sharing.spans, [buffer.nbytes for buffer in sharing.roots])
+    starts, total = placing(sharing.spans)([buffer.nbytes for buffer in sharing.roots])
     at = dict(zip(sharing.roots, starts, strict=True))
     return {buffer: at[root] for buffer, root in sharing.owner.items()}, total, sharing.merged
 
@@ -103,32 +103,50 @@ def shared(steps: Sequence[Use]) -> Sharing:
     return Sharing(roots, owner, [(first[b], end[b], steps[first[b]].label) for b in roots], merged)
 
 
-def offsets(spans: Sequence[tuple[int, int, str]], sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Returns the byte offsets in the arena of buffers of these sizes in bytes, and the arena's size."""
-    lives = [Life(first, last, _padded(size), label) for (first, last, label), size in zip(spans, sizes, strict=True)]
-    return by_time(lives) if _pairs(lives) > MAX_PAIRS else by_size(lives)
+def placing(spans: Sequence[tuple[int, int, str]]) -> Callable[[Sequence[int]], tuple[list[int], int]]:
+    """Returns a function of the buffers' sizes in bytes: their byte offsets in the arena, and the arena's size."""
+    ends = [(first, last) for first, last, _ in spans]
+    beside = None if _pairs(ends) > MAX_PAIRS else neighbours(ends)
+
+    def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
+        lives = [
+            Life(first, last, _padded(size), label) for (first, last, label), size in zip(spans, sizes, strict=True)
+        ]
+        return by_time(lives) if beside is None else by_size(lives, beside)
+
+    return offsets
 
 
-def _pairs(lives: Sequence[Life]) -> int:
+def _pairs(spans: Sequence[tuple[int, int]]) -> int:
     """Returns how many pairs of buffers are alive at the same time."""
-    ends = sorted(life.last for life in lives)
-    firsts = sorted(life.first for life in lives)
+    ends = sorted(last for _, last in spans)
+    firsts = sorted(first for first, _ in spans)
     return sum(begun - bisect_left(ends, first) for begun, first in enumerate(firsts))
 
 
-def by_size(lives: Sequence[Life]) -> tuple[list[int], int]:
-    """Places large buffers first, each at the lowest offset that is free while it lives; returns offsets and size."""
-    beside: list[list[int]] = [[] for _ in lives]
+def neighbours(spans: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Returns, for each buffer by its first and last step, the numbers of those that are alive at the same time."""
+    beside: list[list[int]] = [[] for _ in spans]
     alive: dict[int, None] = {}
     ends: list[tuple[int, int]] = []
-    for i in sorted(range(len(lives)), key=lambda i: lives[i].first):
-        while ends and ends[0][0] < lives[i].first:
+    for i in sorted(range(len(spans)), key=lambda i: spans[i][0]):
+        while ends and ends[0][0] < spans[i][0]:
             del alive[heapq.heappop(ends)[1]]
         for j in alive:
             beside[i].append(j)
             beside[j].append(i)
         alive[i] = None
-        heapq.heappush(ends, (lives[i].last, i))
+        heapq.heappush(ends, (spans[i][1], i))
+    return beside
+
+
+def by_size(lives: Sequence[Life], beside: Sequence[Sequence[int]] | None = None) -> tuple[list[int], int]:
+    """Places large buffers first, each at the lowest offset that is free while it lives; returns offsets and size.
+
+    `beside`: the `neighbours` of the buffers, where they are known.
+    """
+    if beside is None:
+        beside = neighbours([(life.first, life.last) for life in lives])
     offsets, top = [-1] * len(lives), 0
     for i in sorted(range(len(lives)), key=lambda i: -lives[i].size):
         offset, size = 0, lives[i].size
