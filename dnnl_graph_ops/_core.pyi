@@ -563,6 +563,17 @@ def lent_array(tensor: object) -> np.ndarray[Any, Any] | None:
     None where the memory does not hold its elements.
     """
 
+class Formula:
+    """A program on a stack of integers and objects, whose first values are `dims` integers."""
+
+    def __init__(self, dims: int, code: Sequence[int], constants: tuple[Any, ...]) -> None:
+        """Raises InvalidArgumentError for code that is no program."""
+    def __call__(self, dims: Sequence[int]) -> Any:
+        """The result for these dims; None where a condition does not hold, or a number has more than 64 bits."""
+    @staticmethod
+    def ops() -> dict[str, int]:
+        """The numbers of the code's instructions, by name."""
+
 def register_dtype(dtype: np.dtype[Any], code: int) -> None:
     """Make arrays of a NumPy dtype known as elements of an oneDNN data type; results get the first one."""
 

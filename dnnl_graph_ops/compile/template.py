@@ -20,7 +20,7 @@ from ..ir import stages
 from ..ir.env import Env
 from ..program.program import HostStep, KernelStep, Place, Step, data_of
 from ..strides import dense_strides
-from ..symbolic import Formula, Trace, tracing
+from ..symbolic import Trace, formula, tracing
 from .check_written import check
 from .evaluate import Kernels, Mixed, flag_of
 from .pack_weights import fold_constants
@@ -77,7 +77,7 @@ class Template:
             self._ranges = [trace.atoms[number].interval for number in range(len(trace.dims))]
             values = net.infer(given)
             results = [values[value].shape for value in net.outputs]
-            self._shapes = Formula(trace, trace.dims, trace.conditions, tuple(results))
+            self._shapes = formula(trace, trace.dims, trace.conditions, tuple(results))
             inferred = len(trace.conditions)
             c = passed(
                 net.nodes(values),
@@ -105,7 +105,7 @@ class Template:
         constants = [buffer for buffer in buffers if buffer.place is Place.CONSTANT]
         self._parts = kind(steps, c, constants, self._name)
         result = (self._parts.varying, moved, c.lowering.macs)
-        self._plan = Formula(trace, trace.dims, trace.conditions[inferred:], result)
+        self._plan = formula(trace, trace.dims, trace.conditions[inferred:], result)
         # the arrays are kept until the first plan has them; from then on plans alone keep them
         self._arrays: Sequence[Any] = [data_of(buffer) for buffer in constants]
         self._constants = [(weakref.ref(array), b.shared) for array, b in zip(self._arrays, constants, strict=True)]
@@ -124,14 +124,14 @@ class Template:
         inside = all(least <= size <= most for size, (least, most) in zip(unknown, self._ranges, strict=True))
         if not inside or not self._work <= _WORK * prod(unknown) <= _WORK * _WORK * self._work:
             return None
-        shapes: tuple[Ints, ...] | None = self._shapes(*unknown)
+        shapes: tuple[Ints, ...] | None = self._shapes(unknown)
         return shapes
 
     def executor(self, unknown: Sequence[int]) -> Any:
         """Returns the executor of the plan for these unknown dims; None where the template is not for them."""
         check_fork()
         try:
-            values = None if self.shapes(unknown) is None else self._plan(*unknown)
+            values = None if self.shapes(unknown) is None else self._plan(unknown)
         except Error:
             # a kernel refuses such sizes
             return None

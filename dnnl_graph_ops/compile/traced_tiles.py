@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from .._core import Formula
 from ..algorithms.lower import Decision
 from ..convolution.problem import ConvProblem, Sizes
 from ..program import epilogue as post
 from ..program.program import Ints, Program, View
-from ..symbolic import Formula, Trace, plain
+from ..symbolic import Trace, formula, plain
 from .bands import Layer, Part
 from .row_tiles import Lowered, Operand, RowTiles, lowered_part, outside_views
 
@@ -37,9 +38,9 @@ class Tiled:
         values = [dim.value for dim in trace.dims]
         for i, part in tiles.parts:
             if self._evaluated(self.chain[i], i, values, part, tiles.starts) is None:
-                formula = _formula(trace, tiles, chain, i, part)
-                if formula is not None:
-                    self.formulas[i].append(formula)
+                part_formula = _formula(trace, tiles, chain, i, part)
+                if part_formula is not None:
+                    self.formulas[i].append(part_formula)
 
     def close(self) -> None:
         """Drops what belongs to the trace, and the data of constants, which plans keep alive."""
@@ -77,7 +78,7 @@ class Tiled:
     ) -> Lowered | None:
         """Returns a part of the i-th layer by the first formula that holds for it."""
         for formula, pattern in self.formulas[i]:
-            values = formula(*dims, *part, *_starts(starts, i))
+            values = formula((*dims, *part, *_starts(starts, i)))
             if values is None:
                 continue
             kernels, places, room = values
@@ -179,4 +180,4 @@ def _formula(
         tuple(tuple((o.offset, o.by_image, o.by_row) for o in operands) for _, operands, _ in lowered.calls),
         lowered.room,
     )
-    return Formula(trace, [*trace.dims, *rows, *places], conditions, result), pattern
+    return formula(trace, [*trace.dims, *rows, *places], conditions, result), pattern

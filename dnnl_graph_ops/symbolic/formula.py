@@ -1,17 +1,24 @@
-"""Compiles what a trace has computed to a Python function of the unknown dims."""
+"""Writes what a trace has computed as a function of the unknown dims: a program that native code runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .._core import kernels
+from .._core import Formula, kernels
 from .native import Traced
 from .size import Condition, Size, Trace
 
+_OPS = Formula.ops()
+_NUMBER, _CONSTANT, _VALUE, _TUPLE, _LIST = (_OPS[name] for name in ("NUMBER", "CONSTANT", "VALUE", "TUPLE", "LIST"))
+_SUM, _QUOTIENT, _CALL, _METHOD = (_OPS[name] for name in ("SUM", "QUOTIENT", "CALL", "METHOD"))
+_ATTRIBUTE, _ITEM, _KEEP, _EQUAL = (_OPS[name] for name in ("ATTRIBUTE", "ITEM", "KEEP", "EQUAL"))
+_SIGNS = {"<": _OPS["BELOW"], "==": _OPS["ZERO"]}
+_MOST = 1 << 63  # numbers of the code are from -_MOST, and below it
 
-class Formula:
-    """A function of unknown dims that returns what a trace returned, or None where a condition of it does not hold.
+
+def formula(trace: Trace, dims: Sequence[Size], conditions: Iterable[Condition], result: Any) -> Formula:
+    """Returns a function of unknown dims: what a trace returned, or None where a condition of it does not hold.
 
     Args:
         trace: the trace, which may go on.
@@ -19,19 +26,11 @@ class Formula:
         conditions: those that are checked first.
         result: nested lists and tuples of sizes, traced objects and anything else, which is returned as it is.
     """
-
-    def __init__(self, trace: Trace, dims: Sequence[Size], conditions: Iterable[Condition], result: Any) -> None:
-        writer = _Writer(trace, dims)
-        for condition in sorted(conditions, key=lambda c: writer.calls(c.operand)):
-            writer.require(condition)
-        writer.lines.append(f"return {writer.text(result)}")
-        names = ", ".join(writer.names[_atom_of(dim)] for dim in dims)
-        self.source = "\n    ".join([f"def formula({names}):", *writer.lines])
-        exec(compile(self.source, "<formula of sizes>", "exec"), writer.scope)
-        self._function: Callable[..., Any] = writer.scope["formula"]
-
-    def __call__(self, *dims: int) -> Any:
-        return self._function(*dims)
+    writer = _Writer(trace, dims)
+    for condition in sorted(conditions, key=lambda c: writer.calls(c.operand)):
+        writer.require(condition)
+    writer.push(result)
+    return Formula(len(dims), writer.code, tuple(writer.constants))
 
 
 def _atom_of(dim: Size) -> int:
@@ -40,17 +39,18 @@ def _atom_of(dim: Size) -> int:
 
 
 class _Writer:
-    """Writes the lines of a function: each atom, size and native call is computed once, before the first use."""
+    """Writes the code of a program: each atom, size and native call is computed once, before the first use."""
 
     def __init__(self, trace: Trace, dims: Sequence[Size]) -> None:
         self.trace = trace
-        self.lines: list[str] = []
-        self.scope: dict[str, Any] = {"__builtins__": {}}
-        self.names: dict[int, str] = {_atom_of(dim): f"d{i}" for i, dim in enumerate(dims)}
-        self._sizes: dict[Any, str] = {}
-        self._calls: dict[int, str] = {}
-        self._constants: dict[int, str] = {}
-        self._kept: list[Any] = []
+        self.code: list[int] = []
+        self.constants: list[Any] = []
+        # numbers of values in the program: of atoms, sizes and native calls
+        self._atoms: dict[int, int] = {_atom_of(dim): number for number, dim in enumerate(dims)}
+        self._sizes: dict[Any, int] = {}
+        self._calls: dict[int, int] = {}
+        self._kept = len(dims)
+        self._numbers: dict[Any, int] = {}  # of constants
 
     def calls(self, operand: Any) -> bool:
         """Whether a condition depends on a native call, which takes longer than numbers."""
@@ -63,74 +63,110 @@ class _Writer:
         operand, how, holds = condition
         if how == "is":
             of, name = operand
-            text = f"{self._call(of)}.{name}" if name else self._call(of)
-            self.lines.append(f"if {text} != {self.text(holds)}: return None")
+            self.code += _VALUE, self._call(of)
+            if name:
+                self.code += _ATTRIBUTE, self._constant(name)
+            self.push(holds)
+            self.code.append(_EQUAL)
         else:
-            self.lines.append(f"if {'not ' if holds else ''}{self.text(operand)} {how} 0: return None")
+            self.push(operand)
+            self.code += _SIGNS[how], int(holds)
 
-    def text(self, value: Any) -> str:
-        """Returns an expression of a value."""
-        if type(value) is Size:
-            return self._size(value)
-        if type(value) is Traced:
-            return self._call(value)
-        if type(value) is tuple:
-            return f"({' '.join(f'{self.text(item)},' for item in value)})"
-        if type(value) is list:
-            return f"[{', '.join(map(self.text, value))}]"
-        if value is None or type(value) in (int, bool, str):
-            return repr(value)
-        name = self._constants.get(id(value))
-        if name is None:
-            name = self._constants[id(value)] = f"k{len(self._constants)}"
-            self.scope[name] = value
-        return name
+    def push(self, value: Any) -> None:
+        """Writes code that leaves a value on top of the stack."""
+        kind = type(value)
+        if kind is Size:
+            self.code += _VALUE, self._size(value)
+        elif kind is Traced:
+            self.code += _VALUE, self._call(value)
+        elif kind is int and -_MOST <= value < _MOST:
+            self.code += _NUMBER, value
+        elif kind is tuple and _are_ints(value):
+            self.code += _CONSTANT, self._constant(value)
+        elif kind is tuple or kind is list:
+            for item in value:
+                self.push(item)
+            self.code += _LIST if kind is list else _TUPLE, len(value)
+        else:
+            self.code += _CONSTANT, self._constant(value)
 
-    def _size(self, size: Size) -> str:
-        if len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1:
-            return self._atom(size.terms[0][0][0])
-        name = self._sizes.get(size.terms)
-        if name is None:
-            text = " + ".join(
-                "*".join([*([str(c)] if c != 1 or not product else []), *map(self._atom, product)])
-                for product, c in size.terms
-            )
-            name = self._sizes[size.terms] = f"s{len(self._sizes)}"
-            self.lines.append(f"{name} = {text}")
-        return name
+    def _constant(self, value: Any) -> int:
+        # equal numbers of several types are several constants
+        key = value if type(value) is str or (type(value) is tuple and _are_ints(value)) else id(value)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.constants)
+            self.constants.append(value)
+        return number
 
-    def _atom(self, number: int) -> str:
-        name = self.names.get(number)
-        if name is None:
-            _, _, how, operands = self.trace.atoms[number]
+    def _keep(self) -> int:
+        """Takes the value on top of the stack off it, and returns its number from now on."""
+        self.code.append(_KEEP)
+        self._kept += 1
+        return self._kept - 1
+
+    def _size(self, size: Size) -> int:
+        """Returns the number of a size's value, which is computed before; leaves the stack as it is."""
+        terms = size.terms
+        if len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1:
+            return self._atom(terms[0][0][0])
+        number = self._sizes.get(terms)
+        if number is None:
+            parts = [(part, product) for product, c in terms for part in _parts(c)]
+            code = [_SUM, len(parts)]
+            for part, product in parts:
+                code += part, len(product), *map(self._atom, product)
+            self.code += code
+            number = self._sizes[terms] = self._keep()
+        return number
+
+    def _atom(self, atom: int) -> int:
+        number = self._atoms.get(atom)
+        if number is None:
+            _, _, how, operands = self.trace.atoms[atom]
             if how == "//":
-                text = " // ".join(map(self.text, operands))
-            elif operands:
-                text = f"{self._call(operands[0])}.{how}" if how else self._call(operands[0])
-            else:
+                for operand in operands:
+                    self.push(operand)
+                self.code.append(_QUOTIENT)
+                number = self._keep()
+            elif not operands:
                 raise RuntimeError("a formula depends on a dim that it does not take")
-            name = self.names[number] = f"a{number}"
-            self.lines.append(f"{name} = {text}")
-        return name
+            else:
+                number = self._call(operands[0])
+                if how:
+                    self.code += _VALUE, number, _ATTRIBUTE, self._constant(how)
+                    number = self._keep()
+            self._atoms[atom] = number
+        return number
 
-    def _call(self, traced: Traced) -> str:
-        name = self._calls.get(id(traced))
-        if name is None:
-            text = self._called(traced)
-            name = self._calls[id(traced)] = f"c{len(self._calls)}"
-            self._kept.append(traced)
-            self.lines.append(f"{name} = {text}")
-        return name
+    def _call(self, traced: Traced) -> int:
+        number = self._calls.get(id(traced))
+        if number is None:
+            call = traced.call
+            if isinstance(call, int):
+                self.push(traced.args[0])
+                self.code += _ITEM, call
+            else:
+                by_name = isinstance(call, str)
+                for value in (*(() if by_name else call[:1]), *traced.args, *traced.keywords.values()):
+                    self.push(value)
+                what = self._constant(getattr(kernels, call) if by_name else call[1])
+                count = len(traced.args) + len(traced.keywords)
+                self.code += _CALL if by_name else _METHOD, what, count, self._constant((*traced.keywords,))
+            number = self._calls[id(traced)] = self._keep()
+        return number
 
-    def _called(self, traced: Traced) -> str:
-        """Returns the expression of a native call."""
-        call = traced.call
-        if isinstance(call, int):
-            return f"{self._call(traced.args[0])}[{call}]"
-        named = (f"{name}={self.text(item)}" for name, item in traced.keywords.items())
-        args = ", ".join([*map(self.text, traced.args), *named])
-        if isinstance(call, str):
-            self.scope[f"f_{call}"] = getattr(kernels, call)
-            return f"f_{call}({args})"
-        owner, method = call
-        return f"{self._call(owner)}.{method}({args})"
+
+def _parts(coefficient: int) -> list[int]:
+    """Returns numbers of 64 bits whose sum is the coefficient; the open end of a slice is 2**63 - 1, or near it.
+
+    Raises OverflowError: beyond a few of them.
+    """
+    if abs(coefficient) >= _MOST << 2:
+        raise OverflowError(f"a size has the coefficient {coefficient}")
+    half = coefficient // 2
+    return [coefficient] if -_MOST <= coefficient < _MOST else [*_parts(half), *_parts(coefficient - half)]
+
+
+def _are_ints(value: tuple[Any, ...]) -> bool:
+    return all(type(item) is int for item in value)

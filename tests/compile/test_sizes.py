@@ -270,3 +270,13 @@ def test_an_empty_batch_before_a_mean():
 
     x = data(1, 9, 18, 3)
     np.testing.assert_array_equal(empty(1, None, 18, 3)(x), empty(*x.shape)(x))
+
+
+def test_a_slice_without_an_end():
+    graph = dgo.Graph()
+    x = ops.slice(graph.input("x", (1, 4, None)), starts=[1], ends=[2**63 - 1], axes=[2])
+    net = graph.compile(ops.relu(x) + ops.slice(x, starts=[0], ends=[2**63 - 1], axes=[2]))
+    for length in LENGTHS:
+        x = data(1, 4, length)[..., 1:]
+        np.testing.assert_array_equal(net(data(1, 4, length)), np.maximum(x, 0) + x)
+    assert (served(net), net._templates.refusal) == (len(LENGTHS) - 2, "")

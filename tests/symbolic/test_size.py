@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
+import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core
+from dnnl_graph_ops._core import Formula
 from dnnl_graph_ops.strides import dense_strides, is_row_major
-from dnnl_graph_ops.symbolic import Formula, Size, cached, gcd, greatest, kernels, least, tracing
+from dnnl_graph_ops.symbolic import Size, cached, formula, gcd, greatest, kernels, least, tracing
 
 MOST = 4
 BINARY: tuple[Callable[[Any, Any], Any], ...] = (
@@ -56,14 +59,14 @@ def test_a_formula_gives_what_integers_give(start, seed):
         with tracing() as trace:
             sizes = [trace.dim(n, max(n // MOST, 1), n * MOST) for n in dims]
             values = computed(Random(f"{seed} {number} again"), sizes)
-            formula = Formula(trace, sizes, trace.conditions, values)
-        assert formula(*dims) == computed(Random(f"{seed} {number} again"), dims), where
+            by_dims = formula(trace, sizes, trace.conditions, values)
+        assert by_dims(dims) == computed(Random(f"{seed} {number} again"), dims), where
         for _ in range(10):
             others = [rng.randint(max(n // MOST, 1), n * MOST) for n in dims]
-            result = formula(*others)
+            result = by_dims(others)
             if result is not None:
                 held += 1
-                assert result == computed(Random(f"{seed} {number} again"), others), (where, others, formula.source)
+                assert result == computed(Random(f"{seed} {number} again"), others), (where, others)
     assert held > 100
 
 
@@ -98,8 +101,8 @@ def test_taking_an_int_is_a_condition():
             n = trace.dim(6, 1, 24)
             take(n)
             assert len(trace.conditions) == 1, take
-            formula = Formula(trace, [n], trace.conditions, n)
-        assert (formula(6), formula(7)) == (6, None)
+            by_dims = formula(trace, [n], trace.conditions, n)
+        assert (by_dims([6]), by_dims([7])) == (6, None)
 
 
 def test_a_native_call_is_evaluated_again():
@@ -107,8 +110,8 @@ def test_a_native_call_is_evaluated_again():
         n = trace.dim(6, 1, 24)
         copy = kernels.copy((n, 2), 3, (2, 1), 3, (2, 1))
         assert copy.arity == 2
-        formula = Formula(trace, [n], trace.conditions, (copy, n * 2))
-    kernel, size = formula(9)
+        by_dims = formula(trace, [n], trace.conditions, (copy, n * 2))
+    kernel, size = by_dims([9])
     assert isinstance(kernel, _core.kernels.Kernel) and size == 18
     source, target = np.arange(18, dtype=np.float32).reshape(9, 2), np.zeros((9, 2), np.float32)
     kernel.run(source, target)
@@ -142,3 +145,84 @@ def test_conditions_apart_are_asked_again():
         with trace.apart() as third:
             assert n > 3
         assert len(trace.conditions) == 1 and third == []
+
+
+OPS = Formula.ops()
+KEPT = [OPS["NUMBER"], 7, OPS["KEEP"]]
+
+
+def test_a_program_computes_on_a_stack():
+    code = [*KEPT, OPS["SUM"], 2, 3, 2, 0, 1, -1, 0, OPS["NUMBER"], 2, OPS["QUOTIENT"], OPS["CONSTANT"], 0]
+    program = Formula(1, [*code, OPS["TUPLE"], 2, OPS["VALUE"], 1, OPS["LIST"], 2], ((1, 2),))
+    assert program([5]) == [((3 * 5 * 7 - 1) // 2, (1, 2)), 7]
+    assert program([-5]) == [((-3 * 5 * 7 - 1) // 2, (1, 2)), 7]
+    assert program([1 << 62]) is None
+    with pytest.raises(dgo.InvalidArgumentError, match="takes 1 dims, got 2"):
+        program([1, 2])
+
+
+@pytest.mark.parametrize("end", [(1 << 63) - 1, 1 << 63, 3 << 62, -(1 << 63) - 1])
+def test_coefficients_of_more_than_64_bits(end):
+    """As the conditions of a slice without an end have."""
+    with tracing() as trace:
+        n, m = trace.dim(6, 1, 24), trace.dim(1 << 62, 1, 1 << 62)
+        by_dims = formula(trace, [n, m], trace.conditions, (end - n - m * (1 if end > 0 else -2), end))
+    for dims in ((6, 1 << 62), (24, 1 << 62)):
+        result = end - dims[0] - dims[1] * (1 if end > 0 else -2)
+        assert by_dims(dims) == ((result, end) if -(1 << 63) <= result < 1 << 63 else None)
+
+
+def test_no_coefficient_makes_an_endless_program():
+    with tracing() as trace:
+        n = trace.dim(6, 1, 24)
+        with pytest.raises(OverflowError, match="coefficient"):
+            formula(trace, [n], trace.conditions, n * (1 << 100))
+
+
+def test_no_program_computes_beyond_64_bits_or_by_0():
+    square = Formula(1, [OPS["SUM"], 1, 1, 2, 0, 0], ())
+    assert square([1 << 31]) == 1 << 62 and square([1 << 32]) is None
+    quotient = Formula(2, [OPS["VALUE"], 0, OPS["VALUE"], 1, OPS["QUOTIENT"]], ())
+    assert quotient([7, -2]) == -4 and quotient([7, 0]) is None and quotient([-(1 << 63), -1]) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "constants", "says"),
+    [
+        ([], (), "returns 0 results"),
+        ([*KEPT[:2], *KEPT[:2]], (), "returns 2 results"),
+        ([OPS["NUMBER"]], (), "ends within"),
+        ([OPS["VALUE"], 1], (), "no value 1"),
+        ([OPS["VALUE"], -1], (), "no value -1"),
+        ([OPS["CONSTANT"], 0], (), "no constant 0"),
+        ([OPS["KEEP"]], (), "takes more from its stack"),
+        ([OPS["TUPLE"], 1], (), "no count 1"),
+        ([OPS["SUM"], 1 << 40], (), "no count"),
+        ([OPS["VALUE"], 0, OPS["ATTRIBUTE"], 0], (5,), "constant of another type"),
+        ([OPS["CALL"], 0, 0, 1], (len, ("a",)), "names more arguments"),
+        ([OPS["VALUE"], 0, OPS["CALL"], 0, 1, 1], (len, 3), "constant of another type"),
+        ([OPS["VALUE"], 0, OPS["BELOW"], 2], (), "no answer 2"),
+        ([99], (), "unknown instruction"),
+    ],
+)
+def test_code_that_is_no_program_is_refused(code, constants, says):
+    with pytest.raises(dgo.InvalidArgumentError, match=says):
+        Formula(1, code, constants)
+
+
+def test_drawn_code_is_refused_or_runs(seed):
+    """No code reads beyond the stack, its values or its constants, whatever its numbers are."""
+    rng, ran = Random(seed), 0
+    for number in range(3000):
+        code = []
+        for _ in range(rng.randint(1, 6)):
+            code += [rng.choice([*OPS.values()]), *(rng.randint(-1, 3) for _ in range(rng.randint(0, 3)))]
+        try:
+            program = Formula(2, code, ("real", (), (1, 2), max))
+        except dgo.InvalidArgumentError:
+            continue
+        print(f"--seed={seed}, case {number}: {code}")
+        with suppress(dgo.InvalidArgumentError, TypeError, AttributeError, IndexError):
+            program([3, 4])
+        ran += 1
+    assert ran > 10

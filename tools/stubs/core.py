@@ -75,6 +75,8 @@ _TYPES = {
     },
     "Executor.describe": "list[dict[str, Any]]",
     "Executor.constants": "list[np.ndarray[Any, Any]]",
+    "Formula.__init__.constants": "tuple[Any, ...]",
+    "Formula.__call__": "Any",
     "plan_totals": "dict[str, int]",
     "noting_freed": "Callable[[Any], None]",
     "noting_freed.also": "Callable[[Any], object]",

@@ -1,0 +1,342 @@
+// Formulas of sizes, which symbolic/formula.py writes: programs on a stack of integers and Python objects.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <pybind11/typing.h>
+
+#include "common/error.hpp"
+
+namespace py = pybind11;
+
+namespace dgo {
+namespace {
+
+// Each with its operands in the code, then what it does to the stack.
+enum Op : std::int64_t {
+    kNumber,     // value: pushes it
+    kConstant,   // number of a constant: pushes it
+    kValue,      // number of a value: pushes it; the dims are the first values
+    kTuple,      // count: pops so many, pushes a tuple of them
+    kList,       // count
+    kSum,        // count of terms, each a coefficient, a count and numbers of values: pushes the sum of the products
+    kQuotient,   // pops a and b, pushes the floor of a / b
+    kCall,       // constant of a function, count, constant of a tuple of names: pops arguments, pushes the result
+    kMethod,     // constant of a name, count, constant of a tuple of names: pops the object, too
+    kAttribute,  // constant of a name: pops an object, pushes its attribute
+    kItem,       // index: pops a sequence, pushes its item
+    kKeep,       // pops the next value
+    kBelow,      // 0 or 1: pops an integer; there is no result unless it is below 0 just then
+    kZero,       // 0 or 1: as kBelow, for integers that equal 0
+    kEqual,      // pops two; there is no result unless they are equal
+};
+constexpr std::pair<const char*, Op> kNames[] = {
+    {"NUMBER", kNumber}, {"CONSTANT", kConstant}, {"VALUE", kValue}, {"TUPLE", kTuple},   {"LIST", kList},
+    {"SUM", kSum},       {"QUOTIENT", kQuotient}, {"CALL", kCall},   {"METHOD", kMethod}, {"ATTRIBUTE", kAttribute},
+    {"ITEM", kItem},     {"KEEP", kKeep},         {"BELOW", kBelow}, {"ZERO", kZero},     {"EQUAL", kEqual},
+};
+
+[[noreturn]] void wrong(const std::string& what) { fail(ErrorKind::invalid_argument, "a formula of sizes " + what); }
+
+// Thrown where the formula is not for these sizes.
+struct NotForThese {};
+
+// An integer, or a Python object that is none of 64 bits.
+struct Slot {
+    Slot(std::int64_t number = 0) : number(number) {}
+    Slot(py::object item) : object(std::move(item)) {
+        if (!PyLong_CheckExact(object.ptr())) return;
+        int overflow = 0;
+        const std::int64_t value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
+        if (overflow) return;
+        number = value;
+        object = py::object();
+    }
+    std::int64_t integer() const {
+        if (object) wrong("computes with what is no integer of 64 bits");
+        return number;
+    }
+    py::object taken() { return object ? std::move(object) : py::object(py::int_(number)); }
+
+    py::object object;
+    std::int64_t number = 0;
+};
+
+class Stack {
+public:
+    explicit Stack(std::size_t most) { slots_.reserve(most); }
+    void push(Slot slot) { slots_.push_back(std::move(slot)); }
+    Slot pop() {
+        Slot slot = std::move(slots_.back());
+        slots_.pop_back();
+        return slot;
+    }
+    // The last `count`, as objects; they stay on the stack.
+    py::object* last(std::size_t count, std::vector<py::object>& objects) {
+        objects.clear();
+        for (std::size_t i = slots_.size() - count; i < slots_.size(); ++i) objects.push_back(slots_[i].taken());
+        return objects.data();
+    }
+    void drop(std::size_t count) { slots_.resize(slots_.size() - count); }
+
+private:
+    std::vector<Slot> slots_;
+};
+
+class Formula {
+public:
+    Formula(std::size_t dims, std::vector<std::int64_t> code, py::tuple constants)
+        : dims_(dims), code_(std::move(code)), constants_(std::move(constants)) {
+        check();
+    }
+
+    py::object operator()(const std::vector<std::int64_t>& dims) const {
+        if (dims.size() != dims_) wrong("takes " + std::to_string(dims_) + " dims, got " + std::to_string(dims.size()));
+        std::vector<Slot> values;
+        values.reserve(kept_);
+        for (const std::int64_t dim : dims) values.emplace_back(dim);
+        try {
+            return run(values);
+        } catch (const NotForThese&) {
+            return py::none();
+        }
+    }
+
+private:
+    // Refuses code that reads beyond its end, its constants, the stack, or values that are not kept yet.
+    void check();
+    py::object run(std::vector<Slot>& values) const;
+    PyObject* constant(std::int64_t number) const {
+        return PyTuple_GET_ITEM(constants_.ptr(), static_cast<Py_ssize_t>(number));
+    }
+    void require_names(std::size_t at, std::size_t count) const;
+    Slot sum(const std::int64_t*& at, const std::vector<Slot>& values) const;
+
+    std::size_t dims_;
+    std::vector<std::int64_t> code_;
+    py::tuple constants_;
+    std::size_t kept_ = 0, deepest_ = 0;
+};
+
+void Formula::check() {
+    std::size_t at = 0, depth = 0;
+    kept_ = dims_;
+    const auto next = [&] {
+        if (at == code_.size()) wrong("ends within an instruction");
+        return code_[at++];
+    };
+    const auto below = [&](std::size_t most, const char* what) {
+        const std::int64_t number = next();
+        if (number < 0 || static_cast<std::uint64_t>(number) >= most)
+            wrong(std::string("has no ") + what + " " + std::to_string(number));
+        return static_cast<std::size_t>(number);
+    };
+    const auto constant = [&](bool (*is_right)(py::handle)) {
+        if (!is_right(constants_[below(constants_.size(), "constant")])) wrong("has a constant of another type");
+    };
+    const auto any = [](py::handle) { return true; };
+    const auto is_name = [](py::handle item) { return PyUnicode_CheckExact(item.ptr()) != 0; };
+    const auto are_names = [](py::handle item) { return PyTuple_CheckExact(item.ptr()) != 0; };
+    const auto replace = [&](std::size_t popped) {
+        if (popped > depth) wrong("takes more from its stack than lies there");
+        depth += 1 - popped;
+        deepest_ = std::max(deepest_, depth);
+    };
+    while (at < code_.size()) {
+        switch (next()) {
+            case kNumber:
+                next();
+                replace(0);
+                break;
+            case kConstant:
+                constant(any);
+                replace(0);
+                break;
+            case kValue:
+                below(kept_, "value");
+                replace(0);
+                break;
+            case kTuple:
+            case kList: replace(below(depth + 1, "count")); break;
+            case kSum:
+                for (std::size_t terms = below(code_.size(), "count"); terms > 0; --terms) {
+                    next();
+                    for (std::size_t factors = below(code_.size(), "count"); factors > 0; --factors)
+                        below(kept_, "value");
+                }
+                replace(0);
+                break;
+            case kQuotient: replace(2); break;
+            case kCall: {
+                constant(any);
+                const std::size_t count = below(depth + 1, "count");
+                constant(are_names);
+                require_names(at, count);
+                replace(count);
+                break;
+            }
+            case kMethod: {
+                constant(is_name);
+                const std::size_t count = below(depth + 1, "count");
+                constant(are_names);
+                require_names(at, count);
+                replace(count + 1);
+                break;
+            }
+            case kAttribute:
+                constant(is_name);
+                replace(1);
+                break;
+            case kItem:
+                next();
+                replace(1);
+                break;
+            case kKeep:
+                replace(1);
+                --depth;
+                ++kept_;
+                break;
+            case kBelow:
+            case kZero:
+                below(2, "answer");
+                replace(1);
+                --depth;
+                break;
+            case kEqual:
+                replace(2);
+                --depth;
+                break;
+            default: wrong("has an unknown instruction");
+        }
+    }
+    if (depth != 1) wrong("returns " + std::to_string(depth) + " results");
+}
+
+// Of a call whose operands end at `at`: not more names than arguments.
+void Formula::require_names(std::size_t at, std::size_t count) const {
+    if (static_cast<std::size_t>(PyTuple_GET_SIZE(constant(code_[at - 1]))) > count)
+        wrong("names more arguments than there are");
+}
+
+// In 128 bits: an operand may be beyond 64 where the sum is not, as in 2**63 - n.
+Slot Formula::sum(const std::int64_t*& at, const std::vector<Slot>& values) const {
+    __extension__ using Wide = __int128;
+    Wide total = 0;
+    bool overflow = false;
+    for (std::int64_t terms = *at++; terms > 0; --terms) {
+        Wide product = *at++;
+        for (std::int64_t factors = *at++; factors > 0; --factors) {
+            const Wide factor = values[static_cast<std::size_t>(*at++)].integer();
+            overflow |= __builtin_mul_overflow(product, factor, &product);
+        }
+        overflow |= __builtin_add_overflow(total, product, &total);
+    }
+    std::int64_t result = 0;
+    if (overflow | __builtin_add_overflow(total, Wide(0), &result)) throw NotForThese();
+    return result;
+}
+
+py::object Formula::run(std::vector<Slot>& values) const {
+    Stack stack(deepest_);
+    std::vector<py::object> objects;
+    std::vector<PyObject*> all;
+    const auto count = [](std::int64_t number) { return static_cast<std::size_t>(number); };
+    const auto called = [&](PyObject* function, PyObject* method, std::size_t arguments, PyObject* names) {
+        py::object* const items = stack.last(arguments + (method ? 1 : 0), objects);
+        all.resize(objects.size());
+        for (std::size_t i = 0; i < objects.size(); ++i) all[i] = items[i].ptr();
+        const std::size_t named = static_cast<std::size_t>(PyTuple_GET_SIZE(names));
+        PyObject* const result = method ? PyObject_VectorcallMethod(method, all.data(), all.size() - named, names)
+                                        : PyObject_Vectorcall(function, all.data(), all.size() - named, names);
+        if (!result) throw py::error_already_set();
+        stack.drop(all.size());
+        stack.push(py::reinterpret_steal<py::object>(result));
+    };
+    const std::int64_t* at = code_.data();
+    const std::int64_t* const end = at + code_.size();
+    while (at < end) {
+        switch (*at++) {
+            case kNumber: stack.push(*at++); break;
+            case kConstant: stack.push(py::reinterpret_borrow<py::object>(constant(*at++))); break;
+            case kValue: stack.push(values[count(*at++)]); break;
+            case kTuple: {
+                const std::size_t size = count(*at++);
+                py::object* const items = stack.last(size, objects);
+                py::tuple tuple(size);
+                for (std::size_t i = 0; i < size; ++i)
+                    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), items[i].release().ptr());
+                stack.drop(size);
+                stack.push(py::object(std::move(tuple)));
+                break;
+            }
+            case kList: {
+                const std::size_t size = count(*at++);
+                py::object* const items = stack.last(size, objects);
+                py::list list(size);
+                for (std::size_t i = 0; i < size; ++i)
+                    PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), items[i].release().ptr());
+                stack.drop(size);
+                stack.push(py::object(std::move(list)));
+                break;
+            }
+            case kSum: stack.push(sum(at, values)); break;
+            case kQuotient: {
+                const std::int64_t b = stack.pop().integer(), a = stack.pop().integer();
+                if (b == 0 || (b == -1 && a == std::numeric_limits<std::int64_t>::min())) throw NotForThese();
+                stack.push(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0));
+                break;
+            }
+            case kCall: called(constant(at[0]), nullptr, count(at[1]), constant(at[2])), at += 3; break;
+            case kMethod: called(nullptr, constant(at[0]), count(at[1]), constant(at[2])), at += 3; break;
+            case kAttribute: {
+                const py::object owner = stack.pop().taken();
+                stack.push(py::object(owner.attr(py::handle(constant(*at++)))));
+                break;
+            }
+            case kItem: {
+                const py::object owner = stack.pop().taken();
+                stack.push(py::object(owner[py::int_(*at++)]));
+                break;
+            }
+            case kKeep: values.push_back(stack.pop()); break;
+            case kBelow:
+                if ((stack.pop().integer() < 0) != (*at++ != 0)) return py::none();
+                break;
+            case kZero:
+                if ((stack.pop().integer() == 0) != (*at++ != 0)) return py::none();
+                break;
+            case kEqual: {
+                const py::object wanted = stack.pop().taken(), value = stack.pop().taken();
+                if (!value.equal(wanted)) return py::none();
+                break;
+            }
+        }
+    }
+    return stack.pop().taken();
+}
+
+}  // namespace
+
+void bind_formula(py::module_& m) {
+    py::class_<Formula>(m, "Formula",
+                        "A program on a stack of integers and objects, whose first values are `dims` integers.")
+        .def(py::init<std::size_t, std::vector<std::int64_t>, py::tuple>(), py::arg("dims"), py::arg("code"),
+             py::arg("constants"), "Raises InvalidArgumentError for code that is no program.")
+        .def("__call__", &Formula::operator(), py::arg("dims"),
+             "The result for these dims; None where a condition does not hold, or a number has more than 64 bits.")
+        .def_static(
+            "ops",
+            [] {
+                py::typing::Dict<py::str, py::int_> ops;
+                for (const auto& [name, op] : kNames) ops[name] = static_cast<std::int64_t>(op);
+                return ops;
+            },
+            "The numbers of the code's instructions, by name.");
+}
+
+}  // namespace dgo
