@@ -77,8 +77,8 @@ class Tiled:
         self, layer: Layer, i: int, dims: Sequence[int], part: Part, starts: Sequence[int]
     ) -> Lowered | None:
         """Returns a part of the i-th layer by the first formula that holds for it."""
-        for formula, pattern in self.formulas[i]:
-            values = formula((*dims, *part, *_starts(starts, i)))
+        for part_formula, pattern in self.formulas[i]:
+            values = part_formula((*dims, *part, *_starts(starts, i)))
             if values is None:
                 continue
             kernels, places, room = values
