@@ -19,7 +19,6 @@ namespace {
 
 // Each with its operands in the code, then what it does to the stack.
 enum Op : std::int64_t {
-    kNumber,     // value: pushes it
     kConstant,   // number of a constant: pushes it
     kValue,      // number of a value: pushes it; the dims are the first values
     kTuple,      // count: pops so many, pushes a tuple of them
@@ -36,9 +35,9 @@ enum Op : std::int64_t {
     kEqual,      // pops two; there is no result unless they are equal
 };
 constexpr std::pair<const char*, Op> kNames[] = {
-    {"NUMBER", kNumber}, {"CONSTANT", kConstant}, {"VALUE", kValue}, {"TUPLE", kTuple},   {"LIST", kList},
-    {"SUM", kSum},       {"QUOTIENT", kQuotient}, {"CALL", kCall},   {"METHOD", kMethod}, {"ATTRIBUTE", kAttribute},
-    {"ITEM", kItem},     {"KEEP", kKeep},         {"BELOW", kBelow}, {"ZERO", kZero},     {"EQUAL", kEqual},
+    {"CONSTANT", kConstant}, {"VALUE", kValue}, {"TUPLE", kTuple},   {"LIST", kList},           {"SUM", kSum},
+    {"QUOTIENT", kQuotient}, {"CALL", kCall},   {"METHOD", kMethod}, {"ATTRIBUTE", kAttribute}, {"ITEM", kItem},
+    {"KEEP", kKeep},         {"BELOW", kBelow}, {"ZERO", kZero},     {"EQUAL", kEqual},
 };
 
 [[noreturn]] void wrong(const std::string& what) { fail(ErrorKind::invalid_argument, "a formula of sizes " + what); }
@@ -46,25 +45,26 @@ constexpr std::pair<const char*, Op> kNames[] = {
 // Thrown where the formula is not for these sizes.
 struct NotForThese {};
 
-// An integer, or a Python object that is none of 64 bits.
+// An integer or a Python object, or both: an integer becomes an object where one is needed, once for all of its uses.
 struct Slot {
-    Slot(std::int64_t number = 0) : number(number) {}
-    Slot(py::object item) : object(std::move(item)) {
-        if (!PyLong_CheckExact(object.ptr())) return;
-        int overflow = 0;
-        const std::int64_t value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
-        if (overflow) return;
-        number = value;
-        object = py::object();
-    }
+    Slot(std::int64_t number = 0) : number(number), is_number(true) {}
+    Slot(py::object item) : object(std::move(item)) {}
     std::int64_t integer() const {
-        if (object) wrong("computes with what is no integer of 64 bits");
-        return number;
+        if (is_number) return number;
+        int overflow = 0;
+        const std::int64_t value =
+            PyLong_CheckExact(object.ptr()) ? PyLong_AsLongLongAndOverflow(object.ptr(), &overflow) : (overflow = 1);
+        if (overflow) wrong("computes with what is no integer of 64 bits");
+        return value;
     }
-    py::object taken() { return object ? std::move(object) : py::object(py::int_(number)); }
+    const py::object& boxed() {
+        if (!object) object = py::int_(number);
+        return object;
+    }
 
     py::object object;
     std::int64_t number = 0;
+    bool is_number = false;
 };
 
 class Stack {
@@ -76,11 +76,10 @@ public:
         slots_.pop_back();
         return slot;
     }
-    // The last `count`, as objects; they stay on the stack.
-    py::object* last(std::size_t count, std::vector<py::object>& objects) {
+    // Fills `objects` with the last `count`, which stay on the stack.
+    void last(std::size_t count, std::vector<PyObject*>& objects) {
         objects.clear();
-        for (std::size_t i = slots_.size() - count; i < slots_.size(); ++i) objects.push_back(slots_[i].taken());
-        return objects.data();
+        for (std::size_t i = slots_.size() - count; i < slots_.size(); ++i) objects.push_back(slots_[i].boxed().ptr());
     }
     void drop(std::size_t count) { slots_.resize(slots_.size() - count); }
 
@@ -149,10 +148,6 @@ void Formula::check() {
     };
     while (at < code_.size()) {
         switch (next()) {
-            case kNumber:
-                next();
-                replace(0);
-                break;
             case kConstant:
                 constant(any);
                 replace(0);
@@ -243,45 +238,43 @@ Slot Formula::sum(const std::int64_t*& at, const std::vector<Slot>& values) cons
 
 py::object Formula::run(std::vector<Slot>& values) const {
     Stack stack(deepest_);
-    std::vector<py::object> objects;
-    std::vector<PyObject*> all;
+    std::vector<PyObject*> objects;
     const auto count = [](std::int64_t number) { return static_cast<std::size_t>(number); };
     const auto called = [&](PyObject* function, PyObject* method, std::size_t arguments, PyObject* names) {
-        py::object* const items = stack.last(arguments + (method ? 1 : 0), objects);
-        all.resize(objects.size());
-        for (std::size_t i = 0; i < objects.size(); ++i) all[i] = items[i].ptr();
-        const std::size_t named = static_cast<std::size_t>(PyTuple_GET_SIZE(names));
-        PyObject* const result = method ? PyObject_VectorcallMethod(method, all.data(), all.size() - named, names)
-                                        : PyObject_Vectorcall(function, all.data(), all.size() - named, names);
+        stack.last(arguments + (method ? 1 : 0), objects);
+        const std::size_t size = objects.size(), named = static_cast<std::size_t>(PyTuple_GET_SIZE(names));
+        PyObject* const result = method ? PyObject_VectorcallMethod(method, objects.data(), size - named, names)
+                                        : PyObject_Vectorcall(function, objects.data(), size - named, names);
         if (!result) throw py::error_already_set();
-        stack.drop(all.size());
+        stack.drop(size);
         stack.push(py::reinterpret_steal<py::object>(result));
+    };
+    const auto collected = [&](py::object collection, std::size_t size, auto set) {
+        stack.last(size, objects);
+        for (std::size_t i = 0; i < size; ++i)
+            set(collection.ptr(), static_cast<Py_ssize_t>(i), py::handle(objects[i]).inc_ref().ptr());
+        stack.drop(size);
+        stack.push(std::move(collection));
     };
     const std::int64_t* at = code_.data();
     const std::int64_t* const end = at + code_.size();
     while (at < end) {
         switch (*at++) {
-            case kNumber: stack.push(*at++); break;
             case kConstant: stack.push(py::reinterpret_borrow<py::object>(constant(*at++))); break;
-            case kValue: stack.push(values[count(*at++)]); break;
+            case kValue:
+                values[count(*at)].boxed();
+                stack.push(values[count(*at++)]);
+                break;
             case kTuple: {
                 const std::size_t size = count(*at++);
-                py::object* const items = stack.last(size, objects);
-                py::tuple tuple(size);
-                for (std::size_t i = 0; i < size; ++i)
-                    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), items[i].release().ptr());
-                stack.drop(size);
-                stack.push(py::object(std::move(tuple)));
+                collected(py::tuple(size), size,
+                          [](PyObject* tuple, Py_ssize_t i, PyObject* item) { PyTuple_SET_ITEM(tuple, i, item); });
                 break;
             }
             case kList: {
                 const std::size_t size = count(*at++);
-                py::object* const items = stack.last(size, objects);
-                py::list list(size);
-                for (std::size_t i = 0; i < size; ++i)
-                    PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), items[i].release().ptr());
-                stack.drop(size);
-                stack.push(py::object(std::move(list)));
+                collected(py::list(size), size,
+                          [](PyObject* list, Py_ssize_t i, PyObject* item) { PyList_SET_ITEM(list, i, item); });
                 break;
             }
             case kSum: stack.push(sum(at, values)); break;
@@ -294,12 +287,12 @@ py::object Formula::run(std::vector<Slot>& values) const {
             case kCall: called(constant(at[0]), nullptr, count(at[1]), constant(at[2])), at += 3; break;
             case kMethod: called(nullptr, constant(at[0]), count(at[1]), constant(at[2])), at += 3; break;
             case kAttribute: {
-                const py::object owner = stack.pop().taken();
+                const py::object owner = stack.pop().boxed();
                 stack.push(py::object(owner.attr(py::handle(constant(*at++)))));
                 break;
             }
             case kItem: {
-                const py::object owner = stack.pop().taken();
+                const py::object owner = stack.pop().boxed();
                 stack.push(py::object(owner[py::int_(*at++)]));
                 break;
             }
@@ -311,13 +304,13 @@ py::object Formula::run(std::vector<Slot>& values) const {
                 if ((stack.pop().integer() == 0) != (*at++ != 0)) return py::none();
                 break;
             case kEqual: {
-                const py::object wanted = stack.pop().taken(), value = stack.pop().taken();
+                const py::object wanted = stack.pop().boxed(), value = stack.pop().boxed();
                 if (!value.equal(wanted)) return py::none();
                 break;
             }
         }
     }
-    return stack.pop().taken();
+    return stack.pop().boxed();
 }
 
 }  // namespace

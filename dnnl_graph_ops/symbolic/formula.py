@@ -10,11 +10,11 @@ from .native import Traced
 from .size import Condition, Size, Trace
 
 _OPS = Formula.ops()
-_NUMBER, _CONSTANT, _VALUE, _TUPLE, _LIST = (_OPS[name] for name in ("NUMBER", "CONSTANT", "VALUE", "TUPLE", "LIST"))
+_CONSTANT, _VALUE, _TUPLE, _LIST = (_OPS[name] for name in ("CONSTANT", "VALUE", "TUPLE", "LIST"))
 _SUM, _QUOTIENT, _CALL, _METHOD = (_OPS[name] for name in ("SUM", "QUOTIENT", "CALL", "METHOD"))
 _ATTRIBUTE, _ITEM, _KEEP, _EQUAL = (_OPS[name] for name in ("ATTRIBUTE", "ITEM", "KEEP", "EQUAL"))
 _SIGNS = {"<": _OPS["BELOW"], "==": _OPS["ZERO"]}
-_MOST = 1 << 63  # numbers of the code are from -_MOST, and below it
+_MOST = 1 << 63  # coefficients of the code are from -_MOST, and below it
 
 
 def formula(trace: Trace, dims: Sequence[Size], conditions: Iterable[Condition], result: Any) -> Formula:
@@ -79,8 +79,6 @@ class _Writer:
             self.code += _VALUE, self._size(value)
         elif kind is Traced:
             self.code += _VALUE, self._call(value)
-        elif kind is int and -_MOST <= value < _MOST:
-            self.code += _NUMBER, value
         elif kind is tuple and _are_ints(value):
             self.code += _CONSTANT, self._constant(value)
         elif kind is tuple or kind is list:
@@ -92,7 +90,8 @@ class _Writer:
 
     def _constant(self, value: Any) -> int:
         # equal numbers of several types are several constants
-        key = value if type(value) is str or (type(value) is tuple and _are_ints(value)) else id(value)
+        kind = type(value)
+        key = (kind, value) if kind in (int, str) or (kind is tuple and _are_ints(value)) else id(value)
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.constants)

@@ -148,12 +148,12 @@ def test_conditions_apart_are_asked_again():
 
 
 OPS = Formula.ops()
-KEPT = [OPS["NUMBER"], 7, OPS["KEEP"]]
+KEPT = [OPS["SUM"], 1, 7, 0, OPS["KEEP"]]
 
 
 def test_a_program_computes_on_a_stack():
-    code = [*KEPT, OPS["SUM"], 2, 3, 2, 0, 1, -1, 0, OPS["NUMBER"], 2, OPS["QUOTIENT"], OPS["CONSTANT"], 0]
-    program = Formula(1, [*code, OPS["TUPLE"], 2, OPS["VALUE"], 1, OPS["LIST"], 2], ((1, 2),))
+    code = [*KEPT, OPS["SUM"], 2, 3, 2, 0, 1, -1, 0, OPS["CONSTANT"], 1, OPS["QUOTIENT"], OPS["CONSTANT"], 0]
+    program = Formula(1, [*code, OPS["TUPLE"], 2, OPS["VALUE"], 1, OPS["LIST"], 2], ((1, 2), 2))
     assert program([5]) == [((3 * 5 * 7 - 1) // 2, (1, 2)), 7]
     assert program([-5]) == [((-3 * 5 * 7 - 1) // 2, (1, 2)), 7]
     assert program([1 << 62]) is None
@@ -190,8 +190,8 @@ def test_no_program_computes_beyond_64_bits_or_by_0():
     ("code", "constants", "says"),
     [
         ([], (), "returns 0 results"),
-        ([*KEPT[:2], *KEPT[:2]], (), "returns 2 results"),
-        ([OPS["NUMBER"]], (), "ends within"),
+        ([OPS["VALUE"], 0] * 2, (), "returns 2 results"),
+        ([OPS["VALUE"]], (), "ends within"),
         ([OPS["VALUE"], 1], (), "no value 1"),
         ([OPS["VALUE"], -1], (), "no value -1"),
         ([OPS["CONSTANT"], 0], (), "no constant 0"),
