@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ Ints = tuple[int, ...]
 _RANGE, _WORK = 6, 3
 # how many sizes a net meets before the first template, its most templates, how many of them are made before any serves
 # another size, and one more for so many served sizes
-_UNTRACED, _MOST, _TRIED, _SERVED = 1, 8, 2, 8
+_UNTRACED, MOST_TEMPLATES, _TRIED, _SERVED = 1, 8, 2, 8
 
 
 class Refused(Exception):
@@ -62,7 +63,7 @@ def _dim(trace: Trace, size: int) -> Any:
 
 
 class Template:
-    """A plan as a function of the unknown dims of a net's inputs."""
+    """A plan as a function of the unknown dims of a net's inputs; `traced` at these ones."""
 
     def __init__(self, net: Traceable, shapes: Sequence[Ints]) -> None:
         """Traces the compilation for inputs of these shapes, all row-major. Raises Refused."""
@@ -73,7 +74,8 @@ class Template:
                 tuple(_dim(trace, size) if dim is None else size for dim, size in zip(value.shape, shape, strict=True))
                 for value, shape in zip(net.inputs, shapes, strict=True)
             ]
-            self._work = prod(dim.value for dim in trace.dims)
+            self.traced = tuple(dim.value for dim in trace.dims)
+            self._work = prod(self.traced)
             self._ranges = [trace.atoms[number].interval for number in range(len(trace.dims))]
             values = net.infer(given)
             results = [values[value].shape for value in net.outputs]
@@ -191,5 +193,15 @@ class Templates:
             self.refusal = f"{type(error).__name__}: {error}"
             return None
         if executor is not None:
-            self._all = [template, *(one for one in self._all if one.alive)][:_MOST]
+            self._all = [template, *(one for one in self._all if one.alive)][:MOST_TEMPLATES]
         return executor
+
+    def traced(self) -> list[Ints]:
+        """Returns the unknown dims that templates were traced at, of the newest template first."""
+        return [template.traced for template in self._all]
+
+    def trace(self, net: Traceable, shapes: Sequence[Ints]) -> None:
+        """Makes a template before any call needs it; does nothing where none can be made for inputs of these shapes."""
+        # code that takes integers alone refuses sizes of a trace in ways of its own
+        with suppress(Exception):
+            self._all = [*self._all, Template(net, shapes)][:MOST_TEMPLATES]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from .._core import kernels
 from ..compile.pack_weights import keep
 from ..compile.specialise import Options
+from ..compile.template import MOST_TEMPLATES
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError, warn
 from ..graph import Graph, hooks
 from ..passes.mixed_precision import AUTO
@@ -29,6 +30,9 @@ from ..schema.arguments import show
 from . import cache_keys
 from .net import Net, made
 from .options import checked_options
+
+# above the size of any dim that a template is traced at
+_FAR = 1 << 32
 
 if TYPE_CHECKING:
     from ..graph.array_file import ArrayFile
@@ -98,7 +102,11 @@ def described(net: Net) -> tuple[dict[str, Any], Iterable[Any]]:
     packed = list(cache_keys.of_arrays([*net._constants_read(), *net._holds], held))
     record, more = records.described(net.graph, net.inputs, constants, nodes, net.outputs)
     arrays = chain(_let_go(held), more, (array for _, array in packed))
-    return {"graph": record, "packed": [cache_key for cache_key, _ in packed]}, arrays
+    return {
+        "graph": record,
+        "packed": [cache_key for cache_key, _ in packed],
+        "traced": net._templates.traced(),
+    }, arrays
 
 
 def _let_go(held: Iterable[Constant]) -> Iterator[Any]:
@@ -109,6 +117,9 @@ def _let_go(held: Iterable[Constant]) -> Iterator[Any]:
 
 def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: bool = False) -> Net:
     """Loads a net that `Net.save` has written, and compiles it for its engine.
+
+    A net of unknown dims that was saved after calls of several sizes is compiled for sizes like these: new sizes near
+    them cost little from the first call on.
 
     The file is mapped into memory: its pages are read at their first use, and processes that load the same file share
     the pages. Do not write to the file or truncate it while a net loaded from it exists, as this ends processes that
@@ -153,19 +164,22 @@ def _loaded(file: ArrayFile, engine: Engine | None, where: str) -> Net:
     chosen = _engine(header.get("engine"), where) if engine is None else engine
     others = _differences(field(header, "made_by", dict, where), chosen or default_engine())
     try:
-        packed: list[Any] = []
+        packed, traced = list[Any](), list[Any]()
         if "model" in header:
             graph, outputs = hooks.call("model", header["model"], file.array, chosen, where), None
         else:
             graph, outputs = rebuilt(header.get("graph"), file, chosen, where)
             graph._keeps_inputs = True
             packed = [] if others else _packed(graph, field(header, "packed", list, where), file, where)
+            traced = _traced(graph, header.get("traced", []), where)
         net = made(graph, outputs, _options(options, graph.engine or default_engine(), where))
     except Error as error:
         if not others:
             raise
         raise InvalidArgumentError(f"{error} (saved with {others})") from error
     net._holds = packed
+    for unknown in traced:
+        net._trace(unknown)
     if others:
         text = f"{where} was saved with {others}: what it has packed is packed anew; save it again where it runs"
         warn(text, RuntimeWarning)
@@ -202,6 +216,18 @@ def _packed(graph: Graph, records: list[Any], file: ArrayFile, where: str) -> li
         arrays.append(file.array(number, dtype, (elements,)))
         keep(cache_key, arrays[-1])
     return arrays
+
+
+def _traced(graph: Graph, sizes: Any, where: str) -> list[list[int]]:
+    """Returns the sizes of the graph's unknown dims that templates are traced at; raises if they cannot be such."""
+    count = sum(dim is None for value in graph.inputs for dim in value.shape)
+
+    def are_dims(item: Any) -> bool:
+        return isinstance(item, list) and len(item) == count and all(type(n) is int and 0 < n < _FAR for n in item)
+
+    if not (isinstance(sizes, list) and len(sizes) <= MOST_TEMPLATES and all(map(are_dims, sizes))):
+        raise InvalidArgumentError(f"{where}: is damaged: the sizes of its templates are {str(sizes)[:60]}")
+    return sizes
 
 
 def made_by(engine: Engine) -> dict[str, str]:

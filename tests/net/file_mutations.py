@@ -85,11 +85,11 @@ def nets_of_sizes():
         yield dgo.from_onnx(made).compile()
 
 
-def run(net):
+def run(net, unknown=2):
     """On ones; whether it is small enough for that."""
     if not hasattr(net, "_nodes"):
         return True
-    shapes = [tuple(2 if size is None else size for size in value.shape) for value in net.inputs]
+    shapes = [tuple(unknown if size is None else size for size in value.shape) for value in net.inputs]
     if sum(np.prod(shape, dtype=float) for shape in shapes) > SMALL:
         return False
     values = net._infer(shapes).values()
@@ -109,7 +109,8 @@ def originals() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net"
         for net in nets():
-            run(net)
+            for unknown in (2, 3):
+                run(net, unknown)
             net.save(path)
             found.append(path.read_bytes())
     return found
@@ -183,7 +184,10 @@ def is_small(path: Path) -> bool:
         return True
     graph, _ = rebuilt(file.header.get("graph"), file, None, "test") if isinstance(file.header, dict) else (None, None)
     values = [value for node in graph.nodes for value in node.outputs] if graph else []
-    return sum(np.prod([n or 1 for n in value.shape], dtype=float) for value in values) < SMALL
+    sizes = file.header.get("traced") if graph else []
+    far = [n for dims in sizes if isinstance(dims, list) for n in dims] if isinstance(sizes, list) else []
+    most = max((n for n in far if type(n) is int), default=1)
+    return sum(np.prod([n or most for n in value.shape], dtype=float) for value in values) < SMALL
 
 
 def attempt(data: bytes, path: Path) -> bool:

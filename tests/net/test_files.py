@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import pickle
 import re
 import socket
 import struct
@@ -20,9 +21,11 @@ from shapes.generate import GENERATORS, inside
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops, schema
 from dnnl_graph_ops.compile import pack_weights
+from dnnl_graph_ops.compile.template import Template, Templates
 from dnnl_graph_ops.graph import array_file
 from dnnl_graph_ops.graph.constants import in_file
 from dnnl_graph_ops.net import files as saved
+from dnnl_graph_ops.net.net import Net
 
 from .file_mutations import header_of, hollow, nets, originals, with_header
 
@@ -231,6 +234,77 @@ def test_nothing_is_packed_again(path, rng, size, monkeypatch):
     gc.collect()
     results(loaded, given[0])
     assert labels == []
+
+
+@pytest.fixture
+def no_compiling(monkeypatch):
+    """A function after which a net fails that compiles, or makes a template."""
+
+    def refuse(*_):
+        raise AssertionError("compiled at the call")
+
+    def begin():
+        monkeypatch.setattr(Net, "_build", refuse)
+        monkeypatch.setattr(Templates, "trace", refuse)
+        monkeypatch.setattr(Template, "__init__", refuse)
+
+    return begin
+
+
+@pytest.mark.parametrize("load", [through, lambda net, _: pickle.loads(pickle.dumps(net))], ids=["file", "pickle"])
+def test_the_first_call_of_a_loaded_net_follows_from_other_sizes(path, rng, no_compiling, load):
+    net = deep()
+    given = [random_arrays(rng, net.inputs, size=size) for size in (40, 60, 33, 50, 51)]
+    results(net, given[0])
+    loaded = load(net, path)
+    assert loaded._templates.traced() == net._templates.traced() == [(40,)]
+    wanted = [net(*arrays) for arrays in given]
+    no_compiling()
+    for arrays, want in zip(given[::-1], wanted[::-1], strict=True):
+        np.testing.assert_array_equal(loaded(*arrays), want)
+    assert loaded.prepare([(1, 64, range(52, 58))]) == 6
+
+
+@pytest.mark.parametrize("size", [50, None])
+def test_a_file_of_one_size_has_no_templates(path, size):
+    """A net that is called with one size only, and one of known sizes, is compiled for that size alone."""
+    net = through(deep(size), path)
+    assert header_of(path.read_bytes())["traced"] == net._templates.traced() == []
+
+
+def test_files_without_sizes_of_templates_are_read(path, rng):
+    net = deep()
+    results(net, random_arrays(rng, net.inputs, size=40))
+    net.save(path)
+    header = header_of(path.read_bytes())
+    assert header.pop("traced") == [[40]]
+    path.write_bytes(with_header(path.read_bytes(), header))
+    check_same(net, dgo.load(path), random_arrays(rng, net.inputs, size=45))
+
+
+@pytest.mark.parametrize(
+    "sizes", [None, {}, [3], [[]], [[1, 2]], [[0]], [[-4]], [[True]], [[2.0]], [[1 << 40]], [[5]] * 9]
+)
+def test_sizes_of_templates_that_no_net_has_are_refused(path, sizes):
+    deep().save(path)
+    header = header_of(path.read_bytes())
+    path.write_bytes(with_header(path.read_bytes(), {**header, "traced": sizes}))
+    with pytest.raises(dgo.InvalidArgumentError, match="is damaged: the sizes of its templates are"):
+        dgo.load(path)
+
+
+def test_sizes_that_the_ops_refuse_are_no_templates(path):
+    graph = dgo.Graph()
+    a, b = graph.input("a", (None, 3)), graph.input("b", (None, 3))
+    net = graph.compile(ops.add(a, b))
+    net.save(path)
+    header = header_of(path.read_bytes())
+    path.write_bytes(with_header(path.read_bytes(), {**header, "traced": [[2, 7]]}))
+    loaded = dgo.load(path)
+    for size in (2, 3, 4, 5):
+        x = np.full((size, 3), size, np.float32)
+        np.testing.assert_array_equal(loaded(x, x), 2 * x)
+    assert (loaded._templates._served, loaded._templates.refusal) == (2, "")
 
 
 def scaled(rng):
