@@ -254,3 +254,37 @@ def test_a_growing_graph_is_not_searched_for_garbage_a_dropped_one_is():
     done = child("-c", COLLECTIONS, seconds=100)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["0", "1"]
+
+
+MANY_SIZES = """
+import ctypes
+import numpy as np
+import dnnl_graph_ops as dgo
+
+class Counts(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena o s h hblkhd u f uordblks fordblks keepcost".split()]
+
+libc = ctypes.CDLL(None)
+libc.mallinfo2.restype = Counts
+rng = np.random.default_rng(0)
+graph = dgo.Graph()
+y = graph.input("x", (1, None, 16))
+for layer in range(12):
+    weights = rng.standard_normal((3, 16, 16)).astype(np.float32)
+    y = dgo.ops.relu(dgo.ops.convolution(y, graph.constant(weights), pads_begin=1, pads_end=1))
+net = graph.compile(y)
+dgo.set_cache_limit(8 << 20)
+for size in range(100, 1100):
+    net(np.ones((1, size, 16), np.float32))
+counted, plans, used = dgo.cache_info()["bytes"], net.plan_count(), libc.mallinfo2().uordblks
+net.clear_plans()
+print(plans, counted["objects"] + counted["constants"], used - libc.mallinfo2().uordblks)
+"""
+
+
+def test_plans_of_a_thousand_sizes_stay_in_the_limit():
+    """The bytes that plans count for are those that they take, roughly."""
+    done = child("-c", MANY_SIZES, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    plans, counted, used = map(int, done.stdout.split())
+    assert plans > 20 and counted <= 8 << 20 and used <= 1.5 * counted, done.stdout

@@ -53,6 +53,16 @@ public:
         });
     }
 
+    std::size_t held_bytes() const override {
+        std::size_t total = Kernel::held_bytes();
+        for (const auto& kernel : kernels_) total += kernel->held_bytes();
+        for (const BandTask& task : tasks_) {
+            total += sizeof task + task.capacity() * sizeof(BandCall);
+            for (const BandCall& call : task) total += call.operands.capacity() * sizeof call.operands[0];
+        }
+        return total;
+    }
+
 private:
     int scratch() const { return arity - 2; }
 

@@ -19,8 +19,8 @@ namespace dgo {
 namespace {
 
 // Measured bytes of objects that cannot be asked for their size: a plan's Python object with its entries in the stores,
-// a kernel, and a compiled partition of the library.
-constexpr std::size_t kPlanBytes = 1024, kKernelBytes = 1024, kPartitionBytes = 128 * 1024;
+// a callback, and a compiled partition of the library.
+constexpr std::size_t kPlanBytes = 1024, kCallbackBytes = 1024, kPartitionBytes = 128 * 1024;
 
 class ThreadCount {
 public:
@@ -492,13 +492,15 @@ Executor::Held Executor::held() const {
 
 std::size_t Executor::object_bytes() const {
     std::size_t total = sizeof *this + kPlanBytes;
-    total += (inputs_.size() + outputs_.size()) * sizeof(Argument) + constants_.size() * sizeof(Constant);
-    total += slots_.size() * (sizeof(Slot) + sizeof(char*));
+    total += (inputs_.size() + outputs_.size()) * sizeof(Argument) + constants_.capacity() * sizeof(Constant);
+    total += slots_.capacity() * sizeof(Slot) + slots_.size() * sizeof(char*);
     // in the table, in the list of a slot, and in a context
-    total += operands_.size() * (sizeof(Operand) + sizeof(Use) + sizeof(char*) + sizeof(dnnl_graph_tensor_t));
+    total += operands_.capacity() * sizeof(Operand);
+    total += operands_.size() * (sizeof(Use) + sizeof(char*) + sizeof(dnnl_graph_tensor_t));
+    total += steps_.capacity() * sizeof(Step);
     for (const Step& step : steps_) {
-        total += sizeof step + step.label.size();
-        total += step.partition ? kPartitionBytes : kKernelBytes;
+        total += step.label.capacity();
+        total += step.partition ? kPartitionBytes : step.kernel ? step.kernel->held_bytes() : kCallbackBytes;
     }
     return total;
 }
