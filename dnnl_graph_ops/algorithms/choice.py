@@ -32,6 +32,9 @@ _SMALL = 4
 _NEAR = 1.1
 # estimates within this factor count as equal
 _ALIKE = 1.02
+# for 1-D layers, to compile no op of the library is worth up to this factor, if so many runs save less than it takes;
+# 2-D nets whose layouts follow from the library's ops became up to 5% slower by such a rule
+_FAIR, _RUNS_SAVED = 1.08, 1000
 # seconds to compile an op of the library, seconds more per position of x's longest axis, and over how many runs of a
 # size they are spread: oneDNN 3.2 makes tables for long rows of 1-D convolutions (up to 100 ms and 35 MB at 28,000
 # positions)
@@ -159,8 +162,12 @@ def _estimated(problem: ConvProblem, env: Env) -> Ranked:
 
 
 def _without_compiling(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
-    """Puts the first algorithm that compiles no op of the library in front if it is within `_ALIKE` of the best."""
-    alike = (item for item in ranking if item[1] <= _ALIKE * ranking[0][1])
+    """Puts the first algorithm that compiles no op of the library in front if it takes hardly longer than the best."""
+    best, seconds = ranking[0]
+    most = _ALIKE * seconds
+    if problem.geometry.rank == 1:
+        most = max(most, min(_FAIR * seconds, seconds + _compiling(best, problem, env) / _RUNS_SAVED))
+    alike = (item for item in ranking if item[1] <= most)
     first = next((item for item in alike if not _compiling(item[0], problem, env)), ranking[0])
     return sorted(ranking, key=lambda item: item is not first)
 

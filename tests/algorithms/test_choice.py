@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.algorithms import choice
+from dnnl_graph_ops.algorithms import choice, table
+from dnnl_graph_ops.bench.fit import described
+from dnnl_graph_ops.bench.problem import Problem
+from dnnl_graph_ops.convolution.problem import FPROP
+from dnnl_graph_ops.ir.env import Env
 
 # layers of which each two differ in a single property somewhere
 SIZES = [(1, 16, 8, 8), (2, 16, 40, 40)]
@@ -42,3 +46,21 @@ def test_kept_rankings_are_the_layers_own(varies, monkeypatch):
         for shape, data_format, operand in product(SIZES, ("NCX", "NXC"), (False, True)):
             layer(shape, data_format, operand, varies)
     assert len(set(keys)) < len(keys)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "library", "builtin", "first"),
+    [
+        ((4096,), 49, 52, "builtin direct"),
+        ((4096,), 49, 54, "convolution"),  # every run would take much longer
+        ((4096,), 1000, 1050, "convolution"),  # repays the compilation within fewer runs
+        ((64, 64), 49, 52, "convolution"),
+    ],
+)
+def test_a_1d_layer_is_compiled_where_runs_repay_it(sizes, library, builtin, first):
+    ones = (1,) * len(sizes)
+    layer = Problem("vocoder", 1, 16, 16, sizes, tuple(3 * n for n in ones), ones, ones)
+    names = {"convolution": library, "builtin direct": builtin}
+    ranking = [(table.named(name, FPROP), 1e-6 * micros) for name, micros in names.items()]
+    problem = described(layer, FPROP, "NCX", constant=True)
+    assert choice._without_compiling(ranking, problem, Env(dgo.engine("cpu"), 1))[0][0].name == first
