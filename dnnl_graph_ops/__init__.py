@@ -41,7 +41,15 @@ except ImportError as _error:
 from . import ops
 from . import words as _words
 from .caches import cache_info, clear_caches, set_cache_limit
-from .errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
+from .errors import (
+    Error,
+    InvalidArgumentError,
+    QueueFull,
+    RuntimeUnavailableError,
+    ShapeError,
+    Timeout,
+    UnsupportedError,
+)
 from .frontends import from_onnx, from_torch
 from .functional import (
     conv_transpose,
@@ -59,6 +67,7 @@ from .functional import (
 from .graph import AlgorithmInfo, Graph, Value
 from .net import Net
 from .net.files import load
+from .net.pool import Pool
 from .ops.annotations import unquote as _unquote
 from .reports.explain import Explanation
 from .reports.supported import Support, supported
@@ -94,10 +103,13 @@ __all__ = [
     "Graph",
     "InvalidArgumentError",
     "Net",
+    "Pool",
+    "QueueFull",
     "Runtime",
     "RuntimeUnavailableError",
     "ShapeError",
     "Support",
+    "Timeout",
     "UnsupportedError",
     "Value",
     "__version__",

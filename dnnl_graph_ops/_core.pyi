@@ -532,6 +532,21 @@ def set_num_threads(n: int) -> None: ...
 def require_threads(n: int) -> None:
     """Error unless so many threads can be started in this process; numbers that could are remembered."""
 
+def set_call_threads(n: int) -> int:
+    """For calls of this thread; 0: the net's number, or the default. Returns the number before."""
+
+def call_threads() -> int:
+    """What set_call_threads has set for this thread."""
+
+def set_call_deadline(at: float) -> float:
+    """Calls of this thread end unfinished at this time of time.monotonic(); inf: never. Returns the time before."""
+
+def call_deadline() -> float:
+    """What set_call_deadline has set for this thread."""
+
+def check_deadline(what: str) -> None:
+    """Raises Timeout if the deadline of this thread has passed; `what` begins the message."""
+
 def follow_caller(thread: int) -> bool:
     """Let this thread, SYCL's host-task thread, run on the CPU of whoever calls."""
 
@@ -681,8 +696,10 @@ class NetBase:
 
     _input_names: tuple[str, ...]
     _plans: PlanCache
-    def __init__(self, names: Sequence[str], n_outputs: int, plans: PlanCache, row_major: bool = True) -> None:
-        """row_major: new results are; otherwise calls without out= go to `_slow_call`."""
+    def __init__(
+        self, names: Sequence[str], n_outputs: int, plans: PlanCache, row_major: bool = True, threads: int = 0
+    ) -> None:
+        """row_major: new results are; otherwise calls without out= go to `_slow_call`. threads: of calls, 0: any."""
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...
     def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
 
@@ -726,6 +743,8 @@ class PlanCache:
         """Of the plan used last."""
     def payload(self, executor: object, /) -> Any:
         """What was added with it, if that was the last plan that was added; else None."""
+    def threads(self, executor: object, /) -> int:
+        """The number of threads that this plan was added for; 0 if it is none of these plans."""
     def clear(self) -> None:
         """Forget all plans and counts; begins a new generation."""
     def start(self) -> _Start:
@@ -781,4 +800,7 @@ def plan_totals() -> dict[str, int]:
     """Over every PlanCache: net_plans; bytes that plans hold: constants, library, objects; and their limit."""
 
 def set_plan_threads(n: int) -> None:
-    """Calls find plans for so many threads, and those for any number."""
+    """Calls find plans for so many threads, where the calling thread or the net has no number."""
+
+def plan_threads() -> int:
+    """The number of threads that calls of this thread find plans for."""

@@ -1,9 +1,18 @@
 """The exceptions that the package raises, besides TypeError for wrong Python types."""
 
+import queue
 import sys
 import warnings
 
-__all__ = ["Error", "InvalidArgumentError", "RuntimeUnavailableError", "ShapeError", "UnsupportedError"]
+__all__ = [
+    "Error",
+    "InvalidArgumentError",
+    "QueueFull",
+    "RuntimeUnavailableError",
+    "ShapeError",
+    "Timeout",
+    "UnsupportedError",
+]
 
 
 class Error(Exception):
@@ -24,6 +33,14 @@ class UnsupportedError(Error, NotImplementedError):
 
 class RuntimeUnavailableError(Error, RuntimeError):
     """A libdnnl, an engine or a device is missing, is too old or cannot be opened."""
+
+
+class Timeout(Error, TimeoutError):
+    """A call's time was over before its results were complete."""
+
+
+class QueueFull(Error, queue.Full):
+    """As many calls wait in a `dgo.Pool` as it lets wait, and it was told not to wait for room."""
 
 
 def extra(name: str) -> str:

@@ -103,7 +103,9 @@ NO_ARGUMENTS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
             **dict.fromkeys(
                 ("device", "backend", "engine", "providers", "target"), "a graph has it, dgo.Graph(engine=...)"
             ),
-            **dict.fromkeys(("threads", "num_threads"), "set them for all nets, dgo.set_num_threads(n)"),
+            **dict.fromkeys(
+                ("num_threads", "n_threads", "nthreads", "intra_op_num_threads"), "it is 'threads' of Graph.compile"
+            ),
             **dict.fromkeys(("optimize", "optimise", "level"), "it is always done; see 'tune'"),
             **dict.fromkeys(("inputs", "example_inputs"), "sizes are known from the graph, or at the first call"),
             **dict.fromkeys(("dtype", "half", "fp16"), "see 'precision'"),

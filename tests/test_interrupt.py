@@ -9,6 +9,7 @@ SCRIPT = """
 import os, signal, sys, threading, time
 import numpy as np
 import dnnl_graph_ops as dgo
+import dnnl_graph_ops.quantize
 from dnnl_graph_ops import functional
 from dnnl_graph_ops.net import net as nets
 
@@ -64,6 +65,21 @@ def waits():
             holder.join()
 
 timed = graph(size=64)
+large = graph(size=2048)
+folder = os.environ["XDG_CACHE_HOME"]
+
+def run():
+    while True:
+        large(ones(1, 2048, 8, 8))
+
+def save():
+    while True:
+        for name in ("first", "second"):
+            timed.save(f"{folder}/{name}.dgo")
+
+def calibrate():
+    while True:
+        dgo.quantize.calibrate(timed, [ones(1, 64, 8, 8)] * 4, progress=lambda *_: None)
 
 def benchmark():
     while True:
@@ -82,6 +98,9 @@ def check():
     src, weights = ones(1, 8, 8, 4), ones(2, 2, 4, 4)
     assert (dgo.conv_transpose(src, weights, strides=2) == 4).all()
     graph(size=7)(ones(1, 7, 8, 8))
+    for name in ("first", "second"):
+        if os.path.exists(f"{folder}/{name}.dgo"):
+            assert (dgo.load(f"{folder}/{name}.dgo")(ones(1, 64, 8, 8)) == expected).all()
     assert dgo.get_num_threads() == threads
     from dnnl_graph_ops import _core
     assert _core.get_num_threads() == opened
@@ -89,6 +108,7 @@ def check():
 
 from dnnl_graph_ops import _core
 opened = _core.get_num_threads()
+expected = timed(ones(1, 64, 8, 8))
 check()
 main = threading.main_thread().ident
 late = 0.0
@@ -122,7 +142,7 @@ print("done")
 
 
 @pytest.mark.child
-@pytest.mark.parametrize("work", ["compile", "tune", "first_calls", "waits", "benchmark", "profile"])
+@pytest.mark.parametrize("work", ["compile", "tune", "first_calls", "waits", "benchmark", "profile", "run", "save", "calibrate"])
 def test_interrupted(work, tmp_path, full):
     interrupts = INTERRUPTS_ALL if full else INTERRUPTS
     script = SCRIPT.replace("{work}", work).replace("{interrupts}", str(interrupts)).replace("{ops}", "4")

@@ -129,7 +129,7 @@ def changing(monkeypatch, module, maker, count):
     return made
 
 
-def test_a_plan_of_an_old_number_is_not_kept(threads, monkeypatch, seed):
+def test_a_plan_serves_calls_of_the_number_that_it_was_made_for(threads, monkeypatch, seed):
     """One-shot functions: another thread changes the number while a plan is made."""
     dgo.set_num_threads(2)
     dgo.clear_caches()
@@ -139,11 +139,14 @@ def test_a_plan_of_an_old_number_is_not_kept(threads, monkeypatch, seed):
     results = [ONE_SHOT["forward"](case) for _ in range(3)]
     assert made == [2, 1]
     assert all(np.array_equal(result, results[0]) for result in results)
-    assert dgo.cache_info()["size"] == 1
+    assert dgo.cache_info()["size"] == 2
+    dgo.set_num_threads(2)
+    ONE_SHOT["forward"](case)
+    assert made == [2, 1]
 
 
 @pytest.mark.parametrize("fixed", [True, False], ids=["sizes known", "sizes unknown"])
-def test_a_net_keeps_no_plan_of_an_old_number(fixed, threads, monkeypatch, seed):
+def test_plans_of_a_net_for_several_numbers_live_side_by_side(fixed, threads, monkeypatch, seed):
     dgo.set_num_threads(2)
     case = data(seed)
     case["src"] = np.concatenate([case["src"]] * 8)
@@ -155,7 +158,10 @@ def test_a_net_keeps_no_plan_of_an_old_number(fixed, threads, monkeypatch, seed)
     results = [net(case["src"]) for _ in range(3)]
     assert made == [2, 1]
     assert all(np.array_equal(result, results[0]) for result in results)
-    assert {executor.threads for executor in net._plans.executors()} == {1}
+    dgo.set_num_threads(2)
+    assert np.array_equal(net(case["src"]), results[0])
+    assert made == [2, 1]
+    assert sorted(executor.threads for executor in net._plans.executors()) == [1, 2]
 
 
 def test_nets_made_while_others_are_counted(threads, seed, full):
@@ -294,10 +300,14 @@ def test_without_a_threadpoolctl_that_takes_controllers(before):
 
 @pytest.mark.parametrize("count", [0, 4097, True, 1.0])
 def test_a_wrong_number_of_threads_is_refused_from_any_side(count):
-    from dnnl_graph_ops.runtime import threads
-
     before = dgo.get_num_threads()
-    for setter in (dgo.set_num_threads, threads.use):
-        with pytest.raises((dgo.InvalidArgumentError, TypeError), match="set_num_threads: 'n' must be"):
-            setter(count)
+    setters = {
+        "set_num_threads: 'n'": lambda: dgo.set_num_threads(count),
+        "Graph.compile: 'threads'": lambda: dgo.Graph().input("x", (1,)).graph.compile(threads=count),
+        "Pool: 'threads'": lambda: dgo.Pool(1, count),
+        "Pool: 'workers'": lambda: dgo.Pool(count),
+    }
+    for name, setter in setters.items():
+        with pytest.raises((dgo.InvalidArgumentError, TypeError), match=f"{name} must be"):
+            setter()
     assert dgo.get_num_threads() == before

@@ -17,6 +17,7 @@ const char* class_name(ErrorKind kind) {
         case ErrorKind::shape: return "ShapeError";
         case ErrorKind::unsupported: return "UnsupportedError";
         case ErrorKind::runtime_unavailable: return "RuntimeUnavailableError";
+        case ErrorKind::timeout: return "Timeout";
         case ErrorKind::error: break;
     }
     return "Error";

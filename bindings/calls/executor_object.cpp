@@ -1,5 +1,8 @@
 #include "calls/executor_object.hpp"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <optional>
 #include <utility>
 
@@ -138,7 +141,9 @@ void add_callback(ExecutorObject& self, py::object callable, const std::vector<V
     self.owners.push_back(std::move(callable));
 }
 
+// Python's signal handlers run in the main thread alone.
 const Executor::Poll poll = [] {
+    if (syscall(SYS_gettid) != getpid()) return;
     const AcquireGil gil;
     if (gil::waiting([] { return PyErr_CheckSignals(); })) throw py::error_already_set();
 };
@@ -246,7 +251,7 @@ void run_plan(const ExecutorObject& plan, const Addresses& arrays) {
     require_whole(plan);
     if (!plan.core.release_gil()) return plan.core.run(arrays);
     const ReleaseGil release;
-    plan.core.run(arrays);
+    plan.core.run(arrays, poll);
 }
 
 void bind_executor(py::module_& m) {

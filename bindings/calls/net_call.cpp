@@ -7,6 +7,7 @@
 #include "calls/boxed.hpp"
 #include "calls/plan_store.hpp"
 #include "common/error.hpp"
+#include "plan/call_scope.hpp"
 
 namespace dgo {
 namespace {
@@ -28,6 +29,7 @@ struct Net {
     std::size_t outputs = 0;
     bool out_is_input = false;  // an input has that name, so no results can be given
     bool row_major = true;  // new results are
+    int threads = 0;  // of its calls; 0: the default
 };
 
 PyObject* str_out = nullptr;
@@ -91,6 +93,7 @@ PyObject* slow_call(PyObject* self, PyObject* const* args, std::size_t positiona
 PyObject* net_call(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* keywords) {
     const auto positional = static_cast<std::size_t>(PyVectorcall_NARGS(nargsf));
     const Net& net = as_net(self);
+    const call_scope::Threads threads(net.threads);
     Call call;
     if (read_arguments(net, args, positional, keywords, call) && (call.out_given || net.row_major))
         if (const PlanRef* const plan = net.store->serve({}, call)) return run_call(*plan, call);
@@ -109,12 +112,12 @@ PyObject* net_new(PyTypeObject* type, PyObject*, PyObject*) {
 }
 
 int net_init(PyObject* self, PyObject* args, PyObject* kwargs) {
-    static const char* keywords[] = {"names", "n_outputs", "plans", "row_major", nullptr};
+    static const char* keywords[] = {"names", "n_outputs", "plans", "row_major", "threads", nullptr};
     PyObject *sequence, *count, *plans;
-    int row_major = 1;
+    int row_major = 1, threads = 0;
     std::size_t outputs;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|p:NetBase", const_cast<char**>(keywords), &sequence, &count,
-                                     &plans, &row_major) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|pi:NetBase", const_cast<char**>(keywords), &sequence, &count,
+                                     &plans, &row_major, &threads) ||
         !read_size(count, "n_outputs", outputs))
         return -1;
     PlanStore* const store = store_in(plans);
@@ -134,6 +137,7 @@ int net_init(PyObject* self, PyObject* args, PyObject* kwargs) {
     net.outputs = outputs;
     net.out_is_input = out_is_input;
     net.row_major = row_major != 0;
+    net.threads = threads;
     net.store = store;
     const py::object before = std::exchange(net.plans, py::reinterpret_borrow<py::object>(plans));
     std::swap(net.names, names);

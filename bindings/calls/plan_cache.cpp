@@ -165,6 +165,12 @@ PyObject* cache_payload(PyObject* self, PyObject* executor) {
     return store_of(self).payload_of(executor).release().ptr();
 }
 
+PyObject* cache_threads(PyObject* self, PyObject* executor) {
+    for (const PlanStore::Entry& entry : store_of(self).entries())
+        if (entry.plan.executor.ptr() == executor) return PyLong_FromLong(entry.threads);
+    return PyLong_FromLong(0);
+}
+
 PyObject* cache_clear(PyObject* self, PyObject*) {
     store_of(self).clear();
     Py_RETURN_NONE;
@@ -211,6 +217,9 @@ PyMethodDef methods[] = {
     {"payload", &cache_payload, METH_O,
      "payload(self, executor: object, /) -> Any\n\nWhat was added with it, if that was the last plan that was added; "
      "else None."},
+    {"threads", &cache_threads, METH_O,
+     "threads(self, executor: object, /) -> int\n\nThe number of threads that this plan was added for; 0 if it is none "
+     "of these plans."},
     {"clear", &cache_clear, METH_NOARGS,
      "clear(self) -> None\n\nForget all plans and counts; begins a new generation."},
     {"start", &cache_start, METH_NOARGS,

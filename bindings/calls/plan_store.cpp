@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "calls/give_back.hpp"
+#include "plan/call_scope.hpp"
 
 namespace dgo {
 namespace {
@@ -130,7 +131,10 @@ All& all() {
 
 }  // namespace
 
-int plan_threads() { return threads_now; }
+int plan_threads() {
+    const int here = call_scope::bounds().threads;
+    return here ? here : threads_now;
+}
 
 bool Key::add(PyObject* object) {
     const Array* const array = exact_array(object);
@@ -277,7 +281,7 @@ const PlanRef* PlanStore::serve_again(const Call& call) {
     if (entries_.empty()) return nullptr;
     Entry& last = entries_.front();
     const auto &inputs = last.plan.plan->core.inputs(), &results = last.plan.plan->core.outputs();
-    if (last.threads != threads_now || last.name || inputs.size() != call.inputs || results.size() != call.outputs)
+    if (last.threads != plan_threads() || last.name || inputs.size() != call.inputs || results.size() != call.outputs)
         return nullptr;
     for (std::size_t i = 0; i < call.inputs; ++i)
         if (!matches(inputs[i].layout, call.input(i))) return nullptr;
@@ -393,7 +397,8 @@ void bind_plan_store(py::module_& m) {
         "Over every PlanCache: net_plans; bytes that plans hold: constants, library, objects; and their limit.");
     m.def(
         "set_plan_threads", [](int n) { threads_now = n; }, py::arg("n"),
-        "Calls find plans for so many threads, and those for any number.");
+        "Calls find plans for so many threads, where the calling thread or the net has no number.");
+    m.def("plan_threads", &plan_threads, "The number of threads that calls of this thread find plans for.");
 }
 
 }  // namespace dgo

@@ -12,7 +12,7 @@
 
 namespace dgo {
 
-// Sets the number of threads of later calls, which look up plans for this number.
+// The number of threads of calls of this thread, which look up plans for this number.
 int plan_threads();
 
 // A one-shot function with its attributes on an engine, all borrowed; all null: a net.

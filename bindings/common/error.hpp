@@ -8,7 +8,7 @@
 namespace dgo {
 
 // Classes of dnnl_graph_ops.errors.
-enum class ErrorKind { error, invalid_argument, shape, unsupported, runtime_unavailable };
+enum class ErrorKind { error, invalid_argument, shape, unsupported, runtime_unavailable, timeout };
 
 // Thrown with or without the GIL.
 class NativeError : public std::exception {

@@ -13,6 +13,7 @@
 #include "library/host_task.hpp"
 #include "library/status.hpp"
 #include "library/threads.hpp"
+#include "plan/call_scope.hpp"
 #include "plan/executor_context.hpp"
 
 namespace dgo {
@@ -412,14 +413,29 @@ void Executor::run_steps(const Context& context) const {
     if (wait_ && context.stream) context.stream->wait();
 }
 
-void Executor::run(const Addresses& arrays) const {
+void Executor::run_watched(const Context& context, const Poll& poll) const {
+    Heartbeat heartbeat(poll);
+    for (const Step& step : steps_) {
+        run_step(step, context);
+        if (&step == &steps_.back()) break;
+        heartbeat();
+        call_scope::check_deadline(name_);
+    }
+    if (wait_ && context.stream) context.stream->wait();
+}
+
+void Executor::run(const Addresses& arrays, const Poll& poll) const {
     if (!finalized_) fail(ErrorKind::invalid_argument, name_ + ": finalize the plan before running it");
     if (nothing_to_do_) return;
+    call_scope::check_deadline(name_);
     fork_guard::enter();
     const ThreadCount threads(threads_);
     Lease lease(*this);
     bind_all(lease.context(), lease.arena(), arrays);
-    run_steps(lease.context());
+    if (poll)
+        run_watched(lease.context(), poll);
+    else
+        run_steps(lease.context());
     if (on_device()) fetch_results(lease.context(), arrays);
     lease.done();
 }

@@ -107,7 +107,9 @@ public:
     // threads: OpenMP threads of every run, 0 for what the calling thread has set.
     void finalize(bool release_gil, int threads);
 
-    void run(const Addresses& arrays) const;
+    // poll: called between steps, a tenth of a second after the last time; null: never. The deadline of the calling
+    // thread ends a run between two steps.
+    void run(const Addresses& arrays, const Poll& poll = nullptr) const;
     // Seconds per execution of the steps alone; short ones are timed in batches.
     std::vector<double> benchmark(const Addresses& arrays, std::size_t repeat, const Poll& poll) const;
     // Median seconds of each step.
@@ -172,6 +174,7 @@ private:
     bool runs(const Step& step, const Context& context) const;
     void run_step(const Step& step, const Context& context) const;
     void run_steps(const Context& context) const;
+    void run_watched(const Context& context, const Poll& poll) const;
 
     // For engines whose partitions work in device memory.
     bool on_device() const { return engine_ && engine_->on_device; }

@@ -17,7 +17,7 @@ from ..algorithms import bf16, convolution, filtering, im2col, table
 from ..algorithms.algorithm import Algorithm
 from ..convolution.nodes import make_problem
 from ..convolution.problem import FPROP, ConvProblem
-from ..errors import Error
+from ..errors import Error, Timeout
 from ..ir.env import Env
 from ..program.program import Buffer, Place, Program, View, argument
 from ..runtime import rates
@@ -75,6 +75,8 @@ def measure(engine: Engine) -> tuple[Mapping[str, float], bool]:
         if algorithm.applies(problem, env) and algorithm.unit(problem, env) == unit:
             try:
                 runners[unit] = runner_of(problem, env, algorithm)
+            except Timeout:
+                raise
             except Error:
                 continue
             runners[unit].clock = time.thread_time

@@ -53,6 +53,8 @@ class Options:
     weighed: bool = True
     # pairs of an op's name and its selection: the name of an algorithm, or a predicate
     algorithms: Selections = ()
+    # of the net's calls; None: the default at a call
+    threads: int | None = None
 
     @property
     def asked_precision(self) -> str | None:

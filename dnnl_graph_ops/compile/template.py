@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from .._core import check_fork
-from ..errors import Error
+from ..errors import Error, Timeout
 from ..graph import Node, Value
 from ..ir import stages
 from ..ir.env import Env
@@ -188,6 +188,8 @@ class Templates:
         try:
             template = Template(net, shapes)
             executor = template.executor(unknown)
+        except Timeout:
+            raise
         except Exception as error:
             # sizes of a trace are no integers: code that takes nothing else refuses them in ways of its own
             self.refusal = f"{type(error).__name__}: {error}"

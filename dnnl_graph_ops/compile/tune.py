@@ -20,7 +20,7 @@ from ..algorithms.algorithm import Algorithm
 from ..algorithms.choice import measured_as
 from ..algorithms.table import Ranked
 from ..convolution.problem import ConvProblem
-from ..errors import Error
+from ..errors import Error, Timeout
 from ..ir.env import Env
 from ..onednn.partition import separated
 from ..onednn.workarounds import on_views
@@ -175,6 +175,8 @@ def _race(makers: Mapping[str, Callable[[], Runner]], budget: float) -> list[tup
         try:
             runner = make()
             runner.run()
+        except Timeout:
+            raise
         except (Error, MemoryError):
             # the library refuses the steps, or memory is too small for them
             continue

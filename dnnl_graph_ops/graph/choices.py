@@ -27,3 +27,4 @@ class CompileOptions(TypedDict, total=False):
     max_error: float | None
     algorithms: Mapping[str, Selection] | None
     progress: Progress | None
+    threads: int | None

@@ -502,6 +502,7 @@ class Graph:
         max_error: float | None = None,
         algorithms: Mapping[str, Selection] | None = None,
         progress: Progress | None = None,
+        threads: int | None = None,
     ) -> Net[Any]:
         """Compile the graph into a net, which can be called with arrays.
 
@@ -535,6 +536,8 @@ class Graph:
                 hold a predicate as the name of the algorithm that it chose in the plan used last.
             progress: for tune="measure", called with the number of measured ops, the number of all ops and a text;
                 None: a bar on a terminal. With dynamic dims ops are measured at the first call with new sizes.
+            threads: the number of threads of the net's calls; None: what `set_num_threads` says at each call. A
+                `dgo.Pool` has a number for all calls that it runs.
 
         Returns:
             A `Net`: `net(x)`, `net(src=x)`, `net(x, out=buffer)`, `net.run({"src": x})`.
@@ -558,6 +561,7 @@ class Graph:
                 samples=samples,
                 max_error=max_error,
                 algorithms=algorithms,
+                threads=threads,
             )
         return net
 

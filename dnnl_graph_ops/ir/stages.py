@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
+from .._core import check_deadline
+
 T = TypeVar("T")
 _DUMP = "DNNL_GRAPH_OPS_DUMP"
 _watching: ContextVar[list[tuple[str, str]] | None] = ContextVar("_watching", default=None)
@@ -34,6 +36,7 @@ def run(stages: Sequence[Stage[T]], record: T) -> T:
     heard = _watching.get() is not None or _dumps()
     for stage in stages:
         if stage.applies(record):
+            check_deadline(f"compilation before {stage.name}")
             stage.run(record)
             if heard:
                 tell(f"after {stage.name}", partial(stage.text, record))

@@ -196,7 +196,8 @@ def _options(stated: Mapping[str, Any], engine: Engine, where: str) -> Options:
     if not pairs:
         raise InvalidArgumentError(f"{where}: is damaged: the algorithms of ops are {str(selected)[:60]}")
     narrow = None if precision == "f32" else precision
-    checked = checked_options(engine, policy, tune, algorithm, narrow, algorithms=dict(selected))
+    threads = stated.get("threads")
+    checked = checked_options(engine, policy, tune, algorithm, narrow, algorithms=dict(selected), threads=threads)
     wide = stated.get("wide", [])
     if checked.precision == AUTO or not _are_names(wide):
         raise InvalidArgumentError(f"{where}: is damaged: the ops that stay in f32 are {str(wide)[:60]}")

@@ -31,7 +31,7 @@ from ..reports.explain import Benchmark, Explanation, explain, rewrites_of
 from ..reports.precision import PrecisionReport
 from ..reports.profile import Profile, profile
 from ..reports.tables import html
-from ..runtime import arrays
+from ..runtime import arrays, deadline
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
 from ..runtime.dlpack import Array
@@ -98,7 +98,9 @@ class Net(NetBase, Generic[Result]):
         self.inputs = tuple(value for value in graph.inputs if graph._keeps_inputs or value in needed)
         self._strides = tuple(result_strides(name, value) for name, value in outputs.items())
         row_major = all(strides is None for strides in self._strides)
-        super().__init__([value.name for value in self.inputs], len(outputs), PlanCache(), row_major)
+        super().__init__(
+            [value.name for value in self.inputs], len(outputs), PlanCache(), row_major, options.threads or 0
+        )
         self.graph = graph
         self.outputs = dict(outputs)
         self.engine = engine
@@ -145,19 +147,28 @@ class Net(NetBase, Generic[Result]):
 
     # -- calling ----------------------------------------------------------------------------------------------
 
-    def run(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None, *, timeout: float | None = None
+    ) -> dict[str, Any]:
         """Runs the net on arrays by name.
 
         Args:
             inputs: {name of an input: array}, of the declared shapes and dtypes, with any strides.
             out: {name of an output: array to write it to}, for some or all outputs; they must not overlap the inputs.
+            timeout: the seconds that the call may take, compilation of a plan for new sizes included; None: any time.
 
         Returns:
             The results in a dictionary by output name.
 
         Raises:
             TypeError, ShapeError, InvalidArgumentError: as a call of the net.
+            Timeout: the time was over before the last step. The call ends after the step, or the stage of compilation,
+                that runs then; arrays in `out` are unfinished, and nothing of an unfinished plan is kept. The next call
+                is a call as any other.
         """
+        if timeout is not None:
+            with deadline.after(deadline.checked(timeout, f"{self!r}.run")):
+                return self.run(inputs, out)
         if not isinstance(inputs, Mapping):
             raise TypeError(
                 f"{self!r}.run: needs a mapping of names to arrays, got {type(inputs).__name__}; all outputs are "
@@ -383,7 +394,9 @@ class Net(NetBase, Generic[Result]):
 
     def _specialise(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Executor:
         key = _described(self.inputs, ins), None if outs is None else _described(self.outputs.values(), outs)
-        return self._builds.once(lambda: self._plans.find(*key), lambda: self._executor(ins, outs))
+        # the number of the process may change meanwhile
+        with pool.of_net(self._options.threads or pool.count):
+            return self._builds.once(lambda: self._plans.find(*key), lambda: self._executor(ins, outs))
 
     def _executor(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Executor:
         """Returns a new plan, by a template where one is for these sizes; its record is made when it is asked for."""
@@ -424,7 +437,7 @@ class Net(NetBase, Generic[Result]):
         return [node for node in (values[n.outputs[0]].node for n in self._nodes) if node is not None]
 
     def _made(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Specialised:
-        """Builds a plan, and keeps it unless plans were dropped meanwhile: the number of threads may have changed."""
+        """Builds a plan, and keeps it unless plans were dropped meanwhile."""
         start = self._plans.start()
         specialised = self._build(ins, outs)
         self._plans.add(specialised.plan.executor, specialised, start)
@@ -515,7 +528,10 @@ class Net(NetBase, Generic[Result]):
 
     def _whole(self, executor: Executor) -> Specialised:
         """Returns the full record of an executor's plan; a plan whose record is not in memory is built again."""
-        return self._builds.once(lambda: self._plans.payload(executor), lambda: self._made(*self._layouts(executor)))
+        with pool.of_calls(self._plans.threads(executor) or None):
+            return self._builds.once(
+                lambda: self._plans.payload(executor), lambda: self._made(*self._layouts(executor))
+            )
 
     def _layouts(self, executor: Executor) -> tuple[list[Layout], list[Layout] | None]:
         """Returns the layouts of a plan's inputs and outputs; None for outputs that are all row-major."""
@@ -540,7 +556,8 @@ class Net(NetBase, Generic[Result]):
     def _own_partitions(self) -> tuple[PartitionInfo, ...]:
         latest = self._latest()
         if latest is None or self._options.tune == "off":
-            env = self._env()
+            with pool.of_net(self._options.threads):
+                env = self._env()
             groups = group(list(self._nodes), list(self.outputs.values()), env, self._options.policy)
             return tuple(_describe_group(item, env) for item in groups)
         return latest.partitions
@@ -603,7 +620,7 @@ class Net(NetBase, Generic[Result]):
             return said
         executor = self._plans.latest()
         assert executor is not None
-        with listening() as reports, watching() as graphs:
+        with listening() as reports, watching() as graphs, pool.of_calls(self._plans.threads(executor) or None):
             self._build(*self._layouts(executor))
         return replace(said, rewrites=rewrites_of(reports) if rewrites else (), passes=tuple(graphs) if passes else ())
 

@@ -13,6 +13,7 @@ from ..graph import Graph
 from ..graph.choices import Tune
 from ..ir.env import ALGORITHMS, default_algorithm
 from ..passes.mixed_precision import AUTO, PRECISIONS
+from ..runtime import threads as pool
 from ..runtime.engines import Engine, default_engine
 from ..schema.arguments import one_of
 from .auto_precision import checked_bound, within
@@ -38,6 +39,7 @@ def checked_options(
     samples: Any = None,
     max_error: Any = None,
     algorithms: Any = None,
+    threads: Any = None,
 ) -> Options:
     """Returns the options of Graph.compile by their canonical names; raises if one is wrong, or excludes another."""
     options = Options(
@@ -46,6 +48,7 @@ def checked_options(
         choice(default_algorithm() if algorithm is None else algorithm, "algorithm", ALGORITHMS),
         "f32" if precision is None else _precision(precision),
         algorithms=selection.checked(algorithms),
+        threads=None if threads is None else pool.startable(threads, "Graph.compile: 'threads'"),
     )
     if options.algorithms and options.tune == "off":
         raise InvalidArgumentError(

@@ -8,6 +8,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ..errors import Timeout
+from . import deadline
+
 Made = TypeVar("Made")
 
 _attributes: dict[weakref.ref[Any], str] = {}
@@ -36,13 +39,16 @@ class Builds:
             return found
         if getattr(_this_thread, "builds", False):
             return make()
-        with self.lock:
-            try:
-                _this_thread.builds = True
-                found = find()
-                return make() if found is None else found
-            finally:
-                _this_thread.builds = False
+        lock, seconds = self.lock, deadline.left()
+        if not lock.acquire(timeout=-1 if seconds is None else min(seconds, threading.TIMEOUT_MAX)):
+            raise Timeout("the call's time is over, while another thread compiled what it needs")
+        try:
+            _this_thread.builds = True
+            found = find()
+            return make() if found is None else found
+        finally:
+            _this_thread.builds = False
+            lock.release()
 
 
 _this_thread = threading.local()

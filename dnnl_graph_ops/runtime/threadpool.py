@@ -38,7 +38,7 @@ def register_threadpoolctl() -> None:
             return threads.get_num_threads()
 
         def set_num_threads(self, num_threads: int) -> None:
-            threads.use(num_threads)
+            threads.set_num_threads(num_threads)
 
         def get_version(self) -> str:
             return version()

@@ -5,9 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
-from .._core import clear_plans, forked_with_one_thread, require_threads, set_plan_threads, threads_were_started
+from .._core import (
+    call_threads,
+    forked_with_one_thread,
+    plan_threads,
+    require_threads,
+    set_call_threads,
+    set_plan_threads,
+    threads_were_started,
+)
 from .._core import get_num_threads as _openmp_threads
 from .._core import set_num_threads as _set_openmp_threads
 from ..errors import InvalidArgumentError
@@ -20,49 +29,63 @@ def _default() -> int:
     return _openmp_threads() if limit is None else min(limit, _openmp_threads())
 
 
-# the number of threads of a call; others read it
+# the default number of threads of a call; others read it
 count = _default()
 set_plan_threads(count)
 
 
 def get_num_threads() -> int:
-    """The number of threads that a call may use.
+    """Returns the number of threads that a call from this thread may use, unless its net was compiled for a number.
 
     At the start OMP_NUM_THREADS sets it; else it is the number of CPUs that the process may run on, or fewer if the
     control group (container) has less CPU time.
     """
-    return count
+    return plan_threads()
 
 
 def set_num_threads(n: int) -> None:
-    """Set the number of threads of the thread pool. Plans for another number are dropped and compiled anew.
+    """Sets the number of threads of calls whose net was compiled for no number.
+
+    Plans for different numbers live side by side: the first call of a net after a change of the number compiles a plan,
+    and plans for the number before stay until `set_cache_limit` drops them.
 
     Raises:
         InvalidArgumentError: n is below 1 or above 4096.
         Error: this process cannot start `n` threads (limits of the user or the container); the number is unchanged.
     """
-    before = count
-    use(n)
-    if n != before:
-        clear_plans()
-
-
-def use(n: int) -> None:
-    """As set_num_threads, but keeps the plans for the other number, for callers that switch back soon.
-
-    Raises:
-        InvalidArgumentError, Error: as set_num_threads.
-    """
     global count
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise TypeError(f"set_num_threads: 'n' must be an int, got {type(n).__name__}")
-    if not 1 <= n <= 4096:
-        raise InvalidArgumentError(f"set_num_threads: 'n' must be from 1 to 4096, got {n}")
-    if n == count:
+    if n == count and type(n) is int:
         return
-    require_threads(n)
-    count = n
+    count = startable(n, "set_num_threads: 'n'")
     set_plan_threads(n)
+
+
+def startable(n: Any, where: str) -> int:
+    """Returns a number of threads that this process can start; raises TypeError, InvalidArgumentError or Error."""
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise TypeError(f"{where} must be an int, got {type(n).__name__}")
+    if not 1 <= n <= 4096:
+        raise InvalidArgumentError(f"{where} must be from 1 to 4096, got {n}")
+    require_threads(n)
+    return n
+
+
+@contextmanager
+def of_calls(n: int | None) -> Iterator[None]:
+    """Sets the number of threads of this thread's calls; None: leaves it."""
+    if n is None:
+        yield
+        return
+    before = set_call_threads(n)
+    try:
+        yield
+    finally:
+        set_call_threads(before)
+
+
+def of_net(n: int | None) -> AbstractContextManager[None]:
+    """Sets the number of threads of a net's calls from this thread, unless the thread has a number for all calls."""
+    return of_calls(None if call_threads() else n)
 
 
 @contextmanager

@@ -89,8 +89,10 @@ _MORE = {
     "NetBase": '''\
 _input_names: tuple[str, ...]
 _plans: PlanCache
-def __init__(self, names: Sequence[str], n_outputs: int, plans: PlanCache, row_major: bool = True) -> None:
-    """row_major: new results are; otherwise calls without out= go to `_slow_call`."""
+def __init__(
+    self, names: Sequence[str], n_outputs: int, plans: PlanCache, row_major: bool = True, threads: int = 0
+) -> None:
+    """row_major: new results are; otherwise calls without out= go to `_slow_call`. threads: of calls, 0: any."""
 def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...
 def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...''',
     "TensorCall": '''\

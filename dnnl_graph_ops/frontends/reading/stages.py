@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import dtypes
-from ..._core import Executor, NetBase, PlanCache
+from ..._core import Executor, NetBase, PlanCache, check_deadline
 from ...compile import selection
 from ...compile.specialise import Options
 from ...drawing.picture import Picture, alone, of_net, side_by_side
@@ -176,7 +176,8 @@ class StagedNet(Net):
         self._stages = self._stages_of(graph)
         read = {name for stage in self._stages for name in stage.reads} | {*self.outputs}
         self.inputs = tuple(value for value in graph.inputs if graph._keeps_inputs or value.name in read)
-        NetBase.__init__(self, [value.name for value in self.inputs], len(self.outputs), PlanCache(), True)
+        names = [value.name for value in self.inputs]
+        NetBase.__init__(self, names, len(self.outputs), PlanCache(), True, options.threads or 0)
         self._drops = self._last_reads()
         # only wrong calls need them
         self._where = [f"{self!r}: input {value.name!r}" for value in self.inputs]
@@ -222,6 +223,7 @@ class StagedNet(Net):
         # builds nets of nodes whose ranks depend on the call
         with telling(self._progress):
             for stage, drops in zip(self._stages, self._drops, strict=True):
+                check_deadline(f"{self!r}")
                 self._run(stage, tensors)
                 for name in drops:
                     tensors.pop(name, None)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..._core import kernels
-from ...errors import Error, InvalidArgumentError
+from ...errors import Error, InvalidArgumentError, Timeout
 from .. import cache_files, cpu
 from ..cpuinfo import cpu_family, cpu_model
 from ..engines import Engine
@@ -176,6 +176,8 @@ def _measured(engine: Engine, path: Path, here: Machine) -> Rates | None:
         return None
     try:
         rates, sure = _measure(engine)
+    except Timeout:
+        raise
     except (Error, MemoryError):
         return None
     if BUILTIN_F32 not in rates:

@@ -67,8 +67,8 @@ def forked() -> bool:
 def follow_threads() -> int:
     """Sets our number of threads to PyTorch's, and returns it."""
     n: int = 1 if forked_with_one_thread() else torch.get_num_threads()
-    if n != pool.get_num_threads():
-        pool.use(n)
+    if n != pool.count:
+        pool.set_num_threads(n)
     return n
 
 

@@ -1,0 +1,126 @@
+"""Runs calls of nets side by side, each with few threads, as a server wants it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+
+from ..errors import QueueFull
+from ..runtime import threads as numbers
+from ..schema.arguments import one_of, show
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_FULL = ("wait", "raise")
+_MOST_WAITING = 1 << 20
+
+
+class Pool:
+    """Workers that run calls side by side, each call with a number of threads of its own.
+
+    `pool.submit(net, x)` returns a future at once; a worker that is free runs `net(x)`. Many workers with one thread
+    each give the highest throughput, one worker with all threads the shortest call. Calls begin in the order of
+    submission and end in any order: a call must not read arrays that an earlier one still writes (for that, see
+    `Net.submit`). A pool may be used from any thread, and in a forked child, which gets workers of its own.
+
+    A pool is a context manager: leaving it waits for all calls. Otherwise `close` does, or the end of the process.
+
+    Args:
+        workers: the number of calls that run at a time; None: as many as `get_num_threads() // threads`, at least 1.
+        threads: the number of threads of each call, also of nets that were compiled for another number.
+        waiting: the number of calls that may wait for a worker.
+        full: what `submit` does while so many wait: "wait" for room, or "raise" `QueueFull`, as a server that answers
+            "busy" wants it; in an event loop only the latter is right.
+
+    Attributes:
+        workers, threads, waiting: the numbers.
+
+    Raises:
+        TypeError, InvalidArgumentError: a number is no int, or out of range.
+        Error: this process cannot start so many threads.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        threads: int = 1,
+        *,
+        waiting: int = 64,
+        full: Literal["wait", "raise"] = "wait",
+    ) -> None:
+        self.threads = numbers.startable(threads, "Pool: 'threads'")
+        if workers is None:
+            workers = max(numbers.get_num_threads() // threads, 1)
+        self.workers = numbers.startable(workers, "Pool: 'workers'")
+        if isinstance(waiting, bool) or not isinstance(waiting, int) or not 0 <= waiting <= _MOST_WAITING:
+            raise TypeError(f"Pool: 'waiting' is a number from 0 to {_MOST_WAITING}, got {show(waiting)}")
+        self.waiting = waiting
+        self._waits = one_of(full, "Pool: 'full'", _FULL) == "wait"
+        self._closed = False
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._workers = ThreadPoolExecutor(self.workers, thread_name_prefix="dnnl_graph_ops pool")
+        self._room = threading.BoundedSemaphore(self.workers + self.waiting)
+
+    def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Queues `call(*args, **kwargs)` and returns its future: `.result()` waits for the results, or raises.
+
+        Args:
+            call: a net, as in `pool.submit(net, x, out=buffer)`; or a function that calls nets, such as `net.run`.
+            args, kwargs: its arguments. Arrays are kept alive until the call has run, and must not change until then.
+
+        Returns:
+            A future of `concurrent.futures`: `cancel` works until the call begins, `asyncio.wrap_future` makes it
+            awaitable.
+
+        Raises:
+            QueueFull: as many calls wait as may, and the pool does not wait for room.
+            RuntimeError: the pool is closed.
+        """
+        if self._process != os.getpid() and not self._closed:
+            # a forked child has none of the parent's threads
+            self._start()
+        room = self._room
+        if not room.acquire(blocking=self._waits):
+            raise QueueFull(f"Pool.submit: {self.workers} calls run and {self.waiting} wait; submit again later")
+        try:
+            future = self._workers.submit(self._run, call, args, kwargs)
+        except BaseException:
+            room.release()
+            raise
+        future.add_done_callback(lambda _: room.release())
+        return future
+
+    def _run(self, call: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+        with numbers.of_calls(self.threads):
+            return call(*args, **kwargs)
+
+    def close(self, *, cancel: bool = False) -> None:
+        """Waits for the submitted calls, and takes no more.
+
+        Args:
+            cancel: whether calls that have not begun are cancelled.
+        """
+        self._closed = True
+        if self._process == os.getpid():
+            self._workers.shutdown(cancel_futures=cancel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(cancel=kind is not None)
+
+    def __repr__(self) -> str:
+        return f"Pool(workers={self.workers}, threads={self.threads})"
