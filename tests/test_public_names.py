@@ -24,6 +24,7 @@ NAMES = {
         input constant compile from_json to_json to_dot""",
     dgo.Net: """graph engine inputs outputs input_names output_names prepare run submit save to_dot to_svg graph_api
         partitions explain algorithms benchmark profile precision_report plan_count clear_plans""",
+    dgo.Pool: "workers threads waiting submit close",
     dgo.Runtime: "version version_info cpu_runtime gpu_runtime",
     dgo.Support: "",
     dgo.Value: "shape dtype name graph strides ndim node constant is_constant reshape T",
@@ -58,7 +59,7 @@ def objects():
     graph = dgo.Graph()
     x = graph.input("x", (1, 2))
     modules = (getattr(dgo.nn, name)(1, 1, 1) for name in dgo.nn.__all__)
-    items = (graph, x, graph.compile(dgo.ops.relu(x)), dgo.engine(), dgo.DeviceArray((2,)), *modules)
+    items = (graph, x, graph.compile(dgo.ops.relu(x)), dgo.engine(), dgo.DeviceArray((2,)), dgo.Pool(1), *modules)
     return {type(item): item for item in items}
 
 
@@ -111,7 +112,7 @@ def test_a_net_of_a_model_that_is_no_single_graph_shows_as_much():
 
 
 # keywords of any name: names of a net's inputs, and options that their own type lists
-BY_NAME = {"Net.benchmark", "Net.profile", "Net.submit", "Calibration.compile", "run"}
+BY_NAME = {"Net.benchmark", "Net.profile", "Net.submit", "Pool.submit", "Calibration.compile", "run"}
 MODULES = ("", ".ops", ".nn", ".quantize", ".bench", ".torch", ".graph_api")
 
 
