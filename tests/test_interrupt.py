@@ -142,7 +142,9 @@ print("done")
 
 
 @pytest.mark.child
-@pytest.mark.parametrize("work", ["compile", "tune", "first_calls", "waits", "benchmark", "profile", "run", "save", "calibrate"])
+@pytest.mark.parametrize(
+    "work", ["compile", "tune", "first_calls", "waits", "benchmark", "profile", "run", "save", "calibrate"]
+)
 def test_interrupted(work, tmp_path, full):
     interrupts = INTERRUPTS_ALL if full else INTERRUPTS
     script = SCRIPT.replace("{work}", work).replace("{interrupts}", str(interrupts)).replace("{ops}", "4")

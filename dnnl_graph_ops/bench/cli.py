@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +14,9 @@ from typing import Any
 
 from ..errors import Error, InvalidArgumentError
 from ..progress import Progress, shown, silent
+from ..runtime.threads import get_num_threads
 from . import suite, zoo
+from .cases import Wanted
 from .document import Document, check_writable, merge, write_text
 from .options import Options, described
 from .problem import CLASSES, DIRECTIONS, OPS
@@ -47,6 +51,12 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
 
 def _commas(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _numbers(text: str) -> list[int]:
+    if not all(word.strip().isdigit() for word in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected numbers, such as 1,2,4")
+    return [int(number) for number in text.split(",")]
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -154,6 +164,14 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         how |= {"action": "store_true"} if each.type == "bool" else {"type": _TYPES[str(each.type)], "metavar": "..."}
         flag = f"--{_NAMES.get(each.name, each.name).replace('_', '-')}"
         group.add_argument(flag, dest=each.name, default=None, **how)
+    group.add_argument(
+        "--streams",
+        type=_numbers,
+        default=None,
+        metavar="N,...",
+        help="of whole models: so many clients call at a time, as in a server, each call with its part of --threads; "
+        "prints calls a second and percentiles of a call, ONNX Runtime's beside",
+    )
     _add_outputs(parser)
     group = parser.add_argument_group("long runs")
     group.add_argument("--resume", action="store_true", help="go on with the --json of an interrupted run")
@@ -210,6 +228,8 @@ def _run(parsed: argparse.Namespace) -> int:
     _check_models(parsed)
     _check_outputs(parsed)
     wanted, options = _wanted(parsed), _options(parsed)
+    if parsed.streams is not None:
+        return _streams(parsed, wanted, options)
     if parsed.resume and not parsed.json:
         raise InvalidArgumentError("--resume needs --json, to know which run goes on")
     with _told(parsed.quiet) as tell:
@@ -226,6 +246,35 @@ def _run(parsed: argparse.Namespace) -> int:
         print(f"interrupted after {len(document.rows)} rows{where}", file=sys.stderr)
         return _INTERRUPTED
     return 0 if any(row.status == "ok" for row in document.rows) else 3
+
+
+def _streams(parsed: argparse.Namespace, wanted: Sequence[Wanted], options: Options) -> int:
+    from . import machine, streams
+    from .models import Model
+    from .report.table import aligned
+
+    if not parsed.models or options.sizes or options.train:
+        raise InvalidArgumentError("--streams is for --model, of known sizes and without training")
+    for name in ("csv", "markdown"):
+        if getattr(parsed, name):
+            raise InvalidArgumentError(f"--streams: reported as text and by --json, not by --{name}")
+    found = [
+        row
+        for rows in streams.run(
+            [Model.of(item.model) for item in wanted],
+            parsed.streams,
+            threads=options.threads,
+            seconds=1.0 if parsed.quick else 5.0,
+        )
+        for row in rows
+    ]
+    here = machine.record(options.threads or get_num_threads(), sorted(os.sched_getaffinity(0)))
+    if not parsed.quiet:
+        print(machine.describe(here))
+        print("\n".join(aligned(list(streams.COLUMNS), streams.cells(found))))
+    if parsed.json:
+        write_text(parsed.json, json.dumps({"machine": here, "rows": streams.records(found)}, indent=1))
+    return 0
 
 
 @contextmanager

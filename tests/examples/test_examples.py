@@ -28,6 +28,7 @@ ARGUMENTS = {
         {"torch_layers.txt": None, "torch_training.png": (600, 900)},
     ),
     "11_torch_ddp.py": (["--steps", "10"], {}),
+    "13_serving.py": (["--seconds", "0.2"], {"vocoder.dgo": None}),
 }
 
 

@@ -1,0 +1,187 @@
+"""Throughput and latency of a model that several streams of calls share, as in a server.
+
+Each stream is a client that calls again as soon as it has its results. This package runs the calls in a `dgo.Pool`,
+ONNX Runtime in the clients' threads, with a session for each number of threads. Competitors and numbers of streams take
+turns of a fraction of a second, in one process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..errors import Error, InvalidArgumentError
+from ..net.pool import Pool
+from ..runtime.threads import get_num_threads
+from .models import Model
+from .peers import registry
+from .peers.task import ModelTask, flattened
+
+Call: TypeAlias = Callable[[], Any]
+TURN = 0.25  # seconds
+_OURS, _THEIRS = "dgo", "onnxruntime"
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Calls by one competitor: seconds of a call by percentile, from submission to results; calls in a second of all.
+
+    `streams`: how many clients call at a time. `threads`: of each call.
+    """
+
+    model: str
+    peer: str
+    streams: int
+    threads: int
+    calls: int
+    throughput: float
+    p50: float
+    p90: float
+    p99: float
+
+
+def measure(calls: dict[tuple[str, int, int], Call], seconds: float, model: str = "") -> list[Stream]:
+    """Measures calls by (competitor, streams, threads) in turns, for `seconds` each."""
+    times: dict[tuple[str, int, int], list[float]] = {key: [] for key in calls}
+    spent = dict.fromkeys(calls, 0.0)
+    for key, call in calls.items():
+        _turn(call, key[1], 0.0)
+    for turn in range(max(1, round(seconds / TURN))):
+        # each turn begins elsewhere, as what ran before may matter
+        order = list(calls)
+        for key in order[turn % len(order) :] + order[: turn % len(order)]:
+            found, took = _turn(calls[key], key[1], TURN)
+            times[key] += found
+            spent[key] += took
+    return [
+        Stream(model, *key, len(found), len(found) / spent[key], *map(float, np.percentile(found, (50, 90, 99))))
+        for key, found in times.items()
+    ]
+
+
+def _turn(call: Call, streams: int, seconds: float) -> tuple[list[float], float]:
+    """Returns the seconds of each call of clients that call for `seconds`, at least once, and those of the turn."""
+    times: list[float] = []
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(streams + 1)
+
+    def client() -> None:
+        barrier.wait()
+        end = time.perf_counter() + seconds
+        try:
+            while True:
+                begin = time.perf_counter()
+                call()
+                now = time.perf_counter()
+                times.append(now - begin)
+                if now >= end:
+                    return
+        except BaseException as error:
+            errors.append(error)
+
+    clients = [threading.Thread(target=client) for _ in range(streams)]
+    for one in clients:
+        one.start()
+    barrier.wait()
+    begin = time.perf_counter()
+    for one in clients:
+        one.join()
+    took = time.perf_counter() - begin
+    if errors:
+        raise errors[0]
+    return times, took
+
+
+def numbers(counts: Sequence[int], threads: int) -> list[tuple[int, int]]:
+    """Returns (streams, threads of each call) for numbers of streams that share so many threads; 0: those of a call.
+
+    Raises:
+        InvalidArgumentError: a number of streams is below 1 or above 256.
+    """
+    wrong = [count for count in counts if not 1 <= count <= 256]
+    if wrong or not counts:
+        raise InvalidArgumentError(f"--streams {','.join(map(str, wrong))}: numbers from 1 to 256")
+    whole = threads or get_num_threads()
+    return [(count, max(1, whole // count)) for count in dict.fromkeys(counts)]
+
+
+def run(
+    models: Iterable[Model], counts: Sequence[int], *, threads: int = 0, seconds: float = 5.0, rival: bool = True
+) -> Iterator[list[Stream]]:
+    """Measures models, and yields the rows of each; results are compared with those that are expected first.
+
+    Args:
+        models: whole models of known sizes.
+        counts: numbers of streams.
+        threads: what the streams share; 0: as many as a call may use.
+        seconds: of each row.
+        rival: whether to measure ONNX Runtime beside, where it is installed.
+
+    Raises:
+        InvalidArgumentError: a number of streams is out of range.
+        Error: a result is wrong.
+    """
+    pairs, known = numbers(counts, threads), registry.peers()
+    with_rival = rival and known[_THEIRS].missing() is None
+    for model in models:
+        with ExitStack() as stack:
+            calls: dict[tuple[str, int, int], Call] = {}
+            net = None
+            for streams, each in pairs:
+                task = ModelTask(model.name, model.path, model.arrays, model.zoo, "NCX", each)
+                inputs = task.inputs()
+                if net is None:
+                    from ..frontends import from_onnx
+
+                    net = from_onnx(model.path).compile()
+                pool = stack.enter_context(Pool(streams, each))
+                calls[_OURS, streams, each] = _submitted(pool, net, inputs)
+                if with_rival:
+                    from .peers import onnx_runtime
+
+                    loaded = onnx_runtime.load(task)
+                    calls[_THEIRS, streams, each] = partial(loaded.call, loaded.take(inputs))
+            expected = model.expected()
+            for (peer, *_), call in calls.items():
+                _check(f"{model.name}, {peer}", call(), expected, model.tolerance)
+            yield measure(calls, seconds, model.name)
+
+
+def _submitted(pool: Pool, net: Any, inputs: Sequence[Any]) -> Call:
+    return lambda: pool.submit(net, *inputs).result()
+
+
+def _check(where: str, results: Any, expected: np.ndarray | None, tolerance: float) -> None:
+    if expected is None:
+        return
+    found = flattened(results if isinstance(results, tuple | list) else [results])
+    error = float(np.abs(found - expected).max(initial=0.0)) if found.shape == expected.shape else np.inf
+    if not error <= tolerance * float(np.abs(expected).max(initial=0.0)):
+        raise Error(f"{where}: results differ by {error:.2g} from those expected")
+
+
+COLUMNS = ("model", "peer", "streams", "threads", "calls/s", "p50 ms", "p90 ms", "p99 ms", "of the first")
+
+
+def cells(rows: Sequence[Stream]) -> list[list[str]]:
+    """Returns a line of text for each row; the last column is the throughput over that of the model's first row."""
+    return [
+        [
+            row.model, row.peer, str(row.streams), str(row.threads), f"{row.throughput:.1f}",
+            *(f"{1e3 * each:.2f}" for each in (row.p50, row.p90, row.p99)),
+            f"{row.throughput / rows[0].throughput:.2f}",
+        ]
+        for row in rows
+    ]  # fmt: skip
+
+
+def records(rows: Iterable[Stream]) -> list[dict[str, Any]]:
+    """Returns the rows as JSON has them."""
+    return [asdict(row) for row in rows]
