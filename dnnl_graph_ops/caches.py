@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TypedDict
 
 from . import functional
@@ -61,7 +62,7 @@ def cache_info() -> CacheInfo:
     }
 
 
-def set_cache_limit(bytes: int | None) -> None:
+def set_cache_limit(bytes: int | str | None) -> None:
     """Limit the bytes that all plans together hold.
 
     Where a new plan needs room, plans of the lowest score are evicted first. The score is the time that compiling the
@@ -69,17 +70,31 @@ def set_cache_limit(bytes: int | None) -> None:
     that a net used last is never evicted, nor is the last plan of the one-shot functions.
 
     Args:
-        bytes: the limit. None: the default, a quarter of the machine's memory or, where that is less, of the limit
-            of the process's control group (a container's limit, cgroup v1 or v2).
+        bytes: the limit, a number or a text such as "2GB" (10**9 bytes each) or "512MiB" (2**20). None: the default, a
+            quarter of the machine's memory or, where that is less, of the limit of the process's control group (a
+            container's limit, cgroup v1 or v2).
 
     Raises:
-        InvalidArgumentError: a negative number. TypeError: not an int.
+        InvalidArgumentError: a negative number, or another text. TypeError: neither an int nor a text.
     """
+    if isinstance(bytes, str):
+        bytes = _bytes_of(bytes)
     if bytes is not None and (isinstance(bytes, bool) or not isinstance(bytes, int)):
         raise TypeError(f"set_cache_limit: 'bytes' must be an int, such as 2 << 30, or None, got {show(bytes)}")
     if bytes is not None and not 0 <= bytes < 1 << 63:
         raise InvalidArgumentError(f"set_cache_limit: 'bytes' must be from 0 to 2**63 - 1, got {bytes}")
     set_plan_limit(memory_limit() // 4 if bytes is None else bytes)
+
+
+def _bytes_of(text: str) -> int:
+    """Returns the number of a text such as "2GB"."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise InvalidArgumentError(
+            f"set_cache_limit: 'bytes' is a number, or a text such as '2GB' or '512MiB', got {show(text)}"
+        )
+    number, unit, binary = found.groups()
+    return int(float(number) * (1024 if binary else 1000) ** (" kmgt".index(unit.lower()) if unit else 0))
 
 
 def clear_caches() -> None:

@@ -205,7 +205,7 @@ HABITS = (
     ("dgo.nn.MaxPool2d(2)", "'MaxPool2d'", "dgo.ops.max_pool"),
     ("dgo.nn.Adam()", "'Adam'", "weight_grad"),
     ("dgo.nn.Conv2d(3, 4, 2, activation='relu')", "Conv2d", "'activation'", "dgo.ops.relu(y)"),
-    ("dgo.set_cache_limit('2GB')", "'bytes'", "'2GB'", "2 << 30"),
+    ("dgo.set_cache_limit('two gigabytes')", "'bytes'", "'two gigabytes'", "'2GB'"),
     ("dgo.supported('Conv2d')", "supported", "'Conv2d'", "did you mean 'Convolution'"),
     ("dgo.engine('cuda')", "'kind'", "'cuda'", "'gpu'"),
     ("dgo.graph_api.op.kind.Conv", "op.kind", "'Conv'", "did you mean 'Convolution'"),

@@ -127,3 +127,18 @@ def test_threads_under_a_limit(limit):
 def test_wrong_limits(value, error):
     with pytest.raises(error, match="'bytes'"):
         caches.set_cache_limit(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes"),
+    [("2GB", 2 * 10**9), ("512MiB", 512 << 20), ("1.5k", 1500), (" 7 ", 7), ("0", 0), ("3 tib", 3 << 40), ("9b", 9)],
+)
+def test_limits_as_text(limit, text, bytes):
+    limit(text)
+    assert dgo.cache_info()["bytes"]["limit"] == bytes
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1", "1e9", "2 GB each", "nan", "2PB", "9" * 30])
+def test_texts_that_are_no_limit(text):
+    with pytest.raises(dgo.InvalidArgumentError, match="'bytes'"):
+        dgo.set_cache_limit(text)

@@ -222,10 +222,11 @@ class Net(NetBase, Generic[Result]):
     def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
         """Queues a call of the net and returns a future at once; `.result()` of the future waits for the results.
 
-        Calls that are submitted to nets of one engine run one at a time, in the order of submission: on a CPU that
-        overlaps with Python's work, not with other calls. The queue has no bound; `cancel` of a future works until its
-        call begins. The arrays are kept alive until the call has run, and must not be changed until then. An error
-        that the call raises is raised by `.result()`, not by `submit`.
+        Calls that are submitted to nets of one engine run one at a time, in the order of submission, so that a later
+        call may read what an earlier one writes: on a CPU that overlaps with Python's work, not with other calls. A
+        server, whose calls should run side by side, submits to a `dgo.Pool`. The queue has no bound; `cancel` of a
+        future works until its call begins. The arrays are kept alive until the call has run, and must not be changed
+        until then. An error that the call raises is raised by `.result()`, not by `submit`.
         """
         from .submit import submit
 
