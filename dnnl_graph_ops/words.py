@@ -291,6 +291,7 @@ MEMBERS: Final[dict[str, dict[str, str]]] = {
 CALLS: Final[dict[str, str]] = {
     **dict.fromkeys(("iterations", "iters", "n", "number", "runs", "repeats"), "repeat"),
     **dict.fromkeys(("output", "outputs"), "out"),
+    "timeout": "net.run(feeds, timeout=)",
 }
 # what reads a file of another kind, by the end of its name
 _TORCH_FILE: Final = "load it in PyTorch, then dgo.from_torch(torch.export.export(model.eval(), inputs))"

@@ -10,7 +10,9 @@ import argparse
 import asyncio
 import json
 import os
+import threading
 import time
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,8 @@ import dnnl_graph_ops as dgo
 MELS, HOP = 80, 64
 # sizes that are compiled before the server says that it is ready; others are compiled at their first call
 COMMON = range(50, 250, 50)
+# scratch memory grows with the longest request
+LONGEST = 2000
 
 
 def build(path: Path, gain: float = 1.0) -> None:
@@ -52,12 +56,14 @@ class Server:
         self.path, self.seconds = path, seconds
         self.pool = dgo.Pool(workers, threads=1, waiting=waiting, full="raise")
         self.net: dgo.Net | None = None
+        self.loading = threading.Lock()
 
     def load(self) -> None:
         """Loads the file, then swaps the nets: calls that have begun end with the old one, whose memory goes then."""
-        net = dgo.load(self.path)
-        net.prepare([{"mel": (1, frames, MELS)} for frames in COMMON])
-        self.net = net
+        with self.loading:
+            net = dgo.load(self.path)
+            self.pool.prepare(net, [{"mel": (1, frames, MELS)} for frames in COMMON])
+            self.net = net
 
     async def synthesize(self, body: bytes) -> tuple[int, bytes]:
         net = self.net
@@ -66,11 +72,13 @@ class Server:
         if not body or len(body) % (4 * MELS):
             return 400, f"the body is frames of {MELS} float32".encode()
         mel = np.frombuffer(body, np.float32).reshape(1, -1, MELS)
+        if mel.shape[1] > LONGEST:
+            return 413, f"more than {LONGEST} frames".encode()
         end = time.monotonic() + self.seconds
         try:
             call = self.pool.submit(lambda: net.run({"mel": mel}, timeout=max(0.0, end - time.monotonic())))
             return 200, (await asyncio.wrap_future(call))["sound"].tobytes()
-        except dgo.QueueFull:
+        except (dgo.QueueFull, CancelledError):
             return 503, b"busy"
         except dgo.Timeout:
             return 504, b"late"
@@ -81,7 +89,11 @@ class Server:
         if (method, path) == ("GET", "/health"):
             return (503, b"loading") if self.net is None else (200, json.dumps(dgo.cache_info()["bytes"]).encode())
         if (method, path) == ("POST", "/reload"):
-            await asyncio.to_thread(self.load)
+            try:
+                await asyncio.to_thread(self.load)
+            except (dgo.Error, OSError) as error:
+                # the net before stays
+                return 500, str(error).encode()
             return 200, b"reloaded"
         return 404, b"no such page"
 
@@ -91,7 +103,7 @@ class Server:
             await asyncio.to_thread(self.load)
             await send({"type": "lifespan.startup.complete"})
             await receive()
-            self.pool.close()
+            await asyncio.to_thread(self.pool.close, cancel=True)
             await send({"type": "lifespan.shutdown.complete"})
             return
         body, more = b"", True

@@ -36,7 +36,7 @@ def run(stages: Sequence[Stage[T]], record: T) -> T:
     heard = _watching.get() is not None or _dumps()
     for stage in stages:
         if stage.applies(record):
-            check_deadline(f"compilation before {stage.name}")
+            check_deadline("compilation")
             stage.run(record)
             if heard:
                 tell(f"after {stage.name}", partial(stage.text, record))

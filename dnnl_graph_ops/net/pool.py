@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from ..errors import QueueFull
+from ..errors import Error, QueueFull
+from ..progress import Progress
 from ..runtime import threads as numbers
 from ..schema.arguments import one_of, show
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from .net import Net
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,7 +37,8 @@ class Pool:
 
     Args:
         workers: the number of calls that run at a time; None: as many as `get_num_threads() // threads`, at least 1.
-        threads: the number of threads of each call, also of nets that were compiled for another number.
+        threads: the number of threads of each call, also of nets that were compiled for another number. Plans are for a
+            number: `prepare` of the pool, not of the net, compiles those that its calls run.
         waiting: the number of calls that may wait for a worker.
         full: what `submit` does while so many wait: "wait" for room, or "raise" `QueueFull`, as a server that answers
             "busy" wants it; in an event loop only the latter is right.
@@ -58,7 +62,7 @@ class Pool:
         self.threads = numbers.startable(threads, "Pool: 'threads'")
         if workers is None:
             workers = max(numbers.get_num_threads() // threads, 1)
-        self.workers = numbers.startable(workers, "Pool: 'workers'")
+        self.workers = numbers.checked(workers, "Pool: 'workers'")
         if isinstance(waiting, bool) or not isinstance(waiting, int) or not 0 <= waiting <= _MOST_WAITING:
             raise TypeError(f"Pool: 'waiting' is a number from 0 to {_MOST_WAITING}, got {show(waiting)}")
         self.waiting = waiting
@@ -84,9 +88,11 @@ class Pool:
 
         Raises:
             QueueFull: as many calls wait as may, and the pool does not wait for room.
-            RuntimeError: the pool is closed.
+            Error: the pool is closed.
         """
-        if self._process != os.getpid() and not self._closed:
+        if self._closed:
+            raise Error("Pool.submit: the pool is closed")
+        if self._process != os.getpid():
             # a forked child has none of the parent's threads
             self._start()
         room = self._room
@@ -100,6 +106,24 @@ class Pool:
         future.add_done_callback(lambda _: room.release())
         return future
 
+    def prepare(self, net: Net[Any], sizes: Iterable[Any], *, progress: Progress | None = None) -> int:
+        """Compiles the plans that the pool's calls of a net with these sizes run, as `Net.prepare` does.
+
+        It runs in the calling thread, beside the workers, and takes no place in the queue.
+
+        Args:
+            net: the net whose plans are compiled.
+            sizes, progress: as of `Net.prepare`.
+
+        Returns:
+            The number of plans that were compiled.
+
+        Raises:
+            TypeError, ShapeError, InvalidArgumentError: as `Net.prepare`.
+        """
+        with numbers.of_calls(self.threads):
+            return net.prepare(sizes, progress=progress)
+
     def _run(self, call: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
         with numbers.of_calls(self.threads):
             return call(*args, **kwargs)
@@ -107,8 +131,11 @@ class Pool:
     def close(self, *, cancel: bool = False) -> None:
         """Waits for the submitted calls, and takes no more.
 
+        Without it, the end of the process waits for all of them.
+
         Args:
-            cancel: whether calls that have not begun are cancelled.
+            cancel: whether calls that have not begun are cancelled. Those that have begun end as they would: give each
+                a `timeout`.
         """
         self._closed = True
         if self._process == os.getpid():

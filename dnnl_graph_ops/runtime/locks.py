@@ -39,9 +39,11 @@ class Builds:
             return found
         if getattr(_this_thread, "builds", False):
             return make()
-        lock, seconds = self.lock, deadline.left()
-        if not lock.acquire(timeout=-1 if seconds is None else min(seconds, threading.TIMEOUT_MAX)):
-            raise Timeout("the call's time is over, while another thread compiled what it needs")
+        lock = self.lock
+        if not lock.acquire(blocking=False):
+            seconds = deadline.left()
+            if not lock.acquire(timeout=-1 if seconds is None else min(seconds, threading.TIMEOUT_MAX)):
+                raise Timeout("the call's time is over, while another thread compiled what it needs")
         try:
             _this_thread.builds = True
             found = find()

@@ -62,11 +62,16 @@ def set_num_threads(n: int) -> None:
 
 def startable(n: Any, where: str) -> int:
     """Returns a number of threads that this process can start; raises TypeError, InvalidArgumentError or Error."""
+    require_threads(checked(n, where))
+    return n
+
+
+def checked(n: Any, where: str) -> int:
+    """Returns a number of threads; raises TypeError or InvalidArgumentError if it is none."""
     if isinstance(n, bool) or not isinstance(n, int):
         raise TypeError(f"{where} must be an int, got {type(n).__name__}")
     if not 1 <= n <= 4096:
         raise InvalidArgumentError(f"{where} must be from 1 to 4096, got {n}")
-    require_threads(n)
     return n
 
 

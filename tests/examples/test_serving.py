@@ -64,9 +64,23 @@ def test_health_and_wrong_requests(serving, server):
         await serving.request(app, "POST", "/reload")
         after = [await serving.request(app, "GET", "/health"), await post(serving, app, 10)]
         wrong = [await serving.request(app, "POST", "/synthesize", b"123"), await serving.request(app, "GET", "/")]
-        return [status for status, _ in (*before, *after, *wrong)]
+        wrong.append(await post(serving, app, serving.LONGEST + 1))
+        damaged_file = app.path.with_suffix(".new")
+        damaged_file.write_bytes(b"damaged")
+        damaged_file.replace(app.path)
+        damaged = [await serving.request(app, "POST", "/reload"), await post(serving, app, 10)]
+        return [status for status, _ in (*before, *after, *wrong, *damaged)]
 
-    assert asyncio.run(requests()) == [503, 503, 200, 200, 400, 404]
+    assert asyncio.run(requests()) == [503, 503, 200, 200, 400, 404, 413, 500, 200]
+
+
+def test_what_is_ready_is_prepared(serving, server):
+    app = server()
+    app.load()
+    plans = app.net.plan_count()
+    for frames in serving.COMMON:
+        assert asyncio.run(post(serving, app, frames))[0] == 200
+    assert app.net.plan_count() == plans == len(serving.COMMON)
 
 
 def test_calls_that_find_no_room_or_no_time(serving, server):

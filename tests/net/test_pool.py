@@ -119,6 +119,15 @@ def test_threads_of_a_net_are_kept_in_its_file(tmp_path, net, count):
     assert dgo.load(tmp_path / "net.dgo")._options.threads == 1
 
 
+def test_plans_that_the_pool_runs_are_prepared(net, count):
+    with dgo.Pool(1, threads=1) as pool:
+        assert pool.prepare(net, [ones().shape, ones(32).shape]) == 2
+        assert plans(net) == [1, 1]
+        for rows in (64, 32):
+            pool.submit(net, ones(rows)).result()
+        assert net.plan_count() == 2
+
+
 def test_a_bounded_queue(net, gate):
     with dgo.Pool(1, waiting=2, full="raise") as pool:
         running = pool.submit(gate)
@@ -178,7 +187,7 @@ def test_closing(net, gate):
     gate.may_end.set()
     closing.join(60)
     assert running.done()
-    with pytest.raises(RuntimeError):
+    with pytest.raises(dgo.Error, match="closed"):
         pool.submit(net, ones())
     pool.close()
 
@@ -229,6 +238,8 @@ child = os.fork()
 if not child:
     assert (pool.submit(net, x).result(20) == x).all()
     pool.close()
+    with dgo.Pool(2, 1) as another:
+        assert all((one.result(20) == x).all() for one in [another.submit(net, x) for _ in range(4)])
     os._exit(7)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 assert (pool.submit(net, x).result(20) == x).all()
