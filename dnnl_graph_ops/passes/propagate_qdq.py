@@ -1,9 +1,11 @@
-"""Moves integers instead of floats where elements are only moved, and gives each product a Dequantize of its own.
+"""Moves integers, not floats, in front of a Quantize and of a product, and gives each product its own Dequantize.
 
 Pools, reductions and resampling, called windows here, have a Dequantize of their own as well.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ..backends import integer_window, window
 from ..backends.movement import VIEWS
@@ -14,7 +16,8 @@ from ..program.elementwise import OPS
 from ..schema import kinds
 
 # kinds that may be fused with the Dequantize of their operands
-_WITH_DEQUANTIZE = kinds("multiplies") | integer_window.BUILDERS.keys()
+_PRODUCTS = kinds("multiplies")
+_WITH_DEQUANTIZE = _PRODUCTS | integer_window.BUILDERS.keys()
 _DEQUANTIZES = kinds("dequantizes")
 _MOVING_VIEWS = kinds("moves").intersection(VIEWS)
 
@@ -26,6 +29,11 @@ MOVE_INTEGERS = Rewrite(
         "the net does not return the moved tensor",
         "the result has one scale",
     ),
+)
+VIEW_INTEGERS = Rewrite(
+    "view_integers",
+    "a product of a reshaped or transposed Dequantize reads integers that were reshaped or transposed",
+    ("the integers have one scale",),
 )
 REPEAT_DEQUANTIZE = Rewrite(
     "repeat_dequantize",
@@ -39,6 +47,7 @@ def run(graph: GraphView) -> None:
     Element-wise ops share one, which one step of them computes, where the floats are in memory for others.
     """
     _move_integers(graph)
+    _view_integers(graph)
     for node in graph:
         if node.kind not in _WITH_DEQUANTIZE:
             continue
@@ -124,6 +133,40 @@ def _rounded(value: Value, quantize: Node) -> Value:
         if given == wanted:
             return maker.inputs[0]
     return linked(twin(quantize, inputs=[value]), [like(value, whole.dtype)]).outputs[0]
+
+
+def _view_integers(graph: GraphView) -> None:
+    """Puts the Dequantize of a product's first operand behind the views between both."""
+    for node in graph:
+        if node.kind not in _PRODUCTS:
+            continue
+        views: list[Node] = []
+        maker = node.inputs[0].node
+        while maker is not None and maker.kind in _MOVING_VIEWS:
+            views.append(maker)
+            maker = maker.inputs[0].node
+        if not views or maker is None or maker.kind != "Dequantize":
+            continue
+        has_one = _of_tensor(maker)
+        VIEW_INTEGERS.tell(node, "" if has_one else "the integers have one scale")
+        if has_one:
+            _put_behind(graph, maker, views, node)
+
+
+def _put_behind(graph: GraphView, dequantize: Node, views: Sequence[Node], product: Node) -> None:
+    """Replaces the first operand of `product`, `views` (last first) of a Dequantize, by a Dequantize of the views."""
+    (value,) = dequantize.inputs
+    for view in reversed(views):
+        integers = linked(twin(view, inputs=[value]), [like(view.outputs[0], value.dtype)])
+        graph.insert(integers, before=product)
+        (value,) = integers.outputs
+    floats = linked(twin(dequantize, inputs=[value]), [like(product.inputs[0])])
+    graph.insert(floats, before=product)
+    graph.replace(product, twin(product, inputs=[floats.outputs[0], *product.inputs[1:]]))
+    for view in views:
+        if graph.reads(view.outputs[0]) or view.outputs[0] in graph.returned:
+            break
+        graph.remove(view)
 
 
 def _of_tensor(node: Node) -> bool:

@@ -50,6 +50,30 @@ def moved(d: Draw, unmet: str | None) -> None:
         d.leave(ops.dequantize(y, scales=scales, zps=[zero] * len(scales), **more))
 
 
+@proves("view_integers")
+def viewed(d: Draw, unmet: str | None) -> None:
+    n, rows, depth = d.sizes(3)
+    scales, more = [d.pick(*SCALES)], {}
+    if unmet == "the integers have one scale":
+        if rows == 1:
+            raise Again
+        scales, more = [d.pick(*SCALES) for _ in range(rows)], {"qtype": "per_channel", "axis": 1}
+    x = ops.dequantize(
+        d.input((n, rows, depth), d.pick("u8", "s8")), scales=scales, zps=[d.whole(0, 3) for _ in scales], **more
+    )
+    if d.chance():
+        d.leave(ops.relu(x))
+    if d.chance():
+        x = ops.static_transpose(x, order=[1, 0, 2])
+        d.pick(d.leave, lambda value: None)(x)
+    x = ops.static_reshape(x, shape=(-1, depth), special_zero=False)
+    weights = ops.dequantize(d.constant((depth, d.size()), 2, "s8"), scales=[d.pick(*SCALES)], zps=[0])
+    y = ops.matmul(x, weights)
+    if d.chance():
+        d.read_again(x)
+    d.leave(y)
+
+
 @proves("repeat_dequantize")
 def repeated(d: Draw, unmet: str | None) -> None:
     n, c, *spatial = d.sizes(2 + d.whole(1, 2))

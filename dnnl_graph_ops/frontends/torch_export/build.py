@@ -15,7 +15,7 @@ from ..reading.build import undoing
 from ..reading.deferred import Scratch, deferred
 from ..reading.faults import FAULTS
 from ..reading.node import Array, OnnxNode, Tensor, tensor_of
-from . import elementwise, host, layers  # noqa: F401  (fill the table)
+from . import elementwise, host, layers, quantization  # noqa: F401  (fill the table)
 from .call import Call
 from .movement import TURNS
 from .sizes import SIZES, number
@@ -64,7 +64,7 @@ def _ruled(call: Call) -> tuple[Any, ...]:
         UnsupportedError: no rule, or the rule does not support these arguments.
     """
     turns = call.node.op_type in TURNS and isinstance(call.items[0], Value) and call.items[0].ndim == 2
-    if all(map(_is_known, call.items)) and not turns:
+    if all(map(_is_known, call.items)) and not turns and not quantization.stays(call):
         return tuple(constant(call.graph, array) for array in host.computed(call))
     *before, last = call.traced.calls
     rule = RULES.get(last.op)

@@ -69,10 +69,12 @@ def _product(call: Call, a: Any, b: Any, bias: Any = None, **flags: Any) -> Any:
 
 
 def _turned_constant(value: Value) -> Value | None:
-    """Returns the constant whose transpose a matrix is: products read it transposed, and no copy is kept."""
+    """Returns the constant, or its floats, whose transpose a matrix is: products read it transposed without a copy."""
     if value.node is None or value.node.kind != "StaticTranspose" or value.ndim != 2:
         return None
-    return value.node.inputs[0] if value.node.inputs[0].is_constant else None
+    (turned,) = value.node.inputs
+    source = turned.node.inputs[0] if turned.node is not None and turned.node.kind == "Dequantize" else turned
+    return turned if source.is_constant else None
 
 
 aten("einsum")(lambda call, equation, tensors: call.std("Einsum", *tensors, equation=equation))

@@ -40,7 +40,12 @@ RULES: dict[str, Rule] = {}
 
 
 def aten(*names: str, wide: bool = False, **more: Any) -> Callable[[Build], Build]:
-    """Enters a function for overloads of torch.ops.aten; the default overload needs no name.
+    """Enters a function for overloads of torch.ops.aten; the default overload needs no name."""
+    return entered("aten", *names, wide=wide, **more)
+
+
+def entered(namespace: str, *names: str, wide: bool = False, **more: Any) -> Callable[[Build], Build]:
+    """Enters a function for overloads of torch.ops.<namespace>, as `aten` does.
 
     wide: for functions of several ops, where PyTorch computes in f32 between operands and results in 16 bits.
     """
@@ -51,7 +56,7 @@ def aten(*names: str, wide: bool = False, **more: Any) -> Callable[[Build], Buil
         named = tuple(name for name in code.co_varnames[places : code.co_argcount] if name not in more)
         rule = Rule(function, more, places - 1, named, wide)
         for name in names:
-            RULES[f"aten.{name}" if "." in name else f"aten.{name}.default"] = rule
+            RULES[f"{namespace}.{name}" if "." in name else f"{namespace}.{name}.default"] = rule
         return function
 
     return enter
@@ -62,4 +67,4 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-__all__ = ["RULES", "Call", "Rule", "aten", "listed"]
+__all__ = ["RULES", "Call", "Rule", "aten", "entered", "listed"]
