@@ -193,6 +193,37 @@ def test_modules_that_share_a_graph(counted):
             assert torch.allclose(module(x), wanted, atol=1e-6)
 
 
+@pytest.mark.parametrize(("faster", "builds"), [(True, backend._FIRST_BUILDS), (False, 1)])
+def test_many_modules_that_share_a_graph_build_few_nets(faster, builds, monkeypatch):
+    """Nets whose parameters alternate would hardly be used."""
+    torch._dynamo.reset()
+    monkeypatch.setattr(backend._Entry, "_tried", lambda entry, args: faster)
+    counted = Counted(monkeypatch)
+    blocks = [nn.Conv1d(4, 4, 3, padding=1) for _ in range(backend._FIRST_BUILDS + 2)]
+    compiled = torch.compile(lambda x, block: torch.relu(block(x)), backend=counted)
+    x = torch.linspace(-1, 1, 36).reshape(1, 4, 9)
+    with torch.no_grad():
+        for _ in range(2):
+            for block in blocks:
+                agree(compiled, lambda x, block=block: torch.relu(block(x)), (x, block))
+    torch._dynamo.reset()
+    assert len(counted.graphs) == 1 and len(counted.entries) == builds
+
+
+def test_nets_that_run_often_are_built_again(monkeypatch):
+    torch._dynamo.reset()
+    monkeypatch.setattr(backend._Entry, "_tried", lambda entry, args: True)
+    counted, module = Counted(monkeypatch), nn.Conv1d(4, 4, 3)
+    compiled, times = torch.compile(module, backend=counted), backend._FIRST_BUILDS + 2
+    with torch.no_grad():
+        for _ in range(times):
+            module.weight.add_(0.5)
+            for _ in range(backend._RUNS_OF_A_BUILD):
+                agree(compiled, module, (torch.ones(1, 4, 9),))
+    torch._dynamo.reset()
+    assert len(counted.entries) == times
+
+
 @pytest.mark.parametrize("train", [False, True])
 def test_gradients_are_those_of_pytorch(train, counted):
     module, theirs = layers().train(train), layers().train(train)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -55,6 +55,8 @@ Run: TypeAlias = Callable[..., Any]
 
 # the most nets of one captured graph: modules that share the graph, or earlier values of parameters
 _MOST_ENTRIES = 4
+# nets that a graph may build at first, and how often each of them has to run on average before more are built
+_FIRST_BUILDS, _RUNS_OF_A_BUILD = 8, 16
 # for graphs that take longer (seconds), one run of both engines decides
 _LONG = 5e-3
 _FLOATS = ("f32", "bf16", "f16")
@@ -62,6 +64,7 @@ _CPU = torch.device("cpu")
 LEFT = "PyTorch runs ops"
 _BETWEEN = f"{LEFT} that no net of ours has, or that are alone between such"
 _INSIDE = f"{LEFT} as steps of a net, as no op of ours expresses them"
+_TOO_MANY = f"its {_FIRST_BUILDS} or more nets, each for other parameters or numbers, run a few times each"
 _LOGGER = logger("torch.backend")
 
 
@@ -232,6 +235,24 @@ def _placeholders(module: fx.GraphModule) -> list[fx.Node]:
     return [node for node in module.graph.nodes if node.op == "placeholder"]
 
 
+def _varying(given: Sequence[fx.Node], static: Collection[int]) -> list[tuple[int, int]]:
+    """Returns the inputs and axes whose sizes may vary from call to call."""
+    values = ((i, node.meta["val"]) for i, node in enumerate(given) if i not in static)
+    tensors = ((i, value) for i, value in values if isinstance(value, Tensor))
+    return [(i, axis) for i, value in tensors for axis, dim in enumerate(dims_of(value.shape)) if dim is None]
+
+
+@dataclass
+class _Speeds:
+    """Whether a graph's nets are faster than PyTorch, by the sizes of inputs; parameters' values do not matter."""
+
+    varying: Sequence[tuple[int, int]]
+    faster: dict[tuple[int, ...], bool] = field(default_factory=dict)
+
+    def sizes(self, args: Sequence[Any]) -> tuple[int, ...]:
+        return tuple(near(args[i].shape[axis]) for i, axis in self.varying)
+
+
 class Region:
     """A captured graph and its nets, one for each state of the parameters, with plans for all sizes."""
 
@@ -249,6 +270,9 @@ class Region:
         self._static = sorted(i for i in static if isinstance(self._given[i].meta.get("val"), Tensor))
         self._entries: list[_Entry] = []
         self._builds = Builds()
+        self._speeds = _Speeds(_varying(self._given, self._static))
+        self._built = self._runs = 0
+        self._is_told = False
 
     @property
     def sources(self) -> frozenset[int]:
@@ -267,10 +291,13 @@ class Region:
         if entry is None:
             if self._building is not None:
                 self._building()
+            elif not self._pays(args):
+                return list(self._module(*args))
             entry = self._builds.once(lambda: self._found(constants, args), lambda: self._new(constants, args))
         if entry.net is not None:
             try:
                 if self._building is not None or entry.is_faster(args):
+                    self._runs += 1
                     return entry.run(args)
             except Error as error:
                 _LOGGER.info("PyTorch runs a call of a graph of %d nodes: %s", len(self._module.graph.nodes), error)
@@ -282,9 +309,22 @@ class Region:
                 return entry
         return None
 
+    def _pays(self, args: Sequence[Any]) -> bool:
+        """Whether to build a net for a call: not if PyTorch is faster, nor if parameters change every few calls."""
+        if torch.are_deterministic_algorithms_enabled():
+            return True
+        if not self._speeds.faster.get(self._speeds.sizes(args), True):
+            return False
+        pays = self._built < _FIRST_BUILDS + self._runs // _RUNS_OF_A_BUILD
+        if not pays and not self._is_told:
+            self._is_told = True
+            _LOGGER.info("PyTorch runs calls of a graph of %d nodes: %s", len(self._module.graph.nodes), _TOO_MANY)
+        return pays
+
     def _new(self, constants: list[Tensor], args: Sequence[Any]) -> _Entry:
         seen = marks_of(constants)
-        entry = _Entry(self._module, self._given, frozenset(self._static), args, self._options)
+        self._built += 1
+        entry = _Entry(self._module, self._given, frozenset(self._static), args, self._options, self._speeds)
         if seen is None:
             # changes of these tensors could not be seen
             entry.net = None
@@ -387,6 +427,7 @@ class _Entry:
         static: frozenset[int],
         args: Sequence[Any],
         options: Mapping[str, Any],
+        speeds: _Speeds,
     ) -> None:
         # the marks of the parameters
         self.seen: Any = None
@@ -395,8 +436,7 @@ class _Entry:
         # numbers besides the inputs' sizes that the net is built for
         self.numbers: dict[int, Any] = {}
         self._theirs = module
-        self._faster: dict[tuple[int, ...], bool] = {}
-        self._varying: list[tuple[int, int]] = []
+        self._speeds = speeds
         self._outputs: list[_Result] = []
         try:
             self._outputs = _results(list(flat_outputs(module.graph)), given)
@@ -419,7 +459,6 @@ class _Entry:
             elif isinstance(value, Tensor):
                 known[node.name] = graph.input(node.name, dims_of(value.shape), stated(value.dtype))
                 places[node.name] = i
-                self._varying += [(i, axis) for axis, dim in enumerate(dims_of(value.shape)) if dim is None]
         budget = Budget(sum(args[i].nbytes for i in static))
         for i, node in enumerate(given):
             if not isinstance(node.meta["val"], Tensor):
@@ -459,13 +498,13 @@ class _Entry:
         """Whether the net is faster than PyTorch, measured at the first call with about such sizes."""
         if torch.are_deterministic_algorithms_enabled():
             return True
-        key = tuple(near(args[i].shape[axis]) for i, axis in self._varying)
-        found = self._faster.get(key)
+        key, faster = self._speeds.sizes(args), self._speeds.faster
+        found = faster.get(key)
         if found is None:
-            found = self._faster[key] = self._tried(args)
+            found = faster[key] = self._tried(args)
             if not found:
                 _LOGGER.info("PyTorch runs a graph of %d nodes: it is faster", len(self._theirs.graph.nodes))
-            elif len(self._faster) == 1:
+            elif len(faster) == 1:
                 self._tell_of_steps()
         return found
 
