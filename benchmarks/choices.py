@@ -31,7 +31,7 @@ from dnnl_graph_ops.runtime import cpu, rates
 RELEASE = "3.2.0"
 TIMES = Path(__file__).with_name("times")
 DIRECTIONS = (DGRAD, FPROP, WGRAD)
-# what choosing may cost in the mean, and once: forward, backward data, backward weights
+# what choosing may cost in the mean, and once: dgrad, fprop, wgrad
 LIMITS = {
     "zen5_f32": ((1.02, 2), (1.02, 2), (1.02, 2)),
     "zen5_f32_both_ops": ((1.02, 2), (1.02, 2), (1.02, 2)),

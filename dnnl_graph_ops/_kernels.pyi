@@ -100,16 +100,16 @@ class FilterProblem:
         """bf16 elements of the weights that bf16_product takes."""
     def bf16_packing(self, direction: str) -> bytes:
         """As `packing`, for bf16_pack."""
-    def overlap_refusal(self) -> str:
-        """Why overlap_product does not compute the layer; empty if it does."""
+    def col2im_refusal(self) -> str:
+        """Why col2im_product does not compute the layer; empty if it does."""
     def packed_size(self, direction: str) -> int:
-        """f32 elements of the packed weights of 'forward' or 'backward_data'."""
+        """f32 elements of the packed weights of 'dgrad' or 'fprop'."""
     def packing(self, direction: str) -> bytes:
         """What the packed weights depend on besides the weights' own layout and data: equal bytes, equal packing."""
     def refusal(self) -> str:
         """Why no filter kernel computes the layer; empty if they do."""
     def taps_apart(self) -> FilterProblem:
-        """The layer whose packed weights overlap_product takes for this one."""
+        """The layer whose packed weights col2im_product takes for this one."""
 
 @final
 class IndexProblem:
@@ -176,22 +176,6 @@ def attention(
     -Inf; seen: of each row, the keys from the first on that count at all.
     """
 
-def bf16_backward_weights(
-    problem: FilterProblem,
-    src_dtype: int,
-    src_strides: Sequence[int],
-    diff_dst_dtype: int,
-    diff_dst_strides: Sequence[int],
-    weights_dtype: int,
-    weights_strides: Sequence[int],
-    threads: int = 0,
-    isa: str = "",
-) -> ScratchKernel:
-    """run(src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights
-    (in_channels, out_channels / groups, kernel)): src and diff_dst in bf16, sums in f32, diff_weights in
-    either. The same sums for the same number of threads.
-    """
-
 def bf16_isa() -> tuple[str, str]:
     """The instruction set of narrow products: 'amx', 'avx512bf16', 'emulated', or '' for none; and why no better
     one is used, or ''.
@@ -221,9 +205,59 @@ def bf16_product(
     epilogue: Epilogue = ...,
     isa: str = "",
 ) -> ScratchKernel:
-    """run(src, packed, [bias], epilogue's..., scratch, dst): as filter_forward or filter_backward_data: packed is
-    bf16, and so is src where tiles have one result; sums f32.
+    """run(src, packed, [bias], epilogue's..., scratch, dst): as filter_dgrad or filter_fprop: packed is bf16, and
+    so is src where tiles have one result; sums f32.
     """
+
+def bf16_wgrad(
+    problem: FilterProblem,
+    src_dtype: int,
+    src_strides: Sequence[int],
+    diff_dst_dtype: int,
+    diff_dst_strides: Sequence[int],
+    weights_dtype: int,
+    weights_strides: Sequence[int],
+    threads: int = 0,
+    isa: str = "",
+) -> ScratchKernel:
+    """run(src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights
+    (in_channels, out_channels / groups, kernel)): src and diff_dst in bf16, sums in f32, diff_weights in
+    either. The same sums for the same number of threads.
+    """
+
+def col2im(
+    layer: LayerSizes,
+    col_strides: Sequence[int],
+    dst_dtype: int,
+    dst_strides: Sequence[int],
+    has_bias: bool = False,
+    bias_dtype: int | None = None,
+    epilogue: Epilogue = ...,
+) -> Kernel:
+    """run(col (n, src_spatial, kernel, c), [bias (c)], epilogue's..., dst (n, c, dst_spatial)): dst = bias + the
+    sum of the f32 columns that meet a position; the reverse of im2col.
+    """
+
+def col2im_product(
+    problem: FilterProblem,
+    src_dtype: int,
+    src_strides: Sequence[int],
+    dst_dtype: int,
+    dst_strides: Sequence[int],
+    bias_dtype: int = 0,
+    threads: int = 0,
+    epilogue: Epilogue = ...,
+) -> ScratchKernel:
+    """run(src (batch, in_spatial, in_channels), packed, [bias (out_channels)], epilogue's..., scratch, dst (batch,
+    out_spatial, out_channels)): as filter_dgrad; packed: of problem.taps_apart(). One group, a last axis
+    without dilation.
+    """
+
+def col2im_takes_epilogue(channels: int, dst_strides: Sequence[int]) -> bool:
+    """Whether col2im takes an epilogue for so many channels and these strides of dst."""
+
+def col2im_work(problem: FilterProblem, isa: str = "") -> Work:
+    """Of col2im_product."""
 
 def copy(
     shape: Sequence[int], src_dtype: int, src_strides: Sequence[int], dst_dtype: int, dst_strides: Sequence[int]
@@ -246,23 +280,7 @@ def cumsum(outer: int, length: int, inner: int, exclusive: bool = False, reverse
     from the end.
     """
 
-def depthwise_backward_data(
-    problem: DepthwiseProblem,
-    has_bias: bool = False,
-    bias_dtype: int | None = None,
-    packed: bool = False,
-    epilogue: Epilogue = ...,
-) -> Kernel:
-    """run(diff_dst (n, c, dst_spatial), weights (c, kernel), [bias (c)], epilogue's..., diff_src (n, c,
-    src_spatial)): bias and epilogue are those of an ordinary convolution.
-    """
-
-def depthwise_backward_weights(problem: DepthwiseProblem) -> Kernel:
-    """run(src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (c, kernel)): the same sums for any
-    number of threads. No groups.
-    """
-
-def depthwise_forward(
+def depthwise_dgrad(
     problem: DepthwiseProblem,
     has_bias: bool = False,
     bias_dtype: int | None = None,
@@ -273,9 +291,25 @@ def depthwise_forward(
     transposed convolution.
     """
 
-def depthwise_packing(problem: DepthwiseProblem, forward: bool) -> tuple[Kernel, int, list[int], list[int]]:
+def depthwise_fprop(
+    problem: DepthwiseProblem,
+    has_bias: bool = False,
+    bias_dtype: int | None = None,
+    packed: bool = False,
+    epilogue: Epilogue = ...,
+) -> Kernel:
+    """run(diff_dst (n, c, dst_spatial), weights (c, kernel), [bias (c)], epilogue's..., diff_src (n, c,
+    src_spatial)): bias and epilogue are those of an ordinary convolution.
+    """
+
+def depthwise_packing(problem: DepthwiseProblem, dgrad: bool) -> tuple[Kernel, int, list[int], list[int]]:
     """run(weights (c, kernel), packed): for kernels of the direction with packed=True; the floats of packed, and
     the shape and the strides there of what is copied.
+    """
+
+def depthwise_wgrad(problem: DepthwiseProblem) -> Kernel:
+    """run(src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (c, kernel)): the same sums for any
+    number of threads. No groups.
     """
 
 def elementwise(
@@ -312,9 +346,9 @@ def few_channels_gradient(
     weights_dtype: int,
     weights_strides: Sequence[int],
 ) -> Kernel:
-    """run(src (n, channels, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (channels, c, kernel)):
-    backward weights of the layers of few_channels_product, strides as of few_channels_product and
-    few_channels_pack; the same sums for the same number of threads.
+    """run(src (n, channels, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (channels, c, kernel)): wgrad
+    of the layers of few_channels_product, strides as of few_channels_product and few_channels_pack; the same
+    sums for the same number of threads.
     """
 
 def few_channels_pack(layer: LayerSizes, channels: int, weights_dtype: int, weights_strides: Sequence[int]) -> Kernel:
@@ -334,8 +368,8 @@ def few_channels_product(
     epilogue: Epilogue = ...,
 ) -> Kernel:
     """run(diff_dst (n, c, dst_spatial), packed, [bias (channels)], epilogue's..., diff_src (n, channels,
-    src_spatial)): backward data of a layer whose dst has c channels, few, and src `channels`. Strides: n,
-    channel, spatial; bias_dtype 0 means none. Sums are f32.
+    src_spatial)): fprop of a layer whose dst has c channels, few, and src `channels`. Strides: n, channel,
+    spatial; bias_dtype 0 means none. Sums are f32.
     """
 
 def few_channels_refusal(layer: LayerSizes) -> str:
@@ -347,35 +381,7 @@ def fill(shape: Sequence[int], dtype: int, strides: Sequence[int], value: float)
 def fill_channel(shape: Sequence[int], dtype: int, dst_strides: Sequence[int], axis: int, bias_dtype: int) -> Kernel:
     """run(bias (shape[axis]), dst (shape)): dst = bias of the element's index on `axis`."""
 
-def filter_backward_data(
-    problem: FilterProblem,
-    diff_dst_dtype: int,
-    diff_dst_strides: Sequence[int],
-    diff_src_dtype: int,
-    diff_src_strides: Sequence[int],
-    bias_dtype: int = 0,
-    threads: int = 0,
-    epilogue: Epilogue = ...,
-) -> ScratchKernel:
-    """run(diff_dst (batch, out_spatial, out_channels), packed, [bias (in_channels)], epilogue's..., scratch,
-    diff_src (batch, in_spatial, in_channels)): bias and epilogue are those of an ordinary convolution.
-    """
-
-def filter_backward_weights(
-    problem: FilterProblem,
-    src_dtype: int,
-    src_strides: Sequence[int],
-    diff_dst_dtype: int,
-    diff_dst_strides: Sequence[int],
-    weights_dtype: int,
-    weights_strides: Sequence[int],
-    threads: int = 0,
-) -> ScratchKernel:
-    """run(src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights
-    (in_channels, out_channels / groups, kernel)).
-    """
-
-def filter_forward(
+def filter_dgrad(
     problem: FilterProblem,
     src_dtype: int,
     src_strides: Sequence[int],
@@ -390,11 +396,39 @@ def filter_forward(
     contiguous.
     """
 
+def filter_fprop(
+    problem: FilterProblem,
+    diff_dst_dtype: int,
+    diff_dst_strides: Sequence[int],
+    diff_src_dtype: int,
+    diff_src_strides: Sequence[int],
+    bias_dtype: int = 0,
+    threads: int = 0,
+    epilogue: Epilogue = ...,
+) -> ScratchKernel:
+    """run(diff_dst (batch, out_spatial, out_channels), packed, [bias (in_channels)], epilogue's..., scratch,
+    diff_src (batch, in_spatial, in_channels)): bias and epilogue are those of an ordinary convolution.
+    """
+
 def filter_pack(
     problem: FilterProblem, direction: str, weights_dtype: int, weights_strides: Sequence[int], threads: int = 0
 ) -> Kernel:
     """run(weights (in_channels, out_channels / groups, kernel), packed): weights_strides: in channel, out channel
     (of one group), taps; the in channels of the groups follow each other. threads 0: as many as OpenMP gives.
+    """
+
+def filter_wgrad(
+    problem: FilterProblem,
+    src_dtype: int,
+    src_strides: Sequence[int],
+    diff_dst_dtype: int,
+    diff_dst_strides: Sequence[int],
+    weights_dtype: int,
+    weights_strides: Sequence[int],
+    threads: int = 0,
+) -> ScratchKernel:
+    """run(src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights
+    (in_channels, out_channels / groups, kernel)).
     """
 
 def filter_work(
@@ -459,7 +493,7 @@ def im2col(
 
 def int8_depthwise(
     layer: LayerSizes,
-    forward: bool,
+    dgrad: bool,
     src_dtype: int,
     src_strides: Sequence[int],
     src_zero: int,
@@ -479,7 +513,7 @@ def int8_depthwise(
 
 def int8_depthwise_gather(
     problem: DepthwiseProblem,
-    forward: bool,
+    dgrad: bool,
     src_zero: int,
     dst_dtype: int,
     dst_scale: float = 1.0,
@@ -499,7 +533,7 @@ def int8_depthwise_gathers(problem: DepthwiseProblem) -> bool:
 
 def int8_depthwise_pack(
     layer: LayerSizes,
-    forward: bool,
+    dgrad: bool,
     weights_dtype: int,
     weights_strides: Sequence[int],
     src_dtype: int,
@@ -507,11 +541,11 @@ def int8_depthwise_pack(
     has_points: bool = False,
     isa: str = "",
 ) -> Kernel:
-    """run(weights (c, kernel), [points (c)], packed): forward: of a transposed convolution. points: zero points in
+    """run(weights (c, kernel), [points (c)], packed): dgrad: of a transposed convolution. points: zero points in
     s32, for sets that multiply words; u8 has the zero point 128 for the others.
     """
 
-def int8_depthwise_size(layer: LayerSizes, forward: bool, isa: str = "") -> int:
+def int8_depthwise_size(layer: LayerSizes, dgrad: bool, isa: str = "") -> int:
     """Bytes of the weights that int8_depthwise takes."""
 
 def int8_isa() -> tuple[str, str]:
@@ -665,40 +699,6 @@ def mix_axis(
     one less than there are starts, is the sum of weights[i] times the element sources[i], for i from starts[r]
     up to starts[r + 1].
     """
-
-def overlap_add(
-    layer: LayerSizes,
-    col_strides: Sequence[int],
-    dst_dtype: int,
-    dst_strides: Sequence[int],
-    has_bias: bool = False,
-    bias_dtype: int | None = None,
-    epilogue: Epilogue = ...,
-) -> Kernel:
-    """run(col (n, src_spatial, kernel, c), [bias (c)], epilogue's..., dst (n, c, dst_spatial)): dst = bias + the
-    sum of the f32 columns that meet a position; the reverse of im2col.
-    """
-
-def overlap_add_takes_epilogue(channels: int, dst_strides: Sequence[int]) -> bool:
-    """Whether overlap_add takes an epilogue for so many channels and these strides of dst."""
-
-def overlap_product(
-    problem: FilterProblem,
-    src_dtype: int,
-    src_strides: Sequence[int],
-    dst_dtype: int,
-    dst_strides: Sequence[int],
-    bias_dtype: int = 0,
-    threads: int = 0,
-    epilogue: Epilogue = ...,
-) -> ScratchKernel:
-    """run(src (batch, in_spatial, in_channels), packed, [bias (out_channels)], epilogue's..., scratch, dst (batch,
-    out_spatial, out_channels)): as filter_forward; packed: of problem.taps_apart(). One group, a last axis
-    without dilation.
-    """
-
-def overlap_work(problem: FilterProblem, isa: str = "") -> Work:
-    """Of overlap_product."""
 
 def pool(
     n: int,

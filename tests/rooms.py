@@ -17,6 +17,7 @@ ELSEWHERE = {
     "bindings/memory": ("bindings", "device", "test_memory.py"),
     "bindings/calls": ("bindings", "pytorch/test_calls.py", "nn"),
     "kernels/attention": ("bindings/test_attention.py", "bindings/test_rotary.py"),
+    "kernels/col2im": ("bindings/test_im2col.py", "bindings/test_col2im_product.py"),
     "kernels/copy": ("bindings/test_kernels_copy.py",),
     "kernels/depthwise": ("bindings/test_kernels_depthwise.py", "bindings/test_int8_depthwise.py"),
     "kernels/dot": (
@@ -38,7 +39,6 @@ ELSEWHERE = {
     "kernels/indices": ("bindings/test_indices.py", "bindings/test_gather.py", "bindings/test_topk.py"),
     "kernels/isa": ("bindings/test_isa.py", "bindings/test_isa_symbols.py", "bindings/test_trapped.py"),
     "kernels/norm": ("backends/test_norm.py",),
-    "kernels/overlap": ("bindings/test_im2col.py", "bindings/test_overlap_product.py"),
     "kernels/recurrent": ("bindings/test_recurrent.py",),
     "kernels/rows": ("bindings/test_row_product.py",),
     "kernels/scan": ("bindings/test_cumsum.py",),

@@ -11,7 +11,7 @@
 #include "kernels/dot/vtable.hpp"
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/norm/vtable.hpp"
-#include "kernels/overlap/vtable.hpp"
+#include "kernels/col2im/vtable.hpp"
 #include "kernels/recurrent/vtable.hpp"
 #include "kernels/rows/vtable.hpp"
 #include "kernels/few_channels/vtable.hpp"
@@ -30,7 +30,7 @@ struct VectorCode {
     const DotCode& dot;
     const FilterCode& filter;
     const NormCode& norm;
-    const OverlapCode& overlap;
+    const Col2imCode& col2im;
     const RecurrentCode& recurrent;
     const RowCode& rows;
     const FewChannelsCode& few_channels;

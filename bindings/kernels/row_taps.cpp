@@ -75,8 +75,8 @@ int64_t RowLayout::extent(int axis) const {
     return axis < missing ? 1 : spatial[static_cast<size_t>(axis - missing)];
 }
 
-TapAxes::TapAxes(const LayerSizes& p, bool forward) {
-    const auto make = forward ? TapAxis::forward : TapAxis::backward;
+TapAxes::TapAxes(const LayerSizes& p, bool dgrad) {
+    const auto make = dgrad ? TapAxis::dgrad : TapAxis::fprop;
     for (size_t axis = p.kernel.size(); axis < 3; ++axis) outer.push_back(make(1, 1, 1, 1, 0, 1));
     for (size_t axis = 0; axis < p.kernel.size(); ++axis) {
         outer.push_back(make(p.src_spatial[axis], p.dst_spatial[axis], p.kernel[axis], p.strides[axis],

@@ -52,7 +52,7 @@ struct TapAxes {
     std::vector<TapAxis> outer;  // always two; an axis that does not exist has one output and one tap
     TapAxis inner;
 
-    TapAxes(const LayerSizes& layer, bool forward);
+    TapAxes(const LayerSizes& layer, bool dgrad);
     // The taps that one output row meets.
     void taps_of_row(int64_t row, std::vector<RowTap>& list) const;
 };

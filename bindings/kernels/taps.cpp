@@ -5,7 +5,7 @@
 
 namespace dgo {
 
-TapAxis TapAxis::forward(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
+TapAxis TapAxis::dgrad(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
     TapAxis axis;
     // an output beyond the stride would be the first to share a phase
     axis.phases = std::clamp<int64_t>(dst, 1, stride);
@@ -23,7 +23,7 @@ TapAxis TapAxis::forward(int64_t src, int64_t dst, int64_t kernel, int64_t strid
     return axis;
 }
 
-TapAxis TapAxis::backward(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
+TapAxis TapAxis::fprop(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
     TapAxis axis;
     axis.phases = 1;
     axis.advance = stride;

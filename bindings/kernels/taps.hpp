@@ -25,9 +25,9 @@ struct Stretch {
 class TapAxis {
 public:
     // dst of a transposed convolution from src: as many phases as the stride, or as dst has elements if it has fewer.
-    static TapAxis forward(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation);
+    static TapAxis dgrad(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation);
     // diff_src from diff_dst: one phase, the source advances by the stride.
-    static TapAxis backward(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation);
+    static TapAxis fprop(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation);
 
     int64_t phases = 1, advance = 1;
     int64_t outputs = 0, sources = 0, kernel = 1;

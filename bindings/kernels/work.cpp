@@ -21,7 +21,7 @@ struct Work {
     double weights = 0;   // packed weights that are read, or sums of a gradient that are written
 };
 
-enum class WorkOf { forward, backward_data, backward_weights };
+enum class WorkOf { dgrad, fprop, wgrad };
 
 // In products per result: what beginning and storing a register tile takes.
 constexpr double kTilePrice = 8;
@@ -29,7 +29,7 @@ constexpr double kTilePrice = 8;
 constexpr double kStripPrice = 3, kInStrips = 0.88, kStripValues = 0.7;
 // Results that do not fill whole panels go through the scratch.
 constexpr double kThroughScratch = 2.5;
-// Absent taps of Winograd break the long sums of backward data into short ones.
+// Absent taps of Winograd break the long sums of fprop into short ones.
 constexpr double kBrokenSums = 1.1;
 // Transforms of tiles of more than 3 results take more additions for a value.
 constexpr double kLargeTransform = 2.0;
@@ -84,8 +84,8 @@ FilterTensor dense(const Axes& size, int64_t channels, int dtype) {
 bool is_in_strips(const FilterProblem& p, WorkOf direction, int src_dtype, int dst_dtype) {
     const FilterTensor in = dense(p.in, p.groups * p.in_channels, src_dtype);
     const FilterTensor out = dense(p.out, p.groups * p.out_channels, dst_dtype);
-    return direction == WorkOf::forward ? filter_in_strips(p, FilterDirection::forward, in, out)
-                                        : filter_in_strips(p, FilterDirection::backward_data, out, in);
+    return direction == WorkOf::dgrad ? filter_in_strips(p, FilterDirection::dgrad, in, out)
+                                      : filter_in_strips(p, FilterDirection::fprop, out, in);
 }
 
 Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int dst_dtype, int threads,
@@ -107,8 +107,8 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
     const double in = number(p.in_channels), out = number(p.out_channels);
     Work work;
     work.weights = number(p.groups) * points * in * out;
-    if (direction == WorkOf::backward_weights && !tiled) {
-        const FilterLayout layout = backward_layout(p);
+    if (direction == WorkOf::wgrad && !tiled) {
+        const FilterLayout layout = fprop_layout(p);
         const GradientParams params =
             gradient_params(p, dense(p.in, p.groups * p.in_channels, src_dtype),
                             dense(p.out, p.groups * p.out_channels, dst_dtype), layout, threads, of);
@@ -119,20 +119,18 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
             return work;
         }
     }
-    const bool strips = direction != WorkOf::backward_weights && is_in_strips(p, direction, src_dtype, dst_dtype);
+    const bool strips = direction != WorkOf::wgrad && is_in_strips(p, direction, src_dtype, dst_dtype);
     // Phases of the last axis share a vector.
     const double together = axes[last].phases;
-    double pairs = direction == WorkOf::backward_data ? padded(in, of.lanes) * out
-                                                      : in * padded(out * together, of.lanes) / together;
-    const double width = direction == WorkOf::forward         ? out * number(p.stride[last])
-                         : direction == WorkOf::backward_data ? in
-                                                              : out * number(p.kernel[last]);
-    const double depth = direction == WorkOf::forward         ? in
-                         : direction == WorkOf::backward_data ? out * volume(p.stride)
-                                                              : tiles;
+    double pairs =
+        direction == WorkOf::fprop ? padded(in, of.lanes) * out : in * padded(out * together, of.lanes) / together;
+    const double width = direction == WorkOf::dgrad   ? out * number(p.stride[last])
+                         : direction == WorkOf::fprop ? in
+                                                      : out * number(p.kernel[last]);
+    const double depth = direction == WorkOf::dgrad ? in : direction == WorkOf::fprop ? out * volume(p.stride) : tiles;
     const double taps = points / phases;
     pairs *= strips ? kInStrips * (1 + kStripPrice / (depth * taps)) : (depth + kTilePrice) / depth;
-    const bool broken = uneven && direction == WorkOf::backward_data;
+    const bool broken = uneven && direction == WorkOf::fprop;
     const bool whole = tiled || padded(width, of.filter.panel) == width;
     work.products = tiles * points * pairs * (broken ? kBrokenSums : 1.0);
     work.values = (large ? kLargeTransform : 1.0) * tiles * points * (in / phases + out);
@@ -144,7 +142,7 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
     return work;
 }
 
-Work overlap_work(const FilterProblem& p, const VectorCode& of) {
+Work col2im_work(const FilterProblem& p, const VectorCode& of) {
     constexpr int last = kFilterAxes - 1;
     const double in = number(p.in_channels), out = number(p.out_channels);
     const double places = number(p.batch) * volume(p.in), src = places * in,
@@ -175,9 +173,9 @@ Work row_product_work(int64_t rows, int64_t columns, int64_t depth, const Vector
 }
 
 WorkOf work_of(const std::string& name) {
-    if (name == "forward") return WorkOf::forward;
-    if (name == "backward_data") return WorkOf::backward_data;
-    if (name == "backward_weights") return WorkOf::backward_weights;
+    if (name == "dgrad") return WorkOf::dgrad;
+    if (name == "fprop") return WorkOf::fprop;
+    if (name == "wgrad") return WorkOf::wgrad;
     fail(ErrorKind::invalid_argument, "filter_work: there is no direction '" + name + "'");
 }
 
@@ -201,9 +199,9 @@ const Declaration kWorks[] = {
          return filter_work(p, work_of(direction), src_dtype, dst_dtype, threads, vector_code_of(isa));
      },
      "Of filter_* between dense activations, channels last; isa: of another CPU."},
-    {"overlap_work(problem, isa='')",
-     +[](const FilterProblem& p, const std::string& isa) { return overlap_work(p, vector_code_of(isa)); },
-     "Of overlap_product."},
+    {"col2im_work(problem, isa='')",
+     +[](const FilterProblem& p, const std::string& isa) { return col2im_work(p, vector_code_of(isa)); },
+     "Of col2im_product."},
     {"row_product_work(rows, columns, depth, isa='')",
      +[](int64_t rows, int64_t columns, int64_t depth, const std::string& isa) {
          return row_product_work(rows, columns, depth, vector_code_of(isa));

@@ -69,7 +69,7 @@ def _build(program: Program, problem: ConvProblem, env: Env, tile: tuple[int, ..
     for part in filtering.parts(problem, tile):
         description = filtering.filter_problem(part, tile, env.varies)
         if problem.direction == WGRAD:
-            filtering.wgrad(program, part, description, env.threads, label, kernels.bf16_backward_weights)
+            filtering.wgrad(program, part, description, env.threads, label, kernels.bf16_wgrad)
             continue
         if packed is None:
             weights = part.w if max(tile) == 1 else _unrounded(part.w)
@@ -94,7 +94,7 @@ def _packed(program: Program, description: Any, weights: View, direction: str, t
     code = dtypes.CODES[weights.dtype]
     kernel = kernels.bf16_pack(description, direction, code, list(weights.strides), threads)
     packing = direction, description.bf16_packing(direction)
-    cache_key = ("narrow", *packing, weights.dtype, weights.shape, weights.strides)
+    cache_key = ("bf16", *packing, weights.dtype, weights.shape, weights.strides)
     program.kernel(kernel, [weights], [packed], "pack weights", cache_key=cache_key)
     return packed
 
@@ -141,7 +141,7 @@ NAME = "builtin bf16"
 ALGORITHMS = (
     *(
         Algorithm(
-            NAME, direction, "narrow", _applies, _work,
+            NAME, direction, "bf16", _applies, _work,
             lambda program, problem, env: _build(program, problem, env, filtering.direct_tile(problem)),
             spreads, converts=always, fuses=expressed, multiplies="bf16",
         )
@@ -149,7 +149,7 @@ ALGORITHMS = (
     ),
     *(
         Algorithm(
-            "Winograd bf16", direction, "narrow", _filters, _filtering_work,
+            "Winograd bf16", direction, "bf16", _filters, _filtering_work,
             lambda program, problem, env: _build(program, problem, env, _tile(problem)),
             spreads, converts=always, fuses=expressed, multiplies="bf16", filters=True, fast=True, of_precision=True,
             remark="transforms are rounded to bf16",

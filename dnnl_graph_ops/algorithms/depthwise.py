@@ -45,7 +45,7 @@ def _described(problem: ConvProblem, y: View, x: View) -> kernels.DepthwiseProbl
 
 def _build(program: Program, problem: ConvProblem, env: Env) -> None:
     if problem.direction == WGRAD:
-        kernel = kernels.depthwise_backward_weights(_described(problem, problem.y, problem.x))
+        kernel = kernels.depthwise_wgrad(_described(problem, problem.y, problem.x))
         program.kernel(kernel, [problem.y, problem.x], [problem.w], MULTIPLY)
     else:
         _gather(program, problem, problem.read[0], problem.result)
@@ -59,7 +59,7 @@ def _gather(program: Program, problem: ConvProblem, source: View, target: View) 
     weights = problem.w
     dgrad = problem.direction == DGRAD
     described = _described(problem, *((source, target) if dgrad else (target, source)))
-    make: Callable[..., Any] = kernels.depthwise_forward if dgrad else kernels.depthwise_backward_data
+    make: Callable[..., Any] = kernels.depthwise_dgrad if dgrad else kernels.depthwise_fprop
     if weights.is_constant and weights.size:
         packing, floats, *order = kernels.depthwise_packing(described, dgrad)
         packed = program.scratch((floats,), "f32")
@@ -130,7 +130,7 @@ ALGORITHMS = (
     ),
     *(
         Algorithm(
-            "builtin grouped", direction, "groups", _groups_apply, _groups_work, _build_groups, NOTHING,
+            "builtin grouped", direction, "grouped", _groups_apply, _groups_work, _build_groups, NOTHING,
             converts=without_post_ops, fuses=_groups_fuse, tiles_rows=direction == FPROP,
         )
         for direction in (DGRAD, FPROP)

@@ -38,7 +38,7 @@ def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
     weights = problem.w.merge(0)  # the only group
     packed = program.scratch((kernels.few_channels_packed_size(layer, channels),), "f32")
     pack = kernels.few_channels_pack(layer, channels, codes[weights.dtype], weights.strides)
-    cache_key = ("stem", weights.dtype, weights.shape, weights.strides)
+    cache_key = ("few channels", weights.dtype, weights.shape, weights.strides)
     program.kernel(pack, [weights], [packed], "pack weights", cache_key=cache_key)
     after = fused(program, problem.epilogue, y, problem.bias)
     kernel = kernels.few_channels_product(
@@ -78,7 +78,7 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
     )
 
 
-_NAME, _FAMILY = "builtin few-channel", "stem"
+_NAME, _FAMILY = "builtin few-channel", "few channels"
 
 _DATA = Algorithm(
     _NAME, FPROP, _FAMILY, _applies, _work, _fprop, W,

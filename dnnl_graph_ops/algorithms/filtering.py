@@ -247,12 +247,11 @@ def _build(program: Program, problem: ConvProblem, tile: tuple[int, ...], env: E
     for part in parts(problem, tile):
         description = filter_problem(part, tile, env.varies)
         if problem.direction == WGRAD:
-            wgrad(program, part, description, threads, label, kernels.filter_backward_weights)
+            wgrad(program, part, description, threads, label, kernels.filter_wgrad)
             continue
         # several parts have strides of 1, with which the packing is the same for all sizes
         packed = packed_weights(program, description, part, threads) if packed is None else packed
-        # kernels are named for the transposed convolution, whose forward is the dgrad of the ordinary one
-        make = kernels.filter_forward if problem.direction == DGRAD else kernels.filter_backward_data
+        make = kernels.filter_dgrad if problem.direction == DGRAD else kernels.filter_fprop
         multiply(program, part, description, packed, threads, label, make)
 
 
@@ -343,7 +342,7 @@ def _algorithm(
 
 def _filtering(direction: str, spreads: frozenset[str], results: int) -> Algorithm:
     return _algorithm(
-        f"Winograd {results}", "filtering", direction, spreads, lambda p: filtering_tile(p, results),
+        f"Winograd {results}", "Winograd", direction, spreads, lambda p: filtering_tile(p, results),
         _filters(results), filters=True, fast=results >= FAST,
         remark=f"error up to {ERROR} x direct" if results >= FAST else "",
     )  # fmt: skip
@@ -357,7 +356,7 @@ _SPREADS = {
 }
 DIRECT = {
     direction: _algorithm(
-        "builtin direct", "own", direction, spreads, direct_tile, lambda p, e: taken(p, direct_tile(p)),
+        "builtin direct", "direct", direction, spreads, direct_tile, lambda p, e: taken(p, direct_tile(p)),
         tiles_rows=direction == FPROP,
     )
     for direction, (spreads, _) in _SPREADS.items()

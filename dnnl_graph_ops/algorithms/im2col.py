@@ -184,7 +184,7 @@ def add_up(program: Program, problem: ConvProblem, columns: View, strides: list[
     """Appends col2im: x = bias + the sums of `columns`, then the post-ops. `strides` are the columns' own."""
     x = problem.x
     after = fused(program, problem.epilogue, x, problem.bias)
-    kernel = kernels.overlap_add(
+    kernel = kernels.col2im(
         layer_sizes(problem), strides, dtypes.CODES[x.dtype], list(x.strides), after.bias > 0,
         after.bias or None, after.epilogue,
     )  # fmt: skip
@@ -193,7 +193,7 @@ def add_up(program: Program, problem: ConvProblem, columns: View, strides: list[
 
 def _dgrad_fuses(problem: ConvProblem, env: Env) -> bool:
     x = problem.x
-    return kernels.overlap_add_takes_epilogue(x.shape[1], list(x.strides)) and expressed(problem, env)
+    return kernels.col2im_takes_epilogue(x.shape[1], list(x.strides)) and expressed(problem, env)
 
 
 def work(problem: ConvProblem, env: Env) -> Counts:

@@ -329,7 +329,7 @@ def _work(problem: ConvProblem, env: Env, folding: Folding) -> Counts:
     )
 
 
-_FAMILY = "phases"
+_FAMILY = "subpixel"
 # by the name of the algorithm
 _FOLDINGS = {
     "phases": Folding(fold_last=False, fold_others=False),

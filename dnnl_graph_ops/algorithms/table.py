@@ -12,6 +12,7 @@ from ..errors import InvalidArgumentError
 from ..ir.env import Env
 from . import (
     bf16,
+    col2im,
     convolution,
     deconvolution,
     depthwise,
@@ -20,7 +21,6 @@ from . import (
     im2col,
     im2col_images,
     naive,
-    overlap_add,
     product,
     subpixel,
 )
@@ -35,7 +35,7 @@ ALGORITHMS: tuple[Algorithm, ...] = (
     *product.ALGORITHMS,
     *im2col.ALGORITHMS,
     *im2col_images.ALGORITHMS,
-    *overlap_add.ALGORITHMS,
+    *col2im.ALGORITHMS,
     *few_channels.ALGORITHMS,
     *depthwise.ALGORITHMS,
     *filtering.ALGORITHMS,

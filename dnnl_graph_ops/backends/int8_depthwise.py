@@ -92,10 +92,10 @@ def _in_floats(
     channels = problem.w.shape[0]
     if (isa_of(q) != WORDS and channels >= _VECTORS * env.lanes) or not q.weights.inputs[0].is_constant:
         return None
-    forward, zeros = problem.direction == DGRAD, zero_points(q, channels)
+    dgrad, zeros = problem.direction == DGRAD, zero_points(q, channels)
     layer, kernel = layer_sizes(problem), problem.geometry.kernel
     strides = dense_strides((channels, *kernel))
-    views = (source, target) if forward else (target, source)
+    views = (source, target) if dgrad else (target, source)
     described = kernels.DepthwiseProblem(
         layer, dtypes.CODES[source.dtype], views[0].strides, strides, views[1].strides, 1
     )  # fmt: skip
@@ -105,7 +105,7 @@ def _in_floats(
     if most * 255 >= _EXACT or not kernels.int8_depthwise_gathers(described):
         return None
     floats = kernels.DepthwiseProblem(layer, dtypes.CODES["f32"], views[0].strides, strides, views[1].strides, 1)
-    packing, size, *order = kernels.depthwise_packing(floats, forward)
+    packing, size, *order = kernels.depthwise_packing(floats, dgrad)
     packed = program.scratch((size,), "f32")
     cache_key = ("depthwise", *map(tuple, order), strides, "f32")
     program.kernel(
@@ -113,13 +113,13 @@ def _in_floats(
     )
     code = dtypes.CODES[target.dtype]
     has_bias = problem.bias is not None
-    make = partial(kernels.int8_depthwise_gather, described, forward, point(q.src), code, has_bias=has_bias)
+    make = partial(kernels.int8_depthwise_gather, described, dgrad, point(q.src), code, has_bias=has_bias)
     return _Kernel(packed, make, " in f32")
 
 
 def _in_integers(program: Program, q: Quantized, problem: ConvProblem, source: View, target: View) -> _Kernel:
     """Returns the kernel that sums integers up."""
-    forward, isa, g = problem.direction == DGRAD, isa_of(q), problem.geometry
+    dgrad, isa, g = problem.direction == DGRAD, isa_of(q), problem.geometry
     weights, layer, zero = problem.w, layer_sizes(problem), point(q.src)
     src, reads = dtypes.CODES[source.dtype], [weights]
     points = None
@@ -128,16 +128,16 @@ def _in_integers(program: Program, q: Quantized, problem: ConvProblem, source: V
         reads.append(program.constant(points))
     strides = [weights.strides[0], *weights.strides[3:]]
     pack = kernels.int8_depthwise_pack(
-        layer, forward, dtypes.CODES[weights.dtype], strides, src, zero, points is not None, isa
+        layer, dgrad, dtypes.CODES[weights.dtype], strides, src, zero, points is not None, isa
     )  # fmt: skip
-    packed = program.scratch((kernels.int8_depthwise_size(layer, forward, isa),), "u8")
+    packed = program.scratch((kernels.int8_depthwise_size(layer, dgrad, isa),), "u8")
     cache_key = (
-        "depthwise integers", isa, forward, src, zero, weights.dtype, weights.shape, weights.strides, g.strides,
+        "depthwise integers", isa, dgrad, src, zero, weights.dtype, weights.shape, weights.strides, g.strides,
         g.pads_begin, g.dilations, tuple(map(min, g.x, g.strides)), None if points is None else points.tobytes(),
     )  # fmt: skip
     program.kernel(pack, reads, [packed], "pack weights", cache_key=cache_key)
     make = partial(
-        kernels.int8_depthwise, layer, forward, src, source.strides, zero, dtypes.CODES[target.dtype], target.strides,
+        kernels.int8_depthwise, layer, dgrad, src, source.strides, zero, dtypes.CODES[target.dtype], target.strides,
         bias_dtype=0 if problem.bias is None else dtypes.CODES["f32"], isa=isa,
     )  # fmt: skip
     return _Kernel(packed, make, "" if isa == kernels.int8_isa()[0] else f" by {isa}")

@@ -27,7 +27,7 @@ from ..algorithms import table as algorithms
 from ..algorithms.algorithm import Algorithm
 from ..compile.tune import Runner, runner_of
 from ..convolution.nodes import CONV_KINDS, make_problem
-from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
+from ..convolution.problem import DGRAD, FPROP, READ, WGRAD, ConvProblem
 from ..cost import fits, nearest
 from ..cost import model as cost
 from ..cost.fits import FIELDS, Constants, Key, Prices
@@ -52,6 +52,7 @@ PULL, PULL_OF_ANOTHER = 2.0, 0.1
 SCALES = (0.8, 0.9, 1.0, 1.1, 1.25, 1.5)
 ROUNDS = 4
 FOLDS = 2
+_OLD_NAMES = {"forward": DGRAD, "backward_data": FPROP, "backward_weights": WGRAD}
 # op: directions, and whether weights are constant; ordinary layers count as the transposed ones that they are
 _TRANSPOSED, _ORDINARY = OPS
 ASKED = {
@@ -282,8 +283,15 @@ def resumed(path: Path, head: dict[str, Any]) -> Recorded:
 
 
 def read(path: Path) -> Recorded:
-    """A file of times."""
+    """A file of times. InvalidArgumentError: its directions have the names of an older version."""
     content = json.loads(path.read_text("utf-8"))
+    others = {row["direction"] for row in content["rows"]}.difference(READ)
+    if others:
+        names = ", ".join(f"{old} to {new}" for old, new in _OLD_NAMES.items())
+        raise InvalidArgumentError(
+            f"bench.fit: {path} has rows of direction {min(others)!r}; directions are {', '.join(READ)}. Measure "
+            f"anew, or rename those of an older version: {names}"
+        )
     return Recorded({name: value for name, value in content.items() if name != "rows"}, content["rows"])
 
 

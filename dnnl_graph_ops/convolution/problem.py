@@ -14,9 +14,9 @@ from ..shapes.common import channel_axes
 from ..strides import channels_last
 from ..symbolic import current, plain
 
-# Directions of an ordinary convolution y = x * w: of y, of the gradient of x, of the gradient of w. Their values, which
-# cost files and builtin kernels use, are those of a ConvTranspose, whose forward is dgrad.
-FPROP, DGRAD, WGRAD = "backward_data", "forward", "backward_weights"
+# Directions of an ordinary convolution y = x * w: of y, of the gradient of x, of the gradient of w. A ConvTranspose is
+# a dgrad. Recorded times, constants in `fits` and builtin kernels use these names.
+FPROP, DGRAD, WGRAD = "fprop", "dgrad", "wgrad"
 # direction -> the views of a problem that are read, and the view that is written
 READ = {DGRAD: ("y", "w"), FPROP: ("x", "w"), WGRAD: ("y", "x")}
 RESULT = {DGRAD: "x", FPROP: "y", WGRAD: "w"}

@@ -25,7 +25,7 @@ from .trace import trace
 ARITHMETIC, MEMORY = "arithmetic", "memory"
 
 # builtin kernels that multiply, by the ends of their names; steps of the library are told by their ops
-_MULTIPLYING = ("row_tiling", "_product", "_forward", "_backward_data", "_backward_weights", "_gradient")
+_MULTIPLYING = ("row_tiling", "_product", "_dgrad", "_fprop", "_wgrad", "_gradient")
 
 
 class Profile(list[StepTime]):

@@ -12,6 +12,7 @@ from reference import conv_transpose as truth
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import filtering, table
+from dnnl_graph_ops.convolution.nodes import CONV_KINDS
 from dnnl_graph_ops.ir.env import ALGORITHM_VARIABLE, Env
 
 from .test_algorithms import KINDS
@@ -95,7 +96,7 @@ def errors_within(kind: str, rng: np.random.Generator) -> dict[str, float]:
     terms = first[..., 0].size if kind.endswith("Weights") else layer.channels * kernel**2
     magnitude = terms * float(np.abs(first).max()) * float(np.abs(second).max())
     env = Env(dgo.engine("cpu"), 1, algorithm="fast")
-    forms = [form for form in table.ALGORITHMS if form.name in FORMS and form.direction == direction_of(kind)]
+    forms = [form for form in table.ALGORITHMS if form.name in FORMS and form.direction == CONV_KINDS[kind].direction]
     return {
         form.name: float(np.abs(got - exact).max()) / magnitude
         for form in forms
@@ -109,14 +110,10 @@ def errors_of(kind: str, layer: Layer, data: str) -> dict[str, Error]:
     env = Env(dgo.engine("cpu"), 1, algorithm="fast")
     found = {}
     for form in table.ALGORITHMS:
-        if form.name in FORMS and form.direction == direction_of(kind):
+        if form.name in FORMS and form.direction == CONV_KINDS[kind].direction:
             for result in computed(asked, env, form, 1):
                 found[form.name] = Error.of(result, exact)
     return found
-
-
-def direction_of(kind: str) -> str:
-    return TITLES[kind].replace(" ", "_")
 
 
 def torch_error(kind: str, layer: Layer, data: str) -> Error:

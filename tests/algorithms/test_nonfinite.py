@@ -375,7 +375,7 @@ def page_table() -> str:
     """The table of docs/nonfinite.md."""
     rows = ['| direction | form | spreads what is in | with `"direct"` |', "|---|---|---|---|"]
     for form in EVERY:
-        operands, direction = sorted(ON_PAGE[name] for name in form.spreads), form.direction.replace("_", " ")
+        operands, direction = sorted(ON_PAGE[name] for name in form.spreads), form.direction
         if form in table.NAIVE.values():
             use = "where no other form is left"
         elif form.filters:

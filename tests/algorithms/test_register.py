@@ -133,8 +133,8 @@ def test_nets_of_open_sizes_rank_it_from_then_on(seed: int, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"name": "builtin direct"}, "'builtin direct' of backward_data is in the table already"),
-        ({"name": "naive"}, "'naive' of backward_data is in the table already"),
+        ({"name": "builtin direct"}, "'builtin direct' of fprop is in the table already"),
+        ({"name": "naive"}, "'naive' of fprop is in the table already"),
         ({"prices": None}, "'einsum' needs prices: nothing was fitted for 'einsum'"),
     ],
 )

@@ -117,6 +117,13 @@ def test_another_machines_file_is_not_gone_on_with(tmp_path):
         fit.main(["--resume", str(times)])
 
 
+def test_a_file_with_older_names_of_directions_is_refused(tmp_path):
+    times = tmp_path / "times.json"
+    times.write_text(json.dumps({"dtype": "f32", "rows": [{"direction": "forward"}]}), "utf-8")
+    with pytest.raises(InvalidArgumentError, match=r"direction 'forward'; .* forward to dgrad, backward_data to fprop"):
+        fit.read(times)
+
+
 def test_what_is_written_is_picked_up(tmp_path):
     times = tmp_path / "times.json"
     fit.main(["--save", str(times), "--write"])
@@ -128,8 +135,8 @@ def test_what_is_written_is_picked_up(tmp_path):
         name: head[name] for name in ("cpu", "isa", "onednn")
     }
     assert fits.find(env.isa, head["onednn"], "f32") == fits.parse(content)["f32"]
-    problem = fit.described(LAYERS[0], "forward", "NXC", constant=False)
-    form = next(f for f in ALGORITHMS if f.direction == "forward" and f.name == "builtin direct")
+    problem = fit.described(LAYERS[0], "dgrad", "NXC", constant=False)
+    form = next(f for f in ALGORITHMS if f.direction == "dgrad" and f.name == "builtin direct")
     counts = form.counts(problem, env)
     prices = fits.parse(content)["f32"][form.key]
     assert form.seconds(problem, env) == cost.estimate(counts, prices, env.threads)

@@ -22,7 +22,7 @@ FORMATS = ("IOX", "XOI", "OIX", "XIO")
 def make(case: Case, src: Array, diff_dst: Array, weights: Array, isa: str, threads: int = 1) -> Any:
     names = {np.dtype(dtypes.numpy_dtype(name)): name for name in ("f32", "bf16", "f16")}
     types = [code(names[a.dtype]) for a in (src, diff_dst, weights)]
-    return kernels.bf16_backward_weights(
+    return kernels.bf16_wgrad(
         case.problem(), types[0], positions(src), types[1], positions(diff_dst), types[2],
         in_out_taps(weights, case.weights_format), threads, isa,
     )  # fmt: skip

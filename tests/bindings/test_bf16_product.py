@@ -18,14 +18,14 @@ from .kernel_cases import code, many_strides, span, view
 from .test_filter_product import random_case
 
 kernels = _core.kernels
-DIRECTIONS = ("forward", "backward_data")
+DIRECTIONS = ("dgrad", "fprop")
 FORMATS = ("IOX", "XOI", "OIX", "XIO")
 GUARD = 64  # elements before and behind what is written
 
 
 def runs(isa: str) -> bool:
     try:
-        kernels.bf16_pack(case_of(16, 16).problem(), "forward", code("bf16"), [16, 1, 256], 0, isa)
+        kernels.bf16_pack(case_of(16, 16).problem(), "dgrad", code("bf16"), [16, 1, 256], 0, isa)
     except errors.RuntimeUnavailableError:
         return False
     return True
@@ -78,7 +78,7 @@ def run_product(
 def truth(case: Case, direction: str, source: Array, weights: Array, bias: Array | None) -> Array:
     layout: dict[str, Any] = {"weights_format": case.weights_format, **case.attributes()}
     source, weights = source.astype(np.float64), weights.astype(np.float64)
-    if direction == "forward":
+    if direction == "dgrad":
         result = case.crop(ct.forward(source, weights, **layout))
     else:
         result = ct.backward_data(case.embed(source), weights, src_spatial=case.source, **layout)
@@ -88,8 +88,8 @@ def truth(case: Case, direction: str, source: Array, weights: Array, bias: Array
 def check(rng: np.random.Generator, case: Case, isa: str, dtype: str = "bf16") -> None:
     src, weights, bias, diff_dst = random_operands(rng, case, lambda r, shape: integers(r, shape, "bf16"))
     for direction in DIRECTIONS:
-        source, result = (src, diff_dst) if direction == "forward" else (diff_dst, src)
-        added = bias if direction == "forward" and rng.random() < 0.5 else None
+        source, result = (src, diff_dst) if direction == "dgrad" else (diff_dst, src)
+        added = bias if direction == "dgrad" and rng.random() < 0.5 else None
         got = run_product(case, direction, source, weights, result.shape, isa, added, dtype)
         expected = truth(case, direction, source, weights, added)
         np.testing.assert_array_equal(got, expected.astype(np.float32).astype(got.dtype), err_msg=direction)
@@ -178,14 +178,12 @@ def test_views_leave_the_rest_alone(seed, isa):
     room = np.full((2, 20, 41, 25), 7, src.dtype)
     dst = room[:, ::2, 1:, :20]
     problem = case.problem()
-    packed = unwritten([problem.bf16_packed_size("forward")], "bf16")
+    packed = unwritten([problem.bf16_packed_size("dgrad")], "bf16")
     strides = in_out_taps(weights, case.weights_format)
-    kernels.bf16_pack(problem, "forward", code("bf16"), strides, isa=isa).run(weights, packed)
-    kernel = kernels.bf16_product(
-        problem, "forward", code("bf16"), positions(src), code("bf16"), positions(dst), isa=isa
-    )
+    kernels.bf16_pack(problem, "dgrad", code("bf16"), strides, isa=isa).run(weights, packed)
+    kernel = kernels.bf16_product(problem, "dgrad", code("bf16"), positions(src), code("bf16"), positions(dst), isa=isa)
     kernel.run(src, packed, scratch(kernel), dst)
-    np.testing.assert_array_equal(dst, truth(case, "forward", src, weights, None).astype(np.float32).astype(dst.dtype))
+    np.testing.assert_array_equal(dst, truth(case, "dgrad", src, weights, None).astype(np.float32).astype(dst.dtype))
     dst[...] = 7
     assert (room == 7).all()
 
@@ -199,8 +197,8 @@ def test_what_is_absent_does_not_reach_results(seed, isa):
     room = np.full((1, 5, 20, 40), np.nan, src.dtype)
     room[:, 1:4, 1:19, :33] = src
     inner = room[:, 1:4, 1:19, :33]
-    got = run_product(case, "forward", inner, weights, (1, *case.output, 16), isa)
-    np.testing.assert_array_equal(got, truth(case, "forward", src, weights, None).astype(np.float32).astype(got.dtype))
+    got = run_product(case, "dgrad", inner, weights, (1, *case.output, 16), isa)
+    np.testing.assert_array_equal(got, truth(case, "dgrad", src, weights, None).astype(np.float32).astype(got.dtype))
 
 
 @pytest.mark.parametrize("isa", SETS)
@@ -210,10 +208,10 @@ def test_rounded_once(seed, isa):
     case = Case(1, (96, 64), (7, 21), (14, 42), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "IOX")
     normal = [rng.standard_normal(shape).astype("f4") for shape in ((1, 7, 21, 96), case.iox())]
     src, weights = (a.astype(unwritten([1], "bf16").dtype) for a in normal)
-    exact = truth(case, "forward", src, weights, None)
-    got = run_product(case, "forward", src, weights, (1, *case.output, 64), isa)
+    exact = truth(case, "dgrad", src, weights, None)
+    got = run_product(case, "dgrad", src, weights, (1, *case.output, 64), isa)
     assert (np.abs(got.astype(np.float64) - exact) <= np.abs(exact) * 2.0**-8 + 1e-3).all()
-    plain = run_product(case, "forward", src, weights, (1, *case.output, 64), isa, dtype="f32")
+    plain = run_product(case, "dgrad", src, weights, (1, *case.output, 64), isa, dtype="f32")
     assert (np.abs(plain - exact) <= 1e-3).all()
 
 
@@ -223,8 +221,8 @@ def test_any_number_of_threads(seed, isa, threads):
     rng = np.random.default_rng(seed)
     case = Case(1, (64, 128), (6, 6), (12, 12), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "IOX")
     src, weights, bias, _ = random_operands(rng, case, lambda r, shape: integers(r, shape, "bf16"))
-    got = run_product(case, "forward", src, weights, (1, 12, 12, 128), isa, bias, threads=threads)
-    np.testing.assert_array_equal(got, truth(case, "forward", src, weights, bias).astype(np.float32).astype(got.dtype))
+    got = run_product(case, "dgrad", src, weights, (1, 12, 12, 128), isa, bias, threads=threads)
+    np.testing.assert_array_equal(got, truth(case, "dgrad", src, weights, bias).astype(np.float32).astype(got.dtype))
 
 
 @pytest.mark.parametrize(("isa", "tile"), [("amx", "32x32"), ("avx512bf16", "8x32"), ("emulated", "32x32")])
@@ -232,7 +230,7 @@ def test_a_product_names_what_multiplies(isa, tile):
     if isa not in SETS:
         pytest.skip(LACKING if isa == "emulated" else f"this CPU lacks {isa}")
     x, problem = positions(unwritten([1, 4, 16], "f32")), case_of(16, 16).problem()
-    kernel = kernels.bf16_product(problem, "forward", code("bf16"), x, code("f32"), x, isa=isa)
+    kernel = kernels.bf16_product(problem, "dgrad", code("bf16"), x, code("f32"), x, isa=isa)
     assert kernel.by == f"dot_bf16_{isa}_{tile}"
 
 
@@ -240,11 +238,11 @@ def test_a_product_names_what_multiplies(isa, tile):
 def test_refusals_name_the_cause():
     problem = case_of(16, 16).problem()
     with pytest.raises(errors.InvalidArgumentError, match="is 'sse', which is no instruction set of narrow"):
-        kernels.bf16_pack(problem, "forward", code("bf16"), [16, 1, 256], isa="sse")
+        kernels.bf16_pack(problem, "dgrad", code("bf16"), [16, 1, 256], isa="sse")
     with pytest.raises(errors.InvalidArgumentError, match="weights must be bf16"):
-        kernels.bf16_pack(problem, "forward", code("f32"), [16, 1, 256], isa=SETS[0])
+        kernels.bf16_pack(problem, "dgrad", code("f32"), [16, 1, 256], isa=SETS[0])
     with pytest.raises(errors.InvalidArgumentError, match="src must be bf16"):
-        kernels.bf16_product(problem, "forward", code("f16"), [64, 16], code("f16"), [64, 16], isa=SETS[0])
+        kernels.bf16_product(problem, "dgrad", code("f16"), [64, 16], code("f16"), [64, 16], isa=SETS[0])
     tiled = replace(case_of(16, 16), kernel=(3,), tile=(4,)).problem()
     with pytest.raises(errors.InvalidArgumentError, match="up to 3 results"):
-        kernels.bf16_pack(tiled, "forward", code("bf16"), [16, 1, 256], isa=SETS[0])
+        kernels.bf16_pack(tiled, "dgrad", code("bf16"), [16, 1, 256], isa=SETS[0])

@@ -49,8 +49,8 @@ def tiled_case(rng: np.random.Generator) -> Case:
 def check(rng: np.random.Generator, case: Case, isa: str) -> None:
     src, weights, bias, diff_dst = small(rng, case)
     for direction in DIRECTIONS:
-        source, result = (src, diff_dst) if direction == "forward" else (diff_dst, src)
-        added = bias if direction == "forward" and rng.random() < 0.5 else None
+        source, result = (src, diff_dst) if direction == "dgrad" else (diff_dst, src)
+        added = bias if direction == "dgrad" and rng.random() < 0.5 else None
         dtype = str(rng.choice(["bf16", "f32"]))
         got = run_product(case, direction, source, weights, result.shape, isa, added, dtype)
         expected = truth(case, direction, source, weights, added)
@@ -108,7 +108,7 @@ def test_transforms_are_rounded_once(seed, isa):
     source, weights = (
         (rng.standard_normal(shape) * 4096).round().astype("f4") / 4096 for shape in ((1, 8, 8, 40), case.iox())
     )
-    got = run_product(case, "backward_data", source, weights, (1, 8, 8, 24), isa, dtype="f32")
+    got = run_product(case, "fprop", source, weights, (1, 8, 8, 24), isa, dtype="f32")
     expected = filtered(source, weights)
     assert np.abs(got - expected).max() < 1e-5 * np.abs(expected).max()
     # what is rounded twice is farther away
@@ -128,7 +128,7 @@ def test_errors_are_near_those_of_direct_sums(seed, isa, kernel, stride, tile, d
     rng, pad = np.random.default_rng(seed), (kernel - stride + 1) // 2
     output = (12 * stride,) * 2
     case = Case(2, (64, 64), (12, 12), output, (kernel,) * 2, (stride,) * 2, (pad,) * 2, (1, 1), (1, 1), 1, "IOX")
-    read, shape = ((2, *case.source, 64), (2, *output, 64))[:: 1 if direction == "forward" else -1]
+    read, shape = ((2, *case.source, 64), (2, *output, 64))[:: 1 if direction == "dgrad" else -1]
     weights = rng.standard_normal(case.iox())
     normal = rng.standard_normal(read)
     for data in (normal, np.maximum(normal, 0)):

@@ -91,7 +91,7 @@ def test_wrong_values():
         kernels.copy(**{**COPY, "src_dtype": 99})
     with pytest.raises(errors.InvalidArgumentError):
         kernels.scatter(kernels.IndexProblem(1, [2], 1, 4, 1), "xor")
-    assert not kernels.overlap_add_takes_epilogue(64, [1])
+    assert not kernels.col2im_takes_epilogue(64, [1])
 
 
 def test_items_that_empty_their_list():

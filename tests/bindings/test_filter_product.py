@@ -80,7 +80,7 @@ def run_product(case: Case, direction: str, source: Array, weights: Array, resul
     strides = in_out_taps(weights, case.weights_format)
     kernels.filter_pack(problem, direction, types[0], strides).run(weights, packed)
     operands = [types[1], positions(source), types[2], positions(result)]
-    if direction == "forward":
+    if direction == "dgrad":
         operands.append(code(names[bias.dtype]) if bias is not None else 0)
     kernel = getattr(kernels, f"filter_{direction}")(problem, *operands)
     extra = () if bias is None else (bias,)
@@ -89,7 +89,7 @@ def run_product(case: Case, direction: str, source: Array, weights: Array, resul
 
 
 def run_gradient(case: Case, src: Array, diff_dst: Array, weights: Array) -> None:
-    kernel = kernels.filter_backward_weights(
+    kernel = kernels.filter_wgrad(
         case.problem(),
         code("f32"),
         positions(src),
@@ -104,8 +104,8 @@ def run_gradient(case: Case, src: Array, diff_dst: Array, weights: Array) -> Non
 def run_all_directions(case: Case, src: Array, weights: Array, bias: Array, diff_dst: Array) -> list[Array]:
     dst = unwritten(diff_dst.shape)
     diff_src, diff_weights = unwritten(src.shape), unwritten(weights.shape)
-    run_product(case, "forward", src, weights, dst, bias)
-    run_product(case, "backward_data", diff_dst, weights, diff_src, None)
+    run_product(case, "dgrad", src, weights, dst, bias)
+    run_product(case, "fprop", diff_dst, weights, diff_src, None)
     run_gradient(case, src, diff_dst, diff_weights)
     return [dst, diff_src, diff_weights]
 
@@ -206,7 +206,7 @@ def test_narrow_gradients_of_weights(seed, source, weights_format):
     case = Case(2, (50, 33), source, output, (4, 4), (2, 2), (1, 1), (2, 2), (1, 1), 1, weights_format)
     src, weights, bias, diff_dst = random_operands(rng, case, integers)
     got = unwritten(weights.shape, "bf16")
-    kernel = kernels.filter_backward_weights(
+    kernel = kernels.filter_wgrad(
         case.problem(), code("f32"), positions(src), code("f32"), positions(diff_dst), code("bf16"),
         in_out_taps(got, weights_format),
     )  # fmt: skip
@@ -218,7 +218,7 @@ def test_narrow_gradients_of_weights(seed, source, weights_format):
 def test_a_product_names_what_multiplies():
     problem = Case(1, (16, 16), (4,), (4,), (1,), (1,), (0,), (1,), (1,), 1, "IOX").problem()
     strides, tile = positions(unwritten([1, 4, 16])), {"avx2": "6x16", "avx512": "12x32"}[kernels.isa()]
-    kernel = kernels.filter_forward(problem, code("f32"), strides, code("f32"), strides)
+    kernel = kernels.filter_dgrad(problem, code("f32"), strides, code("f32"), strides)
     assert kernel.by == f"conv_dgrad_f32_{kernels.isa()}_{tile}"
 
 
@@ -228,10 +228,10 @@ def test_every_thread_takes_part(seed):
     case = Case(2, (64, 64), (16, 16), (32, 32), (4, 4), (2, 2), (1, 1), (2, 2), (1, 1), 1, "IOX")
     src, weights, _, diff_dst = random_operands(rng, case, integers)
     problem = case.problem()
-    packed = unwritten([problem.packed_size("forward")])
-    kernels.filter_pack(problem, "forward", code("f32"), in_out_taps(weights, "IOX")).run(weights, packed)
+    packed = unwritten([problem.packed_size("dgrad")])
+    kernels.filter_pack(problem, "dgrad", code("f32"), in_out_taps(weights, "IOX")).run(weights, packed)
     dst = unwritten(diff_dst.shape)
-    kernel = kernels.filter_forward(problem, code("f32"), positions(src), code("f32"), positions(dst), threads=2)
+    kernel = kernels.filter_dgrad(problem, code("f32"), positions(src), code("f32"), positions(dst), threads=2)
     room = scratch(kernel)
     kernel.run(src, packed, room, dst)
     for half in np.split(room, 2):
@@ -280,8 +280,8 @@ def test_narrow_types_are_computed_in_f32(seed, dtype, tile):
     src, weights, bias, diff_dst = random_operands(rng, case, lambda r, shape: integers(r, shape, dtype))
     expected = truth(case, *(a.astype(np.float64) for a in (src, weights, bias, diff_dst)))
     dst, diff_src = unwritten(diff_dst.shape, dtype), unwritten(src.shape, dtype)
-    run_product(case, "forward", src, weights, dst, bias)
-    run_product(case, "backward_data", diff_dst, weights, diff_src, None)
+    run_product(case, "dgrad", src, weights, dst, bias)
+    run_product(case, "fprop", diff_dst, weights, diff_src, None)
     for got, exact in zip((dst, diff_src), expected, strict=False):
         np.testing.assert_array_equal(got, exact.astype(np.float32).astype(got.dtype))
 
@@ -293,8 +293,8 @@ def test_larger_tiles_of_narrow_types_round_once(seed, dtype):
     operands = random_operands(rng, case, lambda r, shape: integers(r, shape, dtype))
     src, weights, bias, diff_dst = operands
     dst, diff_src = unwritten(diff_dst.shape, dtype), unwritten(src.shape, dtype)
-    run_product(case, "forward", src, weights, dst, bias)
-    run_product(case, "backward_data", diff_dst, weights, diff_src, None)
+    run_product(case, "dgrad", src, weights, dst, bias)
+    run_product(case, "fprop", diff_dst, weights, diff_src, None)
     for got, exact in zip((dst, diff_src), truth(case, *(a.astype(np.float64) for a in operands)), strict=False):
         # half a step of the type, and what f32 rounds
         step = np.abs(exact) * float(ml_dtypes.finfo(got.dtype).eps) / 2
@@ -308,7 +308,7 @@ def test_views_leave_the_rest_alone(seed):
     src = integers(rng, (2, 7, 9, 16))[:, 1:6, ::2][:, :, :4]
     room = np.full((2, 20, 9, 25), 7, np.float32)
     dst = room[:, ::2, 1:, :20]
-    run_product(case, "forward", src, weights, dst, bias)
+    run_product(case, "dgrad", src, weights, dst, bias)
     np.testing.assert_array_equal(
         dst, case.crop(ct.forward(src, weights, weights_format="IOX", **case.attributes())) + bias
     )
@@ -320,7 +320,7 @@ def test_fewer_products_than_the_direct_form():
     def products(tile: int) -> int:
         case = Case(1, (64, 64), (24, 24), (48, 48), (4, 4), (2, 2), (1, 1), (tile, tile), (1, 1), 1, "IOX")
         strides = [0, 0, 0]
-        return int(kernels.filter_forward(case.problem(), code("f32"), strides, code("f32"), strides).products)
+        return int(kernels.filter_dgrad(case.problem(), code("f32"), strides, code("f32"), strides).products)
 
     direct = 24 * 24 * 16 * 64 * 64
     assert products(1) >= direct
@@ -348,7 +348,7 @@ def test_refusals_name_the_cause(kernel, strides, dilations, tile, message):
     case = Case(1, (16, 16), (4,) * rank, (8,) * rank, kernel, strides, (0,) * rank, tile, dilations, 1, "IOX")
     assert message in case.problem().refusal()
     with pytest.raises(errors.InvalidArgumentError, match=message):
-        kernels.filter_pack(case.problem(), "forward", code("f32"), [1, 1, *(1,) * rank])
+        kernels.filter_pack(case.problem(), "dgrad", code("f32"), [1, 1, *(1,) * rank])
 
 
 def test_wrong_ranks_are_refused():
@@ -360,7 +360,7 @@ def test_wrong_ranks_are_refused():
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
-@pytest.mark.parametrize("direction", ["forward", "backward_data"])
+@pytest.mark.parametrize("direction", ["dgrad", "fprop"])
 @pytest.mark.parametrize(
     ("channels", "kernel"),
     # few taps, and more than whole vectors of them; as many weights as no cache keeps, and few

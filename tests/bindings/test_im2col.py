@@ -64,7 +64,7 @@ def check(rng, layer, layout, dtype, has_bias=False):
         expected += bias.reshape((-1,) + (1,) * len(layer.kernel))
     result = layer.blank("dst", dtype)
     arguments = (geometry(layer), strides, code(dtype), layer.layouts["dst"], has_bias, code("f32"))
-    kernels.overlap_add(*arguments).run(columns, *([bias] if has_bias else []), result)
+    kernels.col2im(*arguments).run(columns, *([bias] if has_bias else []), result)
     rounded = expected.astype(np.float32).astype(dtypes.numpy_dtype(dtype))
     np.testing.assert_array_equal(bits(result + 0), bits(rounded + 0))
 
@@ -115,11 +115,11 @@ def test_empty_batch():
     layer.n = 0
     nothing = np.zeros(0, np.float32)
     strides = [160, 32, 8, 1]
-    kernels.overlap_add(geometry(layer), strides, 3, layer.layouts["dst"]).run(nothing, nothing)
+    kernels.col2im(geometry(layer), strides, 3, layer.layouts["dst"]).run(nothing, nothing)
     kernels.im2col(geometry(layer), 3, layer.layouts["dst"], 3, strides).run(nothing, nothing)
 
 
-@pytest.mark.parametrize("make", ["im2col", "overlap_add"])
+@pytest.mark.parametrize("make", ["im2col", "col2im"])
 def test_bad_arguments(make):
     layer = signal(np.random.default_rng(0), 8, "NXC", 5, 4, 2, 1, 1)
     where = layer.layouts["dst"]
@@ -127,4 +127,4 @@ def test_bad_arguments(make):
         if make == "im2col":
             kernels.im2col(geometry(layer), 3, where, 3, [1, 2, 3])
         else:
-            kernels.overlap_add(geometry(layer), [1, 2, 3], 3, where)
+            kernels.col2im(geometry(layer), [1, 2, 3], 3, where)

@@ -55,21 +55,21 @@ def run_layer(case: Case, forward: bool, isa: str, q: Quantization, src: Array, 
 
 def check(rng: np.random.Generator, case: Case, isa: str, q: Quantization | None = None) -> None:
     channels = case.groups
-    for direction in ("forward", "backward_data"):
+    for direction in ("dgrad", "fprop"):
         how = q or random_quantization(rng, channels)
         if not kernels.int8_pack_subtracts(isa):
             # weights less their zero points have to be bytes
             how = replace(how, weights_zeros=(0 if how.weights == "s8" else 128,))
         print(direction, how)
         read, made = case.source, case.output
-        if direction != "forward":
+        if direction != "dgrad":
             read, made = made, read
         # sources end where the memory does
         src = draw(rng, (case.batch, *read, channels), how.src)
         weights = np.ascontiguousarray(ct.from_iox(draw(rng, case.iox(), how.weights), case.weights_format))
         bias = rng.standard_normal(channels).astype(np.float32) * 10
         result, room = guarded((case.batch, *made, channels), how.dst)
-        run_layer(case, direction == "forward", isa, how, src, weights, bias, result)
+        run_layer(case, direction == "dgrad", isa, how, src, weights, bias, result)
         assert (room[:GUARD] == 7).all() and (room[-GUARD:] == 7).all(), "what lies around was written"
         np.testing.assert_array_equal(result, truth(case, direction, how, src, weights, bias), err_msg=direction)
 
@@ -109,7 +109,7 @@ def test_the_largest_products_are_exact(isa):
     weights = np.full(ct.from_iox(np.empty(case.iox()), "OIX").shape, -128, np.int8)
     result = np.full((1, 56, 56, 72), np.nan, np.float32)
     run_layer(case, True, isa, q, src, weights, np.zeros(72, np.float32), result)
-    np.testing.assert_array_equal(result, truth(case, "forward", q, src, weights, np.zeros(72)))
+    np.testing.assert_array_equal(result, truth(case, "dgrad", q, src, weights, np.zeros(72)))
 
 
 @pytest.mark.parametrize("isa", BY_CHANNELS)
@@ -123,7 +123,7 @@ def test_views_leave_the_rest_alone(seed, isa):
     room = np.full((2, 20, 41, 29), 7, np.int8)
     dst = room[:, ::2, 1:, :20]
     run_layer(case, True, isa, how, src, weights, np.zeros(20, np.float32), dst)
-    np.testing.assert_array_equal(dst, truth(case, "forward", how, src, weights, np.zeros(20)))
+    np.testing.assert_array_equal(dst, truth(case, "dgrad", how, src, weights, np.zeros(20)))
     dst[...] = 7
     assert (room == 7).all()
 
@@ -177,14 +177,14 @@ def random_gathered(rng: np.random.Generator) -> Case:
 @pytest.mark.cases(20, 200, 2000, each=EACH)
 def test_sums_in_floats_are_exact(seed, start):
     for rng, case in draws(seed, start, random_gathered):
-        for direction in ("forward", "backward_data"):
+        for direction in ("dgrad", "fprop"):
             how = random_quantization(rng, case.groups)
             print(direction, how)
-            read, made = (case.source, case.output)[:: 1 if direction == "forward" else -1]
+            read, made = (case.source, case.output)[:: 1 if direction == "dgrad" else -1]
             src = draw(rng, (case.batch, *read, case.groups), how.src)
             weights = np.ascontiguousarray(ct.from_iox(draw(rng, case.iox(), how.weights), case.weights_format))
             bias = rng.standard_normal(case.groups).astype(np.float32) * 10
             result, room = guarded((case.batch, *made, case.groups), how.dst)
-            gather_layer(case, direction == "forward", how, src, weights, bias, result)
+            gather_layer(case, direction == "dgrad", how, src, weights, bias, result)
             assert (room[:GUARD] == 7).all() and (room[-GUARD:] == 7).all(), "what lies around was written"
             np.testing.assert_array_equal(result, truth(case, direction, how, src, weights, bias), err_msg=direction)

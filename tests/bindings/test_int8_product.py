@@ -139,7 +139,7 @@ def product(
 def run_layer(
     case: Case, direction: str, isa: str, q: Quantization, src: Array, weights: Array, bias: Array, threads: int = 0
 ) -> Array:
-    channels = case.channels[1 if direction == "forward" else 0]
+    channels = case.channels[1 if direction == "dgrad" else 0]
     item, pitch, as_it_is = kernels.int8_layout(src.shape[-1], code(q.src), isa)
     rows, strides = src, positions(src)
     if not as_it_is:
@@ -153,12 +153,12 @@ def run_layer(
     depth = src.shape[-1] // case.groups
     if case.groups == 1:
         # what fills up a position is read, too
-        case = replace(case, channels=(pitch, channels) if direction == "forward" else (channels, pitch))
+        case = replace(case, channels=(pitch, channels) if direction == "dgrad" else (channels, pitch))
     early = kernels.int8_pack_subtracts(isa)
     shift = 0 if early or q.weights == "s8" else 128
     points = spread(q.weights_zeros, channels, np.int32) - np.int32(shift)
     late = bool(points.any()) and not early
-    spatial = case.output if direction == "forward" else case.source
+    spatial = case.output if direction == "dgrad" else case.source
     beside = [spread(q.scales, channels, np.float32)] if q.dst != "s32" else []
     beside += [np.float32([q.call_scale])] if q.call_scale is not None else []
     beside += told(q) + ([bias] if q.has_bias else [])
@@ -182,11 +182,11 @@ def run_layer(
 def truth(case: Case, direction: str, q: Quantization, src: Array, weights: Array, bias: Array) -> Array:
     """Sums of integers, which float64 holds; then f32, one operation after the other."""
     layout: dict[str, Any] = {"weights_format": case.weights_format, **case.attributes()}
-    channels = case.channels[1 if direction == "forward" else 0]
+    channels = case.channels[1 if direction == "dgrad" else 0]
     zeros = spread(q.weights_zeros, channels, np.float64)
     wide = ct.to_iox(weights, case.weights_format).astype(np.float64)
-    wide = np.moveaxis(wide, 1, -1) if direction == "forward" else np.moveaxis(wide, 0, -1)
-    if direction == "forward":
+    wide = np.moveaxis(wide, 1, -1) if direction == "dgrad" else np.moveaxis(wide, 0, -1)
+    if direction == "dgrad":
         # in channels of all groups, out channels of one
         of_group = zeros.reshape(case.groups, -1)
         rows = wide.reshape(case.groups, -1, *wide.shape[1:])
@@ -196,7 +196,7 @@ def truth(case: Case, direction: str, q: Quantization, src: Array, weights: Arra
         wide = np.moveaxis(wide - zeros, -1, 0)
     wide = np.ascontiguousarray(ct.from_iox(wide, case.weights_format))
     centred = src.astype(np.float64) - q.src_zero
-    if direction == "forward":
+    if direction == "dgrad":
         sums = case.crop(ct.forward(centred, wide, **layout))
     else:
         sums = ct.backward_data(case.embed(centred), wide, src_spatial=case.source, **layout)
@@ -213,11 +213,11 @@ def truth(case: Case, direction: str, q: Quantization, src: Array, weights: Arra
 
 
 def check(rng: np.random.Generator, case: Case, isa: str, q: Quantization | None = None, threads: int = 0) -> None:
-    for direction in ("forward", "backward_data"):
-        read, made = case.channels if direction == "forward" else case.channels[::-1]
+    for direction in ("dgrad", "fprop"):
+        read, made = case.channels if direction == "dgrad" else case.channels[::-1]
         how = q or of_call(rng, random_quantization(rng, made))
         print(direction, how)
-        spatial = case.source if direction == "forward" else case.output
+        spatial = case.source if direction == "dgrad" else case.output
         src = draw(rng, (case.batch, *spatial, read), how.src)
         weights = np.ascontiguousarray(ct.from_iox(draw(rng, case.iox(), how.weights), case.weights_format))
         bias = rng.standard_normal(made).astype(np.float32) * 10
@@ -295,8 +295,8 @@ def test_the_largest_sums_of_tiles_fit(depth, weight, zero, src_zero):
     q = Quantization("u8", "s8", "f32", src_zero, (zero,), (1.0,), False, 1.0, 0)
     src = np.full((1, 3, 4, depth), 255 - src_zero, np.uint8)
     weights = np.full(case.iox(), weight, np.int8)
-    got = run_layer(case, "forward", "avx2words", q, src, weights, np.zeros(2, np.float32))
-    np.testing.assert_array_equal(got, truth(case, "forward", q, src, weights, np.zeros(2)))
+    got = run_layer(case, "dgrad", "avx2words", q, src, weights, np.zeros(2, np.float32))
+    np.testing.assert_array_equal(got, truth(case, "dgrad", q, src, weights, np.zeros(2)))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -330,7 +330,7 @@ def test_views_leave_the_rest_alone(seed, isa):
     beside = [np.full(24, 0.01, np.float32)]
     product(
         case,
-        "forward",
+        "dgrad",
         isa,
         how,
         (rows, strides),
@@ -343,7 +343,7 @@ def test_views_leave_the_rest_alone(seed, isa):
         20,
         0,
     )
-    np.testing.assert_array_equal(dst, truth(case, "forward", how, src, weights, np.zeros(24)))
+    np.testing.assert_array_equal(dst, truth(case, "dgrad", how, src, weights, np.zeros(24)))
     dst[...] = 7
     assert (room == 7).all()
 
@@ -376,18 +376,18 @@ def test_refusals_name_the_cause():
     case = Case(1, (16, 16), (4,), (4,), (1,), (1,), (0,), (1,), (1,), 1, "IOX")
     problem = case.problem()
     with pytest.raises(errors.InvalidArgumentError, match="is 'sse', which is no instruction set of integer"):
-        kernels.int8_pack(problem, "forward", code("s8"), [16, 1, 256], 16, isa="sse")
+        kernels.int8_pack(problem, "dgrad", code("s8"), [16, 1, 256], 16, isa="sse")
     with pytest.raises(errors.InvalidArgumentError, match="weights must be s8 or u8"):
-        kernels.int8_pack(problem, "forward", code("f32"), [16, 1, 256], 16, isa="avx2words")
+        kernels.int8_pack(problem, "dgrad", code("f32"), [16, 1, 256], 16, isa="avx2words")
     with pytest.raises(errors.InvalidArgumentError, match="channels contains 12, at least 15"):
-        kernels.int8_pack(problem, "forward", code("s8"), [16, 1, 256], 12, isa="avx2words")
+        kernels.int8_pack(problem, "dgrad", code("s8"), [16, 1, 256], 12, isa="avx2words")
 
     def make(**changes: Any) -> None:
         given = {
             "dst_dtype": code("u8"), "src_dtype": code("u8"), "src_zero": 0, "isa": "avx2words",
             "rows_strides": [64, 16], "dst_strides": [64, 16],
         }  # fmt: skip
-        kernels.int8_product(problem, "forward", **{**given, **changes})
+        kernels.int8_product(problem, "dgrad", **{**given, **changes})
 
     make()
     with pytest.raises(errors.InvalidArgumentError, match="src must be s8 or u8"):
@@ -408,4 +408,4 @@ def test_refusals_name_the_cause():
 def test_bytes_have_no_room_for_minimal_filtering():
     problem = Case(1, (16, 16), (4,), (4,), (3,), (1,), (1,), (2,), (1,), 1, "IOX").problem()
     with pytest.raises(errors.InvalidArgumentError, match="emulatedint8 has the direct form only; set tile to 1"):
-        kernels.int8_pack(problem, "forward", code("s8"), [16, 1, 256], 16, isa="emulatedint8")
+        kernels.int8_pack(problem, "dgrad", code("s8"), [16, 1, 256], 16, isa="emulatedint8")

@@ -78,7 +78,7 @@ def check_gather(layer: Any, forward: bool, rng: np.random.Generator) -> None:
     names = ("src", "dst") if forward else ("dst", "src")
     source, weights = layer.array(rng, names[0], "f32"), layer.array(rng, "weights", "f32")
     bias = rng.integers(-4, 5, layer.c).astype(np.float32)
-    make = kernels.depthwise_forward if forward else kernels.depthwise_backward_data
+    make = kernels.depthwise_dgrad if forward else kernels.depthwise_fprop
     plain, result = layer.blank(names[1], "f32"), layer.blank(names[1], "f32")
     make(layer.problem("f32"), has_bias=True).run(source, weights, bias, plain)
     epilogue, memories, applied = random_epilogue(rng, result)
@@ -101,7 +101,7 @@ def check_single(layer: Any, forward: bool, rng: np.random.Generator) -> None:
     source, weights = layer.array(rng, names[0], "f32"), layer.array(rng, "weights", "f32")
     bias = rng.integers(-4, 5, layer.c).astype(np.float32)
     bias[rng.integers(layer.c)] = np.nan
-    make = kernels.depthwise_forward if forward else kernels.depthwise_backward_data
+    make = kernels.depthwise_dgrad if forward else kernels.depthwise_fprop
     plain = layer.blank(names[1], "f32")
     make(layer.problem("f32"), has_bias=True).run(source, weights, bias, plain)
     for (op, alpha, beta), function in SINGLE:
@@ -162,7 +162,7 @@ def test_narrow_results_of_depthwise_kernels_are_refused() -> None:
     layer = Layer(np.random.default_rng(1), 2, 16, "NXC")
     epilogue = kernels.Epilogue([("relu", 0, 0, 0, 0.0, 0.0)])
     with pytest.raises(errors.InvalidArgumentError, match="in f32 only"):
-        kernels.depthwise_forward(layer.problem("bf16"), epilogue=epilogue)
+        kernels.depthwise_dgrad(layer.problem("bf16"), epilogue=epilogue)
 
 
 def test_vectors_go_on_behind_their_last_channel() -> None:

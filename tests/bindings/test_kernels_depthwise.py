@@ -134,16 +134,16 @@ def check_all(layer, dtype, rng, has_bias=False):
     if has_bias:
         expected += bias.reshape((-1,) + (1,) * len(layer.kernel))
     result = layer.blank("dst", dtype)
-    kernel = kernels.depthwise_forward(layer.problem(dtype), has_bias, bias_dtype=code("f32"))
+    kernel = kernels.depthwise_dgrad(layer.problem(dtype), has_bias, bias_dtype=code("f32"))
     kernel.run(src, weights, *([bias] if has_bias else []), result)
     assert_written(result, expected, dtype)
 
     result = layer.blank("src", dtype)
-    kernels.depthwise_backward_data(layer.problem(dtype)).run(diff, weights, result)
+    kernels.depthwise_fprop(layer.problem(dtype)).run(diff, weights, result)
     assert_written(result, layer.backward_data(double(diff), double(weights)), dtype)
 
     result = layer.blank("weights", dtype)
-    kernels.depthwise_backward_weights(layer.problem(dtype)).run(src, diff, result)
+    kernels.depthwise_wgrad(layer.problem(dtype)).run(src, diff, result)
     assert_written(result, layer.backward_weights(double(src), double(diff)), dtype)
 
 
@@ -215,7 +215,7 @@ def test_sums_are_f32_and_rounded_once(seed):
     src[...] = np.array([256.0, 1.0, 1.0, -256.0])
     weights[...] = 1
     result = layer.blank("dst", "bf16")
-    kernels.depthwise_forward(layer.problem("bf16")).run(src, weights, result)
+    kernels.depthwise_dgrad(layer.problem("bf16")).run(src, weights, result)
     assert result[0, 0, 3] == 2
 
 
@@ -234,13 +234,13 @@ def test_absent_taps_do_not_meet_infinities():
         )
         src[...] = 1
         weights[...] = [1, 1, np.inf]
-        kernels.depthwise_forward(layer.problem("f32")).run(src, weights, result)
+        kernels.depthwise_dgrad(layer.problem("f32")).run(src, weights, result)
         np.testing.assert_array_equal(result[0, 0], [1, 2, np.inf, np.inf])
 
 
 def test_a_kernel_names_what_computes():
     problem = Layer(np.random.default_rng(3), 2, 64, "NXC").problem("f32")
-    made = (kernels.depthwise_forward, kernels.depthwise_backward_data, kernels.depthwise_backward_weights)
+    made = (kernels.depthwise_dgrad, kernels.depthwise_fprop, kernels.depthwise_wgrad)
     names = [f"depthwise_{what}_f32_{kernels.isa()}_channels" for what in ("dgrad", "fprop", "wgrad")]
     assert [make(problem).by for make in made] == names
 
@@ -250,9 +250,9 @@ def test_empty_batch():
     layer.n = 0
     weights = layer.blank("weights", "f32")
     nothing = np.zeros(0, np.float32)
-    kernels.depthwise_forward(layer.problem("f32")).run(nothing, weights, nothing)
-    kernels.depthwise_backward_data(layer.problem("f32")).run(nothing, weights, nothing)
-    kernels.depthwise_backward_weights(layer.problem("f32")).run(nothing, nothing, weights)
+    kernels.depthwise_dgrad(layer.problem("f32")).run(nothing, weights, nothing)
+    kernels.depthwise_fprop(layer.problem("f32")).run(nothing, weights, nothing)
+    kernels.depthwise_wgrad(layer.problem("f32")).run(nothing, nothing, weights)
     np.testing.assert_array_equal(weights, 0)
 
 
@@ -267,7 +267,7 @@ for c_stride, channels in ((1, 24), (None, 3)):
     strides = [[a.strides[i] // 4 for i in (0, 3, 1, 2)] for a in (src, diff)]
     layer = _core.kernels.LayerSizes(2, channels, (40, 50), (80, 100), (4, 4), (2, 2), (1, 1), (1, 1))
     problem = _core.kernels.DepthwiseProblem(layer, 3, strides[0], [16, 4, 1], strides[1])
-    _core.kernels.depthwise_backward_weights(problem).run(src, diff, out)
+    _core.kernels.depthwise_wgrad(problem).run(src, diff, out)
     print(out.tobytes().hex())
 """
 
@@ -301,6 +301,6 @@ def test_bad_arguments(position, value, message):
     arguments[position] = value
     sizes, rest = arguments[:8], arguments[8:]
     with pytest.raises(
-        errors.InvalidArgumentError, match=message if position == 8 else "depthwise_forward: .*" + message
+        errors.InvalidArgumentError, match=message if position == 8 else "depthwise_dgrad: .*" + message
     ):
-        kernels.depthwise_forward(DepthwiseProblem(LayerSizes(*sizes), *rest))
+        kernels.depthwise_dgrad(DepthwiseProblem(LayerSizes(*sizes), *rest))

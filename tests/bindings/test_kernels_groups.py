@@ -58,7 +58,7 @@ def check(layer, dtype, forward, rng):
         packing, floats, *_ = kernels.depthwise_packing(problem, forward)
         operand = np.full(floats, np.nan, np.float32)
         packing.run(weights, operand)
-    make = kernels.depthwise_forward if forward else kernels.depthwise_backward_data
+    make = kernels.depthwise_dgrad if forward else kernels.depthwise_fprop
     # what lies behind the result is not written
     shape, strides = layer.shapes[names[1]], layer.layouts[names[1]]
     memory = blank(span(shape, strides) + 64, dtype)
@@ -104,14 +104,14 @@ def test_groups_without_a_kernel():
     assert not kernels.gathers_groups(34, 17)
     with pytest.raises(errors.InvalidArgumentError, match="groups of 17 of 34 channels have no kernel"):
         problem = kernels.DepthwiseProblem(layer, code("f32"), (136, 1, 34), (289, 17, 1, 1), (136, 1, 34), 17)
-        kernels.depthwise_forward(problem)
+        kernels.depthwise_dgrad(problem)
     with pytest.raises(errors.InvalidArgumentError, match="channels last"):
         layer = kernels.LayerSizes(1, 16, (4,), (4,), (1,), (1,), (0,), (1,))
         problem = kernels.DepthwiseProblem(layer, code("f32"), (64, 4, 1), (4, 2, 1, 1), (64, 1, 16), 2)
-        kernels.depthwise_forward(problem)
+        kernels.depthwise_dgrad(problem)
     with pytest.raises(errors.InvalidArgumentError, match="no gradient of groups"):
         problem = kernels.DepthwiseProblem(layer, code("f32"), (64, 1, 16), (4, 2, 1, 1), (64, 1, 16), 2)
-        kernels.depthwise_backward_weights(problem)
+        kernels.depthwise_wgrad(problem)
 
 
 GROUPS_BITS = """
@@ -125,7 +125,7 @@ for width in (1, 4, 16):
     layer = kernels.LayerSizes(2, 48, (30, 31), (30, 31), (3, 3), (1, 1), (1, 1), (1, 1))
     order = (9, 3, 1) if width == 1 else (width * width * 9, width * 9, 9, 3, 1)
     problem = kernels.DepthwiseProblem(layer, 3, strides, order, strides, width)
-    for make in (kernels.depthwise_forward, kernels.depthwise_backward_data):
+    for make in (kernels.depthwise_dgrad, kernels.depthwise_fprop):
         # wherever it begins in memory
         for start in (0, 1, 4):
             memory = np.zeros(src.size + 64, np.float32)

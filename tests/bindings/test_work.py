@@ -26,8 +26,8 @@ def dense(size, channels):
 def test_products_are_about_the_kernels_own(channels, tile):
     """The kernel counts whole panels, work() vectors and what beginning a sum takes; on a big layer they are close."""
     case = problem(channels=channels, tile=tile)
-    kernel = kernels.filter_forward(case, F32, dense(32, channels[0]), F32, dense(64, channels[1]))
-    work = kernels.filter_work(case, "forward", F32, F32)
+    kernel = kernels.filter_dgrad(case, F32, dense(32, channels[0]), F32, dense(64, channels[1]))
+    work = kernels.filter_work(case, "dgrad", F32, F32)
     begun = (channels[0] + 8) / channels[0]
     assert 0.4 * kernel.products <= work.products <= 1.6 * begun * kernel.products
 
@@ -35,12 +35,12 @@ def test_products_are_about_the_kernels_own(channels, tile):
 def test_another_sets_work_can_be_asked_for():
     """Wider vectors have more lanes that only fill up; this process runs one of the two."""
     case = problem(channels=(32, 3))
-    work = {isa: kernels.filter_work(case, "forward", F32, F32, isa=isa).products for isa in ("", "avx2", "avx512")}
+    work = {isa: kernels.filter_work(case, "dgrad", F32, F32, isa=isa).products for isa in ("", "avx2", "avx512")}
     assert work["avx512"] == 2 * work["avx2"]
     assert work[""] == work[kernels.isa()]
 
 
-@pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_weights"])
+@pytest.mark.parametrize("direction", ["dgrad", "fprop", "wgrad"])
 def test_minimal_filtering_multiplies_less_and_moves_more(direction):
     direct, tiled = (kernels.filter_work(problem(tile=tile), direction, F32, F32) for tile in (1, 2))
     assert tiled.products < 0.7 * direct.products
@@ -50,18 +50,18 @@ def test_minimal_filtering_multiplies_less_and_moves_more(direction):
 def test_lines_that_are_multiplied_where_they_lie_move_nothing():
     """Narrow layers of f32 in the direct form, where the vectors are full; wide ones and converted ones move."""
     narrow = problem(channels=(16, 4))
-    lines = kernels.filter_work(narrow, "backward_weights", F32, F32, 1, "avx2")
+    lines = kernels.filter_work(narrow, "wgrad", F32, F32, 1, "avx2")
     assert lines.values == lines.runs == 0 < lines.products
     for moved in (
-        kernels.filter_work(narrow, "backward_weights", BF16, F32, 1, "avx2"),
-        kernels.filter_work(problem(channels=(256, 256)), "backward_weights", F32, F32, 1, "avx2"),
-        kernels.filter_work(problem(channels=(16, 4), size=8), "backward_weights", F32, F32, 1, "avx2"),
+        kernels.filter_work(narrow, "wgrad", BF16, F32, 1, "avx2"),
+        kernels.filter_work(problem(channels=(256, 256)), "wgrad", F32, F32, 1, "avx2"),
+        kernels.filter_work(problem(channels=(16, 4), size=8), "wgrad", F32, F32, 1, "avx2"),
     ):
         assert moved.values > 0 and moved.runs > 0
     # twelve rows of a register tile are more than eight channels, six are not
     few = problem(channels=(8, 8))
-    assert kernels.filter_work(few, "backward_weights", F32, F32, 1, "avx2").values == 0
-    assert kernels.filter_work(few, "backward_weights", F32, F32, 1, "avx512").values > 0
+    assert kernels.filter_work(few, "wgrad", F32, F32, 1, "avx2").values == 0
+    assert kernels.filter_work(few, "wgrad", F32, F32, 1, "avx512").values > 0
 
 
 def test_few_rows_are_not_put_across():
@@ -75,7 +75,7 @@ def test_few_rows_are_not_put_across():
 
 
 def test_all_taps_at_once():
-    work = kernels.overlap_work(problem(channels=(32, 32)))
+    work = kernels.col2im_work(problem(channels=(32, 32)))
     assert work.products >= 32 * 32 * 16 * 32 * 32
     assert work.weights == 16 * 32 * 32
 
@@ -84,6 +84,6 @@ def test_what_is_unknown_is_refused():
     with pytest.raises(errors.InvalidArgumentError, match="sideways"):
         kernels.filter_work(problem(), "sideways", F32, F32)
     with pytest.raises(errors.InvalidArgumentError, match="sse2"):
-        kernels.overlap_work(problem(), "sse2")
+        kernels.col2im_work(problem(), "sse2")
     with pytest.raises(errors.InvalidArgumentError):
-        kernels.filter_work(problem(), "backward_weights", 77, F32)
+        kernels.filter_work(problem(), "wgrad", 77, F32)

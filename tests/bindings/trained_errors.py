@@ -58,7 +58,7 @@ def errors(node: dgo.Node, x: Array) -> tuple[float, ...]:
             1, w.shape[:2], exact.shape[1:-1], x.shape[1:-1], w.shape[2:], strides, tuple(pads["pads_begin"]), m,
             (1, 1), 1, "IOX",
         )  # fmt: skip
-        return np.abs(run_product(case, "backward_data", data, weights, exact.shape, SETS[0], dtype="f32") - exact)
+        return np.abs(run_product(case, "fprop", data, weights, exact.shape, SETS[0], dtype="f32") - exact)
 
     direct = off((1, 1), x.astype(bf16), w.astype(bf16))
     tiled_errors = (off(tile, x, w), off(tile, x.astype(bf16), w))

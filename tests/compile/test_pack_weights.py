@@ -154,7 +154,7 @@ def test_packing_for_any_size_is_one(tile):
         problem = kernels.FilterProblem(
             1, 64, 64, [size], [8 * size], [16], [8], [4], [tile], groups=1, any_size=any_size
         )
-        return problem.packing("forward")
+        return problem.packing("dgrad")
 
     assert len({packing(size, True) for size in range(2, 200)}) == 1
     # that of sizes of their own differs

@@ -26,7 +26,7 @@ def cut(direction, x, y, kernel, stride, begin, end, dilation):
 
 
 def test_what_is_cut():
-    for direction in ("forward", "backward_data"):
+    for direction in ("dgrad", "fprop"):
         assert cut(direction, 1, 1, 3, 1, 1, 1, 1) == (1, 0, 0, 1)
         assert cut(direction, 2, 2, 5, 1, 2, 2, 1) == (3, 1, 1, 1)
         assert cut(direction, 2, 1, 3, 2, 1, 0, 1) == (2, 0, 0, 1)
@@ -36,7 +36,7 @@ def test_what_is_cut():
         assert cut(direction, 2, 1, 3, 3, 2, 1, 2) == (2, 0, 1, 1)
         # nothing but padding: a tap stays
         assert cut(direction, 1, 1, 1, 2, 3, 0, 1)[0] == 1
-    assert cut("backward_weights", 1, 1, 3, 1, 1, 1, 1) == (3, 1, 1, 0)
+    assert cut("wgrad", 1, 1, 3, 1, 1, 1, 1) == (3, 1, 1, 0)
 
 
 @pytest.mark.sweep

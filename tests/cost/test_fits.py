@@ -20,7 +20,7 @@ from dnnl_graph_ops.runtime.cpuinfo import cpu_family, cpu_model
 
 ISA, RELEASE = "avx512_core_bf16", "3.2.0"
 FAMILIES = {form.key for form in ALGORITHMS}
-OWN = filtering.DIRECT["forward"].family
+OWN = filtering.DIRECT["dgrad"].family
 
 
 @pytest.fixture(autouse=True)
@@ -140,15 +140,17 @@ def test_one_of_another_machine_or_release_does_not(folder, change):
 
 def damaged():
     lacking = mine()
-    del lacking["constants"]["f32"]["forward"][OWN]
+    del lacking["constants"]["f32"]["dgrad"][OWN]
     negative, infinite, words, short = mine(), mine(), mine(), mine()
-    negative["constants"]["f32"]["forward"][OWN] = [-1e-9] * fits.FIELDS
-    infinite["constants"]["f32"]["forward"][OWN] = [float("inf")] * fits.FIELDS
-    words["constants"]["f32"]["forward"][OWN] = ["a"] * fits.FIELDS
-    short["constants"]["f32"]["forward"][OWN] = [1e-9]
+    negative["constants"]["f32"]["dgrad"][OWN] = [-1e-9] * fits.FIELDS
+    infinite["constants"]["f32"]["dgrad"][OWN] = [float("inf")] * fits.FIELDS
+    words["constants"]["f32"]["dgrad"][OWN] = ["a"] * fits.FIELDS
+    short["constants"]["f32"]["dgrad"][OWN] = [1e-9]
     no_mapping = mine(constants=[1, 2])
+    older = mine()
+    older["constants"]["f32"]["forward"] = older["constants"]["f32"].pop("dgrad")
     return ["", "{", "[]", "7", '{"cpu": 3}', "[" * 5000, "\x00" * 40, json.dumps(mine()) + " " * (1 << 17)] + [
-        json.dumps(content) for content in (lacking, negative, infinite, words, short, no_mapping)
+        json.dumps(content) for content in (lacking, negative, infinite, words, short, no_mapping, older)
     ]
 
 
@@ -176,12 +178,12 @@ def test_pace_is_that_of_the_constants(folder):
     for dtype, directions in content["pace"].items():
         for direction, times in directions.items():
             assert fits.pace(ISA, RELEASE, dtype, direction) == times > 1
-    assert fits.pace("avx2", RELEASE, "f32", "forward") == 1
+    assert fits.pace("avx2", RELEASE, "f32", "dgrad") == 1
     folder.mkdir(parents=True)
     mine = {**content, "cpu": cpu_model(), "cpu_family": cpu_family(), "isa": ISA, "onednn": RELEASE}
     (folder / "avx512.json").write_text(json.dumps(mine), "utf-8")
     fits.source.cache_clear()
-    assert fits.pace(ISA, RELEASE, "f32", "forward") == 1
+    assert fits.pace(ISA, RELEASE, "f32", "dgrad") == 1
 
 
 @pytest.mark.parametrize("key", sorted({row.fit for row in cpu.SETS}))

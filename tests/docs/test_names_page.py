@@ -8,7 +8,7 @@ from dnnl_graph_ops.algorithms import table
 from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
 
 PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "names.md").read_text("utf-8")
-DIRECTIONS = {FPROP: "fprop", DGRAD: "dgrad", WGRAD: "wgrad"}
+DIRECTIONS = (FPROP, DGRAD, WGRAD)
 
 
 def algorithm_rows() -> list[str]:
@@ -17,7 +17,7 @@ def algorithm_rows() -> list[str]:
     for algorithm in (*table.ALGORITHMS, *table.NAIVE.values()):
         rows.setdefault((algorithm.name, algorithm.family), []).append(algorithm)
     return [
-        f"| {name} | {', '.join(d for value, d in DIRECTIONS.items() if value in {a.direction for a in every})} "
+        f"| {name} | {', '.join(d for d in DIRECTIONS if d in {a.direction for a in every})} "
         f"| {family if every[0].prices is None else 'none'} "
         f"| {', '.join(dict.fromkeys(a.op or f'builtin, {a.multiplies}' for a in every))} "
         f"| `{(every[0].flips or every[0]).counts.__module__.split('.')[-1]}.py` |"

@@ -288,16 +288,16 @@ def problem(**changes):
 def test_kernels_called_directly(changes):
     """The kernels' own descriptions bound what no caller has checked."""
     described = problem(**changes)
-    assert described.refusal() and described.overlap_refusal()
+    assert described.refusal() and described.col2im_refusal()
     strides = [1 << 12, 32, 8]
     kernels = _core.kernels
     for make in (
-        lambda: kernels.filter_forward(described, 3, strides, 3, strides),
-        lambda: kernels.overlap_product(described, 3, strides, 3, strides),
-        lambda: kernels.filter_backward_data(described, 3, strides, 3, strides),
-        lambda: kernels.filter_backward_weights(described, 3, strides, 3, strides, 3, [1, 8, 64, 64]),
-        lambda: kernels.filter_pack(described, "forward", 3, [1, 8, 64, 64]),
-        lambda: described.packed_size("forward"),
+        lambda: kernels.filter_dgrad(described, 3, strides, 3, strides),
+        lambda: kernels.col2im_product(described, 3, strides, 3, strides),
+        lambda: kernels.filter_fprop(described, 3, strides, 3, strides),
+        lambda: kernels.filter_wgrad(described, 3, strides, 3, strides, 3, [1, 8, 64, 64]),
+        lambda: kernels.filter_pack(described, "dgrad", 3, [1, 8, 64, 64]),
+        lambda: described.packed_size("dgrad"),
     ):
         with pytest.raises(dgo.InvalidArgumentError, match=r"filter product|overlap product"):
             make()
@@ -316,12 +316,12 @@ def test_depthwise_kernels_called_directly(what, value):
     values[what] = [value, 1] if isinstance(values[what], list) else value
     strides = {"src_strides": [128, 1, 32, 8], "weights_strides": [1, 16, 8], "dst_strides": [200, 1, 40, 8]}
     for make in (
-        kernels.depthwise_forward, kernels.depthwise_backward_data, kernels.depthwise_backward_weights,
+        kernels.depthwise_dgrad, kernels.depthwise_fprop, kernels.depthwise_wgrad,
     ):  # fmt: skip
         with pytest.raises(dgo.Error, match=what if what not in "nc" else "n, c"):
             make(kernels.DepthwiseProblem(kernels.LayerSizes(**values), 3, **strides))
     columns = {"dst_dtype": 3, "dst_strides": strides["dst_strides"], "col_strides": [1, 1, 1, 1, 1, 1]}
-    for make, extra in ((kernels.im2col, {"col_dtype": 3}), (kernels.overlap_add, {})):
+    for make, extra in ((kernels.im2col, {"col_dtype": 3}), (kernels.col2im, {})):
         with pytest.raises(dgo.Error):
             make(kernels.LayerSizes(**values), **columns, **extra)
 
@@ -331,7 +331,7 @@ def test_sizes_that_multiply_past_any_array():
     strides = [1, 1, 1, 1]
     with pytest.raises(dgo.ShapeError, match="elements"):
         layer = kernels.LayerSizes(big, big, [big, big], [1, 1], [1, 1], [1, 1], [0, 0], [1, 1])
-        kernels.depthwise_forward(kernels.DepthwiseProblem(layer, 3, strides, [1] * 3, strides))
+        kernels.depthwise_dgrad(kernels.DepthwiseProblem(layer, 3, strides, [1] * 3, strides))
     with pytest.raises(dgo.ShapeError, match="elements"):
         kernels.copy([2**40, 2**40], 3, [1, 1], 3, [1, 1])
     with pytest.raises(dgo.ShapeError, match="beyond any array"):

@@ -1,4 +1,4 @@
-// Depthwise transposed convolution and its backward data: every output gathers its taps, so both are one
+// Depthwise dgrad and fprop: every output gathers its taps, so both are one
 // kernel that differs in the axes' tables.
 #include <algorithm>
 #include <optional>
@@ -72,22 +72,22 @@ struct GatherKernel : Kernel {
     ScratchArray<float> factors_part;
     RowCache::Layout rows_layout;
 
-    GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool forward, const GatherOptions& options,
+    GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool dgrad, const GatherOptions& options,
                  const std::optional<GatherIntegers>& of_bytes = {})
-        : p(problem), type(number_type(p.dtype)), code(vector_code().depthwise), axes(p, forward),
-          from(forward ? RowLayout(p.src_spatial, p.src_strides) : RowLayout(p.dst_spatial, p.dst_strides)),
-          to(forward ? RowLayout(p.dst_spatial, p.dst_strides) : RowLayout(p.src_spatial, p.src_strides)),
+        : p(problem), type(number_type(p.dtype)), code(vector_code().depthwise), axes(p, dgrad),
+          from(dgrad ? RowLayout(p.src_spatial, p.src_strides) : RowLayout(p.dst_spatial, p.dst_strides)),
+          to(dgrad ? RowLayout(p.dst_spatial, p.dst_strides) : RowLayout(p.src_spatial, p.src_strides)),
           row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(p)), has_bias(options.has_bias),
           ready(options.packed), epilogue(options.epilogue), after(params_of(epilogue, p.c, p.n, to)), last(),
           integers(of_bytes), sections(cut_into_sections(axes.inner, outputs_of_section())),
           widest(sections, axes.inner), load(type, from.inner, axes.inner.advance),
           store(type, to.inner, axes.inner.phases), load_block(type, from), store_block(type, to),
-          packed(p, path, forward), phases(taps_of_phases(p, axes.inner, path, packed)),
+          packed(p, path, dgrad), phases(taps_of_phases(p, axes.inner, path, packed)),
           channel_tasks(p, path, phases, widest.sources),
           weights_copy(packed.shape, p.dtype, p.weights_strides, kF32, packed.strides),
           bias_copy({p.c}, options.bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
-        by = depthwise_name(forward ? "dgrad" : "fprop", path);
+        by = depthwise_name(dgrad ? "dgrad" : "fprop", path);
         arity = (integers ? 4 : 3) + (has_bias ? 1 : 0) + epilogue.operands();
         if (integers && path != Path::channels) {
             fail(ErrorKind::invalid_argument, name + ": channels must be contiguous, and fill a vector");
@@ -447,20 +447,20 @@ struct GatherKernel : Kernel {
     }
 };
 
-template <bool forward>
+template <bool dgrad>
 std::shared_ptr<Kernel> make_gather(const DepthwiseProblem& problem, bool has_bias, std::optional<int> bias_dtype,
                                     bool packed, const Epilogue& epilogue) {
-    constexpr const char* name = forward ? "depthwise_forward" : "depthwise_backward_data";
+    constexpr const char* name = dgrad ? "depthwise_dgrad" : "depthwise_fprop";
     check_depthwise(name, problem);
     float_type(problem.dtype);
     const GatherOptions options{has_bias, bias_dtype.value_or(problem.dtype), packed, epilogue};
     float_type(options.bias_dtype);
-    return std::make_shared<GatherKernel>(name, problem, forward, options);
+    return std::make_shared<GatherKernel>(name, problem, dgrad, options);
 }
 
 bool gathers_integers(const DepthwiseProblem& problem) { return choose_path(problem) == Path::channels; }
 
-std::shared_ptr<Kernel> make_int8_gather(const DepthwiseProblem& problem, bool forward, int src_zero, int dst_dtype,
+std::shared_ptr<Kernel> make_int8_gather(const DepthwiseProblem& problem, bool dgrad, int src_zero, int dst_dtype,
                                          double dst_scale, int dst_zero, int dst_low, int dst_high, bool has_bias,
                                          const Epilogue& epilogue) {
     constexpr const char* name = "int8_depthwise_gather";
@@ -475,13 +475,13 @@ std::shared_ptr<Kernel> make_int8_gather(const DepthwiseProblem& problem, bool f
     set_results(name, {problem.dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, false}, dst_dtype,
                 has_bias ? kF32 : 0, integers.params);
     const GatherOptions options{has_bias, kF32, true, epilogue};
-    return std::make_shared<GatherKernel>(name, problem, forward, options, integers);
+    return std::make_shared<GatherKernel>(name, problem, dgrad, options, integers);
 }
 
-std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_packing(const DepthwiseProblem& problem, bool forward) {
+std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_packing(const DepthwiseProblem& problem, bool dgrad) {
     check_depthwise("depthwise_packing", problem);
     float_type(problem.dtype);
-    const PackedWeights packed(problem, choose_path(problem), forward);
+    const PackedWeights packed(problem, choose_path(problem), dgrad);
     return {make_copy(packed.shape, problem.dtype, problem.weights_strides, kF32, packed.strides), packed.floats,
             packed.shape, packed.strides};
 }
@@ -489,21 +489,20 @@ std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_packing(const Dept
 }  // namespace
 
 const Declaration kDepthwiseGather[] = {
-    {"depthwise_forward(problem, has_bias=False, bias_dtype=None, packed=False, epilogue=...)", make_gather<true>,
+    {"depthwise_dgrad(problem, has_bias=False, bias_dtype=None, packed=False, epilogue=...)", make_gather<true>,
      "src (n, c, src_spatial), weights (c, kernel), [bias (c)], epilogue's..., dst (n, c, dst_spatial)",
      "transposed convolution."},
-    {"depthwise_backward_data(problem, has_bias=False, bias_dtype=None, packed=False, epilogue=...)",
-     make_gather<false>,
+    {"depthwise_fprop(problem, has_bias=False, bias_dtype=None, packed=False, epilogue=...)", make_gather<false>,
      "diff_dst (n, c, dst_spatial), weights (c, kernel), [bias (c)], epilogue's..., diff_src (n, c, src_spatial)",
      "bias and epilogue are those of an ordinary convolution."},
-    {"int8_depthwise_gather(problem, forward, src_zero, dst_dtype, dst_scale=1.0, dst_zero=0, dst_low=-128, "
+    {"int8_depthwise_gather(problem, dgrad, src_zero, dst_dtype, dst_scale=1.0, dst_zero=0, dst_low=-128, "
      "dst_high=255, has_bias=False, epilogue=...)",
      make_int8_gather, "src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)",
      "a problem of s8 or u8, channels last; packed: as depthwise_packing wrote it, of whole numbers. Sums are f32, "
      "exact "
      "where they stay below 2^24; results as of int8_product."},
     {"int8_depthwise_gathers(problem)", gathers_integers, "Whether int8_depthwise_gather takes a problem."},
-    {"depthwise_packing(problem, forward)", make_packing, "weights (c, kernel), packed",
+    {"depthwise_packing(problem, dgrad)", make_packing, "weights (c, kernel), packed",
      "for kernels of the direction with packed=True; the floats of packed, and the shape and the strides there of what "
      "is copied."},
 };

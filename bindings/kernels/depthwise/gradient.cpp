@@ -1,4 +1,4 @@
-// Depthwise backward weights: sums over all positions, in parts whose number depends on the problem alone, so
+// Depthwise wgrad: sums over all positions, in parts whose number depends on the problem alone, so
 // that the result does not depend on the number of threads.
 #include <algorithm>
 
@@ -56,7 +56,7 @@ struct GradientKernel : Kernel {
           // whole rows are read in order: slices of wide ones leave most of each page to a later task
           channel_tasks(p, path, phases, widest.sources, std::max(kSlice, ceil_div(p.c, kMostParts / parts))),
           weights_copy(packed.shape, kF32, packed.strides, p.dtype, p.weights_strides) {
-        name = "depthwise_backward_weights";
+        name = "depthwise_wgrad";
         by = depthwise_name("wgrad", path);
         arity = 3;
         rows_together =
@@ -295,16 +295,15 @@ struct GradientKernel : Kernel {
 };
 
 std::shared_ptr<Kernel> make_gradient(const DepthwiseProblem& problem) {
-    check_depthwise("depthwise_backward_weights", problem);
+    check_depthwise("depthwise_wgrad", problem);
     float_type(problem.dtype);
-    if (problem.width > 1)
-        fail(ErrorKind::invalid_argument, "depthwise_backward_weights: there is no gradient of groups");
+    if (problem.width > 1) fail(ErrorKind::invalid_argument, "depthwise_wgrad: there is no gradient of groups");
     return std::make_shared<GradientKernel>(problem);
 }
 
 }  // namespace
 
-const Declaration kDepthwiseGradient{"depthwise_backward_weights(problem)", make_gradient,
+const Declaration kDepthwiseGradient{"depthwise_wgrad(problem)", make_gradient,
                                      "src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (c, kernel)",
                                      "the same sums for any number of threads. No groups."};
 

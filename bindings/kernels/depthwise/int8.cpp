@@ -60,8 +60,8 @@ struct Int8DepthwiseLayout {
     int64_t apart = 0;
     std::vector<std::vector<Tap>> inner;  // of each phase of the last axis, the first of those that are mixed
 
-    Int8DepthwiseLayout(const LayerSizes& sizes, bool forward, const Dot& dot)
-        : layer(sizes), code(*dot.depthwise), axes(sizes, forward), block(kDepthwiseVectors * code.lanes),
+    Int8DepthwiseLayout(const LayerSizes& sizes, bool dgrad, const Dot& dot)
+        : layer(sizes), code(*dot.depthwise), axes(sizes, dgrad), block(kDepthwiseVectors * code.lanes),
           blocks(ceil_div(sizes.c, block)), step_bytes(block * 4) {
         const TapAxis &first = axes.outer[0], &second = axes.outer[1];
         inner = axes.inner.taps;
@@ -107,9 +107,9 @@ struct Int8DepthwiseLayout {
 
 class Int8DepthwisePack final : public Kernel {
 public:
-    Int8DepthwisePack(const LayerSizes& sizes, bool forward, int dtype, const Dims& strides, int src_dtype,
-                      int src_zero, bool has_points, const Dot& dot)
-        : layout_(sizes, forward, dot), strides_(strides), words_(dot.item == 2), has_points_(has_points) {
+    Int8DepthwisePack(const LayerSizes& sizes, bool dgrad, int dtype, const Dims& strides, int src_dtype, int src_zero,
+                      bool has_points, const Dot& dot)
+        : layout_(sizes, dgrad, dot), strides_(strides), words_(dot.item == 2), has_points_(has_points) {
         name = "int8_depthwise_pack";
         arity = has_points ? 3 : 2;
         check_list(name, "strides", strides, sizes.kernel.size() + 1, 0, INT64_MAX);
@@ -181,11 +181,10 @@ private:
 
 class Int8Depthwise final : public Kernel {
 public:
-    Int8Depthwise(const LayerSizes& sizes, bool forward, const Dims& src_strides, int dst_dtype,
-                  const Dims& dst_strides, const IntegerQuantization& how, int bias_dtype, const Epilogue& post_ops,
-                  const Dot& dot)
-        : layout_(sizes, forward, dot), from_(forward ? sizes.src_spatial : sizes.dst_spatial, src_strides),
-          to_(forward ? sizes.dst_spatial : sizes.src_spatial, dst_strides), epilogue_(post_ops),
+    Int8Depthwise(const LayerSizes& sizes, bool dgrad, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
+                  const IntegerQuantization& how, int bias_dtype, const Epilogue& post_ops, const Dot& dot)
+        : layout_(sizes, dgrad, dot), from_(dgrad ? sizes.src_spatial : sizes.dst_spatial, src_strides),
+          to_(dgrad ? sizes.dst_spatial : sizes.src_spatial, dst_strides), epilogue_(post_ops),
           after_(epilogue_.params(sizes.c, {sizes.n, to_.extent(0), to_.extent(1), to_.width()},
                                   {to_.batch, to_.outer[0], to_.outer[1], to_.inner})),
           rows_(to_.rows()), columns_(to_.extent(1)), has_bias_(bias_dtype != 0), type_(number_type(dst_dtype)),
@@ -400,38 +399,38 @@ private:
     ScratchArray<int32_t> sums_;
 };
 
-int64_t packed_size(const LayerSizes& sizes, bool forward, const std::string& isa) {
+int64_t packed_size(const LayerSizes& sizes, bool dgrad, const std::string& isa) {
     check_layer(kName, sizes);
-    return Int8DepthwiseLayout(sizes, forward, set_of(isa)).bytes;
+    return Int8DepthwiseLayout(sizes, dgrad, set_of(isa)).bytes;
 }
 
-std::unique_ptr<Kernel> make_pack(const LayerSizes& sizes, bool forward, int dtype, const Dims& strides, int src_dtype,
+std::unique_ptr<Kernel> make_pack(const LayerSizes& sizes, bool dgrad, int dtype, const Dims& strides, int src_dtype,
                                   int src_zero, bool has_points, const std::string& isa) {
     check_layer(kName, sizes);
-    return std::make_unique<Int8DepthwisePack>(sizes, forward, dtype, strides, src_dtype, src_zero, has_points,
+    return std::make_unique<Int8DepthwisePack>(sizes, dgrad, dtype, strides, src_dtype, src_zero, has_points,
                                                set_of(isa));
 }
 
-std::unique_ptr<Kernel> make_product(const LayerSizes& sizes, bool forward, int src_dtype, const Dims& src_strides,
+std::unique_ptr<Kernel> make_product(const LayerSizes& sizes, bool dgrad, int src_dtype, const Dims& src_strides,
                                      int src_zero, int dst_dtype, const Dims& dst_strides, double dst_scale,
                                      int dst_zero, int dst_low, int dst_high, int bias_dtype, const Epilogue& epilogue,
                                      const std::string& isa) {
     check_layer(kName, sizes);
     const IntegerQuantization how{src_dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, false};
-    return std::make_unique<Int8Depthwise>(sizes, forward, src_strides, dst_dtype, dst_strides, how, bias_dtype,
-                                           epilogue, set_of(isa));
+    return std::make_unique<Int8Depthwise>(sizes, dgrad, src_strides, dst_dtype, dst_strides, how, bias_dtype, epilogue,
+                                           set_of(isa));
 }
 
 }  // namespace
 
 const Declaration kInt8Depthwise[] = {
-    {"int8_depthwise_size(layer, forward, isa='')", packed_size, "Bytes of the weights that int8_depthwise takes."},
-    {"int8_depthwise_pack(layer, forward, weights_dtype, weights_strides, src_dtype, src_zero, has_points=False, "
+    {"int8_depthwise_size(layer, dgrad, isa='')", packed_size, "Bytes of the weights that int8_depthwise takes."},
+    {"int8_depthwise_pack(layer, dgrad, weights_dtype, weights_strides, src_dtype, src_zero, has_points=False, "
      "isa='')",
      make_pack, "weights (c, kernel), [points (c)], packed",
-     "forward: of a transposed convolution. points: zero points in s32, for sets that multiply words; u8 has the zero "
+     "dgrad: of a transposed convolution. points: zero points in s32, for sets that multiply words; u8 has the zero "
      "point 128 for the others."},
-    {"int8_depthwise(layer, forward, src_dtype, src_strides, src_zero, dst_dtype, dst_strides, dst_scale=1.0, "
+    {"int8_depthwise(layer, dgrad, src_dtype, src_strides, src_zero, dst_dtype, dst_strides, dst_scale=1.0, "
      "dst_zero=0, dst_low=-128, dst_high=255, bias_dtype=0, epilogue=..., isa='')",
      make_product, "src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)",
      "Strides: n, c, spatial, channels contiguous. Sums are exact; results as of int8_product."},

@@ -96,7 +96,7 @@ std::string depthwise_name(const char* direction, Path path) {
     return std::string("depthwise_") + direction + "_f32_" + vector_code().isa + along;
 }
 
-PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path, bool forward)
+PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path, bool dgrad)
     : block(block_size(p)), vector(p.c >= vector_code().depthwise.lanes ? vector_code().depthwise.lanes : 8),
       channels(ChannelBlock::number(p.c, block) * block), all(p.c) {
     const bool grouped = p.width > 1;
@@ -110,7 +110,7 @@ PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path, bool forward)
     strides = {path == Path::space ? product(p.kernel) : p.width};
     if (grouped) {
         shape.insert(shape.end(), {p.width, p.width});
-        strides.insert(strides.end(), {forward ? channels : 1, forward ? 1 : channels});
+        strides.insert(strides.end(), {dgrad ? channels : 1, dgrad ? 1 : channels});
     }
     int64_t step = path == Path::space ? 1 : position;
     const auto at = static_cast<int64_t>(shape.size());

@@ -53,8 +53,8 @@ struct PackedWeights {
     int64_t block;             // channels of a full block
     int64_t vector;            // its vectors' lanes
     int64_t channels, floats;  // channels of a kernel position, padded to whole blocks; of all
-    // forward: groups' in channels are the sources, else the out channels
-    PackedWeights(const DepthwiseProblem& problem, Path path, bool forward = true);
+    // dgrad: groups' in channels are the sources, else the out channels
+    PackedWeights(const DepthwiseProblem& problem, Path path, bool dgrad = true);
     int64_t blocks() const { return ChannelBlock::number(all, block); }
     ChannelBlock block_at(int64_t index) const { return ChannelBlock::at(index, all, block, vector); }
 

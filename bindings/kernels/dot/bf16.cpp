@@ -1,4 +1,4 @@
-// Forward and backward data of a transposed convolution as bf16 products: src and weights in bf16, sums in f32, rounded
+// Dgrad and fprop as bf16 products: src and weights in bf16, sums in f32, rounded
 // once. The direct form of filter_product.hpp by other instructions.
 #include <algorithm>
 #include <string>
@@ -24,7 +24,7 @@ public:
     Bf16Product(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Epilogue& epilogue,
                 const Dot& dot)
         : dot_(dot), layout_(joined, direction, kBf16Panels, dot, bias_dtype, threads, epilogue) {
-        name = direction == FilterDirection::forward ? "narrow_forward" : "narrow_backward_data";
+        name = direction == FilterDirection::dgrad ? "bf16_dgrad" : "bf16_fprop";
         by = dot_name(dot);
         check_bf16("src", joined.src.dtype);
         ProductParams& params = layout_.params;
@@ -95,7 +95,7 @@ const Declaration kBf16[] = {
     {"bf16_product(problem, direction, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, "
      "epilogue=..., isa='')",
      make_product, "src, packed, [bias], epilogue's..., scratch, dst",
-     "as filter_forward or filter_backward_data: packed is bf16, and so is src where tiles have one result; sums f32."},
+     "as filter_dgrad or filter_fprop: packed is bf16, and so is src where tiles have one result; sums f32."},
 };
 
 }  // namespace dgo

@@ -1,4 +1,4 @@
-// Backward weights of a transposed convolution by bf16 products: src and diff_dst in bf16, sums in f32.
+// Wgrad by bf16 products: src and diff_dst in bf16, sums in f32.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@ namespace dgo {
 
 namespace {
 
-constexpr const char* kName = "bf16_backward_weights";
+constexpr const char* kName = "bf16_wgrad";
 constexpr int64_t kUnit = 32;                     // channels of a block of products
 constexpr int64_t kDepth = 512;                   // positions of a step, for which sums are loaded and stored once
 constexpr int64_t kLeastDepth = 128;              // of steps that keep to a plane
@@ -251,8 +251,7 @@ private:
 std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& problem, int src_dtype, const Dims& src_strides,
                                              int diff_dst_dtype, const Dims& diff_dst_strides, int weights_dtype,
                                              const Dims& weights_strides, int threads, const std::string& isa) {
-    const FilterSides sides(problem, FilterDirection::forward, src_dtype, src_strides, diff_dst_dtype,
-                            diff_dst_strides);
+    const FilterSides sides(problem, FilterDirection::dgrad, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides);
     const FilterTensor &src = sides.src, &diff_dst = sides.dst;
     const FilterWeights diff_weights = filter_weights(problem, weights_dtype, weights_strides);
     const auto is = [](const FilterTensor& tensor) { return float_type(tensor.dtype) == ElementType::bf16; };
@@ -261,8 +260,7 @@ std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& problem, int s
                                               ": src and diff_dst must be bf16 and diff_weights bf16 or f32, but their "
                                               "dtypes are " +
                                               std::to_string(src.dtype) + ", " + std::to_string(diff_dst.dtype) +
-                                              " and " + std::to_string(diff_weights.dtype) +
-                                              "; use filter_backward_weights");
+                                              " and " + std::to_string(diff_weights.dtype) + "; use filter_wgrad");
     }
     check_axes(problem);
     const Joined joined(problem, src, diff_dst);
@@ -274,7 +272,7 @@ std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& problem, int s
 }  // namespace
 
 const Declaration kBf16WeightsGradient{
-    "bf16_backward_weights(problem, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
+    "bf16_wgrad(problem, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
     "weights_strides, threads=0, isa='')",
     make_gradient,
     "src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights "

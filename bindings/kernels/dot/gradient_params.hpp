@@ -1,4 +1,4 @@
-// The parameters of the vector code of bf16 backward weights: plain data, set by gradient.cpp.
+// The parameters of the vector code of bf16 wgrad: plain data, set by gradient.cpp.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct GradientLines {
     int64_t slot;
 };
 
-// Backward weights as sums over positions of src, a line of the last axis after the other: src put across is the left
+// Wgrad as sums over positions of src, a line of the last axis after the other: src put across is the left
 // factor, diff_dst, a copy of its lines for each tap of the last axis, the right one. Strides count elements.
 struct Bf16GradientParams {
     const Dot* dot;

@@ -1,4 +1,4 @@
-// A transposed convolution forward, or an ordinary one (backward data), of integers of 8 bits: exact sums in s32, then
+// Dgrad or fprop of integers of 8 bits: exact sums in s32, then
 // scales, bias and post-ops in f32, then integers again or f32. The direct form of filter_product.hpp; Winograd
 // with words, whose transforms are exact where 2^(axes of four points) times every sum fits into s32.
 //
@@ -62,7 +62,7 @@ public:
         : dot_(dot), layout_(joined, direction, panels(dot), dot, bias_dtype, threads, epilogue), how_(how),
           src_type_(integer_type(kName, "src", how.src_dtype)),
           totals_(packed_bytes(kName, layout_.arrangement, joined.problem, dot)) {
-        name = direction == FilterDirection::forward ? "integer_forward" : "integer_backward_data";
+        name = direction == FilterDirection::dgrad ? "int8_dgrad" : "int8_fprop";
         by = dot_name(dot);
         ProductParams& params = layout_.params;
         check_tiles(joined.problem, dot);

@@ -61,7 +61,7 @@ public:
           strides_(rows.strides), type_(type), zero_(zero), has_zero_(has_zero) {
         name = kName;
         arity = has_zero ? 3 : 2;
-        const bool scatters = direction == FilterDirection::forward;
+        const bool scatters = direction == FilterDirection::dgrad;
         const Axes &src = scatters ? p.in : p.out, &dst = scatters ? p.out : p.in;
         for (int a = 0; a < kFilterAxes; ++a) {
             axes_[a] = {src[a], dst[a], p.kernel[a], p.stride[a], p.pad[a], p.dilation[a], scatters};
@@ -141,11 +141,11 @@ private:
 std::unique_ptr<Kernel> make_sums(const FilterProblem& p, const std::string& direction, const Dims& rows_strides,
                                   int64_t channels, int src_dtype, int src_zero, int threads, bool has_zero) {
     const FilterDirection to = filter_direction(direction);
-    const bool forward = to == FilterDirection::forward;
-    const FilterTensor rows = filter_tensor(p, src_dtype, rows_strides, "rows_strides", forward ? p.in : p.out);
+    const bool dgrad = to == FilterDirection::dgrad;
+    const FilterTensor rows = filter_tensor(p, src_dtype, rows_strides, "rows_strides", dgrad ? p.in : p.out);
     const ElementType type = integer_type(kName, "src", src_dtype);
     // in s32 for sure
-    check_number(kName, "channels", channels, 1, std::min<int64_t>(forward ? p.in_channels : p.out_channels, 1 << 20));
+    check_number(kName, "channels", channels, 1, std::min<int64_t>(dgrad ? p.in_channels : p.out_channels, 1 << 20));
     const int zero = unsigned_zero(kName, src_dtype, src_zero);
     return std::make_unique<Int8Sums>(p, to, rows, channels, type, zero, has_zero, threads);
 }

@@ -45,7 +45,7 @@ DotPlan::DotPlan(const Joined& joined, FilterDirection direction, const PanelSiz
                  int bias_dtype, int threads, const Epilogue& post_ops)
     : arrangement(joined.problem, direction, panels),
       epilogue(fitted_epilogue(post_ops, joined.problem.batch, joined.problem.groups * arrangement.columns,
-                               direction == FilterDirection::forward ? joined.problem.out : joined.problem.in,
+                               direction == FilterDirection::dgrad ? joined.problem.out : joined.problem.in,
                                joined.dst)) {
     const Images images(joined.problem, direction, arrangement, joined.src, joined.dst);
     params = product_params(joined.problem, arrangement, images, bias_dtype, threads);

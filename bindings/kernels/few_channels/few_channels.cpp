@@ -264,7 +264,7 @@ const Declaration kFewChannels[] = {
      "epilogue=...)",
      make_product,
      "diff_dst (n, c, dst_spatial), packed, [bias (channels)], epilogue's..., diff_src (n, channels, src_spatial)",
-     "backward data of a layer whose dst has c channels, few, and src `channels`. Strides: n, channel, spatial; "
+     "fprop of a layer whose dst has c channels, few, and src `channels`. Strides: n, channel, spatial; "
      "bias_dtype 0 means none. Sums are f32."},
 };
 

@@ -125,7 +125,7 @@ const Declaration kFewChannelsGradient{
     "few_channels_gradient(layer, channels, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
     "weights_strides)",
     make_gradient, "src (n, channels, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (channels, c, kernel)",
-    "backward weights of the layers of few_channels_product, strides as of few_channels_product and few_channels_pack; "
+    "wgrad of the layers of few_channels_product, strides as of few_channels_product and few_channels_pack; "
     "the same sums for the "
     "same number of threads."};
 

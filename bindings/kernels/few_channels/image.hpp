@@ -12,7 +12,7 @@
 
 namespace dgo {
 
-// The first layer of a network, or any ordinary convolution of few channels: the backward data of a transposed one. dst is
+// The first layer of a network, or any ordinary convolution of few channels: fprop. dst is
 // its image of c channels, which are few, src its results, of `channels`. Strides: n, channel, spatial for src and dst.
 struct FewChannelsProblem : LayerSizes {
     int64_t channels;

@@ -101,7 +101,7 @@ TargetGroups packed_groups(const FilterLayout& layout, int64_t rows, int64_t col
 }
 
 FilterLayout layout_of(const FilterProblem& problem, FilterDirection direction) {
-    return direction == FilterDirection::forward ? forward_layout(problem) : backward_layout(problem);
+    return direction == FilterDirection::dgrad ? dgrad_layout(problem) : fprop_layout(problem);
 }
 
 // Of strides that no large sizes have a place for it is the layout of these sizes.
@@ -177,8 +177,8 @@ int64_t used_products(const FilterLayout& layout, const std::vector<int32_t>& ta
 
 Arrangement::Arrangement(const FilterProblem& problem, FilterDirection direction, const PanelSizes& of)
     : layout(layout_of(problem, direction)),
-      rows(direction == FilterDirection::forward ? problem.in_channels : problem.out_channels),
-      columns(direction == FilterDirection::forward ? problem.out_channels : problem.in_channels), panels(of),
+      rows(direction == FilterDirection::dgrad ? problem.in_channels : problem.out_channels),
+      columns(direction == FilterDirection::dgrad ? problem.out_channels : problem.in_channels), panels(of),
       groups(packed_groups(layout, rows, columns,
                            cheapest_groups(problem.any_size ? large(problem, direction) : layout, rows, columns, of),
                            of)) {}
@@ -212,7 +212,7 @@ std::string Arrangement::packing(const FilterProblem& problem) const {
 
 PackParams Arrangement::pack_params(const FilterProblem& problem, FilterDirection direction,
                                     const FilterWeights& weights) const {
-    const bool forward = direction == FilterDirection::forward;
+    const bool dgrad = direction == FilterDirection::dgrad;
     PackParams params{};
     params.n = columns;
     params.k = rows;
@@ -224,8 +224,8 @@ PackParams Arrangement::pack_params(const FilterProblem& problem, FilterDirectio
     params.type = float_type(weights.dtype);
     params.item = item_size(weights.dtype);
     params.group_stride = weights.group_stride;
-    params.n_stride = forward ? weights.out_stride : weights.in_stride;
-    params.k_stride = forward ? weights.in_stride : weights.out_stride;
+    params.n_stride = dgrad ? weights.out_stride : weights.in_stride;
+    params.k_stride = dgrad ? weights.in_stride : weights.out_stride;
     params.tap_strides = weights.tap_strides;
     std::copy_n(layout.filter_shape, kFilterAxes, params.shape);
     params.planes = static_cast<int>(layout.planes);

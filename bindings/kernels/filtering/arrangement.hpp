@@ -61,13 +61,12 @@ struct Images {
 
     Images(const FilterProblem& p, FilterDirection direction, const Arrangement& of, const FilterTensor& from,
            const FilterTensor& to)
-        : Images(direction == FilterDirection::forward, p, of, from, to) {}
+        : Images(direction == FilterDirection::dgrad, p, of, from, to) {}
 
 private:
-    Images(bool forward, const FilterProblem& p, const Arrangement& of, const FilterTensor& from,
-           const FilterTensor& to)
-        : src(image(from, of.rows, forward ? p.in : p.out, of.layout.src_step, of.layout.src_first)),
-          dst(image(to, of.columns, forward ? p.out : p.in, of.layout.dst_step, of.layout.dst_first)) {}
+    Images(bool dgrad, const FilterProblem& p, const Arrangement& of, const FilterTensor& from, const FilterTensor& to)
+        : src(image(from, of.rows, dgrad ? p.in : p.out, of.layout.src_step, of.layout.src_first)),
+          dst(image(to, of.columns, dgrad ? p.out : p.in, of.layout.dst_step, of.layout.dst_first)) {}
 };
 
 // All but the tasks, `dot` and the activation.

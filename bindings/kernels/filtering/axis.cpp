@@ -67,7 +67,7 @@ std::vector<int64_t> phases_of(const FilterProblem& p, int a) {
 }
 
 // Phase r of the outputs, position q: taps k with dilation * k = r (mod stride) meet src at q + (r - dilation * k) / s.
-FilterAxis forward_axis(const FilterProblem& p, int a) {
+FilterAxis dgrad_axis(const FilterProblem& p, int a) {
     FilterAxis axis;
     const int64_t kernel = p.kernel[a], stride = p.stride[a], dilation = p.dilation[a];
     axis.dst_step = stride;
@@ -106,7 +106,7 @@ FilterAxis forward_axis(const FilterProblem& p, int a) {
 }
 
 // Result i meets tap k at diff_dst position stride * i + dilation * k - pad.
-FilterAxis backward_axis(const FilterProblem& p, int a) {
+FilterAxis fprop_axis(const FilterProblem& p, int a) {
     FilterAxis axis;
     const int64_t kernel = p.kernel[a], stride = p.stride[a];
     axis.src_step = stride;
@@ -296,19 +296,19 @@ FittedEpilogue fitted_epilogue(const Epilogue& epilogue, int64_t batch, int64_t 
     return FittedEpilogue(epilogue, channels, sizes, strides);
 }
 
-FilterLayout forward_layout(const FilterProblem& problem) {
+FilterLayout dgrad_layout(const FilterProblem& problem) {
     FilterLayout layout;
     check_axes(problem);
     const FilterProblem plain = without_idle_strides(problem);
-    for (int a = 0; a < kFilterAxes; ++a) layout.axes[a] = forward_axis(plain, a);
+    for (int a = 0; a < kFilterAxes; ++a) layout.axes[a] = dgrad_axis(plain, a);
     combine(layout);
     return layout;
 }
 
-FilterLayout backward_layout(const FilterProblem& problem) {
+FilterLayout fprop_layout(const FilterProblem& problem) {
     FilterLayout layout;
     check_axes(problem);
-    for (int a = 0; a < kFilterAxes; ++a) layout.axes[a] = backward_axis(problem, a);
+    for (int a = 0; a < kFilterAxes; ++a) layout.axes[a] = fprop_axis(problem, a);
     combine(layout);
     return layout;
 }

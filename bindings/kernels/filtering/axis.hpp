@@ -63,7 +63,7 @@ void check_axes(const FilterProblem& problem);
 FittedEpilogue fitted_epilogue(const Epilogue& epilogue, int64_t batch, int64_t channels, const Axes& size,
                                const FilterTensor& dst);
 
-FilterLayout forward_layout(const FilterProblem& problem);
-FilterLayout backward_layout(const FilterProblem& problem);
+FilterLayout dgrad_layout(const FilterProblem& problem);
+FilterLayout fprop_layout(const FilterProblem& problem);
 
 }  // namespace dgo

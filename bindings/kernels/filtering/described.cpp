@@ -87,16 +87,16 @@ FilterWeights filter_weights(const FilterProblem& p, int dtype, const Dims& stri
 }
 
 FilterDirection filter_direction(const std::string& name) {
-    if (name == "forward") return FilterDirection::forward;
-    if (name == "backward_data") return FilterDirection::backward_data;
-    fail(ErrorKind::invalid_argument, "filter product: direction '" + name + "' is neither forward nor backward_data");
+    if (name == "dgrad") return FilterDirection::dgrad;
+    if (name == "fprop") return FilterDirection::fprop;
+    fail(ErrorKind::invalid_argument, "filter product: direction '" + name + "' is neither dgrad nor fprop");
 }
 
 FilterSides::FilterSides(const FilterProblem& p, FilterDirection direction, int src_dtype, const Dims& src_strides,
                          int dst_dtype, const Dims& dst_strides, const char* src_name)
-    : src(filter_tensor(p, src_dtype, src_strides, src_name, direction == FilterDirection::forward ? p.in : p.out)),
-      dst(filter_tensor(p, dst_dtype, dst_strides, "dst_strides",
-                        direction == FilterDirection::forward ? p.out : p.in)) {}
+    : src(filter_tensor(p, src_dtype, src_strides, src_name, direction == FilterDirection::dgrad ? p.in : p.out)),
+      dst(filter_tensor(p, dst_dtype, dst_strides, "dst_strides", direction == FilterDirection::dgrad ? p.out : p.in)) {
+}
 
 const Declaration kFilterProblem{
     "FilterProblem(batch, in_channels, out_channels, in_spatial, out_spatial, kernel, strides, pads_begin, tile, "

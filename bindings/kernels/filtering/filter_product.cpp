@@ -24,7 +24,7 @@ namespace {
 // second cache level to them; many come from beyond it for each task, and larger tasks are fewer.
 constexpr int64_t kLeastLeftBytes = 256 * 1024;
 constexpr int64_t kMostLeftBytes = 2048 * 1024;
-constexpr int64_t kGradientBytes = 2048 * 1024;  // both factors of a step of backward weights
+constexpr int64_t kGradientBytes = 2048 * 1024;  // both factors of a step of wgrad
 constexpr int64_t kParallelWork = 1 << 19;       // multiplications
 constexpr int64_t kParallelFloats = 1 << 16;     // of transformed weights
 constexpr int64_t kFewTiles = 128;
@@ -72,7 +72,6 @@ bool is_in_strips(const FilterImage& src, const FilterImage& dst, int64_t batch,
     return true;
 }
 
-// By what an ordinary convolution would do: a transposed one forward is its dgrad.
 std::string convolution_name(const std::string& direction) {
     return code_name("conv_" + direction + "_f32", vector_code().isa, code().rows, code().panel);
 }
@@ -87,11 +86,11 @@ public:
                   const FilterTensor& dst, int bias_dtype, int threads, const Epilogue& epilogue, const Dot* dot)
         : arrangement_(problem, direction, dot != nullptr ? kBf16Panels : filter_panels()),
           epilogue_(fitted_epilogue(epilogue, problem.batch, problem.groups * arrangement_.columns,
-                                    direction == FilterDirection::forward ? problem.out : problem.in, dst)) {
-        const bool forward = direction == FilterDirection::forward;
+                                    direction == FilterDirection::dgrad ? problem.out : problem.in, dst)) {
+        const bool dgrad = direction == FilterDirection::dgrad;
         const FilterLayout& layout = arrangement_.layout;
-        name = forward ? "filter_forward" : "filter_backward_data";
-        by = dot != nullptr ? dot_name(*dot) : convolution_name(forward ? "dgrad" : "fprop");
+        name = dgrad ? "filter_dgrad" : "filter_fprop";
+        by = dot != nullptr ? dot_name(*dot) : convolution_name(dgrad ? "dgrad" : "fprop");
         const Images images(problem, direction, arrangement_, src, dst);
         params_ = product_params(problem, arrangement_, images, bias_dtype, threads);
         arity = (params_.has_bias ? 5 : 4) + epilogue_.operands();
@@ -202,9 +201,9 @@ class GradientKernel final : public ScratchKernel {
 public:
     GradientKernel(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,
                    const FilterWeights& weights, int threads)
-        : layout_(backward_layout(problem)),
+        : layout_(fprop_layout(problem)),
           params_(gradient_params(problem, src, diff, layout_, threads, vector_code())) {
-        name = "filter_backward_weights";
+        name = "filter_wgrad";
         by = convolution_name("wgrad");
         arity = 4;
         params_.taps = layout_.taps();
@@ -377,7 +376,7 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, int src_dtyp
 std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& p, int src_dtype, const Dims& src_strides,
                                              int diff_dst_dtype, const Dims& diff_dst_strides, int weights_dtype,
                                              const Dims& weights_strides, int threads) {
-    const FilterSides sides(p, FilterDirection::forward, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides);
+    const FilterSides sides(p, FilterDirection::dgrad, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides);
     return std::make_unique<GradientKernel>(p, sides.src, sides.dst, filter_weights(p, weights_dtype, weights_strides),
                                             threads);
 }
@@ -387,26 +386,26 @@ std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& p, int src_dty
 const Declaration kFilter[] = {
     {"FilterProblem.refusal(self)", axes_refusal, "Why no filter kernel computes the layer; empty if they do."},
     {"FilterProblem.packed_size(self, direction)", packed_size,
-     "f32 elements of the packed weights of 'forward' or 'backward_data'."},
+     "f32 elements of the packed weights of 'dgrad' or 'fprop'."},
     {"FilterProblem.packing(self, direction)", packing,
      "What the packed weights depend on besides the weights' own layout and data: equal bytes, equal packing."},
     {"filter_pack(problem, direction, weights_dtype, weights_strides, threads=0)", make_pack,
      "weights (in_channels, out_channels / groups, kernel), packed",
      "weights_strides: in channel, out channel (of one group), taps; the in channels of the groups follow each other. "
      "threads 0: as many as OpenMP gives."},
-    {"filter_forward(problem, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, epilogue=...)",
-     make_product<FilterDirection::forward>,
+    {"filter_dgrad(problem, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, epilogue=...)",
+     make_product<FilterDirection::dgrad>,
      "src (batch, in_spatial, in_channels), packed, [bias (out_channels)], epilogue's..., scratch, dst (batch, "
      "out_spatial, out_channels)",
      "bias_dtype 0 means none. Strides: batch, then spatial axes; the channels are contiguous."},
-    {"filter_backward_data(problem, diff_dst_dtype, diff_dst_strides, diff_src_dtype, diff_src_strides, bias_dtype=0, "
+    {"filter_fprop(problem, diff_dst_dtype, diff_dst_strides, diff_src_dtype, diff_src_strides, bias_dtype=0, "
      "threads=0, epilogue=...)",
-     make_product<FilterDirection::backward_data>,
+     make_product<FilterDirection::fprop>,
      "diff_dst (batch, out_spatial, out_channels), packed, [bias (in_channels)], epilogue's..., scratch, diff_src "
      "(batch, "
      "in_spatial, in_channels)",
      "bias and epilogue are those of an ordinary convolution."},
-    {"filter_backward_weights(problem, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
+    {"filter_wgrad(problem, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
      "weights_strides, threads=0)",
      make_gradient,
      "src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights "

@@ -1,5 +1,5 @@
 // A transposed convolution and its two gradients as blocks of small matrix products, on each axis directly or by
-// Winograd. "Forward" is the transposed convolution: what cuDNN calls dgrad of the ordinary one.
+// Winograd. Directions are those of the ordinary convolution, of which a transposed one is dgrad.
 //
 // With o + pad = s * q + r, output phase r of an axis is a stride-1 convolution over q with the taps k = r + s * j.
 // A tile of m outputs of such a filter of t taps needs m + t - 1 products per axis instead of m * t.
@@ -28,7 +28,7 @@ struct Axes {
     __attribute__((always_inline)) constexpr const int64_t& operator[](int64_t a) const { return axis[a]; }
 };
 
-// One transposed convolution, channels last, in the terms of its forward direction. Strides in elements.
+// One transposed convolution, channels last, of src to dst: the dgrad of an ordinary one. Strides in elements.
 struct FilterProblem {
     static constexpr const char* kClass = "FilterProblem";
     int spatial_rank = 0;
@@ -52,7 +52,7 @@ struct FilterWeights {
     Axes tap_strides{{0, 0, 0}};
 };
 
-enum class FilterDirection { forward, backward_data };
+enum class FilterDirection { dgrad, fprop };
 
 // A kernel that needs scratch memory: `scratch_bytes`, 64-byte aligned, is the operand before the destination.
 struct ScratchKernel : Kernel {
@@ -64,7 +64,7 @@ struct ScratchKernel : Kernel {
 struct Dot;
 struct Joined;
 
-// Forward or backward data; dot: a set that multiplies bf16, by which tiles of several results are multiplied, or null.
+// Dgrad or fprop; dot: a set that multiplies bf16, by which tiles of several results are multiplied, or null.
 std::unique_ptr<ScratchKernel> filter_product(const Joined& joined, FilterDirection direction, int bias_dtype,
                                               int threads, const Epilogue& epilogue, const Dot* dot);
 // The packing of its weights, of any dtype; dot: for products of bf16.
@@ -78,7 +78,7 @@ constexpr int64_t kVastBytes = 24 * 1024 * 1024;
 // OpenMP gives.
 int filter_threads(const FilterProblem& problem, int threads);
 
-// Whether forward or backward data is computed in strips: rows of src that nothing is looked up for.
+// Whether dgrad or fprop is computed in strips: rows of src that nothing is looked up for.
 bool filter_in_strips(const FilterProblem& problem, FilterDirection direction, const FilterTensor& src,
                       const FilterTensor& dst);
 

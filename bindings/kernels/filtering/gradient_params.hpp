@@ -1,4 +1,4 @@
-// How backward weights shares out its work.
+// How wgrad shares out its work.
 #pragma once
 
 #include "kernels/filtering/axis.hpp"
@@ -6,7 +6,7 @@
 
 namespace dgo {
 
-// All but what only the weights tell; `layout`, backward_layout(problem), must outlive it. `of`: the vector code it is
+// All but what only the weights tell; `layout`, fprop_layout(problem), must outlive it. `of`: the vector code it is
 // for.
 GradientParams gradient_params(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,
                                const FilterLayout& layout, int threads, const VectorCode& of);

@@ -43,7 +43,7 @@ struct TargetGroup {
     int64_t packed;  // offset of its weights in those of one group of channels
 };
 
-// Forward and backward data: dst tiles = inverse(transform(src windows) * packed).
+// Dgrad and fprop: dst tiles = inverse(transform(src windows) * packed).
 struct ProductParams {
     const Dot* dot;  // products of bf16; null: of f32
     FilterImage src, dst;
@@ -108,7 +108,7 @@ struct PackParams {
 
 constexpr int64_t kShortLine = 16;  // positions, for which sums of a line are loaded and stored once
 
-// Backward weights: per plane, U^T V summed over the tiles.
+// Wgrad: per plane, U^T V summed over the tiles.
 struct GradientParams {
     FilterImage src, diff;  // windows of src have `window` positions, those of diff_dst `points`
     int64_t batch, channel_groups;

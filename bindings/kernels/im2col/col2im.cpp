@@ -47,7 +47,7 @@ enum class Along {
     space,     // outputs of a phase
 };
 
-struct OverlapAddKernel : Kernel {
+struct Col2imKernel : Kernel {
     Im2colProblem p;
     ElementType type;
     const DepthwiseCode& code;
@@ -70,7 +70,7 @@ struct OverlapAddKernel : Kernel {
     ScratchArray<float> ones_part, bias_part, result_part, rows_part;
     ScratchArray<const char*> sources_part;
 
-    OverlapAddKernel(const Im2colProblem& problem, bool with_bias, int bias_dtype, const Epilogue& with_epilogue)
+    Col2imKernel(const Im2colProblem& problem, bool with_bias, int bias_dtype, const Epilogue& with_epilogue)
         : p(problem), type(float_type(p.dst_dtype)), code(vector_code().depthwise), axes(p, true),
           to(p.dst_spatial, p.dst_strides), col(p), has_bias(with_bias),
           epilogue(with_epilogue, p.c, of_positions(p.n, p.dst_spatial),
@@ -79,7 +79,7 @@ struct OverlapAddKernel : Kernel {
           bias_copy({p.c}, bias_dtype, {1}, kF32, {1}),
           gather(copy_block(BlockKind::strided, ElementType::f32, ElementType::f32)),
           gather_by_tap(gather_block(col.kernel[2])), gather_by_position(gather_block(col.position[2])) {
-        name = "overlap_add";
+        name = "col2im";
         arity = (has_bias ? 3 : 2) + epilogue.operands();
         along = epilogue ? Along::channels : choose();
         whole = along == Along::channels && col.channel == 1 && to.channel == 1;
@@ -172,7 +172,7 @@ struct OverlapAddKernel : Kernel {
                 } else {
                     dst_row += slice * to.channel * item_size(p.dst_dtype);
                     const float start = bias ? bias[slice] : 0.0f;
-                    const auto add = along == Along::taps ? &OverlapAddKernel::add_taps : &OverlapAddKernel::add_space;
+                    const auto add = along == Along::taps ? &Col2imKernel::add_taps : &Col2imKernel::add_space;
                     (this->*add)(columns, ones, start, n, slice, section, row_list, dst_row, memory);
                 }
             }
@@ -325,27 +325,27 @@ bool takes_epilogue(int64_t channels, const Dims& dst_strides) {
     return channels >= vector_code().depthwise.min_channels && dst_strides.size() > 1 && dst_strides[1] == 1;
 }
 
-std::shared_ptr<Kernel> make_overlap_add(const LayerSizes& layer, const Dims& col_strides, int dst_dtype,
-                                         const Dims& dst_strides, bool has_bias, std::optional<int> bias_dtype,
-                                         const Epilogue& epilogue) {
+std::shared_ptr<Kernel> make_col2im(const LayerSizes& layer, const Dims& col_strides, int dst_dtype,
+                                    const Dims& dst_strides, bool has_bias, std::optional<int> bias_dtype,
+                                    const Epilogue& epilogue) {
     const Im2colProblem problem{layer, kF32, col_strides, dst_dtype, dst_strides};
-    check_columns("overlap_add", problem);
+    check_columns("col2im", problem);
     float_type(bias_dtype.value_or(dst_dtype));
     if (!epilogue.empty() && !takes_epilogue(problem.c, problem.dst_strides)) {
         fail(ErrorKind::invalid_argument,
-             "overlap_add: an epilogue needs dst channels last, and more channels than " + std::to_string(problem.c));
+             "col2im: an epilogue needs dst channels last, and more channels than " + std::to_string(problem.c));
     }
-    return std::make_shared<OverlapAddKernel>(problem, has_bias, bias_dtype.value_or(dst_dtype), epilogue);
+    return std::make_shared<Col2imKernel>(problem, has_bias, bias_dtype.value_or(dst_dtype), epilogue);
 }
 
 }  // namespace
 
-const Declaration kOverlapAdd[] = {
-    {"overlap_add(layer, col_strides, dst_dtype, dst_strides, has_bias=False, bias_dtype=None, epilogue=...)",
-     make_overlap_add, "col (n, src_spatial, kernel, c), [bias (c)], epilogue's..., dst (n, c, dst_spatial)",
+const Declaration kCol2im[] = {
+    {"col2im(layer, col_strides, dst_dtype, dst_strides, has_bias=False, bias_dtype=None, epilogue=...)", make_col2im,
+     "col (n, src_spatial, kernel, c), [bias (c)], epilogue's..., dst (n, c, dst_spatial)",
      "dst = bias + the sum of the f32 columns that meet a position; the reverse of im2col."},
-    {"overlap_add_takes_epilogue(channels, dst_strides)", takes_epilogue,
-     "Whether overlap_add takes an epilogue for so many channels and these strides of dst."},
+    {"col2im_takes_epilogue(channels, dst_strides)", takes_epilogue,
+     "Whether col2im takes an epilogue for so many channels and these strides of dst."},
 };
 
 }  // namespace dgo

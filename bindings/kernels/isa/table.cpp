@@ -9,7 +9,7 @@ const bool kEmulated = kEmulates;
 
 extern const VectorCode kVectorCode;
 const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,   kAttentionCode,   kElementwiseCode, kCopyCode,
-                                kDepthwiseCode,    kDotCode, kFilterCode,      kNormCode,        kOverlapCode,
+                                kDepthwiseCode,    kDotCode, kFilterCode,      kNormCode,        kCol2imCode,
                                 kRecurrentCode,    kRowCode, kFewChannelsCode, kEpilogueCode,    kWindowCode};
 
 }  // namespace dgo::DGO_ISA

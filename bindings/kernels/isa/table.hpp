@@ -12,7 +12,7 @@ extern const DepthwiseCode kDepthwiseCode;
 extern const DotCode kDotCode;
 extern const FilterCode kFilterCode;
 extern const NormCode kNormCode;
-extern const OverlapCode kOverlapCode;
+extern const Col2imCode kCol2imCode;
 extern const RecurrentCode kRecurrentCode;
 extern const RowCode kRowCode;
 extern const FewChannelsCode kFewChannelsCode;

@@ -115,7 +115,7 @@ def package(key: str) -> Fitted:
 def _users(isa: str, onednn: str) -> Fits | None:
     """Returns the constants of the user's file if they are for this CPU, instruction set and release, else None.
 
-    A damaged file is ignored with a RuntimeWarning.
+    A damaged file, or one with other families or directions, is ignored with a RuntimeWarning.
     """
     path = user_file(keys(isa)[0])
     try:
@@ -130,7 +130,8 @@ def _users(isa: str, onednn: str) -> Fits | None:
     except OSError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-        warnings.warn(f"the fitted constants in {path} are damaged and are ignored", RuntimeWarning, stacklevel=2)
+        words = "are damaged or of another version and are ignored; `bench.fit --write` fits new ones"
+        warnings.warn(f"the fitted constants in {path} {words}", RuntimeWarning, stacklevel=2)
         return None
 
 

@@ -1,4 +1,4 @@
-// Backward weights: src put across and diff_dst in pairs of positions, multiplied tap by tap -> sums -> taps.
+// Wgrad: src put across and diff_dst in pairs of positions, multiplied tap by tap -> sums -> taps.
 #include <omp.h>
 
 #include "kernels/isa/dot/gradient_pack.hpp"

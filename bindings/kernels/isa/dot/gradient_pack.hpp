@@ -1,4 +1,4 @@
-// The factors of a step of bf16 backward weights: pairs of positions of 16 channels each.
+// The factors of a step of bf16 wgrad: pairs of positions of 16 channels each.
 #pragma once
 
 #include "kernels/isa/dot/gradient_scratch.hpp"

@@ -1,4 +1,4 @@
-// Sizes of bf16 backward weights that the packing, the products and the writing of taps agree on.
+// Sizes of bf16 wgrad that the packing, the products and the writing of taps agree on.
 #pragma once
 
 #include "kernels/isa/dot/code.hpp"

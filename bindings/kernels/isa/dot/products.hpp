@@ -1,4 +1,4 @@
-// Forward and backward data in the direct form: rows of src by the packed weights of all taps that share them. Rows that
+// Dgrad and fprop in the direct form: rows of src by the packed weights of all taps that share them. Rows that
 // lie a step apart are read where they are; others are copied.
 #pragma once
 

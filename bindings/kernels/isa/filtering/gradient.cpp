@@ -1,4 +1,4 @@
-// Backward weights: windows of src and of diff_dst -> transforms -> one product over tiles per plane -> sums.
+// Wgrad: windows of src and of diff_dst -> transforms -> one product over tiles per plane -> sums.
 #include <omp.h>
 
 #include "kernels/isa/filtering/gradient_taps.hpp"

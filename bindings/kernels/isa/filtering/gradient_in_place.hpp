@@ -1,4 +1,4 @@
-// Backward weights of narrow layers in the direct form: lines of both tensors are multiplied where they lie.
+// Wgrad of narrow layers in the direct form: lines of both tensors are multiplied where they lie.
 #pragma once
 
 #include "kernels/isa/filtering/tiles.hpp"

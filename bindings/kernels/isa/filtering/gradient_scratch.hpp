@@ -1,4 +1,4 @@
-// Sizes, items and a thread's scratch memory of backward weights: for its sums and for the writing of its taps.
+// Sizes, items and a thread's scratch memory of wgrad: for its sums and for the writing of its taps.
 #pragma once
 
 #include "kernels/isa/filtering/gradient_in_place.hpp"

@@ -1,4 +1,4 @@
-// The last step of backward weights: sums -> transform -> taps, written to diff_weights as it lies in memory.
+// The last step of wgrad: sums -> transform -> taps, written to diff_weights as it lies in memory.
 #pragma once
 
 #include "kernels/isa/filtering/gradient_scratch.hpp"

@@ -1,4 +1,4 @@
-// A thread's scratch memory for forward and backward data, and spans and panels of the inner dimension: for the products
+// A thread's scratch memory for dgrad and fprop, and spans and panels of the inner dimension: for the products
 // in place and by strips.
 #pragma once
 

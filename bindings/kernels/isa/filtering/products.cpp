@@ -1,4 +1,4 @@
-// Forward and backward data: windows -> transform -> one small product per plane -> inverse transform. On direct
+// Dgrad and fprop: windows -> transform -> one small product per plane -> inverse transform. On direct
 // axes the taps are segments of the windows, and nothing is transformed.
 #include <omp.h>
 

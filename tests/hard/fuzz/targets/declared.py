@@ -17,7 +17,7 @@ ROWS = {(scope, name): parameters for scope, name, plain, parameters, *_ in kern
 KEYS = [key for key in ROWS if ROWS[key] and key != ("", "Work")]
 DTYPES, LONGEST = (3, 2, 1), 70
 WORDS = (
-    "", "forward", "backward_data", "backward_weights", "none", "add", "mul", "max", "min", "sum", "mean", "lstm",
+    "", "dgrad", "fprop", "wgrad", "none", "add", "mul", "max", "min", "sum", "mean", "lstm",
     "gru", "rnn_tanh", "zeros", "border", "reflection", "cast", "equal", "and", "relu", "clamp", "one", "full", "avx2",
     "avx512", "emulated", "emulatedint8", "amx", "x\0", "\udc80",
 )  # fmt: skip

@@ -190,14 +190,14 @@ def depthwise(c: Choices) -> None:
     if which == 0:
         bias = dtype(c)
         has_bias = c.often()
-        kernel = kernels.depthwise_forward(problem, has_bias, bias)
+        kernel = kernels.depthwise_dgrad(problem, has_bias, bias)
         if has_bias:
             operands.insert(2, Operand(bias, [layer.c], [1]))
     elif which == 1:
-        kernel = kernels.depthwise_backward_data(problem)
+        kernel = kernels.depthwise_fprop(problem)
         operands = [operands[i] for i in (2, 1, 0)]
     else:
-        kernel = kernels.depthwise_backward_weights(problem)
+        kernel = kernels.depthwise_wgrad(problem)
         operands = [operands[i] for i in (0, 2, 1)]
     run(kernel, operands, layer.work)
 
@@ -238,7 +238,7 @@ def columns(c: Choices) -> None:
         run(kernel, [Operand(kind, dst, dst_strides), Operand(other, col, col_strides)], layer.work)
         return
     bias, has_bias = dtype(c), c.often()
-    kernel = kernels.overlap_add(layer.sizes, col_strides, kind, dst_strides, has_bias, bias)
+    kernel = kernels.col2im(layer.sizes, col_strides, kind, dst_strides, has_bias, bias)
     extra = [Operand(bias, [layer.c], [1])] if has_bias else []
     run(kernel, [Operand(3, col, col_strides), *extra, Operand(kind, dst, dst_strides)], layer.work)
 
@@ -282,7 +282,7 @@ def filtering(c: Choices) -> None:
         layer.dilations, groups,
     )  # fmt: skip
     if which == 4:
-        problem.packed_size("backward_data")
+        problem.packed_size("fprop")
     src, dst = [layer.n, *layer.src], [layer.n, *layer.dst]
     taps = [layer.c, outside // groups, *layer.kernel]
     x, y, w = ([*strides(c, [*src, layer.c])], [*strides(c, [*dst, outside])], strides(c, taps))
@@ -291,19 +291,19 @@ def filtering(c: Choices) -> None:
     operand_x = Operand(kind, [*src, layer.c], [*x[:-1], 1])
     operand_y = Operand(to, [*dst, outside], [*y[:-1], 1])
     if which == 2:
-        kernel = kernels.filter_backward_weights(problem, kind, x[:-1], to, y[:-1], 3, w, threads)
+        kernel = kernels.filter_wgrad(problem, kind, x[:-1], to, y[:-1], 3, w, threads)
         run(kernel, [operand_x, operand_y, _scratch(kernel), Operand(3, taps, w)], work)
         return
-    direction = "backward_data" if which == 1 else "forward"
+    direction = "fprop" if which == 1 else "dgrad"
     packing = problem.taps_apart() if which == 3 else problem
     packed = Operand(3, [packing.packed_size(direction)], [1])
     prepare = kernels.filter_pack(packing, direction, 3, w)
     run(prepare, [Operand(3, taps, w), packed], work)
     if which == 1:
-        kernel = kernels.filter_backward_data(problem, to, y[:-1], kind, x[:-1], threads)
+        kernel = kernels.filter_fprop(problem, to, y[:-1], kind, x[:-1], threads)
         run(kernel, [operand_y, packed, _scratch(kernel), operand_x], work)
         return
-    make = kernels.overlap_product if which == 3 else kernels.filter_forward
+    make = kernels.col2im_product if which == 3 else kernels.filter_dgrad
     bias = 3 if c.often() else 0
     kernel = make(problem, kind, x[:-1], to, y[:-1], bias, threads)
     extra = [Operand(3, [outside], [1])] if bias else []

@@ -20,7 +20,7 @@ struct Term {
     int64_t count;
 };
 
-struct OverlapScratch {
+struct Col2imScratch {
     int64_t bytes;
     float *bias, *few, *trash, *line, *wide, *columns;
     const float** bases;
@@ -28,10 +28,10 @@ struct OverlapScratch {
     EpilogueRows* epilogue;  // what results pass through; null: nothing
 };
 
-OverlapScratch divide(const OverlapParams& params, char* memory) {
+Col2imScratch divide(const Col2imParams& params, char* memory) {
     const int64_t lines = params.planes * params.live;
     ScratchCarver carver(memory);
-    OverlapScratch scratch;
+    Col2imScratch scratch;
     scratch.bias = carver.take(params.run + kLanes);
     scratch.few = carver.take(kTileRows * params.src.channels);
     scratch.trash = carver.take(kTileRows * params.width);
@@ -48,7 +48,7 @@ OverlapScratch divide(const OverlapParams& params, char* memory) {
 
 // Calls visit(tap, position) for the taps of an axis that meet output `o`, and the positions of src that they meet.
 template <class Visit>
-void for_each_tap(const OverlapParams& params, int axis, int64_t o, Visit&& visit) {
+void for_each_tap(const Col2imParams& params, int axis, int64_t o, Visit&& visit) {
     const int64_t stride = params.stride[axis];
     for (int64_t k = 0, at = o + params.pad[axis]; k < params.kernel[axis] && at >= 0;
          ++k, at -= params.dilation[axis]) {
@@ -68,7 +68,7 @@ struct LineSection {
 struct Panels {
     int64_t begin, end, last, offset;  // last: columns up to the end of the last panel that are wanted
 
-    Panels(const OverlapParams& params, int64_t tap) {
+    Panels(const Col2imParams& params, int64_t tap) {
         const int64_t first = tap * params.columns(), stop = first + params.columns();
         begin = first / kPanel;
         end = ceil_div(stop, kPanel);
@@ -78,21 +78,21 @@ struct Panels {
 };
 
 // Columns of a line of src of the plane's `index`-th tap of axis 0; lines take turns.
-float* columns_of(const OverlapParams& params, const OverlapScratch& scratch, int64_t index, int64_t line) {
+float* columns_of(const Col2imParams& params, const Col2imScratch& scratch, int64_t index, int64_t line) {
     return scratch.columns + (index * params.kept() + line % params.kept()) * params.positions() * params.width;
 }
 
 // Rows of src that meet one panel after the other: few, so that they and their columns stay near, or enough for weights
 // that do not.
-int64_t strip_rows(const OverlapParams& params) {
+int64_t strip_rows(const Col2imParams& params) {
     if (params.columns() * params.src.channels * 4 > kNearBytes) return kRowsNear;
     const int64_t widest = larger(params.src.channels, params.width / 4);
     return larger(kStripFloats / widest / kTileRows, 1) * kTileRows;
 }
 
 // The columns of `count` rows of src, in f32 and `step` apart.
-void multiply_rows(const OverlapParams& params, const Panels& panels, const float* rows, int64_t step, int64_t count,
-                   const float* packed, float* to, const OverlapScratch& scratch) {
+void multiply_rows(const Col2imParams& params, const Panels& panels, const float* rows, int64_t step, int64_t count,
+                   const float* packed, float* to, const Col2imScratch& scratch) {
     const int64_t depth = params.src.channels;
     const Span all{0, 0, depth};
     const auto multiply = [&](const float* from, int64_t from_step, int64_t some, float* columns) {
@@ -122,9 +122,9 @@ void multiply_rows(const OverlapParams& params, const Panels& panels, const floa
 }
 
 // The columns of lines [begin, end) of src, for each tap of axis 0 that the section meets.
-void multiply_lines(const OverlapParams& params, const LineSection& section, int64_t begin, int64_t end,
-                    const char* src, const float* packed, const OverlapScratch& scratch) {
-    const OverlapImage& image = params.src;
+void multiply_lines(const Col2imParams& params, const LineSection& section, int64_t begin, int64_t end, const char* src,
+                    const float* packed, const Col2imScratch& scratch) {
+    const Col2imImage& image = params.src;
     // lines that follow each other on both sides are one
     const int64_t together =
         image.strides[1] == section.positions * image.strides[2] && section.positions == params.positions()
@@ -191,8 +191,8 @@ void add_terms(const Term* terms, int64_t count, int64_t begin, int64_t end, int
 }
 
 // Runs [begin, end) of a section, to which `lines` lines of columns contribute: run i to `to` + i * params.run.
-void add_line(const OverlapParams& params, const LineSection& section, int64_t begin, int64_t end, int64_t lines,
-              float* to, const OverlapScratch& scratch) {
+void add_line(const Col2imParams& params, const LineSection& section, int64_t begin, int64_t end, int64_t lines,
+              float* to, const Col2imScratch& scratch) {
     const int64_t channels = params.dst.channels, size = params.src.size[2];
     // the last lanes first, so that the next run's first ones are written after them
     for (int64_t c = (params.run - 1) / kLanes * kLanes; c >= 0; c -= kLanes) {
@@ -220,7 +220,7 @@ void add_line(const OverlapParams& params, const LineSection& section, int64_t b
 }
 
 // Positions [begin, end) of a line of dst, without the padding, from `from` on.
-void write_line(const OverlapParams& params, float* from, int64_t begin, int64_t end, char* line,
+void write_line(const Col2imParams& params, float* from, int64_t begin, int64_t end, char* line,
                 EpilogueRows* epilogue) {
     const int64_t channels = params.dst.channels, step = params.dst.strides[2] * params.dst.item;
     char* to = line + begin * step;
@@ -244,8 +244,8 @@ void write_line(const OverlapParams& params, float* from, int64_t begin, int64_t
 
 // A section of a line of dst. Runs that are whole, and the lanes beyond them, are written where they belong; the others
 // by way of scratch memory.
-void finish_line(const OverlapParams& params, const LineSection& section, int64_t lines, char* line,
-                 const OverlapScratch& scratch) {
+void finish_line(const Col2imParams& params, const LineSection& section, int64_t lines, char* line,
+                 const Col2imScratch& scratch) {
     const int64_t stride = params.stride[2], origin = section.first_run * stride - params.pad[2];
     const int64_t first = larger(origin, 0), stop = smaller(origin + section.runs * stride, params.dst.size[2]);
     int64_t begin = 0, end = 0;
@@ -275,8 +275,8 @@ void finish_line(const OverlapParams& params, const LineSection& section, int64_
     indirect(end, section.runs);
 }
 
-void run_task(const OverlapParams& params, int64_t task, const char* src, const float* packed, char* dst,
-              const OverlapScratch& scratch) {
+void run_task(const Col2imParams& params, int64_t task, const char* src, const float* packed, char* dst,
+              const Col2imScratch& scratch) {
     const int64_t number = task % params.sections, block = task / params.sections % params.blocks;
     const int64_t plane = task / params.sections / params.blocks % params.dst.size[0];
     LineSection section{task / params.sections / params.blocks / params.dst.size[0], plane, 0, 0, 0, 0};
@@ -317,13 +317,13 @@ void run_task(const OverlapParams& params, int64_t task, const char* src, const 
     }
 }
 
-int64_t scratch_of(const OverlapParams& params) { return divide(params, nullptr).bytes; }
+int64_t scratch_of(const Col2imParams& params) { return divide(params, nullptr).bytes; }
 
-void run(const OverlapParams& params, const char* src, const float* packed, const char* bias, EpilogueCall epilogue,
+void run(const Col2imParams& params, const char* src, const float* packed, const char* bias, EpilogueCall epilogue,
          char* memory, char* dst) {
 #pragma omp parallel num_threads(params.threads)
     {
-        OverlapScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
+        Col2imScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
         EpilogueRows rows(epilogue, dst, params.dst.item, params.dst.channels);
         if (epilogue.params != nullptr) scratch.epilogue = &rows;
         __builtin_memset(scratch.bias, 0, static_cast<size_t>(params.run + kLanes) * sizeof(float));
@@ -340,6 +340,6 @@ void run(const OverlapParams& params, const char* src, const float* packed, cons
 
 }  // namespace
 
-const OverlapCode kOverlapCode = {kPanel, scratch_of, run};
+const Col2imCode kCol2imCode = {kPanel, scratch_of, run};
 
 }  // namespace dgo::DGO_ISA

@@ -1,4 +1,4 @@
-// A forward transposed convolution as products that overlap: every position of src times all taps, which stay in the
+// Dgrad as products that overlap: every position of src times all taps, which stay in the
 // caches until they are added up, line by line of dst. The design is told in docs/internals/kernels.md.
 #include <algorithm>
 #include <string>
@@ -9,7 +9,7 @@
 #include "kernels/filtering/axis.hpp"
 #include "kernels/filtering/described.hpp"
 #include "kernels/isa.hpp"
-#include "kernels/overlap/vtable.hpp"
+#include "kernels/col2im/vtable.hpp"
 
 namespace dgo {
 
@@ -21,11 +21,11 @@ constexpr int64_t kShortRun = 64;
 constexpr int64_t kRowsTogether = 48;  // of src, if a line has fewer
 constexpr int64_t kLinesOfTask = 8;    // of src: its first ones are multiplied by the task before it as well
 
-OverlapImage image(const FilterTensor& tensor, int64_t channels, const Axes& size) {
+Col2imImage image(const FilterTensor& tensor, int64_t channels, const Axes& size) {
     return {float_type(tensor.dtype), item_size(tensor.dtype), channels, tensor.batch_stride, size, tensor.strides};
 }
 
-// The same layer with its taps side by side instead of overlapping: its packed weights are those of overlap_product.
+// The same layer with its taps side by side instead of overlapping: its packed weights are those of col2im_product.
 FilterProblem taps_apart(const FilterProblem& problem) {
     FilterProblem p = problem;
     for (int a = 0; a < kFilterAxes; ++a) {
@@ -37,8 +37,8 @@ FilterProblem taps_apart(const FilterProblem& problem) {
     return p;
 }
 
-// Why overlap_product does not compute the problem, or empty.
-std::string overlap_refusal(const FilterProblem& p) {
+// Why col2im_product does not compute the problem, or empty.
+std::string col2im_refusal(const FilterProblem& p) {
     constexpr int last = kFilterAxes - 1;
     const std::string why = axes_refusal(p);
     if (!why.empty()) return why;
@@ -52,15 +52,15 @@ std::string overlap_refusal(const FilterProblem& p) {
     return axes_refusal(taps_apart(p));
 }
 
-class OverlapKernel final : public ScratchKernel {
+class Col2imProduct final : public ScratchKernel {
 public:
-    OverlapKernel(const FilterProblem& p, const FilterTensor& src, const FilterTensor& dst, int bias_dtype, int threads,
+    Col2imProduct(const FilterProblem& p, const FilterTensor& src, const FilterTensor& dst, int bias_dtype, int threads,
                   const Epilogue& epilogue)
         : epilogue_(fitted_epilogue(epilogue, p.batch, p.out_channels, p.out, dst)) {
-        name = "overlap_product";
+        name = "col2im_product";
         by = code_name("gemm_col2im_f32", vector_code().isa, vector_code().filter.rows, code().panel);
-        const std::string why = overlap_refusal(p);
-        if (!why.empty()) fail(ErrorKind::invalid_argument, "overlap product: " + why);
+        const std::string why = col2im_refusal(p);
+        if (!why.empty()) fail(ErrorKind::invalid_argument, "col2im product: " + why);
         params_.has_bias = bias_dtype != 0;
         params_.bias_type = params_.has_bias ? float_type(bias_dtype) : ElementType::f32;
         arity = (params_.has_bias ? 5 : 4) + epilogue_.operands();
@@ -91,7 +91,7 @@ public:
     }
 
 private:
-    static const OverlapCode& code() { return vector_code().overlap; }
+    static const Col2imCode& code() { return vector_code().col2im; }
 
     int64_t reach(int axis) const { return params_.dilation[axis] * (params_.kernel[axis] - 1); }
 
@@ -121,28 +121,27 @@ private:
     }
 
     FittedEpilogue epilogue_;
-    OverlapParams params_{};
+    Col2imParams params_{};
 };
 
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, int src_dtype, const Dims& src_strides,
                                             int dst_dtype, const Dims& dst_strides, int bias_dtype, int threads,
                                             const Epilogue& epilogue) {
-    const FilterSides sides(p, FilterDirection::forward, src_dtype, src_strides, dst_dtype, dst_strides);
-    return std::make_unique<OverlapKernel>(p, sides.src, sides.dst, bias_dtype, threads, epilogue);
+    const FilterSides sides(p, FilterDirection::dgrad, src_dtype, src_strides, dst_dtype, dst_strides);
+    return std::make_unique<Col2imProduct>(p, sides.src, sides.dst, bias_dtype, threads, epilogue);
 }
 
 }  // namespace
 
-const Declaration kOverlap[] = {
-    {"FilterProblem.overlap_refusal(self)", overlap_refusal,
-     "Why overlap_product does not compute the layer; empty if it does."},
-    {"FilterProblem.taps_apart(self)", taps_apart,
-     "The layer whose packed weights overlap_product takes for this one."},
-    {"overlap_product(problem, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, epilogue=...)",
+const Declaration kCol2imProduct[] = {
+    {"FilterProblem.col2im_refusal(self)", col2im_refusal,
+     "Why col2im_product does not compute the layer; empty if it does."},
+    {"FilterProblem.taps_apart(self)", taps_apart, "The layer whose packed weights col2im_product takes for this one."},
+    {"col2im_product(problem, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, epilogue=...)",
      make_product,
      "src (batch, in_spatial, in_channels), packed, [bias (out_channels)], epilogue's..., scratch, dst (batch, "
      "out_spatial, out_channels)",
-     "as filter_forward; packed: of problem.taps_apart(). One group, a last axis without dilation."},
+     "as filter_dgrad; packed: of problem.taps_apart(). One group, a last axis without dilation."},
 };
 
 }  // namespace dgo

@@ -1,4 +1,4 @@
-"""Computes dgrad as own GEMM + col2im, channels last, that adds up the products while they are in the caches."""
+"""Computes dgrad as builtin GEMM + col2im, channels last, that adds up the products while they are in the caches."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def _applies(problem: ConvProblem, env: Env) -> bool:
     """Whether the kernel takes the layer, and a y position has few products (taps * C), so that caches hold many."""
     g = problem.geometry
     few = prod(g.kernel) * g.x_channels <= _MOST_COLUMNS
-    return few and not filter_problem(problem, direct_tile(problem)).overlap_refusal()
+    return few and not filter_problem(problem, direct_tile(problem)).col2im_refusal()
 
 
 def _build(program: Program, problem: ConvProblem, env: Env) -> None:
     """Appends the packing of weights, and the kernel that multiplies y by all taps and sums the products to x."""
     description = filter_problem(problem, direct_tile(problem))
     packed = packed_weights(program, description.taps_apart(), problem, env.threads)
-    multiply(program, problem, description, packed, env.threads, MULTIPLY, kernels.overlap_product)
+    multiply(program, problem, description, packed, env.threads, MULTIPLY, kernels.col2im_product)
 
 
 def _work(problem: ConvProblem, env: Env) -> Counts:
     """Counts the kernel's work: products with all taps, and their additions to x in whole vectors."""
-    return of_kernel(problem, env, kernels.overlap_work(filter_problem(problem, direct_tile(problem)), env.vectors))
+    return of_kernel(problem, env, kernels.col2im_work(filter_problem(problem, direct_tile(problem)), env.vectors))
 
 
 def _gives_few_channels(problem: ConvProblem, env: Env) -> bool:
@@ -47,6 +47,6 @@ def _gives_few_channels(problem: ConvProblem, env: Env) -> bool:
 
 
 _DGRAD = Algorithm(
-    "builtin col2im", DGRAD, "overlap", _applies, _work, _build, NOTHING, converts=always, fuses=expressed
+    "builtin col2im", DGRAD, "col2im", _applies, _work, _build, NOTHING, converts=always, fuses=expressed
 )
 ALGORITHMS = (_DGRAD, flipped(_DGRAD, _gives_few_channels))

@@ -1,4 +1,4 @@
-// The parameters of overlap_product.cpp's vector code: plain data.
+// The parameters of col2im_product.cpp's vector code: plain data.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace dgo {
 
 // One side of the layer. Strides in elements.
-struct OverlapImage {
+struct Col2imImage {
     ElementType type;
     int64_t item, channels, batch_stride;
     Axes size, strides;
@@ -18,8 +18,8 @@ struct OverlapImage {
 
 // A task writes a block of the lines of dst (axis 1) at one position of axis 0, of each those `runs` that as many
 // positions of src begin. Columns are the products of a position of src with the taps of one position of axis 0.
-struct OverlapParams {
-    OverlapImage src, dst;
+struct Col2imParams {
+    Col2imImage src, dst;
     ElementType bias_type;
     bool has_bias, vast;
     Axes kernel, stride, pad, dilation;
@@ -41,10 +41,10 @@ struct OverlapParams {
     __attribute__((always_inline)) int64_t kept() const { return live + together - 1; }
 };
 
-struct OverlapCode {
+struct Col2imCode {
     int64_t panel;  // columns of a packed panel
-    int64_t (*scratch)(const OverlapParams& params);  // bytes per thread
-    void (*run)(const OverlapParams& params, const char* src, const float* packed, const char* bias,
+    int64_t (*scratch)(const Col2imParams& params);  // bytes per thread
+    void (*run)(const Col2imParams& params, const char* src, const float* packed, const char* bias,
                 EpilogueCall epilogue, char* scratch, char* dst);
 };
 

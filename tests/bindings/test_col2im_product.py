@@ -42,10 +42,10 @@ def run(case: Case, src: Array, weights: Array, bias: Array | None, dst: Array, 
     types = [code(dtypes.canonical(a.dtype)) for a in (weights, src, dst)]
     problem = case.problem()
     apart = problem.taps_apart()
-    packed = unwritten([apart.packed_size("forward")])
-    kernels.filter_pack(apart, "forward", types[0], in_out_taps(weights, case.weights_format)).run(weights, packed)
+    packed = unwritten([apart.packed_size("dgrad")])
+    kernels.filter_pack(apart, "dgrad", types[0], in_out_taps(weights, case.weights_format)).run(weights, packed)
     bias_dtype = 0 if bias is None else code(dtypes.canonical(bias.dtype))
-    kernel = kernels.overlap_product(problem, types[1], positions(src), types[2], positions(dst), bias_dtype, threads)
+    kernel = kernels.col2im_product(problem, types[1], positions(src), types[2], positions(dst), bias_dtype, threads)
     kernel.run(src, packed, *(() if bias is None else (bias,)), scratch(kernel), dst)
 
 
@@ -123,10 +123,10 @@ def test_views_leave_the_rest_alone(seed: int, gap: int) -> None:
 def test_refusals_name_the_cause(change: dict[str, Any], message: str) -> None:
     problem = replace(PLAIN, **change).problem()
     with pytest.raises(errors.InvalidArgumentError, match=message):
-        kernels.overlap_product(problem, code("f32"), [0, 0, 0], code("f32"), [0, 0, 0])
+        kernels.col2im_product(problem, code("f32"), [0, 0, 0], code("f32"), [0, 0, 0])
 
 
 def test_a_kernel_names_what_multiplies() -> None:
-    kernel = kernels.overlap_product(PLAIN.problem(), code("f32"), [0, 0, 0], code("f32"), [0, 0, 0])
+    kernel = kernels.col2im_product(PLAIN.problem(), code("f32"), [0, 0, 0], code("f32"), [0, 0, 0])
     tile = {"avx2": "6x16", "avx512": "12x32"}[kernels.isa()]
     assert kernel.by == f"gemm_col2im_f32_{kernels.isa()}_{tile}"
