@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from ..algorithms.lower import Chooser, Decision, Selector
 from ..graph import Node, Value
@@ -15,6 +15,7 @@ from ..ir.env import Env
 from ..ir.rewrites import NOT_RETURNED, READ_ONCE, No, Rewrite
 from ..program import elementwise as elementwise_group
 from ..program.program import Program, View
+from .layout import Wish, wishes
 
 Version = tuple[int, ...]
 
@@ -44,9 +45,6 @@ class Kind(NamedTuple):
     outputs: Sequence[str] = ()
 
 
-Vote: TypeAlias = tuple[Value, bool]
-
-
 @dataclass(frozen=True, eq=False)
 class Backend:
     """Computes groups of nodes by one means: the library, kernels of the package, or NumPy.
@@ -56,9 +54,9 @@ class Backend:
     of a kind, None where it does. title: names the backend in reports. find: takes groups of several nodes from a
     search's free nodes, by patterns of the backend's own. leads: whether element-wise ops that read a node's result may
     run as its post-ops. takes_any_strides: whether groups read and write tensors of any strides. order: the axes of a
-    group's result from the slowest to the fastest in memory, None where the group prefers no order. layout: values that
-    the group reads or writes in one layout alone, each with whether axis 1 is the fastest in it; copies serve others.
-    weighs: whether the backend chooses among the algorithms of convolutions.
+    group's result from the slowest to the fastest in memory, None where the group prefers no order. layout: votes for
+    the layouts in which the group is fast, with the price of the other one, and ties between values of one layout; by
+    default those of the kinds of its ops. weighs: whether the backend chooses among the algorithms of convolutions.
     """
 
     name: str
@@ -70,7 +68,7 @@ class Backend:
     leads: Callable[[Node], bool] | None = None
     takes_any_strides: bool = False
     order: Callable[[FusionGroup], Sequence[int] | None] = lambda group: None
-    layout: Callable[[FusionGroup], Iterable[Vote]] = lambda group: ()
+    layout: Callable[[FusionGroup], Iterable[Wish]] = lambda group: wishes(group.nodes)
     weighs: bool = False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from ..algorithms.lower import Decision
@@ -12,7 +13,8 @@ from ..program import elementwise, elementwise_int, gather, select
 from ..program.program import Program, View
 from ..schema import kinds
 from . import composed, dynamic, gradients, movement, norm, window
-from .backend import Backend, FusionGroup, Kind, Lowering, Target, Vote
+from .backend import Backend, FusionGroup, Kind, Lowering, Target
+from .layout import Wish, wishes
 
 Views = Sequence[View]
 Build = Callable[[Program, Node, Views, Views], None]
@@ -23,13 +25,14 @@ class Kernel(NamedTuple):
 
     build: appends the steps of a node, from the views of its inputs to those of its outputs. serves: whether the kernel
     computes a node, whose sizes may be unknown. preferred: whether the kernel runs a node even where the library has a
-    kernel too; None: never. layout: as of a `Backend`, for a node with its first input and output.
+    kernel too; None: never. layout: votes beside those of the node's
+    kind, for a node with its first input and output.
     """
 
     build: Build
     serves: Callable[[Node], bool] = lambda node: True
     preferred: Callable[[Node], bool] | None = None
-    layout: Callable[[Node, Value, Value], Iterable[Vote]] = lambda node, source, result: ()
+    layout: Callable[[Node, Value, Value], Iterable[Wish]] = lambda node, source, result: ()
 
 
 def _each(
@@ -108,9 +111,9 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     return Decision("builtin kernel", node.outputs[0].dtype)
 
 
-def _layout(group: FusionGroup) -> Iterable[Vote]:
+def _layout(group: FusionGroup) -> Iterable[Wish]:
     (node,) = group.nodes
-    return KERNELS[node.kind].layout(node, node.inputs[0], node.outputs[0])
+    return chain(wishes(group.nodes), KERNELS[node.kind].layout(node, node.inputs[0], node.outputs[0]))
 
 
 BUILTIN = Backend(

@@ -10,7 +10,7 @@ of few channels is left to the library, where it is faster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -24,7 +24,8 @@ from ..ir.rewrites import Rewrite
 from ..program.elementwise import INTEGERS
 from ..schema import kinds
 from . import window
-from .backend import Backend, FusionGroup, Lowering, Search, Vote
+from .backend import Backend, FusionGroup, Lowering, Search
+from .layout import Wish, wishes
 from .quantized import point, points_fit
 
 BUILDERS = {
@@ -136,12 +137,12 @@ def _find(search: Search) -> None:
             search.take(FusionGroup(tuple(members), INTEGER_WINDOW, parts))
 
 
-def _layout(group: FusionGroup) -> Iterable[Vote]:
+def _layout(group: FusionGroup) -> Iterator[Wish]:
     parts: Parts = group.match
-    if "data_format" not in parts.head.attrs:
-        # a reduction takes any layout
-        return ()
-    return window.layout(parts.head, parts.dequantize.inputs[0], group.result)
+    yield from wishes(group.nodes)
+    # a reduction takes any layout
+    if "data_format" in parts.head.attrs:
+        yield from window.layout(parts.head, parts.dequantize.inputs[0], group.result)
 
 
 INTEGER_WINDOW = Backend("integer_window", build, match, find=_find, layout=_layout)

@@ -19,7 +19,7 @@ from ..schema import OPS
 from ..shapes.common import channels_of, per_axis, spatial_of
 from ..shapes.windows import resolve
 from ..symbolic import kernels
-from .backend import Vote
+from .layout import Vote
 
 Ints = tuple[int, ...]
 Views = Sequence[View]
@@ -115,7 +115,7 @@ def resamples_better(node: Node) -> bool:
 def layout(head: Node, source: Value, result: Value) -> Iterator[Vote]:
     """Yields the layouts that pooling and resampling by `head` need of what they read and write: channels last."""
     for value in (source, result):
-        yield value, head.attrs["data_format"] == "NCX"
+        yield Vote(value, head.attrs["data_format"] == "NCX")
 
 
 def _on_channels_last(

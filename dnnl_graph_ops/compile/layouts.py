@@ -1,22 +1,21 @@
 """Chooses the layouts of intermediate values for a whole graph at once, rather than op by op.
 
-An activation has one of two layouts: row-major, or with axis 1 the fastest in memory (channels last if the data format
-is NCX). Ops that compute in any layout, such as element-wise ops, tie their operands and results to one layout. Ops
-that need a certain layout, such as convolutions, vote for it with the bytes that a copy to this layout would move.
+Backends say in which layouts their groups are fast, by votes and ties (`backends/layout.py`); they are
+counted here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 
 from .. import dtypes, schema
 from ..backends.backend import FusionGroup, Places
+from ..backends.layout import Tie, Vote, Wish, has_order
 from ..backends.movement import VIEWS, parts
-from ..backends.window import REDUCTIONS
 from ..convolution.nodes import CONV_KINDS
-from ..convolution.problem import WGRAD, is_channels_last
+from ..convolution.problem import is_channels_last
 from ..graph import Node, Value
 from ..ir import order_of, readers_of
 from ..ir.rewrites import Rewrite
@@ -26,18 +25,11 @@ from ..symbolic import plain
 
 Ints = tuple[int, ...]
 
-# ops that compute in any layout: those that the op table says, post-ops of the library, and gradients of post-ops
-_INDIFFERENT = schema.kinds("any_order") | {
-    kind for kind in schema.OPS if kind.removesuffix("Backward") in schema.POST_OPS
-}
 # ops that builtin code computes, or copies, from any strides
 _TAKING_ANY = frozenset({*CONV_KINDS, *VIEWS, "Concat"})
 _EMBEDDING = schema.kinds("embeds")
-_SOFTMAX = frozenset(kind for kind in schema.OPS if "SoftMax" in kind)
-# weights of votes, per byte: of convolutions, other ops with a data_format, inputs and outputs of the net (whose copies
-# a convolution may need anyway), ops that need row-major, softmax, which is slow unless its axis is the fastest, and
-# backends that copy
-_FAMILY, _FORMAT, _GIVEN, _SHAPE, _SLOW, _COPY = 1.0, 0.25, 0.5, 1.0, 4.0, 1.0
+# weight of votes of inputs and outputs of the net, whose copies a convolution may need anyway
+_GIVEN = 0.5
 CHOOSE_ORDER = Rewrite("choose_order", "an intermediate value, or a copy of an input, is channels last in memory")
 WRITE_IN_PLACE = Rewrite(
     "write_in_place",
@@ -54,8 +46,7 @@ ALIAS = Rewrite(
 class _Regions:
     """Divides values into regions whose layouts depend on each other, and counts each region's votes for a layout.
 
-    A value of a region has the region's layout or, if `turned`, the other layout: a transpose from NCX to NXC, as a
-    view, ties a channels-last operand to a row-major result.
+    A value of a region has the region's layout or, if `turned`, the other layout.
     """
 
     def __init__(self) -> None:
@@ -75,19 +66,28 @@ class _Regions:
             self._parent[one], self._turned[one] = root, turned
         return root, turned
 
-    def tie(self, a: Value, b: Value, turned: bool = False) -> None:
-        (first, one), (second, other) = self._find(a), self._find(b)
+    def tie(self, tie: Tie) -> None:
+        turned = tie.turned
+        (first, one), (second, other) = self._find(tie.first), self._find(tie.second)
         if first is not second:
             turned ^= one ^ other
             self._parent[second], self._turned[second] = first, turned
             votes = self._votes.pop(second, 0.0)
             self._votes[first] = self._votes.get(first, 0.0) + (-votes if turned else votes)
 
-    def vote(self, value: Value, last: bool, weight: float) -> None:
-        """Adds a vote of `weight` per byte of `value`: for axis 1 fastest in memory if `last`, else for row-major."""
+    def vote(self, vote: Vote) -> None:
+        value, last, weight = vote
         root, turned = self._find(value)
         weight *= prod(plain(value.shape)) * dtypes.itemsize(value.dtype)
         self._votes[root] = self._votes.get(root, 0.0) + (weight if last is not turned else -weight)
+
+    def count(self, wishes: Iterable[Wish]) -> None:
+        """Counts votes and ties; votes for values without an order have no effect."""
+        for wish in wishes:
+            if isinstance(wish, Tie):
+                self.tie(wish)
+            elif has_order(wish.value):
+                self.vote(wish)
 
     def last(self, value: Value) -> bool:
         """Whether axis 1 of `value` is to be the fastest in memory, by the votes of the region."""
@@ -96,98 +96,26 @@ class _Regions:
         return (votes < 0) if turned else (votes > 0)
 
 
-def _has_order(value: Value) -> bool:
-    """Whether the value is an activation (3 to 5 axes) whose two layouts differ, as channels and space exceed 1."""
-    shape = value.shape
-    return 3 <= len(shape) <= 5 and shape[1] != 1 and any(size != 1 for size in shape[2:])
-
-
 def last_in_memory(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> set[Value]:
     """Returns the values whose axis 1 is to be the fastest in memory; `given`: views of values that have memory."""
     regions, nodes = _Regions(), [node for group in groups for node in group.nodes]
     read = readers_of(nodes)
     # values that only reshapes, transposes and slices write and read: a copy costs the same in either layout
     passed = {v for v, some in read.items() if v.node is not None and all(n.kind in VIEWS for n in (v.node, *some))}
-    for node in nodes:
-        if node.kind not in VIEWS or passed.isdisjoint((node.inputs[0], node.outputs[0])):
-            _consider(regions, node)
-    for value, last in (vote for group in groups for vote in group.backend.layout(group)):
-        if _has_order(value):
-            regions.vote(value, last, _COPY)
+    for group in groups:
+        first, *others = group.nodes
+        if others or first.kind not in VIEWS or passed.isdisjoint((first.inputs[0], first.outputs[0])):
+            regions.count(group.backend.layout(group))
     values = _values(nodes)
     for value in values:
         view = given.get(value)
-        if view is not None and not view.is_constant and _has_order(value):
-            regions.vote(value, is_channels_last(view) and not view.row_major, _GIVEN)
-    return {value for value in values if _has_order(value) and regions.last(value)}
+        if view is not None and not view.is_constant and has_order(value):
+            regions.vote(Vote(value, is_channels_last(view) and not view.row_major, _GIVEN))
+    return {value for value in values if has_order(value) and regions.last(value)}
 
 
 def _values(nodes: Sequence[Node]) -> dict[Value, None]:
     return dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
-
-
-def _consider(regions: _Regions, node: Node) -> None:
-    """Ties the operands and results of an op, or votes for layouts of them, as the kind of the op demands."""
-    ordered = [value for value in (*node.inputs, *node.outputs) if _has_order(value)]
-    if not ordered or node.kind in REDUCTIONS:
-        return
-    if node.kind in CONV_KINDS:
-        # the activations: tensors besides weights and bias
-        conv = CONV_KINDS[node.kind]
-        read = [value for name, value in zip(conv.inputs, node.inputs, strict=False) if name in ("x", "y")]
-        for value in read if conv.direction == WGRAD else (*read, *node.outputs):
-            if _has_order(value):
-                regions.vote(value, node.attrs["data_format"] == "NCX", _FAMILY)
-    elif node.kind in _INDIFFERENT or node.kind in _SOFTMAX:
-        for value in ordered[1:]:
-            if value.ndim == ordered[0].ndim:
-                regions.tie(ordered[0], value)
-        if "data_format" in node.attrs:
-            regions.vote(ordered[-1], node.attrs["data_format"] == "NCX", _FORMAT)
-        elif node.kind in _SOFTMAX:
-            axis = node.attrs["axis"] % ordered[-1].ndim
-            if axis in (1, ordered[-1].ndim - 1):
-                regions.vote(ordered[-1], axis == 1, _SLOW)
-    elif node.kind == "StaticReshape":
-        _reshape(regions, node)
-    elif node.kind == "StaticTranspose":
-        _transpose(regions, node)
-    elif not node.kind.startswith("Reduce"):
-        for value in ordered:
-            regions.vote(value, False, _SHAPE)
-
-
-def _reshape(regions: _Regions, node: Node) -> None:
-    source, target = node.inputs[0], node.outputs[0]
-    if _has_order(source) and _has_order(target) and source.shape[:2] == target.shape[:2]:
-        regions.tie(source, target)
-        return
-    for value, other in ((source, target), (target, source)):
-        if _has_order(value) and not _splits(value.shape, other.shape):  # type: ignore[arg-type]
-            regions.vote(value, False, _SHAPE)
-
-
-def _splits(shape: Ints, other: Ints) -> bool:
-    """Whether `other` has the axes of `shape`, some split in several, so that a view in any layout can be reshaped so.
-
-    For example (8, 6) to (8, 2, 3), but not (8, 6) to (4, 12).
-    """
-    rest = iter(other)
-    for size in shape:
-        part = 1
-        while 0 < part < size:
-            part *= next(rest, size + 1)
-        if part != size:
-            return False
-    return all(size == 1 for size in rest)
-
-
-def _transpose(regions: _Regions, node: Node) -> None:
-    source, target = node.inputs[0], node.outputs[0]
-    to_last = channels_last(source.ndim)
-    back = tuple(to_last.index(axis) for axis in range(source.ndim))
-    if _has_order(source) and _has_order(target) and tuple(order_of(node)) in (to_last, back):
-        regions.tie(source, target, turned=True)
 
 
 def lay_out(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Places:

@@ -9,6 +9,7 @@ from reference.graph import evaluate_built
 import dnnl_graph_ops as dgo
 from compile.layout_graphs import laid_out, random_graph
 from dnnl_graph_ops import ops
+from dnnl_graph_ops.backends.layout import Vote
 from dnnl_graph_ops.compile import layouts, specialise
 
 pytestmark = pytest.mark.choice
@@ -204,5 +205,5 @@ def test_a_backend_votes_for_the_layout_of_its_values(rng, monkeypatch):
     (group, *_) = graph.compile(value)._latest().lowering.decisions[0]
     given = graph.compile(value)._latest().lowering.views
     assert layouts.last_in_memory([group], given) == set()
-    voting = replace(group.backend, layout=lambda one: [(one.result, True)])
+    voting = replace(group.backend, layout=lambda one: [Vote(one.result, True)])
     assert group.result in layouts.last_in_memory([replace(group, backend=voting)], {})
