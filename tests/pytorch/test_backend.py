@@ -488,3 +488,20 @@ def test_a_graph_that_pytorch_runs_faster_is_logged(caplog, monkeypatch):
         agree(torch.compile(module, backend="dnnl_graph_ops"), module, (x,))
     said = [one.getMessage() for one in caplog.records]
     assert any(re.fullmatch("PyTorch runs a graph of \\d+ nodes: it is faster", text) for text in said)
+
+
+def test_gradients_that_captured_code_asks_for(counted):
+    def gradient_of(x):
+        with torch.enable_grad():
+            y = torch.sin(x)
+            torch._dynamo.graph_break()
+            torch.sigmoid(torch.sin(torch.cos(y))).sum().backward()
+            return x.grad
+
+    found = []
+    for function in (gradient_of, torch.compile(gradient_of, backend="dnnl_graph_ops")):
+        x = torch.linspace(-2, 2, 9, requires_grad=True)
+        with torch.no_grad():
+            found.append(function(x))
+    assert counted.entries
+    assert torch.allclose(*found, atol=1e-6)

@@ -100,8 +100,17 @@ def compiled(module: fx.GraphModule, inputs: Sequence[Any], building: Callable[[
 
 
 def _compiled(module: fx.GraphModule, inputs: Sequence[Any], compiler: Any) -> Run:
+    def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        # called outside of captured code, whose calls PyTorch's compiler would capture in turn
+        return torch._dynamo.disable(compiler(gm, example_inputs))
+
     run: Run = aot_module_simplified(
-        module, list(inputs), fw_compiler=compiler, inference_compiler=compiler, decompositions=_ORDINARY
+        module,
+        list(inputs),
+        fw_compiler=compiler,
+        bw_compiler=backward,
+        inference_compiler=compiler,
+        decompositions=_ORDINARY,
     )
     return run
 
