@@ -78,9 +78,23 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None, *, shapes: Input
 
 def graph_of(model: Model, engine: Engine | None) -> Graph:
     """Returns the graph of a model, with all inputs."""
-    graph = _builder(model, engine).graph()
-    graph._keeps_inputs = True
-    return graph
+    return surveyed(model, engine)[1]()
+
+
+def surveyed(model: Model, engine: Engine | None) -> tuple[Survey, Callable[[], Graph]]:
+    """Returns the fates of a model's nodes, and what builds its graph with all inputs.
+
+    Raises:
+        InvalidArgumentError, ShapeError: as `from_onnx`; so does the function, and UnsupportedError.
+    """
+    builder = _builder(model, engine)
+
+    def build() -> Graph:
+        graph = builder.graph()
+        graph._keeps_inputs = True
+        return graph
+
+    return builder.survey(), build
 
 
 def graph_of_record(record: Any, kept: Kept, engine: Engine | None, where: str) -> Graph:
@@ -97,8 +111,7 @@ def survey(model_or_path: Any) -> Survey:
     Raises:
         RuntimeUnavailableError, InvalidArgumentError, ShapeError: as `from_onnx`.
     """
-    builder = _builder(read(model_or_path), None)
-    return Survey(tuple(builder.fates), tuple(dict.fromkeys(builder.problems)))
+    return _builder(read(model_or_path), None).survey()
 
 
 def _builder(model: Model, engine: Engine | None) -> _Builder:
@@ -374,6 +387,10 @@ class _Builder:
         self.rest.append(node)
         for name in filter(None, node.outputs):
             self.times[name], self.tensors[name] = _LAST, Tensor()
+
+    def survey(self) -> Survey:
+        """Returns the fates of the nodes so far."""
+        return Survey(tuple(self.fates), tuple(dict.fromkeys(self.problems)))
 
     # -- the whole --------------------------------------------------------------------------------------------
 

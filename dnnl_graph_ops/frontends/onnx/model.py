@@ -108,16 +108,46 @@ def read(source: Any, shapes: InputShapes | None = None) -> Model:
     if functions:
         nodes = inlined(nodes, functions, (*given, *outputs))
         _check_count(sum(1 for _ in flat(nodes)))
-    more: dict[str, Array] = {}
-    for rewrite in (written_apart, in_pairs):
-        nodes, made = rewrite(nodes, arrays, opsets[""], (*given, *more, *outputs))
-        arrays |= made
-        more |= made
-    ordered, budget = _ordered(nodes, (*given, *more), outputs), Budget(nbytes).total
-    return Model(
-        _text(graph.name) or "onnx", tuple(inputs), Lent(arrays), ordered, outputs, budget,
-        tuple(inputs.values()), tuple(problems),
+    return assembled(
+        _text(graph.name) or "onnx", nodes, arrays, inputs, outputs, opsets[""], given=given, nbytes=nbytes,
+        problems=problems,
     )  # fmt: skip
+
+
+def assembled(
+    name: str,
+    nodes: Iterable[OnnxNode],
+    arrays: Mapping[str, Array],
+    inputs: Mapping[str, Tensor],
+    outputs: Sequence[str],
+    opset: int,
+    *,
+    given: Sequence[str] | None = None,
+    nbytes: int | None = None,
+    problems: Sequence[str] = (),
+) -> Model:
+    """Returns the model of nodes in any order, of known arrays, and of the facts of its inputs.
+
+    Args:
+        opset: the version of the standard operators.
+        given: names of all tensors that no node makes; None: those of `arrays` and `inputs`.
+        nbytes: the size of the model in bytes; None: that of its arrays.
+        problems: unsupported parts.
+
+    Raises:
+        InvalidArgumentError: tensors that nothing makes, or two nodes make; cycles.
+    """
+    known, written = dict(arrays), list(nodes)
+    names = (*known, *inputs) if given is None else tuple(given)
+    size = own_bytes(known, written) if nbytes is None else nbytes
+    for rewrite in (written_apart, in_pairs):
+        written, made = rewrite(written, known, opset, (*names, *outputs))
+        known |= made
+        names = (*names, *made)
+    ordered, budget = _ordered(written, names, outputs), Budget(size).total
+    return Model(
+        name, tuple(inputs), Lent(known), ordered, tuple(outputs), budget, tuple(inputs.values()), tuple(problems)
+    )
 
 
 @dataclass(frozen=True)
