@@ -38,7 +38,7 @@ STOREYS = (
     ("net",),
     ("functional", "_functional", "caches", "weights"),
     ("frontends", "quantize", "nn", "selftest"),
-    ("torch",),
+    ("torch", "onnxruntime"),
     ("bench", "trial"),
     ("commands",),
     ("__main__",),

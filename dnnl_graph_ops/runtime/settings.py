@@ -11,6 +11,7 @@ from ..schema.arguments import suggest
 PREFIX: Final = "DNNL_GRAPH_OPS_"
 # {name without the prefix: the only values that have an effect; empty: checked where it is read}
 VARIABLES: Final[dict[str, tuple[str, ...]]] = {
+    "EP": ("", "wins", "all", "log"),
     **dict.fromkeys(("LIBRARY", "FOLLOW_CALLER", "ALGORITHM", "RATES", "ISA", "NARROW", "INT8", "TRAPPED"), ()),
     "DUMP": ("", "passes"),
     # of tests and of the site

@@ -1,0 +1,347 @@
+// The execution provider: what ONNX Runtime asks for goes to `dnnl_graph_ops.onnxruntime.provider`, which claims nodes
+// and compiles them; runs of compiled nodes find their plan here, without Python, unless their sizes are new.
+#include <atomic>
+#include <exception>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <pybind11/pybind11.h>
+
+#include "border/buffer.hpp"
+#include "border/gil.hpp"
+#include "calls/executor_object.hpp"
+#include "calls/plan_store.hpp"
+#include "common/error.hpp"
+#include "library/fork_guard.hpp"
+#include "onnxruntime/abi.hpp"
+#include "onnxruntime/session_graph.hpp"
+
+namespace dgo::ort {
+namespace {
+
+constexpr const char* kName = "DnnlGraphOpsExecutionProvider";
+constexpr const char* kVendor = "dnnl_graph_ops";
+constexpr std::size_t kMostSizes = 32;  // plans that a node keeps at hand
+
+// Calls `f`, and returns its error as a status; nothing is thrown across the border to ONNX Runtime.
+template <typename F>
+Status* guarded(const Api& api, F&& f) noexcept {
+    try {
+        f();
+        return nullptr;
+    } catch (const NativeError& error) {
+        const bool unsupported = error.kind == ErrorKind::unsupported;
+        return api.CreateStatus(static_cast<int>(unsupported ? ErrorCode::not_implemented : ErrorCode::fail),
+                                error.what());
+    } catch (const std::exception& error) {
+        return api.CreateStatus(static_cast<int>(ErrorCode::fail), error.what());
+    } catch (...) {
+        return api.CreateStatus(static_cast<int>(ErrorCode::fail), "dnnl_graph_ops: unknown error");
+    }
+}
+
+// Calls `f` with the GIL; errors of Python are thrown as their message, as none may outlast the GIL.
+template <typename F>
+void in_python(F&& f) {
+    const TryAcquireGil gil;
+    if (!gil) fail(ErrorKind::error, "dnnl_graph_ops: the Python interpreter has ended");
+    try {
+        f();
+    } catch (py::error_already_set& error) {
+        const py::object value = error.value();
+        fail(ErrorKind::error, std::string(Py_TYPE(value.ptr())->tp_name) + ": " + py::str(value).cast<std::string>());
+    }
+}
+
+py::object python(const char* function) {
+    return py::module_::import("dnnl_graph_ops.onnxruntime.provider").attr(function);
+}
+
+// References to Python objects that threads without the GIL drop: leaked where the interpreter is gone.
+class Held {
+public:
+    Held() = default;
+    explicit Held(py::object object) : object_(std::move(object)) {}
+    Held(Held&& other) noexcept = default;
+    Held& operator=(Held&&) = delete;
+    ~Held() {
+        if (!object_) return;
+        const TryAcquireGil gil;
+        if (gil)
+            object_ = py::object();
+        else
+            object_.release();
+    }
+
+    const py::object& get() const { return object_; }
+
+private:
+    py::object object_;
+};
+
+// A plan for known sizes of all inputs.
+struct Sized {
+    std::vector<std::int64_t> dims;  // of all inputs, behind one another
+    int threads;
+    Held executor;
+    const ExecutorObject* plan;
+};
+
+// A compiled node: a net, and the plans for sizes that came last.
+struct Compiled : ComputeInfo {
+    Compiled(const Api& api, py::object net, const py::handle& ins, const py::handle& outs)
+        : api(api), net(std::move(net)) {
+        for (const py::handle item : ins) inputs.push_back(item.cast<std::size_t>());
+        for (const py::handle item : outs) outputs.push_back(item.cast<std::size_t>());
+        create_state = [](ComputeInfo* self, ComputeContext*, void** state) noexcept -> Status* {
+            *state = self;
+            return nullptr;
+        };
+        compute = [](ComputeInfo* self, void*, KernelContext* context) noexcept -> Status* {
+            auto& compiled = static_cast<Compiled&>(*self);
+            return guarded(compiled.api, [&] { compiled.run(context); });
+        };
+        release_state = [](ComputeInfo*, void*) noexcept {};
+    }
+
+    void run(KernelContext* context);
+    std::shared_ptr<const Sized> plan_for(std::vector<std::int64_t> dims, const std::vector<std::size_t>& ranks);
+
+    const Api& api;
+    const Held net;
+    std::vector<std::size_t> inputs, outputs;  // for each input and output of the net, its number in the node
+    std::mutex mutex;
+    std::list<std::shared_ptr<const Sized>> plans;  // the one used last comes first
+};
+
+void Compiled::run(KernelContext* context) {
+    std::vector<char*> in(inputs.size()), out(outputs.size());
+    std::vector<std::size_t> ranks(inputs.size());
+    std::vector<std::int64_t> dims;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const auto* const value = api.get<const Value*>(api.KernelContext_GetInput, std::as_const(context), inputs[i]);
+        const auto release = [&](ShapeInfo* info) { api.ReleaseShapeInfo(info); };
+        const std::unique_ptr<ShapeInfo, decltype(release)> info(api.get<ShapeInfo*>(api.GetTensorTypeAndShape, value),
+                                                                 release);
+        const ShapeInfo* const seen = info.get();
+        const std::size_t begin = dims.size();
+        ranks[i] = api.get<std::size_t>(api.GetDimensionsCount, seen);
+        dims.resize(begin + ranks[i]);
+        if (ranks[i]) api.check(api.GetDimensions(seen, dims.data() + begin, ranks[i]));
+        in[i] = static_cast<char*>(api.get<void*>(api.GetTensorMutableData, const_cast<Value*>(value)));
+    }
+    const std::shared_ptr<const Sized> sized = plan_for(std::move(dims), ranks);
+    const Executor& core = sized->plan->core;
+    for (std::size_t i = 0; i < in.size(); ++i)
+        if (!is_aligned(in[i], core.inputs()[i].layout.itemsize))
+            fail(ErrorKind::invalid_argument, core.name() + ": " + core.inputs()[i].name + " is not aligned");
+    for (std::size_t o = 0; o < out.size(); ++o) {
+        const Layout& layout = core.outputs()[o].layout;
+        const std::vector<std::int64_t> shape(layout.dims.begin(), layout.dims.begin() + layout.rank);
+        auto* const value =
+            api.get<Value*>(api.KernelContext_GetOutput, context, outputs[o], shape.data(), shape.size());
+        out[o] = static_cast<char*>(api.get<void*>(api.GetTensorMutableData, value));
+    }
+    const fork_guard::Busy busy;
+    core.run({in.data(), out.data()});
+}
+
+std::shared_ptr<const Sized> Compiled::plan_for(std::vector<std::int64_t> dims, const std::vector<std::size_t>& ranks) {
+    const auto fits = [&](const Sized& sized) { return sized.threads == plan_threads() && sized.dims == dims; };
+    {
+        const std::lock_guard lock(mutex);
+        for (auto at = plans.begin(); at != plans.end(); ++at)
+            if (fits(**at)) {
+                plans.splice(plans.begin(), plans, at);
+                return plans.front();
+            }
+    }
+    std::shared_ptr<const Sized> made;
+    in_python([&] {
+        py::tuple shapes(ranks.size());
+        std::size_t next = 0;
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+            py::tuple shape(ranks[i]);
+            for (std::size_t axis = 0; axis < ranks[i]; ++axis) shape[axis] = dims[next++];
+            shapes[i] = shape;
+        }
+        const int threads = plan_threads();
+        const py::object plan_of = python("plan_for");
+        PyObject* const found = gil::waiting(
+            [&] { return PyObject_CallFunctionObjArgs(plan_of.ptr(), net.get().ptr(), shapes.ptr(), nullptr); });
+        if (!found) throw py::error_already_set();
+        PlanRef plan(py::reinterpret_steal<py::object>(found));
+        require_row_major_results(plan.plan->core);
+        if (plan.plan->core.inputs().size() != inputs.size() || plan.plan->core.outputs().size() != outputs.size())
+            fail(ErrorKind::error, plan.plan->core.name() + ": the plan has other inputs or outputs than its node");
+        made = std::make_shared<const Sized>(Sized{std::move(dims), threads, Held(plan.executor), plan.plan});
+    });
+    std::list<std::shared_ptr<const Sized>> dropped;  // behind the lock: may wait for the GIL
+    const std::lock_guard lock(mutex);
+    plans.push_front(made);
+    for (auto at = std::next(plans.begin()); at != plans.end();) {
+        const auto next = std::next(at);
+        if ((*at)->threads != made->threads || (*at)->dims == made->dims) dropped.splice(dropped.end(), plans, at);
+        at = next;
+    }
+    if (plans.size() > kMostSizes) dropped.splice(dropped.end(), plans, std::prev(plans.end()));
+    return made;
+}
+
+struct Factory;
+
+struct Provider : Ep {
+    Provider(Factory& factory, const Logger* logger, py::object claims);
+    ~Provider();
+
+    void claim(const Graph* graph, GraphSupport* support);
+    void compile_all(const Graph** graphs, const Node** fused, std::size_t count, ComputeInfo** infos);
+
+    Factory& factory;
+    const Api& api;
+    const Logger* const logger;
+    Held claims;  // what Python has claimed, until it is compiled
+};
+
+struct Factory : EpFactory {
+    Factory(const void* const* table, const Logger* logger);
+
+    const Api api;
+    const Logger* const logger;
+    std::atomic<int> providers{0};
+};
+
+Provider::Provider(Factory& factory, const Logger* logger, py::object claims)
+    : factory(factory), api(factory.api), logger(logger), claims(std::move(claims)) {
+    get_name = [](const Ep*) noexcept { return kName; };
+    get_capability = [](Ep* self, const Graph* graph, GraphSupport* support) noexcept -> Status* {
+        auto& provider = static_cast<Provider&>(*self);
+        return guarded(provider.api, [&] { provider.claim(graph, support); });
+    };
+    compile = [](Ep* self, const Graph** graphs, const Node** fused, std::size_t count, ComputeInfo** infos,
+                 Node**) noexcept -> Status* {
+        auto& provider = static_cast<Provider&>(*self);
+        return guarded(provider.api, [&] { provider.compile_all(graphs, fused, count, infos); });
+    };
+    release_compute_infos = [](Ep*, ComputeInfo** infos, std::size_t count) noexcept {
+        for (std::size_t i = 0; i < count; ++i) delete static_cast<Compiled*>(infos[i]);
+    };
+    ++factory.providers;
+}
+
+Provider::~Provider() { --factory.providers; }
+
+// Errors end in the log: a node that is not claimed is ONNX Runtime's.
+void Provider::claim(const Graph* graph, GraphSupport* support) {
+    std::vector<std::vector<const Node*>> groups;
+    try {
+        in_python([&] {
+            const auto nodes = api.list(api.Graph_GetNumNodes, api.Graph_GetNodes, graph);
+            const py::object claimed = python("claimed")(described(api, graph), claims.get());
+            for (const py::handle group : claimed) {
+                auto& members = groups.emplace_back();
+                for (const py::handle number : group) members.push_back(nodes.at(number.cast<std::size_t>()));
+            }
+        });
+    } catch (const std::exception& error) {
+        const std::string text = std::string("dnnl_graph_ops claims no nodes of this graph: ") + error.what();
+        api.check(api.Logger_LogMessage(logger, LogLevel::warning, text.c_str(), __FILE__, __LINE__, __func__));
+        groups.clear();
+    }
+    const FusionOptions options;
+    for (const auto& group : groups)
+        api.check(api.EpGraphSupportInfo_AddNodesToFuse(support, group.data(), group.size(), &options));
+}
+
+void Provider::compile_all(const Graph** graphs, const Node** fused, std::size_t count, ComputeInfo** infos) {
+    std::vector<std::unique_ptr<Compiled>> made;
+    in_python([&] {
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto ins = names(api, api.list(api.Node_GetNumInputs, api.Node_GetInputs, fused[i]));
+            const auto outs = names(api, api.list(api.Node_GetNumOutputs, api.Node_GetOutputs, fused[i]));
+            const py::tuple found = python("compiled")(described(api, graphs[i]), ins, outs, claims.get());
+            made.push_back(std::make_unique<Compiled>(api, found[0], found[1], found[2]));
+        }
+    });
+    for (std::size_t i = 0; i < count; ++i) infos[i] = made[i].release();
+}
+
+Factory::Factory(const void* const* table, const Logger* logger) : api(table), logger(logger) {
+    get_name = [](const EpFactory*) noexcept { return kName; };
+    get_vendor = [](const EpFactory*) noexcept { return kVendor; };
+    get_vendor_id = [](const EpFactory*) noexcept -> std::uint32_t { return 0; };
+    get_version = [](const EpFactory*) noexcept { return DGO_VERSION; };
+    create_data_transfer = [](EpFactory*, void** transfer) noexcept -> Status* {
+        *transfer = nullptr;  // the memory is the host's
+        return nullptr;
+    };
+    is_stream_aware = [](const EpFactory*) noexcept { return false; };
+    get_supported_devices = [](EpFactory* self, const HardwareDevice* const* devices, std::size_t count,
+                               EpDevice** made, std::size_t most, std::size_t* found) noexcept -> Status* {
+        const Api& api = static_cast<Factory&>(*self).api;
+        *found = 0;
+        for (std::size_t i = 0; i < count && *found < most; ++i) {
+            if (api.HardwareDevice_Type(devices[i]) != DeviceType::cpu) continue;
+            if (Status* const status = api.CreateEpDevice(self, devices[i], nullptr, nullptr, made + *found))
+                return status;
+            ++*found;
+        }
+        return nullptr;
+    };
+    create_ep = [](EpFactory* self, const HardwareDevice* const*, const KeyValues* const*, std::size_t count,
+                   const SessionOptions*, const Logger* logger, Ep** ep) noexcept -> Status* {
+        auto& factory = static_cast<Factory&>(*self);
+        return guarded(factory.api, [&] {
+            if (count != 1) fail(ErrorKind::invalid_argument, "dnnl_graph_ops: runs on one device, the CPU");
+            in_python([&] { *ep = new Provider(factory, logger, py::list()); });
+        });
+    };
+    release_ep = [](EpFactory*, Ep* ep) noexcept { delete static_cast<Provider*>(ep); };
+}
+
+}  // namespace
+}  // namespace dgo::ort
+
+// What ONNX Runtime looks up in the library. The signatures are those of its headers.
+extern "C" PYBIND11_EXPORT dgo::ort::Status* CreateEpFactories(const char*, const dgo::ort::ApiBase* base,
+                                                               const dgo::ort::Logger* logger,
+                                                               dgo::ort::EpFactory** factories, std::size_t most,
+                                                               std::size_t* count) noexcept {
+    using namespace dgo::ort;
+    const void* const* const table = base->get_api(kVersion);
+    if (!table) {
+        // the functions that make a status are the first ones in every version
+        const void* const* const oldest = base->get_api(1);
+        if (!oldest) return nullptr;
+        const auto create = reinterpret_cast<decltype(Api::CreateStatus)>(const_cast<void*>(oldest[0]));
+        const std::string text =
+            std::string("dnnl_graph_ops needs ONNX Runtime 1.23 or later, this is ") + base->get_version();
+        return create(static_cast<int>(ErrorCode::not_implemented), text.c_str());
+    }
+    const auto create = reinterpret_cast<decltype(Api::CreateStatus)>(const_cast<void*>(table[0]));
+    try {
+        if (most < 1)
+            return create(static_cast<int>(ErrorCode::invalid_argument), "dnnl_graph_ops: no room for a factory");
+        factories[0] = new Factory(table, logger);
+        *count = 1;
+        return nullptr;
+    } catch (const std::exception& error) {
+        return create(static_cast<int>(ErrorCode::fail), error.what());
+    }
+}
+
+// A factory whose providers live on is left alone: they are released by it later, or never.
+extern "C" PYBIND11_EXPORT dgo::ort::Status* ReleaseEpFactory(dgo::ort::EpFactory* made) noexcept {
+    using namespace dgo::ort;
+    auto* const factory = static_cast<Factory*>(made);
+    if (factory->providers == 0) {
+        delete factory;
+        return nullptr;
+    }
+    return factory->api.Logger_LogMessage(factory->logger, LogLevel::error,
+                                          "dnnl_graph_ops: the provider was unregistered while sessions use it",
+                                          __FILE__, __LINE__, __func__);
+}

@@ -1,0 +1,186 @@
+"""The execution provider in sessions of ONNX Runtime."""
+
+import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from .sessions import CPU, cpu, dgr, executed, helper, model, onnxruntime, ours
+
+NAME = dgr.get_ep_name()
+
+
+def whole(rng, *shape):
+    return rng.integers(-2, 3, shape).astype(np.float32)
+
+
+def block(rng, size=("n", 16, "h", "w"), scale=1.0):
+    """A transposed and a plain convolution with their neighbours: exact on small integers."""
+    up, down = whole(rng, 16, 16, 2, 2), whole(rng, 16, 16, 3, 3)
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "up"], ["a"], "first", strides=[2, 2]),
+        helper.make_node("Relu", ["a"], ["b"], "second"),
+        helper.make_node("Conv", ["b", "down"], ["c"], "third", pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["c", "b"], ["y"], "last"),
+    ]
+    return model(nodes, {"x": size}, ["y"], {"up": up * np.float32(scale), "down": down})
+
+
+def check(one, other):
+    for a, b in zip(one, other, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_group_runs_here_as_one_node(rng, tmp_path):
+    """Results equal those of the CPU provider exactly, as all sums are of small integers."""
+    source, feeds = block(rng, (1, 16, 24, 24)), {"x": whole(rng, 1, 16, 24, 24)}
+    results, ran = executed(source, feeds, tmp_path)
+    check(results, cpu(source).run(None, feeds))
+    assert set(ran) == {NAME}
+    assert len(ran[NAME]) == 1
+
+
+def test_new_sizes(rng):
+    source = block(rng)
+    session, expected = ours(source), cpu(source)
+    for size in ((1, 16, 24, 24), (2, 16, 9, 7), (1, 16, 24, 24), (3, 16, 1, 30)):
+        feeds = {"x": whole(rng, *size)}
+        check(session.run(None, feeds), expected.run(None, feeds))
+
+
+def test_a_small_group_is_left(rng, tmp_path):
+    """A call of it would cost more than it gains."""
+    source = model([helper.make_node("Relu", ["x"], ["y"])], {"x": (1, 8)}, ["y"], {})
+    feeds = {"x": whole(rng, 1, 8)}
+    results, ran = executed(source, feeds, tmp_path)
+    check(results, cpu(source).run(None, feeds))
+    assert set(ran) == {CPU[0]}
+
+
+def test_single_nodes(rng, monkeypatch, tmp_path):
+    """EP=all claims each node that a plan computes, as a group of its own."""
+    monkeypatch.setenv("DNNL_GRAPH_OPS_EP", "all")
+    source, feeds = block(rng), {"x": whole(rng, 1, 16, 5, 5)}
+    results, ran = executed(source, feeds, tmp_path)
+    check(results, cpu(source).run(None, feeds))
+    assert len(ran[NAME]) == 4
+
+
+def test_what_has_no_kernel_stays(rng, tmp_path):
+    """NonZero between two convolutions: groups on both sides of it."""
+    source = model(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+            helper.make_node("NonZero", ["a"], ["places"]),
+            helper.make_node("ReduceMax", ["places"], ["most"], keepdims=0),
+            helper.make_node("Cast", ["most"], ["number"], to=1),
+            helper.make_node("Mul", ["a", "number"], ["b"]),
+            helper.make_node("Conv", ["b", "w"], ["y"], pads=[1, 1, 1, 1]),
+        ],
+        {"x": (1, 16, 40, 40)},
+        ["y"],
+        {"w": whole(rng, 16, 16, 3, 3)},
+    )  # fmt: skip
+    feeds = {"x": np.sign(whole(rng, 1, 16, 40, 40))}
+    results, ran = executed(source, feeds, tmp_path)
+    check(results, cpu(source).run(None, feeds))
+    assert len(ran[NAME]) == 2
+    assert "NonZero" in ran[CPU[0]]
+
+
+def test_bodies_of_conditions_stay(rng, tmp_path):
+    """The branches of an If have equal names; the graph around them is claimed."""
+    weights = {"w": whole(rng, 16, 16, 3, 3)}
+    info = helper.make_tensor_value_info("r", 1, None)
+
+    def branch(kind):
+        nodes = [helper.make_node("Conv", ["a", "w"], ["c"], pads=[1, 1, 1, 1]), helper.make_node(kind, ["c"], ["r"])]
+        return helper.make_graph(nodes, kind, [], [info])
+
+    source = model(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+            helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+            helper.make_node("Greater", ["m", "zero"], ["is"]),
+            helper.make_node("If", ["is"], ["y"], then_branch=branch("Relu"), else_branch=branch("Neg")),
+        ],
+        {"x": (1, 16, 32, 32)},
+        ["y"],
+        weights | {"zero": np.array(0, np.float32)},
+    )
+    expected = cpu(source)
+    for sign in (1, -1):
+        feeds = {"x": sign * np.abs(whole(rng, 1, 16, 32, 32))}
+        results, ran = executed(source, feeds, tmp_path)
+        check(results, expected.run(None, feeds))
+        assert len(ran[NAME]) == 1
+
+
+def test_wrong_sizes_are_an_error_of_the_run(rng):
+    """The message is this package's; the session goes on."""
+    w = whole(rng, 16, 16, 5, 5)
+    source = model([helper.make_node("Conv", ["x", "w"], ["y"])], {"x": ("n", 16, "h", "w")}, ["y"], {"w": w})
+    session = ours(source)
+    with pytest.raises(Exception, match=r"Conv|y") as told:
+        session.run(None, {"x": whole(rng, 1, 16, 3, 30)})
+    assert "Traceback" not in str(told.value)
+    feeds = {"x": whole(rng, 1, 16, 30, 30)}
+    check(session.run(None, feeds), cpu(source).run(None, feeds))
+
+
+def test_threads(rng):
+    """Many threads call one session with several sizes at once."""
+    source = block(rng)
+    session, expected = ours(source), cpu(source)
+    feeds = [{"x": whole(rng, 1, 16, size, 8)} for size in (4, 8, 12, 16)]
+    results = [expected.run(None, one) for one in feeds]
+    start = threading.Barrier(8)
+
+    def call(number):
+        start.wait()
+        for i in range(12):
+            check(session.run(None, feeds[(number + i) % 4]), results[(number + i) % 4])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(call, range(8)))
+
+
+def test_sessions_are_released_in_any_order(rng):
+    source, feeds = block(rng), {"x": whole(rng, 1, 16, 6, 6)}
+    sessions = [ours(source) for _ in range(6)]
+    expected = cpu(source).run(None, feeds)
+    for at in (3, 0, 2, 0, 1, 0):
+        check(sessions[at].run(None, feeds), expected)
+        del sessions[at]
+        gc.collect()
+
+
+def test_registered_once():
+    assert [device.ep_name for device in dgr.register()] == [NAME]
+    assert len(dgr.register()) == 1
+    assert dgr.get_library_path().endswith(".so")
+
+
+def test_install(rng):
+    """Sessions that ask for the CPU alone have the provider in front; others, and later ones, are as they were."""
+    source, feeds = block(rng), {"x": whole(rng, 1, 16, 6, 6)}
+    before = onnxruntime.InferenceSession.__init__
+    with dgr.install():
+        with dgr.install():
+            pass
+        shared = onnxruntime.SessionOptions()
+        made = [
+            onnxruntime.InferenceSession(source, providers=CPU),
+            onnxruntime.InferenceSession(source, shared, CPU),
+            onnxruntime.InferenceSession(source, shared, CPU),
+            onnxruntime.InferenceSession(source, providers=[(CPU[0], {})]),
+        ]
+    assert onnxruntime.InferenceSession.__init__ is before
+    assert [session.get_providers()[0] for session in made] == [NAME] * 4
+    assert cpu(source).get_providers() == CPU
+    expected = cpu(source).run(None, feeds)
+    for session in made:
+        check(session.run(None, feeds), expected)
