@@ -80,6 +80,7 @@ struct ApiBase {
     X(GetTensorSizeInBytes, 318, Status*, (const Value*, std::size_t*))                                              \
     X(ValueInfo_GetInitializerValue, 326, Status*, (const ValueInfo*, const Value**))                                \
     X(ValueInfo_IsConstantInitializer, 331, Status*, (const ValueInfo*, bool*))                                      \
+    X(ValueInfo_IsFromOuterScope, 332, Status*, (const ValueInfo*, bool*))                                           \
     X(Graph_GetNumOperatorSets, 336, Status*, (const Graph*, std::size_t*))                                          \
     X(Graph_GetOperatorSets, 337, Status*,                                                                           \
       (const Graph*, const char** domains, std::int64_t* versions, std::size_t count))                               \

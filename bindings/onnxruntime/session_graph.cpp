@@ -120,10 +120,15 @@ py::tuple names(const Api& api, const std::vector<const ValueInfo*>& values) {
 py::dict described(const Api& api, const Graph* graph) {
     py::list nodes;
     py::dict values, opsets;
+    // ONNX Runtime 1.23 tells no parent
+    bool is_body = api.get<const Node*>(api.Graph_GetParentNode, graph) != nullptr;
     const auto add = [&](const std::vector<const ValueInfo*>& items) {
         const py::tuple found = names(api, items);
-        for (std::size_t i = 0; i < items.size(); ++i)
-            if (items[i] && !values.contains(found[i])) values[found[i]] = facts(api, items[i]);
+        for (std::size_t i = 0; i < items.size(); ++i) {
+            if (!items[i] || values.contains(found[i])) continue;
+            values[found[i]] = facts(api, items[i]);
+            is_body = is_body || api.get<bool>(api.ValueInfo_IsFromOuterScope, items[i]);
+        }
         return found;
     };
     for (const Node* const node : api.list(api.Graph_GetNumNodes, api.Graph_GetNodes, graph)) {
@@ -144,7 +149,6 @@ py::dict described(const Api& api, const Graph* graph) {
     for (std::size_t i = 0; i < domains.size(); ++i) opsets[text(domains[i])] = versions[i];
     const py::tuple outputs = add(api.list(api.Graph_GetNumOutputs, api.Graph_GetOutputs, graph));
     using namespace py::literals;
-    const bool is_body = api.get<const Node*>(api.Graph_GetParentNode, graph) != nullptr;
     return py::dict("nodes"_a = nodes, "opsets"_a = opsets, "outputs"_a = outputs, "values"_a = values,
                     "is_body"_a = is_body);
 }
