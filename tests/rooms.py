@@ -12,6 +12,8 @@ ELSEWHERE = {
     "passes": ("passes", "rewrites"),
     # a folder torch/ would hide PyTorch
     "torch": ("pytorch",),
+    # a folder onnxruntime/ would hide ONNX Runtime
+    "onnxruntime": ("ort",),
     "trial": ("onednn/test_exact_int8.py", "program/test_post_op_errors.py"),
     "bindings/library": ("bindings", "runtime"),
     "bindings/memory": ("bindings", "device", "test_memory.py"),

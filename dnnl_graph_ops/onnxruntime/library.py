@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _core
+from .._core import __file__ as _path
 from ..errors import RuntimeUnavailableError, extra
 
 _NAME = "DnnlGraphOpsExecutionProvider"
@@ -14,7 +14,7 @@ _OLDEST = (1, 23)
 
 def get_library_path() -> str:
     """Returns the path of the library for `onnxruntime.register_execution_provider_library`."""
-    return _core.__file__
+    return _path
 
 
 def get_ep_name() -> str:

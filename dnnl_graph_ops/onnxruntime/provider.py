@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import Error
+from ..errors import Error, ShapeError
 from ..frontends.onnx.importer import graph_of, surveyed
 from ..frontends.onnx.survey import Fate
 from ..graph import Graph
@@ -101,6 +101,8 @@ def _tried(graph: SessionGraph, numbers: Sequence[int]) -> tuple[set[int], Net[A
     outputs = graph.results(numbers)
     if not outputs:
         return set(), None
+    if vague := graph.vague(numbers):
+        return vague, None
     try:
         report, build = surveyed(graph.model(numbers, outputs, _name(graph, numbers)), None)
         fates = [fate for _, fate in report.nodes]
@@ -162,5 +164,12 @@ def compiled(
 
 
 def plan_for(net: Net[Any], shapes: Sequence[tuple[int, ...]]) -> Any:
-    """Returns the plan of a net for row-major inputs of these shapes, as native code runs it."""
+    """Returns the plan of a net for row-major inputs of these shapes, as native code runs it.
+
+    Raises:
+        ShapeError: a shape does not fit its input, or the ops.
+    """
+    for value, shape in zip(net.inputs, shapes, strict=True):
+        if len(shape) != len(value.shape) or any(a not in (None, b) for a, b in zip(value.shape, shape, strict=True)):
+            raise ShapeError(f"{net!r}: input {value.name!r} has shape {value.shape}, got {shape}")
     return net._plan_for(shapes)

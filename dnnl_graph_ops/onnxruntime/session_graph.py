@@ -93,6 +93,15 @@ class SessionGraph:
         inside = set(numbers)
         return tuple(name for name in self.produced(numbers) if not self.readers.get(name, set()) <= inside)
 
+    def vague(self, numbers: Sequence[int]) -> set[int]:
+        """Returns the nodes that read, of others, values that may have any rank: these look like numbers of no axes."""
+        made = set(self.produced(numbers))
+
+        def is_vague(name: str) -> bool:
+            return bool(name) and name not in made and not self.is_known(name) and not self.values[name][1]
+
+        return {i for i in numbers if any(map(is_vague, self.nodes[i][3]))}
+
     def model(self, numbers: Sequence[int], outputs: Sequence[str], name: str) -> Model:
         """Returns nodes as a model whose inputs are what they read of others, and no constants.
 
