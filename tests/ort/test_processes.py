@@ -1,0 +1,140 @@
+"""What could crash or hang, in processes of their own: forks, ends of the process, early unregistering."""
+
+from __future__ import annotations
+
+import ctypes
+import textwrap
+
+import pytest
+from children import child
+
+from .sessions import dgr
+
+PRELUDE = """
+import gc, os, resource, sys, threading, time
+import numpy as np
+from ort.sessions import cpu, dgr, helper, model, onnxruntime, ours
+from ort.test_sessions import block, whole
+
+rng = np.random.default_rng(1)
+source = block(rng)
+
+def feeds(size):
+    return {"x": whole(rng, 1, 16, size, size)}
+"""
+
+
+def done(script: str, **environment: str) -> str:
+    """What a script prints, which ends without an error."""
+    result = child("-c", PRELUDE + textwrap.dedent(script), seconds=120, **environment)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.child
+def test_a_fork_computes_or_is_told():
+    """A child of a process that has run a session ends; it never waits for threads that it lacks."""
+    out = done("""
+        session = ours(source)
+        session.run(None, feeds(8))
+        pid = os.fork()
+        if pid == 0:
+            try:
+                session.run(None, feeds(8))
+            except Exception:
+                pass
+            os._exit(0)
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                print("ended")
+                break
+            time.sleep(0.01)
+        else:
+            os.kill(pid, 9)
+    """)
+    assert out == "ended\n"
+
+
+@pytest.mark.child
+def test_a_session_outlives_the_interpreter():
+    """A session in a cycle of a module is released last, or never."""
+    assert (
+        done("""
+        import builtins
+        builtins.held = [ours(source)]
+        builtins.held.append(builtins.held)
+        builtins.held[0].run(None, feeds(8))
+        print("end")
+    """)
+        == "end\n"
+    )
+
+
+@pytest.mark.child
+def test_unregistered_while_a_session_lives():
+    """The session goes on, and the provider can be registered again."""
+    assert (
+        done("""
+        data = feeds(8)
+        expected = cpu(source).run(None, data)
+        session = ours(source)
+        try:
+            onnxruntime.unregister_execution_provider_library(dgr.get_ep_name())
+        except Exception as error:
+            print(error, file=sys.stderr)
+        np.testing.assert_array_equal(session.run(None, data)[0], expected[0])
+        del session
+        gc.collect()
+        np.testing.assert_array_equal(ours(source).run(None, data)[0], expected[0])
+        print("end")
+    """)
+        == "end\n"
+    )
+
+
+@pytest.mark.child
+def test_memory_is_flat():
+    """Sessions give back what they take: 150 further ones take less than two of their size."""
+    out = done("""
+        big = model(
+            [helper.make_node("Conv", ["x", "w"], ["y"])],
+            {"x": (1, 256, 8, 8)},
+            ["y"],
+            {"w": whole(rng, 512, 256, 3, 3)},
+        )
+        data = {"x": whole(rng, 1, 256, 8, 8)}
+
+        def pages():
+            gc.collect()
+            return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+        for i in range(200):
+            ours(big).run(None, data)
+            if i == 49:
+                before = pages()
+        print(pages() - before)
+    """)
+    assert int(out) < 2 * 512 * 256 * 9 * 4
+
+
+def test_an_older_runtime_is_told():
+    """CreateEpFactories returns a status that names both versions, made by the functions that the older runtime has."""
+    messages = []
+    status = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)(
+        lambda code, message: messages.append((code, message)) or 1
+    )
+    table = (ctypes.c_void_p * 1)(ctypes.cast(status, ctypes.c_void_p))
+    address = ctypes.addressof(table)
+
+    class Base(ctypes.Structure):
+        _fields_ = (("get_api", ctypes.c_void_p), ("get_version", ctypes.c_void_p))
+
+    get_api = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(lambda version: address if version < 23 else None)
+    get_version = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.cast(text, ctypes.c_void_p).value)
+    text = ctypes.create_string_buffer(b"1.22.1")
+    base = Base(ctypes.cast(get_api, ctypes.c_void_p), ctypes.cast(get_version, ctypes.c_void_p))
+    create = ctypes.CDLL(dgr.get_library_path()).CreateEpFactories
+    create.restype = ctypes.c_void_p
+    factories, count = (ctypes.c_void_p * 1)(), ctypes.c_size_t()
+    assert create(b"name", ctypes.byref(base), None, factories, ctypes.c_size_t(1), ctypes.byref(count)) == 1
+    assert messages == [(9, b"dnnl_graph_ops needs ONNX Runtime 1.23 or later, this is 1.22.1")]
