@@ -21,6 +21,8 @@ _NEIGHBOURS = frozenset({
 })  # fmt: skip
 # multiply-adds of convolutions below which the call of a group is not worth it
 _FEWEST = 2e6
+# and those for each element that crosses the border of a group: a depthwise convolution between other nodes has fewer
+_FEWEST_OF_ELEMENT = 40
 # the size that estimates take for an unknown dim
 _USUAL = 64
 
@@ -50,8 +52,18 @@ def _work(graph: SessionGraph, number: int) -> tuple[float, float]:
     return 0.0, 0.0
 
 
+def _border(graph: SessionGraph, numbers: Sequence[int]) -> float:
+    """Returns the elements of the tensors that a group reads of others, or makes for others."""
+    made = set(graph.produced(numbers))
+    read = {name for i in numbers for name in graph.nodes[i][3] if name and name not in made}
+    crossing = {name for name in read if not graph.is_known(name)}.union(graph.results(numbers))
+    return float(sum(math.prod(_sizes(graph, name)) for name in crossing))
+
+
 def gains(graph: SessionGraph, numbers: Sequence[int]) -> bool:
     """Whether a group is worth its call: convolutions are enough work, and most of it."""
     work = [_work(graph, i) for i in numbers]
     convolutions, products = (sum(some) for some in zip(*work, strict=True))
-    return convolutions >= _FEWEST and convolutions >= products
+    if convolutions < _FEWEST or convolutions < products:
+        return False
+    return convolutions >= _FEWEST_OF_ELEMENT * _border(graph, numbers)

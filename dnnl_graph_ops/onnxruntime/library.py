@@ -29,7 +29,7 @@ def onnxruntime() -> Any:
         RuntimeUnavailableError: it is missing, or older than 1.23.
     """
     try:
-        import onnxruntime as package
+        import onnxruntime as package  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
         raise RuntimeUnavailableError(
             f"the execution provider needs the package onnxruntime ({error}); install it: {extra('onnxruntime')}"
