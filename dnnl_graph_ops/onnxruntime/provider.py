@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import Error, ShapeError
 from ..frontends.onnx.importer import graph_of, surveyed
 from ..frontends.onnx.survey import Fate
+from ..frontends.reading.types import CODES
 from ..graph import Graph
 from ..log import logger
 from ..net import Net
@@ -110,7 +111,10 @@ def _tried(graph: SessionGraph, numbers: Sequence[int]) -> tuple[set[int], Net[A
             if len(fates) != len(numbers):
                 return set(), None
             return {i for i, fate in zip(numbers, fates, strict=True) if fate not in {*_NATIVE, Fate.BEHIND}}, None
-        return set(), _compiled_before(build())
+        net = _compiled_before(build())
+        # the memory of results is ONNX Runtime's, of the size that its types say
+        fits = net is not None and all(CODES[v.dtype] == graph.values[name][0] for name, v in net.outputs.items())
+        return set(), net if fits else None
     except Error as error:
         _log.info("nodes stay in ONNX Runtime: %s", error)
         return set(), None
