@@ -113,7 +113,7 @@ def test_a_net_of_a_model_that_is_no_single_graph_shows_as_much():
 
 # keywords of any name: names of a net's inputs, and options that their own type lists
 BY_NAME = {"Net.benchmark", "Net.profile", "Net.submit", "Pool.submit", "Calibration.compile", "run"}
-MODULES = ("", ".ops", ".nn", ".quantize", ".bench", ".torch", ".graph_api")
+MODULES = ("", ".ops", ".nn", ".quantize", ".bench", ".torch", ".graph_api", ".onnxruntime")
 
 
 def signatures(name, item):

@@ -18,6 +18,9 @@ MODULES = {
         "The C++ objects of the oneDNN Graph API, one to one ([tutorial](../tutorials/graph_api.md))."
     ),
     "dnnl_graph_ops.nn": "Modules that hold weights and compute gradients.",
+    "dnnl_graph_ops.onnxruntime": (
+        "`import dnnl_graph_ops.onnxruntime as dgr`; needs the extra `onnxruntime` ([page](../howto/onnxruntime.md))."
+    ),
     "dnnl_graph_ops.quantize": "Post-training quantization to int8, with scales from samples.",
     "dnnl_graph_ops.torch": "`import dnnl_graph_ops.torch as dgt`; needs the extra `torch`.",
 }
