@@ -133,10 +133,10 @@ def _transpose(node: Node, ordered: Sequence[Value]) -> Iterator[Wish]:
 _OF_KINDS: dict[str, Callable[[Node, Sequence[Value]], Iterator[Wish]]] = {
     # ops that compute in any layout: those that the op table says, post-ops of the library, and gradients of post-ops
     **dict.fromkeys(schema.kinds("any_order"), _any),
-    **{kind: _any for kind in schema.OPS if kind.removesuffix("Backward") in schema.POST_OPS},
+    **dict.fromkeys((kind for kind in schema.OPS if kind.removesuffix("Backward") in schema.POST_OPS), _any),
     **dict.fromkeys(CONV_KINDS, _convolution),
     # reductions, the ops that say what the result of no elements is
-    **{kind: _nothing for kind, op in schema.OPS.items() if op.empty is not None},
+    **dict.fromkeys((kind for kind, op in schema.OPS.items() if op.empty is not None), _nothing),
     "SoftMax": _softmax,
     "SoftMaxBackward": _softmax,
     "StaticReshape": _reshape,
