@@ -69,6 +69,9 @@ struct ApiBase {
     X(ReleaseStatus, 93, void, (Status*))                                                                            \
     X(ReleaseValue, 96, void, (Value*))                                                                              \
     X(ReleaseShapeInfo, 99, void, (ShapeInfo*))                                                                      \
+    X(HasSessionConfigEntry, 237, Status*, (const SessionOptions*, const char* key, int* has))                       \
+    X(GetSessionConfigEntry, 238, Status*,                                                                           \
+      (const SessionOptions*, const char* key, char* text, std::size_t* bytes))                                      \
     X(Logger_LogMessage, 247, Status*,                                                                               \
       (const Logger*, LogLevel, const char* message, const char* file, int line, const char* function))              \
     X(ReadOpAttr, 272, Status*,                                                                                      \

@@ -1,6 +1,8 @@
 // The execution provider: what ONNX Runtime asks for goes to `dnnl_graph_ops.onnxruntime.provider`, which claims nodes
 // and compiles them; runs of compiled nodes find their plan here, without Python, unless their sizes are new.
 #include <atomic>
+#include <charconv>
+#include <cstring>
 #include <exception>
 #include <list>
 #include <memory>
@@ -18,12 +20,15 @@
 #include "library/fork_guard.hpp"
 #include "onnxruntime/abi.hpp"
 #include "onnxruntime/session_graph.hpp"
+#include "plan/call_scope.hpp"
 
 namespace dgo::ort {
 namespace {
 
 constexpr const char* kName = "DnnlGraphOpsExecutionProvider";
 constexpr const char* kVendor = "dnnl_graph_ops";
+// The option of the provider as ONNX Runtime keeps it among those of a session: a number of threads.
+constexpr const char* kThreads = "ep.dnnlgraphopsexecutionprovider.threads";
 constexpr std::size_t kMostSizes = 32;  // plans that a node keeps at hand
 
 // Calls `f`, and returns its error as a status; nothing is thrown across the border to ONNX Runtime.
@@ -82,6 +87,25 @@ private:
     py::object object_;
 };
 
+// Returns the number of threads that the options of a session state for the provider; 0: none.
+int threads_of(const Api& api, const SessionOptions* options) {
+    if (!api.get<int>(api.HasSessionConfigEntry, options, kThreads)) return 0;
+    char text[16] = {};
+    std::size_t bytes = sizeof text;
+    int threads = 0;
+    Status* const status = api.GetSessionConfigEntry(options, kThreads, text, &bytes);
+    if (status) {
+        api.ReleaseStatus(status);  // the text is longer than any number of threads
+    } else {
+        const char* const end = text + std::strlen(text);
+        const auto [at, error] = std::from_chars(text, end, threads);
+        if (error != std::errc() || at != end) threads = 0;
+    }
+    if (threads < 1 || threads > 4096)
+        fail(ErrorKind::invalid_argument, "dnnl_graph_ops: the option 'threads' is a number from 1 to 4096");
+    return threads;
+}
+
 // A plan for known sizes of all inputs.
 struct Sized {
     std::vector<std::int64_t> dims;  // of all inputs, behind one another
@@ -92,8 +116,8 @@ struct Sized {
 
 // A compiled node: a net, and the plans for sizes that came last.
 struct Compiled : ComputeInfo {
-    Compiled(const Api& api, py::object net, const py::handle& ins, const py::handle& outs)
-        : api(api), net(std::move(net)) {
+    Compiled(const Api& api, int threads, py::object net, const py::handle& ins, const py::handle& outs)
+        : api(api), threads(threads), net(std::move(net)) {
         for (const py::handle item : ins) inputs.push_back(item.cast<std::size_t>());
         for (const py::handle item : outs) outputs.push_back(item.cast<std::size_t>());
         create_state = [](ComputeInfo* self, ComputeContext*, void** state) noexcept -> Status* {
@@ -111,6 +135,7 @@ struct Compiled : ComputeInfo {
     std::shared_ptr<const Sized> plan_for(std::vector<std::int64_t> dims, const std::vector<std::size_t>& ranks);
 
     const Api& api;
+    const int threads;  // of its runs; 0: the default
     const Held net;
     std::vector<std::size_t> inputs, outputs;  // for each input and output of the net, its number in the node
     std::mutex mutex;
@@ -118,6 +143,7 @@ struct Compiled : ComputeInfo {
 };
 
 void Compiled::run(KernelContext* context) {
+    const call_scope::Threads scope(threads);
     std::vector<char*> in(inputs.size()), out(outputs.size());
     std::vector<std::size_t> ranks(inputs.size());
     std::vector<std::int64_t> dims;
@@ -194,7 +220,7 @@ std::shared_ptr<const Sized> Compiled::plan_for(std::vector<std::int64_t> dims, 
 struct Factory;
 
 struct Provider : Ep {
-    Provider(Factory& factory, const Logger* logger, py::object claims);
+    Provider(Factory& factory, const Logger* logger, int threads, py::object claims);
     ~Provider();
 
     void claim(const Graph* graph, GraphSupport* support);
@@ -203,6 +229,7 @@ struct Provider : Ep {
     Factory& factory;
     const Api& api;
     const Logger* const logger;
+    const int threads;
     Held claims;  // what Python has claimed, until it is compiled
 };
 
@@ -214,8 +241,8 @@ struct Factory : EpFactory {
     std::atomic<int> providers{0};
 };
 
-Provider::Provider(Factory& factory, const Logger* logger, py::object claims)
-    : factory(factory), api(factory.api), logger(logger), claims(std::move(claims)) {
+Provider::Provider(Factory& factory, const Logger* logger, int threads, py::object claims)
+    : factory(factory), api(factory.api), logger(logger), threads(threads), claims(std::move(claims)) {
     get_name = [](const Ep*) noexcept { return kName; };
     get_capability = [](Ep* self, const Graph* graph, GraphSupport* support) noexcept -> Status* {
         auto& provider = static_cast<Provider&>(*self);
@@ -236,6 +263,7 @@ Provider::~Provider() { --factory.providers; }
 
 // Errors end in the log: a node that is not claimed is ONNX Runtime's.
 void Provider::claim(const Graph* graph, GraphSupport* support) {
+    const call_scope::Threads scope(threads);
     std::vector<std::vector<const Node*>> groups;
     try {
         in_python([&] {
@@ -257,13 +285,14 @@ void Provider::claim(const Graph* graph, GraphSupport* support) {
 }
 
 void Provider::compile_all(const Graph** graphs, const Node** fused, std::size_t count, ComputeInfo** infos) {
+    const call_scope::Threads scope(threads);
     std::vector<std::unique_ptr<Compiled>> made;
     in_python([&] {
         for (std::size_t i = 0; i < count; ++i) {
             const auto ins = names(api, api.list(api.Node_GetNumInputs, api.Node_GetInputs, fused[i]));
             const auto outs = names(api, api.list(api.Node_GetNumOutputs, api.Node_GetOutputs, fused[i]));
             const py::tuple found = python("compiled")(described(api, graphs[i]), ins, outs, claims.get());
-            made.push_back(std::make_unique<Compiled>(api, found[0], found[1], found[2]));
+            made.push_back(std::make_unique<Compiled>(api, threads, found[0], found[1], found[2]));
         }
     });
     for (std::size_t i = 0; i < count; ++i) infos[i] = made[i].release();
@@ -292,11 +321,12 @@ Factory::Factory(const void* const* table, const Logger* logger) : api(table), l
         return nullptr;
     };
     create_ep = [](EpFactory* self, const HardwareDevice* const*, const KeyValues* const*, std::size_t count,
-                   const SessionOptions*, const Logger* logger, Ep** ep) noexcept -> Status* {
+                   const SessionOptions* options, const Logger* logger, Ep** ep) noexcept -> Status* {
         auto& factory = static_cast<Factory&>(*self);
         return guarded(factory.api, [&] {
             if (count != 1) fail(ErrorKind::invalid_argument, "dnnl_graph_ops: runs on one device, the CPU");
-            in_python([&] { *ep = new Provider(factory, logger, py::list()); });
+            const int threads = threads_of(factory.api, options);
+            in_python([&] { *ep = new Provider(factory, logger, threads, py::list()); });
         });
     };
     release_ep = [](EpFactory*, Ep* ep) noexcept { delete static_cast<Provider*>(ep); };

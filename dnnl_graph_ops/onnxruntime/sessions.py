@@ -77,14 +77,16 @@ def uninstall() -> None:
         onnxruntime().InferenceSession.__init__ = _replaced.pop()
 
 
-def _in_front(package: Any, options: Any) -> tuple[Any, list[str] | None]:
-    """Returns options and names of providers for a session with the provider in front."""
+def _in_front(package: Any, options: Any) -> tuple[Any, list[Any] | None]:
+    """Returns options and providers for a session with the provider in front, with the session's number of threads."""
+    number = 0 if options is None else options.intra_op_num_threads
+    settings = {"threads": str(number)} if number > 0 else {}
     if get_ep_name() in package.get_available_providers():
-        return options, [get_ep_name(), _CPU]
+        return options, [(get_ep_name(), settings), _CPU]
     # ONNX Runtime before 1.24 does not know registered providers by name: the options hold them, for all later sessions
     options = package.SessionOptions() if options is None else options
     if options not in _extended:
-        options.add_provider_for_devices(register(), {})
+        options.add_provider_for_devices(register(), settings)
         _extended.add(options)
     return options, None
 

@@ -7,6 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.onnxruntime import provider
+
 from .sessions import CPU, cpu, dgr, executed, helper, model, onnxruntime, ours
 
 NAME = dgr.get_ep_name()
@@ -156,6 +159,56 @@ def test_sessions_are_released_in_any_order(rng):
         check(sessions[at].run(None, feeds), expected)
         del sessions[at]
         gc.collect()
+
+
+def seen_threads(monkeypatch):
+    """Numbers of threads that plans of later runs are made for."""
+    seen, real = [], provider.plan_for
+
+    def plan_for(*args):
+        seen.append(dgo.get_num_threads())
+        return real(*args)
+
+    monkeypatch.setattr(provider, "plan_for", plan_for)
+    return seen
+
+
+def with_threads(options, **settings):
+    options.add_provider_for_devices(dgr.register(), settings)
+    return options
+
+
+def test_threads_of_the_provider(rng, monkeypatch):
+    seen = seen_threads(monkeypatch)
+    source, feeds = block(rng), {"x": whole(rng, 1, 16, 24, 24)}
+    expected, before = cpu(source).run(None, feeds), dgo.get_num_threads()
+    for number in ("1", "3"):
+        session = onnxruntime.InferenceSession(source, with_threads(onnxruntime.SessionOptions(), threads=number))
+        check(session.run(None, feeds), expected)
+        check(session.run(None, feeds), expected)
+    with dgo.Pool(1, threads=2) as pool:
+        # the pool's number is for all calls that it runs
+        check(pool.submit(session.run, None, feeds).result(), expected)
+    assert seen == [1, 3, 2] and dgo.get_num_threads() == before
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "many", "1.5", "1 ", "5000", "9" * 40, ""])
+def test_no_number_of_threads(rng, number):
+    options = with_threads(onnxruntime.SessionOptions(), threads=number)
+    with pytest.raises(Exception, match="'threads' is a number from 1 to 4096"):
+        onnxruntime.InferenceSession(block(rng), options)
+
+
+def test_install_gives_the_sessions_number(rng, monkeypatch):
+    seen = seen_threads(monkeypatch)
+    source, feeds = block(rng), {"x": whole(rng, 1, 16, 24, 24)}
+    expected = cpu(source).run(None, feeds)
+    with dgr.install():
+        for number in (1, 3):
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = number
+            check(onnxruntime.InferenceSession(source, options, CPU).run(None, feeds), expected)
+    assert seen == [1, 3]
 
 
 def test_registered_once():
