@@ -1,17 +1,19 @@
-"""Runs in ONNX Runtime: an execution provider for its sessions (extra `onnxruntime`).
+"""Runs in ONNX Runtime, as an execution provider of its sessions (extra `onnxruntime`), and in its place.
 
 `register()` makes the provider known to ONNX Runtime and returns its devices, for
 `SessionOptions.add_provider_for_devices`. `install()` puts it in front of every session that asks for the CPU alone.
+`InferenceSession` has the methods of ONNX Runtime's, and does not need it.
 """
 
 from typing import TYPE_CHECKING
 
 from ..ops.annotations import unquote as _unquote
 from ..schema.arguments import no_attribute as _no_attribute
+from .inference import InferenceSession
 from .library import get_ep_name, get_library_path, register
 from .sessions import install, uninstall
 
-__all__ = ["get_ep_name", "get_library_path", "install", "register", "uninstall"]
+__all__ = ["InferenceSession", "get_ep_name", "get_library_path", "install", "register", "uninstall"]
 
 _unquote(globals())
 
