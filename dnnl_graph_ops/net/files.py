@@ -197,6 +197,8 @@ def _options(stated: Mapping[str, Any], engine: Engine, where: str) -> Options:
         raise InvalidArgumentError(f"{where}: is damaged: the algorithms of ops are {str(selected)[:60]}")
     narrow = None if precision == "f32" else precision
     threads = stated.get("threads")
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise InvalidArgumentError(f"{where}: is damaged: the number of threads is {str(threads)[:60]}")
     checked = checked_options(engine, policy, tune, algorithm, narrow, algorithms=dict(selected), threads=threads)
     wide = stated.get("wide", [])
     if checked.precision == AUTO or not _are_names(wide):

@@ -421,7 +421,8 @@ class Net(NetBase, Generic[Result]):
         if self._may_trace:
             sizes = iter(unknown)
             shapes = [tuple(next(sizes) if dim is None else dim for dim in value.shape) for value in self.inputs]
-            self._templates.trace(self._traceable(), shapes)
+            with pool.of_net(self._options.threads or pool.count):
+                self._templates.trace(self._traceable(), shapes)
 
     def _traceable(self) -> Traceable:
         outputs = list(self.outputs.values())

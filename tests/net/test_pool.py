@@ -128,6 +128,19 @@ def test_plans_that_the_pool_runs_are_prepared(net, count):
         assert net.plan_count() == 2
 
 
+def test_templates_of_a_loaded_net_are_for_its_threads(net, tmp_path, count):
+    graph = dgo.Graph()
+    weights = graph.constant(np.ones((3, 3, 16, 16), np.float32))
+    net = graph.compile(dgo.ops.convolution(graph.input("src", (1, None, 9, 16)), weights), threads=1)
+    for rows in (20, 22, 24, 26):
+        net(np.ones((1, rows, 9, 16), np.float32))
+    net.save(tmp_path / "net")
+    loaded = dgo.load(tmp_path / "net")
+    before = loaded._templates._served
+    loaded(np.ones((1, 23, 9, 16), np.float32))
+    assert loaded._templates._served == before + 1
+
+
 def test_a_bounded_queue(net, gate):
     with dgo.Pool(1, waiting=2, full="raise") as pool:
         running = pool.submit(gate)

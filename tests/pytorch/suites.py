@@ -43,9 +43,14 @@ def run(paths: Sequence[str], backend: str, *arguments: str) -> Results:
         ]
         pythonpath = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
         settings = {_BACKEND: backend, _RESULTS: str(results), "OMP_NUM_THREADS": "1", "PYTHONPATH": pythonpath}
-        subprocess.run(command, env={**os.environ, **settings}, check=False, stdout=sys.stderr)
+        subprocess.run(command, env={**_surroundings(), **settings}, check=False, stdout=sys.stderr)
         lines = map(json.loads, results.read_text().splitlines())
         return {line.pop("test"): line for line in lines}
+
+
+def _surroundings() -> dict[str, str]:
+    """Returns the environment of a run that is no part of the one that has started this process, if any has."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
 
 
 def failures(results: Results) -> list[str]:
