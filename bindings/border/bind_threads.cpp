@@ -38,7 +38,8 @@ void bind_threads(py::module_& m) {
         "set_call_deadline", [](double at) { return std::exchange(call_scope::bounds().deadline, at); }, py::arg("at"),
         "Calls of this thread end unfinished at this time of time.monotonic(); inf: never. Returns the time before.");
     m.def(
-        "call_deadline", [] { return call_scope::bounds().deadline; }, "What set_call_deadline has set for this thread.");
+        "call_deadline", [] { return call_scope::bounds().deadline; },
+        "What set_call_deadline has set for this thread.");
     m.def("check_deadline", &call_scope::check_deadline, py::arg("what"),
           "Raises Timeout if the deadline of this thread has passed; `what` begins the message.");
     m.def("follow_caller", &host_task::follow, py::arg("thread"),
