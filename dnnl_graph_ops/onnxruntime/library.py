@@ -47,7 +47,7 @@ def register() -> list[Any]:
     """Registers the execution provider with ONNX Runtime, if it is not registered, and returns its devices.
 
     Returns:
-        The `OrtEpDevice`s of the provider, a single one: `options.add_provider_for_devices(register(), {})`.
+        A list with the device of the provider, an `OrtEpDevice`: `options.add_provider_for_devices(register(), {})`.
 
     Raises:
         RuntimeUnavailableError: the package `onnxruntime` is missing, or older than 1.23, or cannot load the library.
