@@ -88,12 +88,12 @@ def set_cache_limit(bytes: int | str | None) -> None:
 
 def _bytes_of(text: str) -> int:
     """Returns the number of a text such as "2GB"."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?\s*", text, re.IGNORECASE)
-    if found is None:
+    parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?\s*", text, re.IGNORECASE)
+    if parts is None:
         raise InvalidArgumentError(
             f"set_cache_limit: 'bytes' is a number, or a text such as '2GB' or '512MiB', got {show(text)}"
         )
-    number, unit, binary = found.groups()
+    number, unit, binary = parts.groups()
     return int(float(number) * (1024 if binary else 1000) ** (" kmgt".index(unit.lower()) if unit else 0))
 
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -114,7 +115,7 @@ struct ApiBase {
     X(EpGraphSupportInfo_AddNodesToFuse, 2, Status*,                                                                 \
       (GraphSupport*, const Node* const* nodes, std::size_t count, const FusionOptions*))
 
-// What a provider gives to ONNX Runtime: callbacks, in this order. It does without those that are null here.
+// Callbacks of a provider, in ONNX Runtime's order, which does without those that are null here.
 struct ComputeInfo {
     std::uint32_t version = kVersion;
     Status* (*create_state)(ComputeInfo*, ComputeContext*, void** state) noexcept = nullptr;
@@ -180,6 +181,12 @@ struct Api {
         Result result{};
         check(function(arguments..., &result));
         return result;
+    }
+
+    // Dtype and dims of a tensor, released with what is returned.
+    auto shape(const Value* value) const {
+        const auto release = [this](ShapeInfo* info) { ReleaseShapeInfo(info); };
+        return std::unique_ptr<ShapeInfo, decltype(release)>(get<ShapeInfo*>(GetTensorTypeAndShape, value), release);
     }
 
     // The objects that one function counts and another one lists.

@@ -149,9 +149,7 @@ void Compiled::run(KernelContext* context) {
     std::vector<std::int64_t> dims;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         const auto* const value = api.get<const Value*>(api.KernelContext_GetInput, std::as_const(context), inputs[i]);
-        const auto release = [&](ShapeInfo* info) { api.ReleaseShapeInfo(info); };
-        const std::unique_ptr<ShapeInfo, decltype(release)> info(api.get<ShapeInfo*>(api.GetTensorTypeAndShape, value),
-                                                                 release);
+        const auto info = api.shape(value);
         const ShapeInfo* const seen = info.get();
         const std::size_t begin = dims.size();
         ranks[i] = api.get<std::size_t>(api.GetDimensionsCount, seen);
@@ -176,7 +174,7 @@ void Compiled::run(KernelContext* context) {
 }
 
 std::shared_ptr<const Sized> Compiled::plan_for(std::vector<std::int64_t> dims, const std::vector<std::size_t>& ranks) {
-    const auto fits = [&](const Sized& sized) { return sized.threads == plan_threads() && sized.dims == dims; };
+    const auto fits = [&](const Sized& plan) { return plan.threads == plan_threads() && plan.dims == dims; };
     {
         const std::lock_guard lock(mutex);
         for (auto at = plans.begin(); at != plans.end(); ++at)
@@ -185,7 +183,7 @@ std::shared_ptr<const Sized> Compiled::plan_for(std::vector<std::int64_t> dims, 
                 return plans.front();
             }
     }
-    std::shared_ptr<const Sized> made;
+    std::shared_ptr<const Sized> sized;
     in_python([&] {
         py::tuple shapes(ranks.size());
         std::size_t next = 0;
@@ -203,18 +201,18 @@ std::shared_ptr<const Sized> Compiled::plan_for(std::vector<std::int64_t> dims, 
         require_row_major_results(plan.plan->core);
         if (plan.plan->core.inputs().size() != inputs.size() || plan.plan->core.outputs().size() != outputs.size())
             fail(ErrorKind::error, plan.plan->core.name() + ": the plan has other inputs or outputs than its node");
-        made = std::make_shared<const Sized>(Sized{std::move(dims), threads, Held(plan.executor), plan.plan});
+        sized = std::make_shared<const Sized>(Sized{std::move(dims), threads, Held(plan.executor), plan.plan});
     });
     std::list<std::shared_ptr<const Sized>> dropped;  // behind the lock: may wait for the GIL
     const std::lock_guard lock(mutex);
-    plans.push_front(made);
+    plans.push_front(sized);
     for (auto at = std::next(plans.begin()); at != plans.end();) {
         const auto next = std::next(at);
-        if ((*at)->threads != made->threads || (*at)->dims == made->dims) dropped.splice(dropped.end(), plans, at);
+        if ((*at)->threads == sized->threads && (*at)->dims == sized->dims) dropped.splice(dropped.end(), plans, at);
         at = next;
     }
     if (plans.size() > kMostSizes) dropped.splice(dropped.end(), plans, std::prev(plans.end()));
-    return made;
+    return sized;
 }
 
 struct Factory;
@@ -335,7 +333,7 @@ Factory::Factory(const void* const* table, const Logger* logger) : api(table), l
 }  // namespace
 }  // namespace dgo::ort
 
-// What ONNX Runtime looks up in the library. The signatures are those of its headers.
+// The functions that ONNX Runtime looks up in the library; their signatures are those of its headers.
 extern "C" PYBIND11_EXPORT dgo::ort::Status* CreateEpFactories(const char*, const dgo::ort::ApiBase* base,
                                                                const dgo::ort::Logger* logger,
                                                                dgo::ort::EpFactory** factories, std::size_t most,

@@ -37,9 +37,7 @@ py::object elements(const Api& api, const Value* value, ElementType type) {
 }
 
 py::tuple tensor(const Api& api, const Value* value) {
-    const auto release = [&](ShapeInfo* info) { api.ReleaseShapeInfo(info); };
-    const std::unique_ptr<ShapeInfo, decltype(release)> info(api.get<ShapeInfo*>(api.GetTensorTypeAndShape, value),
-                                                             release);
+    const auto info = api.shape(value);
     const ShapeInfo* const seen = info.get();
     const auto type = api.get<ElementType>(api.GetTensorElementType, seen);
     return py::make_tuple(static_cast<int>(type), shape_of(api, seen), elements(api, value, type));

@@ -1,4 +1,4 @@
-// What bounds the calls that a thread makes: a number of threads, and a time at which a call ends unfinished.
+// Bounds of the calls that a thread makes: a number of threads, and a time at which a call ends unfinished.
 #pragma once
 
 #include <limits>

@@ -258,22 +258,22 @@ def _streams(parsed: argparse.Namespace, wanted: Sequence[Wanted], options: Opti
     for name in ("csv", "markdown"):
         if getattr(parsed, name):
             raise InvalidArgumentError(f"--streams: reported as text and by --json, not by --{name}")
-    found = [
+    rows = [
         row
-        for rows in streams.run(
+        for some in streams.run(
             [Model.of(item.model) for item in wanted],
             parsed.streams,
             threads=options.threads,
             seconds=1.0 if parsed.quick else 5.0,
         )
-        for row in rows
+        for row in some
     ]
     here = machine.record(options.threads or get_num_threads(), sorted(os.sched_getaffinity(0)))
     if not parsed.quiet:
         print(machine.describe(here))
-        print("\n".join(aligned(list(streams.COLUMNS), streams.cells(found))))
+        print("\n".join(aligned(list(streams.COLUMNS), streams.cells(rows))))
     if parsed.json:
-        write_text(parsed.json, json.dumps({"machine": here, "rows": streams.records(found)}, indent=1))
+        write_text(parsed.json, json.dumps({"machine": here, "rows": streams.records(rows)}, indent=1))
     return 0
 
 

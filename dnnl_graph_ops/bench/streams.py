@@ -18,8 +18,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..errors import Error, InvalidArgumentError
+from ..frontends import from_onnx
 from ..net.pool import Pool
 from ..runtime.threads import get_num_threads
+from .latency import summary
 from .models import Model
 from .peers import registry
 from .peers.task import ModelTask, flattened
@@ -57,13 +59,15 @@ def measure(calls: dict[tuple[str, int, int], Call], seconds: float, model: str 
         # each turn begins elsewhere, as what ran before may matter
         order = list(calls)
         for key in order[turn % len(order) :] + order[: turn % len(order)]:
-            found, took = _turn(calls[key], key[1], TURN)
-            times[key] += found
+            of_turn, took = _turn(calls[key], key[1], TURN)
+            times[key] += of_turn
             spent[key] += took
-    return [
-        Stream(model, *key, len(found), len(found) / spent[key], *map(float, np.percentile(found, (50, 90, 99))))
-        for key, found in times.items()
-    ]
+    rows = []
+    for key, seconds_of_calls in times.items():
+        of_all = summary(seconds_of_calls)
+        throughput = of_all.samples / spent[key]
+        rows.append(Stream(model, *key, of_all.samples, throughput, of_all.p50, of_all.p90, of_all.p99))
+    return rows
 
 
 def _turn(call: Call, streams: int, seconds: float) -> tuple[list[float], float]:
@@ -113,45 +117,44 @@ def numbers(counts: Sequence[int], threads: int) -> list[tuple[int, int]]:
 
 
 def run(
-    models: Iterable[Model], counts: Sequence[int], *, threads: int = 0, seconds: float = 5.0, rival: bool = True
+    models: Iterable[Model], counts: Sequence[int], *, threads: int = 0, seconds: float = 5.0
 ) -> Iterator[list[Stream]]:
-    """Measures models, and yields the rows of each; results are compared with those that are expected first.
+    """Measures models, beside ONNX Runtime where it is installed, and yields the rows of each; checks results first.
 
     Args:
         models: whole models of known sizes.
         counts: numbers of streams.
         threads: what the streams share; 0: as many as a call may use.
         seconds: of each row.
-        rival: whether to measure ONNX Runtime beside, where it is installed.
 
     Raises:
         InvalidArgumentError: a number of streams is out of range.
         Error: a result is wrong.
     """
-    pairs, known = numbers(counts, threads), registry.peers()
-    with_rival = rival and known[_THEIRS].missing() is None
+    pairs, has_rival = numbers(counts, threads), registry.peers()[_THEIRS].missing() is None
     for model in models:
+        tasks = {n: ModelTask(model.name, model.path, model.arrays, model.zoo, "NCX", n) for _, n in pairs}
+        net, inputs = from_onnx(model.path).compile(), next(iter(tasks.values())).inputs()
+        theirs = {n: _session(task, inputs) for n, task in tasks.items()} if has_rival else {}
         with ExitStack() as stack:
             calls: dict[tuple[str, int, int], Call] = {}
-            net = None
-            for streams, each in pairs:
-                task = ModelTask(model.name, model.path, model.arrays, model.zoo, "NCX", each)
-                inputs = task.inputs()
-                if net is None:
-                    from ..frontends import from_onnx
-
-                    net = from_onnx(model.path).compile()
-                pool = stack.enter_context(Pool(streams, each))
-                calls[_OURS, streams, each] = _submitted(pool, net, inputs)
-                if with_rival:
-                    from .peers import onnx_runtime
-
-                    loaded = onnx_runtime.load(task)
-                    calls[_THEIRS, streams, each] = partial(loaded.call, loaded.take(inputs))
+            for streams, n in pairs:
+                pool = stack.enter_context(Pool(streams, n))
+                calls[_OURS, streams, n] = _submitted(pool, net, inputs)
+                if n in theirs:
+                    calls[_THEIRS, streams, n] = theirs[n]
             expected = model.expected()
             for (peer, *_), call in calls.items():
                 _check(f"{model.name}, {peer}", call(), expected, model.tolerance)
             yield measure(calls, seconds, model.name)
+
+
+def _session(task: ModelTask, inputs: list[np.ndarray]) -> Call:
+    """Returns a call of ONNX Runtime's session for a model."""
+    from .peers import onnx_runtime  # imported here, as it needs the package
+
+    loaded = onnx_runtime.load(task)
+    return partial(loaded.call, loaded.take(inputs))
 
 
 def _submitted(pool: Pool, net: Any, inputs: Sequence[Any]) -> Call:
@@ -161,8 +164,8 @@ def _submitted(pool: Pool, net: Any, inputs: Sequence[Any]) -> Call:
 def _check(where: str, results: Any, expected: np.ndarray | None, tolerance: float) -> None:
     if expected is None:
         return
-    found = flattened(results if isinstance(results, tuple | list) else [results])
-    error = float(np.abs(found - expected).max(initial=0.0)) if found.shape == expected.shape else np.inf
+    actual = flattened(results if isinstance(results, tuple | list) else [results])
+    error = float(np.abs(actual - expected).max(initial=0.0)) if actual.shape == expected.shape else np.inf
     if not error <= tolerance * float(np.abs(expected).max(initial=0.0)):
         raise Error(f"{where}: results differ by {error:.2g} from those expected")
 

@@ -54,9 +54,10 @@ def set_num_threads(n: int) -> None:
         Error: this process cannot start `n` threads (limits of the user or the container); the number is unchanged.
     """
     global count
-    if n == count and type(n) is int:
+    if checked(n, "set_num_threads: 'n'") == count:
         return
-    count = startable(n, "set_num_threads: 'n'")
+    require_threads(n)
+    count = n
     set_plan_threads(n)
 
 

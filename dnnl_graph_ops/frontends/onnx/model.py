@@ -109,7 +109,7 @@ def read(source: Any, shapes: InputShapes | None = None) -> Model:
         nodes = inlined(nodes, functions, (*given, *outputs))
         _check_count(sum(1 for _ in flat(nodes)))
     return assembled(
-        _text(graph.name) or "onnx", nodes, arrays, inputs, outputs, opsets[""], given=given, nbytes=nbytes,
+        _text(graph.name) or "onnx", nodes, arrays, inputs, outputs, opsets[""], sources=given, nbytes=nbytes,
         problems=problems,
     )  # fmt: skip
 
@@ -122,7 +122,7 @@ def assembled(
     outputs: Sequence[str],
     opset: int,
     *,
-    given: Sequence[str] | None = None,
+    sources: Sequence[str] | None = None,
     nbytes: int | None = None,
     problems: Sequence[str] = (),
 ) -> Model:
@@ -130,7 +130,7 @@ def assembled(
 
     Args:
         opset: the version of the standard operators.
-        given: names of all tensors that no node makes; None: those of `arrays` and `inputs`.
+        sources: names of all tensors that no node makes; None: those of `arrays` and `inputs`.
         nbytes: the size of the model in bytes; None: that of its arrays.
         problems: unsupported parts.
 
@@ -138,7 +138,7 @@ def assembled(
         InvalidArgumentError: tensors that nothing makes, or two nodes make; cycles.
     """
     known, written = dict(arrays), list(nodes)
-    names = (*known, *inputs) if given is None else tuple(given)
+    names = (*known, *inputs) if sources is None else tuple(sources)
     size = own_bytes(known, written) if nbytes is None else nbytes
     for rewrite in (written_apart, in_pairs):
         written, made = rewrite(written, known, opset, (*names, *outputs))
