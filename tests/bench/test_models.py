@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-import gc
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -166,9 +167,14 @@ def test_the_conclusion_counts_rivals_in_f32_only() -> None:
 
 
 def test_the_peak_of_memory_counts_from_a_look_on() -> None:
-    gc.collect()  # what other tests have left may go meanwhile
-    before = memory.resident()
-    if not before:
+    if not memory.resident():
         pytest.skip("the system does not tell")
-    held = np.ones(1 << 23)
-    assert memory.peak() - before > 0.9 * held.nbytes
+    # a process of its own: the system may take pages of a large one back meanwhile
+    program = """
+import numpy as np
+from dnnl_graph_ops.bench import memory
+before = memory.resident()
+held = np.ones(1 << 23)
+assert memory.peak() - before > 0.9 * held.nbytes, (memory.peak(), before)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
