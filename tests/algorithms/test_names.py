@@ -25,6 +25,7 @@ def written(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+@pytest.mark.slow
 def test_names_are_written_in_their_own_files() -> None:
     files: dict[str, set[str]] = {}
     for path in sorted(ROOT.rglob("*.py")):

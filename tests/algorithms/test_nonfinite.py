@@ -139,6 +139,7 @@ def test_forms_spread_operands_alone() -> None:
         assert form.spreads <= set(READ[form.direction])
 
 
+@pytest.mark.slow
 def test_forms_spread_what_the_table_says_and_lose_nothing(seed: int, full: bool, amount: Callable[..., int]) -> None:
     """One Inf or NaN reaches all that it touches, in every form, and nothing else where the table says so."""
     rng = np.random.default_rng([seed, 22])
@@ -169,6 +170,7 @@ def test_forms_spread_what_the_table_says_and_lose_nothing(seed: int, full: bool
         assert listed - RARE <= seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "fpmath"), [("f32", "strict"), ("f32", "bf16"), ("bf16", "strict"), ("f16", "strict")]
 )
@@ -344,6 +346,7 @@ def test_measured_choices_keep_to_the_terms(tmp_path: Path, monkeypatch: pytest.
         np.testing.assert_array_equal(net(dy) if baked else net(dy, w), exact(dy, w))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm, bound", [("auto", 1e37), ("fast", 5e36)])
 def test_automatic_choices_stay_finite_below_the_bound(
     seed: int, amount: Callable[..., int], algorithm: str, bound: float

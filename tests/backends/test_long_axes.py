@@ -109,6 +109,7 @@ def test_norms_of_equal_numbers(width, number):
     np.testing.assert_allclose(result_of(lambda v: ops.rms_norm(v, **attrs), x), want, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "axis"), [((2, COUNT), 1), ((COUNT // 4, 4), 0)])
 def test_softmax_of_very_many_numbers(shape, axis):
     x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)

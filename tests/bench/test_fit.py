@@ -57,6 +57,7 @@ def test_rows_are_saved_and_loaded(tmp_path, capsys, dtype):
     assert times.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_ordinary_layers_are_measured_as_the_transposed_ones_that_they_are(tmp_path):
     times = tmp_path / "times.json"
     fit.main(["--save", str(times), "--op", "conv_transpose,conv"])
@@ -69,6 +70,7 @@ def test_ordinary_layers_are_measured_as_the_transposed_ones_that_they_are(tmp_p
     assert first.problem.geometry.x == (7, 6) and first.problem.geometry.y == (4, 3)
 
 
+@pytest.mark.slow
 def test_an_interruption_keeps_what_was_measured(monkeypatch, tmp_path, capsys):
     times, measured = tmp_path / "times.json", []
     real = fit.measure
@@ -107,6 +109,7 @@ def test_forms_that_changed_are_measured_anew(monkeypatch, tmp_path):
     assert all("of another name" not in row["forms"] for row in rows_of(times))
 
 
+@pytest.mark.slow
 def test_another_machines_file_is_not_gone_on_with(tmp_path):
     times = tmp_path / "times.json"
     fit.main(["--save", str(times)])
@@ -124,6 +127,7 @@ def test_a_file_with_older_names_of_directions_is_refused(tmp_path):
         fit.read(times)
 
 
+@pytest.mark.slow
 def test_what_is_written_is_picked_up(tmp_path):
     times = tmp_path / "times.json"
     fit.main(["--save", str(times), "--write"])

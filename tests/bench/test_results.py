@@ -130,6 +130,7 @@ def test_csv_has_a_line_per_competitor():
     assert best["cpu"] == "A CPU"
 
 
+@pytest.mark.slow
 def test_html_is_one_file_that_loads_nothing():
     document = synthetic.document(2)
     document.rows[0].flags.append("<script>alert(1)</script>")

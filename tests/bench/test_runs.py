@@ -44,6 +44,7 @@ def task(name: str) -> dict:
     return Task(problem, "fwd", "f32", "NCX", "constant", 1).as_dict()
 
 
+@pytest.mark.slow
 def test_a_worker_from_start_to_end(tmp_path):
     with pool.WorkerProcess(FAKE, 1, pool.cpu_list(1)) as worker:
         assert worker.ask("hello")["versions"] == {"fake": "1.0"}

@@ -78,6 +78,7 @@ SPECIAL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("case", SPECIAL, ids=range(len(SPECIAL)))
 def test_special_paths_are_exact(seed: int, case: Case, threads: int) -> None:

@@ -82,6 +82,7 @@ def check_all(first, count):
         check(seed)
 
 
+@pytest.mark.slow
 def test_random_chains():
     check_all(0, 600)
 

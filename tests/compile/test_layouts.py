@@ -48,6 +48,7 @@ def check(seed, case, monkeypatch):
                     np.testing.assert_array_equal(array, want, f"{value} {chosen=} {outs is None=}")
 
 
+@pytest.mark.slow
 @pytest.mark.cases(10, 20, 200, each=EACH)
 def test_random_graphs(start, pytestconfig, monkeypatch):
     seed, only = pytestconfig.getoption("--seed"), pytestconfig.getoption("--case")

@@ -10,6 +10,7 @@ from dnnl_graph_ops import functional, selftest
 from .engines import ENGINES, open_engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_report(name, capsys):
     open_engine(name)

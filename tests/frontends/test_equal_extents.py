@@ -51,6 +51,7 @@ def test_from_onnx(start, seed):
     check(by_onnx, start, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.cases(4, 100, 2000, each=EACH)
 def test_from_torch(start, seed):
     check(by_export, start, seed)

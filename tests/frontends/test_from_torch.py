@@ -162,6 +162,7 @@ def test_windows_of_several_lengths():
     agree(dgo.from_torch(program(module, x)).compile(), module, [x])
 
 
+@pytest.mark.slow
 def test_filled_like_data():
     class Filled(nn.Module):
         def forward(self, x):
@@ -367,6 +368,7 @@ class _Counting(nn.Module):
         return torch.rand_like(x) + x
 
 
+@pytest.mark.slow
 def test_all_that_cannot_be_expressed_is_said_at_once():
     with pytest.raises(dgo.UnsupportedError) as caught:
         dgo.from_torch(program(_Counting(), torch.ones(3)))

@@ -65,6 +65,7 @@ def known(module):
         return None
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("name", OPS)
 def test_samples(name, amount):
     samples = list(itertools.islice(OPS[name].sample_inputs("cpu", torch.float32), 40))

@@ -478,6 +478,7 @@ def hostile():
     yield "huge output_shape", model([padded], {"x": (1, 1, 4, 4)}, ["y"], {"w": ones}), dgo.InvalidArgumentError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("proto, error", [pytest.param(p, e, id=n) for n, p, e in hostile()])
 @pytest.mark.timeout(60)
 def test_hostile(proto, error):
@@ -533,6 +534,7 @@ def test_data_in_another_file(tmp_path):
             dgo.from_onnx(path)
 
 
+@pytest.mark.slow
 def test_long_chains_are_read_in_linear_time():
     nodes = [helper.make_node("Relu", [f"t{i}"], [f"t{i + 1}"]) for i in range(3000)]
     graph = dgo.from_onnx(model(nodes[::-1], {"t0": (2,)}, ["t3000"]))

@@ -270,6 +270,7 @@ def check(made, feeds, known, way):
         assert error <= (50 if made.op_type in ("FastGelu", "QAttention") else 1) * floats, (made, error)
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.cases(1, 3, 50, each=1)
 @pytest.mark.parametrize("way", ["sizes", "symbolic"])
 @pytest.mark.parametrize("name", CASES)

@@ -81,6 +81,7 @@ def test_calls_of_several_sizes(name, exported):
         assert groups(net) == groups(alone)
 
 
+@pytest.mark.slow
 def test_threads_pickles_and_other_options(exported):
     graph = dgo.from_onnx(str(exported("levels_padded")))
     net = graph.compile()

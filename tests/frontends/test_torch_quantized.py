@@ -69,6 +69,7 @@ def test_a_converted_model_runs_in_int8(unet):
     assert text.count("builtin integer") >= 4, text
 
 
+@pytest.mark.slow
 def test_a_compiled_model_runs_in_int8(unet, monkeypatch):
     model, x = unet
     nets = []

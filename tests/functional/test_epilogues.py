@@ -254,6 +254,7 @@ def run(
     return fused
 
 
+@pytest.mark.slow
 @pytest.mark.isa
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 def test_post_ops_are_exact(dtype: str, seed: int, amount: Callable[..., int]) -> None:
@@ -262,12 +263,14 @@ def test_post_ops_are_exact(dtype: str, seed: int, amount: Callable[..., int]) -
     assert all(fused[kind] >= FUSING[kind] for kind in KINDS)
 
 
+@pytest.mark.slow
 @pytest.mark.isa
 def test_long_lines_are_exact(seed: int, amount: Callable[..., int]) -> None:
     fused = run("f32", EXACT, seed, exactly, amount(*CASES), draw_lines)
     assert all(fused[kind] >= FUSING[kind] for kind in KINDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_post_ops_that_round(dtype: str, seed: int) -> None:
     run(dtype, (*ROUNDING, "Add", "ReLU"), seed, nearly, 35)

@@ -117,6 +117,7 @@ def check(data, runtime, policy):
                 raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.cases(40, 200, 2000, each=20)
 def test_random_results(start, runtime, seed):

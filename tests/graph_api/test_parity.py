@@ -57,6 +57,7 @@ def test_random_graphs(runtime, seed, figures):
     assert counted["partitions"] > 4 * counted["graphs"] and counted["supported"] > 3 * counted["graphs"]
 
 
+@pytest.mark.slow
 def test_some_random_graphs(seed):
     """The bundled library alone, in a few seconds."""
     assert cut("omp", [f"{seed} {number}" for number in range(25)])["refused"] == 0

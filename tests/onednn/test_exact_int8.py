@@ -24,6 +24,7 @@ from dnnl_graph_ops.trial.truth import right, truth
 from .int8_cases import CASES, error_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tune", ["heuristic", "off"])
 @pytest.mark.parametrize("limit", ["DEFAULT", "AVX2"])
 def test_what_the_library_gets_wrong(tune, limit):
@@ -175,6 +176,7 @@ def test_results_of_any_size_are_not_trusted_everywhere():
     assert not sycl.knows(row)
 
 
+@pytest.mark.slow
 def test_combinations_are_drawn_with_their_features(seed):
     """In all sizes."""
     print(f"--seed={seed}")

@@ -28,6 +28,7 @@ def in_sessions(request, monkeypatch):
     monkeypatch.setattr(random_models, "run", run)
 
 
+@pytest.mark.slow
 @pytest.mark.cases(20, 300, 6000, each=EACH)
 @pytest.mark.usefixtures("in_sessions")
 def test_agree(start, seed):

@@ -151,6 +151,7 @@ def test_threads(rng):
         list(pool.map(call, range(8)))
 
 
+@pytest.mark.slow
 def test_sessions_are_released_in_any_order(rng):
     source, feeds = block(rng), {"x": whole(rng, 1, 16, 6, 6)}
     sessions = [ours(source) for _ in range(6)]

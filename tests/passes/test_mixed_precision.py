@@ -46,6 +46,7 @@ def check(seed, case, dtype):
             np.testing.assert_array_equal(array, truth[value], f"{value} {outs is None=}", strict=True)
 
 
+@pytest.mark.slow
 @pytest.mark.cases(10, 20, 200, each=EACH)
 @pytest.mark.parametrize("dtype", NARROW)
 def test_random_graphs_of_small_integers_are_exact(start, dtype, pytestconfig, everything):

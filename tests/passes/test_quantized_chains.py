@@ -74,6 +74,7 @@ def check(rng):
     assert len(steps) == 1, [step.step for step in steps]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_random_chains_are_numpy_s_and_one_step(seed, block):
     for number in range(40):

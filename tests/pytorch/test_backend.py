@@ -108,6 +108,7 @@ def test_a_new_length_needs_no_new_graph(counted):
     assert len(counted.graphs) == len(counted.entries) == 1
 
 
+@pytest.mark.slow
 def test_attention_over_pixels_of_any_number(counted):
     class Pixels(nn.Module):
         def __init__(self):
@@ -140,6 +141,7 @@ def layers():
 X = torch.linspace(-1, 1, 2 * 3 * 36).reshape(2, 3, 6, 6)
 
 
+@pytest.mark.slow
 def test_parameters_that_change_are_seen(counted):
     module = layers()
     compiled = torch.compile(module, backend=counted)
@@ -224,6 +226,7 @@ def test_nets_that_run_often_are_built_again(monkeypatch):
     assert len(counted.entries) == times
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [False, True])
 def test_gradients_are_those_of_pytorch(train, counted):
     module, theirs = layers().train(train), layers().train(train)
@@ -309,6 +312,7 @@ def test_memory_formats(counted):
     agree(torch.compile(lambda x: torch.relu(x), backend=counted), torch.relu, (X.transpose(1, 2),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_and_autocast(dtype, counted):
     module = layers().to(dtype)
@@ -331,6 +335,7 @@ def test_parameters_made_in_inference_mode(counted):
             assert torch.allclose(compiled(X), wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_numbers_among_the_arguments(counted):
     def scaled(x, by, n):
         return (x * by)[:, :n] + n
@@ -349,6 +354,7 @@ FLOATS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLOATS)
 def test_floats_computed_from_sizes(name):
     program = FLOATS[name]
@@ -490,6 +496,7 @@ def test_a_graph_that_pytorch_runs_faster_is_logged(caplog, monkeypatch):
     assert any(re.fullmatch("PyTorch runs a graph of \\d+ nodes: it is faster", text) for text in said)
 
 
+@pytest.mark.slow
 def test_gradients_that_captured_code_asks_for(counted):
     def gradient_of(x):
         with torch.enable_grad():

@@ -20,6 +20,7 @@ RESULTS = {
 }
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", RESULTS)
 def test_strides_and_what_lies_around(name, dynamic, counted):

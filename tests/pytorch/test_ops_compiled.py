@@ -117,6 +117,7 @@ def test_traced_ahead_of_time(case, dynamic):
             assert torch.equal(compiled(x), theirs(x))
 
 
+@pytest.mark.slow
 def test_marked_dynamic(case):
     """Neither the batch nor the length is fixed by what the op guards on, and nothing is compiled anew."""
     ours, theirs = both(case)
@@ -162,6 +163,7 @@ def test_inductor_keeps_memory_formats():
             assert_same(ours, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("region", [nullcontext, lambda: torch.autocast("cpu", torch.bfloat16)])
 def test_compiled_autograd(region):
     torch.compiler.reset()
@@ -177,6 +179,7 @@ def test_compiled_autograd(region):
     torch.testing.assert_close(w.grad, wanted, rtol=rtol, atol=0)
 
 
+@pytest.mark.slow
 def test_compiled_autograd_of_modules():
     torch.compiler.reset()
     theirs = torch.nn.Conv2d(2, 3, 3)
@@ -207,6 +210,7 @@ def test_sizes_that_are_known_when_it_runs():
             assert torch.equal(program.module()(x, torch.tensor(n)), case.theirs(x[:n], w, b))
 
 
+@pytest.mark.slow
 def test_compiled_transforms():
     torch.compiler.reset()
     case = CASES["t 1d"]

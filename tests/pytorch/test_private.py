@@ -49,6 +49,7 @@ def names_of(path):
             yield from [node.attr] if owner in ("torch", "nn", "F", "parametrizations") else ()
 
 
+@pytest.mark.slow
 def test_private_names_stand_in_one_file():
     attributes = {name for names in ATTRIBUTES.values() for name in names.split()} | {"_C"}
     found = {

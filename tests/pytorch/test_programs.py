@@ -15,6 +15,7 @@ from .programs import agree, check, drawn
 EACH = 2
 
 
+@pytest.mark.slow
 @pytest.mark.cases(4, 100, 1000, each=EACH)
 def test_exported_programs(start, seed):
     for case in range(start, start + EACH):
@@ -264,6 +265,7 @@ FOUND = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("way", ["export", "compile"])
 @pytest.mark.parametrize("name", FOUND)
 def test_found(name, way):

@@ -177,6 +177,7 @@ def test_weights_that_change_at_every_call_are_not_packed(layer):
         assert state_of(layer).packed is not None
 
 
+@pytest.mark.slow
 def test_weights_with_a_history_are_not_kept(layer):
     """As of meta-learning: a step whose gradient is wanted."""
     x = image(layer)
@@ -193,6 +194,7 @@ def test_weights_with_a_history_are_not_kept(layer):
 # -- options --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_dtype_to_compute_in(dtype):
     """Near PyTorch's own in that dtype; the parameters and what comes out stay f32, and training goes on."""
@@ -223,6 +225,7 @@ def test_a_dtype_to_compute_in(dtype):
     assert losses[-1] < 0.8 * losses[0]
 
 
+@pytest.mark.slow
 def test_example_inputs_leave_no_trace():
     class Two(nn.Module):
         def __init__(self):
@@ -290,6 +293,7 @@ def test_layers_are_asked_for_by_name():
 # -- lives ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [True, False])
 def test_nothing_keeps_a_model_alive(train):
     ours, x = (
@@ -309,6 +313,7 @@ def test_nothing_keeps_a_model_alive(train):
     assert storage() is None
 
 
+@pytest.mark.slow
 def test_a_class_of_a_user_is_not_kept_alive():
     class Own(nn.Conv2d):
         pass
@@ -417,6 +422,7 @@ def test_rounds_of_optimize_run_drop(kind, full):
     assert after - before < 25
 
 
+@pytest.mark.slow
 def test_many_shapes_are_bounded():
     """Routes and calls of a layer in eval mode that sees hundreds of lengths."""
     ours = dgt.optimize(with_integers(nn.Conv1d(8, 8, 5, padding=2))).eval()

@@ -95,6 +95,7 @@ def again(model, *args):
 MODES = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_model_runs_as_one_net(mode):
     theirs, x = net(), x_of()
@@ -123,6 +124,7 @@ def test_one_capture_serves_inference_mode_too():
             assert_near(y, theirs(x))
 
 
+@pytest.mark.slow
 def test_nothing_else_differs():
     theirs, x = net(), x_of()
     ours = captured(dgt.optimize(theirs), x)
@@ -157,6 +159,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_changes_are_seen(change):
     theirs, x = net(), x_of()
