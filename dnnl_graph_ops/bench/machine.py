@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +42,17 @@ def record(threads: int, cpus: list[int]) -> dict[str, Any]:
         "numpy": np.__version__,
         "load": contention.load_average(),
     }
+
+
+def commit() -> str:
+    """The commit of the clone that this package was imported from; "" for an installed package."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=True)
+        head = subprocess.run([*git, "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):  # no git, no clone, or a clone of something else
+        return ""
+    return head.stdout.strip()
 
 
 def describe(machine: dict[str, Any]) -> str:

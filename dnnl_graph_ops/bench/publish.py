@@ -118,13 +118,14 @@ def run(
 
 
 def write(target: Path, documents: dict[str, Document], here: dict[str, Any], today: str) -> None:
-    """The file and its page."""
+    """Writes the file and its page."""
     rows = [(name, row) for name, d in documents.items() for row in d if row.status != "skipped"]
     versions = {name: v for d in documents.values() for each in d.versions.values() for name, v in each.items()}
     record = {
         "schema": machine_page.SCHEMA,
         "schema_version": machine_page.SCHEMA_VERSION,
         "date": today,
+        "commit": machine.commit(),
         "machine": {name: here[name] for name in _MACHINE},
         "versions": versions,
         "method": {**_OPTIONS, "clock": _clock(here["threads"])},
@@ -217,8 +218,8 @@ def _of_file(row: Row) -> Iterator[dict[str, Any]]:
     yield _timed(row, "ONNX, a call", "ms", 1e-3)
     readers = [entry for entry in row.entries if entry.peer != "torch"]
     row = replace(row, entries=readers)
-    yield _record(row, "ONNX, until it can be called", "s", 1.0, lambda entry: entry.compile_s)
-    yield _record(row, "ONNX, until the first result", "s", 1.0, _first)
+    yield _record(row, "ONNX, load and compile", "s", 1.0, lambda entry: entry.compile_s)
+    yield _record(row, "ONNX, load, compile and first call", "s", 1.0, _first)
     yield _record(row, "ONNX, peak memory", "MB", _MEGA, lambda entry: entry.memory_bytes)
 
 

@@ -100,10 +100,10 @@ def test_losers_come_first_and_means_are_of_several_rows():
         "| loses * | transposed | fwd | f32 | 1 ms |  | NXC | 0.50 [0.90 2.50] | torch | 0.50 | 9.00 | 0.10 |" in every
     )
     said = machine_page.page(record(rows)).splitlines()[2]
-    assert said.startswith("Behind the fastest of the others in the same precision in 1 of 3 rows, at most in loses")
-    assert said.endswith("(transposed): 0.50 against torch; 1 failed here.")
+    assert said.startswith("1 of 3 rows are slower, or larger, than the fastest peer in the same precision; ")
+    assert said.endswith("the lowest speedup is 0.50 (loses: transposed, against torch). One row failed.")
     alone = machine_page.page(record(rows[:1]))
-    assert " in 0 of 1 rows; none failed here." in alone
+    assert "\n0 of 1 rows are slower, or larger, than the fastest peer in the same precision. No row failed.\n" in alone
     assert "Means" not in alone
 
 
@@ -141,14 +141,26 @@ def test_pages_of_machines_are_those_of_their_files(path):
     assert path.with_suffix(".md").read_text() == machine_page.page(machine_page.load(path))
 
 
-def means(text):
-    """The rows of the first table of suites in a page, none left out."""
-    lines = text.partition("| suite | direction |")[2].partition("\n\n")[0].splitlines()[2:]
-    return [line for line in lines if line.startswith("| ")]
-
-
-def test_the_readme_has_all_means_of_one_of_these_files_and_no_other_figures():
+def test_the_readme_has_the_means_of_all_machines_and_no_other_figures():
     section = (ROOT / "README.md").read_text().partition("## Figures")[2].partition("\n## ")[0]
-    table = means(section)
-    assert table in [means(path.read_text()) for path in MACHINES.glob("*.md")]
+    table = machine_page.overview([machine_page.load(path) for path in sorted(MACHINES.glob("*.json"))])
+    assert "\n".join(table) in section
     assert not re.search(r"\d\.\d\d", "".join(line for line in section.splitlines() if line not in table))
+    assert all(f"({path.relative_to(ROOT)})" in section for path in MACHINES.glob("*.md"))
+
+
+def test_a_row_that_one_machine_lacks_is_empty_there():
+    def record(suites):
+        rows = [
+            {"suite": suite, "name": name, "direction": "fwd", "dtype": "f32", "unit": "ms", "ours": 1.0, "by": "NXC",
+             "others": {"torch": speedup}, "marks": []}
+            for suite, speedups in suites.items() for name, speedup in enumerate(speedups)
+        ]  # fmt: skip
+        return {"machine": {"cpu": "A(R) B(TM)", "cpu_family": "1/2/3", "isa": "avx2"}, "date": "today", "rows": rows}
+
+    heads, _, *body, last = machine_page.overview(
+        [record({"fast": [4.0, 1.0], "slow": [0.5, 0.5], "single": [0.1]}), record({"fast": [9.0, 1.0]})]
+    )
+    assert heads.count("A B 1/2/3 (avx2), today") == 2
+    assert body == ["| slow | forward | f32 | 0.50 (0.50) |  |", "| fast | forward | f32 | 2.00 (1.00) | 3.00 (1.00) |"]
+    assert last == "| rows slower than the fastest peer |  |  | 3 of 5 | 0 of 2 |"

@@ -1,8 +1,9 @@
-"""A page of a published file: the means of its suites, and every row in one table, losers first."""
+"""The page of a published file: means of its suites and all rows, lowest speedup first; README's table of all files."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,7 @@ from .summary import DIRECTION_NAMES
 
 SCHEMA: Final = "dnnl_graph_ops.bench.machine"
 SCHEMA_VERSION: Final = 1
-_CLOCKS: Final = {"process": "of the processor", "wall": "of the clock"}
+_CLOCKS: Final = {"process": "process times", "wall": "wall times"}
 _KEYS: Final = ("suite", "direction", "dtype")
 
 Record = Mapping[str, Any]
@@ -40,51 +41,84 @@ def page(record: Record) -> str:
     rows = sorted(record["rows"], key=_standing)
     machine, method = record["machine"], record["method"]
     peers = list(dict.fromkeys(name for row in rows for name in row["others"]))
-    mark = f"{record['contended']} of them disturbed by others in most of their rounds (*)"
+    mark = f"{record['contended']} of them disturbed by other processes in most of their rounds (*)"
     rounds = f"{method['min_rounds']} to {method['max_rounds']} rounds"
     parts = [
         f"# {machine['cpu']} ({machine['isa']}), {threads_text(machine['threads'])}, {record['date']}",
         "",
-        *_behind(rows),
+        _standing_sentence(rows),
         "",
         f"- {describe(machine)}, family {machine['cpu_family']}; {machine['kernel']}; Python {machine['python']}, "
         f"NumPy {machine['numpy']}; governor {machine['governor']}; load at the start {machine['load']:.1f}",
-        f"- {', '.join(f'{name} {version}' for name, version in record['versions'].items())}",
+        f"- {', '.join(f'{name} {version}' for name, version in record['versions'].items())}{_commit(record)}",
         f"- {record['measured']} measurements in {record['seconds']} s, {mark}",
-        f"- A process each, bursts of at most {1e3 * method['burst']:.0f} ms in shuffled turns, {rounds}, results "
-        f"compared first, times {_CLOCKS[method['clock']]}, imports not counted. Ours is a call from Python, native "
-        "the same without Python.",
-        "- Columns of others are their time, or memory, over ours: above 1 this package is better. Fastest is the one "
-        "to beat of those in the same precision, with its 95 % interval.",
+        f"- Each framework runs in a process of its own, in turns of at most {1e3 * method['burst']:.0f} ms in random "
+        f"order, {rounds}. Results are compared first. Times are {_CLOCKS[method['clock']]}, without imports. "
+        "`time` is a call from Python, `native` the same call without Python.",
+        "- Columns of peers are speedups: the peer's time, or memory, divided by this package's. `lowest` is the "
+        "speedup against the fastest peer in the same precision, with its 95 % interval.",
         "",
-        *_means(rows),
-        "## Every row, losers first",
+        *_means_section(rows),
+        "## All rows, lowest speedup first",
         "",
         *table.piped(*_rows(rows, peers)),
     ]
     return "\n".join(parts) + "\n"
 
 
-def _behind(rows: Sequence[Record]) -> Iterator[str]:
-    """In how many rows somebody else is better, and by how much at most."""
-    compared = [(best, row) for row in rows if row["ours"] is not None and (best := fastest(row))]
-    behind = [pair for pair in compared if pair[0][0] < 1]
+def _commit(record: Record) -> str:
+    return f"; commit {record['commit']}" if record.get("commit") else ""
+
+
+def overview(records: Sequence[Record]) -> list[str]:
+    """README's table: the mean speedup and the lowest one of each suite, in a column for each file.
+
+    Rows are sorted by their lowest mean; suites with a single row that a peer ran too are left out.
+    """
+    means = [_means(record["rows"]) for record in records]
+    keys = sorted(set().union(*means), key=lambda key: (min(geometric_mean(m[key]) for m in means if key in m), key))
+    body = [[*_suite_cells(key), *(_mean_and_lowest(m.get(key)) for m in means)] for key in keys]
+    heads = [_head_of(record) for record in records]
+    slower = [f"{len(slow)} of {len(compared)}" for slow, compared in map(_slower, (r["rows"] for r in records))]
+    return table.piped(
+        ["suite", "direction", "dtype", *heads], [*body, ["rows slower than the fastest peer", "", "", *slower]]
+    )
+
+
+def _head_of(record: Record) -> str:
+    machine, commit = record["machine"], record.get("commit")
+    name = re.sub(r"\((?:R|TM)\)", "", machine["cpu"])
+    return f"{name} {machine['cpu_family']} ({machine['isa']}), {record['date']}{f', {commit}' if commit else ''}"
+
+
+def _mean_and_lowest(speedups: Sequence[float] | None) -> str:
+    return f"{geometric_mean(speedups):.2f} ({min(speedups):.2f})" if speedups else ""
+
+
+def _slower(rows: Sequence[Record]) -> tuple[list[tuple[float, str, Record]], list[tuple[float, str, Record]]]:
+    """Rows that a peer runs faster, and all that a peer runs: speedup, peer, row."""
+    compared = [(*best, row) for row in rows if row["ours"] is not None and (best := fastest(row))]
+    return [each for each in compared if each[0] < 1], compared
+
+
+def _standing_sentence(rows: Sequence[Record]) -> str:
+    slower, compared = _slower(rows)
     failed = sum(row["ours"] is None for row in rows)
-    said = f"Behind the fastest of the others in the same precision in {len(behind)} of {len(compared)} rows"
-    if behind:
-        (least, name), row = min(behind, key=lambda pair: pair[0])
-        said += f", at most in {row['name']} ({row['suite']}): {least:.2f} against {name}"
-    yield f"{said}; {failed or 'none'} failed here."
+    said = f"{len(slower)} of {len(compared)} rows are slower, or larger, than the fastest peer in the same precision"
+    if slower:
+        least, peer, row = min(slower, key=lambda each: each[0])
+        said += f"; the lowest speedup is {least:.2f} ({row['name']}: {row['suite']}, against {peer})"
+    return f"{said}. {f'{failed} rows' if failed > 1 else 'One row' if failed else 'No row'} failed."
 
 
 def ratio(row: Record, peer: str) -> float | None:
-    """Others' over ours."""
+    """The speedup against a peer: its time, or memory, divided by this package's."""
     value = row["others"].get(peer)
     return value[0] if isinstance(value, list) else value if isinstance(value, float) else None
 
 
 def fastest(row: Record) -> tuple[float, str] | None:
-    """The least ratio of those who compute in the same precision, and whose it is."""
+    """The lowest speedup against the peers in the same precision, and the peer's name."""
     known = [(value, name) for name in row["others"] if is_rival(name) and (value := ratio(row, name)) is not None]
     return min(known, default=None)
 
@@ -95,26 +129,33 @@ def _standing(row: Record) -> tuple[float, str]:
     return (best[0] if best else math.inf) if row["ours"] is not None else -math.inf, row["name"]
 
 
-def _means(rows: Sequence[Record]) -> Iterator[str]:
-    """A section on suites of at least two rows that somebody else did too."""
+def _means(rows: Sequence[Record]) -> dict[tuple[str, ...], list[float]]:
+    """The speedups of each suite, direction and dtype with at least two rows that a peer ran too."""
     groups: dict[tuple[str, ...], list[float]] = {}
-    for row in rows:
-        if row["ours"] is not None and (best := fastest(row)):
-            groups.setdefault(tuple(row[key] for key in _KEYS), []).append(best[0])
+    for speedup, _, row in _slower(rows)[1]:
+        groups.setdefault(tuple(row[key] for key in _KEYS), []).append(speedup)
+    return {key: speedups for key, speedups in groups.items() if len(speedups) > 1}
+
+
+def _suite_cells(key: tuple[str, ...]) -> list[str]:
+    suite, direction, dtype = key
+    return [suite, DIRECTION_NAMES.get(direction, ""), dtype]
+
+
+def _means_section(rows: Sequence[Record]) -> Iterator[str]:
     body = [
-        [suite, DIRECTION_NAMES.get(direction, ""), dtype, str(len(found)), f"{geometric_mean(found):.2f}",
-         f"{min(found):.2f}", f"{sum(value >= 1 for value in found)}"]
-        for (suite, direction, dtype), found in sorted(groups.items(), key=lambda item: geometric_mean(item[1]))
-        if len(found) > 1
+        [*_suite_cells(key), str(len(speedups)), f"{geometric_mean(speedups):.2f}", f"{min(speedups):.2f}",
+         f"{sum(value >= 1 for value in speedups)}"]
+        for key, speedups in sorted(_means(rows).items(), key=lambda item: geometric_mean(item[1]))
     ]  # fmt: skip
     if body:
-        heads = ["suite", "direction", "dtype", "rows", "fastest / ours, geometric mean", "lowest", "ahead in"]
+        heads = ["suite", "direction", "dtype", "rows", "mean speedup", "lowest", "faster in"]
         yield from ("## Means, lowest first", "", *table.piped(heads, body), "")
 
 
 def _rows(rows: Sequence[Record], peers: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     body = [[*_head(row), *_fastest_cells(row), *(_cell(row, peer) for peer in peers)] for row in rows]
-    return ["layer", "suite", "dir", "dtype", "ours", "native", "layout", "fastest", "against", *peers], body
+    return ["layer", "suite", "dir", "dtype", "time", "native", "layout", "lowest", "against", *peers], body
 
 
 def _head(row: Record) -> Iterator[str]:
