@@ -94,7 +94,7 @@ def label(dtype: np.dtype[Any]) -> str:
 
 def _unknown(text: str, prefix: str = "", remedy: str = "") -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{prefix}dtype {text} is not one that oneDNN computes with{remedy}; known: {', '.join(_TABLE)}"
+        f"{prefix}oneDNN has no dtype {text}{remedy}; known: {', '.join(_TABLE)}"
     )
 
 

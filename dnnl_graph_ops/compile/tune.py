@@ -331,4 +331,4 @@ def _save(path: Path, rows: list[tuple[str, float]]) -> None:
     try:
         cache_files.write(path, json.dumps(rows))
     except OSError as error:
-        warnings.warn(f"the tuning result could not be remembered: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"the tuning result could not be written to the cache: {error}", RuntimeWarning, stacklevel=2)

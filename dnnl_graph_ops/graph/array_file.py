@@ -93,7 +93,7 @@ class ArrayFile:
         start = self._mapped[: _START.size]
         if len(start) < _START.size or start[: len(MAGIC)] != MAGIC:
             hint = words.of_file(self.path, ".net")
-            raise InvalidArgumentError(f"{where}: {self.path} is no net that Net.save has written{hint}")
+            raise InvalidArgumentError(f"{where}: {self.path} was not written by Net.save{hint}")
         _, number, checksum, offset, length = _START.unpack(start)
         if number != FORMAT:
             raise InvalidArgumentError(

@@ -65,7 +65,7 @@ def write(app: Sphinx) -> None:
     folder.mkdir(exist_ok=True)
     of_graph_api = (path for path in EXAMPLES.glob("graph_api/*.py") if not path.stem.endswith("_utils"))
     sources = [*sorted(EXAMPLES.glob("[0-9]*.py")), *sorted(of_graph_api)]
-    lines = ["# Examples", "", "Scripts of one idea each, with what they print and draw.", ""]
+    lines = ["# Examples", "", "Short scripts with their output.", ""]
     for source in sources:
         own = folder / source.stem
         kept = Path(given, source.stem) if given else own

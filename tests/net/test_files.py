@@ -540,7 +540,7 @@ def test_other_files(tmp_path, path):
         dgo.load(b"")
     for content in (b"", b"dgo net", b"PK\3\4" * 100, bytes(1000)):
         path.write_bytes(content)
-        with pytest.raises(dgo.InvalidArgumentError, match=r"no net that Net\.save has written"):
+        with pytest.raises(dgo.InvalidArgumentError, match=r"was not written by Net\.save"):
             dgo.load(path)
     data = originals()[0]
     path.write_bytes(data[:8] + struct.pack("<I", 77) + data[12:])
