@@ -94,8 +94,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     one.add_argument("--minutes", type=float, default=15.0, help="in all, with earlier calls of the same day (15)")
     one.add_argument("--out", default=".", metavar="FOLDER", help="of the file, its page and the full results (.)")
     one.add_argument("--threads", type=int, default=0, help="of every competitor (one per core)")
-    one.add_argument("--peers", type=_commas, default=(), help="of layers, beside the usual ones, e.g. onednn@LIBRARY")
-    one.add_argument("--page", metavar="FILE", help="only write the page of this file again, beside it")
+    one.add_argument("--peers", type=_commas, default=(), help="further peers of layers, e.g. onednn@LIBRARY")
+    one.add_argument("--page", metavar="FILE", help="only write the page of this file again, next to it")
     one.add_argument("--quiet", action="store_true", help="no progress")
     one.set_defaults(function=_publish)
     one = commands.add_parser("list", help="show problems and peers without measuring")
@@ -170,7 +170,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="N,...",
         help="of whole models: so many clients call at a time, as in a server, each call with its part of --threads; "
-        "prints calls a second and percentiles of a call, ONNX Runtime's beside",
+        "prints calls a second and percentiles of a call, also of ONNX Runtime",
     )
     _add_outputs(parser)
     group = parser.add_argument_group("long runs")

@@ -1064,8 +1064,8 @@ def pad(
     value: float = 0.0,
     name: str | None = None,
 ) -> Value:
-    """Pad: Pads each axis of src in front and behind: with a value, with src mirrored at its edge element, with
-    its edge repeated, or with src wrapped around.
+    """Pad: Pads each axis of src before and after: with a value, with src mirrored at its edge element, with its
+    edge repeated, or with src wrapped around.
     """
 
 @overload
@@ -1077,8 +1077,8 @@ def pad(
     value: float = 0.0,
     name: str | None = None,
 ) -> Value:
-    """Pad: Pads each axis of src in front and behind: with a value, with src mirrored at its edge element, with
-    its edge repeated, or with src wrapped around.
+    """Pad: Pads each axis of src before and after: with a value, with src mirrored at its edge element, with its
+    edge repeated, or with src wrapped around.
     """
 
 def sin(src: Tensor, *, name: str | None = None) -> Value:

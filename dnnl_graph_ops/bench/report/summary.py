@@ -16,7 +16,7 @@ from ..rows import Entry, Ratio, Row
 from ..statistics import geometric_mean
 
 DIRECTION_NAMES = {"fwd": "forward", "bwd_d": "backward data", "bwd_w": "backward weights"}
-RATIO_MEANING = "peer's time / ours: above 1 this package is faster"
+RATIO_MEANING = "speedup: peer's time / this package's"
 MEANS_TITLE = f"geometric means ({RATIO_MEANING}; best peer: in every row the fastest of those measured)"
 EVERY_CLASS = "all"
 # columns of words
