@@ -212,7 +212,7 @@ void Formula::check() {
     if (depth != 1) wrong("returns " + std::to_string(depth) + " results");
 }
 
-// Of a call whose operands end at `at`: not more names than arguments.
+// Checks that the call whose operands end at `at` has at least as many arguments (`count`) as names.
 void Formula::require_names(std::size_t at, std::size_t count) const {
     if (static_cast<std::size_t>(PyTuple_GET_SIZE(constant(code_[at - 1]))) > count)
         wrong("names more arguments than there are");

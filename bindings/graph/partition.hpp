@@ -36,7 +36,7 @@ public:
     // Bytes of the scratchpad for execute; 0 when the library allocates it (before 3.13).
     std::size_t scratchpad_size() const { return scratchpad_size_; }
     const LogicalTensor& scratchpad() const { return scratchpad_; }
-    // As many tensors, in the order of `inputs` and `outputs`; nothing is checked. scratchpad: a tensor of
+    // in, out: one tensor for each of `inputs` and `outputs`, in their order; unchecked. scratchpad: a tensor of
     // scratchpad_size() bytes that no other running execute uses, or null. Needs no GIL.
     void execute(dnnl_stream_t stream, const const_dnnl_graph_tensor_t* in, const const_dnnl_graph_tensor_t* out,
                  const_dnnl_graph_tensor_t scratchpad = nullptr) const;

@@ -35,7 +35,7 @@ public:
 
     // Outputs of a phase.
     int64_t count(int64_t phase) const { return ceil_div(outputs - phase, phases); }
-    // Of all phases, each phase from its first output to its last; outputs without taps included.
+    // The stretches of all phases, each from its first output to its last, outputs without taps included.
     std::vector<Stretch> stretches() const;
     // Calls use(k, source) for every tap of one output.
     template <class Use>

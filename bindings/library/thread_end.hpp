@@ -2,8 +2,8 @@
 // need; taking an entry down, it looks it up and erases it in two steps, and a destruction in between makes it erase what
 // is not there (3.2 to 3.13): memory is corrupted.
 //
-// Of the objects of a thread, what was made last is destroyed first: so one made after the table waits for destructions,
-// and one made before it lets them go on.
+// A thread destroys its objects in the reverse order of their construction. So an object constructed after the table waits
+// for other threads' destructions, and an object constructed before it lets them continue.
 #pragma once
 
 #include <shared_mutex>

@@ -11,7 +11,7 @@ struct Bounds {
     double deadline = std::numeric_limits<double>::infinity();  // in seconds of the steady clock
 };
 
-// Those of the calling thread.
+// The bounds of the calling thread.
 Bounds& bounds();
 
 // Throws if the deadline of the calling thread has passed.

@@ -14,7 +14,7 @@ namespace {
 // Bytes of both sides that a task moves at most: half of a small second-level cache.
 constexpr int64_t kTaskBytes = 256 * 1024;
 
-// Of blocks that are transposed: elements of a side at first, and in a multiple of which they are cut.
+// Transposed blocks: elements of a side before cuts, and the unit of the cuts.
 constexpr int64_t kSquare = 256, kLeastPart = 64;
 constexpr int64_t kLongRun = 256;           // elements
 constexpr double kCachedBytes = 1024 * 1024;  // of both sides

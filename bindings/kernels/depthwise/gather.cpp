@@ -21,7 +21,7 @@ struct GatherOptions {
     Epilogue epilogue;    // f32 only
 };
 
-// Of layers of 8 bits, summed in f32: exact, where whole numbers stay below 2^24.
+// 8-bit layers that are summed in f32: exact while integers stay below 2^24.
 struct GatherIntegers {
     Int8Params params;
     uint32_t flip = 0;
@@ -100,7 +100,7 @@ struct GatherKernel : Kernel {
         lay_out_scratch();
     }
 
-    // Of each phase.
+    // Outputs of a section, in each phase.
     int64_t outputs_of_section() const {
         const int64_t step = axes.inner.phases * axes.inner.advance;
         if (path == Path::blocks) return std::max<int64_t>(kBlockElements / step, 16);

@@ -56,7 +56,7 @@ struct Int8DepthwiseLayout {
     int64_t bytes = 0;  // of the packed weights
     // Rows of dst that share mixed rows of src, with weights that lie so many rows further for each
     int64_t together = 1, further = 1;
-    // Of kernels of one row, neighbouring taps are mixed in place of rows: copies of the row of src, so many positions apart.
+    // Kernels of one row mix neighbouring taps in place of rows: copies of the row of src, `apart` positions apart.
     int64_t apart = 0;
     std::vector<std::vector<Tap>> inner;  // of each phase of the last axis, the first of those that are mixed
 

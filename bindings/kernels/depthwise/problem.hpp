@@ -26,7 +26,7 @@ struct DepthwiseProblem : LayerSizes {
     int64_t width = 1;
 };
 
-// As check_layer, and the strides.
+// Checks what check_layer does, and the strides.
 void check_depthwise(const std::string& what, const DepthwiseProblem& problem);
 
 // The work of a run, in units of threads_for: bytes of src and dst, or multiplications.
@@ -43,7 +43,7 @@ enum class Path {
 };
 Path choose_path(const DepthwiseProblem& problem);
 
-// As 'depthwise_fprop_f32_avx512_channels', by what an ordinary convolution would do.
+// For example 'depthwise_fprop_f32_avx512_channels'; the direction is that of the ordinary convolution.
 std::string depthwise_name(const char* direction, Path path);
 
 // The weights as the paths read them, f32: kernel by source channels of a group by channels, padded to whole blocks, or

@@ -36,7 +36,7 @@ struct GatherRun {
     const float* bias;             // null: none
     char* dst;
     FusedActivation activation;
-    // Of sources of 8 bits, whose results are f32: they are the bytes with other bits by `flip`, less `zero`.
+    // 8-bit sources with f32 results: a value is (byte ^ flip) - zero.
     uint32_t flip = 0;
     int32_t zero = 0;
 };
@@ -60,7 +60,7 @@ struct SpaceRun {
     float* dst;
 };
 
-// As GatherSegment, of a row of diff_dst; its sums are those of the first tap.
+// GatherSegment for a row of diff_dst; `sums` belong to the first tap.
 struct GradientSegment {
     const char* diff;
     float* sums;

@@ -71,8 +71,8 @@ struct Dot {
     // to[i][j] = start[i][j] + the sum of all terms, for 16 or 32 columns and up to 32 rows, or a few more: whole tiles.
     void (*product)(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums, int64_t rows,
                     int64_t columns);
-    // Of rows of sums, `step` apart, elements [begin, end) of their runs -> bf16, 32 at a time; gives whether some are left.
-    // Null: it has no way.
+    // Rounds elements [begin, end) of rows of sums, `step` apart, to bf16, 32 at a time; returns whether elements are left.
+    // Null: the set cannot.
     bool (*round)(const float* from, int64_t step, const DotTarget* targets, int64_t rows, int64_t begin, int64_t end);
     const DotWindows* windows;  // null: not for 8 bits
     const DotDepthwise* depthwise;  // null: not for bf16, nor of tiles

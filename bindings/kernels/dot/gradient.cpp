@@ -29,7 +29,7 @@ constexpr int64_t kTasksPerThread = 4;
 
 int64_t units_of(int64_t channels) { return ceil_div(channels, kUnit); }
 
-// As many parts as blocks of at most so many units take, all of about one size.
+// Units of a part, if `units` are cut into as few parts of at most `most` units as possible, all of about one size.
 int64_t evened(int64_t units, int64_t most) { return ceil_div(units, ceil_div(units, most)); }
 
 // Positions of src that meet diff_dst by one tap.

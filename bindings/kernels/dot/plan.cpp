@@ -20,7 +20,7 @@ void lay_out_tasks(ProductParams& params, Arrangement& arrangement) {
         const int64_t columns = group.target_count * params.dst.channels;
         const int64_t units = ceil_div(tiles, kDotBlockRows);
         group.blocks = columns == 0 ? 0 : ceil_div(units, rows / kDotBlockRows);
-        // Of few blocks the same number for each thread.
+        // Few blocks are rounded up to a multiple of the threads, so that each thread computes equally many.
         const bool uneven = group.blocks > 1 && group.blocks < 8 * params.threads;
         if (uneven) group.blocks = std::min(ceil_div(group.blocks, params.threads) * params.threads, units);
         // Few tiles: the columns are shared out, too, and each thread finds the rows for itself.

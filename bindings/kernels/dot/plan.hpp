@@ -27,7 +27,7 @@ T as_floats(T tensor) {
     return tensor;
 }
 
-// Of the packed weights; behind them lie the totals of the columns of 8 bits.
+// The size of the packed weights; in 8 bits the totals of the columns follow them.
 int64_t packed_bytes(const std::string& name, const Arrangement& of, const FilterProblem& problem, const Dot& dot);
 
 // Packs weights; channels: of a group, those that weights of 8 bits have, or 0 for all.
@@ -35,7 +35,7 @@ std::unique_ptr<Kernel> dot_pack(const char* name, const Dot& dot, const FilterP
                                  FilterDirection direction, const FilterWeights& weights, ElementType type, int threads,
                                  int64_t channels = 0, bool has_points = false);
 
-// As 'dot_bf16_amx_32x32'.
+// For example 'dot_bf16_amx_32x32'.
 std::string dot_name(const Dot& dot);
 
 // Whether tiles have several results: Winograd.

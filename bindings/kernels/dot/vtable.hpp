@@ -47,7 +47,7 @@ struct Int8Positions {
         false;  // positions follow each other, in sums and in dst; scales and bias begin again behind the last
 };
 
-// Of one type of operands, in one form; scratch: bytes per thread.
+// The products of one type of operands by one algorithm; scratch: bytes per thread.
 struct DotProducts {
     int64_t (*scratch)(const Dot& dot, const ProductParams& params);
     void (*run)(const Dot& dot, const ProductParams& params, const DotCall& call, char* scratch, char* dst);

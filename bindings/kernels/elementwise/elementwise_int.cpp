@@ -60,7 +60,7 @@ struct Cast {
     R operator()(Truth a) const { return static_cast<R>(bool(a)); }
 };
 
-// Of neighbours, of whom each operand has `count` or one for all; dst is the first operand.
+// Computes `count` contiguous elements; an operand has `count` elements, or one for all (step 0). at[0] is dst.
 using Row = void (*)(char* const* at, const int64_t* steps, int64_t count);
 
 template <class F, class T, class R>

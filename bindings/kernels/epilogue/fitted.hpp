@@ -10,7 +10,7 @@ namespace dgo {
 
 class FittedEpilogue {
 public:
-    // As Epilogue::params, of which nothing is asked where there are no post-ops.
+    // The arguments of Epilogue::params, which is not called where there are no post-ops.
     FittedEpilogue(const Epilogue& epilogue, int64_t channels, const std::vector<int64_t>& sizes,
                    const std::vector<int64_t>& strides)
         : epilogue_(epilogue) {

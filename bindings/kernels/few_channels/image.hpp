@@ -62,7 +62,7 @@ public:
 
     const FewChannelsLayout layout;
 
-    // Of the copies that a block meets.
+    // The size of the copies that one block reads.
     int64_t floats() const;
     // All steps of the kernel: values of the copies of a block, from where its first result has its first value.
     std::vector<FewChannelsStep> steps(int64_t panel) const;

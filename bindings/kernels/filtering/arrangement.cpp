@@ -104,7 +104,7 @@ FilterLayout layout_of(const FilterProblem& problem, FilterDirection direction) 
     return direction == FilterDirection::dgrad ? dgrad_layout(problem) : fprop_layout(problem);
 }
 
-// Of strides that no large sizes have a place for it is the layout of these sizes.
+// Returns the layout at large sizes; the layout of the given sizes where their strides leave no room for larger ones.
 FilterLayout large(const FilterProblem& problem, FilterDirection direction) {
     FilterProblem larger = problem;
     for (int a = kFilterAxes - problem.spatial_rank; a < kFilterAxes; ++a) {

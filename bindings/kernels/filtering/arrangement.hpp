@@ -11,7 +11,7 @@ namespace dgo {
 
 constexpr double kTransformCost = 16;  // of one value, in multiplications
 
-// Of the packed weights: columns of a panel, those of a task step, and what the channels of a segment are rounded up to.
+// Packed weights: columns of a panel, columns of a task step, and the unit that the channels of a segment are rounded up to.
 struct PanelSizes {
     int64_t columns, chunk, depth;
 };

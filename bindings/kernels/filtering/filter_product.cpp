@@ -40,7 +40,7 @@ const FilterCode& code() { return vector_code().filter; }
 // A count that only estimates go by.
 int64_t whole(double count) { return static_cast<int64_t>(std::min(count, 1e18)); }
 
-// Of the tiles of a line those all of whose runs of an image are whole.
+// Narrows tiles [begin, end) of a line to those whose runs all lie inside the image.
 void keep_whole(const FilterImage& image, int64_t base, int64_t& begin, int64_t& end) {
     constexpr int last = kFilterAxes - 1;
     const int64_t step = image.step[last];
@@ -274,7 +274,7 @@ int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement) {
             params.strips ? strip : std::clamp(left / row_bytes / rows * rows, kFewestTiles, kMostTiles);
         const int64_t units = ceil_div(tiles, rows);  // register tiles
         group.blocks = columns == 0 ? 0 : ceil_div(tiles, block);
-        // Of few blocks the same number for each thread.
+        // Few blocks are rounded up to a multiple of the threads, so that each thread computes equally many.
         const bool uneven = group.blocks > 1 && group.blocks < 8 * params.threads;
         if (uneven) group.blocks = std::min(ceil_div(group.blocks, params.threads) * params.threads, units);
         // Few tiles: whole groups of columns are shared out, and each thread transforms the windows for itself.

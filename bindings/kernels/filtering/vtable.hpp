@@ -10,7 +10,7 @@
 
 namespace dgo {
 
-// Of one axis: points of a window, and taps of a filter or results of a tile. The first is the direct form.
+// One axis of a tile: points of a window; taps of a filter, or results of a tile. The first shape is direct convolution.
 struct TileShape {
     int points, length;
 };

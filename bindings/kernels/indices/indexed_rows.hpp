@@ -46,7 +46,7 @@ public:
     int64_t span() const { return span_; }
     int64_t elements() const { return elements_; }
 
-    // Of row i.
+    // The offset of row i.
     template <class Index>
     int64_t of(const Index* indices, int64_t i) const {
         const size_t axes = p_.sizes.size();

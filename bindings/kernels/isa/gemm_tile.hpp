@@ -112,7 +112,7 @@ __attribute__((noinline)) void tile_product(const float* const* rows, int64_t ru
     }
 }
 
-// Of the smallest tile that has so many rows; those beyond are computed in vain.
+// Returns the smallest tile of at least `rows` rows; its further rows are computed and not stored.
 template <int kVectors>
 auto tile_of(int64_t rows) {
     return rows > 2 * kFewRows ? &tile_product<kVectors, 3 * kFewRows>

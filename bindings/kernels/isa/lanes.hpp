@@ -29,7 +29,7 @@ constexpr bool kEmulates = false;
 #endif
 
 constexpr int kLanes = DGO_LANES;
-// Of 16 lanes, by instructions that treat them all.
+// Whether vectors have 16 lanes and instructions that operate on all of them.
 constexpr bool kWide = kLanes == 16 && !kEmulates;
 
 template <int L>
@@ -160,7 +160,7 @@ DGO_INLINE void store_few_words(void* at, Vec<4>::u32 v) {
 typedef float Lanes __attribute__((vector_size(4 * kLanes)));
 typedef float LanesAt __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
-// Of `count` < kLanes floats, without touching what follows them; zeros in the other lanes.
+// Loads `count` < kLanes floats without reading beyond them; the other lanes are zero.
 template <int L = kLanes>
 DGO_INLINE typename Vec<L>::f32 load_part(const float* at, int64_t count) {
     using V = typename Vec<L>::f32;

@@ -15,8 +15,8 @@ struct NormRows {
     int64_t rows, width, pitch;
 };
 
-// Of the rows of a block, column by column: a value near the mean, and the sums of the distances from it and of their
-// squares. Three lists of `width`, one behind the other.
+// Column sums of a block of rows: a center near the mean, sum(x - center) and sum((x - center)^2). Three contiguous arrays of
+// `width` floats.
 struct NormSums {
     float *center, *sum, *squares;
 
@@ -72,7 +72,7 @@ struct RowNorm {
 
 struct NormCode {
     void (*sums)(const NormRows& rows, const NormSums& to);
-    // Of a block of `rows` rows: total[j] += the sum of column j
+    // total[j] += the sum of column j over the `rows` rows of a block
     void (*add_totals)(const NormSums& block, int64_t rows, int64_t width, double* total);
     // total[j] += the squares of column j's distances from mean[j]
     void (*add_squares)(const NormSums& block, int64_t rows, int64_t width, const double* mean, double* total);

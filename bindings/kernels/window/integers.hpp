@@ -27,11 +27,11 @@ struct WindowTypes {
 
     // Refuses sums of more integers than fit into 32 bits.
     void check_terms(const std::string& what, int64_t terms) const;
-    // Of sums of `taps` integers that `count` divides, or of single ones.
+    // Rescales sums of `taps` integers, divided by `count`.
     Rescale rescale(double count, int64_t taps) const { return {scale, count * to_scale, zero * taps, to_zero, 0}; }
     // The same with a factor, if all sums that are possible have the same results by it.
     Rescale in_f32(double count, int64_t taps) const;
-    // What sums are kept as.
+    // The type of sums.
     ElementType sums() const { return whole ? ElementType::s32 : ElementType::f32; }
 };
 

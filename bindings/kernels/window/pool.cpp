@@ -123,7 +123,7 @@ struct PoolKernel : Kernel {
         if (two_passes) buffer_part = each.add<float>(checked_product(kName, {columns(cut.piece), cut.strip}));
     }
 
-    // Of all windows, while it takes little time.
+    // Lists the rescales of all windows, where this takes little time.
     void list_rescales() {
         if (fold == Fold::max) {
             rescales[{1, 1}] = types.in_f32(1, 1);

@@ -184,7 +184,7 @@ struct Turned {
         }
     }
 
-    // As many words as a quarter holds from each of four rows (two without wide vectors), kRows rows apart.
+    // Loads a quarter vector from each of four rows, kRows rows apart (half a vector from two rows without wide vectors).
     static DGO_INLINE Whole load_pieces(const From* const* rows, int64_t at) {
         if constexpr (kNarrows) {
             constexpr int kEights = kLanes / 8;

@@ -22,8 +22,8 @@ namespace {
 // group that the vector is a part of.
 enum class Lay { own, within, around };
 
-// Of a tile: as many as the registers hold beside the weights of a segment. There are tiles of half as many for what is
-// left of a row.
+// Outputs of a tile: as many as fit into the registers with the weights of a segment. The rest of a row uses tiles of half
+// as many.
 template <int L>
 constexpr int kOutputs = L;
 
@@ -232,7 +232,7 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
 
 using GatherTiles = void (*)(const GatherRun&, const GatherPart&, const GatherTile&);
 
-// Of outputs two units apart, and of one where it matters, a function for each number of taps: a single one spills.
+// A function for each number of taps, for outputs two units apart, and one unit where it matters: a common function spills.
 template <class C, int L, int Q, int A, bool Edge, Lay lay>
 GatherTiles tiles_of(int64_t taps) {
     if constexpr (lay == Lay::own) {

@@ -34,7 +34,7 @@ struct Bf16Finish {
 
     void scale(float*, const char*, int64_t, int64_t) const {}
 
-    // Of rows as many times 32 as the set rounds; gives whether some are left.
+    // Rounds elements [begin, end) of rows to bf16 if the set can, 32 at a time; returns whether elements are left.
     bool round_rows(ElementType type, const float* from, const DotTarget* targets, int64_t rows, int64_t begin,
                     int64_t end) const {
         return type != ElementType::bf16 || dot.round == nullptr || end - begin < 32 ||

@@ -102,7 +102,7 @@ struct Broadcast {
         }
     }
 
-    // Of few rows no more are computed.
+    // Computes `rows` rows, without padding them to a whole block.
     template <int kVectors>
     static void block(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums, int64_t rows) {
         for (int64_t done = 0, taken; done < rows; done += taken) {

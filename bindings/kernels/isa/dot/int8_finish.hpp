@@ -22,7 +22,7 @@ struct Int8Values {
         }
     }
 
-    // What is left of sums without what the zero points of weights add; read: as of `scale`.
+    // Subtracts from sums the terms of the weights' zero points; read: as for `scale`.
     void correct(int32_t* row, int64_t first, int64_t count, int32_t read) const {
         for (int64_t c = 0; c < count; c += kLanes) {
             const Integers sum = corrected(row + c, first + c, read);

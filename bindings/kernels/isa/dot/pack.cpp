@@ -70,7 +70,7 @@ struct Packer {
     const int64_t unit = dot.unit, half_bytes = unit_bytes(dot) / 2, segments = segment_count(params),
                   bytes = segment_bytes(dot, params);
 
-    // Of a column's bytes: those of row k of a segment, the first of a step. Units are powers of two.
+    // The offset, within a column, of row k of a segment; k begins a step. Units are powers of two.
     static DGO_INLINE int64_t step_at(int64_t k, int64_t unit) { return kStepBytes / kStep * (k + (k & -unit)); }
 
     // `next`: where the 32 columns after those of `segment` begin.

@@ -10,8 +10,8 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// Of results and of the bytes of a panel at once: the rows of a block stay in the first cache level, and in the second the
-// weights, with the rows and the sums of a task.
+// Results, and bytes of a panel, that are computed at a time: the rows of a block stay in the first cache level, the weights
+// and the rows and sums of a task in the second.
 constexpr int64_t kChunk = 256, kPartBytes = 32 * 1024;
 
 // Some of the depth whose weights are not all zero: elements of a run, and where their units begin in a panel.
@@ -86,7 +86,7 @@ public:
 private:
     int64_t unit_count() const { return ceil_div(params_.src.channels, dot_.unit); }
     int64_t panel_bytes() const { return params_.src.segments * unit_count() * unit_bytes(dot_); }
-    // Of a column, in so many bytes of a panel.
+    // Elements of a column in `bytes` of a panel.
     int64_t elements(int64_t bytes) const { return bytes / kDotColumns >> (dot_.item == 2 ? 1 : 0); }
     int64_t parts() const { return ceil_div(panel_bytes(), kPartBytes); }
     int64_t most_spans() const { return params_.src.segments + parts(); }

@@ -56,7 +56,7 @@ DGO_INLINE void fetch_ahead(const char* line) {
     _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(line) + kFetchedAhead), _MM_HINT_T0);
 }
 
-// As vpdpbusd and tdpbusd multiply: bytes of rows without a sign, the columns' with one, sums without saturation.
+// The product of vpdpbusd and tdpbusd: rows are u8, columns s8, sums do not saturate.
 DGO_INLINE uint32_t quad(const char* row, const char* column) {
     uint32_t sum = 0;
     for (int k = 0; k < 4; ++k)

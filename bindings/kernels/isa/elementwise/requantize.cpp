@@ -50,7 +50,7 @@ void run(const Call& call, Combine&& combine) {
     some(last[0], last[1], rest, call.to + whole);
 }
 
-// Of an operand the largest magnitude.
+// The largest magnitude of a dequantized operand.
 float reach(const Dequantized& of) { return (256 + __builtin_fabsf(of.zero)) * __builtin_fabsf(of.scale); }
 
 // most: the largest magnitude of results.

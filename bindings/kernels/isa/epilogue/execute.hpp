@@ -6,8 +6,8 @@
 
 namespace dgo::DGO_ISA {
 
-// Of row r and column c: rows[r * row_step][c * lane_step], where the steps are 0 or 1. Without a step from lane to lane
-// a row is a whole vector of its value.
+// The value of row r and column c is rows[r * row_step][c * lane_step]; the steps are 0 or 1. Where lane_step is 0, a row is a
+// vector whose lanes all hold its value.
 struct EpilogueSource {
     const float* const* rows;
     int64_t row_step, lane_step;

@@ -54,7 +54,7 @@ DGO_INLINE Integers to_integers(Lanes x) {
     if constexpr (kNative) return bits<Integers>(_mm512_cvtps_epi32(bits<__m512>(x)));
     return by_eights<Integers>(x, [](__m256 v) { return _mm256_cvtps_epi32(v); });
 }
-// Of a bound that is a number; NaN where x is.
+// min(x, most), NaN where x is NaN; `most` is a number.
 template <bool kNative = kWide>
 DGO_INLINE Lanes at_most(Lanes x, float most) {
     if constexpr (kNative) return bits<Lanes>(_mm512_min_ps(_mm512_set1_ps(most), bits<__m512>(x)));
@@ -65,7 +65,7 @@ DGO_INLINE Lanes at_least(Lanes x, float least) {
     if constexpr (kNative) return bits<Lanes>(_mm512_max_ps(_mm512_set1_ps(least), bits<__m512>(x)));
     return by_eights<Lanes>(x, [=](__m256 v) { return _mm256_max_ps(_mm256_set1_ps(least), v); });
 }
-// Of numbers the larger; `most` where v is NaN.
+// max(most, v); `most` where v is NaN.
 template <int L = kLanes>
 DGO_INLINE Lanes larger_number(Lanes most, Lanes v) {
     if constexpr (kWide && L == 16) return bits<Lanes>(_mm512_max_ps(bits<__m512>(v), bits<__m512>(most)));

@@ -13,7 +13,7 @@ constexpr int64_t kFirstLevelBytes = 32 * 1024;
 // Sums of so many steps take as long as it takes to fetch the lines that they go to.
 constexpr int64_t kFetchSteps = 20;
 
-// Of a tile of two vectors; the registers that are left hold two rows of weights and a value of the image.
+// Rows of a tile of two vectors; the remaining registers hold two rows of weights and a value of the image.
 constexpr int kMostRows = kLanes == 16 ? 14 : 6;
 
 // Results, in floats, that all steps of the gradient meet before the next ones.

@@ -114,7 +114,7 @@ inline void sum_lines(const GradientParams& params, int64_t first, int64_t end, 
         });
 }
 
-// Those sums to where the panels of a task have theirs: [panel][row][kPanel].
+// Moves the sums of the lines to the layout of a task's panels, [panel][row][kPanel].
 inline void put_lines(const GradientParams& params, const float* sums, int64_t rows, float* to) {
     const Tiling tiles = line_rows(params), vectors = line_vectors(params);
     const int64_t across = line_tiles(params);

@@ -209,7 +209,7 @@ inline int64_t spans_of(const ProductParams& params, const TargetGroup& group, i
     return count;
 }
 
-// Those spans of every panel of columns [begin, end) where some weights are all zero: scratch.spans,
+// Lists, for every panel of columns [begin, end), the spans of k with weights other than zero, in scratch.spans and
 // scratch.span_counts.
 inline void find_spans(const ProductParams& params, const TargetGroup& group, int64_t begin, int64_t end,
                        const ProductScratch& scratch) {

@@ -161,7 +161,7 @@ inline void multiply_strip(const Term* terms, int64_t term_count, Strip strip, c
     }
 }
 
-// Of tiles [begin, end) of a line those whose runs, the first of them at `position`, are whole.
+// Narrows tiles [begin, end) of a line to those whose runs lie inside the image; the first run begins at `position`.
 inline void keep_whole(const FilterImage& image, int64_t position, int64_t& begin, int64_t& end) {
     constexpr int last = kFilterAxes - 1;
     const int64_t step = image.step[last], room = image.size[last] - image.fold - position;

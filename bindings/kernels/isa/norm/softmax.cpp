@@ -104,7 +104,7 @@ DGO_INLINE void softmax_columns(const SoftmaxBlock& block, int64_t column, int64
     }
 }
 
-// Of columns that are not neighbours, on copies whose columns are.
+// Softmax of columns that are not contiguous, computed on contiguous copies.
 template <class C, class D>
 DGO_INLINE void softmax_turned(const SoftmaxBlock& block) {
     float* const tile = block.scratch + block.length * kLanes;

@@ -114,7 +114,7 @@ void dot_products(const RowProduct& p, const char* a, const typename C::T* b, fl
 
 constexpr int64_t kAcrossDepth = 48;  // at once: rows of b that lie far apart share few sets of the first cache
 
-// Of a tile's columns `columns` exist; rows beyond `rows` repeat the last one and are not stored.
+// The tile has `columns` columns; rows beyond `rows` repeat the last row and are not stored.
 template <class C, int Rows, int Vectors>
 __attribute__((noinline)) void tile_across(const RowProduct& p, const float* a, const typename C::T* b, int64_t step,
                                            float* c, int64_t rows, int64_t columns, int64_t depth, bool add) {
@@ -279,7 +279,7 @@ template <class C>
 void panel_products(const RowProduct& p, const char* a, const typename C::T* b, float* c, const PanelScratch& scratch) {
     const float* row[kMostTiled];  // the last one repeated for a register tile
     const bool in_place = p.a.type == ElementType::f32 && p.a.along_depth;
-    // Of columns that are neighbours in memory many are packed at once, from as many whole lines as there are.
+    // Where columns are contiguous in memory, whole lines are packed: many columns at a time.
     const int64_t most = p.b.along_depth ? kPanelDepth : kPanelDepth / 4;
     for (int64_t k = 0; k < p.depth; k += most) {
         const int64_t depth = smaller(most, p.depth - k), size = depth * kPanel;

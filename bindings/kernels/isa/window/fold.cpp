@@ -190,7 +190,7 @@ struct Folds {
         return folded<J, L>(all, rest);
     }
 
-    // Of `count` numbers, which may be none or more than a vector has; such as change nothing behind them.
+    // Loads the first of `count` numbers that fit into a vector; lanes beyond `count` hold the identity of the fold.
     static DGO_INLINE Lanes some_lanes(const typename In::T* at, int64_t count) {
         if (count >= kLanes) return load_lanes<In, kLanes>(at);
         const Lanes none = lanes_of(kFirst<F>);
@@ -220,7 +220,7 @@ struct Folds {
         return folded<J, kLanes>(__builtin_shuffle(a, b, even), __builtin_shuffle(a, b, even + 1));
     }
 
-    // As many rows at once as a vector has lanes. Rows of 2, 4, ... numbers behind each other share vectors.
+    // Folds kLanes rows at a time. Contiguous rows of 2, 4, ... numbers share vectors.
     static void fold_rows(const RowFold& run) {
         const int64_t count = run.count, pitch = run.pitch;
         const bool shared = pitch == count && count < kLanes && (count & (count - 1)) == 0;

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kFewTaps = 9;
 constexpr int kTogether = 4;  // vectors, as a comparison waits for the one before it
 
-// Of kVectors vectors of channels, a single one of `count`.
+// Computes kVectors vectors of channels; a single vector may have only `count` channels.
 template <class C, int kVectors>
 DGO_INLINE void peak_at(const PeakRun& run, const typename C::T* src, const typename C::T* diff, float* to,
                         int64_t count) {
