@@ -27,7 +27,7 @@ bool same_elements(const Layout& a, const Layout& b) {
     return a.dtype == b.dtype && a.rank == b.rank && a.dims == b.dims && (a.extent == 0 || a.strides == b.strides);
 }
 
-// Bytes from the first element to behind the last one, gaps included.
+// Bytes from the first element to after the last one, gaps included.
 void copy(const DeviceArray& self, const py::array& host, bool to_host) {
     const std::size_t bytes = self.layout.extent;
     if (!(host.flags() & py::array::c_style) || static_cast<std::size_t>(host.nbytes()) != bytes)

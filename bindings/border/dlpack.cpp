@@ -52,7 +52,7 @@ void check_shape(const Tensor& t) {
         if (t.shape[i] < 0) refuse("the shape has the negative size " + std::to_string(t.shape[i]));
     const bool empty = is_empty(t);
     if (!t.data && !empty) refuse("the tensor has elements and a null address");
-    // bytes from the lowest to behind the highest element, and bytes of the dense elements
+    // bytes from the lowest to after the highest element, and bytes of the dense elements
     const std::int64_t itemsize = (std::int64_t{t.dtype.bits} * t.dtype.lanes + 7) / 8;
     std::int64_t below = 0, above = itemsize, dense = itemsize;
     bool fits = true;

@@ -65,7 +65,7 @@ inline PyMemberDef vectorcall_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-// A new type; `more` are slots beside those of every such type. Throws with the Python error set.
+// A new type; `more` are slots next to those of every such type. Throws with the Python error set.
 template <typename T>
 PyObject* make_boxed_type(const char* name, const char* doc, newfunc make, std::initializer_list<PyType_Slot> more,
                           unsigned long flags = 0) {

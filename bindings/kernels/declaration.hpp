@@ -1,4 +1,4 @@
-// A kernel declares itself once, beside its factory: binding, type stub, help and the fuzzer follow from that. So do the
+// A kernel declares itself once, next to its factory: binding, type stub, help and fuzzer follow from that. So do the
 // functions and the small classes that go with kernels. None of it knows Python.
 #pragma once
 

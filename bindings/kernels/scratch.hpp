@@ -18,7 +18,7 @@ struct ScratchArray {
     T* in(char* scratch) const { return reinterpret_cast<T*>(scratch + offset); }
 };
 
-// Parts one behind the other, each at a multiple of 64 bytes. Sizes beyond what memory can hold throw bad_alloc.
+// Parts one after the other, each at a multiple of 64 bytes. Sizes beyond what memory can hold throw bad_alloc.
 class ScratchLayout {
 public:
     template <class T>

@@ -98,7 +98,7 @@ BlockPool::~BlockPool() {
 }
 
 Block BlockPool::borrow(std::size_t bytes) {
-    Block outgrown;  // one block grows with its largest user instead of staying beside it
+    Block outgrown;  // one block grows with its largest user instead of staying next to it
     {
         const std::lock_guard lock(mutex_);
         const auto fit = std::lower_bound(idle_.begin(), idle_.end(), bytes, by_size);

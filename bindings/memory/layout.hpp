@@ -28,7 +28,7 @@ struct Layout {
     int itemsize = 0;
     std::array<std::int64_t, kMaxRank> dims{};
     std::array<std::int64_t, kMaxRank> strides{};  // bytes
-    std::size_t extent = 0;  // bytes from the first element to behind the last one; 0 when there are none
+    std::size_t extent = 0;  // bytes from the first element to after the last one; 0 when there are none
 };
 
 // "(2, 3)" of the first `rank` values, each divided by `unit`.

@@ -283,7 +283,7 @@ void Executor::finalize(bool release_gil, int threads) {
         const int slot = add_scratch(arena_bytes_, scratchpad);
         arena_bytes_ -= scratchpad;
         scratchpad_bytes_ = scratchpad;
-        std::vector<Operand> operands;  // each step's scratchpad goes behind its outputs
+        std::vector<Operand> operands;  // each step's scratchpad goes after its outputs
         for (Step& step : steps_) {
             const auto first = operands_.begin() + static_cast<std::ptrdiff_t>(step.first);
             const auto next = &step == &steps_.back()

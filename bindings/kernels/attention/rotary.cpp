@@ -10,7 +10,7 @@
 namespace dgo {
 namespace {
 
-// f32. Strides of src, cos, sin and dst in this order, in elements: of the axes of `shape`; the elements behind these are
+// f32. Strides of src, cos, sin and dst in this order, in elements: of the axes of `shape`; elements after these are
 // neighbours, 2 * half in src and dst. The pairs are i and half + i, or, where `interleaved`, 2 i and 2 i + 1. `whole`:
 // cos and sin have numbers of their own for the second of a pair, half further.
 struct RotaryProblem {

@@ -30,7 +30,7 @@ struct GatherIntegers {
     int64_t item;  // bytes of a result
 };
 constexpr int kGatherIntegers = 3;   // of DepthwiseCode::gather
-constexpr int64_t kBeyond = 64;      // elements behind the last channel that may be read
+constexpr int64_t kBeyond = 64;      // elements after the last channel that may be read
 
 constexpr int64_t kSectionBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
 constexpr int64_t kBlockElements = 512;          // positions that a task on a block of channels covers
@@ -171,7 +171,7 @@ struct GatherKernel : Kernel {
         const float* scales;  // of integers
     };
 
-    // Numbers of all channels, or zeros, and behind them the first ones again.
+    // Numbers of all channels, or zeros, and after them the first ones again.
     void copy_channels(const char* from, float* to) const {
         if (from == nullptr) {
             std::fill_n(to, p.c, 0.0f);

@@ -21,7 +21,7 @@ constexpr const char* kName = "int8_depthwise";
 constexpr int64_t kMixedBytes = 16 * 1024;  // of a section, if it is not short
 constexpr int64_t kShortest = 16;           // outputs
 constexpr int64_t kStrip = 32;              // outputs that are summed before they are rounded
-constexpr int64_t kBeyond = 32;             // elements behind the last channel that may be read
+constexpr int64_t kBeyond = 32;             // elements after the last channel that may be read
 constexpr double kBytesOfTap = 0.1;         // what a product is worth, see threads_for
 
 const Dot& set_of(const std::string& isa) {
@@ -211,7 +211,7 @@ public:
         const int threads = threads_for(tasks, work_);
         const Scratch scratch(shared_, each_, threads);
         float *scales = scales_.in(scratch.shared()), *bias = bias_.in(scratch.shared());
-        // zeros behind the last channel: what lies in memory may be numbers that take long
+        // zeros after the last channel: what lies in memory may be numbers that take long
         const int64_t channels = layout_.layer.c, padded = channels + kBeyond;
         const auto copy = [&](const char* from, float* to) {
             const int64_t count = from == nullptr ? 0 : channels;

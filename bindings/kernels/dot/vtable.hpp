@@ -43,8 +43,7 @@ struct Int8Positions {
     int64_t step, pitch;  // from one position to the next: sums, bytes of dst
     char* dst;
     bool floats = false;  // sums are whole numbers in f32
-    bool joined =
-        false;  // positions follow each other, in sums and in dst; scales and bias begin again behind the last
+    bool joined = false;  // positions follow each other, in sums and in dst; scales and bias begin again after the last
 };
 
 // The products of one type of operands by one algorithm; scratch: bytes per thread.
@@ -55,7 +54,7 @@ struct DotProducts {
 
 struct DotGradient {
     int64_t (*scratch)(const Bf16GradientParams& params);  // bytes per thread
-    int64_t (*sums)(const Bf16GradientParams& params);     // bytes of all sums, where the steps have parts
+    int64_t (*sums)(const Bf16GradientParams& params);  // bytes of all sums, where the steps have parts
     void (*run)(const Bf16GradientParams& params, const char* src, const char* diff, char* scratch, char* weights);
 };
 

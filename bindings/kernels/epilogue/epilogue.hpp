@@ -34,7 +34,7 @@ public:
     Epilogue(const std::vector<EpilogueStepSpec>& steps, const std::vector<EpilogueOperandSpec>& operands);
 
     bool empty() const { return steps_.empty(); }
-    // The number of its operands: a kernel's operands behind the bias, before scratch and destination.
+    // The number of its operands: a kernel's operands after the bias, before scratch and destination.
     int operands() const { return static_cast<int>(operands_.size()); }
     // For a dst whose axes other than the channels have these sizes and strides, the images first; points into this
     // object. Throws where an operand's spread does not fit such strides.

@@ -29,7 +29,7 @@ enum class EpilogueSpread : uint8_t {
 
 constexpr int kEpilogueRegisters = 8;
 constexpr int kEpilogueOperands = 64;  // numbers from here on are operands
-// Elements that vectors of channels go on for behind the last channel, beginning again with the first: rows that are
+// Elements that vectors of channels go on for after the last channel, beginning again with the first: rows that are
 // many pixels of few channels meet them at any place.
 constexpr int64_t kEpilogueRepeat = 512;
 

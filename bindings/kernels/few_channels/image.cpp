@@ -6,11 +6,11 @@ namespace dgo {
 
 namespace {
 
-constexpr int64_t kRowFloats = 6 * 1024;          // of the copies that a row of results meets, beside weights nearby
-constexpr int64_t kBlockFloats = 32 * 1024;       // of the copies that a block of rows meets
-constexpr int64_t kFewestOutputs = 24;            // of a section: two register tiles
+constexpr int64_t kRowFloats = 6 * 1024;  // of the copies that a row of results meets, next to weights nearby
+constexpr int64_t kBlockFloats = 32 * 1024;  // of the copies that a block of rows meets
+constexpr int64_t kFewestOutputs = 24;  // of a section: two register tiles
 constexpr int64_t kMostFloats = 4 * 1024 * 1024;  // of copies
-constexpr double kProductsOfByte = 8;             // that take as long as moving one
+constexpr double kProductsOfByte = 8;  // that take as long as moving one
 
 }  // namespace
 

@@ -11,7 +11,7 @@ constexpr int kTileVectors = 2;
 constexpr int kPanel = kTileVectors * kLanes;
 // Steps of the inner dimension without a branch: a core whose other thread is busy has few slots to spare.
 constexpr int kSteps = 8;
-// Weights that stay in the second cache level from one row of tiles to the next, alone or beside those to come.
+// Weights that stay in the second cache level from one row of tiles to the next, alone or next to those to come.
 constexpr int64_t kNearBytes = 256 * 1024;
 constexpr int kStrip = 3 * kLanes;  // columns of a transposed left factor kept together: whole vectors, whole tiles
 

@@ -74,7 +74,7 @@ struct SoftmaxKernel : Kernel {
         powers = each.add<float>(columns == 0 ? length + kVector : checked_product(kName, {2, length, kColumns}));
     }
 
-    // Axes that lie behind each other as one are one.
+    // Axes that lie next to each other as one are one.
     void add_outer(const Axis& axis) {
         const Axis* const before = outer.empty() ? nullptr : &outer.back();
         if (before && before->src == axis.size * axis.src && before->dst == axis.size * axis.dst) {

@@ -49,7 +49,7 @@ struct SoftmaxBlock {
 };
 
 // The gradient over an axis of `length` elements, `step` elements apart, for `columns` neighbours. A step of 1: along
-// neighbours, for `rows` of them behind each other.
+// neighbours, for `rows` of them next to each other.
 struct SoftmaxGradientBlock {
     ElementType type;
     const char *diff, *dst;

@@ -1,4 +1,4 @@
-// Columns of a panel that lie side by side, so that products of few sequences read weights one behind the other.
+// Columns of a panel that lie side by side, so that products of few sequences read weights one after the other.
 #pragma once
 
 #include <cstdint>

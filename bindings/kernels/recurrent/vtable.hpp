@@ -19,14 +19,14 @@ struct RecurrentBlock {
     int64_t ready_step, ready_pitch;
     const float *weights, *late_weights;
     const float* bias;  // of the new state of gru_before_reset
-    float *h, *c;       // the state before, then behind the last step: rows of `size`
+    float *h, *c;       // the state before, then after the last step: rows of `size`
     float* rows;        // h of all steps, at t * row_step + s * size
     int64_t row_step;
-    float* sums;  // panels * kPanel floats for each sequence, and behind them late_panels * kPanel, and `size`
+    float* sums;  // panels * kPanel floats for each sequence, and after them late_panels * kPanel, and `size`
     int64_t panels, late_panels;
 };
 
-// Rows of inputs times weights, plus a bias: to[i][j] of `panels` panels, whose columns behind the bias are not defined.
+// Rows of inputs times weights, plus a bias: to[i][j] of `panels` panels, whose columns after the bias are not defined.
 struct RecurrentInputs {
     int64_t rows, depth, panels, columns;
     const float *from, *weights, *bias;

@@ -246,7 +246,7 @@ struct PoolKernel : Kernel {
         return by;
     }
 
-    // From so many bytes behind the rows on.
+    // From so many bytes after the rows on.
     void run_at(FoldRun run, const char** rows, int64_t offset) const {
         if (run.taps == 0) run.row_count = 0;
         for (int64_t i = 0; i < run.row_count; ++i) rows[i] += offset;

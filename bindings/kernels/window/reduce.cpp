@@ -195,7 +195,7 @@ struct ReduceKernel : Kernel {
     // Into results, or sums: those of part 0, of part 1, ...
     void fold_parts(const char* from, char* to, int threads, const Scratch& scratch) const {
         const int64_t tasks = runs * strips * parts;
-        // runs behind each other on the finest axis around are the outputs of one call, unless they are cut
+        // runs next to each other on the finest axis around are the outputs of one call, unless they are cut
         const Axis inner = outer.empty() ? Axis{1, 0} : outer.back();
         const bool joined = !along && strips == 1 && parts == 1;
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {

@@ -102,7 +102,7 @@ struct ResampleKernel : Kernel {
         return static_cast<double>(p.src_spatial.back()) /
                static_cast<double>(std::max<int64_t>(p.dst_spatial.back(), 1));
     }
-    // Behind the last column that the piece of results from `start` on reads.
+    // After the last column that the piece of results from `start` on reads.
     int64_t end_of(int64_t start) const {
         const int64_t last = std::min(start + cut.piece, out[2]) - 1;
         return std::min(axes[2].left[last] + 2, size[2]);

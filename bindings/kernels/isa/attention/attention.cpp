@@ -26,7 +26,7 @@ struct Layout {
 
 int64_t scratch_of(int64_t keys, int64_t depth, int64_t width) { return Layout(keys, depth, width).floats; }
 
-// to[i * kPanel + j] = from[i * step + j], zeros behind the last column.
+// to[i * kPanel + j] = from[i * step + j], zeros after the last column.
 void pack_rows(const float* from, int64_t step, int64_t rows, int64_t columns, float* to) {
     for (int64_t i = 0; i < rows; ++i, from += step, to += kPanel) {
 #pragma GCC unroll 2

@@ -216,7 +216,7 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
         activate_all<L>(activation, sum);
         using Made = typename Result<C>::Type;
         auto* dst = reinterpret_cast<typename Made::T*>(run.dst) + tile.q * dst_step + c;
-        // what a vector writes behind its groups, the next one replaces
+        // what a vector writes after its groups, the next one replaces
         const int64_t stored = done + L <= run.channels ? L : tile.block;
 #pragma GCC unroll 16
         for (int j = 0; j < Q; ++j) {
@@ -284,7 +284,7 @@ void gather_with(const GatherRun& run) {
 
 template <class C>
 DGO_INLINE void gather(const GatherRun& run) {
-    // a task on a few groups may still load whole vectors, from the channels beside its own
+    // a task on a few groups may still load whole vectors, from the channels next to its own
     const int64_t loaded = run.width > 1 ? run.first + run.readable : run.channels;
     const bool wide = kLanes == 8 || loaded >= kLanes;
     if (run.width % kLanes == 0) return gather_with<C, kLanes, Lay::around>(run);

@@ -178,7 +178,7 @@ void pack_right(const Step& step, const GradientTask& task, const GradientSizes&
     }
 }
 
-// Where whole units are read, the last one of a tap, filled up with zeros, is apart: behind the lines, in bytes.
+// Where whole units are read, the last one of a tap, filled up with zeros, is apart: after the lines, in bytes.
 int64_t last_unit(const Step& step, int64_t number) {
     return (step.params.slot_count * step.pairs + number * kUnitPairs) * kPairBytes;
 }

@@ -49,7 +49,7 @@ struct WordPairs {
 };
 
 // Weights that the first rows of a block ask for ahead of their use: those of few rows come from memory. Panels follow each
-// other, and what is asked for in vain behind the last one is never waited for.
+// other, and what is asked for in vain after the last one is never waited for.
 constexpr int64_t kFetchedAhead = 8192;
 
 DGO_INLINE void fetch_ahead(const char* line) {

@@ -7,7 +7,7 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// Weights that stay in the first cache level beside the rows: all panels follow each other at each tile.
+// Weights that stay in the first cache level next to the rows: all panels follow each other at each tile.
 constexpr int64_t kFirstLevelBytes = 32 * 1024;
 
 // Sums of so many steps take as long as it takes to fetch the lines that they go to.

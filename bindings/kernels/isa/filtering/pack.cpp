@@ -173,7 +173,7 @@ void pack_segment(const PackParams& params, const TapColumns& columns, int64_t s
     for (int64_t i = 0; i < slice_count; ++i) {
         tap_offsets(params.taps, columns.tap_strides, segment, slices[i].target, offset[i]);
     }
-    // Columns behind the last channel of a target pad its panel; no product reads their sums.
+    // Columns after the last channel of a target pad its panel; no product reads their sums.
     const bool whole = slice_count == 1;
     if (whole && params.planes == 1) {
         const int64_t at = offset[0][0] + slices[0].channel - columns.first;

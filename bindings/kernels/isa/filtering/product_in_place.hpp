@@ -63,7 +63,7 @@ struct Pass {
     bool last;                   // they are complete then
     int64_t span_count;
     int64_t further;  // distance of the panels to fetch, or 0
-    int64_t lines;    // of src to fetch beside each panel
+    int64_t lines;    // of src to fetch next to each panel
     FetchSplit split;
 };
 
@@ -135,7 +135,7 @@ inline void write_products(const ProductParams& params, const FilterImage& image
                          scratch.targets + (run - base) * params.block);
         }
         found = base;
-        // The rows of src are fetched once, a few lines beside each panel; later columns find them near.
+        // The rows of src are fetched once, a few lines next to each panel; later columns find them near.
         const int64_t row_lines = kTileRows * (depth.all / 16 + runs);
         const int64_t once = begin > first_column ? 0 : row_lines * kPanel / (stop - begin) + 1;
         for (int64_t part = 0; part < depth.parts; ++part) {

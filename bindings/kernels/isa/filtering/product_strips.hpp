@@ -73,7 +73,7 @@ struct RowElements<1, kRows, true> {
     }
 };
 
-// The operand of post-ops that lies beside some rows.
+// The operand of post-ops that lies next to some rows.
 struct RowsBeside {
     const char* at[Beside::kMost];
     int64_t step;  // bytes

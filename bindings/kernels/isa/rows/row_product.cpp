@@ -239,7 +239,7 @@ void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth,
     }
 }
 
-// Columns of b, k from 0 to `depth`, as panels one behind the other.
+// Columns of b, k from 0 to `depth`, as panels one after the other.
 template <class C>
 void pack_panels(const RowProduct& p, const typename C::T* b, int64_t depth, int64_t columns, float* panels) {
     const int64_t size = depth * kPanel;
