@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import gcd
+from math import gcd, prod
 from operator import mul
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ from .. import dtypes
 from ..algorithms import choice
 from ..algorithms.algorithm import Algorithm
 from ..algorithms.lower import Decision
-from ..algorithms.views import channels_last_strides
 from ..convolution.problem import ConvProblem, at_values
 from ..ir.env import Env
 from ..program import epilogue as post
@@ -130,4 +129,5 @@ def parts_of_rows(chain: Sequence[Layer], count: int, threads: int) -> int:
 
 
 def row_bytes(view: View) -> int:
-    return channels_last_strides(view)[2] * dtypes.itemsize(view.dtype)
+    """Returns the bytes of a row of an image (N, C, spatial...) without gaps, in any order of the axes behind rows."""
+    return view.shape[1] * prod(view.shape[3:]) * dtypes.itemsize(view.dtype)

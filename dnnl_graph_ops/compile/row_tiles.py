@@ -161,7 +161,6 @@ class RowTiles:
         self.same: dict[Buffer, Buffer] = {}
         self.room = 0  # bytes of scratch inside a layer, besides results between layers
         self.tasks: list[list[_Placed]] = []
-        self.strides = [channels_last_strides(layer.target) for layer in chain[:-1]]
         self.row_bytes = [bands.row_bytes(layer.target) for layer in chain[:-1]]
         self.count = bands.rows_of_a_band(chain)
         # the byte offsets at which results between layers begin in a thread's scratch, and where they end
@@ -205,7 +204,7 @@ class RowTiles:
             for band in self._bands(rows):
                 held = [needed.start for *_, needed in band]
                 for i, (new, before, needed) in enumerate(band):
-                    if i < len(self.strides) and needed.start > before.start:
+                    if i < len(self.row_bytes) and needed.start > before.start:
                         task += self._kept(i, before, needed)
                     if not new:
                         continue

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from math import prod
+from math import log, prod
 from typing import Any, NamedTuple
 
 from .._core import check_fork
@@ -32,8 +31,8 @@ from .traced_tiles import Tiled
 
 Ints = tuple[int, ...]
 # a template is for unknown dims from 1 / _RANGE of their sizes in the trace to _RANGE times these sizes, whose product
-# is from 1 / _WORK to _WORK times that of the trace: for other sizes, other algorithms may be better
-_RANGE, _WORK = 6, 3
+# is from 1 / _LESS to _MORE times that of the trace: for other sizes, other algorithms may be better
+_RANGE, _LESS, _MORE = 6, 8, 5
 # how many sizes a net meets before the first template, its most templates, how many of them are made before any serves
 # another size, and one more for so many served sizes
 _UNTRACED, MOST_TEMPLATES, _TRIED, _SERVED = 1, 8, 2, 8
@@ -56,8 +55,19 @@ class Traceable(NamedTuple):
     name: str
 
 
+def _range(size: int) -> tuple[int, int]:
+    return max(size // _RANGE, 1), size * _RANGE
+
+
+def _is_near(traced: Sequence[int], unknown: Sequence[int]) -> bool:
+    """Whether a template of a trace at these dims may be for other ones."""
+    ranges = zip(map(_range, traced), unknown, strict=True)
+    inside = all(least <= size <= most for (least, most), size in ranges)
+    return inside and prod(traced) <= _LESS * prod(unknown) <= _LESS * _MORE * prod(traced)
+
+
 def _dim(trace: Trace, size: int) -> Any:
-    dim = trace.dim(size, max(size // _RANGE, 1), size * _RANGE)
+    dim = trace.dim(size, *_range(size))
     trace.dims.append(dim)
     return dim
 
@@ -75,8 +85,6 @@ class Template:
                 for value, shape in zip(net.inputs, shapes, strict=True)
             ]
             self.traced = tuple(dim.value for dim in trace.dims)
-            self._work = prod(self.traced)
-            self._ranges = [trace.atoms[number].interval for number in range(len(trace.dims))]
             values = net.infer(given)
             results = [values[value].shape for value in net.outputs]
             self._shapes = formula(trace, trace.dims, trace.conditions, tuple(results))
@@ -123,8 +131,7 @@ class Template:
 
     def shapes(self, unknown: Sequence[int]) -> tuple[Ints, ...] | None:
         """Returns the shapes of the results for these unknown dims; None where the template is not for them."""
-        inside = all(least <= size <= most for size, (least, most) in zip(unknown, self._ranges, strict=True))
-        if not inside or not self._work <= _WORK * prod(unknown) <= _WORK * _WORK * self._work:
+        if not _is_near(self.traced, unknown):
             return None
         shapes: tuple[Ints, ...] | None = self._shapes(unknown)
         return shapes
@@ -155,15 +162,19 @@ def _at_values(step: Step) -> Use:
 class Templates:
     """The templates of a net, which are made as new sizes come: the first size of all is compiled without one.
 
-    Few are made beyond those that serve other sizes, since a trace takes longer than to compile one size.
+    Few are made beyond those that serve other sizes, since a trace takes longer than to compile one size. A net of a
+    file knows the unknown dims of templates that another process made: it makes those again that a size is near to,
+    from the first size on.
 
     Attributes:
         refusal: why no template can be made of the net; "" as long as none was refused.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Sequence[Ints] = ()) -> None:
+        """`known`: the unknown dims of templates of the same net in another process."""
         self.refusal = ""
         self._all: list[Template] = []
+        self._known = list(known)
         self._sizes = self._traced = self._served = 0
 
     def shapes(self, unknown: Sequence[int]) -> tuple[Ints, ...] | None:
@@ -180,11 +191,34 @@ class Templates:
             if executor is not None:
                 self._served += 1
                 return executor
+        executor = self._of_known(unknown, net)
+        if executor is not None:
+            return executor
         self._sizes += 1
         enough = self._sizes <= _UNTRACED or self._traced >= _TRIED + self._served // _SERVED
         if enough or self.refusal or not all(unknown):
             return None
         self._traced += 1
+        executor, self.refusal = self._made(net, shapes, unknown)
+        return executor
+
+    def _of_known(self, unknown: Sequence[int], net: Traceable) -> Any:
+        """Returns the executor by a template of the known dims nearest to a size; None where none are near."""
+        near = [dims for dims in self._known if _is_near(dims, unknown)]
+        if not near:
+            return None
+        nearest = min(near, key=lambda dims: abs(log(prod(dims) / prod(unknown))))
+        rest = iter(nearest)
+        shapes = [tuple(next(rest) if dim is None else dim for dim in value.shape) for value in net.inputs]
+        executor, _ = self._made(net, shapes, unknown)
+        self._known.remove(nearest)
+        return executor
+
+    def _made(self, net: Traceable, shapes: Sequence[Ints], unknown: Sequence[int]) -> tuple[Any, str]:
+        """Makes a template at these shapes of inputs, and keeps it if it is for a size.
+
+        Returns the executor of the size; or None, and why there can be no template, "" where there is one.
+        """
         try:
             template = Template(net, shapes)
             executor = template.executor(unknown)
@@ -192,18 +226,11 @@ class Templates:
             raise
         except Exception as error:
             # sizes of a trace are no integers: code that takes nothing else refuses them in ways of its own
-            self.refusal = f"{type(error).__name__}: {error}"
-            return None
+            return None, f"{type(error).__name__}: {error}"
         if executor is not None:
             self._all = [template, *(one for one in self._all if one.alive)][:MOST_TEMPLATES]
-        return executor
+        return executor, ""
 
     def traced(self) -> list[Ints]:
         """Returns the unknown dims that templates were traced at, of the newest template first."""
-        return [template.traced for template in self._all]
-
-    def trace(self, net: Traceable, shapes: Sequence[Ints]) -> None:
-        """Makes a template before any call needs it; does nothing where none can be made for inputs of these shapes."""
-        # code that takes integers alone refuses sizes of a trace in ways of its own
-        with suppress(Exception):
-            self._all = [*self._all, Template(net, shapes)][:MOST_TEMPLATES]
+        return [*(template.traced for template in self._all), *self._known][:MOST_TEMPLATES]

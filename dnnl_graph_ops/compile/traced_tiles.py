@@ -36,8 +36,9 @@ class Tiled:
         self.sizes = tuple(map(_sizes_of, chain))
         self.formulas: list[list[tuple[Formula, _Pattern]]] = [[] for _ in chain]
         values = [dim.value for dim in trace.dims]
+        outside = [outside_views((layer,)) for layer in self.chain]
         for i, part in tiles.parts:
-            if self._evaluated(self.chain[i], i, values, part, tiles.starts) is None:
+            if self._evaluated(outside[i], i, values, part, tiles.starts) is None:
                 part_formula = _formula(trace, tiles, chain, i, part)
                 if part_formula is not None:
                     self.formulas[i].append(part_formula)
@@ -64,9 +65,10 @@ class Tiled:
     def of(self, dims: Sequence[int], sizes: Sequence[Any]) -> tuple[Any, int] | None:
         """Returns the kernel for the values of `dims` and of `sizes`, and its bytes of scratch; None if it has none."""
         chain = [_layer_of(layer, values) for layer, values in zip(self.chain, sizes, strict=True)]
+        outside = [outside_views((layer,)) for layer in chain]
 
         def again(i: int, part: Part, starts: Sequence[int]) -> Lowered | None:
-            return self._evaluated(chain[i], i, dims, part, starts)
+            return self._evaluated(outside[i], i, dims, part, starts)
 
         tiles = RowTiles(Program(), chain, self.env, self.packing, again)
         if not tiles.complete or tiles.fixed or tuple(view.buffer for view in tiles.reads) != self.reads:
@@ -74,15 +76,14 @@ class Tiled:
         return tiles.kernel(), max(tiles.scratch_bytes // 4, 1) * 4 * tiles.threads
 
     def _evaluated(
-        self, layer: Layer, i: int, dims: Sequence[int], part: Part, starts: Sequence[int]
+        self, outside: Sequence[View], i: int, dims: Sequence[int], part: Part, starts: Sequence[int]
     ) -> Lowered | None:
-        """Returns a part of the i-th layer by the first formula that holds for it."""
+        """Returns a part of the i-th layer, with these views outside, by the first formula that holds for it."""
         for part_formula, pattern in self.formulas[i]:
             values = part_formula((*dims, *part, *_starts(starts, i)))
             if values is None:
                 continue
             kernels, places, room = values
-            outside = outside_views((layer,))
             calls = []
             for kernel, (operands, label), offsets in zip(kernels, pattern, places, strict=True):
                 placed = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import Any
 
 from ..once import once
@@ -64,6 +65,9 @@ class Sizes:
         for n, k in zip(self.y, self.kernel, strict=True):
             total *= n * k
         return total
+
+
+_FIELDS = attrgetter(*(field.name for field in fields(Sizes)))
 
 
 @dataclass(frozen=True)
@@ -128,10 +132,9 @@ def at_values(problem: ConvProblem) -> ConvProblem:
     """Returns the problem with the values that its sizes have in a trace, for estimates: these add no conditions."""
     if current() is None:
         return problem
-    geometry = {field.name: plain(getattr(problem.geometry, field.name)) for field in fields(Sizes)}
     return replace(
         problem,
-        geometry=Sizes(**geometry),
+        geometry=Sizes(*plain(_FIELDS(problem.geometry))),
         y=problem.y.at_values(),
         w=problem.w.at_values(),
         x=problem.x.at_values(),

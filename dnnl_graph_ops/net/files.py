@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from .._core import kernels
 from ..compile.pack_weights import keep
 from ..compile.specialise import Options
-from ..compile.template import MOST_TEMPLATES
+from ..compile.template import MOST_TEMPLATES, Templates
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError, warn
 from ..graph import Graph, hooks
 from ..passes.mixed_precision import AUTO
@@ -118,8 +118,8 @@ def _let_go(held: Iterable[Constant]) -> Iterator[Any]:
 def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: bool = False) -> Net:
     """Loads a net that `Net.save` has written, and compiles it for its engine.
 
-    A net of unknown dims that was saved after calls of several sizes is compiled for sizes like these: new sizes near
-    them cost little from the first call on.
+    A net of unknown dims that was saved after calls of several sizes compiles its first size for sizes like these: from
+    the second one on, new sizes near them cost little.
 
     The file is mapped into memory: its pages are read at their first use, and processes that load the same file share
     the pages. Do not write to the file or truncate it while a net loaded from it exists, as this ends processes that
@@ -178,8 +178,8 @@ def _loaded(file: ArrayFile, engine: Engine | None, where: str) -> Net:
             raise
         raise InvalidArgumentError(f"{error} (saved with {others})") from error
     net._holds = packed
-    for unknown in traced:
-        net._trace(unknown)
+    if traced:
+        net._templates = Templates(traced)
     if others:
         text = f"{where} was saved with {others}: what it has packed is packed anew; save it again where it runs"
         warn(text, RuntimeWarning)
@@ -221,8 +221,8 @@ def _packed(graph: Graph, records: list[Any], file: ArrayFile, where: str) -> li
     return arrays
 
 
-def _traced(graph: Graph, sizes: Any, where: str) -> list[list[int]]:
-    """Returns the sizes of the graph's unknown dims that templates are traced at; raises if they cannot be such."""
+def _traced(graph: Graph, sizes: Any, where: str) -> list[tuple[int, ...]]:
+    """Returns the sizes of the graph's unknown dims that templates were traced at; raises if they cannot be such."""
     count = sum(dim is None for value in graph.inputs for dim in value.shape)
 
     def are_dims(item: Any) -> bool:
@@ -230,7 +230,7 @@ def _traced(graph: Graph, sizes: Any, where: str) -> list[list[int]]:
 
     if not (isinstance(sizes, list) and len(sizes) <= MOST_TEMPLATES and all(map(are_dims, sizes))):
         raise InvalidArgumentError(f"{where}: is damaged: the sizes of its templates are {str(sizes)[:60]}")
-    return sizes
+    return [tuple(size) for size in sizes]
 
 
 def made_by(engine: Engine) -> dict[str, str]:

@@ -416,14 +416,6 @@ class Net(NetBase, Generic[Result]):
         plain = options.policy == "fusion" and options.tune == "heuristic" and not options.algorithms
         return plain and self.engine.on_host and any(None in value.shape for value in self.inputs)
 
-    def _trace(self, unknown: Sequence[int]) -> None:
-        """Makes the template of sizes that another process traced, unless options of this net compile each size."""
-        if self._may_trace:
-            sizes = iter(unknown)
-            shapes = [tuple(next(sizes) if dim is None else dim for dim in value.shape) for value in self.inputs]
-            with pool.of_net(self._options.threads or pool.count):
-                self._templates.trace(self._traceable(), shapes)
-
     def _traceable(self) -> Traceable:
         outputs = list(self.outputs.values())
         return Traceable(
@@ -503,11 +495,11 @@ class Net(NetBase, Generic[Result]):
 
         A net of unknown dims has no plan, and so no packed weights, before its first call: `prepare` a usual size, or
         call the net with it, first. After several sizes the file also has those that plans of other sizes follow from,
-        as far as the net has them: `dgo.load` traces them again, so that the first call of a new size costs what it
-        costs here. A predicate of `compile(algorithms=...)` is saved as the name of the algorithm that
-        it chose in the plan used last. The file contains all data, also constants that came from an ONNX file. An
-        existing file at `path` is replaced when the new file is complete; nets that were loaded from the old file keep
-        its data.
+        as far as the net has them: the first size of a loaded net is compiled for others as well, so that from the
+        second one on a new size costs what it costs here. A predicate of `compile(algorithms=...)` is saved as the
+        name of the algorithm that it chose in the plan used last. The file contains all data, also constants that came
+        from an ONNX file. An existing file at `path` is replaced when the new file is complete; nets that were loaded
+        from the old file keep its data.
 
         Raises:
             InvalidArgumentError: a predicate has chosen no algorithm yet; the path of a device, pipe or socket, or with

@@ -45,7 +45,10 @@ def refusals(epilogue: Epilogue, env: Env, head: str, dtype: str) -> dict[str, s
 def map_views(epilogue: Epilogue, function: Callable[[View], View]) -> Epilogue:
     """Returns the post-ops with `function` applied to each of their views."""
     return tuple(
-        replace(op, operands=tuple(function(o) if isinstance(o, View) else o for o in op.operands)) for op in epilogue
+        EpilogueOp(op.kind, op.attrs, tuple(function(o) if isinstance(o, View) else o for o in op.operands), op.name)
+        if any(isinstance(o, View) for o in op.operands)
+        else op
+        for op in epilogue
     )
 
 

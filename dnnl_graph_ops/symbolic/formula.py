@@ -148,7 +148,7 @@ class _Writer:
             else:
                 by_name = isinstance(call, str)
                 for value in (*(() if by_name else call[:1]), *traced.args, *traced.keywords.values()):
-                    self.push(value)
+                    self.push(_argument(value))
                 what = self._constant(getattr(kernels, call) if by_name else call[1])
                 count = len(traced.args) + len(traced.keywords)
                 self.code += _CALL if by_name else _METHOD, what, count, self._constant((*traced.keywords,))
@@ -165,6 +165,11 @@ def _parts(coefficient: int) -> list[int]:
         raise OverflowError(f"a size has the coefficient {coefficient}")
     half = coefficient // 2
     return [coefficient] if -_MOST <= coefficient < _MOST else [*_parts(half), *_parts(coefficient - half)]
+
+
+def _argument(value: Any) -> Any:
+    """Returns an argument with tuples for lists, which native functions take alike: those of integers are constants."""
+    return tuple(map(_argument, value)) if isinstance(value, list | tuple) else value
 
 
 def _are_ints(value: tuple[Any, ...]) -> bool:

@@ -126,7 +126,7 @@ def _frozen(value: Any) -> Any:
     if type(value) is Size:
         return Size, value.terms
     if isinstance(value, list | tuple):
-        return tuple(map(_frozen, value))
+        return tuple([item if type(item) is int else _frozen(item) for item in value])
     return id(value) if isinstance(value, Traced) else value
 
 
@@ -137,8 +137,8 @@ def plain(value: Any) -> Any:
     if type(value) is Traced:
         return value.value
     if type(value) is tuple:
-        return tuple(map(plain, value))
-    return list(map(plain, value)) if type(value) is list else value
+        return tuple([item if type(item) is int else plain(item) for item in value])
+    return [plain(item) for item in value] if type(value) is list else value
 
 
 def pinned(value: Any) -> None:

@@ -14,7 +14,7 @@ from concurrently import in_threads
 
 import dnnl_graph_ops as dgo
 
-from .work import FAMILY, Case, Draw, cases, dense_net, up_net, wide_net
+from .work import FAMILY, Case, Draw, cases, chain_net, dense_net, up_net, wide_net
 
 THREADS = 4
 
@@ -143,7 +143,26 @@ def exchanged(todo: list[Case], draw: Draw) -> None:
     together(give, drop, give, drop)
 
 
-SCENES = (plan_stores, first_run, pools, workers, dropped, looked_at, exchanged)
+def new_sizes(todo: list[Case], draw: Draw) -> None:
+    """Sizes that a net has not met come from all threads at once: it compiles one, traces one, and evaluates others."""
+    weights = [draw(8, 8, 3) for _ in range(3)]
+    sources = [draw(1, 8, length) for length in range(30, 54, 2)]
+    net, expected = chain_net(weights), [chain_net(weights, src.shape[2])(src) for src in sources]
+
+    def call(number: int) -> None:
+        for step in range(2 * len(sources)):
+            at = step * (number + 1) % len(sources)
+            assert np.array_equal(net(sources[at]), expected[at])
+
+    def drop(_: int) -> None:
+        for _ in range(3):
+            net.prepare([src.shape for src in sources[::3]])
+            net.clear_plans()
+
+    together(*[call] * (THREADS - 1), drop)
+
+
+SCENES = (plan_stores, first_run, pools, workers, dropped, looked_at, exchanged, new_sizes)
 
 
 def main(seed: int, rounds: int) -> None:

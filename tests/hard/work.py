@@ -63,6 +63,15 @@ def image_net(weights: np.ndarray) -> Net:
     return g.compile(ops.softmax(x, axis=1))
 
 
+def chain_net(weights: list[np.ndarray], length: int | None = None) -> Net:
+    """Layers behind each other, each with a ReLU and its source added; any length, or one."""
+    g = dgo.Graph()
+    x = g.input("src", (1, weights[0].shape[1], length))
+    for one in weights:
+        x = x + ops.relu(ops.convolution(x, g.constant(one), **IMAGE))
+    return g.compile(x)
+
+
 def wide_net(weights: np.ndarray) -> Net:
     """More scratch than plans keep for themselves."""
     g = dgo.Graph()
