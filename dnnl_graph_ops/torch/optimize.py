@@ -18,6 +18,7 @@ from ..frontends.torch_export.host import stated
 from ..progress import Progress, check, shown
 from ..runtime.cpu import check_settings
 from ..schema.arguments import keywords_told
+from .choice.narrow import slowness
 from .choice.verdicts import measuring
 from .layers import sequences
 from .layers.compute import DTYPES
@@ -53,7 +54,7 @@ def optimize(
         layers: a predicate that selects convolutions: called with the name (as in `model.named_modules()`) and the
             module. The selected layers run one by one.
         dtype: "bf16", "f16", "f32" or PyTorch's dtype to compute in, layer by layer; inputs, outputs and parameters
-            keep their dtypes. None: the dtype of the input.
+            keep their dtypes. None: the dtype of the input. A warning tells if this CPU is slower in it than in f32.
         example_inputs: a tensor, or a tuple of the model's positional arguments: measures and packs the layers and
             captures the model now, rather than during the first calls.
         progress: called with the number of layers measured, the number of all and a layer's name; None: a bar on a
@@ -82,6 +83,8 @@ def optimize(
         )
     check(progress, "optimize")
     check_settings()
+    if computed is not None and (text := slowness(computed)):
+        warn(f"optimize: dtype={dtype!r} costs time: {text}")
     lazy = next((name for name, each in model.named_buffers() if isinstance(each, UninitializedBuffer)), None)
     if lazy is not None and not inplace:
         raise InvalidArgumentError(

@@ -14,12 +14,12 @@ from torch import nn
 
 from ..errors import InvalidArgumentError
 from ..reports.tables import html, table
-from .choice.verdicts import Verdict, measuring
+from .choice.verdicts import MEASURED, Verdict, measuring
 from .layers.compute import call_of, refusal
 from .layers.conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
 from .layers.modules import is_convolution, is_ours, optimized_class, watch
-from .optimize import check_optimized, run_once
-from .whole_model import capture
+from .optimize import check_module, check_optimized, run_once
+from .whole_model import capture, captured
 
 _PYTORCH = "PyTorch"
 
@@ -38,7 +38,8 @@ class LayerTime:
         computed_by: "dnnl_graph_ops" or "PyTorch".
         our_seconds, their_seconds: the least time of one call in each engine; None if not compared.
         why: "measured", or another reason for the choice, such as "not called" of a layer that the inputs do not reach;
-            the table prints "slower here: left to PyTorch" for measured layers that PyTorch computes.
+            the table prints "slower here: left to PyTorch" for measured layers that PyTorch computes. Of layers in 16
+            bits it tells if they are faster in f32, conversions not counted.
     """
 
     layer: str
@@ -71,14 +72,21 @@ class Report(tuple[LayerTime, ...]):
     """
 
     _captures: Mapping[str, str] = MappingProxyType({})
+    _recompilations: Mapping[str, int] = MappingProxyType({})
 
     @property
     def captures(self) -> Mapping[str, str]:
         """Modules that may run as nets captured by torch.compile: captured, waiting, or why not; "" is the model.
 
-        A module waits until its calls have taken as long as a capture is expected to. `warm_up` captures at once.
+        A module waits until its calls have taken as long as a capture is expected to. `warm_up` captures at once. Of a
+        result of `torch.compile(model, backend="dnnl_graph_ops")`: its graphs by their numbers in PyTorch's logs.
         """
         return self._captures
+
+    @property
+    def recompilations(self) -> Mapping[str, int]:
+        """How often PyTorch captured code of the model again, by the reason that it tells."""
+        return self._recompilations
 
     @property
     def seconds(self) -> float:
@@ -94,10 +102,12 @@ class Report(tuple[LayerTime, ...]):
         """The report as dicts and lists for JSON; times in seconds."""
         layers = [{**asdict(row), "gain": row.gain} for row in self]
         totals = {"seconds": self.seconds, "their_seconds": self.their_seconds}
-        return {"layers": layers, "captures": dict(self.captures), **totals}
+        captures = {"captures": dict(self.captures), "recompilations": dict(self.recompilations)}
+        return {"layers": layers, **captures, **totals}
 
     def __str__(self) -> str:
-        return "\n".join((*table(self._rows(), width=sys.maxsize), *self._totals()))
+        rows = table(self._rows(), width=sys.maxsize) if self else ()
+        return "\n".join((*rows, *self._totals()))
 
     __repr__ = __str__
 
@@ -110,8 +120,10 @@ class Report(tuple[LayerTime, ...]):
         return [head, *(_cells(row, before) for row, before in zip(self, (None, *self), strict=False))]
 
     def _totals(self) -> Iterator[str]:
-        yield f"layers: {1e3 * self.seconds:.3f} ms here, {1e3 * self.their_seconds:.3f} ms in PyTorch"
+        if self:
+            yield f"layers: {1e3 * self.seconds:.3f} ms here, {1e3 * self.their_seconds:.3f} ms in PyTorch"
         yield from (f"{name or 'the model'}: {state}" for name, state in self.captures.items())
+        yield from (f"captured again {count} times: {reason}" for reason, count in self.recompilations.items())
 
 
 def _times(row: LayerTime) -> tuple[float, float] | None:
@@ -131,7 +143,8 @@ def _cells(row: LayerTime, before: LayerTime | None) -> tuple[str, ...]:
     if before is not None and (before.layer, before.input) == (row.layer, row.input):
         layer = "", "", "", ""
     times = ms(row.our_seconds), ms(row.their_seconds)
-    gain, why = ("-", "slower here: left to PyTorch") if row.is_left else (f"{row.gain:.2f}", row.why)
+    gain = "-" if row.is_left else f"{row.gain:.2f}"
+    why = "slower here: left to PyTorch" if row.is_left and row.why == MEASURED else row.why
     return *layer, row.direction, row.computed_by, *times, gain, why
 
 
@@ -141,21 +154,22 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
     Calls the model once, in eval mode and without gradients, and restores its state; layers that were not measured
     before are measured now. Times are from the first call with about such sizes in this process.
 
+    Of a model of `torch.compile(model, backend="dnnl_graph_ops")`, which is not called now and has no rows, the report
+    lists the graphs of the calls so far.
+
     Args:
-        model: the result of `optimize`, or a module that contains it.
+        model: the result of `optimize`, or a module that contains it; or that of `torch.compile`.
         *example_inputs: the model's positional arguments.
 
     Raises:
         TypeError: not a module. InvalidArgumentError: no layer of the model is optimized, or the model takes another
-            number of inputs.
+            number of inputs; no graph of a compiled model was captured.
     """
+    check_module(model, "report")
     # without an import of PyTorch's compiler
-    if "torch._dynamo" in sys.modules and isinstance(model, torch._dynamo.OptimizedModule):
-        raise InvalidArgumentError(
-            "report: torch.compile runs whole graphs, which have no layers to list; the logger "
-            "'dnnl_graph_ops.torch.backend' tells at INFO what runs here, and dgt.report(dgt.optimize(model), x) "
-            "lists the layers"
-        )
+    is_compiled = "torch._dynamo" in sys.modules and isinstance(model, torch._dynamo.OptimizedModule)
+    if is_compiled or (not any(map(is_ours, model.modules())) and captured.graphs(model)):
+        return _of_graphs(model)
     check_optimized(model, "report")
     found = {module: name for name, module in model.named_modules() if is_convolution(module)}
     seen: dict[tuple[Any, ...], list[Any]] = {}
@@ -198,7 +212,20 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
                 )
             )
     result = Report(rows)
-    result._captures = capture.states(model)
+    result._captures, result._recompilations = capture.states(model), captured.again(model)
+    return result
+
+
+def _of_graphs(model: nn.Module) -> Report:
+    graphs = captured.graphs(model)
+    if not graphs:
+        raise InvalidArgumentError(
+            "report: no graph of the model was captured for backend='dnnl_graph_ops': call the model first; "
+            "dgt.report(dgt.optimize(model), x) lists layers"
+        )
+    result = Report(())
+    result._captures = {f"graph {one.name}": str(one) for one in graphs}
+    result._recompilations = captured.again(model)
     return result
 
 
@@ -233,4 +260,17 @@ def _verdicts(call: Any, training: bool) -> list[tuple[str, Verdict]]:
             dy = torch.randn_like(y) if (y := forward.run(x, w, b, net)).is_floating_point() else y
             calls.append(call_of(spec, BACKWARD_DATA, dy, w, x.shape, is_last(y)))
             calls.append(call_of(spec, BACKWARD_WEIGHTS, x, dy, w.shape, is_last(y)))
-    return [(call.direction, call.verdict) for call in calls]
+    both = [(call.direction, call.verdict) for call in calls]
+    if x.dtype is torch.float32 or both[0][1].our_seconds is None:
+        return both
+    wide = call_of(spec, FORWARD, x.detach().float(), w.detach().float(), None if b is None else b.detach().float())
+    return [(FORWARD, _beside_f32(both[0][1], wide.verdict)), *both[1:]]
+
+
+def _beside_f32(narrow: Verdict, wide: Verdict) -> Verdict:
+    """Returns the verdict of a layer in 16 bits, which says so if the layer is faster in f32."""
+    times = ((one.our_seconds, one.their_seconds) for one in (narrow, wide))
+    seconds = [min(ours, theirs) for ours, theirs in times if ours and theirs]
+    if len(seconds) < 2 or seconds[0] <= seconds[1]:
+        return narrow
+    return narrow._replace(why=f"slower than f32, which takes {1e3 * seconds[1]:.3f} ms")

@@ -167,11 +167,6 @@ def test_a_report_of_complex_layers():
     assert (row.computed_by, row.why, row.their_seconds) == ("PyTorch", "dtype torch.complex64", None)
 
 
-def test_a_report_of_a_compiled_model():
-    with pytest.raises(dgo.InvalidArgumentError, match=r"torch\.compile runs whole graphs.*dgt\.optimize"):
-        dgt.report(torch.compile(nn.Conv2d(1, 1, 1), backend="dnnl_graph_ops"), torch.randn(1, 1, 2, 2))
-
-
 def test_lazy_buffers_are_copied_once_they_are_there():
     model, x = nn.Sequential(nn.LazyConv1d(2, 1), nn.LazyBatchNorm1d()), torch.randn(2, 3, 4)
     with pytest.raises(dgo.InvalidArgumentError, match=r"uninitialized buffer '1\.running_mean'.*inplace=True"):

@@ -14,12 +14,14 @@ from dnnl_graph_ops.torch import private
 ROOM = Path(dgt.__file__).parent
 # of modules and of other objects, by which no import fails in a release without them
 ATTRIBUTES = {
-    "nn.Module": "_call_impl _compiled_call_impl _replicate_for_data_parallel _apply",
+    "nn.Module": "_call_impl _compiled_call_impl _replicate_for_data_parallel _apply _wrapped_call_impl",
     "nn.Conv2d(1, 1, 1)": "_modules _parameters _forward_hooks _forward_pre_hooks _backward_hooks _backward_pre_hooks "
     "_reversed_padding_repeated_twice",
     "nn.ConvTranspose2d(1, 1, 1)": "_output_padding",
     "forward_ad": "_current_level",
-    "torch": "_check _dynamo",
+    "torch": "_check _dynamo _guards",
+    "torch._dynamo.utils.get_metrics_context()": "_metrics _start_time_ns in_progress",
+    "torch._guards.CompileContext": "current_compile_id",
     "torch._C": "DispatchKeySet DispatchKey",
     "torch.fx.Graph()": "_tracer_cls",
 }

@@ -19,6 +19,7 @@ from ...errors import Error
 from ...net.net import Net
 from ...runtime import threads as pool
 from ..choice import verdicts
+from ..choice.narrow import tell_if_slow
 from ..choice.verdicts import UNKNOWN, Case, Verdict, near, verdict
 from ..private import is_deterministic
 from .conv_params import (
@@ -194,6 +195,7 @@ def _new(
         shape = tuple(third)
     if why:
         return Call(spec, direction, last, (), Verdict(False, why=why), None)
+    tell_if_slow(a.dtype)
     measured = (a, b) if direction == BACKWARD_WEIGHTS else (a,)
     return Call(spec, direction, last, shape, UNKNOWN, case_of((direction, *kind), spec, weights, *measured))
 

@@ -43,13 +43,14 @@ from ...runtime import threads as pool
 from ...runtime.cpu import check_settings
 from ...runtime.engines import default_engine
 from ...runtime.locks import Builds
+from ..choice.narrow import tell_if_slow
 from ..choice.verdicts import near, tried
 from ..layers import compute, ops
 from ..layers.compute import follow_threads
 from ..layers.conv_params import FORWARD, conv_params
 from ..layers.modules import tell_of_steps
 from ..layers.packed import marks_of, reading
-from . import sources
+from . import captured, sources
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -82,9 +83,9 @@ def dnnl_graph_ops(module: fx.GraphModule, inputs: Sequence[Any], **options: Any
     options.pop("mode", None)
     _check_options(**options)
     check_settings()
-    if torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in inputs):
-        return recorded(module)
-    return _compiled(module, inputs, _compiler(options))
+    trains = torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in inputs)
+    with captured.noted(trains):
+        return recorded(module) if trains else _compiled(module, inputs, _compiler(options))
 
 
 def compiled(module: fx.GraphModule, inputs: Sequence[Any], building: Callable[[], None]) -> Run:
@@ -466,6 +467,8 @@ class _Entry:
             if i in static:
                 known[node.name] = parameter(graph, self._reading(i))
             elif isinstance(value, Tensor):
+                if value.dtype in compute.DTYPES:
+                    tell_if_slow(value.dtype)
                 known[node.name] = graph.input(node.name, dims_of(value.shape), stated(value.dtype))
                 places[node.name] = i
         budget = Budget(sum(args[i].nbytes for i in static))

@@ -40,6 +40,7 @@ from ..private import (
     replicated,
     tracing_state,
 )
+from . import captured
 
 _LOGGER = logger("torch.whole")
 # settled kinds of calls that a module remembers
@@ -113,7 +114,8 @@ class _Counts:
     def backend(self, graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
         from .backend import compiled
 
-        run = compiled(graph, inputs, self._working)
+        with captured.noted(False):
+            run = compiled(graph, inputs, self._working)
 
         def noted(*args: Any) -> Any:
             out = run(*args)
