@@ -514,6 +514,20 @@ def test_models_with_hooks_say_so():
     assert capture.states(ours)[""] == "layer by layer: it has hooks"
 
 
+def test_later_hooks_are_called_until_they_are_removed():
+    ours, x = captured(dgt.optimize(net()), x_of()), x_of()
+    with torch.no_grad():
+        wanted = ours(x)
+        handle = ours[0].register_forward_hook(lambda module, args, out: out + 1)
+        for _ in range(2):
+            assert not torch.equal(ours(x), wanted)
+        assert capture.states(ours)[""] == "layer by layer: it has hooks"
+        handle.remove()
+        y, is_hit = by_nets(ours, x)
+        assert is_hit and torch.equal(y, wanted)
+    assert capture.states(ours)[""].startswith("captured in ")
+
+
 def test_the_next_capture_is_expected_to_take_as_long_as_others(monkeypatch):
     monkeypatch.setattr(capture, "_pace", capture._Pace())
     ours = dgt.optimize(net())

@@ -22,6 +22,7 @@ import torch
 from torch import is_grad_enabled, nn
 from torch.autograd import forward_ad
 from torch.utils.dlpack import from_dlpack
+from torch.utils.hooks import RemovableHandle
 
 from ...log import logger
 from ...once import once
@@ -45,6 +46,7 @@ from . import captured
 _LOGGER = logger("torch.whole")
 # settled kinds of calls that a module remembers
 _MOST_SETTLED = 256
+_HOOKED = "it has hooks"
 _NUMBERS = frozenset({NoneType, bool, int, float, str})
 # calls until all is measured; the first one captures
 CALLS = 1 + 2 * verdicts.TURNS
@@ -95,6 +97,10 @@ def states(model: nn.Module) -> dict[str, str]:
 
 def _layers(module: nn.Module) -> list[nn.Module]:
     return [layer for layer in module.modules() if is_ours(layer)]
+
+
+def _are_hooked(module: nn.Module) -> bool:
+    return any(each._forward_hooks or each._forward_pre_hooks for each in module.modules())
 
 
 class Stale(Exception):
@@ -172,6 +178,8 @@ def _key_of(args: tuple[Any, ...]) -> Hashable:
         torch.are_deterministic_algorithms_enabled(), is_autocast_enabled(), modules.watcher is None,
         bool(has_global_hook()), are_transforms_active(), dispatch_modes(),
         function_modes(), tracing_state() is None, forward_ad._current_level,
+        # another number if any hook was registered
+        RemovableHandle.next_id,
     ]  # fmt: skip
     for each in args:
         kind = type(each)
@@ -287,7 +295,12 @@ class Whole:
         code = self._code
         if (code is None or case == self._due) and self._is_paid():
             return self._capture(apart, args, kwargs)
-        return apart() if code is None else self._by_faster(code, case, apart, args, kwargs)
+        if code is None:
+            return apart()
+        hooked = _are_hooked(self._module)
+        if hooked is not (self._why == _HOOKED):
+            self._why = _HOOKED if hooked else ""
+        return apart() if hooked else self._by_faster(code, case, apart, args, kwargs)
 
     def _is_paid(self) -> bool:
         return verdicts.is_at_once() or self._waited >= self._expected()
@@ -318,8 +331,8 @@ class Whole:
         counts = code.counts
         works, start, counts.may_work = counts.works, time.perf_counter(), True
         try:
-            # without this setting PyTorch's guards ignore hooks
-            with budget.capture(), torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
+            # calls look for hooks; PyTorch's guards on them would cost more than all others
+            with budget.capture(), torch._dynamo.config.patch(skip_nnmodule_hook_guards=True):
                 out = _without_gradients(code.capture, self._module, args, kwargs)
         except Stale:
             # another thread has captured meanwhile
@@ -346,8 +359,8 @@ class Whole:
 
     def _hindrance(self) -> str | None:
         """Returns why the module cannot be captured now; None if it can."""
-        if any(each._forward_hooks or each._forward_pre_hooks for each in self._module.modules()):
-            return "it has hooks"
+        if _are_hooked(self._module):
+            return _HOOKED
         if any(state_of(layer).dtype is not None for layer in _layers(self._module)):
             return "layers compute in a dtype of their own"
         if torch.distributed.is_available() and torch.distributed.is_initialized():
