@@ -39,6 +39,7 @@ except ImportError as _error:
         from . import _core as _core
 
 from . import ops
+from . import streaming as _streaming  # noqa: F401  (provides Net.stream)
 from . import words as _words
 from .caches import cache_info, clear_caches, set_cache_limit
 from .errors import (

@@ -38,6 +38,7 @@ STOREYS = (
     ("net",),
     ("functional", "_functional", "caches", "weights"),
     ("frontends", "quantize", "nn", "selftest"),
+    ("streaming",),
     ("torch", "onnxruntime"),
     ("bench", "trial"),
     ("commands",),
@@ -48,6 +49,7 @@ WINGS = {"frontends": ({"onnx", "torch_export"}, {"reading"})}
 # importer, imported: for types only, which nobody loads
 EXCEPTIONS = {
     ("graph.graph", "net.net"): "what Graph.compile returns",
+    ("net.net", "streaming.stream"): "what Net.stream returns",
 }
 
 

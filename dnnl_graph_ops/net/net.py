@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from ..reports.graph_api import GraphObjects
+    from ..streaming.stream import Stream
 
     # what a call returns: an array, or a tuple of them
     Result = TypeVar("Result", default=Any, covariant=True)
@@ -88,6 +89,8 @@ class Net(NetBase, Generic[Result]):
 
     #: the choice of `precision="auto"` and its errors; None with another precision, and for nets loaded from files
     precision_report: PrecisionReport | None = None
+    # steps of streams by sizes and chunks
+    _streams: dict[Any, Any]
     # the function of `compile(progress=...)`, for what a call measures
     _progress: Progress | None = None
 
@@ -115,6 +118,7 @@ class Net(NetBase, Generic[Result]):
         self._holds: Sequence[Array] = ()
         self._builds = Builds()
         self._templates = Templates()
+        self._streams = {}
         if all(None not in value.shape for value in self.inputs):
             self._plan_for([dims(value) for value in self.inputs])
 
@@ -231,6 +235,33 @@ class Net(NetBase, Generic[Result]):
         from .submit import submit
 
         return submit(self.engine, self, args, kwargs)
+
+    def stream(self, axis: int = -1, *, chunk: int, fixed: Mapping[str, Any] | None = None) -> Stream:
+        """Opens a stream: the net on inputs that come piece by piece along an axis of unknown size.
+
+        `push` of the stream takes the next samples and returns what became known, `flush` the rest. All results
+        together are those of one call with the whole inputs: the same numbers for small integers, and up to rounding
+        for others; and the same in each bit for every way to cut the inputs.
+
+        Args:
+            axis: the axis of the inputs along which they come; its size must be unknown (None), and inputs of known
+                size at this axis do not run along it. Other axes may be unknown as well, such as the batch.
+            chunk: the samples of the inputs that are computed at a time. It is rounded up to a multiple of
+                `Stream.period`.
+            fixed: {input name: array} of the inputs that do not run along the axis, such as a speaker's embedding.
+
+        Returns:
+            A `Stream`. Its steps are compiled now if the sizes of other axes are known, else by the first `push`; they
+            are shared by all streams of the net.
+
+        Raises:
+            UnsupportedError: an op cannot run in chunks, such as a norm or attention over the axis, or a recurrence
+                that begins at the end; the message names the op and where it stands.
+            InvalidArgumentError: no input has an unknown size at the axis; a chunk below 1; arrays in `fixed` that do
+                not fit. TypeError: wrong Python types, `fixed` lacks an input or has one too many.
+        """
+        stream: Stream = hooks.call("stream", self, axis, chunk, fixed)
+        return stream
 
     def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs a call that the native fast path does not handle: of new shapes or strides, or with wrong arguments."""
@@ -472,7 +503,7 @@ class Net(NetBase, Generic[Result]):
         """Drops all plans; a later call builds the plan that it needs again."""
         for net in self._nets:
             net._plans.clear()
-            net._templates = Templates()
+            net._templates, net._streams = Templates(), {}
 
     def plan_count(self) -> int:
         """Returns how many plans the net has now: one for each combination of shapes and strides, unless dropped."""
