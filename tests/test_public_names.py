@@ -22,8 +22,8 @@ NAMES = {
     dgo.Engine: "kind index runtime memory on_host from_sycl",
     dgo.Graph: """engine fpmath_mode name nodes inputs constants outputs
         input constant compile from_json to_json to_dot""",
-    dgo.Net: """graph engine inputs outputs input_names output_names prepare run stream submit save to_dot to_svg graph_api
-        partitions explain algorithms benchmark profile precision_report plan_count clear_plans""",
+    dgo.Net: """graph engine inputs outputs input_names output_names prepare run stream submit save to_dot to_svg
+        graph_api partitions explain algorithms benchmark profile precision_report plan_count clear_plans""",
     dgo.Pool: "workers threads waiting submit prepare close",
     dgo.Runtime: "version version_info cpu_runtime gpu_runtime",
     dgo.Support: "",

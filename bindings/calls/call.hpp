@@ -12,8 +12,10 @@
 
 namespace dgo {
 
-// Calls with more arrays on either side take the slow path.
-inline constexpr std::size_t kMaxArguments = 32;
+// Calls with more arrays on either side take the slow path; steps of streams have some hundred.
+inline constexpr std::size_t kMaxArguments = 512;
+// Functions with more arguments take the slow path: `absent` has a bit for each.
+inline constexpr std::size_t kMaxOptional = 64;
 
 // The arrays of one call, borrowed. `out` counts only if `out_given`, otherwise results are allocated.
 struct Call {

@@ -24,7 +24,7 @@ bool read_query(PyObject* const* args, Callee& callee, Call& call) {
     if (!PyUnicode_CheckExact(args[0]) || !PyTuple_CheckExact(arrays) || !PyTuple_CheckExact(args[2])) return false;
     callee = {args[0], args[2], args[4]};
     const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(arrays));
-    if (count > kMaxArguments) return false;
+    if (count > kMaxOptional) return false;
     for (std::size_t i = 0; i < count; ++i) call.add(PyTuple_GET_ITEM(arrays, static_cast<Py_ssize_t>(i)), i);
     const std::size_t results =
         PyTuple_CheckExact(out) || PyList_CheckExact(out) ? static_cast<std::size_t>(PySequence_Fast_GET_SIZE(out)) : 1;

@@ -17,6 +17,7 @@ from ..errors import Error, InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import Value
 from ..ir import dims
 from ..net.net import Net
+from ..once import once
 from ..runtime import arrays
 from ..runtime.locks import Builds
 from ..schema.arguments import int64, show
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 Ints = tuple[int, ...]
-# last steps of different lengths that are kept compiled
-_MOST_LAST = 32
+# compiled steps that are kept
+_MOST_STEPS = 64
 _FORMAT = 1
 
 
@@ -43,7 +44,6 @@ class Steps:
     def __init__(self, net: Net, flow: Flow, chunk: int, start: int, sizes: Mapping[str, Ints], where: str) -> None:
         self.net, self.flow, self.chunk, self.start, self.where = net, flow, chunk, start, where
         self.sizes = sizes
-        self._states = [flow.state(start), flow.state(start + chunk)]
         self._builds = Builds()
         self._made: dict[object, Step] = {}
         self._shapes = self._inferred(start)
@@ -76,32 +76,48 @@ class Steps:
 
     @property
     def first(self) -> Step:
-        return self._once("first", lambda: step(self.net, self.flow, self._shapes, None, self._states[0]))
+        return self._once("first", lambda: step(self.net, self.flow, self._shapes, None, self.flow.state(self.start)))
 
-    @property
-    def next(self) -> Step:
-        return self._once("next", lambda: step(self.net, self.flow, self._shapes, *self._states))
+    def next(self, size: int) -> Step:
+        """Returns the step of a number of samples, a multiple of the period, in the middle of a stream."""
 
-    def last(self, samples: int, rest: int) -> Step:
-        """Returns the last step of a stream of this length, of which the last `rest` samples are its chunk."""
+        def build() -> Step:
+            before, after = self.flow.state(self.start), self.flow.state(self.start + size)
+            return step(self.net, self.flow, self._shapes, before, after)
+
+        return self._once(("next", size), build)
+
+    def ends(self, samples: int, rest: int) -> Iterator[tuple[int, Step]]:
+        """Yields the steps that end a stream of this length, each with its samples, of which `rest` are left.
+
+        Sizes are powers of two of periods, so that few plans serve all lengths; the last step takes less than a period.
+        """
+        count, short = divmod(rest, self.flow.period)
+        for power in reversed(range(count.bit_length())):
+            if count >> power & 1:
+                yield self.flow.period << power, self.next(self.flow.period << power)
 
         def build() -> Step:
             self._inferred(samples)
-            begin, end = self.flow.state(samples - rest), self.flow.state(samples, ended=True)
+            begin, end = self.flow.state(samples - short), self.flow.state(samples, ended=True)
             return step(self.net, self.flow, self._shapes, begin, end)
 
-        return self._once(rest, build)
+        yield short, self._once(("last", short), build)
 
     def _once(self, key: object, build: Any) -> Step:
         made: Step = self._builds.once(lambda: self._made.get(key), lambda: self._keep(key, build()))
         return made
 
     def _keep(self, key: object, made: Step) -> Step:
-        lasts = [one for one in list(self._made) if isinstance(one, int)]
-        if len(lasts) >= _MOST_LAST:
-            self._made.pop(lasts[0], None)
+        if len(self._made) >= _MOST_STEPS:
+            self._made.pop(next(iter(self._made)), None)
         self._made[key] = made
         return made
+
+    def prepare(self) -> None:
+        """Compiles the first step and those of a whole chunk."""
+        for one in (self.first, self.next(self.chunk)):
+            assert one.net is not None
 
     def empty(self) -> list[Array]:
         """Returns no samples of each output."""
@@ -114,7 +130,7 @@ class Steps:
 
     def kept(self) -> dict[str, tuple[Ints, str]]:
         """Returns shape and dtype of what a stream keeps from step to step, by name."""
-        net, chunks = self.next.net, {value.name for value in self.flow.inputs}
+        net, chunks = self.next(self.chunk).net, {value.name for value in self.flow.inputs}
         others = chunks | {value.name for value in self.net.inputs}
         inputs = () if net is None else net.inputs
         return {
@@ -151,7 +167,7 @@ class Stream:
         self._begin()
         if all(None not in _others(value, flow) for value in flow.inputs):
             self._steps = self._bound({value.name: _sized(value, flow, 0) for value in flow.inputs})
-            self._steps.first, self._steps.next  # noqa: B018  (compiled now)
+            self._steps.prepare()
 
     def __repr__(self) -> str:
         return f"Stream({self.net.graph.name!r}, chunk={self.chunk}, latency={self.latency}, samples={self.samples})"
@@ -168,7 +184,7 @@ class Stream:
         """The number of samples that were pushed since the begin of the stream."""
         return self._samples
 
-    @property
+    @once
     def latency(self) -> int:
         """Samples of the inputs that the outputs lag behind: how far the net looks ahead, apart from chunks."""
         return self._flow.latency([*self.net.outputs.values()], self.start)
@@ -209,7 +225,7 @@ class Stream:
             kept, at, total = self._kept, 0, rest[0].shape[self._axes[0]]
             found: list[list[Array]] = [[] for _ in self.net.outputs]
             while total - at >= (size := self.start if kept is None else self.chunk):
-                kept = self._run(steps.first if kept is None else steps.next, rest, at, size, kept, found)
+                kept = self._run(steps.first if kept is None else steps.next(size), rest, at, size, kept, found)
                 at += size
             self._kept, self._samples = kept, self._samples + given[0].shape[self._axes[0]]
             # what waits is a copy: the caller may change the arrays
@@ -219,7 +235,7 @@ class Stream:
     def flush(self) -> Any:
         """Ends the stream and returns the rest of the outputs; the next `push` begins another stream.
 
-        The first end of a length modulo `chunk` compiles its step.
+        What is left is computed in steps of 1, 2, 4, ... periods, which are compiled when a stream first needs them.
 
         Returns:
             As `push`.
@@ -238,9 +254,10 @@ class Stream:
                 results = self.net.run({**self._fixed, **whole})
                 found = [[array] for array in results.values()]
             else:
-                found = [[] for _ in self.net.outputs]
-                rest = self._rest[0].shape[self._axes[0]]
-                self._run(steps.last(self._samples, rest), self._rest, 0, rest, self._kept, found)
+                found, kept, at = [[] for _ in self.net.outputs], self._kept, 0
+                for size, one in steps.ends(self._samples, self._rest[0].shape[self._axes[0]]):
+                    kept = self._run(one, self._rest, at, size, kept, found)
+                    at += size
             self._begin()
             return self._returned(found, steps)
 
