@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ..convolution.problem import READ, ConvProblem, is_channels_last
-from ..cost import fits
+from ..cost import fits, integers
 from ..cost import model as cost
 from ..ir.env import Env
 from ..onednn import reference
@@ -97,7 +97,7 @@ class Algorithm:
     # kind of the library's op that does the work, and whether this op adds the bias; empty for builtin kernels
     op: str = ""
     op_adds_bias: bool = False
-    # the dtype that builtin kernels multiply in
+    # the dtype that builtin kernels multiply in, "s8" of all algorithms on 8-bit integers
     multiplies: str = "f32"
     # the library's op runs on y and x in the layouts that they have; preferred with tune="off"
     literal: bool = False
@@ -115,7 +115,7 @@ class Algorithm:
     # note that explain() prints below the name
     remark: str = ""
     # seconds on one thread for each of the first `cost.Counts`; None: `fits` has constants of the family
-    prices: fits.Prices | None = None
+    prices: fits.Prices | Callable[[ConvProblem, Env], fits.Prices] | None = None
     # the algorithm of the other direction that this one runs on flipped weights
     flips: Algorithm | None = None
 
@@ -125,13 +125,30 @@ class Algorithm:
         return self.family, (self.flips or self).direction
 
     @property
+    def on_integers(self) -> bool:
+        """Whether the algorithm computes quantized layers on their integers; others do on copies in f32."""
+        return self.multiplies == "s8"
+
+    def seen(self, problem: ConvProblem) -> ConvProblem:
+        """Returns the problem as the algorithm computes it: a quantized one in floats unless `on_integers`."""
+        return problem if self.on_integers else problem.floats
+
+    def takes(self, problem: ConvProblem, env: Env) -> bool:
+        """Whether the algorithm computes the problem, a quantized one maybe on copies in f32."""
+        return self.applies(self.seen(problem), env)
+
+    def work(self, problem: ConvProblem, env: Env) -> cost.Counts:
+        """Returns the counts of the problem as `seen`, without conversions."""
+        return self.counts(self.seen(problem), env)
+
+    @property
     def convolves(self) -> bool:
         """Whether a convolution op of the library does the work, rather than a MatMul or a builtin kernel."""
         return self.op not in ("", "MatMul")
 
     def unit(self, problem: ConvProblem, env: Env) -> str:
         """Returns the unit of `runtime.rates` that multiplies: builtin kernels, or the library's ops of a dtype."""
-        if not self.op or self.converts(problem, env):
+        if not self.op or self.on_integers or self.converts(problem, env):
             return rates.builtin(self.multiplies)
         return f"{'convolution' if self.convolves else self.op} {env.compute_dtype(problem.dtype)}"
 
@@ -148,6 +165,7 @@ class Algorithm:
         f32 is used where the algorithm converts data itself, and where the library has no kernels of the problem's
         dtype, or reference kernels only.
         """
+        problem = self.seen(problem)
         if self.converts(problem, env) or self._seen(problem, env):
             return "f32"
         return env.compute_dtype(problem.dtype, *self.ops(problem))
@@ -174,12 +192,14 @@ class Algorithm:
 
         `factor` multiplies the estimate except for the time of functions among the post-ops, such as Tanh.
         """
+        if problem.quantization is not None and not self.on_integers:
+            return self.seconds(problem.floats, env, factor) + integers.conversions(problem, env)
         counts = self.counts(problem, env)
         finishes = self.finishes(problem, env)
         if not finishes:
             counts = cost.rest(counts, problem, self.plain_dtype(problem, env))
         by = cost.BY_OWN_CODE
-        if finishes and self.op:
+        if finishes and self.op and not self.on_integers:
             # with AVX-512 the library's products apply functions as its convolutions do
             by = cost.BY_CONVOLUTIONS if self.convolves or env.lanes > 8 else cost.BY_PRODUCTS
         if self.prices is None:
@@ -188,7 +208,7 @@ class Algorithm:
             factor *= cost.correction(self.unit(problem, env), dtype, env)
             factor *= cost.turned(self.key, self.direction, dtype, env)
         else:
-            prices = self.prices
+            prices = self.prices(problem, env) if callable(self.prices) else self.prices
         return factor * cost.estimate(counts, prices, env.threads) + cost.functions(problem, env, by)
 
     def finishes(self, problem: ConvProblem, env: Env) -> bool:
@@ -204,16 +224,23 @@ class Algorithm:
 
     def error(self, problem: ConvProblem, env: Env) -> frozenset[str]:
         """How results differ from sums of the definition beyond the order of terms, as `AlgorithmInfo.error` has it."""
+        problem = self.seen(problem)
         rounds = problem.dtype == "f32" and env.fpmath_mode != "strict" and bool(self.ops(problem))
         fast = self.fast and not (self.of_precision and problem.narrowed)
-        facts = {"filtered": self.filters, "fast": fast, "narrow": rounds and not self.converts(problem, env)}
+        facts = {
+            "filtered": self.filters and not self.on_integers,
+            "fast": fast,
+            "narrow": rounds and not self.converts(problem, env),
+        }
         return frozenset(name for name, holds in facts.items() if holds)
 
     def spread_by(self, problem: ConvProblem, env: Env) -> frozenset[str]:
         """Returns the operands of which an Inf or NaN may spread to results that do not depend on that element.
 
         Beyond `spreads`, the library's convolutions may spread all operands where they compute in bf16 or f16 or with
-        reduced precision, because they pad such data in other ways.
+        reduced precision, because they pad such data in other ways. Integers have no Inf or NaN.
         """
+        if problem.quantization is not None:
+            return NOTHING
         narrow = env.compute_dtype(problem.dtype) != "f32" or env.fpmath_mode != "strict"
         return frozenset(READ[self.direction]) if narrow and self.convolves else self.spreads

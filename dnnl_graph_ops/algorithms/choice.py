@@ -19,7 +19,7 @@ from ..cost import speeds
 from ..ir.env import Env
 from ..program import epilogue as post
 from ..program.program import Buffer, Ints, View, dense_in, is_dense, order_of
-from . import filtering, table
+from . import filtering, integers, table
 from .algorithm import Algorithm
 from .table import Ranked, candidates, estimates, usable
 
@@ -62,8 +62,8 @@ def ranked(problem: ConvProblem, env: Env) -> Ranked:
     # an algorithm that applies to the sizes of the grid may not apply to the problem's own
     if env.algorithm == "direct":
         # the caller gets all, to drop those that spread Inf or NaN
-        return [item for item in ranking if item[0].applies(problem, env)] or candidates(problem, env)
-    first = next((i for i, (algorithm, _) in enumerate(ranking) if algorithm.applies(problem, env)), None)
+        return [item for item in ranking if item[0].takes(problem, env)] or candidates(problem, env)
+    first = next((i for i, (algorithm, _) in enumerate(ranking) if algorithm.takes(problem, env)), None)
     return ranking[first:] if first is not None else candidates(problem, env)
 
 
@@ -189,7 +189,7 @@ def _small(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
         return ranking
 
     def grows(item: tuple[Algorithm, float]) -> bool:
-        return (item[0].counts(problem, env).weights - weights) * dtypes.itemsize("f32") > _GROWN
+        return (item[0].work(problem, env).weights - weights) * dtypes.itemsize("f32") > _GROWN
 
     near = (item for item in ranking if item[1] * (1 - _SAVED) <= ranking[0][1])
     first = next((item for item in near if not grows(item)), ranking[0])
@@ -198,7 +198,7 @@ def _small(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
 
 def _compiling(algorithm: Algorithm, problem: ConvProblem, env: Env) -> float:
     """Returns the seconds that the library takes to compile the algorithm's op for new sizes; 0 for builtin kernels."""
-    if not algorithm.ops(problem) or algorithm.converts(problem, env):
+    if not algorithm.ops(problem) or algorithm.converts(algorithm.seen(problem), env):
         return 0.0
     return _COMPILING + _COMPILING_POSITION * max(problem.x.shape[2:])
 
@@ -216,7 +216,7 @@ def _described(problem: ConvProblem) -> Hashable:
         problem.direction, g.y_channels, g.x_channels, g.groups, g.kernel, g.strides, g.dilations, g.pads_begin,
         g.pads_end, g.output_padding, _lies(problem.y), _lies(problem.x), weights.dtype, weights.shape,
         weights.strides, weights.is_constant, bias is not None and bias.dtype,
-        problem.narrowed and filtering.taps_are_even(problem),
+        problem.narrowed and filtering.taps_are_even(problem), integers.key(problem),
     )  # fmt: skip
     spatial = problem.result.shape
     operands = (tuple(o if isinstance(o, int) else _lies(o, spatial) for o in op.operands) for op in problem.epilogue)

@@ -40,8 +40,6 @@ Array = np.ndarray[Any, Any]
 Make = Callable[..., Any]  # makes a kernel
 Tile = Callable[[ConvProblem], tuple[int, ...]]  # results on each axis
 
-# the form of products of integers that `backends.int8` chooses; exact
-INTEGERS = "Winograd, integer products"
 # TILES, by the number in the algorithm's name: results of a tile, by taps per phase; MORE: split into several filters
 MORE = 4
 MOST_PARTS = 16  # most layers that a dilated one is split into

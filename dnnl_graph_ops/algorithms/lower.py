@@ -15,6 +15,7 @@ from . import nonfinite
 from .algorithm import Algorithm
 from .choice import ranked
 from .deconvolution import fill_with_bias
+from .in_floats import in_floats, rounded
 from .table import Ranked, candidates
 
 
@@ -61,7 +62,7 @@ def lower(
     measured = choose(problem, env, ranking) if choose is not None and env.tune != "off" else None
     ranking = measured or ranking
     algorithm = ranking[0][0]
-    if valued is not problem and not algorithm.applies(problem, env):
+    if valued is not problem and not algorithm.takes(problem, env):
         raise RuntimeError(f"{algorithm.name} applies to the values of sizes, but not to the sizes")
     build(program, problem, algorithm, env)
     computed = algorithm.compute_dtype(problem, env)
@@ -120,6 +121,12 @@ def _build(program: Program, problem: ConvProblem, algorithm: Algorithm, env: En
     if problem.bias is not None:
         # builtin kernels read a contiguous bias only
         problem = problem.with_views(bias=program.in_a_row(problem.bias))
+    if algorithm.seen(problem) is not problem:
+        floats = in_floats(program, problem)
+        with program.chosen(choice):
+            _with_rest(program, floats, algorithm, env)
+        rounded(program, floats.result, problem)
+        return
     if compute == problem.dtype or algorithm.converts(problem, env):
         with program.chosen(choice):
             _with_rest(program, problem, algorithm, env)
@@ -170,7 +177,9 @@ def _sums_nothing(problem: ConvProblem) -> bool:
 
 
 def _write_empty_sum(program: Program, problem: ConvProblem, env: Env) -> None:
-    empty = program.like(problem.result, problem.dtype) if problem.epilogue else problem.result
+    floats = problem if problem.quantization is None else in_floats(program, problem)
+    empty = program.like(floats.result, floats.dtype) if problem.epilogue else floats.result
     fill_with_bias(program, empty, problem.bias)
     if problem.epilogue:
-        elementwise.apply_apart(program, empty, problem.epilogue, problem.result, env)
+        elementwise.apply_apart(program, empty, problem.epilogue, floats.result, env)
+    rounded(program, floats.result, problem)

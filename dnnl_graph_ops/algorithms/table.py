@@ -20,7 +20,10 @@ from . import (
     filtering,
     im2col,
     im2col_images,
+    integer_depthwise,
+    integers,
     naive,
+    partition,
     product,
     subpixel,
 )
@@ -40,6 +43,9 @@ ALGORITHMS: tuple[Algorithm, ...] = (
     *depthwise.ALGORITHMS,
     *filtering.ALGORITHMS,
     *bf16.ALGORITHMS,
+    *partition.ALGORITHMS,
+    *integers.ALGORITHMS,
+    *integer_depthwise.ALGORITHMS,
 )
 # by direction: the naive algorithm, which runs only where all others would spread an Inf or NaN
 NAIVE = {algorithm.direction: algorithm for algorithm in naive.ALGORITHMS}
@@ -85,7 +91,7 @@ def remark(name: str) -> str:
 
 def filters(text: str) -> bool:
     """Whether a text names an algorithm that multiplies less often than the definition."""
-    return filtering.INTEGERS in text or any(a.filters and a.name in text for a in ALGORITHMS)
+    return any(a.filters and a.name in text for a in ALGORITHMS)
 
 
 def candidates(problem: ConvProblem, env: Env) -> Ranked:
@@ -101,12 +107,14 @@ def estimates(problem: ConvProblem, env: Env) -> Callable[[Algorithm], float]:
     one in f32, with conversions, of an algorithm that a reference kernel would run otherwise.
     """
 
+    floats = problem.floats
+
     def of(env: Env) -> Callable[[Algorithm], float]:
-        factors = nearest.factors(problem, env)
+        factors = nearest.factors(floats, env)
         return lambda algorithm: algorithm.seconds(problem, env, factors.get(algorithm.name, 1.0))
 
     natively = of(env)
-    dtype = env.compute_dtype(problem.dtype)
+    dtype = env.compute_dtype(floats.dtype)
     if dtype == "f32":
         return natively
     widely = cache(partial(of, replace(env, wide=True)))
@@ -134,4 +142,4 @@ def applicable(problem: ConvProblem, env: Env) -> list[Algorithm]:
 
 
 def _applying(problem: ConvProblem, env: Env) -> list[Algorithm]:
-    return [a for a in ALGORITHMS if a.direction == problem.direction and a.applies(problem, env)]
+    return [a for a in ALGORITHMS if a.direction == problem.direction and a.takes(problem, env)]

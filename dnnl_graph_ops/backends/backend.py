@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from .. import schema
 from ..algorithms.lower import Chooser, Decision, Selector
 from ..graph import Node, Value
 from ..ir import changes_of, readers_of, scalar
@@ -43,6 +44,9 @@ class Kind(NamedTuple):
     name: str
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
+
+
+_PRODUCTS = schema.kinds("multiplies")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,11 @@ class FusionGroup:
     @property
     def outputs(self) -> tuple[Value, ...]:
         return tuple(value for node in self.nodes for value in node.outputs)
+
+    @property
+    def head(self) -> Node:
+        """The product among the nodes, which others only dequantize or follow; without one, the first node."""
+        return next((node for node in self.nodes if node.kind in _PRODUCTS), self.nodes[0])
 
     @property
     def result(self) -> Value:

@@ -117,7 +117,7 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     source = parts.dequantize.inputs[0]
     views = [lowering.view(source)], [lowering.view(group.result)]
     BUILDERS[parts.head.kind](lowering.program, parts.head, *views, parts.scales)
-    return Decision("builtin integer", source.dtype)
+    return Decision("builtin integer window", source.dtype)
 
 
 def _find(search: Search) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,17 +12,12 @@ from ..graph import Node
 from ..ir.rewrites import Rewrite
 from ..onednn.exact_int8 import channels, integer_words
 from ..program import elementwise
-from ..program.epilogue import Epilogue
-from ..program.program import Buffer, Place, View
 from . import dynamic, matmul
 
 Array = np.ndarray[Any, Any]
 
-# the instruction set without integer dot products, which every CPU has
-WORDS = "avx2words"
 CONVOLUTIONS = schema.kinds("convolves")
 _DEQUANTIZES = schema.kinds("dequantizes")
-_BOUNDING = schema.kinds("bounds")
 
 FUSE_INT8 = Rewrite(
     "fuse_int8",
@@ -39,9 +33,7 @@ FUSE_INT8 = Rewrite(
         "a zero point that the call tells has the source's dtype",
         "the result has one scale",
         "sums fit into 32 bits",
-        "padding with zeros adds few products",
         "the kernel takes the layer",
-        "integer products are faster by estimate",
         "the kernel has the post-ops",
     ),
 )
@@ -113,59 +105,6 @@ def points_fit(node: Node) -> bool:
     integers = node.outputs[0] if node.kind == "Quantize" else node.inputs[0]
     kinds = np.iinfo(dtypes.numpy_dtype(integers.dtype))
     return all(kinds.min <= point <= kinds.max for point in node.attrs.get("zps") or ())
-
-
-def shift(weights: Node) -> int:
-    """Returns the integer that a kernel of bytes subtracts from weights as it packs them: it multiplies by s8."""
-    return 128 if weights.inputs[0].dtype == "u8" else 0
-
-
-def constant_weights(q: Quantized, view: View) -> Array:
-    """Returns the integers of constant weights, in the shape of `view`."""
-    array = q.weights.inputs[0].constant
-    assert array is not None
-    # strides of elements of one byte
-    return np.lib.stride_tricks.as_strided(array.reshape(-1)[view.offset :], view.shape, view.strides)
-
-
-def bounded(epilogue: Epilogue, quantize: Node) -> tuple[Epilogue, int, int]:
-    """Replaces a ReLU or Clamp right before a Quantize by bounds of the integers.
-
-    Returns the post-ops without it, and the lowest and highest integer; all post-ops and the bounds of the dtype where
-    the last post-op is another. Rounding is monotonic, so clamping before or after it gives the same.
-    """
-    kinds = np.iinfo(dtypes.numpy_dtype(quantize.outputs[0].dtype))
-    low, high = int(kinds.min), int(kinds.max)
-    scale, zero = np.float32(quantize.attrs["scales"][0]), np.float32(point(quantize))
-
-    def rounded(bound: float) -> int:
-        return int(np.clip(np.rint(np.float32(bound) / scale) + zero, low, high))
-
-    if not epilogue or epilogue[-1].kind not in _BOUNDING:
-        BOUND_INTEGERS.declined(quantize, "the last post-op is a ReLU or Clamp")
-        return epilogue, low, high
-    BOUND_INTEGERS.fired(quantize)
-    # each post-op's result is read inside of the group, so the last post-op reads the one before it
-    op = epilogue[-1]
-    bounds = (0.0, np.inf) if op.kind == "ReLU" else (op.attrs["min"], op.attrs["max"])
-    return epilogue[:-1], rounded(bounds[0]), rounded(bounds[1])
-
-
-def as_floats(view: View) -> View:
-    """Returns a view in f32 with the same strides: post-ops in a kernel see results so, before they are rounded."""
-    return replace(view, buffer=Buffer(Place.SCRATCH, "f32", view.buffer.elements))
-
-
-def of_channels(size: int, values: Sequence[float], dtype: Any) -> Array:
-    """Expands scales or zero points of the weights, of size 1, OC / groups or OC, to an array (OC) of this size."""
-    array = np.asarray(values, dtype)
-    # several values are those of one group's channels, or of all
-    return np.broadcast_to(array, (size,)).copy() if array.size == 1 else np.tile(array, size // array.size)
-
-
-def zero_points(q: Quantized, size: int) -> Array:
-    """Returns the zero points (OC) of the weights, for OC = `size`, in s32."""
-    return of_channels(size, q.weights.attrs.get("zps") or (0,), np.int32)
 
 
 def point(node: Node) -> int:

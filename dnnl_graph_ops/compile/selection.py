@@ -92,17 +92,17 @@ def selectors(selections: Selections, groups: Sequence[FusionGroup], narrow: Col
 
     `narrow`: names of the ops that are computed in a narrow type.
     """
-    heads = {op: _group_of(op, groups, _WHERE).nodes[0] for op, _ in selections}
+    heads = {op: _group_of(op, groups, _WHERE).head for op, _ in selections}
     return {op: partial(_selected, wanted, heads[op], _inherent(heads[op], narrow)) for op, wanted in selections}
 
 
 def _group_of(op: str, groups: Iterable[FusionGroup], where: str) -> FusionGroup:
-    """Returns the fusion group whose first node is the op; raises unless its backend chooses among algorithms."""
+    """Returns the fusion group whose head is the op; raises unless its backend chooses among algorithms."""
     group = next((group for group in groups if any(node.name == op for node in group.listed)), None)
     if group is None:
         words = "it was computed from constants, or is part of another op"
         raise InvalidArgumentError(f"{where}: nothing of {op!r} is left to run: {words}")
-    if not group.backend.weighs or group.nodes[0].name != op:
+    if not group.backend.weighs or group.head.name != op:
         kinds = " + ".join(node.kind for node in group.nodes)
         raise InvalidArgumentError(
             f"{where}: {op!r} has no choice of algorithms here: {kinds} is computed by backend {group.backend.name!r}"
@@ -132,7 +132,7 @@ def _hint(name: str, problem: ConvProblem, env: Env) -> str:
     """Returns advice for a message: another value of the option `algorithm` with which the named one may run, or ""."""
     algorithm = table.named(name, problem.direction)
     for allowing in ALGORITHMS:
-        if algorithm and algorithm.applies(problem, replace(env, algorithm=allowing)) and allowing != env.algorithm:
+        if algorithm and algorithm.takes(problem, replace(env, algorithm=allowing)) and allowing != env.algorithm:
             return f"; algorithm={allowing!r} allows it"
     return ""
 
@@ -171,9 +171,9 @@ def named(selections: Selections, decisions: Decisions, where: str) -> Selection
 
 
 def _decision(op: str, decisions: Decisions, where: str) -> tuple[Node, Decision]:
-    """Returns the first node of the op's group, and the decision of the group."""
+    """Returns the head of the op's group, and the decision of the group."""
     group = _group_of(op, [group for group, _ in decisions], where)
-    return group.nodes[0], next(decision for other, decision in decisions if other is group)
+    return group.head, next(decision for other, decision in decisions if other is group)
 
 
 def _inherent(head: Node, narrow: Collection[str]) -> frozenset[str]:

@@ -88,7 +88,7 @@ class Answers:
     def choose(self, problem: ConvProblem, env: Env, found: Ranked) -> Ranked | None:
         ranked = self._ranked.get(_path(measured_as(problem, env), env, found))
         # the measured problem may have other sizes, so an algorithm may not apply
-        return ranked and [item for item in ranked if item[0].applies(problem, env)]
+        return ranked and [item for item in ranked if item[0].takes(problem, env)]
 
     def part(self, program: Program, env: Env) -> None:
         """Divides native steps of several ops of `program` into a step for each op, where measured as faster."""
@@ -120,7 +120,7 @@ def choose(problem: ConvProblem, env: Env, found: Ranked, budget: float) -> Rank
     if budget < 0:
         return None
     limit = HOPELESS_ESTIMATE * found[0][1]
-    racing = [algorithm for algorithm, seconds in found if seconds <= limit and algorithm.applies(problem, env)]
+    racing = [algorithm for algorithm, seconds in found if seconds <= limit and algorithm.takes(problem, env)]
     ranked = _race({algorithm.name: partial(runner_of, problem, env, algorithm) for algorithm in racing}, budget)
     if not ranked:
         return None
@@ -216,12 +216,20 @@ def _alone(view: View, place: Place, index: int = 0) -> View:
 
 def apart(problem: ConvProblem, take: Callable[[View], View]) -> ConvProblem:
     """Returns the problem with a new output as its result, and with `take(view)` for each view that it reads."""
-    views = {name: getattr(problem, name) for name in ("y", "w", "x")}
-    result = problem.result
+    result, q = problem.result, problem.quantization
+    written = _alone(result, Place.OUTPUT)
+
+    def taken(view: View) -> View:
+        # a partition of the library has the result with the axes of its node
+        return replace(view, buffer=written.buffer, offset=0) if view.buffer is result.buffer else take(view)
+
+    names = ("y", "w", "x")
+    views = {name: written if view is result else take(view) for name in names if (view := getattr(problem, name))}
     return problem.with_views(
-        **{name: _alone(view, Place.OUTPUT) if view is result else take(view) for name, view in views.items()},
+        **views,
         bias=None if problem.bias is None else take(problem.bias),
         epilogue=post.map_views(problem.epilogue, take),
+        quantization=q and q.on_views(taken),
     )
 
 
@@ -255,6 +263,7 @@ def _path(problem: ConvProblem, env: Env, found: Ranked) -> Path:
         {
             "direction": problem.direction,
             "geometry": repr(problem.geometry),
+            "quantization": repr(problem.quantization and problem.quantization.key),
             "views": {name: _described(view) for name, view in views.items()},
             "epilogue": [
                 (

@@ -9,11 +9,12 @@ from typing import Any
 from ..once import once
 from ..program import elementwise
 from ..program.epilogue import Epilogue, map_views
-from ..program.program import Ints, View, dense_in
+from ..program.program import Buffer, Ints, Place, View, dense_in
 from ..shapes.attributes import Attributes, Geometry
 from ..shapes.common import channel_axes
 from ..strides import channels_last
 from ..symbolic import current, plain
+from .quantization import Quantization
 
 # Directions of an ordinary convolution y = x * w: of y, of the gradient of x, of the gradient of w. A ConvTranspose is
 # a dgrad. Recorded times, constants in `fits` and builtin kernels use these names.
@@ -92,6 +93,8 @@ class ConvProblem:
     epilogue: Epilogue = ()
     # the layer is in f32, and in a narrow type by the precision that the user asked for
     narrowed: bool = False
+    # of a layer of 8-bit integers, whose post-ops compute in f32
+    quantization: Quantization | None = None
 
     @property
     def dtype(self) -> str:
@@ -113,12 +116,25 @@ class ConvProblem:
         return self.geometry.macs
 
     @once
+    def floats(self) -> ConvProblem:
+        """The layer as algorithms in floats compute it: itself, or if it is quantized, on buffers in f32.
+
+        These are for estimates only; weights that are constant are described.
+        """
+        if self.quantization is None:
+            return self
+        w = self.w.buffer
+        place = Place.CONSTANT if self.w.is_constant else Place.SCRATCH
+        weights = replace(self.w, buffer=Buffer(place, "f32", w.elements))
+        return replace(self, y=as_floats(self.y), x=as_floats(self.x), w=weights, quantization=None)
+
+    @once
     def takes_epilogue(self) -> bool:
         """Whether a kernel that writes channels-last results can apply the post-ops.
 
         A result of another layout counts as channels last, because it is copied from channels-last scratch afterwards.
         """
-        result = self.result
+        result = as_floats(self.result) if self.quantization is not None else self.result
         if not is_channels_last(result):
             result = replace(result, strides=dense_in(result.shape, channels_last(result.ndim)))
         return elementwise.expresses(self.epilogue, result)
@@ -126,6 +142,11 @@ class ConvProblem:
     def with_views(self, **views: Any) -> ConvProblem:
         """Returns the problem with other views or post-ops in the named fields; itself where they are the same."""
         return self if all(getattr(self, name) is view for name, view in views.items()) else replace(self, **views)
+
+
+def as_floats(view: View) -> View:
+    """Returns a view in f32 with the same strides: post-ops in a kernel see results so, before they are rounded."""
+    return replace(view, buffer=Buffer(Place.SCRATCH, "f32", view.buffer.elements))
 
 
 def at_values(problem: ConvProblem) -> ConvProblem:

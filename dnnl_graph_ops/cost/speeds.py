@@ -26,8 +26,6 @@ TABLE: Final = {
     "NAIVE_PRODUCT": (1e-9, "a multiplication of the naive algorithm", EARLY, "2026-11-26"),
     "CONVERTED_ELEMENT": (0.35e-9, "converting an element between integers and f32", ZEN5, "2026-11-23"),
     "CONVERTING_STEPS": (5e-6, "the steps that convert operands and result of an integer layer", ZEN5, "2026-11-23"),
-    "FINISHED_ELEMENT": (0.3e-9, "finishing an element of an integer product", ZEN5, "2026-11-27"),
-    "FINISHED_ROW": (10e-9, "finishing a position in a group of an integer product", ZEN5, "2026-11-27"),
 }  # fmt: skip
 
 

@@ -101,12 +101,12 @@ def is_quantizing(node: Node) -> bool:
 
 
 Numbers = tuple[float, ...]
+Array = np.ndarray[Any, Any]
 
 
-def _quantizing_ops(node: Node) -> list[tuple[Op, Numbers]]:
+def _quantizing_ops(kind: str, scales: Numbers, points: Numbers) -> list[tuple[Op, Numbers]]:
     """Returns the f32 ops of a Dequantize or Quantize in order, each with the numbers of its second operand, if any."""
-    scales, points = (tuple(map(float, node.attrs.get(name) or (0.0,))) for name in ("scales", "zps"))
-    if node.kind == "Dequantize":
+    if kind == "Dequantize":
         shift = _scalar("linear", "subtract", points, 1.0, -points[0])
         return [*(shift if any(points) else []), *_scalar("linear", "multiply", scales, scales[0], 0.0)]
     # rounded before the zero point is added: ties to even after adding an odd one would be ties to odd
@@ -433,6 +433,20 @@ def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], Vi
         raise RuntimeError(f"{label}: more operands than builtin code takes")
 
 
+def convert(program: Program, kind: str, source: View, dst: View, scales: Array, points: Array) -> None:
+    """Appends a Dequantize or Quantize of `source` as one step; scales and zero points in f32 broadcast over dst."""
+    calls: list[Op] = []
+    operands = [source]
+    for op, numbers in _quantizing_ops(kind, tuple(scales.flat), tuple(points.flat)):
+        if numbers:
+            numbers_as_tensor = np.asarray(numbers, np.float32).reshape(scales.shape)
+            operands.append(over(program.constant(numbers_as_tensor), dst.shape))
+        more = [-len(operands)] if numbers else []
+        calls.append(op.on((len(calls) or -1, *more)))
+    if not _append(program, calls, operands, dst, kind):
+        raise RuntimeError(f"{kind}: more operands than builtin code takes")
+
+
 def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | None]], list[Op]]:
     """Returns operands and ops of nodes; a vector of channels comes with its axis, other operands with None."""
     results: dict[Value, int] = {}
@@ -448,7 +462,8 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | 
             operand = (value, channel_axis(node) if index == 1 else None)
             numbers.append(-1 - operands.setdefault(operand, len(operands)))
         if is_quantizing(node):
-            ops = _quantizing_ops(node)
+            scales, points = (tuple(map(float, node.attrs.get(name) or (0.0,))) for name in ("scales", "zps"))
+            ops = _quantizing_ops(node.kind, scales, points)
             if node.kind == "Quantize" and node.outputs[0] in within:
                 # the node's result stays in a register; the kernel rounds only what it writes
                 limits = np.iinfo(dtypes.numpy_dtype(node.outputs[0].dtype))

@@ -10,13 +10,14 @@ from reference import convolution as conv
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops._core import kernels
-from dnnl_graph_ops.algorithms import filtering
+from dnnl_graph_ops.algorithms import integers, partition
+from dnnl_graph_ops.algorithms.table import ALGORITHMS
 from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.onednn import exact_int8
 from dnnl_graph_ops.runtime import cpu
 
 SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8tiles", "emulatedint8")
-OWN = {"builtin integer", filtering.INTEGERS}
+OWN = {a.name for a in ALGORITHMS if a.on_integers} - {partition.NAME}
 EACH = 40
 RANGES = {"s8": (-128, 127), "u8": (0, 255)}
 BUILD = {"Convolution": ops.convolution, "ConvTranspose": ops.conv_transpose}
@@ -134,23 +135,40 @@ class Layer:
             y = y + self.beside
             y = np.maximum(y, np.float32(0)) if self.tail == "add, relu" else y
         if not self.rounds:
-            return y
-        whole = np.clip(np.rint(y / self.y_scale) + self.y_zero, *RANGES[self.dst])
-        return whole.astype(dgo.dtypes.numpy_dtype(self.dst))
+            return y, y
+        quotients = y / self.y_scale
+        whole = np.clip(np.rint(quotients) + self.y_zero, *RANGES[self.dst])
+        return whole.astype(dgo.dtypes.numpy_dtype(self.dst)), np.clip(quotients + self.y_zero, *RANGES[self.dst])
 
 
 def check(rng, dilated=False):
-    """Whether the layer ran by own products of integers."""
+    """Runs a layer by each algorithm on integers, and by one in floats; returns the former's names."""
     layer = Layer(rng, dilated)
     graph, y = layer.graph()
     net = graph.compile(y)
     zero = np.array([layer.x_zero], layer.x.dtype)
     given = {"x": layer.x, "beside": layer.beside, "scale": layer.x_scale.reshape(1), "zero": zero}
-    got = net.run({value.name: given[value.name] for value in net.inputs})[y.name]
-    own = any(part.formulation in OWN for part in net.explain().partitions)
-    if own:
-        np.testing.assert_array_equal(got, layer.truth())
+    given = {value.name: given[value.name] for value in net.inputs}
+    (head,) = (node.name for node in graph.nodes if node.kind == layer.kind)
+    names = [info.name for info in net.algorithms(head)]
+    own = [name for name in names if name in OWN]
+    expected, quotients = layer.truth()
+    for name in own:
+        got = graph.compile(y, algorithms={head: name}).run(given, {y.name: unlike(expected)})[y.name]
+        np.testing.assert_array_equal(got, expected, name)
+    floats = [name for name in names if name not in OWN]
+    if own and floats:
+        name = str(rng.choice(floats))
+        got = graph.compile(y, algorithms={head: name}).run(given, {y.name: unlike(expected)})[y.name]
+        step = 0.5 if layer.rounds else 0.0
+        error = np.abs(got - quotients.astype(np.float64)).max()
+        assert error <= step + 1e-4 * np.abs(quotients).max(), name
     return own
+
+
+def unlike(expected):
+    """Returns an array to write to, of what no result is."""
+    return np.full_like(expected, np.nan) if expected.dtype == np.float32 else expected + np.int8(1)
 
 
 def exact(seed, start, dilated=False):
@@ -158,7 +176,7 @@ def exact(seed, start, dilated=False):
     count = 0
     for number in range(start, start + EACH):
         print(f"--seed={seed} number {number}")
-        count += check(np.random.default_rng([seed, number]), dilated)
+        count += bool(check(np.random.default_rng([seed, number]), dilated))
     return count
 
 
@@ -172,18 +190,14 @@ def refusal(isa):
 
 @pytest.mark.child
 @pytest.mark.cases(40, 40, 400, each=EACH)
-@pytest.mark.parametrize("isa", [*SETS, "filters", "dilated"])
-def test_exact_where_the_library_is_not(isa, seed, start):
-    """`filters` and `dilated`: words, by Winograd wherever that multiplies less often."""
-    dilated, costs = isa == "dilated", "3.0, 5.0" if isa in SETS else "0.0, 0.0"
-    isa = isa if isa in SETS else "avx2words"
+@pytest.mark.parametrize("isa", [*SETS, "dilated"])
+def test_every_algorithm_on_integers_is_exact(isa, seed, start):
+    """`dilated`: words, which may run by Winograd."""
+    dilated, isa = isa == "dilated", isa if isa in SETS else "avx2words"
     if refusal(isa):
         pytest.skip(refusal(isa))
     code = f"""
-from dnnl_graph_ops.backends import int8
 from backends.test_int8_nets import exact
-int8._floats_are_faster = lambda *what: False
-int8._TRANSFORMED, int8._READ = {costs}
 print("own", exact({seed}, {start}, {dilated}))"""
     done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8=isa)
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]
@@ -196,10 +210,10 @@ print("own", exact({seed}, {start}, {dilated}))"""
 def test_few_channels_are_not_multiplied_in_tiles(seed):
     # the emulated sets stand for those of a CPU with tiles
     code = f"""
-from dnnl_graph_ops.backends import int8
-int8._TILES, int8._WITHOUT_TILES = "emulatedint8tiles", "emulatedint8"
+from dnnl_graph_ops.algorithms import integers
+integers._TILES, integers._WITHOUT_TILES = "emulatedint8tiles", "emulatedint8"
 from backends import test_int8_nets as cases
-print(cases.exact({seed}, 0), [int8.set_for("emulatedint8tiles", depth) for depth in (15, 16)])
+print(cases.exact({seed}, 0), [integers.set_for("emulatedint8tiles", depth) for depth in (15, 16)])
 """
     done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="emulatedint8tiles")
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]
@@ -284,7 +298,7 @@ def test_a_join_that_others_read_stays(seed):
 
 
 @pytest.mark.choice
-def test_what_the_library_partitions_exactly_is_left_to_it():
+def test_what_the_library_partitions_exactly_is_weighed():
     """It multiplies integers faster than floats on this CPU and by these constants, and was tried: it is exact."""
     graph = dgo.Graph()
     x = ops.dequantize(graph.input("x", (1, 16, 6, 6), "u8"), scales=[0.5], zps=[3])
@@ -292,8 +306,15 @@ def test_what_the_library_partitions_exactly_is_left_to_it():
     env = Env(dgo.engine("cpu"), 1)
     # ReLU is one of those post-ops that were tried everywhere; nothing is known of a CPU that nobody tried
     tried = exact_int8.table(env.engine.runtime.cpu_runtime, env.release, cpu.isa(env.engine)).exact
-    (form,) = compiled(graph, y)[1]
-    assert form == "native" if env.has_int8_products and tried else form in OWN
+    (head,) = (node.name for node in graph.nodes if node.kind == "Convolution")
+    net = graph.compile(y)
+    names = {info.name for info in net.algorithms(head)}
+    assert (partition.NAME in names) == bool(env.has_int8_products and tried)
+    data = np.random.default_rng(1).integers(0, 256, x.shape).astype(np.uint8)
+    for name in names & {*OWN, partition.NAME}:
+        chosen = graph.compile(y, algorithms={head: name})
+        assert [part.formulation for part in chosen.explain().partitions] == [name]
+        np.testing.assert_array_equal(chosen(data), net(data))
 
 
 def test_sizes_that_vary_share_packed_weights(seed):
@@ -337,7 +358,7 @@ def test_words_whose_scale_the_call_tells_are_filtered(seed):
     code = f"from backends.test_int8_nets import scaled_by_the_call\nprint(scaled_by_the_call({seed}))"
     done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="avx2words")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert filtering.INTEGERS in done.stdout
+    assert integers.FILTERING in done.stdout
 
 
 def many_channels(zeros):
@@ -354,4 +375,4 @@ def test_sums_that_exceed_32_bits_in_tiles_are_not_filtered():
     code = "from backends.test_int8_nets import many_channels\nprint(*map(many_channels, ([0], [-128], [100])))"
     done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="avx2words")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert [filtering.INTEGERS in part for part in done.stdout.split("] [")] == [True, False, True]
+    assert [integers.FILTERING in part for part in done.stdout.split("] [")] == [True, False, True]

@@ -70,7 +70,7 @@ def numbers(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> Array
 
 def computed(net: dgo.Net, *given: Any, **more: Any) -> Array:
     result = net(*given, **more)
-    assert [decision.formulation for _, decision in net._latest().lowering.decisions] == ["builtin integer"]
+    assert [decision.formulation for _, decision in net._latest().lowering.decisions] == ["builtin integer window"]
     return result
 
 

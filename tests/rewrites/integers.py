@@ -3,9 +3,8 @@
 import math
 
 from dnnl_graph_ops import ops
-from dnnl_graph_ops._core import kernels
-from dnnl_graph_ops.algorithms import filtering
-from dnnl_graph_ops.backends import int8, integer_window, window
+from dnnl_graph_ops.algorithms import filtering, integers
+from dnnl_graph_ops.backends import integer_window, window
 
 from .draw import Again, Draw, Window
 from .harness import proves
@@ -67,8 +66,6 @@ def _product(d: Draw, data_format: str, unmet: str | None = None):
     rank = d.whole(1, 2)
     window = Window(d, rank, data_format)
     channels, made = d.pick(4, 8), d.pick(8, 16)
-    if unmet == "padding with zeros adds few products":
-        made = d.whole(1, 7)
     sizes = d.sizes(rank)
     batch = 0 if unmet == "no tensor is empty" else d.size(1, 2)
     shape = (batch, channels, *sizes) if data_format == "NCX" else (batch, *sizes, channels)
@@ -109,15 +106,10 @@ def _along_another_axis(d: Draw, weights, channels: int) -> None:
 @proves("fuse_int8")
 def int8_products(d: Draw, unmet: str | None) -> None:
     if unmet == "sums fit into 32 bits":
-        d.forced = [(int8, "_MOST_TERMS", 3)]
+        d.forced = [(integers, "_MOST_TERMS", 3)]
     if unmet == "the kernel takes the layer":
         # windows that it does not take, of 32768 taps, take NumPy long
         d.forced = [(filtering, "taken", lambda problem, tile: False)]
-    if unmet == "integer products are faster by estimate":
-        d.forced = [
-            (int8, "WORDS", kernels.int8_isa()[0]),
-            (int8, "_floats_are_faster", lambda *given: True),
-        ]
     data_format = d.pick("NCX", "NXC")
     rows = unmet == "weights of a MatMul are constant" or (unmet is None and d.chance(0.3))
     y = _rows(d, unmet) if rows else _product(d, data_format, unmet)

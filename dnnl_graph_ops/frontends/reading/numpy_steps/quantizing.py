@@ -11,9 +11,10 @@ import numpy as np
 
 from .... import dtypes
 from ...._core import kernels
-from ....backends import int8
+from ....algorithms import integers
 from ....convolution.nodes import make_problem
 from ....convolution.problem import ConvProblem
+from ....convolution.quantization import Quantization
 from ....errors import ShapeError
 from ....program.program import Place, Program, View, argument
 from ....strides import dense_strides
@@ -150,21 +151,22 @@ def _sums(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
         "pads_begin": axes.before, "pads_end": axes.after,
     }  # fmt: skip
 
-    def problem_of(src: View, weights: View, dst: View) -> ConvProblem:
+    def problem_of(src: View, weights: View, dst: View, zero: Sequence[View] = ()) -> ConvProblem:
         src, dst = (
             replace(view, shape=sizes, strides=dense_strides(sizes)) for view, sizes in ((src, shape), (dst, result))
         )
-        return make_problem("Convolution", attrs, [src, weights], dst, where=node.where)
+        problem = make_problem("Convolution", attrs, [src, weights], dst, where=node.where)
+        return replace(problem, quantization=Quantization(weights_zeros=tuple(zeros), zero=tuple(zero)))
 
     def some(shape: tuple[int, ...], dtype: str) -> View:
         return argument(Place.SCRATCH, dtype, shape, dense_strides(shape))
 
-    if not int8.fits(problem_of(some(shape, x.dtype), some(w.shape, dtypes.label(w.dtype)), some(result, "s32"))):
+    if not integers.fits(problem_of(some(shape, x.dtype), some(w.shape, dtypes.label(w.dtype)), some(result, "s32"))):
         return None
 
     def build(program: Program, reads: Sequence[View], writes: Sequence[View]) -> None:
         src, weights, *zero = views_of(program, [x, w, *([] if x_zero is None else [x_zero])], reads)
-        int8.append_sums(program, problem_of(src, weights, writes[0]), int8.Source(zero=tuple(zero)), zeros)
+        integers.append_sums(program, problem_of(src, weights, writes[0], zero))
 
     return build
 

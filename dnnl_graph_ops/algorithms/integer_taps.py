@@ -10,11 +10,11 @@ from math import prod
 from typing import Any
 
 from .. import dtypes
-from ..algorithms.views import as_channels_last, channels_last_strides
 from ..convolution.problem import FPROP, ConvProblem
 from ..program.program import Place, Program, View, argument
 from ..strides import dense_strides
 from ..symbolic import kernels
+from .views import as_channels_last, channels_last_strides
 
 # most channels: with more, the copy costs more than it saves
 _MOST_CHANNELS = 15
@@ -23,6 +23,8 @@ _MOST_CHANNELS = 15
 def applies(problem: ConvProblem) -> bool:
     """Whether a layer is an ordinary one of few channels and several taps on its last axis, without gaps."""
     g = problem.geometry
+    if problem.quantization is None or problem.quantization.is_dynamic:
+        return False
     few = problem.direction == FPROP and g.groups == 1 and g.x_channels <= _MOST_CHANNELS
     return few and g.kernel[-1] > 1 == g.dilations[-1] and g.pads_begin[-1] >= 0 and min(g.x) > 0
 

@@ -1,0 +1,103 @@
+"""Describes the integers of a quantized convolution: scales and zero points of what is read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, schema
+from ..program.epilogue import Epilogue
+from ..program.program import Program, View
+
+Array = np.ndarray[Any, Any]
+Take = Callable[[View], View]
+Partition = Callable[[Program, Take], None]
+
+BOUNDING = schema.kinds("bounds")
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """The scales and zero points of a convolution of 8-bit integers, each of which is a value / scale + zero point.
+
+    `scale`, `zero`: views of one element with the numbers of the source that the call tells, in place of `src_scale`
+    and `src_zero`. `weights_scales`, `weights_zeros`: of all channels of the result, of those of one group, or a single
+    one. `dst`: scale and zero point of an integer result; None for a result in f32, or in s32: those are plain sums.
+    `partition`: appends the layer as one partition of the library, which reads and writes what the given function
+    returns for each of the layer's views; None where the library has none that is known to be exact.
+    """
+
+    src_scale: float = 1.0
+    src_zero: int = 0
+    weights_scales: tuple[float, ...] = (1.0,)
+    weights_zeros: tuple[int, ...] = (0,)
+    dst: tuple[float, int] | None = None
+    scale: tuple[View, ...] = ()
+    zero: tuple[View, ...] = ()
+    partition: Partition | None = field(default=None, compare=False)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the call tells the scale of the source."""
+        return bool(self.scale)
+
+    @property
+    def key(self) -> Hashable:
+        """The numbers on which the choice and the times of algorithms depend."""
+        flags = self.is_dynamic, bool(self.zero), self.partition is not None
+        return self.src_zero, self.weights_zeros, self.dst and self.dst[1], flags
+
+    def scales(self, size: int) -> Array:
+        """Returns the factors (OC) of sums in f32: those of the weights, times the source's where that is known."""
+        scales = _of_channels(size, self.weights_scales, np.float32)
+        return scales if self.is_dynamic else scales * np.float32(self.src_scale)
+
+    def zeros(self, size: int) -> Array:
+        """Returns the zero points (OC) of the weights, in s32."""
+        return _of_channels(size, self.weights_zeros, np.int32)
+
+    def of_weights(self, shape: Sequence[int], axis: int) -> tuple[Array, Array]:
+        """Returns scales and zero points in f32 that broadcast over weights (G, K/G, C/G, kernel...) of this shape.
+
+        `axis`: of the channels of the result.
+        """
+        size, sides = shape[0] * shape[axis], [n if at in (0, axis) else 1 for at, n in enumerate(shape)]
+        numbers = self.weights_scales, self.weights_zeros
+        if all(len(some) == 1 for some in numbers):
+            size, sides = 1, []
+        scales, zeros = (_of_channels(size, some, np.float32).reshape(sides) for some in numbers)
+        return scales, zeros
+
+    def bounded(self, epilogue: Epilogue, dtype: str) -> tuple[Epilogue, int, int]:
+        """Returns post-ops without a last ReLU or Clamp, and the lowest and highest integer of a result in `dtype`.
+
+        Rounding is monotonic, so clamping before or after it gives the same. Of other post-ops all stay, and the
+        integers are those of the dtype.
+        """
+        if self.dst is None:
+            return epilogue, -128, 255
+        kinds = np.iinfo(dtypes.numpy_dtype(dtype))
+        low, high = int(kinds.min), int(kinds.max)
+        if not epilogue or epilogue[-1].kind not in BOUNDING:
+            return epilogue, low, high
+        # each post-op's result is read inside of the group, so the last post-op reads the one before it
+        scale, zero, op = np.float32(self.dst[0]), np.float32(self.dst[1]), epilogue[-1]
+        bounds = (0.0, np.inf) if op.kind == "ReLU" else (op.attrs["min"], op.attrs["max"])
+        low, high = (int(np.clip(np.rint(np.float32(bound) / scale) + zero, low, high)) for bound in bounds)
+        return epilogue[:-1], low, high
+
+    def on_views(self, take: Take) -> Quantization:
+        """Returns the quantization of the same layer on other views: `take` returns one for each view."""
+        scale, zero = (tuple(map(take, views)) for views in (self.scale, self.zero))
+        inner = self.partition
+        partition = inner and (lambda program, outer: inner(program, lambda view: outer(take(view))))
+        return replace(self, scale=scale, zero=zero, partition=partition)
+
+
+def _of_channels(size: int, values: Sequence[float], dtype: Any) -> Array:
+    array = np.asarray(values, dtype)
+    # several values are those of one group's channels, or of all
+    return np.broadcast_to(array, (size,)).copy() if array.size == 1 else np.tile(array, size // array.size)

@@ -1,0 +1,137 @@
+"""Counts the work of layers of 8-bit integers, and prices it in products of builtin kernels in f32.
+
+`fits/int8.json` has the prices by instruction set of the builtin kernels, and those of the library's partitions: how
+many products of the direct algorithm in f32 take as long as a count, so that they hold on CPUs of any speed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from math import prod
+
+from ..convolution.problem import DGRAD, ConvProblem
+from ..ir.env import Env
+from ..runtime import cpu
+from . import fits, speeds
+from .model import Counts, packing, padded
+
+# panel width and depth step to which kernels fill up with zeros
+_COLUMNS, _STEPS = 16, {"amxint8": 64, "avx2words": 2}
+_STEP = 4
+# counts relative to finishing an element of the result: reading one of the source, copying one to rows; and relative
+# to fetching a row of channels: beginning a position of a group
+_READ, _COPIED, _BEGUN = 1 / 3, 3.0, 4.0
+# costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory; and the
+# most that it may cost, relative to the direct form
+_TRANSFORMED, _WEIGHT, _SAVING = 3.0, 5.0, 0.95
+# positions of the last axis that the library computes besides, as its kernels begin a block at the end of every row
+_BLOCK = 1.5
+# the library has depthwise kernels of ordinary layers of so many axes
+_MOST_AXES = 2
+_LIBRARY, _MEASURED = "library", "avx512vnni"
+_INSTEAD = {"avxvnni": _MEASURED}
+_CONVERTED, _CONVERTING = map(speeds.seconds, ("CONVERTED_ELEMENT", "CONVERTING_STEPS"))
+
+Table = Mapping[str, Mapping[str, fits.Prices]]
+
+
+@cache
+def table() -> Table:
+    """Returns prices in products of the direct algorithm in f32, by instruction set and kind of work."""
+    content = json.loads(fits.package_file("int8").read_text("utf-8"))
+    return {name: {kind: tuple(row) for kind, row in rows.items()} for name, rows in content["constants"].items()}
+
+
+def prices(isa: str, kind: str, problem: ConvProblem, env: Env) -> fits.Prices:
+    """Returns the seconds on one thread of each of the first `Counts` of such a kind of work.
+
+    `isa`: of builtin kernels, those of "avx2words" stand for sets that nobody measured.
+    """
+    rows = table().get(_INSTEAD.get(isa, isa)) or table()["avx2words"]
+    product = fits.find(env.isa, env.release, "f32")["direct", problem.direction][0]
+    return tuple(product * price for price in rows[kind])
+
+
+def products(
+    problem: ConvProblem, isa: str, runs: float, source: int, *, copies: bool, filtered: float = 1.0
+) -> Counts:
+    """Returns the counts of builtin products of integers.
+
+    `runs`: of the same products in f32. `source`: elements that are read; `copies`: whether they are copied to rows.
+    `filtered`: products of Winograd, relative to the direct algorithm.
+    """
+    weights = _weights(problem, _STEPS.get(isa, _STEP))
+    made = problem.result.shape[1] // problem.geometry.groups
+    return Counts(
+        products=_positions(problem) * weights * filtered,
+        values=problem.result.size + (_READ + _COPIED * copies) * source,
+        runs=runs + _BEGUN * problem.result.size / made,
+        weights=weights,
+        variable=packing(problem, weights),
+    )
+
+
+def filtered(counts: Counts, direct: Counts) -> float:
+    """Returns products of Winograd on words relative to the direct algorithm, by the counts of both in f32."""
+    work, all_work = (c.products + _TRANSFORMED * c.values + _WEIGHT * c.weights for c in (counts, direct))
+    return work / all_work / _SAVING
+
+
+def sums(problem: ConvProblem, env: Env | None = None) -> Counts:
+    """Returns the counts of sums of integers by channels, of depthwise layers."""
+    taps = prod(problem.geometry.kernel)
+    columns = padded(problem.geometry.groups, _COLUMNS)
+    runs = _positions(problem) * taps
+    return Counts(runs * columns, _finished(problem), runs, problem.geometry.groups * taps, 0)
+
+
+def partition(problem: ConvProblem, env: Env) -> Counts:
+    """Returns the counts of a partition of the library."""
+    if _is_depthwise(problem):
+        return sums(problem)
+    g, weights, positions = problem.geometry, _weights(problem, _STEP), _positions(problem)
+    computed = positions * (1 + _BLOCK / g.y[-1])
+    runs = positions * prod(g.kernel) * g.groups
+    return Counts(computed * weights, _finished(problem), runs, weights, packing(problem, weights))
+
+
+def library_prices(problem: ConvProblem, env: Env) -> fits.Prices:
+    """Returns the prices of `partition`; on CPUs with tiles products gain as much by them as builtin ones do."""
+    kind: str = problem.direction
+    if _is_depthwise(problem):
+        far = problem.direction == DGRAD or problem.geometry.rank > _MOST_AXES
+        kind = "depthwise by reference" if far else "depthwise"
+    each, *rest = prices(_LIBRARY, kind, problem, env)
+    if "amx" in cpu.native(env.isa):
+        each *= table()["amxint8"]["integers"][0] / table()[_MEASURED]["integers"][0]
+    return each, *rest
+
+
+def conversions(problem: ConvProblem, env: Env) -> float:
+    """Returns the seconds of the steps that convert the source to f32, and an integer result from f32."""
+    size = problem.read[0].size + (problem.result.size if problem.result.dtype != "f32" else 0)
+    return _CONVERTING + _CONVERTED * size / env.threads
+
+
+def _is_depthwise(problem: ConvProblem) -> bool:
+    g = problem.geometry
+    return g.groups == g.y_channels == g.x_channels > 1
+
+
+def _positions(problem: ConvProblem) -> int:
+    return problem.geometry.batch * prod(problem.geometry.y)
+
+
+def _weights(problem: ConvProblem, step: int) -> int:
+    """Returns the number of weights, with the zeros that fill up the channels."""
+    g = problem.geometry
+    read, made = g.x_channels // g.groups, g.y_channels // g.groups
+    if problem.direction == DGRAD:
+        read, made = made, read
+    return g.groups * padded(read, step) * padded(made, _COLUMNS) * prod(g.kernel)
+
+
+def _finished(problem: ConvProblem) -> float:
+    return problem.result.size + _READ * problem.read[0].size
