@@ -98,8 +98,12 @@ py::object attribute(const Api& api, const Attribute* item) {
             const auto release = [&](Value* value) { api.ReleaseValue(value); };
             const std::unique_ptr<Value, decltype(release)> value(
                 api.get<Value*>(api.OpAttr_GetTensorAttributeAsOrtValue, item), release);
-            py::tuple found = tensor(api, value.get());
-            return py::make_tuple(found[0], found[1], py::bytes(found[2]));
+            const py::tuple found = tensor(api, value.get());
+            const py::object data = found[2];
+            if (data.is_none()) return py::none();
+            PyObject* const bytes = PyBytes_FromObject(data.ptr());
+            if (!bytes) throw py::error_already_set();
+            return py::make_tuple(found[0], found[1], py::reinterpret_steal<py::object>(bytes));
         }
         case AttributeType::graph: break;
     }

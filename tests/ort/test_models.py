@@ -88,7 +88,10 @@ def test_attributes_and_types(rng, tmp_path, monkeypatch):
         make("Conv", ["x", "w"], ["c"], auto_pad="SAME_UPPER", strides=[1, 1]),
         make("LeakyRelu", ["c"], ["l"], alpha=0.25),
         make("Add", ["l", "k"], ["s"]),
-        make("Mul", ["s", "many"], ["y"]),
+        make("Mul", ["s", "many"], ["m"]),
+        make("Shape", ["x"], ["size"]),
+        make("ConstantOfShape", ["size"], ["ones"], value=numpy_helper.from_array(np.float32([1.5]))),
+        make("Sub", ["m", "ones"], ["y"]),
     ]
     source = model(nodes, {"x": ("n", 2, 2, 2)}, ["y"], {"w": rng.integers(-2, 3, (2, 2, 3, 3)).astype(np.float32)})
     feeds = {"x": rng.integers(-2, 3, (3, 2, 2, 2)).astype(np.float32)}
