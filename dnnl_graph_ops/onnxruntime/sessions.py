@@ -61,7 +61,7 @@ def install() -> Installed:
         provider_options: Any = None,
         **kwargs: Any,
     ) -> None:
-        if _asks_for_cpu(package, sess_options, providers, provider_options):
+        if _asks_for_cpu(package, sess_options, providers):
             sess_options, providers = _in_front(package, sess_options)
             provider_options = None
         original(self, path_or_bytes, sess_options, providers, provider_options, **kwargs)
@@ -91,12 +91,10 @@ def _in_front(package: Any, options: Any) -> tuple[Any, list[Any] | None]:
     return options, None
 
 
-def _asks_for_cpu(package: Any, options: Any, providers: Any, provider_options: Any) -> bool:
+def _asks_for_cpu(package: Any, options: Any, providers: Any) -> bool:
     if options is not None and options.has_providers() and options not in _extended:
         return False
+    # settings have no effect: ONNX Runtime's CPU provider has none, although libraries state some
     names = [item[0] if isinstance(item, tuple) else item for item in providers or ()]
-    settings = [*(item[1] for item in providers or () if isinstance(item, tuple)), *(provider_options or ())]
-    if any(settings):
-        return False
     # the stock wheel names Azure, which no session takes unless asked to
     return names == [_CPU] if names else {*package.get_available_providers()} <= {_CPU, _AZURE, get_ep_name()}
