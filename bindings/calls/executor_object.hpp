@@ -1,6 +1,7 @@
 // The Python object around an Executor, and running it on NumPy arrays.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct ExecutorObject {
     Executor core;
     std::vector<py::object> owners;  // of constants and callbacks; the core has only addresses
     bool cleared = false;            // by the garbage collector: owners are gone
+    mutable std::atomic<bool> ran{false};  // by who keeps it at hand, not found in its store, since the store looked
 };
 
 // Full check against what the plan declares; throws an error that names the argument.

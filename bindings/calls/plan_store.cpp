@@ -19,6 +19,7 @@ void mix(std::uint64_t& hash, std::uint64_t word) {
 }
 
 int threads_now = 0;
+void (*forget_plan)(const ExecutorObject&) = nullptr;
 
 constexpr int kMaxDepth = 8;  // of tuples inside attributes
 
@@ -108,7 +109,8 @@ public:
     }
 
     // The score: seconds saved per byte, divided by the number of uses of plans since the plan's last use.
-    double worth(const PlanStore::Entry& entry) const {
+    double worth(PlanStore::Entry& entry) {
+        if (entry.plan.plan->ran.exchange(false, std::memory_order_relaxed)) entry.used = ++uses;
         const auto age = static_cast<double>(uses - entry.used + 1);
         return std::max(entry.seconds, 1e-6) / static_cast<double>(alone(entry) + 1) / age;
     }
@@ -214,6 +216,8 @@ class PlanStore::Removed {
 public:
     Removed() = default;
     ~Removed() {
+        for (const Entry& entry : entries)
+            if (forget_plan) forget_plan(*entry.plan.plan);
         entries.clear();
         freed(bytes);
     }
@@ -355,6 +359,8 @@ void PlanStore::shrink(Removed& removed, std::size_t enough) {
         one.store->remove(one.entry, removed);
     }
 }
+
+void PlanStore::on_removed(void (*forget)(const ExecutorObject&)) { forget_plan = forget; }
 
 void PlanStore::clear(Removed& removed) {
     while (!entries_.empty()) remove(entries_.begin(), removed);

@@ -108,6 +108,8 @@ public:
     // Over all stores.
     static void clear_all();
     static void set_limit(std::size_t bytes);
+    // Whoever keeps plans of stores at hand lets go of each that a store has removed: `forget` is called with it.
+    static void on_removed(void (*forget)(const ExecutorObject& plan));
 
 private:
     class Removed;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include <pybind11/pybind11.h>
@@ -30,6 +31,7 @@ constexpr const char* kVendor = "dnnl_graph_ops";
 // The option of the provider as ONNX Runtime keeps it among those of a session: a number of threads.
 constexpr const char* kThreads = "ep.dnnlgraphopsexecutionprovider.threads";
 constexpr std::size_t kMostSizes = 32;  // plans that a node keeps at hand
+constexpr int kMostTries = 3;           // of a call of Python that is interrupted
 
 // Calls `f`, and returns its error as a status; nothing is thrown across the border to ONNX Runtime.
 template <typename F>
@@ -48,21 +50,51 @@ Status* guarded(const Api& api, F&& f) noexcept {
     }
 }
 
+// Whether Ctrl-C has ended a call of Python in this thread. The interpreter is told at the end of `in_python`.
+thread_local bool interrupted = false;
+
+struct TellInterrupt {
+    ~TellInterrupt() {
+        if (std::exchange(interrupted, false)) PyErr_SetInterrupt();
+    }
+};
+
+// Calls `f`, which returns a new reference or null. If Ctrl-C ends it, it is called again: the interrupt is raised behind
+// ONNX Runtime's call, as one that comes while ONNX Runtime's own kernels run.
+template <typename F>
+py::object again_if_interrupted(F&& f) {
+    PyObject* result = gil::waiting(f);
+    for (int tries = 1; !result && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) && tries < kMostTries; ++tries) {
+        interrupted = true;
+        PyErr_Clear();
+        result = gil::waiting(f);
+    }
+    if (!result) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(result);
+}
+
 // Calls `f` with the GIL; errors of Python are thrown as their message, as none may outlast the GIL.
 template <typename F>
 void in_python(F&& f) {
     const TryAcquireGil gil;
     if (!gil) fail(ErrorKind::error, "dnnl_graph_ops: the Python interpreter has ended");
+    const TellInterrupt at_end;
     try {
         f();
     } catch (py::error_already_set& error) {
+        interrupted = interrupted || error.matches(PyExc_KeyboardInterrupt);
         const py::object value = error.value();
-        fail(ErrorKind::error, std::string(Py_TYPE(value.ptr())->tp_name) + ": " + py::str(value).cast<std::string>());
+        const std::string problem =
+            std::string(Py_TYPE(value.ptr())->tp_name) + ": " +
+            again_if_interrupted([&] { return PyObject_Str(value.ptr()); }).template cast<std::string>();
+        fail(ErrorKind::error, problem);
     }
 }
 
-py::object python(const char* function) {
-    return py::module_::import("dnnl_graph_ops.onnxruntime.provider").attr(function);
+// Calls a function of `dnnl_graph_ops.onnxruntime.provider`.
+py::object python(const char* function, const py::tuple& arguments) {
+    const py::object callee = py::module_::import("dnnl_graph_ops.onnxruntime.provider").attr(function);
+    return again_if_interrupted([&] { return PyObject_CallObject(callee.ptr(), arguments.ptr()); });
 }
 
 // References to Python objects that threads without the GIL drop: leaked where the interpreter is gone.
@@ -129,8 +161,23 @@ struct Compiled : ComputeInfo {
             return guarded(compiled.api, [&] { compiled.run(context); });
         };
         release_state = [](ComputeInfo*, void*) noexcept {};
+        const std::lock_guard lock(all_mutex);
+        all().insert(this);
     }
+    ~Compiled() {
+        const std::lock_guard lock(all_mutex);
+        all().erase(this);
+    }
+    Compiled(const Compiled&) = delete;
+    Compiled& operator=(const Compiled&) = delete;
 
+    using Plans = std::list<std::shared_ptr<const Sized>>;
+
+    // Moves the plans that are to leave to other ones; needs the lock.
+    template <typename Leaves>
+    void take(Plans& dropped, const Leaves& leaves);
+    // Lets go of a plan that its store has removed. Needs the GIL.
+    static void forget(const ExecutorObject& plan);
     void run(KernelContext* context);
     std::shared_ptr<const Sized> plan_for(std::vector<std::int64_t> dims, const std::vector<std::size_t>& ranks);
 
@@ -139,8 +186,33 @@ struct Compiled : ComputeInfo {
     const Held net;
     std::vector<std::size_t> inputs, outputs;  // for each input and output of the net, its number in the node
     std::mutex mutex;
-    std::list<std::shared_ptr<const Sized>> plans;  // the one used last comes first
+    Plans plans;  // the one used last comes first
+
+    // Nobody waits for the GIL with a lock of these, or of a node.
+    static inline std::mutex all_mutex;
+    static std::unordered_set<Compiled*>& all() {
+        static auto* const nodes = new std::unordered_set<Compiled*>;  // never destroyed: sessions may live longer
+        return *nodes;
+    }
 };
+
+template <typename Leaves>
+void Compiled::take(Plans& dropped, const Leaves& leaves) {
+    for (auto at = plans.begin(); at != plans.end();) {
+        const auto next = std::next(at);
+        if (leaves(*at)) dropped.splice(dropped.end(), plans, at);
+        at = next;
+    }
+}
+
+void Compiled::forget(const ExecutorObject& plan) {
+    Plans dropped;  // behind the locks
+    const std::lock_guard lock(all_mutex);
+    for (Compiled* const node : all()) {
+        const std::lock_guard plans_lock(node->mutex);
+        node->take(dropped, [&](const auto& sized) { return sized->plan == &plan; });
+    }
+}
 
 void Compiled::run(KernelContext* context) {
     const call_scope::Threads scope(threads);
@@ -169,6 +241,7 @@ void Compiled::run(KernelContext* context) {
             api.get<Value*>(api.KernelContext_GetOutput, context, outputs[o], shape.data(), shape.size());
         out[o] = static_cast<char*>(api.get<void*>(api.GetTensorMutableData, value));
     }
+    sized->plan->ran.store(true, std::memory_order_relaxed);
     const fork_guard::Busy busy;
     core.run({in.data(), out.data()});
 }
@@ -193,24 +266,17 @@ std::shared_ptr<const Sized> Compiled::plan_for(std::vector<std::int64_t> dims, 
             shapes[i] = shape;
         }
         const int threads = plan_threads();
-        const py::object plan_of = python("plan_for");
-        PyObject* const found = gil::waiting(
-            [&] { return PyObject_CallFunctionObjArgs(plan_of.ptr(), net.get().ptr(), shapes.ptr(), nullptr); });
-        if (!found) throw py::error_already_set();
-        PlanRef plan(py::reinterpret_steal<py::object>(found));
+        PlanRef plan(python("plan_for", py::make_tuple(net.get(), shapes)));
         require_row_major_results(plan.plan->core);
         if (plan.plan->core.inputs().size() != inputs.size() || plan.plan->core.outputs().size() != outputs.size())
             fail(ErrorKind::error, plan.plan->core.name() + ": the plan has other inputs or outputs than its node");
         sized = std::make_shared<const Sized>(Sized{std::move(dims), threads, Held(plan.executor), plan.plan});
     });
-    std::list<std::shared_ptr<const Sized>> dropped;  // behind the lock: may wait for the GIL
+    Plans dropped;  // behind the lock: may wait for the GIL
     const std::lock_guard lock(mutex);
     plans.push_front(sized);
-    for (auto at = std::next(plans.begin()); at != plans.end();) {
-        const auto next = std::next(at);
-        if ((*at)->threads == sized->threads && (*at)->dims == sized->dims) dropped.splice(dropped.end(), plans, at);
-        at = next;
-    }
+    take(dropped,
+         [&](const auto& at) { return at != sized && at->threads == sized->threads && at->dims == sized->dims; });
     if (plans.size() > kMostSizes) dropped.splice(dropped.end(), plans, std::prev(plans.end()));
     return sized;
 }
@@ -266,7 +332,7 @@ void Provider::claim(const Graph* graph, GraphSupport* support) {
     try {
         in_python([&] {
             const auto nodes = api.list(api.Graph_GetNumNodes, api.Graph_GetNodes, graph);
-            const py::object claimed = python("claimed")(described(api, graph), claims.get());
+            const py::object claimed = python("claimed", py::make_tuple(described(api, graph), claims.get()));
             for (const py::handle group : claimed) {
                 auto& members = groups.emplace_back();
                 for (const py::handle number : group) members.push_back(nodes.at(number.cast<std::size_t>()));
@@ -289,7 +355,8 @@ void Provider::compile_all(const Graph** graphs, const Node** fused, std::size_t
         for (std::size_t i = 0; i < count; ++i) {
             const auto ins = names(api, api.list(api.Node_GetNumInputs, api.Node_GetInputs, fused[i]));
             const auto outs = names(api, api.list(api.Node_GetNumOutputs, api.Node_GetOutputs, fused[i]));
-            const py::tuple found = python("compiled")(described(api, graphs[i]), ins, outs, claims.get());
+            const py::tuple found =
+                python("compiled", py::make_tuple(described(api, graphs[i]), ins, outs, claims.get()));
             made.push_back(std::make_unique<Compiled>(api, threads, found[0], found[1], found[2]));
         }
     });
@@ -297,6 +364,7 @@ void Provider::compile_all(const Graph** graphs, const Node** fused, std::size_t
 }
 
 Factory::Factory(const void* const* table, const Logger* logger) : api(table), logger(logger) {
+    PlanStore::on_removed(&Compiled::forget);
     get_name = [](const EpFactory*) noexcept { return kName; };
     get_vendor = [](const EpFactory*) noexcept { return kVendor; };
     get_vendor_id = [](const EpFactory*) noexcept -> std::uint32_t { return 0; };

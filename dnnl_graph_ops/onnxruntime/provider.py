@@ -45,10 +45,10 @@ def claimed(described: Mapping[str, Any], claims: list[Claim]) -> list[list[int]
         return []
     taken = {name for claim in claims for name in claim.makes}
     free = {i for i in range(len(graph.nodes)) if graph.is_readable(i) and taken.isdisjoint(graph.nodes[i][5])}
-    groups = []
-    for numbers, net in _single(graph, free) if mode == "all" else _winning(graph, free):
-        groups.append(numbers)
-        claims.append(Claim(frozenset(graph.produced(numbers)), net))
+    found = [*(_single if mode == "all" else _winning)(graph, free)]
+    groups = [numbers for numbers, _ in found]
+    # at once: a call that an interrupt ends is repeated
+    claims += [Claim(frozenset(graph.produced(numbers)), net) for numbers, net in found]
     if mode == "log":
         _report(graph, groups)
     return groups
@@ -158,12 +158,12 @@ def compiled(
     numbers = range(len(graph.nodes))
     makes = frozenset(graph.produced(numbers))
     claim = next(one for one in claims if one.makes == makes)
-    claims.remove(claim)
     net, names = claim.net, claim.net.output_names
     if set(names) != set(outputs):
         net = graph_of(graph.model(numbers, outputs, claim.net.graph.name), None).compile()
         names = net.output_names
     read = [value.name for value in net.inputs]
+    claims.remove(claim)
     return net, tuple(inputs.index(name) for name in read), tuple(outputs.index(name) for name in names)
 
 

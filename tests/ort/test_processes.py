@@ -94,6 +94,63 @@ def test_unregistered_while_a_session_lives():
 
 
 @pytest.mark.child
+def test_an_interrupt_waits_for_the_call():
+    """Ctrl-C while a session is made, or a new size is compiled: the call ends as without it, then it is raised."""
+    assert (
+        done("""
+        import signal
+        from dnnl_graph_ops.onnxruntime import provider
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        def interrupted(name, call):
+            real = getattr(provider, name)
+
+            def first(*args):
+                if provider.__dict__[name] is real:
+                    return real(*args)
+                setattr(provider, name, real)
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(10)
+            setattr(provider, name, first)
+            try:
+                call()
+                time.sleep(10)
+            except KeyboardInterrupt:
+                return
+            raise AssertionError(f"no interrupt of {name}")
+        expected = cpu(source)
+        for name in ("claimed", "compiled"):
+            interrupted(name, lambda: ours(source))
+        session, results = ours(source), []
+        interrupted("plan_for", lambda: results.append(session.run(None, feeds(9))))
+        data = feeds(9)
+        np.testing.assert_array_equal(session.run(None, data)[0], expected.run(None, data)[0])
+        print("end")
+    """)
+        == "end\n"
+    )
+
+
+@pytest.mark.child
+def test_the_process_ends_while_threads_run():
+    """Threads that the interpreter waits for end their calls first."""
+    assert (
+        done("""
+        session, data = ours(source), feeds(64)
+
+        def call():
+            for _ in range(40):
+                session.run(None, data)
+            print("called", flush=True)
+        for _ in range(4):
+            threading.Thread(target=call).start()
+        session.run(None, data)
+    """)
+        == 4 * "called\n"
+    )
+
+
+@pytest.mark.child
 def test_memory_is_flat():
     """Sessions give back what they take: 150 further ones take less than two of their size."""
     out = done("""

@@ -2,7 +2,9 @@
 
 import gc
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -162,6 +164,37 @@ def test_sessions_are_released_in_any_order(rng):
         gc.collect()
 
 
+def test_plans_of_sizes_leave_with_the_cache(rng, monkeypatch, limit):
+    """A group holds no plan that the package's limit of memory, or the caller, has removed."""
+    plans, real = [], provider.plan_for
+
+    def plan_for(*args):
+        plan = real(*args)
+        plans.append(weakref.ref(plan))
+        return plan
+
+    def alive():
+        return sum(plan() is not None for plan in plans)
+
+    monkeypatch.setattr(provider, "plan_for", plan_for)
+    source = block(rng)
+    session, expected = ours(source), cpu(source)
+    feeds = [{"x": whole(rng, 1, 16, size, 8)} for size in (4, 8, 12, 16)]
+    results = [expected.run(None, one) for one in feeds]
+    for _ in range(2):
+        for one, right in zip(feeds, results, strict=True):
+            check(session.run(None, one), right)
+    assert len(plans) == alive() == 4
+    dgo.clear_caches()
+    assert alive() == 0
+    check(session.run(None, feeds[0]), results[0])
+    limit(1)
+    for one, right in zip(feeds, results, strict=True):
+        check(session.run(None, one), right)
+    # the one used last is always kept
+    assert alive() == 1
+
+
 def seen_threads(monkeypatch):
     """Numbers of threads that plans of later runs are made for."""
     seen, real = [], provider.plan_for
@@ -216,6 +249,11 @@ def test_registered_once():
     assert [device.ep_name for device in dgr.register()] == [NAME]
     assert len(dgr.register()) == 1
     assert dgr.get_library_path().endswith(".so")
+    assert dgo.info()["onnxruntime"] == {
+        "provider": NAME,
+        "library": dgr.get_library_path(),
+        "version": metadata.version("onnxruntime"),
+    }
 
 
 def test_install(rng):
@@ -230,10 +268,11 @@ def test_install(rng):
             onnxruntime.InferenceSession(source, providers=CPU),
             onnxruntime.InferenceSession(source, shared, CPU),
             onnxruntime.InferenceSession(source, shared, CPU),
-            onnxruntime.InferenceSession(source, providers=[(CPU[0], {})]),
+            onnxruntime.InferenceSession(source, providers=[(CPU[0], {"arena_extend_strategy": "kSameAsRequested"})]),
+            onnxruntime.InferenceSession(source, providers=CPU, provider_options=[{}]),
         ]
     assert onnxruntime.InferenceSession.__init__ is before
-    assert [session.get_providers()[0] for session in made] == [NAME] * 4
+    assert [session.get_providers()[0] for session in made] == [NAME] * 5
     assert cpu(source).get_providers() == CPU
     expected = cpu(source).run(None, feeds)
     for session in made:
