@@ -6,8 +6,8 @@ from typing import Any
 
 from .._core import __file__ as _path
 from ..errors import RuntimeUnavailableError, extra
+from ..runtime.info import EXECUTION_PROVIDER as _NAME
 
-_NAME = "DnnlGraphOpsExecutionProvider"
 # the first ONNX Runtime that takes execution providers with all that this one uses
 _OLDEST = (1, 23)
 

@@ -11,6 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .._core import __file__ as _library
 from .._core import kernels
 from ..errors import Error
 from . import cpu, defects, follow, rates
@@ -22,6 +23,8 @@ from .threads import get_num_threads
 # of narrow products and of products of integers, the best first
 BF16_SETS = ("amx", "avx512bf16")
 INT8_SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words")
+# the name under which ONNX Runtime knows the extension module
+EXECUTION_PROVIDER = "DnnlGraphOpsExecutionProvider"
 _LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")  # the second is oneDNN's older name
 _VARIABLES = ("DNNL_", "ONEDNN_", "OMP_", "GOMP_", "KMP_", "OCL_ICD")
 
@@ -57,8 +60,20 @@ def info() -> dict[str, Any]:
         "runtimes": [_runtime(runtime) for runtime in candidates().values()],
         "engines": [repr(item) for item in engines()],
         "sycl_thread": follow.state(),
+        "onnxruntime": _onnxruntime(),
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith(_VARIABLES)},
     }
+
+
+def _onnxruntime() -> dict[str, str]:
+    """Returns the name of the execution provider and its library, and the installed version of ONNX Runtime."""
+    from importlib import metadata
+
+    try:
+        installed = metadata.version("onnxruntime")
+    except metadata.PackageNotFoundError:
+        installed = "none"
+    return {"provider": EXECUTION_PROVIDER, "library": _library, "version": installed}
 
 
 def _rates() -> dict[str, Any]:
