@@ -81,8 +81,8 @@ class Drawn:
         """Sizes of a call near those that were drawn; one may be 0 or 1."""
         wanted = np.prod([n for n, unknown in self.extents if unknown])
         for _ in range(20):
-            sizes = [max(self.whole(n // 4, 3 * n), 1) if unknown else n for n, unknown in self.extents]
-            if 0.5 <= np.prod([n for n, unknown in zip(sizes, self.unknown, strict=True) if unknown]) / wanted <= 2:
+            sizes = [max(self.whole(n // 5, 5 * n), 1) if unknown else n for n, unknown in self.extents]
+            if 0.2 <= np.prod([n for n, unknown in zip(sizes, self.unknown, strict=True) if unknown]) / wanted <= 4:
                 break
         if self.chance(0.05):
             sizes[self.pick(*np.flatnonzero(self.unknown))] = self.pick(0, 1)
