@@ -124,3 +124,20 @@ def test_results_keep_their_structure_at_all_sizes(name, turn, monkeypatch):
     """Each program on two roads, so that every road has programs."""
     road = [*ROADS][(list(PROGRAMS).index(name) + turn) % len(ROADS)]
     check(name, road, monkeypatch, True, [integers(batch, 3, 6, size) for batch, size in ((1, 6), (2, 7), (1, 8))])
+
+
+def branching(x, outer, inner):
+    """Branches within a branch, which are modules of the graph that PyTorch runs."""
+    return torch.cond(
+        outer, lambda x, p: x.sin(), lambda x, p: torch.cond(p, lambda x: x * 10, lambda x: -x, (x,)) + x, (x, inner)
+    )
+
+
+def test_nested_branches():
+    torch._dynamo.reset()
+    compiled, x = torch.compile(branching, backend="dnnl_graph_ops"), integers(3, 4)
+    with torch.no_grad():
+        for outer in (True, False):
+            for inner in (True, False):
+                chosen = torch.tensor(outer), torch.tensor(inner)
+                assert torch.equal(compiled(x, *chosen), branching(x, *chosen))

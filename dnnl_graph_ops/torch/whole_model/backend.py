@@ -214,11 +214,11 @@ def _parted(module: fx.GraphModule, static: frozenset[int], *given: Any) -> Run:
     left: Counter[str] = Counter()
     for node in parted.graph.nodes:
         if node.op == "call_module" and node.target.startswith("fused_"):
-            own = frozenset(i for i, one in enumerate(node.args) if one in constant)
-            node.op, node.target = "call_function", Region(getattr(parted, node.target), own, *given).__call__
+            own, part = frozenset(i for i, one in enumerate(node.args) if one in constant), getattr(parted, node.target)
+            delattr(parted, node.target)
+            node.op, node.target = "call_function", Region(part, own, *given).__call__
         elif node.op == "call_function" and node.target is not operator.getitem:
             left[str(node.target)] += 1
-    parted.delete_all_unused_submodules()
     parted.recompile()
     _tell(_BETWEEN, left)
     run: Run = parted.forward

@@ -1,0 +1,174 @@
+"""Models of the zoo by each way that PyTorch runs them: eager, inductor, `torch.compile` for this package, `optimize`.
+
+`python benchmarks/torch_roads.py inference [NAME...]` calls each model for SECONDS by each way, then times all in
+turns, at sizes that no table of times was made with. `training [NAME...]` times the first steps of small models with
+lengths that vary, by each way in a process of its own: what the captures cost, and what a step takes afterwards.
+Seconds are of the processor, compilers that inductor starts included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from turns import counts, in_turns, within
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.bench import zoo
+
+SECONDS: Final = 10.0
+ROUNDS_SECONDS: Final = 6.0
+LEAST_SECONDS: Final = 0.03
+# names of the zoo: shapes of inference
+HELD_OUT: Final[Mapping[str, tuple[tuple[int, ...], ...]]] = {
+    "erfnet": ((1, 3, 200, 160),),
+    "encodec_decoder": ((1, 128, 36),),
+    "hifigan_v2": ((1, 80, 45),),
+    "dcgan": ((3, 100, 1, 1),),
+    "cyclegan": ((1, 3, 96, 112),),
+    "unet": ((1, 1, 176, 144),),
+    "resnet18": ((2, 3, 160, 192),),
+    "mobilenet": ((1, 3, 192, 160),),
+    "edsr": ((1, 3, 40, 56),),
+    "centernet_head": ((1, 512, 12, 20),),
+}
+# small models whose lengths vary from step to step: the shapes of three steps
+TRAINED: Final[Mapping[str, tuple[tuple[int, ...], ...]]] = {
+    "hifigan": ((2, 80, 8), (2, 80, 10), (2, 80, 12)),
+    "encodec_decoder": ((2, 128, 8), (2, 128, 10), (2, 128, 12)),
+    "unet": ((2, 1, 32, 32), (2, 1, 32, 48), (2, 1, 32, 64)),
+    "vae_decoder": ((1, 4, 8, 8), (1, 4, 8, 12), (1, 4, 8, 16)),
+}
+BACKEND: Final = "dnnl_graph_ops"
+
+
+def clock() -> float:
+    return sum(os.times()[:4])
+
+
+def _line(model: nn.Module) -> nn.Module:
+    import dnnl_graph_ops.torch as dgt
+
+    return dgt.optimize(model)
+
+
+def _inductor(model: nn.Module) -> nn.Module:
+    import torch._inductor.config
+
+    torch._inductor.config.freezing = not model.training
+    compiled: nn.Module = torch.compile(model)
+    return compiled
+
+
+WAYS: Final[Mapping[str, Callable[[nn.Module], Any]]] = {
+    "eager": lambda model: model,
+    "aot_eager": lambda model: torch.compile(model, backend="aot_eager"),
+    "inductor": _inductor,
+    "compile": lambda model: torch.compile(model, backend=BACKEND),
+    "line": _line,
+}
+
+
+def _first(out: Any) -> Tensor:
+    made: Tensor = out[0] if isinstance(out, tuple | list) else out
+    return made
+
+
+def inference(name: str) -> dict[str, Any]:
+    """The ratios of times of a model by each way, after each has had its seconds of calls."""
+    inputs = [torch.randn(shape) for shape in HELD_OUT[name]]
+    model = zoo.build(name)
+    runs, first, errors = {}, {}, {}
+    with torch.no_grad():
+        wanted = _first(model(*inputs))
+        for way in ("eager", "inductor", "compile", "line"):
+            made = WAYS[way](copy.deepcopy(model))
+            begin = clock()
+            out = _first(made(*inputs))
+            first[way] = round(clock() - begin, 3)
+            calls = 1
+            while clock() - begin < SECONDS and (way == "line" or calls < 5):
+                out, calls = _first(made(*inputs)), calls + 1
+            errors[way] = float((out - wanted).abs().max() / wanted.abs().max())
+            runs[way] = lambda made=made: made(*inputs)
+        times = in_turns(runs, counts(runs, LEAST_SECONDS), within(ROUNDS_SECONDS, 6, 25))
+    of = {way: statistics.median(some) for way, some in times.items()}
+    best = [min(pair) for pair in zip(times["eager"], times["inductor"], strict=True)]
+
+    def gain(over: list[float], way: str) -> float:
+        return round(statistics.median(a / b for a, b in zip(over, times[way], strict=True)), 3)
+
+    return {
+        "name": name,
+        "ms": {way: round(1e3 * seconds, 3) for way, seconds in of.items()},
+        "first s": first,
+        "line over compile": gain(times["compile"], "line"),
+        "line over the better": gain(best, "line"),
+        "compile over the better": gain(best, "compile"),
+        "errors": {way: float(f"{error:.1e}") for way, error in errors.items()},
+    }
+
+
+def training(name: str, way: str, steps: int) -> dict[str, Any]:
+    """The seconds of the first steps of a model, whose lengths vary, and of later ones."""
+    model = zoo.build(name, small=True).train().requires_grad_(True)
+    torch.manual_seed(0)
+    batches = [torch.randn(shape) for shape in TRAINED[name]]
+    targets = [torch.randn_like(_first(model(x)).detach()) for x in batches]
+    run = WAYS[way](model)
+    optimizer = torch.optim.SGD(model.parameters() if way != "line" else run.parameters(), 1e-4)
+    times, loss = [], torch.zeros(())
+    for step in range(steps):
+        begin = clock()
+        optimizer.zero_grad()
+        loss = functional.mse_loss(_first(run(batches[step % 3])), targets[step % 3])
+        loss.backward()
+        optimizer.step()
+        times.append(clock() - begin)
+    later = times[steps // 2 :]
+    row = {"name": name, "way": way, "all s": sum(times), "step ms": 1e3 * statistics.fmean(later), "loss": loss.item()}
+    row["captures s"] = sum(times[: steps // 2]) - statistics.fmean(later) * (steps // 2)
+    if way == "compile":
+        import dnnl_graph_ops.torch as dgt
+
+        report = dgt.report(run)
+        row |= {"graphs": len(report.captures), "again": sum(report.recompilations.values())}
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("what", choices=("inference", "training"))
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--steps", type=int, default=90)
+    parser.add_argument("--way", choices=WAYS, help="this process trains by one way")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    dgo.set_num_threads(1)
+    for name in options.names or (HELD_OUT if options.what == "inference" else TRAINED):
+        if options.way:
+            print(json.dumps(training(name, options.way, options.steps)))
+        elif options.what == "training":
+            for way in WAYS:
+                command = [sys.executable, __file__, "training", name, "--way", way, "--steps", str(options.steps)]
+                subprocess.run(command, check=False)
+        elif options.names and len(options.names) == 1:
+            print(json.dumps(inference(name)), flush=True)
+        else:
+            subprocess.run([sys.executable, __file__, "inference", name], check=False)
+
+
+if __name__ == "__main__":
+    main()
