@@ -88,7 +88,10 @@ def enhancer(rng: np.random.Generator, width: int = 64) -> Model:
         "back": rng.normal(0, 0.1, (width, 1, 16)),
     }
     arrays = [numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()]
-    arrays += [numpy_helper.from_array(np.array([1]), "one"), numpy_helper.from_array(np.array([0, 0, 8, 0, 0, 0]), "pads")]
+    arrays += [
+        numpy_helper.from_array(np.array([1]), "one"),
+        numpy_helper.from_array(np.array([0, 0, 8, 0, 0, 0]), "pads"),
+    ]
     node = helper.make_node
     nodes = [
         node("Pad", ["sound", "pads"], ["padded"]),

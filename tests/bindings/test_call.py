@@ -195,18 +195,18 @@ def test_overlapping_results():
 
 
 def test_more_arrays_than_the_native_path_takes():
-    names = [f"x{i}" for i in range(33)]
-    net = Net(names)
-    assert net(*[ones(1)] * 33) == "slow"
-    net.add(callback_plan(lambda *views: None, [declare((1,))] * 33, [declare((1,))]))
-    assert net(*[ones(1)] * 33) == "slow"
-    assert net._plans.find([declare((1,))] * 33, None) is not None
-    net = Net(("a",), 33)
-    net.add(callback_plan(lambda *views: None, [declare((1,))], [declare((1,))] * 33))
+    many = 513
+    net = Net([f"x{i}" for i in range(many)])
+    assert net(*[ones(1)] * many) == "slow"
+    net.add(callback_plan(lambda *views: None, [declare((1,))] * many, [declare((1,))]))
+    assert net(*[ones(1)] * many) == "slow"
+    assert net._plans.find([declare((1,))] * many, None) is not None
+    net = Net(("a",), many)
+    net.add(callback_plan(lambda *views: None, [declare((1,))], [declare((1,))] * many))
     assert net(ones(1)) == "slow"
 
 
-@pytest.mark.parametrize("count", [13, 14, 15, 32])
+@pytest.mark.parametrize("count", [13, 14, 15, 32, 200])
 def test_arrays_of_high_rank(count):
     """Keys of any length; another plan was used last."""
     shape = (1, 2) * 4

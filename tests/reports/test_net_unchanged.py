@@ -440,13 +440,14 @@ def test_many_shapes():
     assert net.plan_count() == 99
 
 
+@pytest.mark.slow
 def test_more_arrays_than_the_fast_path_takes():
     graph = dgo.Graph()
-    inputs = [graph.input(f"x{i}", (None, 8)) for i in range(33)]
-    net = graph.compile(ops.concat(*inputs, axis=1))
+    inputs = [graph.input(f"x{i}", (None, 8)) for i in range(513)]
+    net = graph.compile(ops.concat(*(ops.concat(*inputs[i : i + 57], axis=1) for i in range(0, 513, 57)), axis=1))
     assert net._latest() is None
     for count in (2, 3, 2):
-        net(*[np.ones((count, 8), np.float32)] * 33)
+        net(*[np.ones((count, 8), np.float32)] * 513)
         assert rows(net) == count
     assert net.plan_count() == 2
 
