@@ -1,8 +1,8 @@
 """Sound that begins before it ends: three nets on inputs that come piece by piece, with the results of whole calls.
 
-A vocoder (HiFi-GAN's layers), a causal decoder (EnCodec's) and, where `onnx` is installed, a causal enhancer with a GRU,
-all with random weights. Prints for some chunk sizes how far the outputs lag behind, what the first sound takes, the
-real-time factor, and the bytes that a stream keeps.
+A vocoder (HiFi-GAN's layers), a causal decoder (EnCodec's) and, where `onnx` is installed, a causal enhancer with a
+GRU, all with random weights. Prints for some chunk sizes how far the outputs lag behind, what the first sound takes,
+the real-time factor, and the bytes that a stream keeps.
 """
 
 from __future__ import annotations
