@@ -135,6 +135,8 @@ class Algorithm:
 
     def takes(self, problem: ConvProblem, env: Env) -> bool:
         """Whether the algorithm computes the problem, a quantized one maybe on copies in f32."""
+        if self.on_integers and problem.quantization is None:
+            return False
         return self.applies(self.seen(problem), env)
 
     def work(self, problem: ConvProblem, env: Env) -> cost.Counts:

@@ -15,14 +15,15 @@ from ..convolution.problem import DGRAD, ConvProblem
 from ..ir.env import Env
 from ..runtime import cpu
 from . import fits, speeds
-from .model import Counts, packing, padded
+from .model import Counts, channels, packing, padded
 
 # panel width and depth step to which kernels fill up with zeros
 _COLUMNS, _STEPS = 16, {"amxint8": 64, "avx2words": 2}
 _STEP = 4
 # counts relative to finishing an element of the result: reading one of the source, copying one to rows; and relative
-# to fetching a row of channels: beginning a position of a group
+# to fetching a row of channels: beginning a position of a group, and each tap of it where it has few channels
 _READ, _COPIED, _BEGUN = 1 / 3, 3.0, 4.0
+_FEW, _BEGUN_TAP, _BEGUN_TAP_OF_WORDS = 16, 1.0, 0.13
 # costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory; and the
 # most that it may cost, relative to the direct form
 _TRANSFORMED, _WEIGHT, _SAVING = 3.0, 5.0, 0.95
@@ -62,12 +63,14 @@ def products(
     `runs`: of the same products in f32. `source`: elements that are read; `copies`: whether they are copied to rows.
     `filtered`: products of Winograd, relative to the direct algorithm.
     """
+    (read, made), positions = _channels(problem), _positions(problem)
     weights = _weights(problem, _STEPS.get(isa, _STEP))
-    made = problem.result.shape[1] // problem.geometry.groups
+    each = 0.0 if read >= _FEW else _BEGUN_TAP_OF_WORDS if isa == "avx2words" else _BEGUN_TAP
+    taps = positions * prod(problem.geometry.kernel) * problem.geometry.groups
     return Counts(
-        products=_positions(problem) * weights * filtered,
+        products=positions * weights * filtered,
         values=problem.result.size + (_READ + _COPIED * copies) * source,
-        runs=runs + _BEGUN * problem.result.size / made,
+        runs=runs + _BEGUN * problem.result.size / made + each * taps,
         weights=weights,
         variable=packing(problem, weights),
     )
@@ -126,11 +129,14 @@ def _positions(problem: ConvProblem) -> int:
 
 def _weights(problem: ConvProblem, step: int) -> int:
     """Returns the number of weights, with the zeros that fill up the channels."""
-    g = problem.geometry
-    read, made = g.x_channels // g.groups, g.y_channels // g.groups
-    if problem.direction == DGRAD:
-        read, made = made, read
+    g, (read, made) = problem.geometry, _channels(problem)
     return g.groups * padded(read, step) * padded(made, _COLUMNS) * prod(g.kernel)
+
+
+def _channels(problem: ConvProblem) -> tuple[int, int]:
+    """Returns how many channels of the source and of the result a group has."""
+    y, x = channels(problem)
+    return (y, x) if problem.direction == DGRAD else (x, y)
 
 
 def _finished(problem: ConvProblem) -> float:

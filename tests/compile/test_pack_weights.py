@@ -10,7 +10,6 @@ from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.algorithms import table
 from dnnl_graph_ops.algorithms.choice import grid
-from dnnl_graph_ops.backends import int8
 from dnnl_graph_ops.compile import pack_weights
 from dnnl_graph_ops.onednn.partition import Compiled
 
@@ -179,9 +178,7 @@ FORMS = [(in_f32, "builtin direct"), (in_int8, "builtin integer")] + [(in_f32, "
 @pytest.mark.parametrize(("taken", "form"), FORMS)
 def test_a_convolution_and_a_transposed_one_of_the_same_weights(rng, monkeypatch, taken, form):
     """Of one tap and as many channels on both sides: they read the weights transposed to each other."""
-    monkeypatch.setattr(int8, "_floats_are_faster", lambda *_: False)
-    if form != "builtin integer":
-        monkeypatch.setattr(table, "ALGORITHMS", tuple(f for f in table.ALGORITHMS if f.name == form))
+    monkeypatch.setattr(table, "ALGORITHMS", tuple(f for f in table.ALGORITHMS if f.name == form))
     dtype = "bf16" if form == "builtin bf16" else "f32"
     graph, x, w = dgo.Graph(), small(rng, 1, 6, 16), small(rng, 16, 16, 1)
     given, weights = taken(graph, w.astype(dtypes.numpy_dtype(dtype)))

@@ -1,0 +1,64 @@
+"""Counts and prices of layers of 8-bit integers."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.bench.fit import Elsewhere
+from dnnl_graph_ops.compile import measure_rates
+from dnnl_graph_ops.convolution.quantization import Quantization
+from dnnl_graph_ops.cost import fits, integers
+from dnnl_graph_ops.runtime import cpu
+
+SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8")
+
+
+def layer():
+    return replace(measure_rates.layer("f32", run=False), quantization=Quantization())
+
+
+def test_the_file_says_where_its_numbers_are_from():
+    content = json.loads(fits.package_file("int8").read_text("utf-8"))
+    assert {"cpu", "date", "onednn", "threads", "rows", "unit", "constants"} <= content.keys()
+    for kinds in integers.table().values():
+        for prices in kinds.values():
+            assert len(prices) == fits.FIELDS
+            assert all(price >= 0 for price in prices)
+
+
+@pytest.mark.parametrize("row", cpu.SETS, ids=lambda row: row.name)
+def test_every_set_has_prices(row):
+    env, problem = Elsewhere(dgo.engine("cpu"), 1, name=row.name), layer()
+    for isa in SETS:
+        assert all(price >= 0 for price in integers.prices(isa, "integers", problem, env))
+    assert len(integers.library_prices(problem, env)) == fits.FIELDS
+
+
+def test_prices_follow_those_of_floats():
+    """They are in products of the direct algorithm in f32."""
+    problem, found = layer(), set()
+    for isa in ("avx2", "avx512_core_vnni", "avx512_core_amx"):
+        env = Elsewhere(dgo.engine("cpu"), 1, name=isa)
+        product = fits.find(isa, env.release, "f32")["direct", problem.direction][0]
+        found.add(round(integers.prices("avx512vnni", "integers", problem, env)[0] / product, 6))
+    assert len(found) == 1
+
+
+def test_more_channels_are_more_work():
+    problem = layer()
+    g = problem.geometry
+    more = replace(problem, geometry=replace(g, x_channels=2 * g.x_channels))
+    few, many = (integers.products(one, "avx512vnni", 0.0, 1, copies=False) for one in (problem, more))
+    assert many.products == 2 * few.products
+    assert many.weights == 2 * few.weights
+
+
+def test_copies_and_winograd_count():
+    problem = layer()
+    plain = integers.products(problem, "avx2words", 0.0, 1000, copies=False)
+    copied = integers.products(problem, "avx2words", 0.0, 1000, copies=True)
+    assert copied.values == plain.values + 3000
+    filtered = integers.products(problem, "avx2words", 0.0, 1000, copies=False, filtered=0.5)
+    assert filtered.products == plain.products / 2
