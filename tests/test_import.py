@@ -14,7 +14,9 @@ from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core
+from dnnl_graph_ops.frontends.torch_export import releases
 
+ROOT = Path(__file__).parents[1]
 PACKAGE = Path(dgo.__file__).parent
 OPTIONAL = ("torch", "onnx", "onnxruntime", "matplotlib", "sklearn", "PIL", "openvino", "pytest")
 
@@ -75,6 +77,35 @@ def test_what_pytorch_is_needed_is_said(before, words):
     done = child("-c", show)
     assert words in done.stdout, done.stderr
     assert "pip install 'torch>=2.13'" in done.stdout
+
+
+@pytest.mark.child
+@pytest.mark.parametrize(("version", "count"), [("2.15.0a0+git1234567", 1), ("2.13.9+cpu", 0)])
+def test_releases_of_pytorch_that_no_test_ran_with_are_told_once(version, count):
+    pytest.importorskip("torch", reason="needs the extra 'torch'")
+    show = (
+        f"import torch; torch.__version__ = type(torch.__version__)({version!r})\n"
+        "import dnnl_graph_ops as dgo, dnnl_graph_ops.torch as dgt\n"
+        "model = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3)).eval()\n"
+        "dgt.optimize(model)\n"
+        "for _ in range(2): dgo.from_torch(torch.export.export(model, (torch.ones(1, 1, 4, 4),)))"
+    )
+    done = child("-W", "always", "-c", show)
+    assert done.returncode == 0, done.stderr
+    said = (
+        f"PyTorch {version} is newer than 2.13, the newest release that this version of dnnl_graph_ops was tried with"
+    )
+    assert done.stderr.count(said) == count, done.stderr
+    assert done.stderr.count("is newer than") == count
+
+
+def test_the_page_of_versions_names_the_release_that_tests_run_with():
+    tried = ".".join(map(str, releases.NEWEST_TRIED))
+    assert f'"torch=={tried}.' in (ROOT / "pyproject.toml").read_text("utf-8")
+    assert f'torch = ["torch>={".".join(map(str, releases.OLDEST))}"]' in (ROOT / "pyproject.toml").read_text("utf-8")
+    page = (ROOT / "docs" / "versions.md").read_text("utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith("| PyTorch")]
+    assert row.endswith(f"| {tried}.0 |")
 
 
 def test_a_net_and_its_explanation_have_public_types():

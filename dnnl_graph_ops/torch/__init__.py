@@ -17,15 +17,17 @@ and `_backward_weights` in `torch.ops.dnnl_graph_ops`. Arguments are those of `t
 from typing import TYPE_CHECKING
 
 from ..errors import extra as _extra
+from ..frontends.torch_export import releases as _releases
 
 try:
     import torch as _torch
 
-    if tuple(map(int, _torch.__version__.split(".")[:2])) < (2, 13):
+    if _releases.release(_torch.__version__) < _releases.OLDEST:
         raise ImportError(f"this is {_torch.__version__}")
 except ImportError as _error:
     raise ImportError(
-        f"dnnl_graph_ops.torch needs PyTorch 2.13 or later ({_error}): {_extra('torch')}",
+        f"dnnl_graph_ops.torch needs PyTorch {'.'.join(map(str, _releases.OLDEST))} or later ({_error}): "
+        f"{_extra('torch')}",
         name="torch",
     ) from _error
 
@@ -37,6 +39,7 @@ from .optimize import optimize, refresh, warm_up
 from .report import LayerTime, Report, report
 
 _warn_of_two()
+_releases.warn_of_newer(str(_torch.__version__))
 
 __all__ = ["LayerTime", "Report", "optimize", "refresh", "report", "warm_up"]
 

@@ -18,6 +18,7 @@ from ...runtime.dlpack import from_dlpack, to_dlpack
 from ...shapes import Meta
 from ..reading.node import Array
 from ..reading.traced import Earlier, OpCall, Operand, Other, mapped
+from .releases import warn_of_newer
 
 
 def pytorch(where: str) -> Any:
@@ -30,6 +31,7 @@ def pytorch(where: str) -> Any:
         import torch
     except ImportError as error:
         raise RuntimeUnavailableError(f"{where}: needs PyTorch ({error}); install it: {extra('torch')}") from error
+    warn_of_newer(str(torch.__version__))
     return torch
 
 
