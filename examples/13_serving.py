@@ -87,7 +87,8 @@ class Server:
         if (method, path) == ("POST", "/synthesize"):
             return await self.synthesize(body)
         if (method, path) == ("GET", "/health"):
-            return (503, b"loading") if self.net is None else (200, json.dumps(dgo.cache_info()["bytes"]).encode())
+            gauges = {"running": self.pool.running, "queued": self.pool.queued, "bytes": dgo.cache_info()["bytes"]}
+            return (503, b"loading") if self.net is None else (200, json.dumps(gauges).encode())
         if (method, path) == ("POST", "/reload"):
             try:
                 await asyncio.to_thread(self.load)

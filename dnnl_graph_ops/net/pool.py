@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from ..errors import Error, QueueFull
+from ..errors import Error, QueueFull, Timeout
 from ..progress import Progress
+from ..runtime import deadline
 from ..runtime import threads as numbers
-from ..schema.arguments import one_of, show
+from ..schema.arguments import no_member, one_of, show
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -45,11 +46,18 @@ class Pool:
 
     Attributes:
         workers, threads, waiting: the numbers.
+        running, queued: the number of calls that run, and of calls that wait for a worker, at this moment: gauges for
+            the metrics of a server.
 
     Raises:
         TypeError, InvalidArgumentError: a number is no int, or out of range.
         Error: this process cannot start so many threads.
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_member(self, name)
 
     def __init__(
         self,
@@ -60,6 +68,11 @@ class Pool:
         full: Literal["wait", "raise"] = "wait",
     ) -> None:
         self.threads = numbers.startable(threads, "Pool: 'threads'")
+        if callable(workers):
+            raise TypeError(
+                f"Pool: 'workers' is a number, got {type(workers).__name__}; a net is passed with its arrays, "
+                "pool.submit(net, x)"
+            )
         if workers is None:
             workers = max(numbers.get_num_threads() // threads, 1)
         self.workers = numbers.checked(workers, "Pool: 'workers'")
@@ -73,6 +86,7 @@ class Pool:
     def _start(self) -> None:
         self._process = os.getpid()
         self._workers = ThreadPoolExecutor(self.workers, thread_name_prefix="dnnl_graph_ops pool")
+        self._futures: set[Future[Any]] = set()
         self._room = threading.BoundedSemaphore(self.workers + self.waiting)
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -88,8 +102,13 @@ class Pool:
 
         Raises:
             QueueFull: as many calls wait as may, and the pool does not wait for room.
-            Error: the pool is closed.
+            Error: the pool is closed. TypeError: `call` cannot be called.
         """
+        if not callable(call):
+            raise TypeError(
+                f"Pool.submit: needs a net or a function, then its arguments, got {type(call).__name__}; write "
+                "pool.submit(net, x), not pool.submit(net(x))"
+            )
         if self._closed:
             raise Error("Pool.submit: the pool is closed")
         if self._process != os.getpid():
@@ -103,8 +122,29 @@ class Pool:
         except BaseException:
             room.release()
             raise
-        future.add_done_callback(lambda _: room.release())
+        futures = self._futures
+        futures.add(future)
+
+        def ended(future: Future[Any]) -> None:
+            futures.discard(future)
+            room.release()
+
+        future.add_done_callback(ended)
         return future
+
+    @property
+    def running(self) -> int:
+        """The number of calls that run at this moment."""
+        return sum(future.running() for future in self._unfinished())
+
+    @property
+    def queued(self) -> int:
+        """The number of calls that wait for a worker at this moment."""
+        return sum(not (future.running() or future.done()) for future in self._unfinished())
+
+    def _unfinished(self) -> tuple[Future[Any], ...]:
+        # a forked child has none of the parent's calls
+        return tuple(self._futures.copy()) if self._process == os.getpid() else ()
 
     def prepare(self, net: Net[Any], sizes: Iterable[Any], *, progress: Progress | None = None) -> int:
         """Compiles the plans that the pool's calls of a net with these sizes run, as `Net.prepare` does.
@@ -128,7 +168,7 @@ class Pool:
         with numbers.of_calls(self.threads):
             return call(*args, **kwargs)
 
-    def close(self, *, cancel: bool = False) -> None:
+    def close(self, *, cancel: bool = False, timeout: float | None = None) -> None:
         """Waits for the submitted calls, and takes no more.
 
         Without it, the end of the process waits for all of them.
@@ -136,10 +176,20 @@ class Pool:
         Args:
             cancel: whether calls that have not begun are cancelled. Those that have begun end as they would: give each
                 a `timeout`.
+            timeout: seconds that it waits at most; None: until all calls have ended.
+
+        Raises:
+            Timeout: calls are left when the time is over. They go on, and `close` may be called again; the end of the
+                process still waits for them.
+            TypeError, InvalidArgumentError: `timeout` is no number of seconds from 0 on.
         """
+        seconds = min(deadline.checked(timeout, "Pool.close"), threading.TIMEOUT_MAX)
         self._closed = True
-        if self._process == os.getpid():
-            self._workers.shutdown(cancel_futures=cancel)
+        if self._process != os.getpid():
+            return
+        self._workers.shutdown(wait=timeout is None, cancel_futures=cancel)
+        if left := wait(self._unfinished(), seconds).not_done:
+            raise Timeout(f"Pool.close: {len(left)} of the submitted calls have not ended after {seconds:g} s")
 
     def __enter__(self) -> Self:
         return self

@@ -141,6 +141,35 @@ def test_templates_of_a_loaded_net_are_for_its_threads(net, tmp_path, count):
     assert (loaded._templates._served, len(loaded._templates.traced())) == (1, 1)
 
 
+def test_gauges_of_calls(net, gate):
+    with dgo.Pool(1) as pool:
+        assert (pool.running, pool.queued) == (0, 0)
+        pool.submit(gate)
+        assert gate.began.wait(60)
+        waiting = [pool.submit(net, ones()) for _ in range(2)]
+        assert (pool.running, pool.queued) == (1, 2)
+        waiting[0].cancel()
+        assert (pool.running, pool.queued) == (1, 1)
+        gate.may_end.set()
+        waiting[1].result(60)
+    assert (pool.running, pool.queued) == (0, 0)
+
+
+def test_an_end_within_a_time(net, gate):
+    pool = dgo.Pool(1)
+    running = pool.submit(gate)
+    assert gate.began.wait(60)
+    waiting = pool.submit(net, ones())
+    with pytest.raises(dgo.Timeout, match=r"1 of the submitted calls have not ended after 0 s"):
+        pool.close(cancel=True, timeout=0)
+    assert waiting.cancelled() and running.running()
+    with pytest.raises(dgo.Error, match="the pool is closed"):
+        pool.submit(net, ones())
+    gate.may_end.set()
+    pool.close(timeout=60)
+    assert running.done()
+
+
 def test_a_bounded_queue(net, gate):
     with dgo.Pool(1, waiting=2, full="raise") as pool:
         running = pool.submit(gate)
