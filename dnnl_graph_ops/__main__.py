@@ -18,10 +18,27 @@ from .commands import benchmark, convert, diff, explain, run
 from .errors import Error
 from .runtime import cache_files, info
 from .runtime.info import version
+from .usage import parsed, unknown_command
 
 _INTERRUPTED = 130
 _STATUSES = "Exit status: 0 fine, 1 an error or a failed check, 2 wrong usage, 130 interrupted."
 _MODULE = "python -m dnnl_graph_ops"
+# commands of other programs: the command here, or what does it
+_OTHERS = {
+    **dict.fromkeys(("infer", "predict", "call", "exec", "execute"), "run"),
+    **dict.fromkeys(("compile", "export", "save", "optimize", "optimise", "build"), "convert"),
+    **dict.fromkeys(("compare", "verify", "validate", "accuracy"), "diff"),
+    **dict.fromkeys(("time", "perf", "perf_test", "benchmark_app", "measure", "latency"), "benchmark"),
+    **dict.fromkeys(("inspect", "show", "draw", "summary", "visualize"), "explain"),
+    "profile": "it is explain FILE --profile, and --trace FILE for Perfetto",
+    **dict.fromkeys(
+        ("quantize", "calibrate"), "it is done in Python: dgo.quantize.calibrate(model, samples).to_onnx(path)"
+    ),
+    **dict.fromkeys(("serve", "server"), "a server is written in Python with dgo.Pool: docs/howto/serving.md"),
+    **dict.fromkeys(("version", "--v"), "it is --version, or info"),
+    **dict.fromkeys(("test", "check"), "selftest"),
+    "tune": "it is convert FILE --tune measure",
+}
 
 
 class Command(NamedTuple):
@@ -139,7 +156,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dnnl_graph_ops {version()}")
     commands = parser.add_subparsers(dest="command", metavar="command")
     for name, command in COMMANDS.items():
-        command.arguments(commands.add_parser(name, help=command.help, description=command.help, epilog=_STATUSES))
+        one = commands.add_parser(name, help=command.help, description=command.help, epilog=_STATUSES)
+        command.arguments(one)
+        one.set_defaults(parser=one)
     return parser
 
 
@@ -150,7 +169,10 @@ def main(arguments: Sequence[str] | None = None, prog: str = _MODULE) -> int:
     try:
         if named is not None and isinstance(named.run, str):
             return import_module(f".{named.run}", __package__).main(words[1:], f"{prog} {words[0]}") or 0
-        options = _parser(prog).parse_args(words)
+        parser = _parser(prog)
+        if words and named is None and not words[0].startswith("-"):
+            unknown_command(parser, words[0], COMMANDS, _OTHERS)
+        options = parsed(parser, words)
         command = COMMANDS[options.command or "info"].run
         assert not isinstance(command, str)
         return command(options)

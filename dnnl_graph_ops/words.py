@@ -98,6 +98,17 @@ NO_ARGUMENTS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
     ),
     ("out", {"name": "ops of a graph have names, dgo.ops", "dtype": "the arrays have it already"}),
     (
+        "shapes",
+        {
+            **dict.fromkeys(("providers", "device", "target"), "the CPU runs it; another engine is 'engine'"),
+            **dict.fromkeys(
+                ("sess_options", "precision", "tune", "threads", "algorithm", "progress"),
+                "the net that is compiled has options: dgo.from_onnx(path).compile(...)",
+            ),
+            **dict.fromkeys(("dynamic_axes", "dynamic_shapes"), "dims that the model leaves unknown stay so"),
+        },
+    ),
+    (
         "tune",
         {
             **dict.fromkeys(
@@ -225,6 +236,29 @@ MEMBERS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("weights", "parameters", "state_dict"), "constants are in net.graph.constants"),
         **dict.fromkeys(("shape", "input_shape", "output_shape"), "see the shapes of net.inputs and net.outputs"),
         "quantize": "it is dgo.quantize.calibrate(net, samples).compile()",
+        **dict.fromkeys(
+            ("reshape", "resize", "set_shape", "set_batch_size"),
+            "a dim that is None takes any size at a call, and dgo.from_onnx(path, shapes=) fixes it",
+        ),
+        **dict.fromkeys(("warm_up", "warmup"), "it is net.prepare(sizes)"),
+    },
+    "Calibration": {
+        **dict.fromkeys(
+            ("save", "explain", "profile", "benchmark", "run", "predict", "inputs"),
+            "compile it first: net = calibration.compile(); net.save(path)",
+        ),
+        **dict.fromkeys(("export", "to_qdq", "onnx"), "it is calibration.to_onnx(path)"),
+        **dict.fromkeys(("report", "summary", "snr"), "print(calibration) shows errors and scales of layers"),
+        "net": "it is calibration.compile()",
+    },
+    "Pool": {
+        **dict.fromkeys(
+            ("map", "imap", "starmap", "apply", "apply_async", "run", "execute", "call"),
+            "it is pool.submit(net, x).result(), and for many arrays [pool.submit(net, x) for x in arrays]",
+        ),
+        **dict.fromkeys(("shutdown", "terminate", "join", "stop", "wait"), "it is pool.close(cancel=True, timeout=10)"),
+        **dict.fromkeys(("size", "queue", "qsize", "pending", "active", "stats"), "see pool.running and pool.queued"),
+        "warm_up": "it is pool.prepare(net, sizes)",
     },
     "Module": {
         **dict.fromkeys(("forward", "predict", "apply"), "a module is called, m(x)"),

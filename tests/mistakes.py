@@ -1,4 +1,4 @@
-"""238 mistakes of newcomers, each with what its message must name: the op, the argument, the values, the remedy.
+"""273 mistakes of newcomers, each with what its message must name: the op, the argument, the values, the remedy.
 
 Each row is a line of Python, read with the names that `test_mistakes.world` makes, and words that its message holds.
 """
@@ -259,4 +259,43 @@ HABITS = (
     ("dgo.ops.interpolate(x, scale_factor=2)", "'scale_factor'", "it is 'scales' here"),
 )
 
-MISTAKES = FUNCTIONS + NAMES + GRAPHS + NETS + ELSEWHERE + HABITS
+# written down before any of them was tried
+UNTRIED = (
+    ("net()([X, X])", "input 'x'", "list", "net(a, b)"),
+    ("net().run({'x': X}, timeout='5s')", "'timeout'", "a number of seconds", "str"),
+    ("net().prepare((1, 4, 4, 3))", "prepare", "a list of sizes", "pass [size]"),
+    ("net().profile()", "missing the inputs x", "(1, 4, 4, 3)"),
+    ("net().save()", "save", "'path'"),
+    ("g.compile(y, threads='all')", "Graph.compile", "'threads'", "must be an int", "str"),
+    ("g.compile('relu')", "Graph.compile", "'outputs'", "a Value", "str"),
+    ("net().outputs[0]", "the outputs are act", "list(net.outputs.values())"),
+    ("dgo.from_onnx('absent.onnx')", "No such file", "absent.onnx"),
+    ("dgo.from_onnx(onnx_file('Relu'), shapes={'y': (1, 3, 4, 4)})", "'shapes'", "no input 'y'", "there are x"),
+    ("dgo.from_onnx(onnx_file('Relu'), shapes={'x': (1, 3, 8, 8)})", "'shapes'", "'x'", "dim 2", "4", "8", "dynamic"),
+    ("dgo.from_onnx(onnx_file('Relu'), shapes=(1, 3, 4, 4))", "'shapes'", "{input name: shape}", "tuple"),
+    ("dgo.from_onnx(onnx_file('Relu'), shape={'x': (1, 3, 4, 4)})", "'shape'", "did you mean 'shapes'"),
+    ("dgo.from_onnx(onnx_file('Relu'))(X)", "is no function", "g.compile(y)"),
+    ("dgo.from_onnx(onnx_file('Relu'), providers=['CPU'])", "'providers'", "the CPU runs it", "'engine'"),
+    ("dgo.from_onnx(onnx_file('Relu')).compile()(X)", "(1, 4, 4, 3)", "(1, 3, 4, 4)", "transpose(0, 3, 1, 2)"),
+    ("net()(np.ones((1, 3, 4, 4), np.float32))", "(1, 3, 4, 4)", "(1, 4, 4, 3)", "transpose(0, 2, 3, 1)"),
+    ("net().reshape((2, 4, 4, 3))", "'reshape'", "None", "dgo.from_onnx(path, shapes=)"),
+    ("dgo.quantize.calibrate(conv(), X)", "'samples'", "a list of samples", "pass [sample]"),
+    ("dgo.quantize.calibrate(conv(), [])", "calibrate", "at least one sample"),
+    ("dgo.quantize.calibrate(conv(), [X], ranges='entropy')", "'ranges'", "minmax, percentile, mse", "'entropy'"),
+    ("dgo.quantize.calibrate(conv(), [X]).save('a.net')", "'save'", "calibration.compile()"),
+    ("dgo.quantize.calibrate(conv(), [X])(X)", "calibration.compile()", "net(x)"),
+    ("dgo.nn.Conv2d(3, 4)", "Conv2d", "'kernel_size'", "its arguments are"),
+    ("dgo.nn.Conv2d(3, 4, 3).load_state_dict('w.pt')", "Conv2d", "a mapping", "torch.load(path)"),
+    ("dgo.nn.Conv2d(3, 4, 3).backward(X)", "Conv2d.backward", "call the module before"),
+    ("dgo.graph_api.graph('cpu')", "graph", "'cpu'", "engine.kind.cpu"),
+    ("dgo.graph_api.op(0, 'ReLU', [], [], 'r')", "op 0", "'ReLU'", "op.kind.ReLU"),
+    ("dgo.graph_api.logical_tensor(0, 'f32', [1, 2], 'strided')", "logical_tensor 0", "'f32'", "data_type.f32"),
+    ("dgo.graph_api.engine('cpu')", "engine", "'cpu'", "engine.kind.cpu"),
+    ("dgo.graph_api.graph(dgo.graph_api.engine.kind.cpu).get_partitions()", "get_partitions", "call finalize first"),
+    ("dgo.Pool(1).submit(net()(X))", "Pool.submit", "ndarray", "pool.submit(net, x)"),
+    ("dgo.Pool(1).map(net(), [X])", "'map'", "pool.submit(net, x)"),
+    ("dgo.Pool(net(), 2)", "Pool", "'workers'", "Net", "pool.submit(net, x)"),
+    ("dgo.Pool(1).close(timeout='5')", "Pool.close", "'timeout'", "a number of seconds", "str"),
+)
+
+MISTAKES = FUNCTIONS + NAMES + GRAPHS + NETS + ELSEWHERE + HABITS + UNTRIED

@@ -37,6 +37,30 @@ def test_wrong_usage_is_status_2_and_names_what_there_is(words, capsys):
     assert "nonsense" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "m.onnx", "--inputs", "x.npy"], "--inputs x.npy; it is --input here"),
+        (["run", "m.onnx", "x.npy"], "x.npy; write --input x.npy"),
+        (["run", "m.onnx", "--ramdom"], "--ramdom; did you mean '--random'?"),
+        (["benchmark", "m.onnx", "--batch", "4"], "--batch 4; it is --shape here"),
+        (["benchmark", "m.onnx", "--seconds", "5s"], "'5s': expected a number of seconds, such as 5"),
+        (["diff", "a.onnx", "b.onnx", "--atol=1e-3"], "--atol=1e-3; it is --tolerance here"),
+        (["convert", "m.onnx"], "required: -o/--output"),
+        (["explain", "m.onnx", "--zzz"], "--zzz; there are -h, --help, --svg"),
+        (["bench", "run", "--batch", "4"], "--batch 4; it is --mb here"),
+        (["quantize", "m.onnx"], "there is no command 'quantize'; it is done in Python: dgo.quantize.calibrate"),
+        (["infer", "m.onnx"], "there is no command 'infer'; did you mean 'run'?"),
+        (["benchmrk", "m.onnx"], "there is no command 'benchmrk'; did you mean 'benchmark'?"),
+    ],
+)
+def test_words_of_other_programs_are_told_ours(words, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
 def test_help_of_bench_lists_its_commands(capsys):
     with pytest.raises(SystemExit):
         main(["bench", "--help"], prog="dnnl-graph-ops")

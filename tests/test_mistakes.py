@@ -12,8 +12,8 @@ from mistakes import MISTAKES
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.runtime.settings import VARIABLES
 
-# the ways of Python: a wrong type, a name that is not there, a file that cannot be read
-KINDS = (dgo.Error, TypeError, AttributeError, OSError)
+# the ways of Python: a wrong type, a name or a key that is not there, a file that cannot be read
+KINDS = (dgo.Error, TypeError, AttributeError, KeyError, OSError)
 
 
 def world(folder):
@@ -96,7 +96,7 @@ def test_a_mistake_is_told_with_its_remedy(row, tmp_path, monkeypatch):
 
 
 def test_each_mistake_is_another_one():
-    assert len({code for code, *_ in MISTAKES}) == len(MISTAKES) == 238
+    assert len({code for code, *_ in MISTAKES}) == len(MISTAKES) == 273
 
 
 @pytest.mark.parametrize(
@@ -167,10 +167,20 @@ def test_pads_may_be_pairs_as_of_jax():
 @pytest.mark.child
 def test_variables_without_effect_are_told_once():
     code = "import dnnl_graph_ops; import dnnl_graph_ops"
-    done = child("-c", code, DNNL_GRAPH_OPS_ALGORITM="fast", DNNL_GRAPH_OPS_DUMP="yes")
+    done = child(
+        "-c",
+        code,
+        DNNL_GRAPH_OPS_ALGORITM="fast",
+        DNNL_GRAPH_OPS_DUMP="yes",
+        DNNL_GRAPH_OPS_THREADS="4",
+        OMP_NUM_THREADS="four",
+    )
     assert done.stderr.count("DNNL_GRAPH_OPS_ALGORITM has no effect") == 1
     assert "did you mean 'DNNL_GRAPH_OPS_ALGORITHM'" in done.stderr
     assert "DNNL_GRAPH_OPS_DUMP has no effect: it must be passes, got 'yes'" in done.stderr
+    assert "DNNL_GRAPH_OPS_THREADS has no effect" in done.stderr
+    assert "the number of threads is OMP_NUM_THREADS" in done.stderr
+    assert "OMP_NUM_THREADS has no effect: it must be a number, got 'four'" in done.stderr
 
 
 def test_settings_of_the_page_are_known():

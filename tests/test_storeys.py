@@ -36,7 +36,7 @@ STOREYS = (
     ("compile",),
     ("reports",),
     ("net",),
-    ("functional", "_functional", "caches", "weights"),
+    ("functional", "_functional", "caches", "usage", "weights"),
     ("frontends", "quantize", "nn", "selftest"),
     ("streaming",),
     ("torch", "onnxruntime"),

@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import Error, InvalidArgumentError
 from ..progress import Progress, shown, silent
 from ..runtime.threads import get_num_threads
+from ..usage import parsed as parsed_words
 from . import suite, zoo
 from .cases import Wanted
 from .document import Document, check_writable, merge, write_text
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help")):
         words.insert(0, "run")
-    parsed = _parser(prog).parse_args(words)
+    parsed = parsed_words(_parser(prog), words)
     try:
         status: int = parsed.function(parsed)
         return status
@@ -101,6 +102,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     one = commands.add_parser("list", help="show problems and peers without measuring")
     _add_problems(one)
     one.set_defaults(function=_list)
+    for each in commands.choices.values():
+        each.set_defaults(parser=each)
     return parser
 
 
@@ -170,7 +173,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="N,...",
         help="of whole models: so many clients call at a time, as in a server, each call with its part of --threads; "
-        "prints calls a second and percentiles of a call, also of ONNX Runtime",
+        "prints calls a second and percentiles of a call, also of ONNX Runtime; with --sizes the calls take the sizes "
+        "in turns",
     )
     _add_outputs(parser)
     group = parser.add_argument_group("long runs")
@@ -253,8 +257,8 @@ def _streams(parsed: argparse.Namespace, wanted: Sequence[Wanted], options: Opti
     from .models import Model
     from .report.table import aligned
 
-    if not parsed.models or options.sizes or options.train:
-        raise InvalidArgumentError("--streams is for --model, of known sizes and without training")
+    if not parsed.models or options.train:
+        raise InvalidArgumentError("--streams is for --model, without training")
     for name in ("csv", "markdown"):
         if getattr(parsed, name):
             raise InvalidArgumentError(f"--streams: reported as text and by --json, not by --{name}")
@@ -265,6 +269,7 @@ def _streams(parsed: argparse.Namespace, wanted: Sequence[Wanted], options: Opti
             parsed.streams,
             threads=options.threads,
             seconds=1.0 if parsed.quick else 5.0,
+            seed=options.seed,
         )
         for row in some
     ]

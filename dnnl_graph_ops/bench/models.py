@@ -14,7 +14,9 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import InvalidArgumentError, RuntimeUnavailableError, extra
+from ..graph.array_file import is_array_file
 from ..runtime import cache_files
+from ..words import of_file
 from . import data, zoo
 from .cases import Wanted
 from .peers.registry import OWN, TORCH
@@ -35,6 +37,8 @@ _AS_TORCH: Final = 4.0
 _FINE: Final = 1e-6
 _FINE_TRAINED: Final = 1e-2
 _SEED: Final = 7
+# files that the command benchmark takes, and no other framework
+_OURS_ALONE: Final = (".net", ".pt2", ".json")
 
 
 @dataclass(frozen=True)
@@ -146,9 +150,13 @@ def _wanted(model: Model) -> Wanted:
 
 def _found(name: str, sizes: str) -> Model:
     path = Path(name)
-    if path.suffix == ".onnx" or path.is_file():
+    if path.suffix in (".onnx", *_OURS_ALONE) or path.is_file():
         if not path.is_file():
             raise InvalidArgumentError(f"model {name}: there is no such file")
+        if path.suffix in _OURS_ALONE or is_array_file(path):
+            raise InvalidArgumentError(
+                f"model {name}: other frameworks read ONNX models; dnnl-graph-ops benchmark {name} measures it alone"
+            )
         return Model(path.stem, str(path.resolve()), "", sizes=sizes) if sizes else _of_file(path)
     zoo.entry(name)
     _need("torch", f"to build model {name!r} of the zoo")
@@ -196,7 +204,7 @@ def _of_file(path: Path) -> Model:
     try:
         graph = onnx.load_from_string(content).graph
     except Exception as error:  # of protobuf, whose classes differ by its version
-        raise InvalidArgumentError(f"{path}: no ONNX model ({error})") from None
+        raise InvalidArgumentError(f"{path}: no ONNX model ({error}){of_file(path, '.onnx')}") from None
     values = onnx_model.inputs(graph)
     shapes = [[dim.dim_value for dim in _dims(value)] for value in values]
     for value, shape in zip(values, shapes, strict=True):

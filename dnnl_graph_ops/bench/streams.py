@@ -7,9 +7,10 @@ turns of a fraction of a second, in one process.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,12 +22,16 @@ from ..errors import Error, InvalidArgumentError
 from ..frontends import from_onnx
 from ..net.pool import Pool
 from ..runtime.threads import get_num_threads
+from . import data
 from .latency import summary
-from .models import Model
+from .models import Model, drawn
 from .peers import registry
 from .peers.task import ModelTask, flattened
 
+Arrays: TypeAlias = list[np.ndarray]
 Call: TypeAlias = Callable[[], Any]
+# (competitor, streams, threads of each call)
+Key: TypeAlias = tuple[str, int, int]
 TURN = 0.25  # seconds
 _OURS, _THEIRS = "dgo", "onnxruntime"
 
@@ -49,9 +54,9 @@ class Stream:
     p99: float
 
 
-def measure(calls: dict[tuple[str, int, int], Call], seconds: float, model: str = "") -> list[Stream]:
-    """Measures calls by (competitor, streams, threads) in turns, for `seconds` each."""
-    times: dict[tuple[str, int, int], list[float]] = {key: [] for key in calls}
+def measure(calls: Mapping[Key, Call], seconds: float, model: str = "") -> list[Stream]:
+    """Measures calls in turns, for `seconds` each."""
+    times: dict[Key, list[float]] = {key: [] for key in calls}
     spent = dict.fromkeys(calls, 0.0)
     for key, call in calls.items():
         _turn(call, key[1], 0.0)
@@ -117,15 +122,17 @@ def numbers(counts: Sequence[int], threads: int) -> list[tuple[int, int]]:
 
 
 def run(
-    models: Iterable[Model], counts: Sequence[int], *, threads: int = 0, seconds: float = 5.0
+    models: Iterable[Model], counts: Sequence[int], *, threads: int = 0, seconds: float = 5.0, seed: int = 0
 ) -> Iterator[list[Stream]]:
     """Measures models, beside ONNX Runtime where it is installed, and yields the rows of each; checks results first.
 
     Args:
-        models: whole models of known sizes.
+        models: whole models. One whose sizes are not known is called with its sizes in turns, each of them once before
+            it is measured.
         counts: numbers of streams.
         threads: what the streams share; 0: as many as a call may use.
         seconds: of each row.
+        seed: of the sizes that are drawn, and of their arrays.
 
     Raises:
         InvalidArgumentError: a number of streams is out of range.
@@ -134,40 +141,59 @@ def run(
     pairs, has_rival = numbers(counts, threads), registry.peers()[_THEIRS].missing() is None
     for model in models:
         tasks = {n: ModelTask(model.name, model.path, model.arrays, model.zoo, "NCX", n) for _, n in pairs}
-        net, inputs = from_onnx(model.path).compile(), next(iter(tasks.values())).inputs()
-        theirs = {n: _session(task, inputs) for n, task in tasks.items()} if has_rival else {}
+        net, every = from_onnx(model.path).compile(), _inputs(model, next(iter(tasks.values())), seed)
+        theirs = {n: _session(task) for n, task in tasks.items()} if has_rival else {}
         with ExitStack() as stack:
-            calls: dict[tuple[str, int, int], Call] = {}
+            calls: dict[Key, Callable[[Arrays], Any]] = {}
             for streams, n in pairs:
                 pool = stack.enter_context(Pool(streams, n))
-                calls[_OURS, streams, n] = _submitted(pool, net, inputs)
+                calls[_OURS, streams, n] = partial(_submitted, pool, net)
                 if n in theirs:
                     calls[_THEIRS, streams, n] = theirs[n]
-            expected = model.expected()
-            for (peer, *_), call in calls.items():
-                _check(f"{model.name}, {peer}", call(), expected, model.tolerance)
-            yield measure(calls, seconds, model.name)
+            _check(model, calls, every)
+            yield measure({key: _in_turns(call, every) for key, call in calls.items()}, seconds, model.name)
 
 
-def _session(task: ModelTask, inputs: list[np.ndarray]) -> Call:
+def _inputs(model: Model, task: ModelTask, seed: int) -> list[Arrays]:
+    """Returns the arrays that the model is called with: of its file, or of each size that is drawn."""
+    if not model.sizes:
+        return [task.inputs()]
+    sizes = drawn(model, seed)
+    return [data.drawn(shapes, sizes.dtypes, seed) for shapes in sizes.shapes]
+
+
+def _session(task: ModelTask) -> Callable[[Arrays], Any]:
     """Returns a call of ONNX Runtime's session for a model."""
     from .peers import onnx_runtime  # imported here, as it needs the package
 
     loaded = onnx_runtime.load(task)
-    return partial(loaded.call, loaded.take(inputs))
+    return lambda inputs: loaded.call(loaded.take(inputs))
 
 
-def _submitted(pool: Pool, net: Any, inputs: Sequence[Any]) -> Call:
-    return lambda: pool.submit(net, *inputs).result()
+def _submitted(pool: Pool, net: Any, inputs: Arrays) -> Any:
+    return pool.submit(net, *inputs).result()
 
 
-def _check(where: str, results: Any, expected: np.ndarray | None, tolerance: float) -> None:
-    if expected is None:
-        return
-    actual = flattened(results if isinstance(results, tuple | list) else [results])
-    error = float(np.abs(actual - expected).max(initial=0.0)) if actual.shape == expected.shape else np.inf
-    if not error <= tolerance * float(np.abs(expected).max(initial=0.0)):
-        raise Error(f"{where}: results differ by {error:.2g} from those expected")
+def _in_turns(call: Callable[[Arrays], Any], every: Sequence[Arrays]) -> Call:
+    """Returns a call with the next of several inputs; any thread may call it."""
+    turns = itertools.cycle(every)
+    return lambda: call(next(turns))
+
+
+def _check(model: Model, calls: Mapping[Key, Callable[[Arrays], Any]], every: Sequence[Arrays]) -> None:
+    """Compares all results with those of the model's file, or with ONNX Runtime's for sizes that are drawn."""
+    for inputs in every:
+        results = [(peer, _numbers(call(inputs))) for (peer, *_), call in calls.items()]
+        expected = next((of for peer, of in results if peer == _THEIRS), None) if model.sizes else model.expected()
+        for peer, actual in results if expected is not None else ():
+            error = data.relative_error(actual, expected)
+            if not error <= model.tolerance:
+                shapes = ", ".join(str(array.shape) for array in inputs)
+                raise Error(f"{model.name}, {peer}: results for {shapes} differ by {error:.2g} of the largest expected")
+
+
+def _numbers(results: Any) -> np.ndarray:
+    return flattened(results if isinstance(results, tuple | list) else [results])
 
 
 COLUMNS = ("model", "peer", "streams", "threads", "calls/s", "p50 ms", "p90 ms", "p99 ms", "of the first")

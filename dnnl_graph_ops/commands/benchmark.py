@@ -21,13 +21,22 @@ _SECONDS, _WARM_UP = 5.0, 0.5
 def arguments(parser: argparse.ArgumentParser) -> None:
     models.add_file(parser)
     models.add_inputs(parser)
-    parser.add_argument("--seconds", type=float, default=_SECONDS, help=f"how long calls are measured ({_SECONDS:g})")
     parser.add_argument(
-        "--warm-up", type=float, default=_WARM_UP, metavar="SECONDS", help=f"calls before that ({_WARM_UP:g})"
+        "--seconds", type=_seconds, default=_SECONDS, help=f"how long calls are measured ({_SECONDS:g})"
+    )
+    parser.add_argument(
+        "--warm-up", type=_seconds, default=_WARM_UP, metavar="SECONDS", help=f"calls before that ({_WARM_UP:g})"
     )
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - for the terminal, without text")
     parser.add_argument("--csv", metavar="FILE", help="write the figures as a line of CSV below a line of names")
     models.add_options(parser)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number of seconds, such as 5") from None
 
 
 def run(options: argparse.Namespace) -> int:

@@ -14,21 +14,25 @@ from ..errors import InvalidArgumentError
 from ..frontends import from_onnx, from_torch
 from ..frontends.torch_export.host import pytorch
 from ..graph import Graph, Value
+from ..graph.array_file import is_array_file
 from ..graph.choices import Algorithm, Precision, Tune
 from ..net.files import load
 from ..net.net import Net
 from ..net.options import TUNES
 from ..runtime import set_num_threads
 from ..schema.arguments import suggest
+from ..words import of_file
 
 Array = np.ndarray[Any, Any]
 
 FILES: Final = "an ONNX model (.onnx), an exported PyTorch program (.pt2), a compiled net (.net), or a graph (.json)"
 _NET: Final = ".net"
 _SEED: Final = 0
+_PRECISIONS: Final = ("bf16", "f16")
 
 
 def _program(path: Path) -> Graph:
+    path.open("rb").close()  # PyTorch logs a traceback for a file that is not there
     return from_torch(pytorch("from_torch").export.load(str(path)))
 
 
@@ -67,12 +71,24 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _precision(text: str) -> str:
+    known = dtypes.usual(text)
+    return known if known in _PRECISIONS else text
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that a model is compiled with."""
     parser.add_argument("--tune", choices=TUNES, help="how implementations are chosen: see Graph.compile (heuristic)")
-    parser.add_argument("--precision", choices=("bf16", "f16"), help="compute in it where that is faster (f32)")
+    parser.add_argument(
+        "--precision", type=_precision, choices=_PRECISIONS, help="compute in it where that is faster (f32)"
+    )
     parser.add_argument("--algorithm", choices=("auto", "direct", "fast"), help="what is chosen from (auto)")
     parser.add_argument("--threads", type=int, metavar="N", help="the number of threads (one for each core)")
+
+
+def _is_net(path: str) -> bool:
+    """Whether a file is a compiled net, which may have any name."""
+    return Path(path).suffix.lower() == _NET or is_array_file(path)
 
 
 def graph_of(path: str) -> Graph:
@@ -83,10 +99,10 @@ def graph_of(path: str) -> Graph:
         UnsupportedError: ops that nothing computes. RuntimeUnavailableError: onnx or PyTorch is missing.
     """
     end = Path(path).suffix.lower()
-    if end == _NET:
+    if _is_net(path):
         return load(path).graph
     if end not in _READERS:
-        raise InvalidArgumentError(f"{path}: the end {end!r} is of no model here; pass {FILES}")
+        raise InvalidArgumentError(f"{path}: the end {end!r} is of no model here; pass {FILES}{of_file(path, '')}")
     try:
         return _READERS[end](Path(path))
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
@@ -110,7 +126,7 @@ def net_of(
         set_num_threads(threads)
     given = {"tune": tune, "precision": precision, "algorithm": algorithm}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if Path(path).suffix.lower() == _NET:
+    if _is_net(path):
         net = load(path)
         return net.graph.compile(dict(net.outputs), **options) if options else net
     return graph_of(path).compile(**options)

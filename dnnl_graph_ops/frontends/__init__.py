@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..graph import hooks
+from ..schema.arguments import keywords_told
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["from_onnx", "from_torch"]
 
 
+@keywords_told
 def from_onnx(model_or_path: Any, engine: Engine | None = None, *, shapes: InputShapes | None = None) -> Graph:
     """Import an ONNX model as a graph; needs the extra `onnx`.
 
@@ -37,6 +39,7 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None, *, shapes: Input
     return read(model_or_path, engine, shapes=shapes)
 
 
+@keywords_told
 def from_torch(exported_program: Any, engine: Engine | None = None, *, shapes: InputShapes | None = None) -> Graph:
     """Import an `ExportedProgram` of `torch.export` as a graph; needs the extra `torch`.
 

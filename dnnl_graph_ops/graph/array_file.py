@@ -79,6 +79,17 @@ def write_to(file: BinaryIO, header: Mapping[str, Any], arrays: Iterable[Array],
     file.write(start)
 
 
+def is_array_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as `write` begins it; False also for what is no file, or cannot be read."""
+    try:
+        if not os.path.isfile(path):
+            return False
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
 class ArrayFile:
     """A mapped file, or its bytes: the `header`, and the arrays by number as views of the mapping.
 

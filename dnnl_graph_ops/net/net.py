@@ -39,7 +39,7 @@ from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import Builds
 from ..schema.arguments import no_member
 from ..strides import dense_strides, is_row_major
-from .outputs import named_outputs, result_strides
+from .outputs import Outputs, named_outputs, result_strides
 from .sizes import Parts, Shapes
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Net(NetBase, Generic[Result]):
             [value.name for value in self.inputs], len(outputs), PlanCache(), row_major, options.threads or 0
         )
         self.graph = graph
-        self.outputs = dict(outputs)
+        self.outputs = Outputs(outputs)
         self.engine = engine
         self._options = options
         self._progress = listener()

@@ -11,6 +11,16 @@ from ..runtime import arrays
 from ..strides import is_row_major
 
 
+class Outputs(dict[str, Value]):
+    """The outputs of a net by name, with an error that tells them."""
+
+    def __missing__(self, name: object) -> Value:
+        raise KeyError(
+            f"{name!r} is the name of no output; the outputs are {', '.join(self)}, and in order "
+            "list(net.outputs.values())"
+        )
+
+
 def named_outputs(graph: Graph, outputs: Any) -> dict[str, Value]:
     """Returns the outputs that a graph is to be compiled for by name, as Graph.compile takes them."""
     if outputs is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -48,6 +49,7 @@ def load(parameters: Mapping[str, Parameter], state: Any, where: str) -> None:
     """Copies the arrays of `state` into the parameters; changes none if one does not fit."""
     if not isinstance(state, Mapping):
         hint = "; pass its state_dict()" if hasattr(state, "state_dict") else ""
+        hint = "; read the file, torch.load(path) or np.load(path)" if isinstance(state, str | os.PathLike) else hint
         raise TypeError(f"{where}: needs a mapping of names to arrays, got {type(state).__name__}{hint}")
     missing = [name for name in parameters if name not in state]
     unexpected = [str(name) for name in state if name not in parameters]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from .library import get_ep_name
 
 _CPU = "CPUExecutionProvider"
 # ONNX's names of types where they are not NumPy's
+_NO_FEED: Mapping[str, Any] = MappingProxyType({})
 _TYPES = {"float32": "float", "float64": "double", "object": "string"}
 
 
@@ -72,7 +74,7 @@ class InferenceSession:
         return [get_ep_name()]
 
     def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any] = _NO_FEED, run_options: Any = None
     ) -> list[Any]:
         """Runs the model.
 
@@ -85,8 +87,12 @@ class InferenceSession:
             An array for each name.
 
         Raises:
-            InvalidArgumentError: no output has a name. TypeError, ShapeError: as `Net.run`.
+            InvalidArgumentError: no output has a name. TypeError: `input_feed` is missing, or as `Net.run`.
+            ShapeError: as `Net.run`.
         """
+        if input_feed is _NO_FEED:
+            first = self._net.input_names[0] if self._net.inputs else "x"
+            raise TypeError(f"InferenceSession.run: needs 'input_feed'; write run(None, {{{first!r}: array}})")
         names = list(output_names or self._net.output_names)
         for name in names:
             if name not in self._net.outputs:

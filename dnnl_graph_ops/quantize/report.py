@@ -13,6 +13,7 @@ from ..graph import Graph, Value
 from ..net import Net
 from ..reports.precision import OutputReport
 from ..reports.tables import html
+from ..schema.arguments import no_member
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -61,6 +62,14 @@ class Calibration:
     layers: tuple[LayerReport, ...]
     errors: tuple[OutputReport, ...]
     left: tuple[LeftReport, ...]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_member(self, name)
+
+        def __call__(self, *args: Any, **arrays: Any) -> Any:
+            raise TypeError("a calibration is no function; compile it first: net = calibration.compile(); net(x)")
 
     def compile(self, **options: Unpack[CompileOptions]) -> Net:
         """Compile the quantized graph; takes the options of `Graph.compile` and raises as it does."""

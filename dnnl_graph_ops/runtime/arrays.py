@@ -41,6 +41,8 @@ def as_array(value: Any, where: str) -> Array:
     if hasattr(value, "__dlpack__"):
         return shared(value, where)
     hint = _REMEDIES.get(type(value), "")
+    if isinstance(value, list | tuple) and any(isinstance(item, np.ndarray) for item in value):
+        hint = "; pass each array as an argument of its own, net(a, b)"
     if not hint and (hasattr(value, "__array__") or hasattr(value, "__array_interface__")):
         try:
             np.asarray(value)
@@ -137,8 +139,21 @@ def check_shape(array: Operand, shape: tuple[int | None, ...], where: str) -> No
     if array.ndim != len(shape) or any(
         want is not None and want != got for want, got in zip(shape, array.shape, strict=True)
     ):
-        batch = "; array[None] adds the batch axis" if len(shape) == array.ndim + 1 else ""
-        raise ShapeError(f"{where}: has shape {array.shape}, expected {shape}{batch}")
+        raise ShapeError(f"{where}: has shape {array.shape}, expected {shape}{_axes_hint(array.shape, shape)}")
+
+
+def _axes_hint(found: tuple[int, ...], shape: tuple[int | None, ...]) -> str:
+    """Returns "; ..." if the array lacks the batch axis, or has its channels at the other end."""
+    if len(shape) == len(found) + 1:
+        return "; array[None] adds the batch axis"
+    axes = tuple(range(len(found)))
+    orders = ((0, axes[-1], *axes[1:-1]), (0, *axes[2:], 1)) if len(axes) > 2 else ()
+    for order, form in zip(orders, ("channels last", "channels first"), strict=False):
+        if len(shape) == len(order) and all(
+            want in (None, found[axis]) for want, axis in zip(shape, order, strict=True)
+        ):
+            return f"; it is {form}: pass array.transpose{order}"
+    return ""
 
 
 def check_out(array: Operand, shape: tuple[int, ...], dtype: str, where: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +27,12 @@ from .layers.modules import forget_those_of, is_ours, optimized_class, state_of,
 from .whole_model import capture
 
 Model = TypeVar("Model", bound=nn.Module)
+_NO_MODULES: dict[Any, str] = {
+    Mapping: "; load it into one, module.load_state_dict(values), and pass the module",
+    (str, os.PathLike): "; read the file in PyTorch, and pass the module",
+    torch.export.ExportedProgram: "; dgo.from_torch(program).compile() runs it",
+    type: "; pass an instance of it",
+}
 _DTYPES = {stated(dtype): dtype for dtype in DTYPES}
 
 
@@ -78,8 +85,9 @@ def optimize(
         raise TypeError(f"optimize: 'layers' must be a function of a name and a module, got {type(layers).__name__}")
     computed = None if dtype is None else _DTYPES.get(usual(str(dtype)))
     if computed is None and dtype is not None:
+        integers = "; int8 is by dnnl_graph_ops.quantize.calibrate(model, samples)" if "int" in str(dtype) else ""
         raise InvalidArgumentError(
-            f"optimize: 'dtype' must be 'bf16', 'f16', 'f32', such a dtype of PyTorch or None, got {dtype!r}"
+            f"optimize: 'dtype' must be 'bf16', 'f16', 'f32', such a dtype of PyTorch or None, got {dtype!r}{integers}"
         )
     check(progress, "optimize")
     check_settings()
@@ -131,7 +139,8 @@ def warm_up(model: nn.Module, *example_inputs: Any, progress: Progress | None = 
 
 def check_module(model: Any, where: str) -> None:
     if not isinstance(model, nn.Module):
-        raise TypeError(f"{where}: 'model' must be a torch.nn.Module, got {type(model).__name__}")
+        hint = next((text for kind, text in _NO_MODULES.items() if isinstance(model, kind)), "")
+        raise TypeError(f"{where}: 'model' must be a torch.nn.Module, got {type(model).__name__}{hint}")
 
 
 def check_optimized(model: Any, where: str) -> None:

@@ -72,6 +72,23 @@ def test_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert "calls/s" in capsys.readouterr().out
 
 
+@pytest.mark.bench
+def test_sizes_that_the_calls_take_in_turns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "TURN", 0.01)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path, out = saved(tmp_path / "relu.onnx", sizes=("n", 3)), tmp_path / "rows.json"
+    words = ["--model", str(path), "--sizes", "3:9x4", "--streams", "2", "--quick", "--json", str(out)]
+    assert cli.main(words) == 0
+    assert all(row["calls"] and row["streams"] == 2 for row in json.loads(out.read_text())["rows"])
+
+
+def test_calls_take_the_next_inputs() -> None:
+    call = streams._in_turns(lambda inputs: inputs, [[1], [2]])  # type: ignore[list-item]
+    assert [call() for _ in range(3)] == [[1], [2], [1]]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -111,6 +111,40 @@ def test_files_of_other_kinds(model, capsys):
     assert "model.h5: the end '.h5' is of no model here; pass an ONNX model (.onnx)" in capsys.readouterr().err
 
 
+def test_nets_are_known_by_their_first_bytes(model, capsys):
+    dgo.from_onnx(model).compile().save("vocoder.dgo")
+    assert main(["run", "vocoder.dgo", "--random"]) == 0
+    assert "second" in capsys.readouterr().out
+    assert main(["bench", "--model", "vocoder.dgo"]) == 2
+    assert "dnnl-graph-ops benchmark vocoder.dgo measures it alone" in capsys.readouterr().err
+
+
+def test_files_of_pytorch_without_a_program(model, capsys):
+    with open("m.pth", "w") as file:
+        file.write("hello")
+    assert main(["run", "m.pth"]) == 1
+    assert "dgo.from_torch(torch.export.export(model.eval(), inputs))" in capsys.readouterr().err
+    assert main(["bench", "--model", "m.pth"]) == 2
+    assert "dgo.from_torch(torch.export.export(model.eval(), inputs))" in capsys.readouterr().err
+
+
+def test_a_trace_of_a_model(model, capsys):
+    assert main(["explain", model, "--trace", "t.json"]) == 0
+    assert "traced in t.json" in capsys.readouterr().out
+    with open("t.json") as file:
+        events = json.load(file)["traceEvents"]
+    assert {"first", "second"} <= {word for event in events for word in event["name"].split()}
+    assert main(["explain", model, "--trace", "t.txt"]) == 1
+    assert "t.txt: a trace is JSON; end the name in .json" in capsys.readouterr().err
+
+
+def test_names_of_dtypes_are_taken(model, capsys):
+    assert main(["run", model, "--random", "--precision", "bfloat16"]) == 0
+    with pytest.raises(SystemExit):
+        main(["run", model, "--random", "--precision", "int8"])
+    assert "'int8' (choose from" in capsys.readouterr().err
+
+
 def test_a_converted_net_gives_equal_results(model, image, capsys):
     assert main(["convert", model, "-o", "m.net"]) == 0
     assert "m.net: " in (printed := capsys.readouterr().out) and "image f32 1,3,6,6" in printed
