@@ -27,7 +27,7 @@ def test_the_page_has_every_variable():
 @pytest.mark.skipif(not PAGE.exists(), reason="an installed package has no pages")
 def test_the_page_has_every_logger():
     found = [re.findall(r"\blogger\(\"([\w.]+)\"\)", file.read_text()) for file in PACKAGE.rglob("*.py")]
-    names = [f"dnnl_graph_ops.{name}" for each in found for name in each]
+    names = {f"dnnl_graph_ops.{name}" for each in found for name in each}
     assert len(names) == 4
     assert not [name for name in names if f"`{name}`" not in PAGE.read_text()]
     assert not [file for file in PACKAGE.rglob("*.py") if "getLogger(" in file.read_text() and file.name != "log.py"]
