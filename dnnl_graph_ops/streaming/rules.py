@@ -118,7 +118,7 @@ def broadcast(site: Site) -> Motion:
 
 @rule("BiasAdd", "BatchNormInference", "PReLU")
 def by_channel(site: Site) -> Motion:
-    if site.node.inputs[1].ndim > 1:
+    if site.node.inputs[1].ndim > 1 or not site.attrs.get("per_channel_broadcast", True):
         return broadcast(site)
     site.spatial("takes")
     return pointwise(site.only(), [0])
@@ -181,6 +181,8 @@ def matmul(site: Site) -> Motion:
     if len(places) > 1 or (len(site.streamed) > 1 and max(places) >= rank - 2):
         site.refuse("each of its results depends on two samples")
     (place,) = places
+    if len(site.axes) > 2 and place == rank - 1:
+        site.refuse("its bias has samples of its own along the axis")
     for value, axis in zip((src, weights), site.axes, strict=False):
         if axis is None and place < rank - 2 and value.ndim >= rank - place and value.shape[place - rank] != 1:
             site.refuse(f"its operand {value.name!r} of shape {value.shape} has samples of its own along the axis")

@@ -155,6 +155,34 @@ def test_several_inputs_and_outputs_run_together():
         np.testing.assert_array_equal(np.concatenate(result, -1), whole)
 
 
+@pytest.mark.parametrize("chunk", [1, 9])
+def test_channels_last(chunk):
+    graph = dgo.Graph()
+    x = graph.input("x", (1, None, 3))
+    y = ops.relu(ops.convolution(x, weights(5, 3, 4), pads_begin=2, pads_end=2))
+    y = ops.bias_add(ops.conv_transpose(y, weights(4, 4, 4), strides=2, pads_begin=1, pads_end=1), weights(4))
+    y = ops.max_pool(y, kernel=[3], strides=[2], pads_begin=[1], pads_end=[1])
+    y = ops.interpolate(y, mode="nearest", scales=[3.0])
+    net = graph.compile(ops.avg_pool(y, kernel=[3], strides=[1], pads_begin=[1], pads_end=[1], exclude_pad=True) * 6)
+    whole, stream = data(1, 50, 3), net.stream(axis=1, chunk=chunk)
+    parts = [stream.push(whole[:, at : at + 7]) for at in range(0, 50, 7)] + [stream.flush()]
+    np.testing.assert_array_equal(np.concatenate(parts, 1), net(whole))
+
+
+def test_an_axis_of_an_image_and_a_net_of_a_file(tmp_path):
+    graph = dgo.Graph()
+    x = graph.input("x", (2, 3, None, 6))
+    y = ops.convolution(x, weights(4, 3, 3, 3), pads_begin=1, pads_end=1, strides=(2, 1), **NCX)
+    net = graph.compile(ops.relu(y))
+    whole = data(2, 3, 45, 6)
+    wanted = net(whole)
+    net.save(tmp_path / "image.net")
+    for one in (net, dgo.load(tmp_path / "image.net")):
+        stream = one.stream(axis=2, chunk=5)
+        parts = [stream.push(whole[:, :, at : at + 11]) for at in range(0, 45, 11)] + [stream.flush()]
+        np.testing.assert_array_equal(np.concatenate(parts, 2), wanted)
+
+
 def refused(build, axis=-1, shape=(1, 4, None)):
     graph = dgo.Graph()
     net = graph.compile(build(graph.input("x", shape)))
@@ -188,6 +216,9 @@ def refused(build, axis=-1, shape=(1, 4, None)):
          "depend on the length"),
         (lambda x: ops.add(x, ops.interpolate(x, mode="nearest", scales=[2.0], data_format="NCX"), name="pooled"),
          "different numbers of samples"),
+        (lambda x: ops.prelu(x, ops.static_reshape(x.graph.constant(np.ones(7, np.float32)), shape=[7],
+                                                   special_zero=False), per_channel_broadcast=False,
+                             data_format="NCX", name="pooled"), "samples of its own along the axis"),
         (lambda x: ops.group_norm(x, groups=2, use_affine=False, keep_stats=False, data_format="NCX", name="pooled"),
          "no rule for GroupNorm"),
     ],
