@@ -142,6 +142,8 @@ class Window:
     def read(self, part: Part) -> tuple[Value, int, int, int]:
         """Returns what the windows of a part read, pads at both ends, and how many windows too early it begins."""
         begin, end = part.begin * self.stride - self.before, (part.end - 1) * self.stride - self.before + self.reach
+        # one window too many where all are of pads alone: behind the end, or at the begin of the stream
         early = 1 if begin >= part.known(0) else 0
-        value, left, right = part.read(0, begin - early * self.stride, end)
+        late = -((end - 1) // self.stride) if part.first and end < 1 else 0
+        value, left, right = part.read(0, begin - early * self.stride, end + late * self.stride)
         return value, left, right, early

@@ -91,6 +91,19 @@ def test_a_causal_net_has_no_latency():
     )
 
 
+@pytest.mark.parametrize(
+    ("taps", "before", "behind", "stride"), [(3, 7, 9, 1), (1, 2, 2, 1), (2, 6, 5, 3), (2, 5, 5, 4)]
+)
+def test_outputs_of_pads_alone(taps, before, behind, stride):
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 2, None))
+    pads = {"strides": stride, "pads_begin": before, "pads_end": behind, "dilations": 1}
+    net = graph.compile(ops.convolution(ops.relu(x), weights(2, 2, taps), np.ones(2, np.float32), **pads, **NCX))
+    for chunk, total in ((1, 17), (4, 23)):
+        whole = data(1, 2, total)
+        np.testing.assert_array_equal(together(net.stream(chunk=chunk), whole, [total])[0], net(whole))
+
+
 def test_short_streams_are_whole_calls():
     net, x = small(), data(1, 2, 3)
     stream = net.stream(chunk=4)
