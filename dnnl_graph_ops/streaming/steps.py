@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..compile import selection
+from ..errors import UnsupportedError
 from ..graph import Graph, Node, Value
 from ..graph.graph import Late
 from ..net.net import made
@@ -150,7 +151,10 @@ class _Builder:
         whole, start = self.whole(value)
         stop = self.end(value)
         left, right = max(start - begin, 0), max(end - stop, 0)
-        assert begin + left < end - right, f"{value!r}: {begin} to {end} of {start} to {stop}"
+        if begin + left >= end - right:
+            raise UnsupportedError(
+                f"{self.net!r}.stream: needs samples {begin} to {end} of {value.name!r}, and has none"
+            )
         return self.cut(whole, self.flow.axes[value], begin + left - start, end - right - start), left, right
 
     def edge(self, value: Value) -> Value:
@@ -234,7 +238,11 @@ class _Part:
 
     def window(self, index: int, begin: int, end: int) -> Value:
         value, left, right = self.read(index, begin, end)
-        assert not left and not right, f"{self.node!r} reads {begin} to {end} of {self.node.inputs[index]!r}"
+        if left or right:
+            raise UnsupportedError(
+                f"{self.builder.net!r}.stream: {self.node.kind} {self.node.name!r} needs samples {begin} to {end} of "
+                f"{self.node.inputs[index].name!r}, of which {left + right} are not there"
+            )
         return value
 
     def operand(self, index: int) -> Value:
