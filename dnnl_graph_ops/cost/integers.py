@@ -24,6 +24,8 @@ _STEP = 4
 # to fetching a row of channels: beginning a position of a group, and each tap of it where it has few channels
 _READ, _COPIED, _BEGUN = 1 / 3, 3.0, 4.0
 _FEW, _BEGUN_TAP, _BEGUN_TAP_OF_WORDS = 16, 1.0, 0.13
+# multiplications for a needed one from which on all work counts as often: no recorded layer has so few channels
+_MOST_WASTE = 2.0
 # costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory; and the
 # most that it may cost, relative to the direct form
 _TRANSFORMED, _WEIGHT, _SAVING = 3.0, 5.0, 0.95
@@ -67,10 +69,12 @@ def products(
     weights = _weights(problem, _STEPS.get(isa, _STEP))
     each = 0.0 if read >= _FEW else _BEGUN_TAP_OF_WORDS if isa == "avx2words" else _BEGUN_TAP
     taps = positions * prod(problem.geometry.kernel) * problem.geometry.groups
+    waste = padded(made, _COLUMNS) / made * padded(read, _STEP) / read
+    often = waste if waste > _MOST_WASTE else 1.0
     return Counts(
-        products=positions * weights * filtered,
-        values=problem.result.size + (_READ + _COPIED * copies) * source,
-        runs=runs + _BEGUN * problem.result.size / made + each * taps,
+        products=often * positions * weights * filtered,
+        values=often * (problem.result.size + (_READ + _COPIED * copies) * source),
+        runs=often * (runs + _BEGUN * problem.result.size / made + each * taps),
         weights=weights,
         variable=packing(problem, weights),
     )

@@ -20,9 +20,16 @@ def algorithm_rows() -> list[str]:
         f"| {name} | {', '.join(d for d in DIRECTIONS if d in {a.direction for a in every})} "
         f"| {family if every[0].prices is None else 'none'} "
         f"| {', '.join(dict.fromkeys(a.op or f'builtin, {a.multiplies}' for a in every))} "
-        f"| `{(every[0].flips or every[0]).counts.__module__.split('.')[-1]}.py` |"
+        f"| `{_home(every[0])}.py` |"
         for (name, family), every in rows.items()
     ]
+
+
+def _home(algorithm: table.Algorithm) -> str:
+    """Returns the name of the module that defines an algorithm."""
+    of = algorithm.flips or algorithm
+    # the work of all algorithms on integers is counted in one module
+    return (of.build if of.on_integers else of.counts).__module__.split(".")[-1]
 
 
 def test_the_page_has_every_algorithm():
