@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -116,7 +117,10 @@ def _bar(stream: TextIO | None) -> _Line | _Tqdm | None:
     if stream is None or not (terminal or "ipykernel" in sys.modules):
         return None
     try:
-        from tqdm.auto import tqdm  # type: ignore[import-untyped, import-not-found, unused-ignore]
+        # without ipywidgets it warns, and draws its bar as text
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from tqdm.auto import tqdm  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError:
         return _Line(stream) if terminal else None
     return _Tqdm(tqdm, stream)

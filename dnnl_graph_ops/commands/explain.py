@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     if options.svg:
         net.to_svg(options.svg)
     if not options.json:
-        for said, path in (("drawn in", options.svg), ("traced in", options.trace)):
+        for done, path in (("drawn in", options.svg), ("traced in", options.trace)):
             if path:
-                print(f"\n{said} {path}")
+                print(f"\n{done} {path}")
     return 0

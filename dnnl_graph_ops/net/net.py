@@ -105,7 +105,7 @@ class Net(NetBase, Generic[Result]):
             [value.name for value in self.inputs], len(outputs), PlanCache(), row_major, options.threads or 0
         )
         self.graph = graph
-        self.outputs = Outputs(outputs)
+        self.outputs: dict[str, Value] = Outputs(outputs)
         self.engine = engine
         self._options = options
         self._progress = listener()

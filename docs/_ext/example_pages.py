@@ -5,6 +5,7 @@ of the machine that builds would stand in the pages. `DNNL_GRAPH_OPS_EXAMPLES` n
 has left `NAME/output.txt` and pictures; those that are not there run here, the long ones shortened.
 """
 
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,8 @@ from op_pages import put
 from recorded import EXAMPLES, run
 from sphinx.application import Sphinx
 
-_LINK = re.compile(r"\]\((?:\.\./)+examples/(README|\d\d_\w+)\.(?:md|py)\)")
+NOTEBOOKS = EXAMPLES / "notebooks"
+_LINK = re.compile(r"\]\((?:\.\./)+examples/(?:notebooks/)?(\w+)\.(?:md|py|ipynb)\)")
 _PICTURES = {".png", ".svg"}
 
 
@@ -45,6 +47,22 @@ def page(source: Path, folder: Path, record: dict[str, Any]) -> Iterator[str]:
     yield f"````python\n{text.rstrip()}\n````"
 
 
+def notebook_page(source: Path) -> Iterator[str]:
+    """Cells as text and code; outputs, which depend on the machine, are in no file."""
+    for number, cell in enumerate(json.loads(source.read_text("utf-8"))["cells"]):
+        text = "".join(cell["source"])
+        yield text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
+        yield f"\n{{download}}`{source.name} <{source.name}>` is the notebook.\n" if number == 0 else ""
+
+
+def _write_notebooks(folder: Path) -> Iterator[str]:
+    """Writes the page of each notebook and the file beside it; yields their names."""
+    for source in sorted(NOTEBOOKS.glob("*.ipynb")):
+        shutil.copyfile(source, folder / source.name)
+        put(folder / f"{source.stem}.md", notebook_page(source))
+        yield source.stem
+
+
 def write(app: Sphinx) -> None:
     given = os.environ.get("DNNL_GRAPH_OPS_EXAMPLES")
     folder = Path(app.srcdir, "examples")
@@ -61,7 +79,9 @@ def write(app: Sphinx) -> None:
                 run(source, own)
         put(folder / f"{source.stem}.md", page(source, own, records[source.stem]))
         lines.append(f"- [{source.stem}]({source.stem}.md): {_sentence(source.read_text('utf-8'))[0]}")
-    lines += ["", "```{toctree}", ":hidden:", "", *(source.stem for source in sources), "```"]
+    notebooks = list(_write_notebooks(folder))
+    lines += ["", "Notebooks:", "", *(f"- [{name}]({name}.md)" for name in notebooks)]
+    lines += ["", "```{toctree}", ":hidden:", "", *(source.stem for source in sources), *notebooks, "```"]
     put(folder / "index.md", iter(lines))
 
 
