@@ -15,10 +15,8 @@ def net_of(nodes, arrays, shape):
     """The net of a model with the input x and the output o."""
     helper = onnx.helper
     constants = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
-    inputs, outputs = (
-        [helper.make_tensor_value_info(given, FLOAT, shape)],
-        [helper.make_tensor_value_info(made, FLOAT, None)],
-    )
+    inputs = [helper.make_tensor_value_info("x", FLOAT, shape)]
+    outputs = [helper.make_tensor_value_info("o", FLOAT, None)]
     graph = helper.make_graph(
         [helper.make_node(*node[:3], **node[3]) for node in nodes], "g", inputs, outputs, constants
     )
