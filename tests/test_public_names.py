@@ -24,7 +24,7 @@ NAMES = {
         input constant compile from_json to_json to_dot""",
     dgo.Net: """graph engine inputs outputs input_names output_names prepare run stream submit save to_dot to_svg
         graph_api partitions explain algorithms benchmark profile precision_report plan_count clear_plans""",
-    dgo.Pool: "workers threads waiting submit prepare close",
+    dgo.Pool: "workers threads waiting submit prepare close running queued",
     dgo.Runtime: "version version_info cpu_runtime gpu_runtime",
     dgo.Support: "",
     dgo.Value: "shape dtype name graph strides ndim node constant is_constant reshape T",
