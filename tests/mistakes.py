@@ -269,7 +269,7 @@ UNTRIED = (
     ("g.compile(y, threads='all')", "Graph.compile", "'threads'", "must be an int", "str"),
     ("g.compile('relu')", "Graph.compile", "'outputs'", "a Value", "str"),
     ("net().outputs[0]", "the outputs are act", "list(net.outputs.values())"),
-    ("dgo.from_onnx('absent.onnx')", "No such file", "absent.onnx"),
+    ("dgo.from_onnx(onnx_file('Relu').with_name('absent.onnx'))", "No such file", "absent.onnx"),
     ("dgo.from_onnx(onnx_file('Relu'), shapes={'y': (1, 3, 4, 4)})", "'shapes'", "no input 'y'", "there are x"),
     ("dgo.from_onnx(onnx_file('Relu'), shapes={'x': (1, 3, 8, 8)})", "'shapes'", "'x'", "dim 2", "4", "8", "dynamic"),
     ("dgo.from_onnx(onnx_file('Relu'), shapes=(1, 3, 4, 4))", "'shapes'", "{input name: shape}", "tuple"),
