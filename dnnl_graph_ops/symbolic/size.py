@@ -14,13 +14,13 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import gcd as _gcd
-from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 # the product of atoms, by their numbers in ascending order, each with its coefficient
 Terms: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
-# integers, or infinite
-Interval: TypeAlias = tuple[float, float]
+Interval: TypeAlias = tuple[int, int]
+# an atom of unknown bounds is from -_MOST, and below it: formulas compute with 64 bits, and are not for other sizes
+_MOST = 1 << 63
 _BELOW, _EQUAL = "<", "=="
 
 
@@ -92,7 +92,7 @@ class Trace:
         key = id(of), name
         if key not in self._results:
             # the call is kept, as its id is the key
-            self._results[key] = self._atom(Atom(value, (0 if name else -inf, inf), name, (of,))), of
+            self._results[key] = self._atom(Atom(value, (0 if name else -_MOST, _MOST - 1), name, (of,))), of
         size: Size = self._results[key][0]
         return size
 
@@ -138,14 +138,12 @@ class Trace:
 
     def _bounds(self, terms: Terms) -> Interval:
         """Returns bounds of a polynomial, from those of its products."""
-        low: float = 0
-        high: float = 0
+        low = high = 0
         for product, c in terms:
-            least: float = 1
-            most: float = 1
+            least = most = 1
             for number in product:
                 a, b = self.atoms[number].interval
-                ends = [x * y if x and y else 0 for x in (least, most) for y in (a, b)]
+                ends = [x * y for x in (least, most) for y in (a, b)]
                 least, most = min(ends), max(ends)
             low += c * (least if c > 0 else most)
             high += c * (most if c > 0 else least)
@@ -196,12 +194,12 @@ class Trace:
         value, other = int_of(a), int_of(b)
         low, high = self.interval(_terms(a))
         if not isinstance(b, Size):
-            if low // b == high // b and low > -inf and high < inf:
-                return int(low // b)
-            interval = low // b if low > -inf else low, high // b if high < inf else high
+            if low // b == high // b:
+                return low // b
+            interval = low // b, high // b
         else:
             # the divisor is above 0 by a condition, or below
-            interval = (0, high) if low >= 0 and other > 0 else (-inf, inf)
+            interval = (0, high) if low >= 0 and other > 0 else (-_MOST, _MOST - 1)
         return self._atom(Atom(value // other, interval, "//", (a, b)))
 
     def divided(self, a: Size | int, b: Size | int) -> Size | int:

@@ -147,6 +147,16 @@ def test_conditions_apart_are_asked_again():
         assert len(trace.conditions) == 1 and third == []
 
 
+def test_open_ends_of_slices_are_beyond_quotients_of_unknown_bounds():
+    """The difference would have more than 64 bits, which a formula refuses for the sizes of the trace itself."""
+    with tracing() as trace:
+        n, m = trace.dim(6, 1, 24), trace.dim(2, 1, 8)
+        quotient = (n - 8) // m
+        assert quotient < 2**63 and quotient <= 2**63 and quotient == -1
+        call = formula(trace, [n, m], trace.conditions, quotient)
+        assert call([6, 2]) == -1
+
+
 OPS = Formula.ops()
 KEPT = [OPS["SUM"], 1, 7, 0, OPS["KEEP"]]
 
