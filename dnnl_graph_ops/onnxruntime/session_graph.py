@@ -94,11 +94,16 @@ class SessionGraph:
         return tuple(name for name in self.produced(numbers) if not self.readers.get(name, set()) <= inside)
 
     def vague(self, numbers: Sequence[int]) -> set[int]:
-        """Returns the nodes that read, of others, values that may have any rank: these look like numbers of no axes."""
+        """Returns the nodes that read, of others, values of unknown shape.
+
+        Values that may have any rank look like numbers of no axes. Where inference says 0, a call may have elements:
+        NonZero of a number.
+        """
         made = set(self.produced(numbers))
 
         def is_vague(name: str) -> bool:
-            return bool(name) and name not in made and not self.is_known(name) and not self.values[name][1]
+            shape = self.values[name][1] if name else ()
+            return bool(name) and name not in made and not self.is_known(name) and (not shape or 0 in shape)
 
         return {i for i in numbers if any(map(is_vague, self.nodes[i][3]))}
 

@@ -117,6 +117,19 @@ def test_single_nodes(rng, monkeypatch, tmp_path):
     assert len(ran[NAME]) == 4
 
 
+def test_nodes_behind_a_wrong_inference_stay(monkeypatch):
+    """Of the positions of a number that is not 0 inference says that there are none; ONNX Runtime gives one."""
+    monkeypatch.setenv("DNNL_GRAPH_OPS_EP", "all")
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["a"]),
+        helper.make_node("Cast", ["a"], ["b"], to=1),
+        helper.make_node("Relu", ["b"], ["c"]),
+        helper.make_node("Add", ["c", "c"], ["y"]),
+    ]
+    source, feeds = model(nodes, {"x": ()}, ["y"], {}), {"x": np.array(3, np.float32)}
+    check(ours(source).run(None, feeds), cpu(source).run(None, feeds))
+
+
 def test_what_has_no_kernel_stays(rng, tmp_path):
     """NonZero between two convolutions: groups on both sides of it."""
     source = model(
