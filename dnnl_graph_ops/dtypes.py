@@ -93,7 +93,7 @@ def label(dtype: np.dtype[Any]) -> str:
 
 
 def _unknown(text: str, prefix: str = "", remedy: str = "") -> InvalidArgumentError:
-    return InvalidArgumentError(f"{prefix}oneDNN has no dtype {text}{remedy}; known: {', '.join(_TABLE)}")
+    return InvalidArgumentError(f"{prefix}dtype {text} is not a dtype of oneDNN{remedy}; known: {', '.join(_TABLE)}")
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

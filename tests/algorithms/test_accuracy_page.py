@@ -145,7 +145,7 @@ def in_bf16(x: Array, w: Array, name: str, direction: str, **attrs: Any) -> Arra
     return np.asarray(net(x), np.float64)
 
 
-BF16 = "| layer | tile | direction | normal: rms | largest | behind a ReLU: rms | largest |"
+BF16 = "| layer | tile | direction | normal: rms | largest | after a ReLU: rms | largest |"
 SHAPES = {"3 x 3": (3, 1, 1), "4 x 4, stride 2": (4, 2, 1), "5 x 5": (5, 1, 2)}
 
 

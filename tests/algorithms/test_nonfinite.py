@@ -26,7 +26,8 @@ from .test_algorithms import KINDS, draw, external
 Array = np.ndarray[Any, Any]
 Map = Callable[[Array, Array], Array]
 
-EVERY = [*sorted(table.ALGORITHMS, key=lambda form: list(READ).index(form.direction)), *table.NAIVE.values()]
+IN_FLOATS = [form for form in table.ALGORITHMS if not form.on_integers]
+EVERY = [*sorted(IN_FLOATS, key=lambda form: list(READ).index(form.direction)), *table.NAIVE.values()]
 # by their construction; to be seen in a few of a thousand problems
 RARE = {(DGRAD, "depth to space", "w"), (DGRAD, "row phases by 4", "w")}
 # the tensors of a problem as the page names them, which tells all as a ConvTranspose
