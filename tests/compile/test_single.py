@@ -101,7 +101,7 @@ def test_a_miss_goes_straight_and_a_hit_stays_in_one_file():
     assert [name for name in missed if name.startswith(AROUND)] == []
     # each algorithm's file says whether it applies
     asked = {f"algorithms/{name}" for name, module in vars(table).items() if hasattr(module, "ALGORITHMS")}
-    assert len(missed - asked) <= 48, sorted(missed - asked)
+    assert len(missed - asked) <= 49, sorted(missed - asked)
     assert passed(call(6)) == {"functional"}
 
 
