@@ -24,6 +24,7 @@ def held():
     return bytes["total"] - bytes["shared_scratch"]
 
 
+@pytest.mark.slow
 def test_all_plans_are_kept_where_there_is_room(limit):
     todo = calls(FIXED, SHAPES)
     for order in range(2):
@@ -33,6 +34,7 @@ def test_all_plans_are_kept_where_there_is_room(limit):
     assert dgo.cache_info()["misses"] == SHAPES
 
 
+@pytest.mark.slow
 def test_plans_that_do_not_fit_go(limit):
     todo = calls(FIXED, SHAPES)
     limit(LIMIT)

@@ -154,6 +154,7 @@ def test_every_module_has_a_storey():
     assert len(set(rooms)) == len(rooms)
 
 
+@pytest.mark.slow
 def test_no_arrow_leads_up():
     up = [a for a in all_arrows() if a.importer and a.imported and storey(a.importer) < storey(a.imported)]
     assert [str(arrow) for arrow in up if not listed(arrow)] == []
@@ -185,6 +186,7 @@ def test_no_circle():
     assert circle(edges([arrow for arrow in all_arrows() if arrow.importer and not listed(arrow)])) == []
 
 
+@pytest.mark.slow
 def test_names_are_taken_from_the_extension_one_by_one():
     whole = [arrow for arrow in all_arrows() if arrow.imported == "_core" and not arrow.name and arrow.importer]
     assert [str(arrow) for arrow in whole] == []

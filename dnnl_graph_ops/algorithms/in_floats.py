@@ -83,5 +83,5 @@ class _How(NamedTuple):
 
 def _dequantized(view: View, scales: Array, zeros: Array, array: Array) -> Array:
     integers = replace(view, buffer=replace(view.buffer, array=array, held=None))
-    floats: Array = (array_of(integers).astype(np.float32) - zeros) * scales
-    return floats
+    # row-major, whatever the strides of the integers
+    return np.ascontiguousarray((array_of(integers).astype(np.float32) - zeros) * scales)

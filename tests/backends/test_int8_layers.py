@@ -146,3 +146,22 @@ def test_exact(seed, start):
             result = graph.compile(y, algorithms={head: name})(given)
             result = result if layer.format == "NXC" else np.moveaxis(result, 1, -1)
             np.testing.assert_array_equal(result, truth(layer, x, weights, bias), name)
+
+
+@pytest.mark.parametrize(("kind", "orders"), [("convolution", ("XIO", "OIX")), ("conv_transpose", ("XOI", "IOX"))])
+def test_algorithms_in_floats_read_weights_in_any_order(kind, orders, rng):
+    """Scales are powers of two, so all sums are exact in f32."""
+    x, w = rng.integers(0, 8, (1, 6, 7, 16)).astype(np.uint8), rng.integers(-8, 8, (3, 3, 16, 16)).astype(np.int8)
+    results = {}
+    for order, held in zip(orders, (w, np.moveaxis(w, (3, 2), (0, 1)).copy()), strict=True):
+        graph = dgo.Graph()
+        wide = [dgo.ops.dequantize(v, scales=[0.5]) for v in (graph.input("x", x.shape, "u8"), graph.constant(held))]
+        layer = getattr(dgo.ops, kind)(*wide, pads_begin=1, pads_end=1, weights_format=order, name="layer")
+        y = dgo.ops.quantize(layer, scales=[8.0], dtype="u8")
+        for info in graph.compile(y).algorithms("layer"):
+            net = graph.compile(y, algorithms={"layer": info.name})
+            results[order, info.name] = net.run({"x": x}, {y.name: np.full(y.shape, 77, np.uint8)})[y.name]
+    assert {order for order, name in results if name not in OWN} == set(orders)
+    first = next(iter(results.values()))
+    for name, result in results.items():
+        np.testing.assert_array_equal(result, first, str(name))

@@ -158,6 +158,7 @@ def both_ops(count: int = 10) -> Document:
     return document
 
 
+@pytest.mark.slow
 def test_rows_of_both_ops_are_told_apart_everywhere():
     document = both_ops()
     assert len({row.key for row in document}) == 13

@@ -105,6 +105,7 @@ def test_sizes_that_vary(name):
         agree(net, module, inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(every=6)
 @pytest.mark.parametrize("name", ["unet", "hifigan", "wavenet", "edsr", "mobilenet", "vae_decoder"])
 def test_the_zoo_in_any_size(name, tmp_path):

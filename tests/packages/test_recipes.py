@@ -84,4 +84,4 @@ def test_free_threading_is_declared_by_all_or_none() -> None:
     module = (ROOT / "bindings" / "module.cpp").read_text("utf-8")
     declared = "mod_gil_not_used" in module
     assert ("Free Threading" in PROJECT) == declared
-    assert ("enables the GIL again" in (ROOT / "docs" / "install.md").read_text("utf-8")) == (not declared)
+    assert ("re-enables the GIL" in (ROOT / "docs" / "install.md").read_text("utf-8")) == (not declared)

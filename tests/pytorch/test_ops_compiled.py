@@ -227,6 +227,7 @@ def test_compiled_transforms():
         assert_same(compiled(w, b, x), samples(case.theirs)(w, b, x))
 
 
+@pytest.mark.slow
 def test_compiled_autocast():
     torch.compiler.reset()
     case = CASES["2d"]

@@ -246,6 +246,7 @@ def test_replicas_compute_with_their_own_parameters():
         assert torch.equal(replica(inner), inner)
 
 
+@pytest.mark.slow
 def test_calls_are_not_repeated():
     class Counting(Block):
         calls = 0
@@ -301,6 +302,7 @@ def test_inside_of_what_cannot_be_captured():
     assert said == wanted * len(said)
 
 
+@pytest.mark.slow
 def test_sizes_that_vary():
     theirs = net()
     ours = dgt.optimize(theirs)
@@ -422,6 +424,7 @@ def test_a_short_run_does_not_import_the_compiler():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_what_is_captured_lives_as_long_as_the_model():
     """PyTorch's compiler keeps what it made of functions, and functions keep modules."""
     models = []
