@@ -82,8 +82,8 @@ WAYS: Final[Mapping[str, Callable[[nn.Module], Any]]] = {
 
 
 def _first(out: Any) -> Tensor:
-    made: Tensor = out[0] if isinstance(out, tuple | list) else out
-    return made
+    tensor: Tensor = out[0] if isinstance(out, tuple | list) else out
+    return tensor
 
 
 def inference(name: str) -> dict[str, Any]:
@@ -94,15 +94,15 @@ def inference(name: str) -> dict[str, Any]:
     with torch.no_grad():
         wanted = _first(model(*inputs))
         for way in ("eager", "inductor", "compile", "line"):
-            made = WAYS[way](copy.deepcopy(model))
+            module = WAYS[way](copy.deepcopy(model))
             begin = clock()
-            out = _first(made(*inputs))
+            out = _first(module(*inputs))
             first[way] = round(clock() - begin, 3)
             calls = 1
             while clock() - begin < SECONDS and (way == "line" or calls < 5):
-                out, calls = _first(made(*inputs)), calls + 1
+                out, calls = _first(module(*inputs)), calls + 1
             errors[way] = float((out - wanted).abs().max() / wanted.abs().max())
-            runs[way] = lambda made=made: made(*inputs)
+            runs[way] = lambda module=module: module(*inputs)
         times = in_turns(runs, counts(runs, LEAST_SECONDS), within(ROUNDS_SECONDS, 6, 25))
     of = {way: statistics.median(some) for way, some in times.items()}
     best = [min(pair) for pair in zip(times["eager"], times["inductor"], strict=True)]

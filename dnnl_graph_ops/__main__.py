@@ -156,9 +156,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dnnl_graph_ops {version()}")
     commands = parser.add_subparsers(dest="command", metavar="command")
     for name, command in COMMANDS.items():
-        one = commands.add_parser(name, help=command.help, description=command.help, epilog=_STATUSES)
-        command.arguments(one)
-        one.set_defaults(parser=one)
+        subparser = commands.add_parser(name, help=command.help, description=command.help, epilog=_STATUSES)
+        command.arguments(subparser)
+        subparser.set_defaults(parser=subparser)
     return parser
 
 

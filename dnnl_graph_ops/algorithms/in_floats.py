@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..convolution.problem import DGRAD, READ, RESULT, ConvProblem
+from ..convolution.problem import READ, RESULT, ConvProblem
 from ..convolution.quantization import Quantization
 from ..program import elementwise
 from ..program.epilogue import EpilogueOp
@@ -56,7 +56,7 @@ def _source(program: Program, view: View, q: Quantization) -> View:
 
 def _weights(program: Program, problem: ConvProblem, q: Quantization) -> View:
     """Returns the weights in f32: one constant for all plans of a graph if they are constant, so it is packed once."""
-    view, axis = problem.w, 2 if problem.direction == DGRAD else 1
+    view, axis = problem.w, problem.weights_axis
     scales, zeros = q.of_weights(view.shape, axis)
     if not has_data(view.buffer):
         floats = program.scratch(view.shape, "f32")

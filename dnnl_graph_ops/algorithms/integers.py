@@ -88,12 +88,11 @@ def _tile_fits(problem: ConvProblem, tile: tuple[int, ...]) -> bool:
     view = problem.w
     if problem.quantization is None or not has_data(view.buffer):
         return False
-    made = 2 if problem.direction == DGRAD else 1
-    zeros = problem.quantization.zeros(view.shape[0] * view.shape[made])
-    shape = [size if axis in (0, made) else 1 for axis, size in enumerate(view.shape)]
-    others = tuple(axis for axis in range(view.ndim) if axis not in (0, made))
-    centred = np.abs(array_of(view).astype(np.int32) - zeros.reshape(shape))
-    return bool(centred.sum(axis=others, dtype=np.int64).max() <= most)
+    others = tuple(axis for axis in range(view.ndim) if axis not in (0, problem.weights_axis))
+    _, zeros = problem.quantization.of_weights(view.shape, problem.weights_axis)
+    # exact: integers of 8 bits
+    centred = np.abs(array_of(view).astype(np.float32) - zeros)
+    return bool(centred.sum(axis=others, dtype=np.float64).max() <= most)
 
 
 def _tiles(problem: ConvProblem) -> list[tuple[int, ...]]:
@@ -264,17 +263,17 @@ class _Steps:
         by = "" if self.isa == kernels.int8_isa()[0] else f" by {self.isa}"
         label = labelled(filtering.tile_label(self.tile, by), problem.epilogue)
         for part, description, src, at in parts:
-            made = part.result
-            epilogue, low, high = q.bounded(part.epilogue, made.dtype)
-            after = fused(program, epilogue, as_floats(made))
+            dst = part.result
+            epilogue, low, high = q.bounded(part.epilogue, dst.dtype)
+            after = fused(program, epilogue, as_floats(dst))
             kernel = kernels.int8_product(
-                description, part.direction, at, dtypes.CODES[made.dtype], [made.strides[0], *made.strides[2:]],
+                description, part.direction, at, dtypes.CODES[dst.dtype], [dst.strides[0], *dst.strides[2:]],
                 *self.read(), *(q.dst or (1.0, 0)), low, high, late,
-                0 if problem.bias is None else dtypes.CODES["f32"], made.shape[1], self.threads, after.epilogue,
+                0 if problem.bias is None else dtypes.CODES["f32"], dst.shape[1], self.threads, after.epilogue,
                 self.isa, bool(q.scale), bool(q.zero),
             )  # fmt: skip
             scratch = program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
-            program.kernel(kernel, [src, *reads, *after.views], [scratch, made], label)
+            program.kernel(kernel, [src, *reads, *after.views], [scratch, dst], label)
         if target is not result:
             program.copy(target, result, FROM_CHANNELS_LAST)
 

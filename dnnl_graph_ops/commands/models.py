@@ -72,8 +72,8 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
 
 
 def _precision(text: str) -> str:
-    known = dtypes.usual(text)
-    return known if known in _PRECISIONS else text
+    name = dtypes.usual(text)
+    return name if name in _PRECISIONS else text
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

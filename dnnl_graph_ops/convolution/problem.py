@@ -115,6 +115,11 @@ class ConvProblem:
         """The number of multiplications by the definition, including products of taps with padding."""
         return self.geometry.macs
 
+    @property
+    def weights_axis(self) -> int:
+        """The axis of w (G, K/G, C/G, kernel...) with the channels of the result, for fprop and dgrad."""
+        return 2 if self.direction == DGRAD else 1
+
     @once
     def floats(self) -> ConvProblem:
         """The layer as algorithms in floats compute it: itself, or if it is quantized, on buffers in f32.

@@ -45,10 +45,10 @@ def claimed(described: Mapping[str, Any], claims: list[Claim]) -> list[list[int]
         return []
     taken = {name for claim in claims for name in claim.makes}
     free = {i for i in range(len(graph.nodes)) if graph.is_readable(i) and taken.isdisjoint(graph.nodes[i][5])}
-    found = [*(_single if mode == "all" else _winning)(graph, free)]
-    groups = [numbers for numbers, _ in found]
+    compiled_groups = [*(_single if mode == "all" else _winning)(graph, free)]
+    groups = [numbers for numbers, _ in compiled_groups]
     # at once: a call that an interrupt ends is repeated
-    claims += [Claim(frozenset(graph.produced(numbers)), net) for numbers, net in found]
+    claims += [Claim(frozenset(graph.produced(numbers)), net) for numbers, net in compiled_groups]
     if mode == "log":
         _report(graph, groups)
     return groups

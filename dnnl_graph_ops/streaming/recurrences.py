@@ -12,6 +12,7 @@ import numpy as np
 from ..frontends.reading.budget import Budget
 from ..frontends.reading.deferred import Late, Scratch
 from ..frontends.reading.node import tensors_of
+from ..frontends.reading.numpy_steps.recurrent import STATES
 from ..graph import Value, hooks
 from ..shapes import Meta
 from .motion import NEVER, Motion, Part
@@ -19,8 +20,6 @@ from .rules import Site, rule
 
 Array = np.ndarray[Any, Any]
 
-# the state's operands of an operator
-_STATES = {"LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}
 _DATA, _LENGTHS = 0, 4
 # stands for unknown sizes beside the axis
 _SOME = 2
@@ -31,7 +30,7 @@ def recurrence(site: Site) -> Motion:
     """An operator that is built once sizes are known; only recurrences are known to run along an axis."""
     late = site.node.late
     operator = late.nodes[-1] if isinstance(late, Late) else None
-    if not isinstance(late, Late) or operator is None or operator.domain or operator.op_type not in _STATES:
+    if not isinstance(late, Late) or operator is None or operator.domain or operator.op_type not in STATES:
         site.refuse(f"there is no rule for {'it' if operator is None else operator.op_type}")
     names, attrs = (*operator.inputs, *("",) * 8), operator.attrs
     if (way := attrs.get("direction", "forward")) != "forward":
@@ -47,7 +46,7 @@ def recurrence(site: Site) -> Motion:
     sizes = [[_SOME if size is None else size for size in value.shape] for value in site.node.inputs]
     if any(array is None for array in _computed(site, late, sizes).values()):
         site.refuse("its initial state depends on the length")
-    places = _STATES[operator.op_type]
+    places = STATES[operator.op_type]
     carried = tuple(f"\0state {place}" for place in places)
     results = (operator.outputs[0] or "\0data", *(f"\0end {place}" for place in places))
 

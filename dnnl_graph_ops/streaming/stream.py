@@ -313,10 +313,7 @@ class Stream:
         checked = []
         for value in self._flow.inputs:
             where = f"{self._where}: input {value.name!r}"
-            array = arrays.as_array(given[value.name], where)
-            arrays.check_dtype(array, value.dtype, where)
-            arrays.check_shape(array, value.shape, where)
-            checked.append(array)
+            checked.append(_fitting(arrays.as_array(given[value.name], where), value, where))
         lengths = {array.shape[axis] for array, axis in zip(checked, self._axes, strict=True)}
         if len(lengths) > 1:
             raise ShapeError(f"{self._where}: inputs of different lengths along the axis: {sorted(lengths)}")
@@ -328,10 +325,7 @@ class Stream:
 
     def _steps_for(self, given: Sequence[Array]) -> Steps:
         """Returns the steps for arrays of these sizes."""
-        sizes = {
-            value.name: (*array.shape[:axis], 0, *array.shape[axis + 1 :])
-            for value, array, axis in zip(self._flow.inputs, given, self._axes, strict=True)
-        }
+        sizes = self._sizes(given)
         begun = self._rest or self._kept is not None
         if self._steps is not None and all(self._steps.sizes[name] == shape for name, shape in sizes.items()):
             return self._steps
@@ -342,6 +336,13 @@ class Stream:
             )
         self._steps = self._bound(sizes)
         return self._steps
+
+    def _sizes(self, given: Sequence[Array]) -> dict[str, Ints]:
+        """Returns the shapes of arrays of the inputs by name, with 0 for the streamed axis."""
+        return {
+            value.name: (*array.shape[:axis], 0, *array.shape[axis + 1 :])
+            for value, array, axis in zip(self._flow.inputs, given, self._axes, strict=True)
+        }
 
     def _bound(self, sizes: Mapping[str, Ints]) -> Steps:
         """Returns the steps of the net for inputs of these sizes."""
@@ -419,18 +420,14 @@ class Stream:
             return
         given = [array for array in rest if array is not None]
         for value, array in zip(self._flow.inputs, given, strict=True):
-            arrays.check_dtype(array, value.dtype, where)
-            arrays.check_shape(array, value.shape, where)
+            _fitting(array, value, where)
         lengths = {array.shape[axis] for array, axis in zip(given, self._axes, strict=True)}
         waiting = min(lengths)
         most = self.chunk if begun else self.start
         fits = (
             samples - waiting >= self.start and (samples - waiting) % self.chunk == 0 if begun else samples == waiting
         )
-        sizes = {
-            value.name: (*array.shape[:axis], 0, *array.shape[axis + 1 :])
-            for value, array, axis in zip(self._flow.inputs, given, self._axes, strict=True)
-        }
+        sizes = self._sizes(given)
         if len(lengths) > 1 or waiting >= most or not fits:
             raise InvalidArgumentError(where)
         steps = self._bound(sizes)
@@ -462,12 +459,16 @@ def opened(net: Net, axis: Any, chunk: Any, fixed: Any) -> Stream:
     held = {}
     for name, value in others.items():
         label = f"{where}: input {name!r}"
-        array = arrays.as_array(given[name], label)
-        arrays.check_dtype(array, value.dtype, label)
-        arrays.check_shape(array, value.shape, label)
-        held[name] = array.copy(order="C")
+        held[name] = _fitting(arrays.as_array(given[name], label), value, label).copy(order="C")
     step_size = -(-chunk // flow.period) * flow.period
     return Stream(net, flow, step_size, flow.steady_from(step_size, where), held, where)
+
+
+def _fitting(array: Array, value: Value, where: str) -> Array:
+    """Returns an array of the dtype and the known sizes of an input; raises for others, as a call of the net."""
+    arrays.check_dtype(array, value.dtype, where)
+    arrays.check_shape(array, value.shape, where)
+    return array
 
 
 def _others(value: Value, flow: Flow) -> Sequence[int | None]:

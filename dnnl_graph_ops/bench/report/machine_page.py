@@ -79,7 +79,8 @@ def overview(records: Sequence[Record]) -> list[str]:
     keys = sorted(set().union(*means), key=lambda key: (min(geometric_mean(m[key]) for m in means if key in m), key))
     body = [[*_suite_cells(key), *(_mean_and_lowest(m.get(key)) for m in means)] for key in keys]
     heads = [_head_of(record) for record in records]
-    slower = [f"{len(slow)} of {len(compared)}" for slow, compared in map(_slower, (r["rows"] for r in records))]
+    compared = [_compared(record["rows"]) for record in records]
+    slower = [f"{sum(speedup < 1 for speedup, _, _ in rows)} of {len(rows)}" for rows in compared]
     return table.piped(
         ["suite", "direction", "dtype", *heads], [*body, ["rows slower than the fastest peer", "", "", *slower]]
     )
@@ -95,14 +96,14 @@ def _mean_and_lowest(speedups: Sequence[float] | None) -> str:
     return f"{geometric_mean(speedups):.2f} ({min(speedups):.2f})" if speedups else ""
 
 
-def _slower(rows: Sequence[Record]) -> tuple[list[tuple[float, str, Record]], list[tuple[float, str, Record]]]:
-    """Rows that a peer runs faster, and all that a peer runs: speedup, peer, row."""
-    compared = [(*best, row) for row in rows if row["ours"] is not None and (best := fastest(row))]
-    return [each for each in compared if each[0] < 1], compared
+def _compared(rows: Sequence[Record]) -> list[tuple[float, str, Record]]:
+    """Returns the lowest speedup of each row that a peer ran too, the peer's name, and the row."""
+    return [(*best, row) for row in rows if row["ours"] is not None and (best := fastest(row))]
 
 
 def _standing_sentence(rows: Sequence[Record]) -> str:
-    slower, compared = _slower(rows)
+    compared = _compared(rows)
+    slower = [each for each in compared if each[0] < 1]
     failed = sum(row["ours"] is None for row in rows)
     said = f"{len(slower)} of {len(compared)} rows are slower, or larger, than the fastest peer in the same precision"
     if slower:
@@ -132,7 +133,7 @@ def _standing(row: Record) -> tuple[float, str]:
 def _means(rows: Sequence[Record]) -> dict[tuple[str, ...], list[float]]:
     """The speedups of each suite, direction and dtype with at least two rows that a peer ran too."""
     groups: dict[tuple[str, ...], list[float]] = {}
-    for speedup, _, row in _slower(rows)[1]:
+    for speedup, _, row in _compared(rows):
         groups.setdefault(tuple(row[key] for key in _KEYS), []).append(speedup)
     return {key: speedups for key, speedups in groups.items() if len(speedups) > 1}
 

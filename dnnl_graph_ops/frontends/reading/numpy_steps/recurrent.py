@@ -119,6 +119,8 @@ _CELLS: dict[str, tuple[Callable[..., tuple[Array, ...]], int, int, tuple[str, .
     "LSTM": (_lstm, 4, 2, ("Sigmoid", "Tanh", "Tanh")),
     "RNN": (_rnn, 1, 1, ("Tanh",)),
 }
+# inputs of an operator that are its initial states
+STATES = {operator: range(5, 5 + states) for operator, (_, _, states, _) in _CELLS.items()}
 
 
 # packed weights of a direction for builtin kernels: of the inputs and of the state
