@@ -21,7 +21,7 @@ import nearest as bench
 import numpy as np
 
 from dnnl_graph_ops._core import kernels
-from dnnl_graph_ops.bench import fit
+from dnnl_graph_ops.bench import fit, regression, times
 from dnnl_graph_ops.bench import rates as bench_rates
 from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
 from dnnl_graph_ops.cost import fits, nearest
@@ -77,13 +77,13 @@ LEFT_OUT: dict[str, tuple[str, dict[str, tuple[float, float, float] | None]]] = 
 PACE = 1.2  # how far it may be off
 
 
-def read(name: str) -> fit.Recorded:
-    return fit.read(TIMES / f"{name}.json")
+def read(name: str) -> times.Recorded:
+    return times.read(TIMES / f"{name}.json")
 
 
-def judged(what: str, losses: list[fit.Loss], limit: float, once: float = np.inf) -> bool:
+def judged(what: str, losses: list[regression.Loss], limit: float, once: float = np.inf) -> bool:
     """Prints a row; whether it keeps its limits."""
-    mean, worst = fit.mean(losses), max(losses)
+    mean, worst = regression.mean(losses), max(losses)
     keeps = mean < limit and worst.times < once
     print(
         f"{'' if keeps else 'ABOVE ITS LIMIT: '}{what}: {mean - 1:.1%} in the mean; "
@@ -93,10 +93,10 @@ def judged(what: str, losses: list[fit.Loss], limit: float, once: float = np.inf
 
 
 def losses(
-    recorded: fit.Recorded, taken: Callable[[fit.Sample], fit.Sample] = lambda sample: sample
-) -> dict[str, list[fit.Loss]]:
+    recorded: times.Recorded, taken: Callable[[fit.Sample], fit.Sample] = lambda sample: sample
+) -> dict[str, list[regression.Loss]]:
     """The loss of choosing by the present estimates in each row, by direction."""
-    by_direction: dict[str, list[fit.Loss]] = {direction: [] for direction in DIRECTIONS}
+    by_direction: dict[str, list[regression.Loss]] = {direction: [] for direction in DIRECTIONS}
     for sample in map(taken, fit.samples(recorded)):
         by_direction[sample.direction].append(fit.loss(sample, fit.present(sample), fit.factors(sample)))
     return by_direction
@@ -146,7 +146,7 @@ def by_rates() -> Iterator[bool]:
                 for i, direction in enumerate(DIRECTIONS):
                     mine = [sample for sample in rows if sample.direction == direction]
                     before, by = (losses_by(mine, record) for record in (None, rates.package()[machine]))
-                    mean = fit.mean(before)
+                    mean = regression.mean(before)
                     limit = limits[i] if limits is not None else mean + 2e-3
                     yield judged(f"{machine} left out, {name} {direction}, {mean - 1:.1%} without rates", by, limit)
 
@@ -170,7 +170,7 @@ def forget() -> None:
         function.cache_clear()
 
 
-def losses_by(rows: list[fit.Sample], record: rates.Rates | None) -> list[fit.Loss]:
+def losses_by(rows: list[fit.Sample], record: rates.Rates | None) -> list[regression.Loss]:
     """The loss of choosing in each row on the CPU of a record."""
     there = [sample._replace(env=replace(sample.env, record=record)) for sample in rows]
     return [fit.loss(sample, fit.present(sample), fit.factors(sample)) for sample in there]

@@ -19,8 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dnnl_graph_ops.bench import fit
-from dnnl_graph_ops.bench.fit import Elsewhere, Loss, Recorded, Sample
+from dnnl_graph_ops.bench import fit, regression, times
+from dnnl_graph_ops.bench.fit import Sample
+from dnnl_graph_ops.bench.regression import Loss
+from dnnl_graph_ops.bench.times import Elsewhere, Recorded
 from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
 from dnnl_graph_ops.cost import nearest
 from dnnl_graph_ops.runtime import cache_files
@@ -113,8 +115,8 @@ def content(recorded: Sequence[Recorded], directions: Sequence[str]) -> str:
             losses(shown, by and [by[i] for i in here]) for by in (None, found.all, found.others)
         )
         print(
-            f"{direction}, {len(shown)} rows: choosing costs {fit.mean(before) - 1:.1%} by the constants, "
-            f"{fit.mean(inside) - 1:.1%} as corrected, {fit.mean(outside) - 1:.1%} by other layers; "
+            f"{direction}, {len(shown)} rows: choosing costs {regression.mean(before) - 1:.1%} by the constants, "
+            f"{regression.mean(inside) - 1:.1%} as corrected, {regression.mean(outside) - 1:.1%} by other layers; "
             f"{sorted(outside, reverse=True)[:4]}"
         )
         lines = ",\n".join(_lines(found.rows))
@@ -142,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--directions", nargs="+", default=DIRECTIONS, choices=DIRECTIONS)
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the rows")
     options = parser.parse_args(arguments)
-    text = content([fit.read(path) for path in options.files], options.directions)
+    text = content([times.read(path) for path in options.files], options.directions)
     if options.write is not None:
         cache_files.write(options.write, text)
 

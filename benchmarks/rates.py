@@ -21,7 +21,8 @@ from typing import Any
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms.table import candidates
-from dnnl_graph_ops.bench import fit
+from dnnl_graph_ops.bench import times
+from dnnl_graph_ops.bench.problem import OPS
 from dnnl_graph_ops.bench.suite import real_layers
 from dnnl_graph_ops.cost import model as cost
 from dnnl_graph_ops.ir.env import Env
@@ -40,13 +41,13 @@ def report(seed: int, count: int) -> dict[str, Any]:
     wall, thread = time.perf_counter() - wall, time.thread_time() - thread
     assert record is not None
     env, rng = Env(engine, 1), random.Random(seed)
-    layers = [layer for op in fit.OPS for layer in real_layers(op)]
+    layers = [layer for op in OPS for layer in real_layers(op)]
     choices = {}
     for _ in range(count):
-        layer, dtype = fit.smaller(rng.choice(layers), LARGEST), rng.choice(DTYPES)
+        layer, dtype = times.smaller(rng.choice(layers), LARGEST), rng.choice(DTYPES)
         if layer is not None:
-            direction, constant = rng.choice(fit.ASKED[layer.op])
-            problem = fit.described(layer.adjoint, direction, "NXC", constant, dtype, run=False)
+            direction, constant = rng.choice(times.ASKED[layer.op])
+            problem = times.described(layer.adjoint, direction, "NXC", constant, dtype, run=False)
             choices[f"{layer.name} {direction} {dtype}"] = candidates(problem, env)[0][0].name
     corrections = {
         f"{unit}, data in {dtype}": factor

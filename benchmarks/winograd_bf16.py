@@ -21,7 +21,7 @@ from turns import Run, counts, in_turns, within
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import table
-from dnnl_graph_ops.bench import fit
+from dnnl_graph_ops.bench import times
 from dnnl_graph_ops.bench.document import json_lines
 from dnnl_graph_ops.bench.problem import OPS, Problem
 from dnnl_graph_ops.bench.suite import real_layers
@@ -47,14 +47,14 @@ def without(compiled: Callable[[], Any]) -> Any:
 
 
 def layers() -> Iterator[Problem]:
-    env, _ = fit.here("bf16", GMACS)
+    env, _ = times.here("bf16", GMACS)
     for op in OPS:
         for layer in real_layers(op):
-            small = fit.smaller(layer, GMACS)
+            small = times.smaller(layer, GMACS)
             if small is None or list(layer.pads_begin) != list(layer.pads_end):
                 continue
-            problem = fit.described(small.adjoint, fit.ASKED[op][0][0], "NXC", True, "bf16", run=False)
-            if NAME in fit.applicable(problem, env):
+            problem = times.described(small.adjoint, times.ASKED[op][0][0], "NXC", True, "bf16", run=False)
+            if NAME in times.applicable(problem, env):
                 yield small
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import progress
-from dnnl_graph_ops.bench import fit, runner
+from dnnl_graph_ops.bench import runner, times
 from dnnl_graph_ops.bench.options import Options
 from dnnl_graph_ops.compile import tune
 from dnnl_graph_ops.quantize import calibrate
@@ -68,10 +68,10 @@ def test_measuring_at_a_call_tells_of_each_op(copied, monkeypatch, tmp_path):
 
 
 def test_fit_tells_of_each_layer(monkeypatch):
-    monkeypatch.setattr(fit, "measure", lambda problem, env: {})
-    env, head = fit.here("f32", 0.3)
-    asked, calls = list(fit.questions("0/40", "NXC")), []
-    fit.record(fit.Recorded(head, []), asked, env, None, lambda *call: calls.append(call))
+    monkeypatch.setattr(times, "measure", lambda problem, env: {})
+    env, head = times.here("f32", 0.3)
+    asked, calls = list(times.questions("0/40", "NXC")), []
+    times.record(times.Recorded(head, []), asked, env, None, lambda *call: calls.append(call))
     assert told(calls) == list(range(len(asked)))
 
 

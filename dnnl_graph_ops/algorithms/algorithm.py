@@ -115,7 +115,9 @@ class Algorithm:
     # note that explain() prints below the name
     remark: str = ""
     # seconds on one thread for each of the first `cost.Counts`; None: `fits` has constants of the family
-    prices: fits.Prices | Callable[[ConvProblem, Env], fits.Prices] | None = None
+    prices: fits.Prices | None = None
+    # of algorithms on 8-bit integers: the row of `cost.integers.table` with their prices
+    row: Callable[[ConvProblem], integers.Row] | None = None
     # the algorithm of the other direction that this one runs on flipped weights
     flips: Algorithm | None = None
 
@@ -153,6 +155,11 @@ class Algorithm:
         if not self.op or self.on_integers or self.converts(problem, env):
             return rates.builtin(self.multiplies)
         return f"{'convolution' if self.convolves else self.op} {env.compute_dtype(problem.dtype)}"
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fits` has constants of the family."""
+        return self.prices is None and self.row is None
 
     def ops(self, problem: ConvProblem) -> list[str]:
         """Returns the library's ops of the algorithm, as `runtime.cpu.Reference` names them; [] for builtin kernels."""
@@ -204,13 +211,15 @@ class Algorithm:
         if finishes and self.op and not self.on_integers:
             # with AVX-512 the library's products apply functions as its convolutions do
             by = cost.BY_CONVOLUTIONS if self.convolves or env.lanes > 8 else cost.BY_PRODUCTS
-        if self.prices is None:
+        if self.row is not None:
+            prices = integers.prices(self.row(problem), problem, env)
+        elif self.prices is not None:
+            prices = self.prices
+        else:
             dtype = env.compute_dtype(problem.dtype)
             prices = fits.find(env.isa, env.release, dtype)[self.key]
             factor *= cost.correction(self.unit(problem, env), dtype, env)
             factor *= cost.turned(self.key, self.direction, dtype, env)
-        else:
-            prices = self.prices(problem, env) if callable(self.prices) else self.prices
         return factor * cost.estimate(counts, prices, env.threads) + cost.functions(problem, env, by)
 
     def finishes(self, problem: ConvProblem, env: Env) -> bool:

@@ -144,7 +144,7 @@ ALGORITHMS = tuple(
         NOTHING,
         fuses=always,
         multiplies="s8",
-        prices=lambda p, e: cost.prices(_isa_of(p), "depthwise", p, e),
+        row=lambda p: (_isa_of(p), cost.DEPTHWISE),
     )
     for direction in (FPROP, DGRAD)
 )

@@ -315,7 +315,7 @@ def _algorithms(direction: str, by_taps: bool = False) -> tuple[Algorithm, Algor
         lambda p, e: suits(p, e) and applies(p, e) and fits(seen(p)),
         lambda p, e: _work(seen(p), e, p.read[0].size, False),
         build(lambda p, e: direct_tile(p)), NOTHING,
-        fuses=always, multiplies="s8", prices=lambda p, e: cost.prices(_isa_of(seen(p)), "integers", p, e),
+        fuses=always, multiplies="s8", row=lambda p: (_isa_of(seen(p)), cost.PRODUCTS),
     )  # fmt: skip
     return direct, replace(
         direct, name=f"{FILTERING}{TAPS}" if by_taps else FILTERING, applies=filters,

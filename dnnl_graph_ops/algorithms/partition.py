@@ -24,7 +24,7 @@ def _build(program: Program, problem: ConvProblem, env: Env) -> None:
 ALGORITHMS = tuple(
     Algorithm(
         NAME, direction, "partition", _applies, cost.partition, _build, NOTHING, fuses=always, op=op, op_adds_bias=True,
-        multiplies="s8", prices=cost.library_prices,
+        multiplies="s8", row=cost.of_library,
     )
     for direction, op in ((FPROP, "Convolution"), (DGRAD, "ConvTranspose"))
 )  # fmt: skip

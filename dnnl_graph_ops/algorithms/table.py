@@ -63,7 +63,7 @@ def register(algorithm: Algorithm) -> None:
     global ALGORITHMS
     if any((a.name, a.direction) == (algorithm.name, algorithm.direction) for a in (*ALGORITHMS, *naive.ALGORITHMS)):
         raise InvalidArgumentError(f"an algorithm {algorithm.name!r} of {algorithm.direction} is in the table already")
-    if algorithm.prices is None and algorithm.key not in {a.key for a in ALGORITHMS if a.prices is None}:
+    if algorithm.is_fitted and algorithm.key not in {a.key for a in ALGORITHMS if a.is_fitted}:
         raise InvalidArgumentError(f"{algorithm.name!r} needs prices: nothing was fitted for {algorithm.family!r}")
     ALGORITHMS = (*ALGORITHMS, algorithm)
 

@@ -20,7 +20,8 @@ from ..cost import model as cost
 from ..runtime import cache_files, cpu
 from ..runtime.cpuinfo import cpu_family, cpu_model
 from .document import check_writable, json_lines
-from .fit import Elsewhere, Recorded, read, samples
+from .fit import samples
+from .times import Elsewhere, Recorded, read
 
 # layers by which rows of recorded times tell a rate
 ALIKE = 3

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from math import prod
+from typing import Any
 
 from ..convolution.problem import DGRAD, ConvProblem
 from ..ir.env import Env
@@ -33,28 +34,53 @@ _TRANSFORMED, _WEIGHT, _SAVING = 3.0, 5.0, 0.95
 _BLOCK = 1.5
 # the library has depthwise kernels of ordinary layers of so many axes
 _MOST_AXES = 2
-_LIBRARY, _MEASURED = "library", "avx512vnni"
+LIBRARY, _MEASURED = "library", "avx512vnni"
 _INSTEAD = {"avxvnni": _MEASURED}
 _CONVERTED, _CONVERTING = map(speeds.seconds, ("CONVERTED_ELEMENT", "CONVERTING_STEPS"))
 
-Table = Mapping[str, Mapping[str, fits.Prices]]
+FILE = "int8"
+PRODUCTS, DEPTHWISE, BY_REFERENCE = "integers", "depthwise", "depthwise by reference"
+
+Row = tuple[str, str]  # the instruction set of builtin kernels, or LIBRARY; the kind of work
+Table = Mapping[Row, fits.Prices]
 
 
 @cache
 def table() -> Table:
-    """Returns prices in products of the direct algorithm in f32, by instruction set and kind of work."""
-    content = json.loads(fits.package_file("int8").read_text("utf-8"))
-    return {name: {kind: tuple(row) for kind, row in rows.items()} for name, rows in content["constants"].items()}
+    """Returns prices in products of the direct algorithm in f32: the package's, with those of the user's file."""
+    return {**_parsed(json.loads(fits.package_file(FILE).read_text("utf-8"))), **_users()}
 
 
-def prices(isa: str, kind: str, problem: ConvProblem, env: Env) -> fits.Prices:
-    """Returns the seconds on one thread of each of the first `Counts` of such a kind of work.
+def _parsed(content: Any) -> Table:
+    return {(isa, kind): fits.seconds(row) for isa, rows in content["constants"].items() for kind, row in rows.items()}
 
-    `isa`: of builtin kernels, those of "avx2words" stand for sets that nobody measured.
+
+def _users() -> Table:
+    """Returns the prices that `bench.fit --dtype s8 --write` wrote for this CPU."""
+    return fits.of_user(FILE, {}, _parsed) or {}
+
+
+def row_for(row: Row) -> Row:
+    """Returns the row of the table that has the prices: that of "avx2words" for sets that nobody measured."""
+    isa, kind = row
+    known = _INSTEAD.get(isa, isa), kind
+    return known if known in table() else ("avx2words", kind)
+
+
+def prices(row: Row, problem: ConvProblem, env: Env) -> fits.Prices:
+    """Returns the seconds on one thread of each of the first `Counts` of such work."""
+    return tuple(unit * price for unit, price in zip(units(row, problem, env), table()[row_for(row)], strict=True))
+
+
+def units(row: Row, problem: ConvProblem, env: Env) -> fits.Prices:
+    """Returns the seconds that a price of 1 stands for: of one product of the direct algorithm in f32.
+
+    On CPUs with tiles the library's products gain as much by them as builtin ones do.
     """
-    rows = table().get(_INSTEAD.get(isa, isa)) or table()["avx2words"]
     product = fits.find(env.isa, env.release, "f32")["direct", problem.direction][0]
-    return tuple(product * price for price in rows[kind])
+    tiles = row[0] == LIBRARY and not _is_depthwise(problem) and "amx" in cpu.native(env.isa)
+    gain = table()["amxint8", PRODUCTS][0] / table()[_MEASURED, PRODUCTS][0] if tiles else 1.0
+    return product * gain, *(product for _ in range(fits.FIELDS - 1))
 
 
 def products(
@@ -104,16 +130,12 @@ def partition(problem: ConvProblem, env: Env) -> Counts:
     return Counts(computed * weights, _finished(problem), runs, weights, packing(problem, weights))
 
 
-def library_prices(problem: ConvProblem, env: Env) -> fits.Prices:
-    """Returns the prices of `partition`; on CPUs with tiles products gain as much by them as builtin ones do."""
-    kind: str = problem.direction
-    if _is_depthwise(problem):
-        far = problem.direction == DGRAD or problem.geometry.rank > _MOST_AXES
-        kind = "depthwise by reference" if far else "depthwise"
-    each, *rest = prices(_LIBRARY, kind, problem, env)
-    if "amx" in cpu.native(env.isa):
-        each *= table()["amxint8"]["integers"][0] / table()[_MEASURED]["integers"][0]
-    return each, *rest
+def of_library(problem: ConvProblem) -> Row:
+    """Returns the row of `partition`."""
+    if not _is_depthwise(problem):
+        return LIBRARY, problem.direction
+    far = problem.direction == DGRAD or problem.geometry.rank > _MOST_AXES
+    return LIBRARY, BY_REFERENCE if far else DEPTHWISE
 
 
 def conversions(problem: ConvProblem, env: Env) -> float:

@@ -7,8 +7,8 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import choice, table
-from dnnl_graph_ops.bench.fit import described
 from dnnl_graph_ops.bench.problem import Problem
+from dnnl_graph_ops.bench.times import described
 from dnnl_graph_ops.convolution.problem import FPROP
 from dnnl_graph_ops.ir.env import Env
 

@@ -19,11 +19,11 @@ from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.algorithms import lower, table
 from dnnl_graph_ops.backends.backend import Places, Target, group_of
 from dnnl_graph_ops.backends.table import NOWHERE, build
-from dnnl_graph_ops.bench.fit import Elsewhere, described
-from dnnl_graph_ops.bench.peers.own import _layer as layer_of
+from dnnl_graph_ops.bench.peers.own import graph_of as layer_of
 from dnnl_graph_ops.bench.peers.task import Task
 from dnnl_graph_ops.bench.problem import DIRECTIONS
 from dnnl_graph_ops.bench.problem import Problem as Layer
+from dnnl_graph_ops.bench.times import Elsewhere, described
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.convolution.nodes import CONV_KINDS, make_problem
 from dnnl_graph_ops.convolution.problem import DGRAD, WGRAD

@@ -6,11 +6,12 @@ import pytest
 from constants import USER_FILE
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.algorithms.table import ALGORITHMS
-from dnnl_graph_ops.bench import fit, rates
+from dnnl_graph_ops.bench import fit, rates, regression, times
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.compile import measure_rates
-from dnnl_graph_ops.cost import fits
+from dnnl_graph_ops.cost import fits, integers
 from dnnl_graph_ops.cost import model as cost
 from dnnl_graph_ops.errors import InvalidArgumentError
 from dnnl_graph_ops.runtime import cpu
@@ -28,13 +29,14 @@ ORDINARY = [Problem("first", 1, 8, 16, (7, 6), (3, 3), (2, 2), (1, 1), op="conv"
 def small(monkeypatch, tmp_path):
     """Three small layers, timed for a moment, and an empty cache directory."""
     layers = {"conv_transpose": LAYERS, "conv": ORDINARY}
-    monkeypatch.setattr(fit, "real_layers", lambda op="conv_transpose": layers[op])
-    monkeypatch.setattr(fit, "SECONDS", 0.0)
+    monkeypatch.setattr(times, "real_layers", lambda op="conv_transpose": layers[op])
+    monkeypatch.setattr(times, "SECONDS", 0.0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(fits, "user_file", USER_FILE)
     fits.source.cache_clear()
     yield
     fits.source.cache_clear()
+    integers.table.cache_clear()
 
 
 def rows_of(path):
@@ -44,36 +46,36 @@ def rows_of(path):
 @pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 def test_rows_are_saved_and_loaded(tmp_path, capsys, dtype):
-    times = tmp_path / "times.json"
-    fit.main(["--save", str(times), "--dtype", dtype])
-    recorded = fit.read(times)
+    saved = tmp_path / "times.json"
+    fit.main(["--save", str(saved), "--dtype", dtype])
+    recorded = times.read(saved)
     assert recorded.head["dtype"] == dtype
-    assert len(recorded.rows) == len(LAYERS) * len(fit.ASKED["conv_transpose"])
+    assert len(recorded.rows) == len(LAYERS) * len(times.ASKED["conv_transpose"])
     assert {s.problem.dtype for s in fit.samples(recorded)} == {dtype}
     printed = capsys.readouterr().out
     assert "these constants" in printed and "those of the other half" in printed
-    before = times.read_bytes()
-    fit.main(["--load", str(times)])
-    assert times.read_bytes() == before
+    before = saved.read_bytes()
+    fit.main(["--load", str(saved)])
+    assert saved.read_bytes() == before
 
 
 @pytest.mark.slow
 def test_ordinary_layers_are_measured_as_the_transposed_ones_that_they_are(tmp_path):
-    times = tmp_path / "times.json"
-    fit.main(["--save", str(times), "--op", "conv_transpose,conv"])
-    rows = rows_of(times)
-    asked = fit.ASKED
+    saved = tmp_path / "times.json"
+    fit.main(["--save", str(saved), "--op", "conv_transpose,conv"])
+    rows = rows_of(saved)
+    asked = times.ASKED
     assert len(rows) == len(LAYERS) * len(asked["conv_transpose"]) + len(asked["conv"])
     ordinary = [row for row in rows if row.get("op") == "conv"]
     assert [(row["direction"], row["constant"]) for row in ordinary] == list(asked["conv"])
-    (first, *_) = [s for s in fit.samples(fit.read(times)) if s.problem.geometry.kernel == (3, 3)]
+    (first, *_) = [s for s in fit.samples(times.read(saved)) if s.problem.geometry.kernel == (3, 3)]
     assert first.problem.geometry.x == (7, 6) and first.problem.geometry.y == (4, 3)
 
 
 @pytest.mark.slow
 def test_an_interruption_keeps_what_was_measured(monkeypatch, tmp_path, capsys):
-    times, measured = tmp_path / "times.json", []
-    real = fit.measure
+    saved, measured = tmp_path / "times.json", []
+    real = times.measure
 
     def measure(problem, env):
         if len(measured) == 5:
@@ -81,57 +83,57 @@ def test_an_interruption_keeps_what_was_measured(monkeypatch, tmp_path, capsys):
         measured.append(problem)
         return real(problem, env)
 
-    monkeypatch.setattr(fit, "measure", measure)
+    monkeypatch.setattr(times, "measure", measure)
     with pytest.raises(SystemExit) as ended:
-        fit.main(["--save", str(times)])
+        fit.main(["--save", str(saved)])
     assert ended.value.code == 130
-    assert f"--resume {times}" in capsys.readouterr().err
-    assert len(rows_of(times)) == 5
-    first = rows_of(times)
-    monkeypatch.setattr(fit, "measure", lambda problem, env: measured.append(problem) or real(problem, env))
-    fit.main(["--resume", str(times)])
-    assert len(measured) == len(rows_of(times)) == 12
-    assert rows_of(times)[:5] == first
+    assert f"--resume {saved}" in capsys.readouterr().err
+    assert len(rows_of(saved)) == 5
+    first = rows_of(saved)
+    monkeypatch.setattr(times, "measure", lambda problem, env: measured.append(problem) or real(problem, env))
+    fit.main(["--resume", str(saved)])
+    assert len(measured) == len(rows_of(saved)) == 12
+    assert rows_of(saved)[:5] == first
 
 
 @pytest.mark.bench
 def test_forms_that_changed_are_measured_anew(monkeypatch, tmp_path):
-    times = tmp_path / "times.json"
-    fit.main(["--save", str(times)])
-    content = json.loads(times.read_text("utf-8"))
+    saved = tmp_path / "times.json"
+    fit.main(["--save", str(saved)])
+    content = json.loads(saved.read_text("utf-8"))
     renamed = content["rows"][3]
     renamed["forms"][0] = "of another name"
-    times.write_text(json.dumps(content), "utf-8")
-    asked, real = [], fit.measure
-    monkeypatch.setattr(fit, "measure", lambda problem, env: asked.append(problem) or real(problem, env))
-    fit.main(["--resume", str(times)])
+    saved.write_text(json.dumps(content), "utf-8")
+    asked, real = [], times.measure
+    monkeypatch.setattr(times, "measure", lambda problem, env: asked.append(problem) or real(problem, env))
+    fit.main(["--resume", str(saved)])
     assert [problem.direction for problem in asked] == [renamed["direction"]]
-    assert all("of another name" not in row["forms"] for row in rows_of(times))
+    assert all("of another name" not in row["forms"] for row in rows_of(saved))
 
 
 @pytest.mark.slow
 def test_another_machines_file_is_not_gone_on_with(tmp_path):
-    times = tmp_path / "times.json"
-    fit.main(["--save", str(times)])
+    saved = tmp_path / "times.json"
+    fit.main(["--save", str(saved)])
     with pytest.raises(InvalidArgumentError, match=r"dtype 'f32', not 'bf16'"):
-        fit.main(["--resume", str(times), "--dtype", "bf16"])
-    times.write_text(times.read_text("utf-8").replace('"cpu": "', '"cpu": "not '), "utf-8")
+        fit.main(["--resume", str(saved), "--dtype", "bf16"])
+    saved.write_text(saved.read_text("utf-8").replace('"cpu": "', '"cpu": "not '), "utf-8")
     with pytest.raises(InvalidArgumentError, match="has cpu 'not "):
-        fit.main(["--resume", str(times)])
+        fit.main(["--resume", str(saved)])
 
 
 def test_a_file_with_older_names_of_directions_is_refused(tmp_path):
-    times = tmp_path / "times.json"
-    times.write_text(json.dumps({"dtype": "f32", "rows": [{"direction": "forward"}]}), "utf-8")
+    saved = tmp_path / "times.json"
+    saved.write_text(json.dumps({"dtype": "f32", "rows": [{"direction": "forward"}]}), "utf-8")
     with pytest.raises(InvalidArgumentError, match=r"direction 'forward'; .* forward to dgrad, backward_data to fprop"):
-        fit.read(times)
+        times.read(saved)
 
 
 @pytest.mark.slow
 def test_what_is_written_is_picked_up(tmp_path):
-    times = tmp_path / "times.json"
-    fit.main(["--save", str(times), "--write"])
-    env, head = fit.here("f32", 0.3)
+    saved = tmp_path / "times.json"
+    fit.main(["--save", str(saved), "--write"])
+    env, head = times.here("f32", 0.3)
     mine = fits.user_file(fits.keys(env.isa)[0])
     assert mine.is_relative_to(tmp_path)
     content = json.loads(mine.read_text("utf-8"))
@@ -139,7 +141,7 @@ def test_what_is_written_is_picked_up(tmp_path):
         name: head[name] for name in ("cpu", "isa", "onednn")
     }
     assert fits.find(env.isa, head["onednn"], "f32") == fits.parse(content)["f32"]
-    problem = fit.described(LAYERS[0], "dgrad", "NXC", constant=False)
+    problem = times.described(LAYERS[0], "dgrad", "NXC", constant=False)
     form = next(f for f in ALGORITHMS if f.direction == "dgrad" and f.name == "builtin direct")
     counts = form.counts(problem, env)
     prices = fits.parse(content)["f32"][form.key]
@@ -154,7 +156,7 @@ def test_a_second_dtype_joins_the_first(tmp_path):
     first = json.loads(written.read_text("utf-8"))
     fit.main(["--write", str(written), "--dtype", "bf16"])
     second = json.loads(written.read_text("utf-8"))
-    native = "bf16" if cpu.multiplies("bf16", fit.here("bf16", 0.3)[0].isa) else "f32"
+    native = "bf16" if cpu.multiplies("bf16", times.here("bf16", 0.3)[0].isa) else "f32"
     assert set(second["constants"]) == {"f32", native}
     if native == "bf16":
         assert second["constants"]["f32"] == first["constants"]["f32"]
@@ -165,21 +167,21 @@ def test_a_second_dtype_joins_the_first(tmp_path):
 def test_fitting_lowers_what_choosing_costs(tmp_path):
     """Times that are exactly what some constants say are predicted again."""
     truth = {key: tuple(3e-9 * (i + 1) for i in range(fits.FIELDS)) for key in fits.package("avx2").constants["f32"]}
-    env = fit.Elsewhere(dgo.engine("cpu"), 2, name="avx2")
+    env = times.Elsewhere(dgo.engine("cpu"), 2, name="avx2")
     rows = []
     for layer in LAYERS:
-        for direction, constant in fit.ASKED["conv_transpose"]:
-            problem = fit.described(layer, direction, "NXC", constant)
+        for direction, constant in times.ASKED["conv_transpose"]:
+            problem = times.described(layer, direction, "NXC", constant)
             forms = [f for f in ALGORITHMS if f.direction == direction and f.applies(problem, env)]
             timed = {f.name: cost.estimate(f.counts(problem, env), truth[f.key], env.threads) for f in forms}
             rows.append(
                 {"layer": layer.name, "direction": direction, "layout": "NXC", "constant": constant, "seconds": timed}
             )
-    recorded = fit.Recorded({"isa": "avx2", "threads": 2, "dtype": "f32", "max_gmacs": 1.0}, rows)
+    recorded = times.Recorded({"isa": "avx2", "threads": 2, "dtype": "f32", "max_gmacs": 1.0}, rows)
     samples = fit.samples(recorded)
-    before = fit.mean([fit.loss(s, fits.package("avx2").constants["f32"]) for s in samples])
-    assert fit.mean([fit.loss(s, fit.fit(samples)) for s in samples]) <= before
-    assert fit.mean([fit.loss(s, truth) for s in samples]) == 1.0
+    before = regression.mean([fit.loss(s, fits.package("avx2").constants["f32"]) for s in samples])
+    assert regression.mean([fit.loss(s, fit.fit(samples)) for s in samples]) <= before
+    assert regression.mean([fit.loss(s, truth) for s in samples]) == 1.0
 
 
 def test_rates_of_recorded_times(tmp_path, capsys):
@@ -199,3 +201,37 @@ def test_rates_of_recorded_times(tmp_path, capsys):
     billions = problem.macs / 1e9
     expected = {"builtin f32": billions / 1e-3, "convolution f32": billions / 5e-4, "MatMul f32": billions / 2e-3}
     assert read.rates == pytest.approx(expected, rel=1e-2) and read.machine.cpu == "another"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not kernels.int8_isa()[0], reason="no products of integers here")
+def test_integers_are_fitted_in_a_file_of_their_own(tmp_path, capsys):
+    """Rows, going on, prices that `cost.integers` reads, and refusals of other sets and of files of floats."""
+    saved, written = tmp_path / "s8.json", tmp_path / "int8.json"
+    arguments = ["--dtype", "s8", "--op", "conv_transpose,conv"]
+    fit.main([*arguments, "--save", str(saved), "--write", str(written)])
+    recorded = times.read(saved)
+    assert [(row["layer"], row["direction"]) for row in recorded.rows] == [
+        *((layer.name, "dgrad") for layer in LAYERS), ("first", "fprop"),
+    ]  # fmt: skip
+    assert all(any("integer" in name for name in row["seconds"]) for row in recorded.rows)
+    assert "those of the other half, " in capsys.readouterr().out
+    content = json.loads(written.read_text("utf-8"))
+    assert content["constants"].keys() <= {"library", *(isa for isa, _ in integers.table())}
+
+    before = saved.read_bytes()
+    fit.main([*arguments, "--resume", str(saved)])
+    assert saved.read_bytes() == before
+    fit.main(["--load", str(saved), "--write"])
+    mine = json.loads(fits.user_file(integers.FILE).read_text("utf-8"))["constants"]
+    assert {row: list(integers.table()[row]) for row in integers.table()}.items() >= {
+        (isa, kind): prices for isa, kinds in mine.items() for kind, prices in kinds.items()
+    }.items()  # fmt: skip
+
+    floats = tmp_path / "f32.json"
+    fit.main(["--save", str(floats)])
+    with pytest.raises(InvalidArgumentError, match="files of s8 are fitted apart"):
+        fit.main(["--load", str(saved), str(floats)])
+    saved.write_text(saved.read_text("utf-8").replace(recorded.head["int8_isa"], "another"), "utf-8")
+    with pytest.raises(InvalidArgumentError, match=r"'another'.*ONEDNN_MAX_CPU_ISA names a smaller set"):
+        fit.main(["--load", str(saved)])

@@ -1,4 +1,4 @@
-"""The command that makes the package's tables of recorded layers, and the recorded times that it reads."""
+"""The command that makes the package's tables of recorded layers, and the recorded saved that it reads."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from scripts import FOLDER, script
 
 from dnnl_graph_ops.algorithms.table import ALGORITHMS
-from dnnl_graph_ops.bench import fit
+from dnnl_graph_ops.bench import fit, regression, times
 from dnnl_graph_ops.cost import nearest
 
 bench = script("nearest")
@@ -18,26 +18,26 @@ FORMS = {(form.direction, form.name) for form in ALGORITHMS}
 @pytest.mark.parametrize("path", sorted(TIMES.glob("*.json")), ids=lambda path: path.stem)
 def test_recorded_times_name_forms_that_exist(path):
     """Where one was renamed: measure again, or rename it in the file."""
-    recorded = fit.read(path)
+    recorded = times.read(path)
     assert {"cpu", "isa", "onednn", "threads", "dtype", "max_gmacs"} <= recorded.head.keys()
     assert {(row["direction"], form) for row in recorded.rows for form in row["seconds"]} <= FORMS
 
 
 def test_a_written_table_is_read_and_corrects_its_rows(tmp_path, monkeypatch):
-    recorded = fit.read(TIMES / "sapphire_rapids_f16.json")
+    recorded = times.read(TIMES / "sapphire_rapids_f16.json")
     rows = [row for row in recorded.rows if row["direction"] == fit.DGRAD][:12]
-    times, table = tmp_path / "times.json", tmp_path / "rows.json"
-    times.write_text(json.dumps({**recorded.head, "rows": rows}), "utf-8")
-    bench.main([str(times), "--directions", fit.DGRAD, "--write", str(table)])
+    saved, table = tmp_path / "times.json", tmp_path / "rows.json"
+    saved.write_text(json.dumps({**recorded.head, "rows": rows}), "utf-8")
+    bench.main([str(saved), "--directions", fit.DGRAD, "--write", str(table)])
     monkeypatch.setattr(nearest, "package_file", lambda key, dtype: table)
     nearest.read.cache_clear()
     try:
         written = nearest.read("avx512_amx", "f16", fit.DGRAD)
         assert np.isfinite(written.weights).all() and nearest.read("avx512_amx", "f16", fit.WGRAD) is None
-        samples = fit.samples(fit.Recorded(recorded.head, rows))
+        samples = fit.samples(times.Recorded(recorded.head, rows))
         by_constants = bench.losses(samples)
         corrected = bench.losses(samples, [nearest.factors(sample.problem, sample.env) for sample in samples])
         assert len(written.features) == len(samples) == len(rows)
-        assert fit.mean(corrected) <= fit.mean(by_constants)
+        assert regression.mean(corrected) <= regression.mean(by_constants)
     finally:
         nearest.read.cache_clear()

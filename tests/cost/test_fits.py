@@ -11,7 +11,7 @@ from constants import USER_FILE, forget
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import filtering
 from dnnl_graph_ops.algorithms.table import ALGORITHMS, candidates
-from dnnl_graph_ops.bench.fit import Elsewhere
+from dnnl_graph_ops.bench.times import Elsewhere
 from dnnl_graph_ops.compile import measure_rates
 from dnnl_graph_ops.cost import fits, speeds
 from dnnl_graph_ops.cost import model as cost
@@ -19,7 +19,7 @@ from dnnl_graph_ops.runtime import cpu, rates
 from dnnl_graph_ops.runtime.cpuinfo import cpu_family, cpu_model
 
 ISA, RELEASE = "avx512_core_bf16", "3.2.0"
-FAMILIES = {form.key for form in ALGORITHMS if form.prices is None}
+FAMILIES = {form.key for form in ALGORITHMS if form.is_fitted}
 OWN = filtering.DIRECT["dgrad"].family
 
 

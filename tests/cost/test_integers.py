@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.bench.fit import Elsewhere
+from dnnl_graph_ops.bench.times import Elsewhere
 from dnnl_graph_ops.compile import measure_rates
 from dnnl_graph_ops.convolution.quantization import Quantization
 from dnnl_graph_ops.cost import fits, integers
@@ -22,18 +22,17 @@ def layer():
 def test_the_file_says_where_its_numbers_are_from():
     content = json.loads(fits.package_file("int8").read_text("utf-8"))
     assert {"cpu", "date", "onednn", "threads", "rows", "unit", "constants"} <= content.keys()
-    for kinds in integers.table().values():
-        for prices in kinds.values():
-            assert len(prices) == fits.FIELDS
-            assert all(price >= 0 for price in prices)
+    for prices in integers.table().values():
+        assert len(prices) == fits.FIELDS
+        assert all(price >= 0 for price in prices)
 
 
 @pytest.mark.parametrize("row", cpu.SETS, ids=lambda row: row.name)
 def test_every_set_has_prices(row):
     env, problem = Elsewhere(dgo.engine("cpu"), 1, name=row.name), layer()
     for isa in SETS:
-        assert all(price >= 0 for price in integers.prices(isa, "integers", problem, env))
-    assert len(integers.library_prices(problem, env)) == fits.FIELDS
+        assert all(price >= 0 for price in integers.prices((isa, integers.PRODUCTS), problem, env))
+    assert len(integers.prices(integers.of_library(problem), problem, env)) == fits.FIELDS
 
 
 def test_prices_follow_those_of_floats():
@@ -42,7 +41,7 @@ def test_prices_follow_those_of_floats():
     for isa in ("avx2", "avx512_core_vnni", "avx512_core_amx"):
         env = Elsewhere(dgo.engine("cpu"), 1, name=isa)
         product = fits.find(isa, env.release, "f32")["direct", problem.direction][0]
-        found.add(round(integers.prices("avx512vnni", "integers", problem, env)[0] / product, 6))
+        found.add(round(integers.prices(("avx512vnni", integers.PRODUCTS), problem, env)[0] / product, 6))
     assert len(found) == 1
 
 

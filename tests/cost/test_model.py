@@ -6,8 +6,8 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import choice, table
-from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem
+from dnnl_graph_ops.bench.times import Elsewhere, described
 from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
 from dnnl_graph_ops.cost import model as cost
 from dnnl_graph_ops.cost import nearest

@@ -8,7 +8,7 @@ from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.bench.fit import Elsewhere
+from dnnl_graph_ops.bench.times import Elsewhere
 from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.passes.folding.estimates import comparable_seconds
 from dnnl_graph_ops.runtime import cpu, rates

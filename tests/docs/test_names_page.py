@@ -18,7 +18,7 @@ def algorithm_rows() -> list[str]:
         rows.setdefault((algorithm.name, algorithm.family), []).append(algorithm)
     return [
         f"| {name} | {', '.join(d for d in DIRECTIONS if d in {a.direction for a in every})} "
-        f"| {family if every[0].prices is None else 'none'} "
+        f"| {family if every[0].is_fitted else 'none'} "
         f"| {', '.join(dict.fromkeys(a.op or f'builtin, {a.multiplies}' for a in every))} "
         f"| `{_home(every[0])}.py` |"
         for (name, family), every in rows.items()

@@ -33,7 +33,7 @@ def versions() -> dict[str, str]:
 def prepare(task: Task) -> Prepared:
     dgo.set_num_threads(task.threads)
     engine = dgo.engine(task.options.get("engine", "cpu"))
-    graph, output, inputs = _layer(task, engine)
+    graph, output, inputs = graph_of(task, engine)
     net = graph.compile(
         output,
         tune=task.options.get("tune", "heuristic"),
@@ -90,7 +90,7 @@ def _quantized(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
     return graph, value, [array]
 
 
-def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
+def graph_of(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
     """The graph of one layer; its inputs in order, as arrays of the task's layout."""
     if task.dtype == quantized.DTYPE:
         return _quantized(task, engine)

@@ -11,15 +11,16 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ...runtime import cache_files, cpu
 from ...runtime.cpuinfo import cpu_family, cpu_model
 
 Prices = tuple[float, ...]
+T = TypeVar("T")
 FIELDS = 5
 # the dtypes whose constants stand for a dtype, the best first
 INSTEAD = {"f16": ("f16", "bf16", "f32"), "bf16": ("bf16", "f32")}
@@ -113,26 +114,35 @@ def package(key: str) -> Fitted:
 
 
 def _users(isa: str, onednn: str) -> Fits | None:
-    """Returns the constants of the user's file if they are for this CPU, instruction set and release, else None.
+    """Returns the user's constants if they are for this CPU, instruction set and release, else None."""
+    return of_user(keys(isa)[0], {"isa": isa, "onednn": onednn}, _complete)
 
-    A damaged file, or one with other families or directions, is ignored with a RuntimeWarning.
+
+def of_user(key: str, made_for: Mapping[str, str], parse: Callable[[Any], T]) -> T | None:
+    """Returns what `parse` returns for the content of the user's file of a key.
+
+    None: there is none, or one for another CPU or with other values than `made_for` has. A damaged file, or one that
+    `parse` refuses as `_complete` does, is ignored with a RuntimeWarning.
     """
-    path = user_file(keys(isa)[0])
+    path = user_file(key)
     try:
         content = cache_files.read(path)
-        made_for = tuple(content[name] for name in ("cpu", "cpu_family", "isa", "onednn"))
-        if made_for != (cpu_model(), cpu_family(), isa, onednn):
-            return None
-        constants = parse(content)
-        if any(prices.keys() != package("avx2").constants["f32"].keys() for prices in constants.values()):
-            raise ValueError("not every family of forms has its constants")
-        return constants
+        wanted = {"cpu": cpu_model(), "cpu_family": cpu_family(), **made_for}
+        return parse(content) if {name: content[name] for name in wanted} == wanted else None
     except OSError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         words = "are damaged or of another version and are ignored; `bench.fit --write` fits new ones"
         warnings.warn(f"the fitted constants in {path} {words}", RuntimeWarning, stacklevel=2)
         return None
+
+
+def _complete(content: Any) -> Fits:
+    """Returns the constants in the content of a file. ValueError: other families or directions than today's."""
+    constants = parse(content)
+    if any(prices.keys() != package("avx2").constants["f32"].keys() for prices in constants.values()):
+        raise ValueError("not every family of forms has its constants")
+    return constants
 
 
 def parse(content: Any) -> Fits:
@@ -142,7 +152,7 @@ def parse(content: Any) -> Fits:
     """
     return {
         dtype: {
-            (family, direction): _seconds(value)
+            (family, direction): seconds(value)
             for direction, families in directions.items()
             for family, value in families.items()
         }
@@ -150,7 +160,8 @@ def parse(content: Any) -> Fits:
     }
 
 
-def _seconds(values: Any) -> Prices:
+def seconds(values: Any) -> Prices:
+    """Returns the prices in the content of a file. ValueError: they are no finite numbers from 0 on, or too few."""
     if len(values) != FIELDS or any(type(v) not in (int, float) or not 0 <= v < math.inf for v in values):
         raise ValueError(values)
     return tuple(map(float, values))
