@@ -21,10 +21,10 @@ import nearest as bench
 import numpy as np
 
 from dnnl_graph_ops._core import kernels
-from dnnl_graph_ops.bench import fit, regression, times
+from dnnl_graph_ops.bench import fit, fit_integers, regression, times
 from dnnl_graph_ops.bench import rates as bench_rates
 from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
-from dnnl_graph_ops.cost import fits, nearest
+from dnnl_graph_ops.cost import fits, integers, nearest
 from dnnl_graph_ops.cost import model as cost
 from dnnl_graph_ops.runtime import cpu, rates
 
@@ -75,6 +75,9 @@ LEFT_OUT: dict[str, tuple[str, dict[str, tuple[float, float, float] | None]]] = 
     "zen5": ("avx512", {"f32_both_ops": None, "bf16": None}),
 }
 PACE = 1.2  # how far it may be off
+# layers of 8-bit integers, by the instruction set of their products: a file of times for each; what choosing may cost
+INTEGERS = {"amxint8": "amx", "avx512vnni": "vnni", "avx2words": "words"}
+LIMIT_OF_INTEGERS = 1.05
 
 
 def read(name: str) -> times.Recorded:
@@ -201,12 +204,24 @@ def by_other_layers() -> Iterator[bool]:
             yield current
 
 
+def by_integers() -> Iterator[bool]:
+    """What the package's prices choose in layers of integers, and prices that were fitted to other layers."""
+    for isa, name in INTEGERS.items():
+        if isa != kernels.int8_isa()[0]:
+            print(f"granite_rapids_s8_{name}: left out, as this process does not multiply integers by {isa}")
+            continue
+        rows = fit_integers.samples(read(f"granite_rapids_s8_{name}"))
+        present = [fit_integers.loss(sample, integers.table()) for sample in rows]
+        yield judged(f"granite_rapids_s8_{name}", present, LIMIT_OF_INTEGERS)
+        yield judged(f"granite_rapids_s8_{name}, by other layers", fit_integers.crossed(rows), LIMIT_OF_INTEGERS)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     # the package's constants, not those that were fitted to this machine
     fits.user_file = lambda key: Path(os.devnull) / key
-    verdicts = [*by_estimates(), *by_pace(), *by_other_layers(), *by_implied_rates(), *by_rates()]
+    verdicts = [*by_estimates(), *by_pace(), *by_other_layers(), *by_implied_rates(), *by_rates(), *by_integers()]
     print(f"{verdicts.count(False)} of {len(verdicts)} failed")
     return int(not all(verdicts))
 

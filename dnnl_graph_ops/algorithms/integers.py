@@ -118,7 +118,7 @@ def _work(problem: ConvProblem, env: Env, source: int, filters: bool) -> Counts:
     direct = filtering.work(problem.floats, env, direct_tile(problem))
     factor = _filtered(problem, env, _best(problem, env)) if filters else 1.0
     copies = not kernels.int8_layout(depth_of(problem) * problem.geometry.groups, _code(problem), _isa_of(problem))[2]
-    return cost.products(problem, _isa_of(problem), direct.runs, source, copies=copies, filtered=factor)
+    return cost.products(problem, _isa_of(problem), direct, source, copies=copies, filtered=factor)
 
 
 def _filtered(problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> float:

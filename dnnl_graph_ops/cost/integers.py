@@ -25,13 +25,13 @@ _STEP = 4
 # to fetching a row of channels: beginning a position of a group, and each tap of it where it has few channels
 _READ, _COPIED, _BEGUN = 1 / 3, 3.0, 4.0
 _FEW, _BEGUN_TAP, _BEGUN_TAP_OF_WORDS = 16, 1.0, 0.13
-# multiplications for a needed one from which on all work counts as often: no recorded layer has so few channels
-_MOST_WASTE = 2.0
 # costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory; and the
 # most that it may cost, relative to the direct form
 _TRANSFORMED, _WEIGHT, _SAVING = 3.0, 5.0, 0.95
 # positions of the last axis that the library computes besides, as its kernels begin a block at the end of every row
 _BLOCK = 1.5
+# and for each step of a transposed layer's stride from 2 to 16: results so far apart fill its blocks less
+_EMPTIER = 0.2
 # the library has depthwise kernels of ordinary layers of so many axes
 _MOST_AXES = 2
 LIBRARY, _MEASURED = "library", "avx512vnni"
@@ -84,23 +84,22 @@ def units(row: Row, problem: ConvProblem, env: Env) -> fits.Prices:
 
 
 def products(
-    problem: ConvProblem, isa: str, runs: float, source: int, *, copies: bool, filtered: float = 1.0
+    problem: ConvProblem, isa: str, direct: Counts, source: int, *, copies: bool, filtered: float = 1.0
 ) -> Counts:
     """Returns the counts of builtin products of integers.
 
-    `runs`: of the same products in f32. `source`: elements that are read; `copies`: whether they are copied to rows.
-    `filtered`: products of Winograd, relative to the direct algorithm.
+    `direct`: of the direct algorithm in f32. `source`: elements that are read; `copies`: whether they are copied to
+    rows. `filtered`: products of Winograd, relative to the direct algorithm.
     """
-    (read, made), positions = _channels(problem), _positions(problem)
-    weights = _weights(problem, _STEPS.get(isa, _STEP))
+    read, made = _channels(problem)
+    fuller = padded(read, _STEPS.get(isa, _STEP)) / read
     each = 0.0 if read >= _FEW else _BEGUN_TAP_OF_WORDS if isa == "avx2words" else _BEGUN_TAP
-    taps = positions * prod(problem.geometry.kernel) * problem.geometry.groups
-    waste = padded(made, _COLUMNS) / made * padded(read, _STEP) / read
-    often = waste if waste > _MOST_WASTE else 1.0
+    taps = _positions(problem) * prod(problem.geometry.kernel) * problem.geometry.groups
+    weights = fuller * direct.weights
     return Counts(
-        products=often * positions * weights * filtered,
-        values=often * (problem.result.size + (_READ + _COPIED * copies) * source),
-        runs=often * (runs + _BEGUN * problem.result.size / made + each * taps),
+        products=fuller * direct.products * filtered,
+        values=problem.result.size + (_READ + _COPIED * copies) * source,
+        runs=direct.runs + _BEGUN * problem.result.size / made + each * taps,
         weights=weights,
         variable=packing(problem, weights),
     )
@@ -124,8 +123,11 @@ def partition(problem: ConvProblem, env: Env) -> Counts:
     """Returns the counts of a partition of the library."""
     if _is_depthwise(problem):
         return sums(problem)
-    g, weights, positions = problem.geometry, _weights(problem, _STEP), _positions(problem)
+    g, positions, (read, made) = problem.geometry, _positions(problem), _channels(problem)
+    weights = g.groups * padded(read, _STEP) * padded(made, _COLUMNS) * prod(g.kernel)
     computed = positions * (1 + _BLOCK / g.y[-1])
+    if problem.direction == DGRAD:
+        computed *= 1 + _EMPTIER * max(min(g.strides[-1], _COLUMNS) - 2, 0)
     runs = positions * prod(g.kernel) * g.groups
     return Counts(computed * weights, _finished(problem), runs, weights, packing(problem, weights))
 
@@ -151,12 +153,6 @@ def _is_depthwise(problem: ConvProblem) -> bool:
 
 def _positions(problem: ConvProblem) -> int:
     return problem.geometry.batch * prod(problem.geometry.y)
-
-
-def _weights(problem: ConvProblem, step: int) -> int:
-    """Returns the number of weights, with the zeros that fill up the channels."""
-    g, (read, made) = problem.geometry, _channels(problem)
-    return g.groups * padded(read, step) * padded(made, _COLUMNS) * prod(g.kernel)
 
 
 def _channels(problem: ConvProblem) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import prod
 
 import pytest
 
@@ -10,6 +11,7 @@ from dnnl_graph_ops.bench.times import Elsewhere
 from dnnl_graph_ops.compile import measure_rates
 from dnnl_graph_ops.convolution.quantization import Quantization
 from dnnl_graph_ops.cost import fits, integers
+from dnnl_graph_ops.cost.model import Counts
 from dnnl_graph_ops.runtime import cpu
 
 SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8")
@@ -17,6 +19,11 @@ SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8")
 
 def layer():
     return replace(measure_rates.layer("f32", run=False), quantization=Quantization())
+
+
+def direct(problem):
+    g = problem.geometry
+    return Counts(float(prod((*g.y, *g.kernel)) * g.x_channels * g.y_channels), 0.0, 0.0, g.x_channels, 0.0)
 
 
 def test_the_file_says_where_its_numbers_are_from():
@@ -49,15 +56,15 @@ def test_more_channels_are_more_work():
     problem = layer()
     g = problem.geometry
     more = replace(problem, geometry=replace(g, x_channels=2 * g.x_channels))
-    few, many = (integers.products(one, "avx512vnni", 0.0, 1, copies=False) for one in (problem, more))
+    few, many = (integers.products(one, "avx512vnni", direct(one), 1, copies=False) for one in (problem, more))
     assert many.products == 2 * few.products
     assert many.weights == 2 * few.weights
 
 
 def test_copies_and_winograd_count():
     problem = layer()
-    plain = integers.products(problem, "avx2words", 0.0, 1000, copies=False)
-    copied = integers.products(problem, "avx2words", 0.0, 1000, copies=True)
+    plain = integers.products(problem, "avx2words", direct(problem), 1000, copies=False)
+    copied = integers.products(problem, "avx2words", direct(problem), 1000, copies=True)
     assert copied.values == plain.values + 3000
-    filtered = integers.products(problem, "avx2words", 0.0, 1000, copies=False, filtered=0.5)
+    filtered = integers.products(problem, "avx2words", direct(problem), 1000, copies=False, filtered=0.5)
     assert filtered.products == plain.products / 2
