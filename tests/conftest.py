@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from budget import Seconds
 from corpora.cases import FOLDER, VARIABLE
+from tiers import LEFT_OUT, split, tier
 from tiers import amount as amount_of
-from tiers import split, tier
 
 import dnnl_graph_ops as dgo
 
@@ -51,7 +51,9 @@ def pytest_configure(config):
 def pytest_generate_tests(metafunc):
     config, mark = metafunc.config, metafunc.definition.get_closest_marker
     if cases := mark("cases"):
-        metafunc.parametrize("start", range(0, amount_of(config, *cases.args), cases.kwargs["each"]))
+        done = config.getoption("--rest") and not any(map(mark, LEFT_OUT))
+        first = cases.args[0] if done and len(cases.args) == 3 else 0
+        metafunc.parametrize("start", range(first, amount_of(config, *cases.args), cases.kwargs["each"]))
     if "number" in metafunc.fixturenames and (numbers := mark("numbers")):
         case, every = config.getoption("--case"), amount_of(config, *numbers.kwargs["every"])
         metafunc.parametrize("number", range(0, *numbers.args, every) if case is None else [case])

@@ -46,19 +46,19 @@ def check(run, start, seed):
         np.testing.assert_allclose(got, want, rtol=0, atol=scale * 2.0**-20, err_msg=text)
 
 
-@pytest.mark.cases(16, 100, 2000, each=EACH)
+@pytest.mark.cases(16, 48, 2000, each=EACH)
 def test_from_onnx(start, seed):
     check(by_onnx, start, seed)
 
 
 @pytest.mark.slow
-@pytest.mark.cases(4, 100, 2000, each=EACH)
+@pytest.mark.cases(4, 40, 2000, each=EACH)
 def test_from_torch(start, seed):
     check(by_export, start, seed)
 
 
 @pytest.mark.slow
-@pytest.mark.cases(10, 50, 500, each=EACH)
+@pytest.mark.cases(10, 30, 500, each=EACH)
 def test_compiled(start, seed, monkeypatch):
     monkeypatch.setattr(backend._Entry, "_tried", lambda entry, args: True)
     check(by_compile, start, seed)

@@ -29,7 +29,7 @@ def in_sessions(request, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.cases(20, 300, 6000, each=EACH)
+@pytest.mark.cases(20, 120, 6000, each=EACH)
 @pytest.mark.usefixtures("in_sessions")
 def test_agree(start, seed):
     for case in range(start, start + EACH):

@@ -115,7 +115,7 @@ def test_post_ops_are_right_in_the_tails(kind, attrs, head, dtype, tune, amount)
     graph = dgo.Graph()
     product = HEADS[head](graph, dtype)
     net = graph.compile(getattr(ops, schema.OPS[kind].builder)(product, **attrs), tune=tune)
-    values = few(dtype, kind, amount(40, 400, 4000))
+    values = few(dtype, kind, amount(40, 120, 4000))
     if tune == "off":
         values = values[np.isfinite(values)]
     if dtype == "bf16":

@@ -16,14 +16,14 @@ EACH = 2
 
 
 @pytest.mark.slow
-@pytest.mark.cases(4, 100, 1000, each=EACH)
+@pytest.mark.cases(4, 48, 1000, each=EACH)
 def test_exported_programs(start, seed):
     for case in range(start, start + EACH):
         check(drawn(seed, case), "export", f"--seed={seed}: drawn({seed}, {case})")
 
 
 @pytest.mark.slow
-@pytest.mark.cases(8, 40, 400, each=EACH)
+@pytest.mark.cases(8, 24, 400, each=EACH)
 def test_compiled_programs(start, seed):
     for case in range(start, start + EACH):
         check(drawn(seed, case), "compile", f"--seed={seed}: drawn({seed}, {case})")
@@ -31,7 +31,7 @@ def test_compiled_programs(start, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.cases(4, 40, 400, each=EACH)
+@pytest.mark.cases(4, 24, 400, each=EACH)
 def test_divided_programs(start, seed):
     for case in range(start, start + EACH):
         check(drawn(seed, case), "divided", f"--seed={seed}: drawn({seed}, {case})")

@@ -37,13 +37,13 @@ RULES = {
 }  # fmt: skip
 
 
-@pytest.mark.cases(4, 100, 2000, each=EACH)
+@pytest.mark.cases(4, 40, 2000, each=EACH)
 def test_exported_programs(start, seed):
     check(seed, range(start, start + EACH), "export")
 
 
 @pytest.mark.slow
-@pytest.mark.cases(4, 100, 2000, each=EACH)
+@pytest.mark.cases(4, 40, 2000, each=EACH)
 def test_compiled_programs(start, seed):
     check(seed, range(start, start + EACH), "compile")
 

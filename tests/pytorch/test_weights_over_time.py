@@ -92,7 +92,7 @@ def test_whole_tensors_that_change_are_seen(name, engine, amount, seed):
     def change(ours):
         CHANGES[name](ours, [integers(*each.shape) for each in model.parameters()])
 
-    rounds_of(model, engine, change, amount(6, 30, 200), integers(1, 8, 6, 6, most=2), True)
+    rounds_of(model, engine, change, amount(6, 12, 200), integers(1, 8, 6, 6, most=2), True)
 
 
 @pytest.mark.sweep(1)
@@ -111,7 +111,7 @@ def test_sources_of_computed_weights(norm, way, engine, amount, seed):
         for parameter in ours.parameters():
             WAYS[way](parameter, parameter.detach() * factor)
 
-    rounds_of(model, engine, change, amount(4, 20, 200), torch.randn(1, 4, 6, 6), False)
+    rounds_of(model, engine, change, amount(4, 8, 200), torch.randn(1, 4, 6, 6), False)
 
 
 @pytest.mark.sweep(1)
@@ -127,7 +127,7 @@ def test_running_statistics(engine, momentum, amount, seed):
         ours.train()(torch.randn(4, 4, 6, 6) * float(torch.rand(())) * 5 + torch.randn(4, 1, 1))
         ours.eval()
 
-    rounds_of(model, engine, change, amount(6, 30, 200), torch.randn(1, 4, 6, 6), False)
+    rounds_of(model, engine, change, amount(6, 12, 200), torch.randn(1, 4, 6, 6), False)
 
 
 # -- what is not seen -------------------------------------------------------------------------------------------------
