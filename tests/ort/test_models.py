@@ -39,6 +39,27 @@ def test_models_of_the_zoo(name, unknown, tmp_path, monkeypatch):
     assert ran[NAME]
 
 
+@pytest.mark.parametrize("functions", [0, 4])
+def test_products_are_claimed_for_what_is_fused_with_them(functions, rng, tmp_path):
+    """A depthwise convolution and a large product: with functions behind it they are a group, alone they are not."""
+    arrays = {
+        "w": rng.integers(-2, 3, (64, 1, 3, 3)).astype(np.float32),
+        "v": (rng.integers(-2, 3, (64, 256)) / 64).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1] * 4, group=64),
+        helper.make_node("Transpose", ["a"], ["b"], perm=[0, 2, 3, 1]),
+        helper.make_node("MatMul", ["b", "v"], ["c0"]),
+        *(helper.make_node("Sigmoid", [f"c{i}"], [f"c{i + 1}"]) for i in range(functions)),
+        helper.make_node("ReduceMean", [f"c{functions}"], ["y"], axes=[1, 2], keepdims=0),
+    ]
+    source = model(nodes, {"x": (1, 64, 64, 64)}, ["y"], arrays)
+    feeds = {"x": rng.integers(-2, 3, (1, 64, 64, 64)).astype(np.float32)}
+    results, ran = executed(source, feeds, tmp_path)
+    close(results, cpu(source).run(None, feeds))
+    assert ("MatMul" in ran[CPU[0]]) == (not functions)
+
+
 def quantized(rng, channels=40):
     """A convolution between DequantizeLinear and QuantizeLinear, and one whose result is not quantized."""
     arrays = {"scale": np.float32(0.125), "zero": np.uint8(128), "fine": np.float32(2**-6), "none": np.int8(0)}
