@@ -50,10 +50,10 @@ def _tile(problem: ConvProblem) -> tuple[int, ...]:
 
 def _filters(problem: ConvProblem, env: Env) -> bool:
     """Whether algorithm="fast" allows the error of Winograd, or the layer is one of f32 with even taps."""
-    tile = _tile(problem)
-    if env.algorithm == "direct" or tile == filtering.direct_tile(problem) or not filtering.taken(problem, tile):
+    if env.algorithm == "direct" or not _applies(problem, env):
         return False
-    if not _applies(problem, env):
+    tile = _tile(problem)
+    if tile == filtering.direct_tile(problem) or not filtering.taken(problem, tile):
         return False
     return env.algorithm == "fast" or (problem.narrowed and filtering.taps_are_even(problem))
 

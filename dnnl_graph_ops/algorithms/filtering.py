@@ -68,6 +68,14 @@ def filtering_tile(problem: ConvProblem, results: int) -> tuple[int, ...]:
 
     A tile has 1 where Winograd does not apply to the axis, and may have fewer than `results`, see `TILES`.
     """
+    key = filtering_tile, results
+    if key not in problem.answers:
+        problem.answers[key] = _filtering_tile(problem, results)
+    tile: tuple[int, ...] = problem.answers[key]
+    return tile
+
+
+def _filtering_tile(problem: ConvProblem, results: int) -> tuple[int, ...]:
     g, counts, apart = problem.geometry, taps(problem), _parts_fit(problem)
     tile = [
         TILES[results].get(min(count, MORE), 1) if (d == 1 or apart) and size > 1 else 1
@@ -138,7 +146,17 @@ def _ranges(weights: View) -> dict[int, tuple[float, float]]:
 
 def taken(problem: ConvProblem, tile: tuple[int, ...]) -> bool:
     """Whether the kernels can compute the layer; not with more than 32767 taps on an axis, for example."""
-    return not filter_problem(next(parts(problem, tile)), tile).refusal()
+    return not _first(problem, tile)[1].refusal()
+
+
+def _first(problem: ConvProblem, tile: tuple[int, ...]) -> tuple[ConvProblem, Any]:
+    """Returns the first part of a layer, and its description."""
+    key = _first, tile
+    if key not in problem.answers:
+        part = next(parts(problem, tile))
+        problem.answers[key] = part, filter_problem(part, tile)
+    first: tuple[ConvProblem, Any] = problem.answers[key]
+    return first
 
 
 def _parts_fit(problem: ConvProblem) -> bool:
@@ -155,6 +173,9 @@ def _parts_fit(problem: ConvProblem) -> bool:
 def parts(problem: ConvProblem, tile: tuple[int, ...]) -> Iterator[ConvProblem]:
     """Yields the layer, or if a tiled axis is dilated, a layer without dilation for each residue of its positions."""
     steps = _residues(problem, tile)
+    if max(steps) == 1:
+        yield problem
+        return
     for residues in product(*map(range, steps)):
         part = problem
         for axis, (residue, step) in enumerate(zip(residues, steps, strict=True)):
@@ -287,9 +308,9 @@ def wgrad(program: Program, problem: ConvProblem, description: Any, threads: int
 
 def work(problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> Counts:
     """Counts the kernels' products and transforms, for all parts of a layer."""
-    first, count = next(parts(problem, tile)), prod(_residues(problem, tile))
+    count = prod(_residues(problem, tile))
     work = kernels.filter_work(
-        filter_problem(first, tile), problem.direction, dtypes.CODES[problem.y.dtype],
+        _first(problem, tile)[1], problem.direction, dtypes.CODES[problem.y.dtype],
         dtypes.CODES[problem.x.dtype], env.threads, env.vectors,
     )  # fmt: skip
     counts = of_kernel(problem, env, work)

@@ -11,7 +11,7 @@ from ..program import elementwise
 from ..program import epilogue as post
 from ..program.program import Program, View
 from ..symbolic import greatest
-from . import nonfinite
+from . import alike, nonfinite
 from .algorithm import Algorithm
 from .choice import ranked
 from .deconvolution import fill_with_bias
@@ -129,7 +129,7 @@ def _build(program: Program, problem: ConvProblem, algorithm: Algorithm, env: En
         return
     if compute == problem.dtype or algorithm.converts(problem, env):
         with program.chosen(choice):
-            _with_rest(program, problem, algorithm, env)
+            alike.append(program, problem, algorithm, env, lambda: _with_rest(program, problem, algorithm, env))
         return
     inner, result = _converted(program, problem, compute)
     _with_rest(program, inner, algorithm, env)

@@ -63,10 +63,13 @@ class Lowered(NamedTuple):
     room: int
 
 
-def lowered_part(chain: Sequence[Layer], i: int, part: Part, starts: Sequence[int], env: Env) -> Lowered | None:
+def lowered_part(
+    program: Program, chain: Sequence[Layer], i: int, part: Part, starts: Sequence[int], env: Env
+) -> Lowered | None:
     """Lowers a part of the i-th layer of a chain on stand-in buffers; None if it cannot be computed by bands.
 
-    `starts`: the byte offsets at which results between layers begin in a thread's scratch, and where they end.
+    `program`: that the chain is of, with which parts that are alike are shared. `starts`: the byte offsets at which
+    results between layers begin in a thread's scratch, and where they end.
     """
     layer = chain[i]
     moving: dict[Buffer, Operand] = {}
@@ -97,6 +100,7 @@ def lowered_part(chain: Sequence[Layer], i: int, part: Part, starts: Sequence[in
     if not layer.algorithm.applies(problem, env):
         return None
     inside = Program()
+    inside.lowered = program.lowered
     build(inside, problem, layer.algorithm, env)
     return _as_calls(inside.steps, moving, starts[-1])
 
@@ -241,7 +245,9 @@ class RowTiles:
         if (i, part) not in self.parts:
             if not part.seen:
                 return None
-            lowered = self.again(i, part, self.starts) or lowered_part(self.chain, i, part, self.starts, self.env)
+            lowered = self.again(i, part, self.starts) or lowered_part(
+                self.program, self.chain, i, part, self.starts, self.env
+            )
             if lowered is None:
                 return None
             self.parts[i, part] = self._numbered(lowered)

@@ -209,7 +209,9 @@ class Compilation(pipeline.Setting):
                 value._held.let_go()
 
     def tile_rows(self) -> None:
-        tile_rows(self.lowering.program, layers(self.lowering.decisions), self.env)
+        program = self.lowering.program
+        tile_rows(program, layers(self.lowering.decisions), self.env)
+        program.lowered.clear()
 
 
 # The stages after `pipeline.PASSES`; those of `plan.STAGES` follow.

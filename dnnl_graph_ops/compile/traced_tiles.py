@@ -155,7 +155,7 @@ def _formula(
         starts[-1] = places[2]
     same = dict(tiles.same)
     with trace.apart() as conditions:
-        lowered = lowered_part(chain, i, Part(*rows), starts, tiles.env)
+        lowered = lowered_part(tiles.program, chain, i, Part(*rows), starts, tiles.env)
         if lowered is None:
             return None
         for step in lowered.before:

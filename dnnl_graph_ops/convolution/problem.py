@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any
@@ -53,11 +54,17 @@ class Sizes:
     @classmethod
     def of(cls, geometry: Geometry) -> Sizes:
         """Returns the sizes of a geometry, which is that of a ConvTranspose: its src is y, and its dst x."""
-        return cls(**{field.name: getattr(geometry, _OF_GEOMETRY.get(field.name, field.name)) for field in fields(cls)})
+        return cls(*_FIELDS_OF_GEOMETRY(geometry))
 
     @property
     def rank(self) -> int:
         return len(self.strides)
+
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        """All sizes in order."""
+        fields: tuple[Any, ...] = _FIELDS(self)
+        return fields
 
     @property
     def macs(self) -> int:
@@ -69,6 +76,7 @@ class Sizes:
 
 
 _FIELDS = attrgetter(*(field.name for field in fields(Sizes)))
+_FIELDS_OF_GEOMETRY = attrgetter(*(_OF_GEOMETRY.get(field.name, field.name) for field in fields(Sizes)))
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,11 @@ class ConvProblem:
         return 2 if self.direction == DGRAD else 1
 
     @once
+    def answers(self) -> dict[Hashable, Any]:
+        """Answers that algorithms have worked out of the problem, by their keys: several algorithms ask the same."""
+        return {}
+
+    @once
     def floats(self) -> ConvProblem:
         """The layer as algorithms in floats compute it: itself, or if it is quantized, on buffers in f32.
 
@@ -160,7 +173,7 @@ def at_values(problem: ConvProblem) -> ConvProblem:
         return problem
     return replace(
         problem,
-        geometry=Sizes(*plain(_FIELDS(problem.geometry))),
+        geometry=Sizes(*plain(problem.geometry.fields)),
         y=problem.y.at_values(),
         w=problem.w.at_values(),
         x=problem.x.at_values(),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from ..errors import InvalidArgumentError
@@ -41,9 +41,19 @@ class Env:
     varies: bool = False
     wide: bool = False
 
-    @property
+    @once
+    def answers(self) -> dict[Hashable, Any]:
+        """Answers that depend on the environment and their key alone: each is worked out once a compilation."""
+        return {}
+
+    @once
     def version(self) -> tuple[int, ...]:
         return self.engine.runtime.version_info
+
+    @once
+    def widened(self) -> Env:
+        """The environment in which the library computes in f32 what is in bf16 or f16."""
+        return replace(self, wide=True)
 
     @once
     def release(self) -> str:

@@ -34,6 +34,9 @@ MERGE_SWISH = Rewrite(
     ("one op alone reads the sigmoid", "that is the product with the sigmoid's operand"),
 )
 
+# kinds of ops of which `MERGE_SWISH` tells
+MERGED = frozenset({"Sigmoid"})
+
 
 class Op(NamedTuple):
     """An op of a kernel's program, with the op's attributes in the order that the kernel expects.

@@ -374,6 +374,8 @@ class HostStep:
 
 
 Step = NativeStep | KernelStep | HostStep
+# copies by the view that is copied, the dtype, and the order of axes
+Copies = dict[tuple[View, str, tuple[int, ...]], View]
 
 
 def _views(groups: Iterable[Sequence[Operand]]) -> tuple[View, ...]:
@@ -391,7 +393,9 @@ class Program:
         self.group = group
         self.condition = condition
         self.choice = ""
-        self._copies: dict[tuple[View, str, tuple[int, ...]], View] = {}
+        # the steps of layers, by what the layers have in common that are lowered alike
+        self.lowered: dict[Hashable, Any] = {}
+        self.copies: Copies = {}
 
     @contextmanager
     def only_if(self, flag: View, wanted: bool) -> Iterator[None]:
@@ -400,9 +404,9 @@ class Program:
         Copies that `copied` appends within the context are not reused after it.
         """
         before, self.condition = self.condition, Condition(flag, wanted)
-        copies, self._copies = self._copies, dict(self._copies)
+        copies, self.copies = self.copies, dict(self.copies)
         yield
-        self.condition, self._copies = before, copies
+        self.condition, self.copies = before, copies
 
     @contextmanager
     def chosen(self, choice: str) -> Iterator[None]:
@@ -498,10 +502,10 @@ class Program:
         A later request gets the same copy, as no step writes to a buffer that an earlier step has read.
         """
         key = (view, dtype, tuple(order))
-        if key not in self._copies:
-            self._copies[key] = self.scratch(view.shape, dtype, order)
-            self.copy(view, self._copies[key], label)
-        return self._copies[key]
+        if key not in self.copies:
+            self.copies[key] = self.scratch(view.shape, dtype, order)
+            self.copy(view, self.copies[key], label)
+        return self.copies[key]
 
     def converted(self, view: View, dtype: str, label: str = "convert") -> View:
         """Returns `view` itself if it has the dtype, else a copy in `dtype`, which is appended."""

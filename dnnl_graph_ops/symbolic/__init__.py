@@ -1,7 +1,7 @@
 """Remembers how sizes follow from the unknown dims of a net, and records the native calls that take them."""
 
 from .formula import formula
-from .native import Traced, cached, current, kernels, pinned, plain, tracing
+from .native import Traced, cached, current, frozen, kernels, pinned, plain, tracing
 from .size import Atom, Condition, Size, Trace, gcd, greatest, int_of, least
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "cached",
     "current",
     "formula",
+    "frozen",
     "gcd",
     "greatest",
     "int_of",

@@ -88,7 +88,7 @@ def _recorded(
 
     An equal call is recorded once.
     """
-    key = call if isinstance(call, str) else (id(call[0]), call[1]), _frozen((args, *keywords.items()))
+    key = call if isinstance(call, str) else (id(call[0]), call[1]), frozen((args, *keywords.items()))
     recorded: Traced | None = trace.calls.get(key)
     if recorded is None:
         recorded = trace.calls[key] = Traced(
@@ -121,12 +121,12 @@ def _item(of: Traced, number: int) -> Any:
     return _result(of.trace.calls[key])
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
     """Returns a key of arguments, in which sizes are their polynomials."""
     if type(value) is Size:
         return Size, value.terms
     if isinstance(value, list | tuple):
-        return tuple([item if type(item) is int else _frozen(item) for item in value])
+        return tuple([item if type(item) is int else frozen(item) for item in value])
     return id(value) if isinstance(value, Traced) else value
 
 

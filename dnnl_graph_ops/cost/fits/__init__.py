@@ -40,6 +40,7 @@ def user_file(key: str) -> Path:
     return cache_files.folder("fits") / f"{key}.json"
 
 
+@cache
 def keys(isa: str) -> tuple[str, ...]:
     """Returns the keys of the files for an instruction set: its own first, then those of sets that it contains."""
     return tuple(dict.fromkeys((*(row.fit for row in cpu.contained(isa)), "avx2")))

@@ -62,6 +62,13 @@ def refusal(kind: str, attrs: Mapping[str, Any], head: str, dtype: str, env: Env
     """
     if kind not in schema.POST_OPS:
         return f"the library has no post-op {kind}"
+    key = refusal, kind, tuple(attrs.items()), head, dtype, finite
+    if key not in env.answers:
+        env.answers[key] = _refusal(kind, attrs, head, dtype, env, finite)
+    return str(env.answers[key])
+
+
+def _refusal(kind: str, attrs: Mapping[str, Any], head: str, dtype: str, env: Env, finite: bool) -> str:
     reason = schema.availability(kind, [], env.version, attrs)
     if reason is not None or not env.engine.on_host:
         return reason or ""
