@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import replace
+from functools import cache
 from math import prod
 from operator import itemgetter
 
@@ -21,7 +22,7 @@ from ..program import epilogue as post
 from ..program.program import Buffer, Ints, View, dense_in, is_dense, order_of
 from . import filtering, integers, table
 from .algorithm import Algorithm
-from .table import Ranked, candidates, estimates, usable
+from .table import Ranked, candidates, estimates, worthwhile
 
 # each size up to _EXACT is in the grid, of larger sizes _PER_OCTAVE an octave
 _EXACT, _PER_OCTAVE = 16, 4
@@ -152,8 +153,9 @@ def _estimated(problem: ConvProblem, env: Env) -> Ranked:
     An algorithm is left out if this share alone exceeds all of another algorithm's seconds.
     """
     ranking: Ranked = []
-    estimate = estimates(problem, env)
-    charged = ((_compiling(algorithm, problem, env), algorithm) for algorithm in usable(problem, env))
+    estimate = cache(estimates(problem, env))
+    weighed = worthwhile(problem, env, estimate)
+    charged = ((_compiling(algorithm, problem, env), algorithm) for algorithm in weighed)
     for extra, algorithm in sorted(charged, key=itemgetter(0)):
         # otherwise another algorithm is faster in any case, and the estimate, which takes time, is saved
         if all(extra / _RUNS < seconds for _, seconds in ranking):

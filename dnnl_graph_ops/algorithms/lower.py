@@ -73,9 +73,9 @@ def lower(
 def allowed(problem: ConvProblem, env: Env) -> Ranked:
     """Ranks every algorithm that may be used, with its estimate for these sizes; the first one is taken."""
     ranking = _ranked(problem, env)
-    if not env.varies:
+    if not env.varies and problem.quantization is None:
         return ranking
-    every = nonfinite.obeying(candidates(problem, env), problem, env)
+    every = nonfinite.obeying(candidates(problem, env, every=True), problem, env)
     return sorted(every, key=lambda item: item[0] is not ranking[0][0])
 
 

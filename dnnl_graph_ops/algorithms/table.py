@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache, partial
 
 from ..convolution.problem import ConvProblem
 from ..cost import fits, nearest
+from ..cost import integers as cost
 from ..errors import InvalidArgumentError
 from ..ir.env import Env
 from . import (
@@ -50,6 +50,8 @@ ALGORITHMS: tuple[Algorithm, ...] = (
 # by direction: the naive algorithm, which runs only where all others would spread an Inf or NaN
 NAIVE = {algorithm.direction: algorithm for algorithm in naive.ALGORITHMS}
 
+# an algorithm that takes so many times as long as another one comes first by no rule of `choice`
+_BEYOND = 1.5
 Ranked = list[tuple[Algorithm, float]]  # algorithms with seconds, best first
 
 
@@ -94,10 +96,25 @@ def filters(text: str) -> bool:
     return any(a.filters and a.name in text for a in ALGORITHMS)
 
 
-def candidates(problem: ConvProblem, env: Env) -> Ranked:
-    """Returns the usable algorithms with their estimated seconds, cheapest first."""
-    seconds = estimates(problem, env)
-    return sorted(((a, seconds(a)) for a in usable(problem, env)), key=lambda item: item[1])
+def candidates(problem: ConvProblem, env: Env, every: bool = False) -> Ranked:
+    """Returns the usable algorithms with estimated seconds, cheapest first: the `worthwhile` ones, or `every` one."""
+    seconds = cache(estimates(problem, env))
+    weighed = usable(problem, env) if every else worthwhile(problem, env, seconds)
+    return sorted(((a, seconds(a)) for a in weighed), key=lambda item: item[1])
+
+
+def worthwhile(problem: ConvProblem, env: Env, seconds: Callable[[Algorithm], float]) -> list[Algorithm]:
+    """Returns the usable algorithms without those that have no chance by estimate, which are not even estimated.
+
+    These are algorithms in floats for a layer of integers, where the conversions alone take longer than the best
+    algorithm on integers. `seconds`: see `estimates`.
+    """
+    if problem.quantization is None or env.tune == "measure":
+        return usable(problem, env)
+    on_integers = usable(problem, env, True)
+    if on_integers and cost.conversions(problem, env) > _BEYOND * min(map(seconds, on_integers)):
+        return on_integers
+    return usable(problem, env)
 
 
 def estimates(problem: ConvProblem, env: Env) -> Callable[[Algorithm], float]:
@@ -110,25 +127,32 @@ def estimates(problem: ConvProblem, env: Env) -> Callable[[Algorithm], float]:
     floats = problem.floats
 
     def of(env: Env) -> Callable[[Algorithm], float]:
-        factors = nearest.factors(floats, env)
-        return lambda algorithm: algorithm.seconds(problem, env, factors.get(algorithm.name, 1.0))
+        factors = cache(partial(nearest.factors, floats, env))
+
+        def seconds(algorithm: Algorithm) -> float:
+            # layers of integers are not among the recorded ones
+            factor = 1.0 if algorithm.on_integers else factors().get(algorithm.name, 1.0)
+            return algorithm.seconds(problem, env, factor)
+
+        return seconds
 
     natively = of(env)
     dtype = env.compute_dtype(floats.dtype)
     if dtype == "f32":
         return natively
-    widely = cache(partial(of, replace(env, wide=True)))
+    widely = cache(partial(of, env.widened))
     # estimates of two dtypes compare at one pace
     own, f32 = (fits.pace(env.isa, env.release, name, problem.direction) for name in (dtype, "f32"))
     return lambda a: widely()(a) * own / f32 if a.by_reference(problem, env) else natively(a)
 
 
-def usable(problem: ConvProblem, env: Env) -> list[Algorithm]:
+def usable(problem: ConvProblem, env: Env, on_integers: bool = False) -> list[Algorithm]:
     """Returns the algorithms that apply to a problem and can run on the engine: on devices, without steps on the host.
 
-    An algorithm for whose op the library has only a reference kernel computes in f32.
+    An algorithm for whose op the library has only a reference kernel computes in f32. `on_integers`: only algorithms
+    that compute on integers.
     """
-    applying = _applying(problem, env)
+    applying = _applying(problem, env, on_integers)
     return applying if env.engine.on_host else [a for a in applying if a.anywhere]
 
 
@@ -141,5 +165,6 @@ def applicable(problem: ConvProblem, env: Env) -> list[Algorithm]:
     return [a for a in applying if not a.by_reference(problem, env)] or applying
 
 
-def _applying(problem: ConvProblem, env: Env) -> list[Algorithm]:
-    return [a for a in ALGORITHMS if a.direction == problem.direction and a.takes(problem, env)]
+def _applying(problem: ConvProblem, env: Env, on_integers: bool = False) -> list[Algorithm]:
+    asked = (a for a in ALGORITHMS if a.direction == problem.direction and (a.on_integers or not on_integers))
+    return [a for a in asked if a.takes(problem, env)]

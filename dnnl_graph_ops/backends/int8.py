@@ -52,7 +52,7 @@ def match(nodes: Sequence[Node], env: Env, partitioned: bool = False) -> Match |
         return None
     problem = at_values(problem_of(q, _somewhere, env))
     unmet = ""
-    if partitioned or any(algorithm.on_integers for algorithm in table.usable(problem, env)):
+    if partitioned or table.usable(problem, env, on_integers=True):
         pass
     elif not sums_fit(problem):
         unmet = "sums fit into 32 bits"
