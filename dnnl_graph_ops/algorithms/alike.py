@@ -7,7 +7,7 @@ floats beyond the choice of the algorithm.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..convolution.problem import ConvProblem
 from ..ir.env import Env
@@ -33,23 +33,30 @@ class _Recorded(NamedTuple):
     copies: Mapping[Buffer, tuple[View, str, tuple[int, ...]]]
 
 
-def append(program: Program, problem: ConvProblem, algorithm: Algorithm, env: Env, build: Callable[[], None]) -> None:
-    """Appends the steps of a problem by an algorithm: by `build`, or as those of a layer that is alike."""
+def append(
+    program: Program,
+    shared: dict[Hashable, Any],
+    problem: ConvProblem,
+    algorithm: Algorithm,
+    env: Env,
+    build: Callable[[], None],
+) -> None:
+    """Appends the steps of a problem by an algorithm: by `build`, or as those of a layer in `shared` that is alike."""
     if algorithm.op or problem.quantization is not None or any(op.kind in MERGED for op in problem.epilogue):
         # the library's steps name their ops, those of integers depend on data, and merged ops tell of themselves
         build()
         return
     operands, key = _described(problem)
     key = algorithm, env, key if current() is None else frozen(key)
-    lowered, start = program.lowered.get(key), len(program.steps)
+    lowered, start = shared.get(key), len(program.steps)
     if isinstance(lowered, _First):
-        lowered = program.lowered[key] = _recorded(lowered)
+        lowered = shared[key] = _recorded(lowered)
     if isinstance(lowered, _Recorded):
         _play(program, lowered, operands)
         return
     build()
-    if key not in program.lowered:
-        program.lowered[key] = _First(program.steps[start:], program.copies, operands)
+    if key not in shared:
+        shared[key] = _First(program.steps[start:], program.copies, operands)
 
 
 def _described(problem: ConvProblem) -> tuple[list[Buffer], Hashable]:

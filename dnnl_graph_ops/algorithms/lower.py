@@ -129,7 +129,13 @@ def _build(program: Program, problem: ConvProblem, algorithm: Algorithm, env: En
         return
     if compute == problem.dtype or algorithm.converts(problem, env):
         with program.chosen(choice):
-            alike.append(program, problem, algorithm, env, lambda: _with_rest(program, problem, algorithm, env))
+            if program.lowered is None:
+                _with_rest(program, problem, algorithm, env)
+            else:
+                alike.append(
+                    program, program.lowered, problem, algorithm, env,
+                    lambda: _with_rest(program, problem, algorithm, env),
+                )  # fmt: skip
         return
     inner, result = _converted(program, problem, compute)
     _with_rest(program, inner, algorithm, env)

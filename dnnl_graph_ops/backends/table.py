@@ -138,6 +138,7 @@ def build(
     reads = [[value for node in item.nodes for value in node.inputs] for item in groups]
     shared = set(views).union(*(set(read).difference(g.outputs) for read, g in zip(reads, groups, strict=True)))
     lowering = Lowering(views, shared, env, choose, selectors)
+    lowering.program.lowered = {}
     for item, read in zip(groups, reads, strict=True):
         lowering.program.group = len(lowering.decisions)
         views.take_in(lowering.program, read)

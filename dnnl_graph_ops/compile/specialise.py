@@ -211,7 +211,7 @@ class Compilation(pipeline.Setting):
     def tile_rows(self) -> None:
         program = self.lowering.program
         tile_rows(program, layers(self.lowering.decisions), self.env)
-        program.lowered.clear()
+        program.lowered = None
 
 
 # The stages after `pipeline.PASSES`; those of `plan.STAGES` follow.

@@ -393,8 +393,8 @@ class Program:
         self.group = group
         self.condition = condition
         self.choice = ""
-        # the steps of layers, by what the layers have in common that are lowered alike
-        self.lowered: dict[Hashable, Any] = {}
+        # the steps of layers, by what layers have in common that are lowered alike; None: no steps are shared
+        self.lowered: dict[Hashable, Any] | None = None
         self.copies: Copies = {}
 
     @contextmanager

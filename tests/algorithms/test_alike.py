@@ -40,7 +40,7 @@ def made(monkeypatch, *names):
 
 
 def apart(monkeypatch):
-    monkeypatch.setattr(alike, "append", lambda program, problem, algorithm, env, build: build())
+    monkeypatch.setattr(alike, "append", lambda program, shared, problem, algorithm, env, build: build())
 
 
 @pytest.mark.parametrize("shape", [(1, 16, 9, 11), (2, 8, 96, 160), (1, 16, None, 40)], ids=["small", "bands", "sizes"])
