@@ -113,14 +113,16 @@ def mean(values: Sequence[tuple[float, int]]) -> float:
     return math.exp(sum(math.log(v) * n for v, n in values) / sum(n for _, n in values))
 
 
-def report(rows: Sequence[Mapping[str, Any]]) -> None:
+def report(journal: Sequence[Mapping[str, Any]]) -> None:
+    rows = medians(journal)
     cells: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
     for row in rows:
         problem = Problem.from_dict(row["problem"])
-        kind = "transposed" if problem.transposed else problem.layer_class
+        kind = problem.family or ("transposed" if problem.transposed else problem.layer_class)
         cells[kind, row["direction"]].append((row["ratio"], row["count"]))
     print("| class | " + " | ".join(f"{d}: rows, mean, by count, lowest" for d in DIRECTIONS) + " |")
-    for kind in (*CLASSES, "transposed"):
+    families = dict.fromkeys(family for row in rows if (family := row["problem"]["family"]))
+    for kind in families or (*CLASSES, "transposed"):
         texts = []
         for direction in DIRECTIONS:
             each = cells[kind, direction]
@@ -136,36 +138,63 @@ def report(rows: Sequence[Mapping[str, Any]]) -> None:
         print(f"{row['ratio']:.2f} {row['direction']:5} {p.op} {sizes}: {row['ours']:.3f} ms, {row['algorithm']}")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path)
-    parser.add_argument("--journal", type=Path, required=True)
-    parser.add_argument("--transposed", action="store_true", help="the files' rows are transposed convolutions")
-    parser.add_argument("--dtype", default="f32", choices=TOLERANCES)
-    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so long")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--report", action="store_true")
-    options = parser.parse_args(arguments)
+def journalled(work: Sequence[tuple[Problem, int]], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Returns the rows of the journal; before, measures layers with their counts that it lacks, unless for a report."""
     journal: Path = options.journal
     lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
     rows = [json.loads(line) for line in lines]
-    if not options.report:
-        done = {(row["problem"]["name"], row["direction"]) for row in rows}
-        work = sorted(read(options.files, OPS[not options.transposed]), key=lambda pair: pair[0].name)
-        random.Random(options.seed).shuffle(work)
-        end = time.monotonic() + options.seconds
-        print(dgo.info()["cpu"], f"{len(work)} layers", file=sys.stderr)
-        for problem, count in work:
-            for direction in DIRECTIONS:
-                if (problem.name, direction) in done or time.monotonic() > end:
-                    continue
-                row = {"problem": problem.as_dict(), "direction": direction, "count": count}
-                row |= measured(problem, direction, options.dtype, options.rounds)
-                rows.append(row)
-                with journal.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
-    report(rows)
+    if options.report:
+        return rows
+    ratios = {key(row): row["ratio"] for row in medians(rows)}
+    end = time.monotonic() + options.seconds
+    print(dgo.info()["cpu"], f"{len(work)} layers", file=sys.stderr)
+    for problem, count in work:
+        for direction in DIRECTIONS:
+            ratio = ratios.get((problem.name, direction))
+            wanted = ratio is None or (options.again and ratio < LOW)
+            if not wanted or time.monotonic() > end:
+                continue
+            row = {"problem": problem.as_dict(), "direction": direction, "count": count}
+            row |= measured(problem, direction, options.dtype, options.rounds)
+            rows.append(row)
+            with journal.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+    return rows
+
+
+def key(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["problem"]["name"], row["direction"]
+
+
+def medians(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Returns of each layer and direction the measurement of the lower median ratio."""
+    measurements: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        measurements[key(row)].append(row)
+    return [sorted(each, key=lambda row: row["ratio"])[(len(each) - 1) // 2] for each in measurements.values()]
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """Returns a parser of what any list of layers is measured by."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--journal", type=Path, required=True)
+    made.add_argument("--dtype", default="f32", choices=TOLERANCES)
+    made.add_argument("--seconds", type=float, default=math.inf, help="stop after so long")
+    made.add_argument("--rounds", type=int, default=7)
+    made.add_argument("--again", action="store_true", help=f"measure rows below {LOW} once more")
+    made.add_argument("--report", action="store_true")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    command = parser(__doc__)
+    command.add_argument("files", nargs="*", type=Path)
+    command.add_argument("--transposed", action="store_true", help="the files' rows are transposed convolutions")
+    command.add_argument("--seed", type=int, default=1)
+    options = command.parse_args(arguments)
+    work = sorted(read(options.files, OPS[not options.transposed]), key=lambda pair: pair[0].name)
+    random.Random(options.seed).shuffle(work)
+    report(journalled(work, options))
 
 
 if __name__ == "__main__":
