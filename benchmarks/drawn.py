@@ -22,6 +22,7 @@ from dnnl_graph_ops.errors import ShapeError
 LEAST, MOST = 2e5, 1.5e8  # multiply-adds of a layer
 TRANSPOSED, ORDINARY = OPS
 SEED = 76
+CRASHES = {("few channels 1", "bwd_w")}  # PyTorch 2.13.0's gradient of weights ends the process there
 
 
 class Kind(NamedTuple):
@@ -126,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     # kinds in turn, so that any part of the rows is a sample of all
     work = [(layer, 1) for layer in sorted(layers(), key=lambda layer: int(layer.name.rsplit(" ", 1)[1]))]
-    workloads.report(workloads.journalled(work, options))
+    workloads.report(workloads.journalled(work, options, CRASHES))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -138,8 +138,13 @@ def report(journal: Sequence[Mapping[str, Any]]) -> None:
         print(f"{row['ratio']:.2f} {row['direction']:5} {p.op} {sizes}: {row['ours']:.3f} ms, {row['algorithm']}")
 
 
-def journalled(work: Sequence[tuple[Problem, int]], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Returns the rows of the journal; before, measures layers with their counts that it lacks, unless for a report."""
+def journalled(
+    work: Sequence[tuple[Problem, int]], options: argparse.Namespace, left_out: Collection[tuple[str, str]] = ()
+) -> list[dict[str, Any]]:
+    """Returns the rows of the journal; before, measures layers with their counts that it lacks, unless for a report.
+
+    `left_out`: names of layers and directions.
+    """
     journal: Path = options.journal
     lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
     rows = [json.loads(line) for line in lines]
@@ -152,7 +157,7 @@ def journalled(work: Sequence[tuple[Problem, int]], options: argparse.Namespace)
         for direction in DIRECTIONS:
             ratio = ratios.get((problem.name, direction))
             wanted = ratio is None or (options.again and ratio < LOW)
-            if not wanted or time.monotonic() > end:
+            if not wanted or (problem.name, direction) in left_out or time.monotonic() > end:
                 continue
             row = {"problem": problem.as_dict(), "direction": direction, "count": count}
             row |= measured(problem, direction, options.dtype, options.rounds)
