@@ -10,7 +10,7 @@ from ..convolution.problem import READ, ConvProblem, is_channels_last
 from ..cost import fits, integers
 from ..cost import model as cost
 from ..ir.env import Env
-from ..onednn import reference
+from ..onednn import reference, workarounds
 from ..program.epilogue import refusals, views
 from ..program.program import Program
 from ..runtime import cpu, rates
@@ -180,7 +180,10 @@ class Algorithm:
         return env.compute_dtype(problem.dtype, *self.ops(problem))
 
     def by_reference(self, problem: ConvProblem, env: Env) -> bool:
-        """Whether the library has only a reference kernel for the algorithm's op, by the table or as seen before."""
+        """Whether the library has no right and fast kernel for the algorithm's op: it computes in f32 then.
+
+        It has only a reference kernel, by the table or as seen before, or one that computes the problem wrong.
+        """
         ops = self.ops(problem)
         if not ops or self.converts(problem, env):
             return False
@@ -193,7 +196,9 @@ class Algorithm:
         return reference.key_of_problem(self.name, problem) if self.op and problem.dtype in cpu.HALVES else ""
 
     def _seen(self, problem: ConvProblem, env: Env) -> bool:
-        """Whether a reference kernel of the library is known to have run the algorithm for such a problem."""
+        """Whether a reference kernel of the library has run the algorithm for such a problem, or results are wrong."""
+        if self.convolves and workarounds.is_misread(problem, env.isa):
+            return True
         return bool(env.by_reference) and self.choice(problem) in env.by_reference
 
     def seconds(self, problem: ConvProblem, env: Env, factor: float = 1.0) -> float:

@@ -16,7 +16,7 @@ from ..onednn.partition import Compiled, Partitioned, compile_partitions, partit
 from ..onednn.reference import may_rule
 from ..onednn.workarounds import staged
 from ..program.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
-from ..runtime import follow, reference
+from ..runtime import cpu, follow, reference
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.reference import Keys
@@ -161,12 +161,13 @@ def _judge(parts: Sequence[Compiled | KernelStep | HostStep], engine: Engine, kn
         )
 
 
-def worked_around(program: Program, literal: bool = False) -> list[Any]:
+def worked_around(program: Program, engine: Engine, literal: bool = False) -> list[Any]:
     """Returns the program's steps, with copies around those that the library would compute wrong or slowly."""
+    tiles = engine.kind == "cpu" and cpu.has_tiles(engine.runtime)
     return [
         step
         for given in program.steps
-        for step in (staged(given, literal) if isinstance(given, NativeStep) else [given])
+        for step in (staged(given, literal, tiles) if isinstance(given, NativeStep) else [given])
     ]
 
 
@@ -190,7 +191,7 @@ class _Assembly:
     scratch_bytes: int = 0
 
     def work_around(self) -> None:
-        self.steps = worked_around(self.program, self.literal)
+        self.steps = worked_around(self.program, self.engine, self.literal)
 
     def pack_weights(self) -> None:
         self.steps = fold_constants(self.steps)
@@ -230,7 +231,7 @@ _PACKED = 2
 
 def scratch_bytes(program: Program, engine: Engine, literal: bool) -> int:
     """Returns the bytes of intermediate results that a plan of `program` holds in the arena; compiles nothing."""
-    _, steps = parted(worked_around(program, literal or not engine.on_host))
+    _, steps = parted(worked_around(program, engine, literal or not engine.on_host))
     return place([_use(step) for step in steps])[1]
 
 

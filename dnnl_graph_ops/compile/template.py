@@ -104,7 +104,7 @@ class Template:
     def _assemble(self, trace: Trace, c: Compilation, inferred: int) -> None:
         program = c.lowering.program
         moved = sum(bytes_of(step) for step in program.steps if not (step.condition and step.condition.wanted))
-        steps = fold_constants(worked_around(program))
+        steps = fold_constants(worked_around(program, c.env.engine))
         with trace.apart():
             # what is written in the trace is for all sizes that its conditions hold for
             check([_at_values(step) for step in steps], [view.at_values() for view in c.targets])

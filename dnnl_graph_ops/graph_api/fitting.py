@@ -17,7 +17,7 @@ from ..onednn.exact_int8 import quantizes
 from ..onednn.workarounds import staged, wrong_when_narrow
 from ..ops.json_graph import append, weights_groups
 from ..program.program import Buffer, Edge, NativeOp, NativeStep, Place, View
-from ..runtime import Runtime
+from ..runtime import Runtime, cpu
 from ..shapes.native import native_attrs
 from ..strides import dense_strides, extent
 from .logical_tensors import changed, logical_tensor
@@ -83,14 +83,15 @@ def fitted(
         append(graph, item, values, groups)
     _check_fusion(graph.nodes, runtime.version_info)
     results = [_sized(t, values.get(t.get_id())) for t in outputs]
-    _check_kernels(records, values, [*(t._native for t in inputs), *results], runtime.version_info)
+    _check_kernels(records, values, [*(t._native for t in inputs), *results], runtime)
     return results
 
 
 def _check_kernels(
-    records: Sequence[Op], values: Mapping[int, Value], edges: Sequence[LogicalTensor], version: tuple[int, ...]
+    records: Sequence[Op], values: Mapping[int, Value], edges: Sequence[LogicalTensor], runtime: Runtime
 ) -> None:
     """Raises for ops without a kernel in this version, and for views that its kernels misread or write past."""
+    version = runtime.version_info
     views = {native.id: _view(native, values[native.id]) for native in edges if native.id in values}
     steps = []
     for item in records:
@@ -119,7 +120,9 @@ def _check_kernels(
     if any(0 in view.strides and view.size > 1 for view in step.writes):
         # overlapping elements: the native call's error names the axis
         return
-    if (wrong_when_narrow(steps[0]) and steps[0].outputs[0].dtype != "f32") or staged(step, literal=True) != [step]:
+    tiles = cpu.has_tiles(runtime)
+    wrong = wrong_when_narrow(steps[0]) and steps[0].outputs[0].dtype != "f32"
+    if wrong or staged(step, literal=True, tiles=tiles) != [step]:
         names = ", ".join(item.where for item in records)
         raise UnsupportedError(
             f"{names}: oneDNN's kernel is known to read or write wrong elements at these shapes and "

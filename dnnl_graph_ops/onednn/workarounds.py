@@ -1,7 +1,7 @@
 """Works around defects of the library's kernels by copies around a native step.
 
-Copies replace views that the library cannot describe, misreads or is slow on; gradients of weights that it computes
-wrong are computed in f32 or from a padded source.
+Copies replace views that the library cannot describe, misreads or is slow on; convolutions and gradients of weights
+that it computes wrong are computed in f32, or from a padded source.
 """
 
 from __future__ import annotations
@@ -12,9 +12,22 @@ from typing import NamedTuple
 
 from .. import dtypes, schema
 from ..convolution.nodes import CONV_KINDS
-from ..convolution.problem import WGRAD
+from ..convolution.problem import FPROP, WGRAD, ConvProblem
 from ..ir.rewrites import Rewrite
-from ..program.program import Ints, NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
+from ..program.program import (
+    Ints,
+    NativeOp,
+    NativeStep,
+    Operand,
+    Place,
+    Program,
+    Step,
+    View,
+    describable,
+    is_dense,
+    order_of,
+)
+from ..runtime import cpu
 from ..strides import channels_last
 
 COPY_VIEWS = Rewrite(
@@ -31,22 +44,29 @@ WIDEN_GRADIENT = Rewrite(
     "a gradient of weights in bf16 or f16 is the one in f32, rounded",
     ("it is not in f32", "its window is longer than the source, or in padding alone"),
 )
+WIDEN_CONVOLUTION = Rewrite(
+    "widen_convolution",
+    "a convolution in bf16 or f16 is the one in f32, rounded",
+    ("it is not in f32", "the channels of several taps fill whole tiles, and those of one tap do not"),
+)
 PAD_GRADIENT = Rewrite(
     "pad_gradient",
     "a gradient of weights is that of a source with its padding in front",
     ("there are three spatial axes", "its window leaves the padding in front over the end"),
 )
 _WIDE = "f32"
+_TILE_DEPTH = 32  # elements of bf16 or f16 in a row of a tile
 
 
-def staged(step: NativeStep, literal: bool = False) -> list[Step]:
+def staged(step: NativeStep, literal: bool = False, tiles: bool = False) -> list[Step]:
     """Returns steps in place of a native step: copies around it, so that the library computes it right and fast.
 
-    `literal`: leaves out the copies that only make the step faster.
+    `literal`: leaves out the copies that only make the step faster. `tiles`: the library multiplies bf16 in tiles.
     """
     program = Program(step.group, step.condition)
-    if len(step.ops) == 1 and _is_widened(step.ops[0]):
-        twins = {view: program.scratch(view.shape, "f32", order_of(view)) for view in _views(step)}
+    if (len(step.ops) == 1 and _is_widened(step.ops[0])) or (tiles and any(map(_is_widened_of_tiles, step.ops))):
+        floats = (view for view in _views(step) if view.dtype in (_WIDE, *cpu.HALVES))
+        twins = {view: program.scratch(view.shape, _WIDE, order_of(view)) for view in floats}
         return _on_copies(program, step, twins, staged, "to f32", "from f32")
     ops = tuple(_with_zeros_in_front(program, op) for op in step.ops)
     if program.steps:
@@ -160,11 +180,18 @@ def _slow(step: NativeStep) -> list[tuple[View, Ints]]:
 
 
 def on_views(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:
-    """Returns the step with the views that have a twin replaced by their twins."""
+    """Returns the step with the views that have a twin replaced by their twins.
+
+    If twins are in f32, so are the tensors between its ops.
+    """
+    replaced: dict[Operand, Operand] = dict(twins)
+    if any(twin.dtype != view.dtype for view, twin in twins.items()):
+        edges = (output for item in step.ops for output in item.outputs if not isinstance(output, View))
+        replaced |= {edge: replace(edge, dtype=_WIDE) for edge in edges if edge.dtype in cpu.HALVES}
 
     def op(item: NativeOp) -> NativeOp:
         inputs, outputs = (
-            tuple(twins.get(o, o) if isinstance(o, View) else o for o in some) for some in (item.inputs, item.outputs)
+            tuple(replaced.get(operand, operand) for operand in some) for some in (item.inputs, item.outputs)
         )
         return replace(item, inputs=inputs, outputs=outputs)
 
@@ -189,6 +216,11 @@ class _Window(NamedTuple):
     end: int
 
 
+def _spatial_of(shape: Ints, op: NativeOp) -> Ints:
+    """Returns the kernel's sizes, of the shape of an op's weights."""
+    return shape[:-2] if op.attrs.get("weights_format", "X").startswith("X") else shape[2:]
+
+
 def _windows(op: NativeOp) -> list[_Window]:
     """Returns the windows of a gradient of weights by spatial axis; none for other ops, or if an operand is an Edge."""
     if op.kind not in _WINDOWED:
@@ -197,7 +229,7 @@ def _windows(op: NativeOp) -> list[_Window]:
     if not (isinstance(source, View) and isinstance(moved, View)):
         return []
     attrs, first = op.attrs, _first_axis(op)
-    kernel = target.shape[:-2] if attrs.get("weights_format", "X").startswith("X") else target.shape[2:]
+    kernel = _spatial_of(target.shape, op)
     return [
         _Window(source.shape[first + i], d * (k - 1) + 1, moved.shape[first + i], stride, begin, end)
         for i, (k, d, stride, begin, end) in enumerate(
@@ -272,3 +304,45 @@ def wrong_when_narrow(op: NativeOp) -> bool:
     """
     padded = ((window, window.begin > 0 or window.end > 0) for window in _windows(op))
     return any(one.reach > one.size - pads or (one.places == 1 and pads) for one, pads in padded)
+
+
+_FPROP = {kind for kind, conv in CONV_KINDS.items() if conv.direction == FPROP}
+
+
+def _is_widened_of_tiles(op: NativeOp) -> bool:
+    """Whether a convolution in bf16 or f16 is computed in f32 instead, and rounded, as `splits_tiles` says."""
+    if op.kind not in _FPROP:
+        return False
+    source, weights = op.inputs[:2]
+    unmet = ""
+    if source.dtype not in cpu.HALVES:
+        unmet = "it is not in f32"
+    else:
+        channels = source.shape[-1 if op.attrs.get("data_format", "NXC") == "NXC" else 1]
+        if op.attrs["groups"] != 1 or not splits_tiles(channels, _spatial_of(weights.shape, op)[-1]):
+            unmet = "the channels of several taps fill whole tiles, and those of one tap do not"
+    WIDEN_CONVOLUTION.tell(op.name, unmet)
+    return not unmet
+
+
+def splits_tiles(channels: int, taps: int) -> bool:
+    """Whether the library, computing in tiles, may get a convolution of one group wrong.
+
+    `taps`: those of the innermost axis. Seen in oneDNN 3.2 on CPUs with AMX, in bf16: where the channels of all taps of
+    a row fill whole tiles and those of one tap do not, it takes the row for one long tap, and reads wrong weights,
+    mostly with a stride of 2 or more. 1,000 random layers with other channels were right.
+    """
+    depth = channels * taps
+    return taps > 1 and depth > _TILE_DEPTH and depth % _TILE_DEPTH == 0 and channels % _TILE_DEPTH != 0
+
+
+def is_misread(problem: ConvProblem, isa: str) -> bool:
+    """Whether the library gets a problem wrong with this instruction set if it computes it in bf16 or f16 as it is."""
+    g = problem.geometry
+    return (
+        problem.direction == FPROP
+        and problem.dtype in cpu.HALVES
+        and g.groups == 1
+        and "amx" in cpu.native(isa)
+        and splits_tiles(g.x_channels, g.kernel[-1])
+    )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from .._core import kernels
 from ..schema import kinds
 from .engines import Engine
+from .libraries import Runtime
 from .probe import has_kernels
 
 
@@ -122,6 +123,11 @@ def multiplies(dtype: str, name: str, ops: Sequence[str] = (), version: tuple[in
 def isa(engine: Engine) -> str:
     """The instruction set that oneDNN uses: avx2, avx512_core_bf16, ..."""
     return name_of(engine.runtime._library.effective_cpu_isa())
+
+
+def has_tiles(runtime: Runtime) -> bool:
+    """Whether a oneDNN multiplies bf16 and 8 bits in tiles (AMX) on this CPU."""
+    return "amx" in native(name_of(runtime._library.effective_cpu_isa()))
 
 
 def computes_natively(dtype: str, engine: Engine, ops: Sequence[str] = ()) -> bool:

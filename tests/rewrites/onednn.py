@@ -128,6 +128,39 @@ def widened(d: Draw, unmet: str | None) -> None:
     d.outputs.append(_gradient(d, dtype, d.whole(1, 3), short))
 
 
+def _splits_tiles_for_the_caller(op) -> bool:
+    """The same of convolutions."""
+    if op.kind != "Convolution" or op.outputs[0].buffer.place is not Place.OUTPUT:
+        return False
+    split = workarounds.splits_tiles(op.inputs[0].shape[-1], op.inputs[1].shape[-1])
+    workarounds.WIDEN_CONVOLUTION.tell(op.name, "" if split else workarounds.WIDEN_CONVOLUTION.conditions[1])
+    return split
+
+
+@proves("widen_convolution")
+def widened_convolution(d: Draw, unmet: str | None) -> None:
+    d.options, d.exact = {"tune": "off"}, 2.0**8
+    # a choice avoids such kernels
+    d.forced = [(cpu, "has_tiles", lambda runtime: True), (workarounds, "is_misread", lambda problem, isa: False)]
+    dtype = "bf16"
+    if unmet == "it is not in f32":
+        dtype = "f32"
+    elif not cpu.computes_natively("bf16", dgo.engine()):
+        dtype = "f32"
+        d.forced.append((workarounds, "_is_widened_of_tiles", _splits_tiles_for_the_caller))
+    rank = d.whole(1, 3)
+    channels, taps = d.pick((16, 4), (48, 2), (24, 4))
+    if unmet == workarounds.WIDEN_CONVOLUTION.conditions[1]:
+        channels, taps = d.pick((32, 2), (16, 3), (8, 2))
+    kernel = [*(d.whole(1, 2) for _ in range(rank - 1)), taps]
+    x = d.input((1, *(d.whole(4, 8) for _ in range(rank)), channels), dtype, 1)
+    weights = d.input((d.pick(4, 16), channels, *kernel), dtype, 1)
+    strides = [d.pick(1, 2, 4) for _ in range(rank)]
+    zeros = [0] * rank
+    keywords = {"strides": strides, "pads_begin": zeros, "pads_end": zeros, "weights_format": "OIX"}
+    d.outputs.append(ops.convolution(x, weights, data_format="NXC", **keywords))
+
+
 @proves("pad_gradient")
 def padded(d: Draw, unmet: str | None) -> None:
     d.options = {"tune": "off"}
