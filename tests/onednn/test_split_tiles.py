@@ -1,4 +1,4 @@
-"""Convolutions in bf16 of which several taps fill whole tiles, and one does not: oneDNN 3.2 gets them wrong with AMX."""
+"""Convolutions in bf16 of which several taps fill whole tiles, and one does not: oneDNN 3.2 gets them wrong in AMX."""
 
 from __future__ import annotations
 
