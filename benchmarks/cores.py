@@ -1,0 +1,282 @@
+"""Predicts the speedup of more threads than this machine has cores, and what bounds it.
+
+`python benchmarks/cores.py` simulates models of the zoo, `--layers 40` layers of the suites drawn by a seed. Each runs
+in a process whose OpenMP is `cores.c`: T threads on one core, the seconds of each part and chunk taken alone. A step's
+time on T cores is that of its serial code and of the latest thread of each parallel region, plus waking the threads,
+but no less than its bytes take at the memory's bandwidth. Needs a C compiler.
+
+`--verify` compares two threads with a real run, in turns with one thread.
+
+Assumed, not measured: `--bandwidth` of the memory, and that each thread beyond two adds `BEYOND` to a region, as
+libgomp's barrier is one counter. Not in the model: caches and clock rates that cores share, NUMA, hybrid cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+THREADS: Final = (1, 2, 4, 8, 16, 32, 64)
+SHOWN: Final = 16  # the number of threads whose bounds are shown
+BEYOND: Final = 0.1e-6  # seconds
+BOUNDS: Final = ("serial", "few tasks", "uneven", "more work", "waking", "bandwidth")
+EMPTY = """
+#include <omp.h>
+double empty_region(int threads, int times) {
+    const double begin = omp_get_wtime();
+    for (int i = 0; i < times; ++i) {
+#pragma omp parallel num_threads(threads)
+        __asm__ volatile("");
+    }
+    return (omp_get_wtime() - begin) / times;
+}
+"""
+
+
+class Region(ctypes.Structure):
+    """As in cores.c; 0 threads: the executor asked for the time."""
+
+    _fields_ = [(name, ctypes.c_double) for name in ("serial", "work", "makespan", "tasks", "threads", "barriers")]
+
+
+class Step(NamedTuple):
+    """A step of a plan: its title, bytes read and written, serial seconds, and its regions' fields."""
+
+    title: str
+    bytes: float
+    serial: float
+    regions: list[dict[str, float]]
+
+
+class Machine(NamedTuple):
+    """Bytes a second of one core and of all, and seconds of an empty region of two threads."""
+
+    core: float
+    memory: float
+    region: float
+
+    def bandwidth(self, threads: int) -> float:
+        return min(threads * self.core, self.memory)
+
+    def waking(self, threads: int) -> float:
+        return 0.0 if threads == 1 else self.region + BEYOND * (threads - 2)
+
+
+# -- in the process of a case ---------------------------------------------------------------------------------------
+
+
+def net_of(case: Mapping[str, Any], threads: int) -> tuple[Any, list[Any]]:
+    """Returns a net of so many threads and its inputs."""
+    import dnnl_graph_ops as dgo
+    from dnnl_graph_ops.bench.peers import own
+    from dnnl_graph_ops.bench.peers.task import ModelTask, Task
+    from dnnl_graph_ops.bench.problem import Problem
+
+    dgo.set_num_threads(threads)
+    if "model" in case:
+        record = {**case["model"], "zoo": case["name"], "layout": "NCX", "threads": threads}
+        inputs = ModelTask(**record).inputs()
+        return dgo.from_onnx(record["path"]).compile(), inputs
+    task = Task(Problem.from_dict(case["problem"]), case["direction"], "f32", "NXC", "constant", threads)
+    graph, value, inputs = own.graph_of(task, dgo.engine("cpu"))
+    return graph.compile(value), inputs
+
+
+def simulated(case: Mapping[str, Any], threads: int, runs: int) -> list[Step]:
+    """Returns the steps on so many threads; seconds are medians of the runs."""
+    import dnnl_graph_ops as dgo
+    from dnnl_graph_ops.reports import peaks
+    from dnnl_graph_ops.runtime import cpu
+
+    # nobody asks for them, and each number of threads would measure its own
+    peaks.of_products = peaks.of_copies = lambda *_: peaks.Peak(1.0)  # type: ignore[assignment]
+    library = ctypes.CDLL(os.environ["LD_PRELOAD"])
+    library.cores_end.argtypes = [ctypes.POINTER(ctypes.POINTER(Region))]
+    library.cores_end.restype = ctypes.c_int64
+    net, inputs = net_of(case, threads)
+    tiles = int(cpu.has_tiles(dgo.engine("cpu").runtime))
+    # regions with dynamic loops are known from here on
+    profile = net.profile(*inputs, repeat=1)
+    passes = []
+    for _ in range(runs):
+        library.cores_begin(tiles)
+        net.profile(*inputs, repeat=1)
+        regions = ctypes.POINTER(Region)()
+        count = library.cores_end(ctypes.byref(regions))
+        fields = [{name: getattr(regions[i], name) for name, _ in Region._fields_} for i in range(count)]
+        passes.append(by_step(fields, len(profile)))
+    steps = []
+    for number, step in enumerate(profile):
+        each = [taken[number] for taken in passes]
+        regions = [
+            {name: statistics.median(run[place][name] for run in each) for name in each[0][0]}
+            for place in range(len(each[0]))
+        ]
+        serial = sum(region["serial"] for region in regions)
+        steps.append(Step(f"{step.step}, {step.algorithm}", float(step.bytes), serial, regions[:-1]))
+    return steps
+
+
+def by_step(fields: Sequence[dict[str, float]], count: int) -> list[list[dict[str, float]]]:
+    """Returns the regions of each step, with the mark of its end, of which only `serial` counts."""
+    marks = [place for place, region in enumerate(fields) if not region["threads"]]
+    # one after the last step, two for each before
+    ends = marks[-2 * count - 1 : -1]
+    return [fields[first + 1 : last + 1] for first, last in zip(ends[::2], ends[1::2], strict=True)]
+
+
+def timed(case: Mapping[str, Any], seconds: float) -> dict[str, float]:
+    """Returns the least seconds of a call with one thread and with two, in turns."""
+    nets = {threads: net_of(case, threads) for threads in (1, 2)}
+    best = dict.fromkeys(nets, float("inf"))
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for threads, (net, inputs) in nets.items():
+            best[threads] = min(best[threads], net.benchmark(*inputs, repeat=3).minimum)
+    return {str(threads): value for threads, value in best.items()}
+
+
+# -- the prediction -------------------------------------------------------------------------------------------------
+
+
+def predicted(steps: Sequence[Step], threads: int, machine: Machine) -> tuple[float, list[dict[str, float]]]:
+    """Returns the seconds on so many cores, and by step those that each bound adds to an even share of the work."""
+    total, bounds = 0.0, []
+    for step in steps:
+        added = dict.fromkeys(BOUNDS, 0.0)
+        added["serial"] = step.serial * (1 - 1 / threads)
+        added["share"] = step.serial / threads
+        for region in step.regions:
+            work, team = region["work"], max(region["threads"], 1)
+            added["share"] += work / threads
+            added["few tasks"] += work / team - work / threads
+            added["uneven"] += region["makespan"] - work / team
+            added["waking"] += machine.waking(int(team)) * (1 + region["barriers"] / 2)
+        seconds = sum(added.values())
+        added["bandwidth"] = max(step.bytes / machine.bandwidth(threads) - seconds, 0.0)
+        total += seconds + added["bandwidth"]
+        bounds.append(added)
+    return total, bounds
+
+
+def row(name: str, plans: Mapping[int, Sequence[Step]], machine: Machine, times: Mapping[str, float]) -> str:
+    """Returns a row of the table."""
+    one, _ = predicted(plans[1], 1, machine)
+    cells = []
+    for threads in THREADS[1:]:
+        seconds, _ = predicted(plans[threads], threads, machine)
+        cells.append(f"{one / seconds:.2f}")
+    if times:
+        cells[0] += f" ({times['1'] / times['2']:.2f})"
+    total, bounds = predicted(plans[SHOWN], SHOWN, machine)
+    work = sum(added["share"] for added in bounds)
+    sums = {bound: sum(added[bound] for added in bounds) for bound in BOUNDS}
+    sums["more work"] = max(work - one / SHOWN, 0.0)
+    largest = sorted(sums, key=sums.__getitem__, reverse=True)[:2]
+    text = ", ".join(f"{bound} {sums[bound] / total:.0%}" for bound in largest if sums[bound] > 0.05 * total)
+    losses = [sum(added[bound] for bound in BOUNDS) for added in bounds]
+    worst = losses.index(max(losses))
+    return (
+        f"| {name} | {one * 1e3:.2f} | {' | '.join(cells)} | {text or '-'} | "
+        f"{plans[SHOWN][worst].title}, {losses[worst] / total:.0%} |"
+    )
+
+
+# -- the parent -----------------------------------------------------------------------------------------------------
+
+
+def built(folder: str, name: str, flags: Sequence[str], source: str) -> str:
+    path = str(Path(folder) / name)
+    command = ["cc", "-O2", "-shared", "-fPIC", *flags, "-x", "c", "-", "-o", path]
+    subprocess.run(command, input=source, text=True, check=True)
+    return path
+
+
+def machine_of(folder: str, memory: float) -> Machine:
+    import numpy as np
+
+    library = ctypes.CDLL(built(folder, "empty.so", ("-fopenmp",), EMPTY))
+    library.empty_region.restype = ctypes.c_double
+    region = min(library.empty_region(2, 200) for _ in range(50))
+    source, target = (np.zeros(1 << 25, np.float32) for _ in range(2))
+    least = float("inf")
+    for _ in range(10):
+        begin = time.thread_time()
+        np.copyto(target, source)
+        least = min(least, time.thread_time() - begin)
+    return Machine(2 * source.nbytes / least, memory, region)
+
+
+def cases(models: Sequence[str], layers: int, seed: int) -> list[dict[str, Any]]:
+    from dnnl_graph_ops.bench import models as zoo_models
+    from dnnl_graph_ops.bench import suite, zoo
+    from dnnl_graph_ops.bench.problem import DIRECTIONS, OPS
+
+    names = list(zoo.ENTRIES) if list(models) == ["all"] else list(models)
+    made = []
+    for name in names:
+        model = json.loads(zoo_models.wanted([name])[0].model)
+        made.append({"name": name, "model": {key: model[key] for key in ("name", "path", "arrays")}})
+    rng = random.Random(seed)
+    every = [layer for op in OPS for layer in suite.real_layers(op)]
+    for layer in rng.sample(every, layers):
+        direction = rng.choice(DIRECTIONS)
+        limited = layer.limited(1.0)
+        if limited is not None:
+            made.append({"name": f"{layer.name} {direction}", "problem": limited.as_dict(), "direction": direction})
+    return made
+
+
+def in_process(case: Mapping[str, Any], preload: str, *arguments: str) -> Any:
+    environment = {**os.environ, **({"LD_PRELOAD": preload} if preload else {})}
+    command = [sys.executable, __file__, "--case", json.dumps(case), *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"{case['name']}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="*", default=["all"], help="of the zoo; all: every one")
+    parser.add_argument("--layers", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--bandwidth", type=float, default=200.0, help="GB a second of the memory")
+    parser.add_argument("--verify", type=float, default=0.0, metavar="SECONDS", help="run one and two threads so long")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.case:
+        case = json.loads(options.case)
+        steps = {} if options.verify else {t: simulated(case, t, options.runs) for t in THREADS}
+        print(json.dumps(timed(case, options.verify) if options.verify else steps))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        preload = built(folder, "cores.so", (), Path(__file__).with_name("cores.c").read_text(encoding="utf-8"))
+        machine = machine_of(folder, options.bandwidth * 1e9)
+        print(f"one core {machine.core / 1e9:.1f} GB/s, an empty region of two {machine.region * 1e6:.1f} us")
+        head = " | ".join(f"{threads}" for threads in THREADS[1:])
+        print(f"| | ms, 1 | {head} | bounds at {SHOWN} | step that loses most |\n|---|{'---:|' * 7}---|---|")
+        for case in cases(options.models, options.layers, options.seed):
+            plans = in_process(case, preload, "--runs", str(options.runs))
+            if plans is None:
+                continue
+            times = in_process(case, "", "--verify", str(options.verify)) if options.verify else {}
+            made = {int(threads): [Step(*step) for step in steps] for threads, steps in plans.items()}
+            print(row(case["name"], made, machine, times or {}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
