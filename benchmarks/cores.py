@@ -18,7 +18,6 @@ import ctypes
 import json
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -60,14 +59,10 @@ class Step(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """Bytes a second of one core and of all, and seconds of an empty region of two threads."""
+    """Bytes a second of the memory, and seconds of an empty region of two threads."""
 
-    core: float
     memory: float
     region: float
-
-    def bandwidth(self, threads: int) -> float:
-        return min(threads * self.core, self.memory)
 
     def waking(self, threads: int) -> float:
         return 0.0 if threads == 1 else self.region + BEYOND * (threads - 2)
@@ -93,8 +88,8 @@ def net_of(case: Mapping[str, Any], threads: int) -> tuple[Any, list[Any]]:
     return graph.compile(value), inputs
 
 
-def simulated(case: Mapping[str, Any], threads: int, runs: int) -> list[Step]:
-    """Returns the steps on so many threads; seconds are medians of the runs."""
+def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
+    """Returns the steps by number of threads, of each the run that took least; numbers of threads take turns."""
     import dnnl_graph_ops as dgo
     from dnnl_graph_ops.reports import peaks
     from dnnl_graph_ops.runtime import cpu
@@ -104,36 +99,47 @@ def simulated(case: Mapping[str, Any], threads: int, runs: int) -> list[Step]:
     library = ctypes.CDLL(os.environ["LD_PRELOAD"])
     library.cores_end.argtypes = [ctypes.POINTER(ctypes.POINTER(Region))]
     library.cores_end.restype = ctypes.c_int64
-    net, inputs = net_of(case, threads)
     tiles = int(cpu.has_tiles(dgo.engine("cpu").runtime))
+    nets = {threads: net_of(case, threads) for threads in THREADS}
     # regions with dynamic loops are known from here on
-    profile = net.profile(*inputs, repeat=1)
-    passes = []
+    profiles = {threads: net.profile(*inputs, repeat=1) for threads, (net, inputs) in nets.items()}
+    best: dict[int, list[Step]] = {}
     for _ in range(runs):
-        library.cores_begin(tiles)
-        net.profile(*inputs, repeat=1)
-        regions = ctypes.POINTER(Region)()
-        count = library.cores_end(ctypes.byref(regions))
-        fields = [{name: getattr(regions[i], name) for name, _ in Region._fields_} for i in range(count)]
-        passes.append(by_step(fields, len(profile)))
-    steps = []
-    for number, step in enumerate(profile):
-        each = [taken[number] for taken in passes]
-        regions = [
-            {name: statistics.median(run[place][name] for run in each) for name in each[0][0]}
-            for place in range(len(each[0]))
-        ]
-        serial = sum(region["serial"] for region in regions)
-        steps.append(Step(f"{step.step}, {step.algorithm}", float(step.bytes), serial, regions[:-1]))
-    return steps
+        for threads, (net, inputs) in nets.items():
+            library.cores_begin(tiles)
+            net.profile(*inputs, repeat=1)
+            regions = ctypes.POINTER(Region)()
+            count = library.cores_end(ctypes.byref(regions))
+            fields = [{name: getattr(regions[i], name) for name, _ in Region._fields_} for i in range(count)]
+            steps = [
+                Step(f"{step.step}, {step.algorithm}", step.bytes, sum(one["serial"] for one in taken), taken[:-1])
+                for step, taken in zip(profiles[threads], by_step(fields, len(profiles[threads])), strict=True)
+            ]
+            before = best.setdefault(threads, steps)
+            best[threads] = [min(pair, key=seconds_of) for pair in zip(before, steps, strict=True)]
+    # scratch, which grows with the threads, stays in the caches
+    for threads, steps in best.items():
+        if len(steps) == len(best[1]):
+            pairs = zip(steps, best[1], strict=True)
+            best[threads] = [step._replace(bytes=min(step.bytes, first.bytes)) for step, first in pairs]
+    return best
+
+
+def seconds_of(step: Step) -> float:
+    return step.serial + sum(region["work"] for region in step.regions)
 
 
 def by_step(fields: Sequence[dict[str, float]], count: int) -> list[list[dict[str, float]]]:
     """Returns the regions of each step, with the mark of its end, of which only `serial` counts."""
     marks = [place for place, region in enumerate(fields) if not region["threads"]]
-    # one after the last step, two for each before
-    ends = marks[-2 * count - 1 : -1]
-    return [fields[first + 1 : last + 1] for first, last in zip(ends[::2], ends[1::2], strict=True)]
+    # two for each step, and after the last step one, or two where the executor looked for signals
+    for after in (1, 2):
+        ends = marks[-2 * count - after : -after]
+        pairs = list(zip(ends[::2], ends[1::2], strict=True))
+        between = zip(ends[1:-1:2], ends[2::2], strict=True)
+        if len(pairs) == count and all(last + 1 == first for last, first in between):
+            return [fields[first + 1 : last + 1] for first, last in pairs]
+    raise ValueError("no such steps")
 
 
 def timed(case: Mapping[str, Any], seconds: float) -> dict[str, float]:
@@ -164,7 +170,7 @@ def predicted(steps: Sequence[Step], threads: int, machine: Machine) -> tuple[fl
             added["uneven"] += region["makespan"] - work / team
             added["waking"] += machine.waking(int(team)) * (1 + region["barriers"] / 2)
         seconds = sum(added.values())
-        added["bandwidth"] = max(step.bytes / machine.bandwidth(threads) - seconds, 0.0)
+        added["bandwidth"] = max(step.bytes / machine.memory - seconds, 0.0)
         total += seconds + added["bandwidth"]
         bounds.append(added)
     return total, bounds
@@ -204,18 +210,10 @@ def built(folder: str, name: str, flags: Sequence[str], source: str) -> str:
 
 
 def machine_of(folder: str, memory: float) -> Machine:
-    import numpy as np
-
     library = ctypes.CDLL(built(folder, "empty.so", ("-fopenmp",), EMPTY))
     library.empty_region.restype = ctypes.c_double
     region = min(library.empty_region(2, 200) for _ in range(50))
-    source, target = (np.zeros(1 << 25, np.float32) for _ in range(2))
-    least = float("inf")
-    for _ in range(10):
-        begin = time.thread_time()
-        np.copyto(target, source)
-        least = min(least, time.thread_time() - begin)
-    return Machine(2 * source.nbytes / least, memory, region)
+    return Machine(memory, region)
 
 
 def cases(models: Sequence[str], layers: int, seed: int) -> list[dict[str, Any]]:
@@ -260,13 +258,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.case:
         case = json.loads(options.case)
-        steps = {} if options.verify else {t: simulated(case, t, options.runs) for t in THREADS}
-        print(json.dumps(timed(case, options.verify) if options.verify else steps))
+        print(json.dumps(timed(case, options.verify) if options.verify else simulated(case, options.runs)))
         return
     with tempfile.TemporaryDirectory() as folder:
         preload = built(folder, "cores.so", (), Path(__file__).with_name("cores.c").read_text(encoding="utf-8"))
         machine = machine_of(folder, options.bandwidth * 1e9)
-        print(f"one core {machine.core / 1e9:.1f} GB/s, an empty region of two {machine.region * 1e6:.1f} us")
+        print(f"an empty region of two threads takes {machine.region * 1e6:.1f} us")
         head = " | ".join(f"{threads}" for threads in THREADS[1:])
         print(f"| | ms, 1 | {head} | bounds at {SHOWN} | step that loses most |\n|---|{'---:|' * 7}---|---|")
         for case in cases(options.models, options.layers, options.seed):
