@@ -78,14 +78,13 @@ def net_of(case: Mapping[str, Any], threads: int) -> tuple[Any, list[Any]]:
     from dnnl_graph_ops.bench.peers.task import ModelTask, Task
     from dnnl_graph_ops.bench.problem import Problem
 
-    dgo.set_num_threads(threads)
     if "model" in case:
         record = {**case["model"], "zoo": case["name"], "layout": "NCX", "threads": threads}
         inputs = ModelTask(**record).inputs()
-        return dgo.from_onnx(record["path"]).compile(), inputs
+        return dgo.from_onnx(record["path"]).compile(threads=threads), inputs
     task = Task(Problem.from_dict(case["problem"]), case["direction"], "f32", "NXC", "constant", threads)
     graph, value, inputs = own.graph_of(task, dgo.engine("cpu"))
-    return graph.compile(value), inputs
+    return graph.compile(value, threads=threads), inputs
 
 
 def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:

@@ -6,7 +6,7 @@ filled with the bias by a step of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
@@ -14,8 +14,10 @@ from ..convolution.nodes import dgrad_pads, fprop_pads
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
 from ..cost.model import Counts, channels, conversions, detours, nbytes, packing, padded
 from ..ir.env import Env
+from ..onednn import gradients
 from ..program import epilogue as post
 from ..program.program import Ints, NativeOp, Program, View, is_dense
+from ..runtime import cpu
 from ..symbolic import cached
 from .algorithm import NOTHING, Algorithm, W, Y, always, by_library, never
 from .views import finish_weights, merged_weights, met, weights_target
@@ -175,7 +177,8 @@ def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
         * _met(problem)
         * min(padded(wide, env.lanes) / max(wide, 1), env.lanes)
         * vast
-        * _of_narrow_groups(problem, env, factors),
+        * _of_narrow_groups(problem, env, factors)
+        * _of_gemm(problem, env),
         values=problem.y.size + problem.x.size,
         runs=problem.macs / max(deep, 1),
         weights=problem.w.size,
@@ -197,6 +200,24 @@ def _of_narrow_groups(problem: ConvProblem, env: Env, factors: CostFactors) -> f
     if width <= env.lanes:
         return below if width < env.lanes else single
     return parts if width % env.lanes else 1.0
+
+
+def _of_gemm(problem: ConvProblem, env: Env) -> float:
+    """Returns the cost factor of a layer whose gradient of weights the library computes by im2col, else 1."""
+    g = problem.geometry
+    if problem.direction != WGRAD or g.rank != 2 or g.groups > 1:
+        return 1.0
+    ends, _ = fprop_pads(g)
+    return gemm_factor(zip(g.kernel, g.strides, g.dilations, g.pads_begin, ends, strict=True), problem, env)
+
+
+def gemm_factor(axes: Iterable[gradients.Axis], problem: ConvProblem, env: Env) -> float:
+    """Returns the cost factor of the library's gradient of weights of two axes with these windows."""
+    dtype = env.compute_dtype(problem.dtype)
+    if not gradients.by_gemm(axes, narrow=dtype in cpu.HALVES):
+        return 1.0
+    tiles = dtype in cpu.HALVES and "amx" in cpu.native(env.isa)
+    return gradients.BY_GEMM_FOR_TILES if tiles else gradients.BY_GEMM
 
 
 def _has_depthwise_kernel(problem: ConvProblem) -> bool:

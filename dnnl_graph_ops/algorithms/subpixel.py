@@ -19,12 +19,13 @@ from .. import dtypes
 from ..convolution.problem import DGRAD, WGRAD, ConvProblem, is_channels_last
 from ..cost.model import Counts, channels, conversions, fresh, nbytes, packing, padded
 from ..ir.env import Env
+from ..onednn import gradients
 from ..program import epilogue as post
 from ..program.program import CopyItem, NativeOp, Program, View, describable
 from ..strides import channels_last
 from ..symbolic import cached
 from .algorithm import Algorithm, W, X, Y, by_library_without_operands
-from .deconvolution import fill_with_bias, repeated_bias
+from .deconvolution import fill_with_bias, gemm_factor, repeated_bias
 
 # most pairs of folded result and tap, each a copy of weights; most boxes, each a Convolution
 _MOST_PAIRS = 20000
@@ -294,6 +295,12 @@ def _rounded(program: Program, problem: ConvProblem, folding: Folding) -> ConvPr
     return problem.with_views(x=padded, geometry=replace(g, x=tuple(sizes)))
 
 
+def _gradient_axes(axis: Sequence[AxisBlock], size: int) -> list[gradients.Axis]:
+    """Returns the windows over y of the blocks of an axis, as gradients of weights have them."""
+    windows = ((block, block.window(size)) for block in axis)
+    return [(block.length, block.hop, 1, window[0], window[3]) for block, window in windows if window is not None]
+
+
 def _work(problem: ConvProblem, env: Env, folding: Folding) -> Counts:
     """Counts the work of the Convolutions of all boxes, and of copies of y, x and weights around them."""
     y_channels, x_channels = channels(problem)
@@ -313,10 +320,15 @@ def _work(problem: ConvProblem, env: Env, folding: Folding) -> Counts:
     # copies to channels-first planes write only a few neighbouring columns at a time
     across = _ACROSS if folding.fold_others and not is_channels_last(problem.x) else 1.0
     batch = problem.y.shape[0]
+    gemm = 1.0
+    if problem.direction == WGRAD and len(axes) == 2:
+        sizes = problem.y.shape[2:]
+        each = [_gradient_axes(axis, size) for axis, size in zip(axes, sizes, strict=True)]
+        gemm = max((gemm_factor(box, problem, env) for box in product(*each)), default=1.0)
     # the library reorders the part of y that each box reads to channels last itself
     windowed = 0 if is_channels_last(problem.y) else 4 * dtypes.itemsize(problem.dtype) * batch * y_channels * windows
     return Counts(
-        products=batch * taps * y_channels * padded(x_channels * folds, env.lanes) / folds,
+        products=gemm * batch * taps * y_channels * padded(x_channels * folds, env.lanes) / folds,
         values=batch * y_channels * windows + problem.x.size,
         runs=batch * taps * x_channels / folds,
         weights=weights,

@@ -1,0 +1,25 @@
+"""Tells which gradients of weights the library computes by im2col and a GEMM, for want of a direct kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+# cost factors of products: with AVX-512 in f32 and bf16, 24 to 512 channels, 1.5 to 3.7 times as long as its direct
+# kernels; with tiles 2.3 to 12
+BY_GEMM, BY_GEMM_FOR_TILES = 2.5, 5.0
+
+Axis = tuple[int, int, int, int, int]  # taps, stride, dilation, padding before and after
+
+
+def by_gemm(axes: Iterable[Axis], narrow: bool) -> bool:
+    """Whether oneDNN 3.2 has no direct kernel for a gradient of weights of two spatial axes, as its log says.
+
+    It has none for dilations with strides, nor for more padding than half of the window, though in f32 (not `narrow`)
+    only if the window is dilated.
+    """
+    for taps, stride, dilation, before, after in axes:
+        dilated = dilation > 1 and taps > 1
+        half = ((taps - 1) * dilation + 1) // 2
+        if (dilated and stride > 1) or ((narrow or dilated) and max(before, after) > half):
+            return True
+    return False
