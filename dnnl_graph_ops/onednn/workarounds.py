@@ -330,7 +330,7 @@ def splits_tiles(channels: int, taps: int) -> bool:
 
     `taps`: those of the innermost axis. Seen in oneDNN 3.2 on CPUs with AMX, in bf16: where the channels of all taps of
     a row fill whole tiles and those of one tap do not, it takes the row for one long tap, and reads wrong weights,
-    mostly with a stride of 2 or more. 1,000 random layers with other channels were right.
+    mostly with a stride of 2 or more. 570 random layers with other channels were right.
     """
     depth = channels * taps
     return taps > 1 and depth > _TILE_DEPTH and depth % _TILE_DEPTH == 0 and channels % _TILE_DEPTH != 0
