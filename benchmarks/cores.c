@@ -342,13 +342,15 @@ void omp_set_num_threads(int n) {
 }
 
 
-// The executor asks for the time before and after each step that it profiles: a region of no threads marks that.
+// The executor asks for the time before and after each step that it profiles: a region of no threads, whose work is the
+// answer, marks that.
 int clock_gettime(clockid_t clock, struct timespec* time) {
+    const int error = (int)syscall(SYS_clock_gettime, clock, time);
     if (clock == CLOCK_MONOTONIC && recording && !active) {
-        region = (Region){.serial = now() - left};
+        region = (Region){.serial = now() - left, .work = (double)time->tv_sec + 1e-9 * (double)time->tv_nsec};
         record();
     }
-    return (int)syscall(SYS_clock_gettime, clock, time);
+    return error;
 }
 
 // For cores.py.

@@ -29,6 +29,7 @@ from typing import Any, Final, NamedTuple
 THREADS: Final = (1, 2, 4, 8, 16, 32, 64)
 SHOWN: Final = 16  # the number of threads whose bounds are shown
 BEYOND: Final = 0.1e-6  # seconds
+SAME: Final = 5e-9  # seconds between two readings of the clock
 BOUNDS: Final = ("serial", "few tasks", "uneven", "more work", "waking", "bandwidth")
 EMPTY = """
 #include <omp.h>
@@ -44,7 +45,7 @@ double empty_region(int threads, int times) {
 
 
 class Region(ctypes.Structure):
-    """As in cores.c; 0 threads: the executor asked for the time."""
+    """As in cores.c; 0 threads: someone asked for the time, which is `work`."""
 
     _fields_ = [(name, ctypes.c_double) for name in ("serial", "work", "makespan", "tasks", "threads", "barriers")]
 
@@ -101,18 +102,24 @@ def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
     tiles = int(cpu.has_tiles(dgo.engine("cpu").runtime))
     nets = {threads: net_of(case, threads) for threads in THREADS}
     # regions with dynamic loops are known from here on
-    profiles = {threads: net.profile(*inputs, repeat=1) for threads, (net, inputs) in nets.items()}
+    for net, inputs in nets.values():
+        net(*inputs)
     best: dict[int, list[Step]] = {}
     for _ in range(runs):
         for threads, (net, inputs) in nets.items():
             library.cores_begin(tiles)
-            net.profile(*inputs, repeat=1)
+            profile = net.profile(*inputs, repeat=1)
             regions = ctypes.POINTER(Region)()
             count = library.cores_end(ctypes.byref(regions))
             fields = [{name: getattr(regions[i], name) for name, _ in Region._fields_} for i in range(count)]
             steps = [
-                Step(f"{step.step}, {step.algorithm}", step.bytes, sum(one["serial"] for one in taken), taken[:-1])
-                for step, taken in zip(profiles[threads], by_step(fields, len(profiles[threads])), strict=True)
+                Step(
+                    f"{step.step}, {step.algorithm}",
+                    step.bytes,
+                    sum(one["serial"] for one in taken),
+                    [one for one in taken if one["threads"]],
+                )
+                for step, taken in zip(profile, by_step(fields, [step.seconds for step in profile]), strict=True)
             ]
             before = best.setdefault(threads, steps)
             best[threads] = [min(pair, key=seconds_of) for pair in zip(before, steps, strict=True)]
@@ -128,17 +135,21 @@ def seconds_of(step: Step) -> float:
     return step.serial + sum(region["work"] for region in step.regions)
 
 
-def by_step(fields: Sequence[dict[str, float]], count: int) -> list[list[dict[str, float]]]:
-    """Returns the regions of each step, with the mark of its end, of which only `serial` counts."""
+def by_step(fields: Sequence[dict[str, float]], seconds: Sequence[float]) -> list[list[dict[str, float]]]:
+    """Returns the regions of each step of so many seconds, with marks, of which only `serial` counts.
+
+    A step lies between two marks that are so many seconds apart; there are others within steps, and around all.
+    """
     marks = [place for place, region in enumerate(fields) if not region["threads"]]
-    # two for each step, and after the last step one, or two where the executor looked for signals
-    for after in (1, 2):
-        ends = marks[-2 * count - after : -after]
-        pairs = list(zip(ends[::2], ends[1::2], strict=True))
-        between = zip(ends[1:-1:2], ends[2::2], strict=True)
-        if len(pairs) == count and all(last + 1 == first for last, first in between):
-            return [fields[first + 1 : last + 1] for first, last in pairs]
-    raise ValueError("no such steps")
+    steps, begin = [], 0
+    for wanted in seconds:
+        pairs = ((i, j) for i in range(begin, len(marks)) for j in range(i + 1, len(marks)))
+        i, j = next(
+            (i, j) for i, j in pairs if abs(fields[marks[j]]["work"] - fields[marks[i]]["work"] - wanted) < SAME
+        )
+        steps.append(fields[marks[i] + 1 : marks[j] + 1])
+        begin = j + 1
+    return steps
 
 
 def timed(case: Mapping[str, Any], seconds: float) -> dict[str, float]:
