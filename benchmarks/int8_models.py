@@ -1,4 +1,4 @@
-"""Times quantized models beside ONNX Runtime and OpenVINO, one thread, all in turn; prints a row of Markdown for each.
+"""Times quantized models compared with ONNX Runtime and OpenVINO, one thread, all in turn; prints a Markdown table.
 
 A model is a name of the zoo, or an ONNX file of floats, which ONNX Runtime's `quantize_static` quantizes (u8 data, s8
 weights with a scale for each channel), or a quantized ONNX file. `python benchmarks/int8_models.py [MODEL...]`

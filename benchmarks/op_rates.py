@@ -1,4 +1,4 @@
-"""Times every op beside a copy of as many bytes, and names the ops that run by reference kernels.
+"""Times every op compared with a copy of as many bytes, and names the ops that run by reference kernels.
 
 `python benchmarks/op_rates.py [KIND...]` prints a row for each op, data type, layout and choice of axes
 that a reference kernel computes, or whose bytes read and written in a second are less than a tenth of those of

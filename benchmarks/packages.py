@@ -1,4 +1,4 @@
-"""Models of other packages, drawn by a seed from their own registries, beside ONNX Runtime, OpenVINO and PyTorch.
+"""Models of other packages, drawn by a seed from their registries, compared with ONNX Runtime, OpenVINO, PyTorch.
 
 `python benchmarks/packages.py draw` writes `packages.json`: the drawn models with the shapes of their inputs, and those
 that were passed over with the reason. `measure [NAME...]` builds each with random weights, exports it, compares the

@@ -1,4 +1,4 @@
-"""Layers of published models behind nearest upsampling, folded and not, beside ONNX Runtime, OpenVINO and PyTorch.
+"""Published layers after nearest upsampling, folded and not, compared with ONNX Runtime, OpenVINO and PyTorch.
 
 `python benchmarks/upsampling.py [--threads N] [--rounds N]` prints a table: the milliseconds of the folded layer, and
 the times of others over them: the unfolded ops of this package, and the other runtimes; then a step of training, of

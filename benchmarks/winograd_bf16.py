@@ -1,4 +1,4 @@
-"""Layers in bf16 with and without "Winograd bf16", beside PyTorch, on one thread.
+"""Layers in bf16 with and without "Winograd bf16", compared with PyTorch, on one thread.
 
 `python benchmarks/winograd_bf16.py FILE` times forward of the suite's layers of both ops, with algorithm="fast", to
 which that algorithm applies, with constant weights and channels last; it writes FILE (JSON) and prints the means. Times

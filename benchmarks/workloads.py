@@ -1,4 +1,4 @@
-"""Convolutions that oneDNN's vendor collected from framework workloads, beside the better of PyTorch's layouts.
+"""Convolutions that oneDNN's vendor collected from framework workloads, compared with the better of PyTorch's layouts.
 
 `python benchmarks/workloads.py FILE.json ... --journal FILE` measures forward and both gradients with one thread.
 FILE.json are lists of rows with G, N, IC, OC, I, K, S, P, P_end, D by spatial axis, and count, how often the workloads

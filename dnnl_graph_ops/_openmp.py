@@ -9,7 +9,7 @@ from contextlib import contextmanager
 # Left to itself libgomp spins for 5 ms and more, on a core that another process, or another runtime's threads, may need
 # to finish what all wait for: a call of 2 ms then takes 400. So many rounds last some ten microseconds, which is longer
 # than the pauses inside a call. Where PyTorch is imported later it shares this OpenMP: ResNet-18 in two threads took as
-# long as with PyTorch imported first where nothing else ran (14.6 and 14.7 ms), and beside busy threads 40 ms, not 107.
+# long as with PyTorch imported first where nothing else ran (14.6 and 14.7 ms), and with busy threads 40 ms, not 107.
 _ROUNDS = 2000
 # PyTorch brings a library of that name, and a second one in the process would take the cores from it: wheels have none.
 _MISSING = (

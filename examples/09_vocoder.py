@@ -1,7 +1,7 @@
 """A vocoder that gets sentences of another length every time, from one net whose length is not known.
 
 A small HiFi-GAN with random weights turns frames of a spectrogram into sound. Prints what the first call of each
-sentence takes and what the second, beside PyTorch and ONNX Runtime where they are installed, and draws it where
+sentence takes and what the second, compared with PyTorch and ONNX Runtime where they are installed, and draws it where
 matplotlib is.
 """
 

@@ -2,7 +2,7 @@
 
 A HiFi-GAN generator and a U-Net, defined here in plain PyTorch. First inference, as the models are and optimized: times
 in turns, and who computes which layer. Then training from the same start on synthetic data, spectrograms of tones to
-sound and drawn shapes to a map of them: both curves of loss in one picture, the time of a step beside them.
+sound and drawn shapes to a map of them: both curves of loss in one picture, the time of a step next to them.
 """
 
 from __future__ import annotations

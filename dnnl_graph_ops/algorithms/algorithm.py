@@ -44,7 +44,7 @@ def expressed(problem: ConvProblem, env: Env) -> bool:
 
 
 def refused(problem: ConvProblem, env: Env, head: str) -> dict[str, str]:
-    """Returns the names of the post-ops that the library must not compute behind its op `head`, and why."""
+    """Returns the names of the post-ops that the library must not compute after its op `head`, and why."""
     return refusals(problem.epilogue, env, head, problem.dtype)
 
 

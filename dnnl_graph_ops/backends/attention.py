@@ -33,7 +33,7 @@ from .movement import in_rows
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
 
-# a score of this or less has a share of 0 beside any other score
+# a score of this or less has a share of 0 compared with any other score
 _HIDDEN = -1e30
 # rows of more scores would have to be computed piece by piece
 _MOST_KEYS = 1 << 13
@@ -132,7 +132,7 @@ class Parts:
 def parts_of(last: Node, maker: Maker, no: No) -> Parts | None:
     """Returns the attention that ends with the MatMul `last`; None if there is none that the kernel computes.
 
-    A TypeCast behind the MatMul, and those in front of its operands, are parts as well.
+    A TypeCast after the MatMul, and those in front of its operands, are parts as well.
     """
     if last.kind == "TypeCast":
         product = maker(last.inputs[0], 1)
@@ -542,7 +542,7 @@ def _seen(array: Array, rows: int, keys: int, alone: bool) -> Ints:
     """
     if prod(array.shape[:-2]) != 1:
         return ()
-    # beside another mask only -inf hides a key for certain: the other may lower all other scores as far
+    # with another mask only -inf hides a key for certain: the other may lower all other scores as far
     shown = np.broadcast_to(array > (_HIDDEN if alone else -np.inf), (*array.shape[:-2], rows, keys)).reshape(-1, keys)
     last = np.where(shown.any(1), keys - np.argmax(shown[:, ::-1], 1), keys)
     return () if (last == keys).all() else tuple(map(int, last))

@@ -25,7 +25,7 @@ class Kernel(NamedTuple):
 
     build: appends the steps of a node, from the views of its inputs to those of its outputs. serves: whether the kernel
     computes a node, whose sizes may be unknown. preferred: whether the kernel runs a node even where the library has a
-    kernel too; None: never. layout: votes beside those of the node's
+    kernel too; None: never. layout: votes in addition to those of the node's
     kind, for a node with its first input and output.
     """
 

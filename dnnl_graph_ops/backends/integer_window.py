@@ -52,7 +52,7 @@ FUSE_INT8_WINDOW = Rewrite(
 
 
 class Parts(NamedTuple):
-    """The nodes of a group: a Dequantize, the op that reads its result, and the Quantize behind it or None."""
+    """The nodes of a group: a Dequantize, the op that reads its result, and the Quantize after it or None."""
 
     dequantize: Node
     head: Node

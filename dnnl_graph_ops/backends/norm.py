@@ -36,7 +36,7 @@ def serves(node: Node) -> bool:
 
 
 def _over_last(node: Node) -> bool:
-    """Whether scale and shift of a layer or RMS norm have the sizes of its axes, behind ones; True for other kinds."""
+    """Whether scale and shift of a layer or RMS norm have the sizes of its axes, after ones; True for other kinds."""
     if OWN_NORMS[node.kind] is not _row_norm:
         return True
     src, *affine = node.inputs

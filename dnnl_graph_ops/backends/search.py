@@ -21,7 +21,7 @@ from .backend import BACKENDS, Search
 _AHEAD = 16
 FUSE_POST_OPS = Rewrite(
     "fuse_post_ops",
-    "element-wise ops behind a convolution, a product or a norm run with it",
+    "element-wise ops after a convolution, a product or a norm run with it",
     (
         "a post-op computes the op",
         "the op keeps the shape and the dtype",

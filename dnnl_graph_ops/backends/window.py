@@ -31,7 +31,7 @@ _FEW_TAPS = 9
 VECTOR = 16
 # from so many channels on own linear interpolation is as fast as the library's also where channels are last
 _MANY_CHANNELS = 8
-# The library, as PyTorch, computes places in f32, whose last bit is 2^-11 of an element behind so many.
+# The library, as PyTorch, computes places in f32, whose last bit is 2^-11 of an element after so many.
 _LONG_AXIS = 4096
 
 

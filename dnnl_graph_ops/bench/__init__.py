@@ -54,7 +54,7 @@ def run(
     progress: Progress | None = None,
     **options: Any,
 ) -> Document:
-    """Measures `problems` and returns the rows, a sequence with the machine and the versions beside it.
+    """Measures `problems` and returns the rows, a sequence with the machine and the versions next to it.
 
     Args:
         problems: "real_layers", a file, a benchdnn descriptor, a `Problem`, a dict of its fields, or a

@@ -92,9 +92,18 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     _add_outputs(one)
     one.set_defaults(function=_merge)
     one = commands.add_parser("publish", help="measure every suite for some minutes: a small file of this machine")
-    one.add_argument("--minutes", type=float, default=15.0, help="in all, with earlier calls of the same day (15)")
+    one.add_argument(
+        "--minutes", type=float, default=15.0, help="of each number of threads, with earlier calls of the same day (15)"
+    )
     one.add_argument("--out", default=".", metavar="FOLDER", help="of the file, its page and the full results (.)")
-    one.add_argument("--threads", type=int, default=0, help="of every competitor (one per core)")
+    one.add_argument(
+        "--threads",
+        type=_numbers,
+        default=None,
+        metavar="N,...",
+        help="of every competitor, a file for each number (1 and the number of cores); with several, whole models are "
+        "also called by as many streams of one thread each",
+    )
     one.add_argument("--peers", type=_commas, default=(), help="further peers of layers, e.g. onednn@LIBRARY")
     one.add_argument("--page", metavar="FILE", help="only write the page of this file again, next to it")
     one.add_argument("--quiet", action="store_true", help="no progress")
@@ -135,14 +144,14 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE|all",
         help="a whole model instead of layers, of the zoo (" + ", ".join(zoo.ENTRIES) + ") or of an ONNX file; may be "
         "repeated. Of the peers, torch and torch-compile run the zoo's modules; onnxruntime, openvino (in f32), "
-        "openvino-default (in its own precision) and mnn read the file; ncnn's Python package has no "
+        "openvino-default (in the precision that it chooses) and mnn read the file; ncnn's Python package has no "
         "converter. Every model gets new processes, so that compile time and peak memory are those of a first use",
     )
     group.add_argument("--quick", action="store_true", help="a few small layers, few rounds, under three minutes")
     group.add_argument("--match", default="", metavar="REGEX", help="only layers whose name matches")
     group.add_argument("--family", type=_commas, default=(), help="only these families, e.g. vocoder,segmentation3d")
     group.add_argument("--class", dest="classes", type=_commas, default=(), help=f"only these, of {', '.join(CLASSES)}")
-    group.add_argument("--mb", type=int, default=0, help="batch instead of each layer's own")
+    group.add_argument("--mb", type=int, default=0, help="batch instead of each layer's")
 
 
 # options that have another name than their field
@@ -330,7 +339,8 @@ def _publish(parsed: argparse.Namespace) -> int:
         write_text(Path(parsed.page).with_suffix(".md"), machine_page.page(machine_page.load(parsed.page)))
         return 0
     with _told(parsed.quiet) as tell:
-        print(publish.run(parsed.minutes, parsed.out, threads=parsed.threads, peers=parsed.peers, progress=tell))
+        for threads in parsed.threads or publish.thread_counts():
+            print(publish.run(parsed.minutes, parsed.out, threads=threads, peers=parsed.peers, progress=tell))
     return 0
 
 

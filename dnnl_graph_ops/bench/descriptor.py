@@ -192,6 +192,6 @@ def _complete_axes(text: str, sizes: dict[str, int], transposed: bool) -> list[_
 
 def _malformed(text: str, reason: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"descriptor {text!r}: {reason}; the form is gXmbX_icXidXihXiwX_ocXodXohXowX_kdXkhXkwX_sdXshXswX_"
+        f"descriptor {text!r}: {reason}; the format is gXmbX_icXidXihXiwX_ocXodXohXowX_kdXkhXkwX_sdXshXswX_"
         "pdXphXpwX_ddXdhXdwX_nNAME, smaller axes left out are copied from the larger one"
     )

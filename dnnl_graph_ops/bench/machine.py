@@ -68,8 +68,13 @@ def describe(machine: dict[str, Any]) -> str:
     return ", ".join(p for p in parts if p)
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns "1 row", "2 rows"."""
+    return f"{count} {noun}{'s' if count != 1 else ''}"
+
+
 def threads_text(count: int) -> str:
-    return f"{count} thread{'s' if count != 1 else ''}"
+    return counted(count, "thread")
 
 
 def caches() -> dict[str, int]:

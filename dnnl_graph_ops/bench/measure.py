@@ -16,7 +16,7 @@ from .options import Options
 from .peers.registry import OWN
 from .rows import Entry, Ratio, Row
 
-# the reference holds float32 copies of everything, every competitor its own, some a repacked one beside it
+# the reference holds float32 copies of everything, every competitor its own, some a repacked one next to it
 _COPIES = 3
 # an execution of a model goes through more memory than the caches hold: a short one is its own warm-up too
 _LONG_MODEL = 0.05
@@ -169,7 +169,7 @@ def _fill_entry(entry: Entry, row: Row, race: rounds.Race) -> None:
 
 
 def peak_dtype(case: Case) -> str:
-    """The dtype of the MatMul that runs beside a layer."""
+    """The dtype of the MatMul that runs in turns with a layer."""
     return "" if case.model else case.dtype
 
 

@@ -184,7 +184,7 @@ def hold_to_torch(entries: Iterable[Entry], train: bool = False) -> None:
     for entry in every:
         if entry.peer == OWN and entry.status == "ok" and entry.error is not None and entry.error > limit:
             said = f"off by {entry.error:.2g} of the largest expected value"
-            entry.status, entry.reason = "wrong", f"{said}, PyTorch's own layouts by {max(theirs, default=0.0):.2g}"
+            entry.status, entry.reason = "wrong", f"{said}, PyTorch's layouts by {max(theirs, default=0.0):.2g}"
 
 
 def _need(package: str, purpose: str) -> None:

@@ -26,7 +26,7 @@ _DEVIATION = 48.0
 
 @dataclass(frozen=True)
 class Layer:
-    """The numbers of a layer beside its operands, which are integers in f32.
+    """The numbers of a layer apart from its operands, which are integers in f32.
 
     axis: of the weights' scales; bias_scale: of each out channel.
     """

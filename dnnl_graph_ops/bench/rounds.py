@@ -38,7 +38,7 @@ class Burst:
     minimum: float
     native: float | None
     disturbed: bool
-    peak: float | None = None  # what a MatMul reached beside it, 1e9 operations a second
+    peak: float | None = None  # what a MatMul reached in the round, 1e9 operations a second
     peak_busy: bool = False  # others used the machine meanwhile
     times: tuple[float, ...] = ()  # of single executions
 
@@ -137,7 +137,7 @@ def race(
 
 
 def _retire(active: dict[str, Any], result: Race, every: list[dict[str, Burst]], peer_of: Mapping[str, str]) -> None:
-    """Spares the others a competitor that is far behind and slow, once it has enough rounds to say so.
+    """Spares the others a competitor that is far slower, once it has enough rounds to say so.
 
     Its rounds are the first ones, so that they still pair with everybody else's.
     """

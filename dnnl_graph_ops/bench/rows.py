@@ -16,7 +16,7 @@ EXCUSED: Final = 1.3
 
 @dataclass
 class Calls:
-    """Of a model called with one size after another: first calls beside later ones. Seconds and bytes.
+    """Of a model called with one size after another: first calls compared with later ones. Seconds and bytes.
 
     Attributes:
         laters: the median of each size's later calls.
@@ -175,7 +175,7 @@ class Row:
         return self.best(OWN)
 
     def ratio(self, peer: str) -> Ratio | None:
-        """How long a peer takes beside this package; None where one of both has no time."""
+        """How long a peer takes compared with this package; None where one of both has no time."""
         return next((r for r in self.ratios if r.peer == peer), None)
 
     def as_dict(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from .options import Options
 from .peers import registry
 from .rows import Row
 
-# what a case costs beside its rounds, for sharing out a budget
+# what a case costs apart from its rounds, for sharing out a budget
 _OVERHEAD = 2.0
 _LEAST_SECONDS = 0.8
 
@@ -91,7 +91,7 @@ def run_wanted(
 
 
 def _resume(document: Document, path: str | Path) -> None:
-    """Takes over the rows of a run that was interrupted, and what stands beside them."""
+    """Takes over the rows of a run that was interrupted, and what stands next to them."""
     before = Document.load(path)
     old, new = ({**one.options, "cpu": [m.get("cpu") for m in one.machines]} for one in (before, document))
     # with more time it goes on
@@ -154,7 +154,7 @@ def _run(
 
 
 def expected_seconds(rows: int, options: Options) -> float:
-    """Returns the most seconds that the rounds of so many rows take, with what a row costs beside them."""
+    """Returns the most seconds that the rounds of so many rows take, with what a row costs apart from them."""
     seconds = rows * (options.case_seconds + _OVERHEAD)
     return min(seconds, options.budget) if options.budget else seconds
 

@@ -124,7 +124,7 @@ def numbers(counts: Sequence[int], threads: int) -> list[tuple[int, int]]:
 def run(
     models: Iterable[Model], counts: Sequence[int], *, threads: int = 0, seconds: float = 5.0, seed: int = 0
 ) -> Iterator[list[Stream]]:
-    """Measures models, beside ONNX Runtime where it is installed, and yields the rows of each; checks results first.
+    """Measures models, and ONNX Runtime where it is installed; yields the rows of each, and checks results first.
 
     Args:
         models: whole models. One whose sizes are not known is called with its sizes in turns, each of them once before

@@ -148,7 +148,7 @@ def applicable(problem: ConvProblem, env: Env) -> list[str]:
 
 
 def measure(problem: ConvProblem, env: Env) -> dict[str, float]:
-    """Least seconds of every algorithm; those far behind the first round's best run once."""
+    """Least seconds of every algorithm; those far slower than the first round's best run once."""
     runners: dict[str, Runner] = {}
     for form in algorithms.applicable(problem, env):
         try:

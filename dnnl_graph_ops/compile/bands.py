@@ -129,5 +129,5 @@ def parts_of_rows(chain: Sequence[Layer], count: int, threads: int) -> int:
 
 
 def row_bytes(view: View) -> int:
-    """Returns the bytes of a row of an image (N, C, spatial...) without gaps, in any order of the axes behind rows."""
+    """Returns the bytes of a row of an image (N, C, spatial...) without gaps, in any order of the axes after rows."""
     return view.shape[1] * prod(view.shape[3:]) * dtypes.itemsize(view.dtype)

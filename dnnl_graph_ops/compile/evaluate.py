@@ -264,5 +264,5 @@ class Mixed:
         return plan.executor
 
 
-# how many parts of a step of the library are kept beside its label, group and condition
+# how many parts of a step of the library are kept next to its label, group and condition
 _NATIVE = 3

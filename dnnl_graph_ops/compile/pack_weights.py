@@ -56,7 +56,7 @@ def fold_constants(steps: Sequence[Step]) -> list[Step]:
     """Runs the steps that read only constants, or takes their results from the cache; returns the remaining steps.
 
     Conditions that depend on constants alone are decided as well. Data that no remaining step reads is released at
-    once: weights need not stay in memory beside their packed copies.
+    once: weights need not stay in memory next to their packed copies.
     """
     folded, remaining = parted(steps)
     if any(step.condition for step in steps):

@@ -55,7 +55,7 @@ class Lowered(NamedTuple):
     """The calls that compute some rows of a layer: kernel, operands and label of each.
 
     `before`: steps that depend on no rows, such as the packing of weights, which run once before all bands. `room`:
-    bytes of scratch that the calls need beside results between layers.
+    bytes of scratch that the calls need apart from results between layers.
     """
 
     calls: list[tuple[Any, list[Operand], str]]

@@ -33,7 +33,7 @@ from .traced_tiles import Tiled
 _MOVED, _CALL = map(speeds.seconds, ("BAND_BYTE", "BAND_CALL"))
 TILE_ROWS = Rewrite(
     "tile_rows",
-    "convolutions behind each other run a few rows at a time",
+    "successive convolutions run a few rows at a time",
     (
         "the next layer alone reads what lies between, which is dense and channels last",
         "the estimate says that it is faster",

@@ -1,7 +1,7 @@
 """Corrects estimates of algorithms by factors that were fitted to recorded times of layers of similar shapes.
 
 `benchmarks/nearest.py` fits the logarithm of measured by estimated seconds to a few features of a layer (a Gaussian
-process). The fitted rows are files beside the constants in `fits`, one for each dtype, and correct
+process). The fitted rows are files next to the constants in `fits`, one for each dtype, and correct
 those constants only. A factor is 1 for layers far from all rows, and for algorithms that were not recorded.
 """
 

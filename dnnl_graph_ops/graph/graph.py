@@ -193,7 +193,7 @@ class Late(Protocol):
     def __call__(self, values: Sequence[Value], /) -> Sequence[Value]: ...
 
     def record(self, keep: Callable[[np.ndarray[Any, Any]], int], /) -> dict[str, Any]:
-        """Returns a record for JSON, which the hook "late" reads; `keep` numbers arrays that are stored beside it."""
+        """Returns a record for JSON, which the hook "late" reads; `keep` numbers arrays that are stored next to it."""
 
 
 class Host(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 
 def topological(needs: Sequence[Collection[int]]) -> tuple[list[int], list[int]]:
-    """Returns the items in topological order, by number where the order is free; and the items on or behind a cycle.
+    """Returns the items in topological order, by number where the order is free; and the items on or after a cycle.
 
     `needs[i]`: the numbers of the items that item i depends on, each once.
     """

@@ -57,7 +57,7 @@ def account(array: np.ndarray[Any, Any], graph: object = None) -> None:
             reference.turn = _turn
             _growth += array.nbytes
         _counted[id(reference)] = reference
-        # beside the only graph that ever got one there is nothing to collect
+        # apart from the only graph that ever got one there is nothing to collect
         due = _count(array.nbytes) > _limit and graph is not None and _turn > 1
     if due:
         gc.collect()

@@ -164,11 +164,11 @@ def _check_fusion(nodes: Sequence[Node], version: tuple[int, ...]) -> None:
 def _misreads(nodes: Sequence[Node], version: tuple[int, ...]) -> bool:
     head, first = nodes[:2]
     if head.kind == "ConvTranspose":
-        # 3.13 misreads a per-channel operand behind a binary op of the result with itself
+        # 3.13 misreads a per-channel operand after a binary op of the result with itself
         return version >= (3, 3) and len(nodes) > 2 and tuple(first.inputs) == head.outputs[:1] * 2
     # only batched MatMul misreads axis 1
     flat = head.kind == "MatMul" and len(head.outputs[0].shape) == 2
-    # behind it, an operand that broadcasts otherwise is an op of its own within the partition
+    # after it, an operand that broadcasts otherwise is a separate op within the partition
     besides = OTHER if head.kind == "MatMul" else ""
     return not flat and head.kind not in CONV_KINDS and not quantizes(nodes) and misread(nodes, besides=besides)
 

@@ -88,7 +88,7 @@ class graph(GraphNames):
         checked(o, self._runtime.version_info)
         other = self._ops.get(o._id)
         if other is not None:
-            raise InvalidArgumentError(f"{o._where}: the id is that of {other._where}; give each op an id of its own")
+            raise InvalidArgumentError(f"{o._where}: the id is that of {other._where}; give each op another id")
         for t in (*o._inputs, *o._outputs):
             first = self._tensors.get(t.get_id(), t)
             if first != t:

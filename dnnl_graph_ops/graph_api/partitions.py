@@ -283,7 +283,7 @@ class compiled_partition:
         for i, first, now in zip(self._constants, self._addresses or addresses, addresses, strict=True):
             if first != now:
                 raise InvalidArgumentError(
-                    f"execute: input {i} is a constant whose packed form the library keeps, and is at another address "
+                    f"execute: input {i} is a constant that the library keeps packed, and is at another address "
                     "than at the first execution; compile the partition again, or call "
                     "set_constant_tensor_cache(False) before it is compiled"
                 )

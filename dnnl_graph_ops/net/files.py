@@ -281,5 +281,5 @@ def _engine(arguments: Any, where: str) -> Engine | None:
             raise RuntimeUnavailableError(
                 f"{where}: its engine is not here ({error}); name another, dgo.load(path, engine=dgo.engine('cpu'))"
             ) from error
-        warn(f"{where}: runs on the default engine, since its own is not here ({error})", RuntimeWarning)
+        warn(f"{where}: runs on the default engine, since the engine of the file is not here ({error})", RuntimeWarning)
         return None

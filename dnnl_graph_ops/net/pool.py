@@ -149,7 +149,7 @@ class Pool:
     def prepare(self, net: Net[Any], sizes: Iterable[Any], *, progress: Progress | None = None) -> int:
         """Compiles the plans that the pool's calls of a net with these sizes run, as `Net.prepare` does.
 
-        It runs in the calling thread, beside the workers, and takes no place in the queue.
+        It runs in the calling thread, next to the workers, and takes no place in the queue.
 
         Args:
             net: the net whose plans are compiled.

@@ -264,7 +264,7 @@ def _with_zeros_in_front(program: Program, op: NativeOp) -> NativeOp:
     shape = (*source.shape[:axis], pad + size, *source.shape[axis + 1 :])
     padded = program.scratch(shape, source.dtype, order_of(source))
     program.fill(padded.narrow(axis, 0, pad), 0.0, "zeros in front")
-    program.copy(source, padded.narrow(axis, pad, size), "behind zeros")
+    program.copy(source, padded.narrow(axis, pad, size), "after zeros")
     attrs = {**op.attrs, "pads_begin": (0, *op.attrs["pads_begin"][1:])}
     return replace(op, attrs=attrs, inputs=(*op.inputs[:position], padded, *op.inputs[position + 1 :]))
 

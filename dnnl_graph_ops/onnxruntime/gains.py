@@ -9,7 +9,7 @@ from .session_graph import SessionGraph
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _PRODUCTS = frozenset({"MatMul", "Gemm"})
-# operators that run beside convolutions: element-wise, norms, pooling, resizing, and movement
+# operators that run with convolutions: element-wise, norms, pooling, resizing, and movement
 _NEIGHBOURS = frozenset({
     "Abs", "Add", "AveragePool", "BatchNormalization", "Cast", "Celu", "Clip", "Concat", "Cos", "DepthToSpace",
     "DequantizeLinear", "Div", "Elu", "Erf", "Exp", "Expand", "Flatten", "Gather", "Gelu", "GlobalAveragePool",

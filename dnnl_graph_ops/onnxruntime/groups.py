@@ -39,7 +39,7 @@ def convex_groups(graph: SessionGraph, wanted: Collection[int]) -> list[list[int
             feeds[other].add(i)
         if i not in wanted:
             continue
-        # the later makers first: an earlier one may be behind a path through them
+        # the later makers first: an earlier one may be after a path through them
         for maker in sorted(makers, reverse=True):
             one, other = unit[maker], unit[i]
             if maker in wanted and one != other and not _has_detour(one, other, feeds):

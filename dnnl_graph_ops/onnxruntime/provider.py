@@ -41,7 +41,7 @@ def claimed(described: Mapping[str, Any], claims: list[Claim]) -> list[list[int]
     """Returns the groups of nodes of a graph that the provider computes, as numbers; appends their claims."""
     graph, mode = SessionGraph(**described), os.environ.get(f"{PREFIX}EP", "wins")
     if graph.is_body:
-        # bodies beside each other may use the same names, by which claims are recognised
+        # bodies next to each other may use the same names, by which claims are recognised
         return []
     taken = {name for claim in claims for name in claim.makes}
     free = {i for i in range(len(graph.nodes)) if graph.is_readable(i) and taken.isdisjoint(graph.nodes[i][5])}

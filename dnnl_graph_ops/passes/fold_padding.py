@@ -24,7 +24,7 @@ FOLD_PADDING = Rewrite(
 )
 FOLD_CROPPING = Rewrite(
     "fold_cropping",
-    "a Slice behind a Convolution or ConvTranspose is part of its pads",
+    "a Slice after a Convolution or ConvTranspose is part of its pads",
     (
         *ALONE,
         "the Slice takes neighbouring elements",

@@ -1,4 +1,4 @@
-"""Folds average pooling behind a convolution into its taps, or takes averages of the source of a 1x1 convolution.
+"""Folds average pooling after a convolution into its taps, or takes averages of the source of a 1x1 convolution.
 
 An average of neighbouring results is a convolution with summed taps and a larger stride: a 3x3 kernel and an average of
 2x2 results are a 4x4 kernel of stride 2, with 16 products a result instead of 36.

@@ -1,7 +1,7 @@
 """Folds nearest upsampling by whole numbers in front of a convolution into its taps.
 
 The convolution reads each element of the source several times, so that taps that read the same element are summed. A
-3x3 kernel behind an upsampling by 2 becomes a ConvTranspose of 4x4 taps and stride 2: 16 products for each element of
+3x3 kernel after an upsampling by 2 becomes a ConvTranspose of 4x4 taps and stride 2: 16 products for each element of
 the source instead of 36. Zeros around the enlarged source are zeros around the source, so borders are the same.
 """
 
@@ -64,7 +64,7 @@ FOLD_UPSAMPLED_PART = Rewrite(
 
 
 def run(graph: GraphView, asked: Asked) -> None:
-    """Folds upsampling into the convolutions behind it where this is faster by estimate."""
+    """Folds upsampling into the convolutions after it where this is faster by estimate."""
     for head in graph:
         if head.kind != "Convolution" or 0 in head.outputs[0].shape:
             continue

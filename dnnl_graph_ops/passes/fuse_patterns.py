@@ -24,7 +24,7 @@ Attrs = dict[str, Any]
 
 FUSE_NORM_AFFINE = Rewrite(
     "fuse_norm_affine",
-    "a Multiply or Add of constants behind a LayerNorm or GroupNorm is part of its scale and shift",
+    "a Multiply or Add of constants after a LayerNorm or GroupNorm is part of its scale and shift",
     (
         "each op of the pattern has one result",
         *ALONE,
@@ -76,7 +76,7 @@ FUSE_RMS_NORM = Rewrite(
 )
 FUSE_RMS_SCALE = Rewrite(
     "fuse_rms_scale",
-    "a Multiply by a vector behind an RMSNorm is its scale",
+    "a Multiply by a vector after an RMSNorm is its scale",
     (
         *ALONE,
         "the norm has no scale",

@@ -37,7 +37,7 @@ VIEW_INTEGERS = Rewrite(
 )
 REPEAT_DEQUANTIZE = Rewrite(
     "repeat_dequantize",
-    "every product or window has its own Dequantize, and so have element-wise ops beside other readers",
+    "every product or window has its own Dequantize, and so have element-wise ops among other readers",
 )
 
 
@@ -87,7 +87,7 @@ def _moves(node: Node) -> int:
 
 
 def _move_integers(graph: GraphView) -> None:
-    """Replaces an op that joins or moves elements, and the Quantize behind it, by the same op on integers.
+    """Replaces an op that joins or moves elements, and the Quantize after it, by the same op on integers.
 
     Operands are quantized before they are moved, but for integers of the scale, zero point and dtype of the result.
     """
@@ -136,7 +136,7 @@ def _rounded(value: Value, quantize: Node) -> Value:
 
 
 def _view_integers(graph: GraphView) -> None:
-    """Puts the Dequantize of a product's first operand behind the views between both."""
+    """Puts the Dequantize of a product's first operand after the views between both."""
     for node in graph:
         if node.kind not in _PRODUCTS:
             continue

@@ -385,7 +385,7 @@ def apply_apart(program: Program, source: View, epilogue: Epilogue, dst: View, e
 def far_off(node: Node, env: Env) -> str:
     """Returns why builtin code computes an element-wise node of floats where it is not preferred; "" if it does not.
 
-    It does where the library is far off, alone or behind a product. Where builtin code is preferred, post-ops and
+    It does where the library is far off, alone or after a product. Where builtin code is preferred, post-ops and
     groups ask for themselves.
     """
     dtype = node.outputs[0].dtype

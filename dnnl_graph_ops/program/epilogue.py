@@ -37,7 +37,7 @@ def views(epilogue: Epilogue) -> list[View]:
 
 
 def refusals(epilogue: Epilogue, env: Env, head: str, dtype: str) -> dict[str, str]:
-    """Returns the names of post-ops that the library must not compute in a dtype behind its op `head`, and why."""
+    """Returns the names of post-ops that the library must not compute in a dtype after its op `head`, and why."""
     reasons = {op.name or op.kind: post_op_errors.refusal(op.kind, op.attrs, head, dtype, env) for op in epilogue}
     return {name: reason for name, reason in reasons.items() if reason}
 

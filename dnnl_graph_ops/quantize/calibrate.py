@@ -105,7 +105,7 @@ def calibrate(
     if _worst(errors) < least:
         best, errors = _within(net, limits, ranges, tests, least, noise)
     wide = (
-        LeftReport(node.name, node.kind, f"{noise[node]:.1f} dB of its own, where outputs need {least:g}")
+        LeftReport(node.name, node.kind, f"{noise[node]:.1f} dB by itself, where outputs need {least:g}")
         for node in nodes
         if node not in best.layers
     )

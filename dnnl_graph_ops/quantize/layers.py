@@ -67,7 +67,7 @@ class Quantized(NamedTuple):
 def folded(net: Net, equalizes: bool) -> Net:
     """Returns a net with the same outputs whose convolutions have taken in the pads, scales and shifts around them.
 
-    So a batch norm behind a convolution becomes part of its weights, which are quantized with it. equalizes: whether
+    So a batch norm after a convolution becomes part of its weights, which are quantized with it. equalizes: whether
     channels between two convolutions are scaled as well.
     """
     # passes change the values of a graph
@@ -84,7 +84,7 @@ def folded(net: Net, equalizes: bool) -> Net:
 def quantized(net: Net, limits: Mapping[Node, Limits], ranges: Ranges, *, beside: bool = False) -> Quantized:
     """Returns a graph like that of a net with the nodes of `limits` (lowest and highest of src) quantized.
 
-    ranges: how scales of weights are chosen. beside: the graph computes floats as before, and beside them what each of
+    ranges: how scales of weights are chosen. beside: the graph computes floats as before, and next to them what each of
     these layers alone makes of the same data.
     """
     source = net.graph

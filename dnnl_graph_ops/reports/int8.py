@@ -17,7 +17,7 @@ _IN_INTEGERS = _AS_GROUPS | kinds("quantizes") | kinds("moves") | OPS.keys()
 
 
 def left(groups: Sequence[FusionGroup]) -> dict[str, str]:
-    """Returns the names of ops whose results are floats in memory, although integers lie before and behind them, with
+    """Returns the names of ops whose results are floats in memory, although integers lie before and after them, with
     reasons: of a group the product, or the last op.
     """
     floats, before = set[Value](), set[Value]()

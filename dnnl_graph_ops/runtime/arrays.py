@@ -42,7 +42,7 @@ def as_array(value: Any, where: str) -> Array:
         return shared(value, where)
     hint = _REMEDIES.get(type(value), "")
     if isinstance(value, list | tuple) and any(isinstance(item, np.ndarray) for item in value):
-        hint = "; pass each array as an argument of its own, net(a, b)"
+        hint = "; pass each array as an argument, net(a, b)"
     if not hint and (hasattr(value, "__array__") or hasattr(value, "__array_interface__")):
         try:
             np.asarray(value)
@@ -218,7 +218,7 @@ def check_apart(outs: list[tuple[str, Operand]], ins: list[tuple[str, Operand]],
 
 
 def _range(array: Operand) -> tuple[int, int]:
-    """The first address of an array's elements, and the address behind the last."""
+    """The first address of an array's elements, and the address after the last."""
     start = array.address if isinstance(array, DeviceArray) else array.ctypes.data
     if not array.size:
         return start, start

@@ -23,7 +23,7 @@ class InstructionSet(NamedTuple):
     adds: tuple[str, ...] = ()  # dtypes that it computes natively, besides those of the sets it contains
 
 
-# each set is listed behind all sets that it contains
+# each set is listed after all sets that it contains
 SETS = (
     InstructionSet("sse41", 0x1, 4, "avx2"),
     InstructionSet("avx", 0x3, 8, "avx2"),

@@ -15,7 +15,7 @@ from ..schema.table import Version, version
 
 # columns of the table of versions
 VERSIONS: tuple[Version, ...] = ((3, 2), (3, 13))
-# the smallest pattern that crashes: Convolution behind two Dequantize
+# the smallest pattern that crashes: Convolution after two Dequantize
 _SMALLEST = 3
 
 

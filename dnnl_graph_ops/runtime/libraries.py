@@ -96,7 +96,7 @@ def loaded() -> list[Library]:
 
 def bundled_path() -> Path:
     """The path of the OpenMP build of oneDNN in the wheel."""
-    # beside the extension, which an editable install keeps outside of the source folder
+    # next to the extension, which an editable install keeps outside of the source folder
     return Path(extension_file).resolve().parent / "_lib" / "libdnnl.so.3"
 
 

@@ -39,7 +39,7 @@ def find() -> Path | None:
 
 
 def is_complete(library: str) -> bool:
-    """Whether what the SYCL build needs lies beside a library: then it is that build, wherever it was unpacked."""
+    """Whether what the SYCL build needs lies next to a library: then it is that build, wherever it was unpacked."""
     return all((Path(library).parent / name).exists() for name in (*_DEPENDENCIES, _DRIVER))
 
 
@@ -53,7 +53,7 @@ def prepare(library: str) -> tuple[str, ...]:
     missing = [name for name in (*_DEPENDENCIES, _DRIVER) if not (folder / name).exists()]
     if missing:
         raise RuntimeUnavailableError(
-            f"the SYCL build of oneDNN ({library}) lacks {', '.join(missing)} beside it; reinstall it with {INSTALL}"
+            f"the SYCL build of oneDNN ({library}) lacks {', '.join(missing)}; reinstall it with {INSTALL}"
         )
     if not os.environ.get(_DRIVER_VARIABLE):
         # C code reads it at its first look for devices; os.environ stays as the user made it

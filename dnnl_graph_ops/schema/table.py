@@ -7,14 +7,14 @@ attribute "x".
 "row_major": the operands that kernels misread, refuse or write past unless they are dense and row-major: "all",
 "vectors", or "batches" of matrices; "@version" as for slots.
 "partly": "equal" where another op replaces a missing kernel for some attributes only.
-"post_op": oneDNN fuses the op behind a ConvTranspose.
+"post_op": oneDNN fuses the op after a ConvTranspose.
 "narrow": the part of an f32 op that mixed precision may compute in bf16 or f16: its "operands", whose products are
 summed in f32, or "all" of the op, which then has its operands' dtype. Other ops need f32's range or accuracy.
 "traits": words of the table "traits", each a fact about some kinds.
 "behind": how the second operand of a binary post-op may broadcast over the op's result, in words of
 lowering.broadcasts. oneDNN 3.2 misreads other operands, with AVX2 and AVX-512.
 "reference": a word of the table "reference": the uses that oneDNN 3.2 computes by a slow reference kernel, by its log.
-"nanoseconds": time per element of an element-wise op behind a layer, for vectors of 8 floats: in builtin kernels, in
+"nanoseconds": time per element of an element-wise op after a layer, for vectors of 8 floats: in builtin kernels, in
 oneDNN's convolutions, and in oneDNN's matrix products without AVX-512 (with AVX-512 these equal the convolutions).
 "empty": a reduction's result over no elements.
 "pytorch": the weights format of PyTorch and ONNX, with data in NCX.
@@ -120,7 +120,7 @@ class OpSchema:
     narrow: str = ""  # operands, all or empty: the part that may be bf16 or f16 in place of f32
     own: bool = False  # oneDNN lacks the op
     traits: frozenset[str]  # see TRAITS
-    behind: frozenset[str]  # how operands of post-ops behind it may broadcast; empty: in any way
+    behind: frozenset[str]  # how operands of post-ops after it may broadcast; empty: in any way
     reference: str = ""  # see REFERENCE; empty: oneDNN has optimized kernels for all uses
     nanoseconds: tuple[float, ...]
     empty: float | None

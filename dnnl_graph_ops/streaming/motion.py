@@ -42,7 +42,7 @@ class Part(Protocol):
         """Returns the number of samples of operand `index` that are known, from the begin of the stream."""
 
     def read(self, index: int, begin: int, end: int) -> tuple[Value, int, int]:
-        """Returns what there is of samples of an operand, and how many are missing before it and behind it."""
+        """Returns what there is of samples of an operand, and how many are missing before it and after it."""
 
     def window(self, index: int, begin: int, end: int) -> Value:
         """Returns samples of an operand that are all known."""
@@ -133,7 +133,7 @@ class Window:
 
     @property
     def back(self) -> int:
-        """Samples that are kept beside those that later windows read, so that no later part is of pads alone."""
+        """Samples that are kept apart from those that later windows read, so that no later part is of pads alone."""
         return self.stride if self.stride >= self.reach and self.behind > 0 else 0
 
     def need(self, m: int) -> Ints:
@@ -142,7 +142,7 @@ class Window:
     def read(self, part: Part) -> tuple[Value, int, int, int]:
         """Returns what the windows of a part read, pads at both ends, and how many windows too early it begins."""
         begin, end = part.begin * self.stride - self.before, (part.end - 1) * self.stride - self.before + self.reach
-        # one window too many where all are of pads alone: behind the end, or at the begin of the stream
+        # one window too many where all are of pads alone: beyond the end, or at the begin of the stream
         early = 1 if begin >= part.known(0) else 0
         late = -((end - 1) // self.stride) if part.first and end < 1 else 0
         value, left, right = part.read(0, begin - early * self.stride, end + late * self.stride)

@@ -21,7 +21,7 @@ from .rules import Site, rule
 Array = np.ndarray[Any, Any]
 
 _DATA, _LENGTHS = 0, 4
-# stands for unknown sizes beside the axis
+# stands for unknown sizes of other axes
 _SOME = 2
 
 

@@ -210,7 +210,7 @@ def _around(shape: Sequence[int | None]) -> tuple[int, int]:
 
 @rule("StaticReshape")
 def reshape(site: Site) -> Motion:
-    """The axis stays, as the product of the sizes before it stays; or it is merged with the one behind it, or split."""
+    """The axis stays, as the product of the sizes before it stays; or it is merged with the one after it, or split."""
     axis = site.only()
     src, dst = site.node.inputs[0].shape, site.node.outputs[0].shape
     if src.count(None) > 2:
@@ -260,7 +260,7 @@ def concat(site: Site) -> Motion:
     sizes = [value.shape[axis] for value in site.node.inputs]
     before, behind = sizes[:index], sizes[index + 1 :]
     if None in before or None in behind:
-        site.refuse("an operand of unknown size stands beside the streamed one")
+        site.refuse("an operand other than the streamed one has an unknown size")
     lead, more = sum(map(int, before)), sum(map(int, behind))  # type: ignore[arg-type]
 
     def build(part: Part) -> Sequence[Value]:
@@ -317,7 +317,7 @@ def part_of(site: Site) -> Motion:
     )
 
 
-# the samples of an operand that the pads at an end are made of, beside as many as there are pads
+# the samples of an operand that the pads at an end repeat, and as many as there are pads
 _MIRRORS = {"constant": 0, "edge": 1, "reflect": 1}
 
 

@@ -32,7 +32,7 @@ class Step:
         net: computes it; None if nothing is left to compute.
         reads: names of the net's inputs in order: of the chunk's inputs, of the others, and of what was kept.
         gives: for each output of the streamed net whether there are new samples, which the net returns first.
-        keeps: names of what the net returns behind these, for the next step.
+        keeps: names of what the net returns after these, for the next step.
     """
 
     net: Net | None
@@ -147,7 +147,7 @@ class _Builder:
         return self.full[value]
 
     def read(self, value: Value, begin: int, end: int) -> tuple[Value, int, int]:
-        """Returns what there is of these samples, and how many are missing before it and behind it."""
+        """Returns what there is of these samples, and how many are missing before it and after it."""
         whole, start = self.whole(value)
         stop = self.end(value)
         left, right = max(start - begin, 0), max(end - stop, 0)

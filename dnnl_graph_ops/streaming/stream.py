@@ -214,8 +214,8 @@ class Stream:
             sample became known.
 
         Raises:
-            TypeError, ShapeError, InvalidArgumentError: as a call of the net, or inputs of different lengths, or other
-                sizes beside the axis than before. The stream is as it was before the call.
+            TypeError, ShapeError, InvalidArgumentError: as a call of the net, or inputs of different lengths, or of
+                other sizes of other axes than before. The stream is as it was before the call.
             Error: another thread uses the stream.
         """
         with self._alone():
@@ -332,7 +332,7 @@ class Stream:
         if begun and self._steps is not None:
             before = {name: self._steps.sizes[name] for name in sizes}
             raise ShapeError(
-                f"{self._where}: sizes beside the axis are {sizes}, and were {before}; flush or reset the stream first"
+                f"{self._where}: sizes of other axes are {sizes}, and were {before}; flush or reset the stream first"
             )
         self._steps = self._bound(sizes)
         return self._steps
@@ -472,7 +472,7 @@ def _fitting(array: Array, value: Value, where: str) -> Array:
 
 
 def _others(value: Value, flow: Flow) -> Sequence[int | None]:
-    """Returns the sizes of an input beside the streamed axis."""
+    """Returns the sizes of an input but that of the streamed axis."""
     return [size for axis, size in enumerate(value.shape) if axis != flow.axes[value]]
 
 

@@ -311,7 +311,7 @@ class Size:
     def __format__(self, spec: str) -> str:
         return format(self.value, spec)
 
-    # sizes are keys of dictionaries beside ints, whose values they may equal: a key that is there is compared, and adds
+    # sizes and ints may be keys of one dictionary, and may be equal: a key that is there is compared, and adds
     # its condition; one that is not there is missed, where other dims would have found it
     def __hash__(self) -> int:
         return hash(self.value)

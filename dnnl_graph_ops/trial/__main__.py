@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--log", type=Path, default=Path("trial.jsonl"), help="what happened, a line for each; another for each library"
     )
-    parser.add_argument("--package", action="store_true", help="write the package's own table")
+    parser.add_argument("--package", action="store_true", help="write the package's table")
     options = parser.parse_args(arguments)
     if options.only != "int8":
         _post_ops(options)

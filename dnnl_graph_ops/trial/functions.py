@@ -70,7 +70,7 @@ CLAMPING: Final[Mapping[str, Callable[[Array], Array]]] = {
 # kinds that multiply x by what falls to 0: of -Inf their limit is 0, and NaN is right as well
 FALLING: Final = schema.kinds("falls")
 
-# bits of the mantissa behind the point, and the exponent of the smallest normal number
+# bits of the mantissa after the point, and the exponent of the smallest normal number
 _FORMATS: Final = {"f32": (23, -126), "bf16": (7, -126), "f16": (10, -14)}
 
 
@@ -95,7 +95,7 @@ def numbers(dtype: str, seed: int = 0) -> Array:
 def errors(kind: str, dtype: str, got: Array, exact: Array, x: Array) -> Array:
     """Returns the distance of each result of an op of x from the exact one, in units in its last place.
 
-    NaN beside a number is Inf. In f32 and bf16 numbers below the smallest normal one count as zero: results, operands,
+    NaN next to a number is Inf. In f32 and bf16 numbers below the smallest normal one count as zero: results, operands,
     of which there may be two, and the factor of x in an op of `FALLING`.
     """
     terms = CLAMPING[kind](x) if kind in CLAMPING else None

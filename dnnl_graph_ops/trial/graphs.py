@@ -92,7 +92,7 @@ class _Maker:
         return self.operand(drawn.astype(np.float32), constant)
 
     def bias(self, row: Features, channels: int) -> list[Value]:
-        """Adds the bias operand of a head; a bias that is no constant is added behind the head."""
+        """Adds the bias operand of a head; a bias that is no constant is added after the head."""
         return [self.floats((channels,))] if "bias" in row.post_ops and self.sizes.constant else []
 
 
@@ -192,7 +192,7 @@ _WITH_ATTRS = {
 
 
 def _with_post_ops(maker: _Maker, row: Features, value: Value) -> Value:
-    """Returns the value behind its post-ops, and behind the bias if the head does not read it."""
+    """Returns the value after its post-ops, and after the bias if the head does not read it."""
     head, before, sizes = value, value, tuple(map(int, value.shape))  # type: ignore[arg-type]
     layout = "NXC" if row.head == "MatMul" else maker.sizes.layout
     channel = channel_axis(head.ndim, layout)

@@ -1,4 +1,4 @@
-"""A process that measures the error of every post-op behind every kind of head, and prints a line of JSON for each.
+"""A process that measures the error of every post-op after every kind of head, and prints a line of JSON for each.
 
 The head's result is its bias: data and weights are 0, so that every number reaches the post-op as it is. An op that
 stands alone reads the numbers themselves.

@@ -56,7 +56,7 @@ def notebook_page(source: Path) -> Iterator[str]:
 
 
 def _write_notebooks(folder: Path) -> Iterator[str]:
-    """Writes the page of each notebook and the file beside it; yields their names."""
+    """Writes the page of each notebook and the file next to it; yields their names."""
     for source in sorted(NOTEBOOKS.glob("*.ipynb")):
         shutil.copyfile(source, folder / source.name)
         put(folder / f"{source.stem}.md", notebook_page(source))

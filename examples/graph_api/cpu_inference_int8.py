@@ -1,4 +1,4 @@
-"""A quantized convolution: Dequantize ops before it, ReLU and Quantize behind it become one int8 partition.
+"""A quantized convolution: Dequantize ops before it, ReLU and Quantize after it become one int8 partition.
 
 The library multiplies u8 by s8 and never makes the f32 tensors of the graph. Weights (1, 1, IC, OC) have a scale for
 each output channel, axis 3 of format XIO (the C++ file says axis 1, which has one element there).

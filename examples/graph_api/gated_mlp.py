@@ -1,7 +1,7 @@
 """A gated MLP of language models: dst = (swish(src x wei0) * (src x wei1)) x wei2, with swish(x) = x * sigmoid(x).
 
 One partition where the library fuses the whole, three in oneDNN 3.2: src (mb, ic) x wei1 (ic, oc), src x wei0 with all
-element-wise ops behind it, and the product with wei2 (oc, ic).
+element-wise ops after it, and the product with wei2 (oc, ic).
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def rows(peer: bool) -> Iterator[tuple[tuple[str, ...], list[Error]]]:
 
 def page_table() -> str:
     lines = [
-        "| taps | direction | form | normal: rms | largest | uniform: rms | largest |",
+        "| taps | direction | algorithm | normal: rms | largest | uniform: rms | largest |",
         "|---|---|---|---|---|---|---|",
     ]
     for key, errors in rows(peer=True):

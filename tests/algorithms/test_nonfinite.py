@@ -377,11 +377,11 @@ def test_automatic_choices_stay_finite_below_the_bound(
 
 def page_table() -> str:
     """The table of docs/nonfinite.md."""
-    rows = ['| direction | form | spreads what is in | with `"direct"` |', "|---|---|---|---|"]
+    rows = ['| direction | algorithm | spreads what is in | with `"direct"` |', "|---|---|---|---|"]
     for form in EVERY:
         operands, direction = sorted(ON_PAGE[name] for name in form.spreads), form.direction
         if form in table.NAIVE.values():
-            use = "where no other form is left"
+            use = "where no other algorithm is left"
         elif form.filters:
             use = "never"
         else:

@@ -161,7 +161,7 @@ def test_the_conclusion_counts_rivals_in_f32_only() -> None:
     assert "(slow, onnxruntime); ahead in 1, behind" in said
     for text in (table.text(document), table.markdown(document)):
         assert "not run here: refused (no op for Det)" in text
-        assert "behind by more than the interval in 1: slow" in text
+        assert "slower by more than the interval in 1: slow" in text
         assert "2.00 [1.90 2.10]" in text
     assert Document.from_dict(document.as_dict()).rows[0].model == rows[0].model
 

@@ -95,7 +95,7 @@ def test_ours_may_be_as_far_from_the_truth_as_pytorchs_layouts() -> None:
     entries = [Entry(label, *label.split(), "ok", error=error) for label, error in errors.items()]
     models.hold_to_torch(entries)
     assert [entry.status for entry in entries] == ["ok", "wrong", "ok", "ok", "ok"]
-    assert "off by 5e-05 of the largest expected value, PyTorch's own layouts by 1e-05" in entries[1].reason
+    assert "off by 5e-05 of the largest expected value, PyTorch's layouts by 1e-05" in entries[1].reason
     entries[1].status = "ok"
     models.hold_to_torch(entries, train=True)
     assert entries[1].status == "ok"

@@ -13,7 +13,10 @@ import pytest
 from dnnl_graph_ops.bench import cli, publish
 from dnnl_graph_ops.bench.cases import Wanted
 from dnnl_graph_ops.bench.document import Document
+from dnnl_graph_ops.bench.models import Model
 from dnnl_graph_ops.bench.report import machine_page
+from dnnl_graph_ops.bench.rows import Entry, Row
+from dnnl_graph_ops.bench.streams import Stream
 from dnnl_graph_ops.errors import InvalidArgumentError
 
 from . import synthetic
@@ -123,6 +126,72 @@ def test_the_file_is_written_once_for_each_part_that_was_measured(parts, monkeyp
     assert written[2:] == [["layers"], ["layers", "models"]]
 
 
+def stream(peer: str, count: int, throughput: float, p99: float) -> Stream:
+    return Stream("unet", peer, count, 2 // count, 100, throughput, p99 / 2, p99 / 2, p99)
+
+
+def test_streams_give_throughput_and_the_slowest_calls():
+    rows = [stream("dgo", 1, 30.0, 0.02), stream("onnxruntime", 1, 20.0, 0.05)]
+    rows += [stream("dgo", 2, 40.0, 0.08), stream("onnxruntime", 2, 50.0, 0.06)]
+    assert publish._groups(rows) == [("unet", 1), ("unet", 2)]
+    calls, wait = publish._of_streams("unet", 2, rows)
+    assert (calls["suite"], calls["ours"], calls["others"]) == (
+        "ONNX, calls in a second, 2 streams", 40.0, {"onnxruntime": 0.8},
+    )  # fmt: skip
+    assert (wait["suite"], wait["ours"], wait["others"]) == (
+        "ONNX, 99th percentile of a call, 2 streams", 80.0, {"onnxruntime": 0.75},
+    )  # fmt: skip
+    assert calls["by"] == "1 thread a call" and next(publish._of_streams("unet", 1, rows))["by"] == "2 threads a call"
+    page = machine_page.page(record([calls, wait]))
+    assert "| unet | ONNX, calls in a second, 2 streams |  | f32 | 40 /s |" in page
+    assert page.splitlines()[2].startswith("2 of 2 rows are slower")
+
+
+def test_several_threads_are_measured_in_streams_once(parts, monkeypatch, tmp_path):
+    asked = []
+
+    def run(models, counts, **how):
+        asked.append(([model.name for model in models], tuple(counts), how["threads"]))
+        yield [stream("dgo", count, 40.0, 0.05) for count in counts]
+
+    monkeypatch.setattr(publish.streams, "run", run)
+    monkeypatch.setattr(publish, "_STREAM_SECONDS", 0.01)
+    monkeypatch.setattr(publish, "_FIRST", ("unet",))
+    wanted = Wanted(synthetic.problem(), model=Model("unet", "unet.onnx", "").text())
+    monkeypatch.setattr(publish.models, "wanted", lambda names: [wanted])
+    for _ in range(2):
+        target = publish.run(0.4, tmp_path, threads=2)
+    assert asked == [(["unet"], (1, 2), 2)]
+    suites = [row["suite"] for row in machine_page.load(target)["rows"]]
+    assert suites.count("ONNX, calls in a second, 2 streams") == 1
+    publish.run(0.4, tmp_path, threads=1)
+    assert len(asked) == 1
+
+
+def test_one_thread_and_one_for_each_core_are_measured(monkeypatch, capsys):
+    monkeypatch.setattr(publish.pool, "physical_cores", lambda: 2)
+    monkeypatch.setattr(publish, "run", lambda minutes, out, threads, **_: threads)
+    assert cli.main(["publish", "--quiet"]) == 0 and capsys.readouterr().out.split() == ["1", "2"]
+    assert cli.main(["publish", "--quiet", "--threads", "4,2"]) == 0 and capsys.readouterr().out.split() == ["4", "2"]
+    monkeypatch.setattr(publish.pool, "physical_cores", lambda: 1)
+    assert publish.thread_counts() == [1]
+
+
+def test_a_model_in_its_chosen_precision_is_compared_with_peers_that_choose_too():
+    def entry(peer: str, *rounds: float, label: str = "") -> Entry:
+        return Entry(label or f"{peer} NCX", peer, "NCX", "ok", median=sorted(rounds)[1], rounds=list(rounds))
+
+    entries = [entry("dgo", 4.0, 4.0, 4.0), entry("dgo auto", 2.0, 2.0, 1.0, label="dgo NCX auto")]
+    entries += [entry("openvino", 4.0, 4.0, 4.0), entry("openvino-default", 1.0, 1.0, 1.0)]
+    row = Row("key", "unet", "", "fwd", "f32", "constant", {}, "", 0.0, entries=entries)
+    calls = [each for each in publish._of_file(row) if each["suite"] == "ONNX, a call"]
+    assert [each["dtype"] for each in calls] == ["f32", "auto"]
+    assert calls[1]["ours"] == 2000.0 and calls[1]["others"]["openvino-default"] == [0.5, 0.5, 1.0]
+    assert machine_page.fastest(calls[1]) == (0.5, "openvino-default")
+    assert "In rows of dtype `auto` each framework chooses" in machine_page.page(record(calls))
+    assert "each framework chooses" not in machine_page.page(record(calls[:1]))
+
+
 def test_the_first_layers_are_of_every_kind_and_more_time_keeps_them():
     first = publish._layers(30)
     assert publish._layers(60)[:30] == first
@@ -150,17 +219,18 @@ def test_the_readme_has_the_means_of_all_machines_and_no_other_figures():
 
 
 def test_a_row_that_one_machine_lacks_is_empty_there():
-    def record(suites):
+    def record(suites, threads):
         rows = [
             {"suite": suite, "name": name, "direction": "fwd", "dtype": "f32", "unit": "ms", "ours": 1.0, "by": "NXC",
              "others": {"torch": speedup}, "marks": []}
             for suite, speedups in suites.items() for name, speedup in enumerate(speedups)
         ]  # fmt: skip
-        return {"machine": {"cpu": "A(R) B(TM)", "cpu_family": "1/2/3", "isa": "avx2"}, "date": "today", "rows": rows}
+        machine = {"cpu": "A(R) B(TM)", "cpu_family": "1/2/3", "isa": "avx2", "threads": threads}
+        return {"machine": machine, "date": "today", "rows": rows}
 
     heads, _, *body, last = machine_page.overview(
-        [record({"fast": [4.0, 1.0], "slow": [0.5, 0.5], "single": [0.1]}), record({"fast": [9.0, 1.0]})]
+        [record({"fast": [4.0, 1.0], "slow": [0.5, 0.5], "single": [0.1]}, 1), record({"fast": [9.0, 1.0]}, 2)]
     )
-    assert heads.count("A B 1/2/3 (avx2), today") == 2
+    assert "| A B 1/2/3 (avx2), today | A B 1/2/3 (avx2), 2 threads, today |" in heads
     assert body == ["| slow | forward | f32 | 0.50 (0.50) |  |", "| fast | forward | f32 | 2.00 (1.00) | 3.00 (1.00) |"]
     assert last == "| rows slower than the fastest peer |  |  | 3 of 5 | 0 of 2 |"

@@ -18,7 +18,7 @@ pytest.importorskip("onnx")
 
 from dnnl_graph_ops.bench.zoo import export
 
-_COPY = re.compile(r"channels (last|first)|\bcop(y|ies)\b|Reshape|Transpose$|Concat|in another order|behind zeros")
+_COPY = re.compile(r"channels (last|first)|\bcop(y|ies)\b|Reshape|Transpose$|Concat|in another order|after zeros")
 _ENDS = (Place.INPUT, Place.OUTPUT)
 
 

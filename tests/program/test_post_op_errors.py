@@ -320,7 +320,7 @@ def test_a_library_that_was_not_measured_is_as_bad_as_the_worst(monkeypatch):
     assert "units in the last place off, as far as is known: oneDNN" in said and "was not measured with" in said
     assert not post_op_errors.refusal("Abs", {}, "Convolution", "f32", env())
     assert post_op_errors.refusal("ReLU", {}, "Convolution", "f32", env()).startswith(
-        "the library's ReLU behind its convolution in f32 makes a number of NaN"
+        "the library's ReLU after its convolution in f32 makes a number of NaN"
     )
 
 
@@ -335,7 +335,7 @@ def test_worst_is_the_worst_of_each():
 def test_reasons(tune):
     asked = env(tune)
     refused = {kind: post_op_errors.refusal(kind, {}, "MatMul", "f32", asked) for kind in ("ReLU", "SoftPlus", "Abs")}
-    assert not refused["Abs"] and "SoftPlus behind its MatMul in f32 is" in refused["SoftPlus"]
+    assert not refused["Abs"] and "SoftPlus after its MatMul in f32 is" in refused["SoftPlus"]
     # nothing but the library has a ReLU then
     assert bool(refused["ReLU"]) == (tune == "heuristic")
     assert post_op_errors.refusal("PReLU", {}, "MatMul", "f32", asked) == "the library has no post-op PReLU"
@@ -428,7 +428,7 @@ def test_explain_tells_why_a_post_op_runs_apart(tune):
     y = ops.softplus(HEADS["one row"](graph, "f32"), name="soft")
     told = graph.compile(y, tune=tune).explain()
     assert list(told.apart) == ["soft"]
-    assert told.apart["soft"].startswith("the library's SoftPlus behind its MatMul in f32 is ")
+    assert told.apart["soft"].startswith("the library's SoftPlus after its MatMul in f32 is ")
     assert "apart from the library's kernel: soft: the library's SoftPlus behind" in str(told).replace("\n  ", " ")
     graph = dgo.Graph()
     assert not graph.compile(ops.abs(HEADS["one row"](graph, "f32")), tune=tune).explain().apart

@@ -117,7 +117,7 @@ def test_layers_are_left_in_f32_until_the_bound_holds(rng: np.random.Generator) 
     assert len(calibrate(graph, samples, min_snr=reached - 1).layers) == 3
     found = calibrate(graph, samples, min_snr=reached + 1)
     assert found.errors[0].signal_to_noise_db >= reached + 1
-    left = [one.name for one in found.left if "dB of its own" in one.reason]
+    left = [one.name for one in found.left if "dB by itself" in one.reason]
     assert set(left) == set(order[: len(left)]) and left
     none = calibrate(graph, samples, min_snr=1000)
     assert not none.layers and none.errors[0].max_abs_error == 0

@@ -133,7 +133,7 @@ def test_explain_of_onnx_that_loads_in_part(tmp_path, capsys):
     status, printed = explained([*good, *bad], ["y", "g"])
     rows = {" ".join(line.split()) for line in printed.splitlines()}
     assert status == 1 and "tune=" not in printed
-    assert rows >= {"unknown, behind what is missing 1 Relu 1", "nothing 2 Odd 1, com.x.Even 1", "missing:"}
+    assert rows >= {"unknown, after what is missing 1 Relu 1", "nothing 2 Odd 1, com.x.Even 1", "missing:"}
     assert "'odd' (Odd): no op for Odd" in printed and "'even' (Even): no op for com.x.Even" in printed
 
 

@@ -68,7 +68,7 @@ def _formats() -> str:
 
 
 def _spellings(made: Signature) -> list[Signature]:
-    """Yields signatures with other packages' names of arguments: beside ours if they have defaults, else apart."""
+    """Yields signatures with other packages' names of arguments: next to ours if they have defaults, else apart."""
     known = made.parameters
     others = {word: ours for word, ours in words.ARGUMENTS.items() if ours[0] in known}
     required = {name for ours in others.values() for name in ours if known[name].default is Parameter.empty}

@@ -148,7 +148,7 @@ _HIDDEN = frozenset(("__module__", "__doc__", "__new__", "__repr__", "_pybind11_
 def _member(scope: str, name: str, member: Any) -> Iterator[str]:
     said = getattr(member, "__func__", member).__doc__
     if isinstance(member, property) and member.fget.__doc__ != said:
-        # the text beside the signature
+        # the text next to the signature
         said = f"{member.fget.__doc__}\n{said}"
     every = _signatures(said, f"{scope}.{name}")
     for made, says in every:
@@ -163,7 +163,7 @@ def _member(scope: str, name: str, member: Any) -> Iterator[str]:
 
 
 def _signatures(said: str | None, where: str) -> list[tuple[Signature, str]]:
-    """Returns the signatures in a text, and the text behind each."""
+    """Returns the signatures in a text, and the text after each."""
     parts = _SIGNATURE.split(said or "")[1:]
     return [(_parsed(text, where), says.strip()) for text, says in zip(parts[::2], parts[1::2], strict=True)]
 

@@ -87,7 +87,7 @@ def _whole(names: Iterable[str], body: Iterable[str]) -> str:
 def _cell(cell: summary.Cell) -> str:
     title = f' title="{escape(cell.title)}"' if cell.title else ""
     if cell.value is None:
-        # nothing measured sorts behind all numbers
+        # nothing measured sorts after all numbers
         sort = ' data-v=""' if cell.text in ("", "-") else " class=text"
         return f"<td{sort}{title}>{escape(cell.text)}</td>"
     good, bad = cell.is_ratio and cell.value >= 1.05, cell.is_ratio and cell.value < 0.95

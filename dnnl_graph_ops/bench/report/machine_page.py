@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...errors import InvalidArgumentError
+from ...passes.mixed_precision import AUTO
 from ..document import read_json
 from ..machine import describe, threads_text
-from ..peers.registry import is_rival
+from ..peers.registry import LENIENT, is_rival
 from ..statistics import geometric_mean
 from . import table
 from .summary import DIRECTION_NAMES
@@ -41,6 +42,7 @@ def page(record: Record) -> str:
     rows = sorted(record["rows"], key=_standing)
     machine, method = record["machine"], record["method"]
     peers = list(dict.fromkeys(name for row in rows for name in row["others"]))
+    dtypes = {row["dtype"] for row in rows}
     mark = f"{record['contended']} of them disturbed by other processes in most of their rounds (*)"
     rounds = f"{method['min_rounds']} to {method['max_rounds']} rounds"
     parts = [
@@ -57,6 +59,7 @@ def page(record: Record) -> str:
         "`time` is a call from Python, `native` the same call without Python.",
         "- Columns of peers are speedups: the peer's time, or memory, divided by this package's. `lowest` is the "
         "speedup against the fastest peer in the same precision, with its 95 % interval.",
+        *(["- In rows of dtype `auto` each framework chooses its precision."] if AUTO in dtypes else []),
         "",
         *_means_section(rows),
         "## All rows, lowest speedup first",
@@ -89,7 +92,10 @@ def overview(records: Sequence[Record]) -> list[str]:
 def _head_of(record: Record) -> str:
     machine, commit = record["machine"], record.get("commit")
     name = re.sub(r"\((?:R|TM)\)", "", machine["cpu"])
-    return f"{name} {machine['cpu_family']} ({machine['isa']}), {record['date']}{f', {commit}' if commit else ''}"
+    threads = f", {threads_text(machine['threads'])}" if machine["threads"] > 1 else ""
+    return (
+        f"{name} {machine['cpu_family']} ({machine['isa']}){threads}, {record['date']}{f', {commit}' if commit else ''}"
+    )
 
 
 def _mean_and_lowest(speedups: Sequence[float] | None) -> str:
@@ -120,8 +126,15 @@ def ratio(row: Record, peer: str) -> float | None:
 
 def fastest(row: Record) -> tuple[float, str] | None:
     """The lowest speedup against the peers in the same precision, and the peer's name."""
-    known = [(value, name) for name in row["others"] if is_rival(name) and (value := ratio(row, name)) is not None]
+    known = [
+        (value, name) for name in row["others"] if _competes(row, name) and (value := ratio(row, name)) is not None
+    ]
     return min(known, default=None)
+
+
+def _competes(row: Record, peer: str) -> bool:
+    """Whether a peer computes in the row's precision; where both choose it, it is not the same for all."""
+    return is_rival(peer) or (row["dtype"] == AUTO and peer == LENIENT)
 
 
 def _standing(row: Record) -> tuple[float, str]:

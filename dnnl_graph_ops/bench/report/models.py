@@ -22,7 +22,7 @@ def best_rival(row: Row) -> Ratio | None:
 
 
 def conclusion(document: Document) -> Iterator[str]:
-    """The mean over models, the lowest, those behind by more than the interval, and those that do not run here."""
+    """The mean over models, the lowest, those slower by more than the interval, and those that do not run here."""
     compared = [(best, row.name) for row in document if (best := best_rival(row))]
     if len(compared) > 1:
         ratio, name = min(compared, key=lambda pair: pair[0].median)
@@ -31,7 +31,7 @@ def conclusion(document: Document) -> Iterator[str]:
             f"fastest of {', '.join(peer for peer in RIVALS if peer in document.peers())} / ours: geometric mean "
             f"{geometric_mean([best.median for best, _ in compared]):.3f} over {len(compared)} models, lowest "
             f"{ratio.median:.3f} [{ratio.low:.3f} {ratio.high:.3f}] ({name}, {ratio.peer}); ahead in "
-            f"{sum(best.median > 1 for best, _ in compared)}, behind by more than the interval in {len(behind)}"
+            f"{sum(best.median > 1 for best, _ in compared)}, slower by more than the interval in {len(behind)}"
             f"{': ' if behind else ''}{', '.join(behind)}"
         )
     if absent := [f"{row.name} ({row.reason})" for row in document if row.own is None]:

@@ -1,4 +1,4 @@
-"""Tables of models called with one size after another: first calls beside later ones, and resident memory."""
+"""Tables of models called with one size after another: first calls compared with later ones, and resident memory."""
 
 from __future__ import annotations
 

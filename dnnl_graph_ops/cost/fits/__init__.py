@@ -142,7 +142,7 @@ def _complete(content: Any) -> Fits:
     """Returns the constants in the content of a file. ValueError: other families or directions than today's."""
     constants = parse(content)
     if any(prices.keys() != package("avx2").constants["f32"].keys() for prices in constants.values()):
-        raise ValueError("not every family of forms has its constants")
+        raise ValueError("not every family of algorithms has its constants")
     return constants
 
 

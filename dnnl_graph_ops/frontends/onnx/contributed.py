@@ -431,7 +431,7 @@ def _unpacked(array: Array, bits: int) -> Array:
 
 
 def _mean(w: _Writer) -> None:
-    """QLinearGlobalAveragePool, also with channels behind the spatial axes."""
+    """QLinearGlobalAveragePool, also with channels after the spatial axes."""
     rank = w.rank(0)
     sums = w.dequantized(w.given(0), w.given(1), w.given(2))
     last = w.attr("channels_last", 0)

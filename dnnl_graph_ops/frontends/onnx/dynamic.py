@@ -1,4 +1,4 @@
-"""Dynamic quantization written apart: products of integers, scaled by what the call tells, as products of floats behind
+"""Dynamic quantization written apart: products of integers, scaled by what the call tells, as products of floats after
 a DequantizeLinear of each operand.
 
 Source: the ONNX operators DynamicQuantizeLinear, MatMulInteger and ConvInteger, as ONNX Runtime's `quantize_dynamic`

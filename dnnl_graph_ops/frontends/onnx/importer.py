@@ -62,7 +62,7 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None, *, shapes: Input
     Raises:
         RuntimeUnavailableError: the package `onnx` is missing, which the extra `onnx` installs.
         UnsupportedError: lists all unsupported nodes and attribute values, which not even onnx's reference
-            implementation computes, but not the nodes behind them; or folding constants takes more than 256 MiB and
+            implementation computes, but not the nodes after them; or folding constants takes more than 256 MiB and
             four times the model's size, or more than 1 GiB of tensors are filled with single numbers.
         InvalidArgumentError: no ONNX model, cycles, functions that call themselves, missing tensors, wrong types; no
             input or unknown dim of a name in `shapes`.
@@ -172,7 +172,7 @@ class _Builder:
     def add(self, node: OnnxNode) -> None:
         """Builds a node; notes why it is unsupported, and leaves its results unknown."""
         if not all(name in self.tensors for name in node.reads):
-            # behind an unsupported node: report only what is unsupported about this node
+            # after an unsupported node: report only what is unsupported about this node
             problems = hosts.check(node)
             self.problems += problems
             self._note(node, Fate.NOTHING if problems else Fate.BEHIND)

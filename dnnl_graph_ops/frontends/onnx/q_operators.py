@@ -24,12 +24,12 @@ _FLOAT = 1
 
 
 class _Form(NamedTuple):
-    """Where an operator has its tensors: each operand's data, with scale and zero point behind it.
+    """Where an operator has its tensors: each operand's data, with scale and zero point after it.
 
     Attributes:
         op_type: of floats.
         operands: the first inputs of the operands; the rest of all inputs is operands where there are none.
-        result: the input that is the scale of the result; the zero point is behind it.
+        result: the input that is the scale of the result; the zero point is after it.
         bias: the input with s32, whose scale is the product of the operands'.
         attrs: that the float operator has too.
         refused: attributes that must have this value, as it is without them.
@@ -108,7 +108,7 @@ def _in_pairs(
     return ([node], {}) if made is None else made
 
 
-# operators with channels behind the spatial axes, and the operator that has them in front
+# operators with channels after the spatial axes, and the operator that has them in front
 _CHANNELS_LAST = {
     (CONTRIBUTED, "NhwcMaxPool"): ("", "MaxPool"),
     (CONTRIBUTED, "QLinearConv"): ("", "QLinearConv"),

@@ -38,7 +38,7 @@ _PARTS = {np.dtype(kind): code for code, kind in NUMPY.items()}
 # defaults that onnx's shape inference mistakes
 _STATED: dict[str, dict[str, Any]] = {"STFT": {"onesided": 1}}
 
-# until these opsets onnx counts windows that begin behind the data, or infers nothing
+# until these opsets onnx counts windows that begin beyond the data, or infers nothing
 _LATER = {
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), 22),
     **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), 16),

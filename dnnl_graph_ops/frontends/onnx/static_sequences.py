@@ -55,7 +55,7 @@ def _same(node: OnnxNode, tensors: Tensors, _: Fresh) -> Replacement | None:
 def _inserted(node: OnnxNode, tensors: Tensors, _: Fresh) -> Replacement | None:
     if (parts := _sequence(node, tensors).parts) is None:
         return None
-    # insertion may be behind the last item
+    # insertion may be after the last item
     at = _position(node, tensors, 2, len(parts) + 1, len(parts))
     return None if at is None or at < 0 else _gives(node, (*parts[:at], node.inputs[1], *parts[at:]))
 

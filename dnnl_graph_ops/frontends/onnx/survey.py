@@ -22,11 +22,11 @@ class Fate(Enum):
     BODIES = "a graph for each subgraph"
     NUMPY = "NumPy"
     REFERENCE = "onnx.reference"
-    BEHIND = "unknown, behind what is missing"
+    BEHIND = "unknown, after what is missing"
     NOTHING = "nothing"
 
 
-# remarks beside the names
+# remarks next to the names
 _REMARKS = {Fate.NUMPY: ", on the host", Fate.REFERENCE: ", on the host: slow"}
 
 

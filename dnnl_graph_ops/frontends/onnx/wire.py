@@ -105,13 +105,13 @@ def _fields(stream: BinaryIO, end: int) -> Iterator[_Field]:
             raise ValueError(f"a field of kind {kind}")
         begin = start + at
         if begin + length > end:
-            raise ValueError("a field behind the end")
+            raise ValueError("a field beyond the end")
         yield _Field(key >> 3, kind, start, begin, begin + length)
         start = begin + length
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Returns the number at a position, and the position behind it."""
+    """Returns the number at a position, and the position after it."""
     if at < len(data) and data[at] < 128:
         return data[at], at + 1
     value = 0

@@ -41,7 +41,7 @@ def axes_of(equation: Any, shapes: Sequence[Shape], where: str) -> Axes:
     texts = left.split(",")
     if not all(_TERM.fullmatch(term) for term in (*texts, right)):
         raise InvalidArgumentError(
-            f"{where}: each operand, and the result behind an arrow, is a term of letters with at most one '...'; "
+            f"{where}: each operand, and the result after an arrow, is a term of letters with at most one '...'; "
             "commas divide terms"
         )
     if len(texts) != len(shapes):

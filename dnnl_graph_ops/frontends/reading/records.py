@@ -17,7 +17,7 @@ from .node import Array, Body, OnnxNode, Sparse, Tensor
 from .traced import DOMAIN, Traced, of_traced, traced_of
 from .types import TYPES
 
-# bytes of an array in a record; larger arrays are stored beside it
+# bytes of an array in a record; larger arrays are stored next to it
 _FEW_BYTES = 1 << 8
 _MOST_DEPTH = 40
 _FIELDS = [one.name for one in fields(OnnxNode)]

@@ -27,7 +27,7 @@ class Section:
     budget: int
 
     def record(self, keep: records.Keep) -> dict[str, Any]:
-        """Returns the section as a record for JSON; `keep` numbers arrays that are stored beside it."""
+        """Returns the section as a record for JSON; `keep` numbers arrays that are stored next to it."""
         return {
             "name": self.name,
             "inputs": self.inputs,

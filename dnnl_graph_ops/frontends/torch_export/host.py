@@ -292,7 +292,7 @@ def appended(call: Any) -> tuple[Value, ...]:
     Raises:
         UnsupportedError: results whose shape depends on data, or of dtypes that the package lacks.
     """
-    # results behind the last one that is read may have other shapes than PyTorch announces
+    # results after the last one that is read may have other shapes than PyTorch announces
     count = len(call.node.outputs)
     metas = call.metas[:count]
     if any(None in meta.shape for meta in metas):

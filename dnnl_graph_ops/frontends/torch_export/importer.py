@@ -88,7 +88,7 @@ def from_torch(program: Any, engine: Engine | None = None, *, shapes: InputShape
     outputs = [fx for argument, fx in results if fx is not None]
     numbers = {i: getattr(argument, "value", None) for i, (argument, fx) in enumerate(results) if fx is None}
     problems += [
-        f"output {i}: no tensor and no number, but {numbers[i]!r}; return it beside the program's results"
+        f"output {i}: no tensor and no number, but {numbers[i]!r}; return it with the program's results"
         for i in numbers
         if numbers[i] is not None and not isinstance(numbers[i], bool | int | float)
     ]
@@ -143,7 +143,7 @@ def appended(
     for fx in fxs:
         try:
             node = None if fx.op == "placeholder" else reader.node(fx)
-            # other nodes are behind unsupported ones
+            # other nodes are after unsupported ones
             if node is not None and all(name in tensors for name in node.inputs):
                 made = built(graph, node, tensors, budget)
                 tensors.update((name, item) for name, item in zip(node.outputs, made, strict=False) if name)
@@ -210,7 +210,7 @@ def size_of(graph: Graph, fx: Any, given: Sequence[Any], known: Mapping[str, Any
 def _copied(tensor: Any, copies: dict[Any, Any]) -> Any:
     """Returns the elements of a parameter or buffer as they are now, row-major; those of tied ones once.
 
-    `copies`: the arrays so far, each beside the one that it was copied from, whose address is the key.
+    `copies`: the arrays so far, each next to the one that it was copied from, whose address is the key.
     """
     array = from_dlpack(tensor.detach().resolve_conj().resolve_neg())
     key = array.ctypes.data, array.shape, array.strides, array.dtype

@@ -66,7 +66,7 @@ def _stands(axis: _Axis, place: int, size: int) -> bool:
 
 
 def _extended(axes: list[_Axis], pad: Node) -> list[_Axis] | None:
-    """Returns the axes behind an edge Pad; None unless it extends axes with one element of the source only."""
+    """Returns the axes after an edge Pad; None unless it extends axes with one element of the source only."""
     if pad.attrs["mode"] != "edge":
         return None
     wider = []
@@ -78,7 +78,7 @@ def _extended(axes: list[_Axis], pad: Node) -> list[_Axis] | None:
 
 
 def _reshaped(axes: list[_Axis], node: Node) -> list[_Axis] | None:
-    """Returns the axes behind a reshape; None unless it only adds or drops ones, and merges repeats behind an axis."""
+    """Returns the axes after a reshape; None unless it only adds or drops ones, and merges repeats after an axis."""
     left, merged = list(axes), []
     for size in dims(node.outputs[0]):
         axis = _Axis(None, 1, 1)

@@ -23,8 +23,8 @@ from ...shapes.attributes import Geometry, Ints
 from ...shapes.common import channel_axes
 
 Array = np.ndarray[Any, Any]
-# The longest kernel of an axis, the largest scale beside a kernel, how many times as many taps there may be, and how
-# many numbers in the matrix of all axes: more would fill the memory. For example, a 3x3x3 kernel behind an upsampling
+# The longest kernel of an axis, the largest scale next to a kernel, how many times as many taps there may be, and how
+# many numbers in the matrix of all axes: more would fill the memory. For example, a 3x3x3 kernel after an upsampling
 # by 4 has 8 times as many taps.
 _LONGEST, _MOST_MORE, _MOST_NUMBERS = 64, 16, 1 << 18
 _LARGEST = float(np.finfo(np.float16).max)

@@ -1,6 +1,6 @@
 """Tells which post-ops the library's kernels compute well, by a table of measured errors.
 
-`python -m dnnl_graph_ops.trial` measures a library: the largest error of each post-op behind each kind of head over the
+`python -m dnnl_graph_ops.trial` measures a library: the largest error of each post-op after each kind of head over the
 whole range of a dtype, in units in the last place, and whether NaN becomes a number or a number NaN.
 """
 
@@ -85,7 +85,7 @@ def _measured(post_op: str, head: str, dtype: str, env: Env, finite: bool) -> st
     runtime, isa = env.engine.runtime, cpu.isa(env.engine)
     known = table(runtime.cpu_runtime, runtime.version, isa)
     measured = (known or worst()).get((head, dtype, post_op))
-    place = "behind its convolution" if head in _CONVOLUTIONS else head if head == ALONE else f"behind its {head}"
+    place = "after its convolution" if head in _CONVOLUTIONS else head if head == ALONE else f"after its {head}"
     where = f"{post_op} {place}"
     if measured is None:
         return f"the library's {where} in {dtype} was not measured"

@@ -45,7 +45,7 @@ def reading(holder: Any, tensor_of: Callable[[Any], Tensor]) -> Callable[[], Arr
     def read() -> Array:
         alive = reference()
         if alive is None:
-            raise InvalidArgumentError("the parameters that a net was made of are gone")
+            raise InvalidArgumentError("the parameters of the net are gone")
         return from_dlpack(tensor_of(alive).detach())
 
     return read

@@ -1,4 +1,4 @@
-"""Runs an Upsample and the convolution behind it in a `Sequential` as one layer, in training.
+"""Runs an Upsample and the convolution after it in a `Sequential` as one layer, in training.
 
 In inference whole models run as nets, which fold upsampling themselves.
 """
@@ -19,7 +19,7 @@ _CONVOLUTIONS = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}
 
 
 class Sequential(nn.Sequential):
-    """Calls its modules in turn; in training an Upsample and the convolution behind it as one layer."""
+    """Calls its modules in turn; in training an Upsample and the convolution after it as one layer."""
 
     # without types, as TorchScript infers them from PyTorch's own method
     def forward(self, input):  # type: ignore[no-untyped-def]
@@ -31,7 +31,7 @@ class Sequential(nn.Sequential):
 
 
 def attach(model: nn.Module) -> None:
-    """Lets each Sequential of a model compute an Upsample and the optimized convolution behind it as one layer."""
+    """Lets each Sequential of a model compute an Upsample and the optimized convolution after it as one layer."""
     for module in model.modules():
         if type(module) is nn.Sequential and any(map(_layer_of, module, list(module)[1:])):
             module.__class__ = Sequential
@@ -65,7 +65,7 @@ def _records(input: Any) -> bool:
 
 
 def _layer_of(first: nn.Module, second: Any) -> Layer | None:
-    """Returns the layer of an Upsample and an optimized convolution behind it; None for others."""
+    """Returns the layer of an Upsample and an optimized convolution after it; None for others."""
     axes = next((axes for kind, axes in _CONVOLUTIONS.items() if isinstance(second, kind)), 0)
     if not axes or type(first) is not nn.Upsample or not is_ours(second) or _is_changed(first) or _is_changed(second):
         return None

@@ -1,4 +1,4 @@
-"""Fuses nearest upsampling and the convolution behind it into one transposed convolution, in training.
+"""Fuses nearest upsampling and the convolution after it into one transposed convolution, in training.
 
 Kernel elements are summed by a product with a matrix, so that PyTorch records the gradient of the layer's weights.
 """

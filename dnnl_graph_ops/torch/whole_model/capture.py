@@ -362,12 +362,12 @@ class Whole:
         if _are_hooked(self._module):
             return _HOOKED
         if any(state_of(layer).dtype is not None for layer in _layers(self._module)):
-            return "layers compute in a dtype of their own"
+            return "layers compute in another dtype"
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return "other processes may write to its parameters"
         tensors = *self._module.parameters(), *self._module.buffers()
         if not all(type(each) in PLAIN and each.is_cpu and not each.is_inference() for each in tensors):
-            return "its parameters are tensors of torch.inference_mode, of another device, or of a type of their own"
+            return "its parameters are tensors of torch.inference_mode, of another device, or of a subclass"
         return None
 
     def _by_faster(self, code: _Code, case: verdicts.Case, apart: Run, args: Any, kwargs: Any) -> Any:

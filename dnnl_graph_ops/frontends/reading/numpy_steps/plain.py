@@ -61,7 +61,7 @@ def _summing(node: OnnxNode, shape: Sequence[int], axis: int) -> Any:
 
 
 def _around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
-    """Returns the sizes before an axis, of it, and behind it: (outer, n, inner)."""
+    """Returns the sizes before an axis, of it, and after it: (outer, n, inner)."""
     axis %= len(shape)
     return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 

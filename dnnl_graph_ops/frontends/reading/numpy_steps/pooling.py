@@ -70,7 +70,7 @@ def windows(node: OnnxNode, sizes: Sequence[int], kernel: Sequence[int]) -> Wind
         room = size + first + last - span
         count = (-(-room // stride) if up else room // stride) + 1
         if up and (count - 1) * stride >= size + first:
-            # no window begins behind the data
+            # no window begins beyond the data
             count -= 1
         if count < 1 or (room < 0 and not up):
             raise ShapeError(f"{node.where}: windows of {span} over {size} elements with {first} and {last} around")

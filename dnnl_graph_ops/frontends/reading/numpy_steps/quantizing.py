@@ -77,7 +77,7 @@ def _ranged(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, Array, Array]
 
 
 def _shift(zero: Array | None, sides: tuple[int, ...]) -> Array:
-    """A zero point beside other axes: one, or one for each row or channel."""
+    """A zero point next to other axes: one, or one for each row or channel."""
     if zero is None or zero.size == 1:
         return np.zeros((), np.int64) if zero is None else zero.astype(np.int64).reshape(())
     return zero.astype(np.int64).reshape(-1, *sides) if zero.ndim == 1 else zero.astype(np.int64)

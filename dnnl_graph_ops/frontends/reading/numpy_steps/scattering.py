@@ -41,7 +41,7 @@ def _scattered(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 
 def _at(node: OnnxNode, data: Array, indices: Array, batch: int = 0) -> tuple[Array, ...]:
-    """Returns the index rows as indices of the axes behind the first `batch` ones."""
+    """Returns the index rows as indices of the axes after the first `batch` ones."""
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 <= batch <= min(data.ndim, indices.ndim - 1) or not 0 < depth <= data.ndim - batch:
         raise ShapeError(f"{node.where}: indices of shape {indices.shape} for data of {data.shape}")

@@ -24,7 +24,7 @@ def _place(node: OnnxNode, position: Any, count: int, default: int) -> int:
 @computes("SequenceInsert")
 def _inserted(node: OnnxNode, inputs: Sequence[Any]) -> list[Any]:
     items, fresh = inputs[:2]
-    # insertion may be behind the last element, which no negative position expresses
+    # insertion may be after the last element, which no negative position expresses
     given, count = item(inputs, 2), len(items)
     at = count if given is None or number(given) == count else _place(node, given, count, 0)
     return [*items[:at], fresh, *items[at:]]

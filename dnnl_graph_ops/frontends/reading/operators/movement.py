@@ -81,7 +81,7 @@ def _squeezed(step: Step) -> Meta:
 def squeeze(step: Step) -> Value:
     src, given = step.value(0), step.listed(1, "axes") or ()
     if any(src.shape[step.axis(axis, src.ndim)] is None for axis in given):
-        # a reshape does not tell which unknown sizes belong to the axes behind
+        # a reshape does not tell which unknown sizes belong to the axes after
         raise NeedsSizes(f"{step.where}: an axis of unknown size, of {src.shape}")
     return step.reshape(src, _squeezed(step).shape)
 
@@ -146,7 +146,7 @@ def space_to_depth(step: Step) -> Value:
     src = step.value(0)
     n, (block, (c, h, w)) = src.shape[0], _block(step, src)
     if h % block or w % block:
-        raise ShapeError(f"{step.where}: an image of {h} by {w} is not made of blocks of {block} by {block}")
+        raise ShapeError(f"{step.where}: an image of {h} by {w} does not consist of blocks of {block} by {block}")
     split = step.reshape(src, [n, c, h // block, block, w // block, block])
     moved = step.op("StaticTranspose", split, order=[0, 3, 5, 1, 2, 4])
     return step.reshape(moved, [n, c * block * block, h // block, w // block])

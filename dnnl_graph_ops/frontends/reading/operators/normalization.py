@@ -60,7 +60,7 @@ def batch_normalization(step: Step) -> Value:
 
 
 def _as_post_ops(step: Step, src: Value, gamma: Array, beta: Array, mean: Array, variance: Array) -> Value:
-    """Builds a multiplication and an addition, which oneDNN fuses behind a convolution."""
+    """Builds a multiplication and an addition, which oneDNN fuses after a convolution."""
     # checked before arithmetic, which would broadcast
     for array in (gamma, beta, mean, variance):
         if array.shape != (src.shape[1],):

@@ -32,7 +32,7 @@ _LIST_BYTES = 16
 def _parameters(step: Step, shape: tuple[int | None, ...]) -> tuple[Array, Array | None, int]:
     """Scales, zero points, and the axis that they belong to."""
     scales, points = step.array(1, "the scale"), step.optional(2, "the zero point")
-    # one number is written with and without an axis, by ONNX Runtime both beside each other
+    # one number is written with and without an axis, by ONNX Runtime both next to each other
     if points is not None and points.shape != scales.shape and not points.size == scales.size == 1:
         raise ShapeError(f"{step.where}: scale has shape {scales.shape}, the zero point {points.shape}")
     if scales.ndim > 1 and scales.size > 1:
