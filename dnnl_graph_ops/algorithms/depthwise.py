@@ -1,4 +1,4 @@
-"""Computes layers of narrow groups, as many channels in as out, by own vector code.
+"""Computes layers of narrow groups, as many channels in as out, by builtin vector code.
 
 Depthwise layers (groups = K = C) may have any layout; groups of several channels are computed channels last.
 """

@@ -1,4 +1,4 @@
-"""Computes fprop and wgrad of layers whose x has at most 4 channels by own vector code, in any layout of x and y.
+"""Computes fprop and wgrad of layers whose x has at most 4 channels by builtin vector code, in any layout of x and y.
 
 Fprop is an ordinary convolution that reads few channels, such as the first one of a network.
 """

@@ -140,7 +140,7 @@ def _added_up(problem: ConvProblem) -> tuple[float, float]:
 
 
 def _rows_work(problem: ConvProblem, env: Env) -> Counts:
-    """Counts the work of wgrad by own GEMMs of images, and of im2col."""
+    """Counts the work of wgrad by builtin GEMMs of images, and of im2col."""
     y_channels, x_channels = channels(problem)
     g = problem.geometry
     taps, places = prod(g.kernel), g.batch * prod(g.y)

@@ -46,7 +46,7 @@ ROUNDS = 4
 
 
 class Form(NamedTuple):
-    """A form's time of one problem."""
+    """An algorithm's time of one problem."""
 
     name: str
     key: Key
@@ -74,7 +74,7 @@ class Sample(NamedTuple):
 
 
 def samples(recorded: Recorded) -> list[Sample]:
-    """The rows with the counts of today's forms; forms that are no more, or none for the problem, are left out."""
+    """The rows with the counts of the algorithms of today that can compute the problem."""
     env = Elsewhere(engine("cpu"), recorded.head["threads"], name=recorded.head["isa"])
     layers = times.listed()
     found = []
@@ -94,7 +94,7 @@ def samples(recorded: Recorded) -> list[Sample]:
 
 
 def _algorithm(form: Form, sample: Sample) -> Algorithm:
-    """Returns the algorithm of a form of a row."""
+    """Returns the algorithm of a name in a row."""
     algorithm = algorithms.named(form.name, sample.direction)
     assert algorithm is not None
     return algorithm
@@ -182,7 +182,7 @@ def estimated(form: Form, sample: Sample, constants: Constants) -> float:
 
 
 def loss(sample: Sample, constants: Constants, factors: Mapping[str, float] | None = None) -> Loss:
-    """Of the algorithm that the constants choose, corrected by factors of some forms."""
+    """Of the algorithm that the constants choose, corrected by factors of some algorithms."""
     by = factors or {}
     took = min(sample.forms, key=lambda form: estimated(form, sample, constants) * by.get(form.name, 1.0))
     best = min(sample.forms, key=lambda form: form.seconds)
@@ -190,7 +190,7 @@ def loss(sample: Sample, constants: Constants, factors: Mapping[str, float] | No
 
 
 def factors(sample: Sample) -> dict[str, float]:
-    """Returns what estimates of a sample's forms are multiplied by: similar recorded layers, and rates of the CPU."""
+    """Returns factors of the estimates of a sample's algorithms: similar recorded layers, and rates of the CPU."""
     near = nearest.factors(sample.problem, sample.env)
     return {
         form.name: near.get(form.name, 1.0)

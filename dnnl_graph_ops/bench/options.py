@@ -30,7 +30,7 @@ class Options:
 
     Attributes:
         directions: of fwd, bwd_d, bwd_w; with `quick` all.
-        dtypes: of f32, bf16, f16, int8 (layers in QDQ form, u8 to u8, weights by channel).
+        dtypes: of f32, bf16, f16, int8 (layers in QDQ format, u8 to u8, weights by channel).
         layouts: of NXC, NCX.
         peers: all (installed ones), none, or names; onednn@FILE and dgo@FILE take another libdnnl.so.3.
         weights: the forward's, constant or variable; the backward ops always take theirs at the call.
@@ -43,7 +43,7 @@ class Options:
             model needs): first and later calls, and resident memory. Empty: each has its own size.
         fixed: with sizes: also a net of ours for each size alone.
         optimized: models of the zoo as PyTorch's modules, called under inference_mode in both layouts: ours is
-            dnnl_graph_ops.torch.optimize(module), next to torch's own in both.
+            dnnl_graph_ops.torch.optimize(module), next to PyTorch's in both.
         train: training steps of these (forward, mean squared error, backward, Adam), the first one's gradients checked.
         wait: how threads wait inside a parallel region: library, as the libraries do, or passive, for machines in use.
         precisions: of bf16, f16, auto: f32 layers (of normal numbers then) and models computed by this package in fewer

@@ -192,7 +192,7 @@ class Problem:
 
     @property
     def macs(self) -> int:
-        """Multiply-adds of the direct form, taps outside the tensors not counted (as in benchdnn)."""
+        """Multiply-adds of the direct algorithm, taps outside the tensors not counted (as in benchdnn)."""
         taps = math.prod(sum(len(a.sources(tap)) for tap in range(a.kernel)) for a in self.adjoint.axes)
         return self.batch * self.in_channels * self.out_channels // self.groups * taps
 

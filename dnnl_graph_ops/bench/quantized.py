@@ -1,4 +1,4 @@
-"""Layers in QDQ form: u8 data of one scale, s8 weights of one for each channel, s32 bias, u8 results.
+"""Layers in QDQ format: u8 data of one scale, s8 weights of one for each channel, s32 bias, u8 results.
 
 All numbers are such that every order of f32 operations is exact up to the last rounding.
 """

@@ -82,7 +82,7 @@ def _decided(step: Step, known: set[Buffer]) -> list[Step]:
 
 
 def parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[Step]]:
-    """Divides steps into own steps that depend on constants alone, and all others.
+    """Divides steps into steps that depend on constants alone, and all others.
 
     Changes the buffers that the former write from scratch to constants.
     """

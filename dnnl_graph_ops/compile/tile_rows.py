@@ -2,7 +2,7 @@
 
 The step computes a band: a few rows of the first layer, then the rows of the next layer that depend on them, and so on
 to the last layer; then the next band. Rows are indices of the first spatial axis. Results between layers are larger
-than the near caches and read by the next layer alone. The kernels are those of own algorithms, made for the rows of a
+than the near caches and read by the next layer alone. The kernels are those of builtin algorithms, made for rows of a
 band. Layers are fused only where the estimate is below that of the layers one by one by their chosen algorithms.
 """
 

@@ -23,7 +23,7 @@ from .unit_axes import dense_unit_axes
 
 
 class partition(PartitionNames):
-    """Ops that oneDNN runs together: `graph.get_partitions` returns partitions; a partition can be made of one op.
+    """Ops that oneDNN runs together: `graph.get_partitions` returns partitions; a partition may have one op.
 
     Args:
         o: an op.

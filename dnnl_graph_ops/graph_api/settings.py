@@ -30,7 +30,7 @@ def set_constant_tensor_cache(flag: bool, runtime: Runtime | str | None = None) 
     With True, a compiled partition packs its constant inputs at its first execution and reads the packed copy from
     then on. It keeps the inputs' memory alive and raises for another address; changes of the elements have no effect
     until the partition is compiled again. With False, the default, constants are variables to oneDNN. Partitions
-    compiled before and the rest of the package do not change: oneDNN's own cache is not switched, because a partition
+    compiled before and the rest of the package do not change: oneDNN's cache is not switched, because a partition
     that was compiled with the cache and runs without it ends the process.
 
     Raises:

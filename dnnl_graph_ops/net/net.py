@@ -572,7 +572,7 @@ class Net(NetBase, Generic[Result]):
     def partitions(self) -> tuple[PartitionInfo, ...]:
         """Returns the partitions that the library runs in the plan used last, in order.
 
-        Groups of ops that the package's own kernels compute are none of these; `explain().groups` has all.
+        Groups of ops that builtin kernels compute are none of these; `explain().groups` has all.
         Before the first call of a net with unknown dims, and with tune="off", returns the groups of ops that are
         compiled together.
         """

@@ -330,7 +330,7 @@ def table(runtime: str, release: str, isa: str) -> Table:
 def parse(content: Any) -> Table:
     """Returns the table in the content of a file.
 
-    Content of another form raises ValueError, TypeError, KeyError or AttributeError.
+    Content of another format raises ValueError, TypeError, KeyError or AttributeError.
     """
     boxes = [tuple(map(frozenset, box)) for box in content["exact"]]
     if any(len(box) != len(Features._fields) for box in boxes):

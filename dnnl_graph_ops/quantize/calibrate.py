@@ -1,4 +1,4 @@
-"""Scales for the int8 form of the convolutions and MatMuls of a model, taken from samples.
+"""Scales for int8 versions of the convolutions and MatMuls of a model, taken from samples.
 
 Each Convolution, ConvTranspose and MatMul with constant weights becomes Dequantize(Quantize(src)), Dequantize(s8
 weights), the layer: the pattern that runs in int8. src gets one scale and zero point (u8; s8 without a zero point where

@@ -76,7 +76,7 @@ class Calibration:
         return self.graph.compile(dict(self.outputs), **options)
 
     def to_onnx(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Returns the quantized graph as an `onnx.ModelProto` in QDQ form, opset 20; `path`: a file to write it to.
+        """Returns the quantized graph as an `onnx.ModelProto` in QDQ format, opset 20; `path`: a file to write it to.
 
         Raises:
             UnsupportedError: lists the ops that are not written.

@@ -42,7 +42,7 @@ def _pads(attrs: Attributes, kernel: Dims) -> _Pads:
 
 
 def _read_weights(shape: Dims, attrs: Attributes, where: str, ic: Dim, oc: Dim, name: str = "weights") -> WeightsShape:
-    """Reads a weights shape in oneDNN's grouped form or in its documented form, told apart by the data's channels."""
+    """Reads a weights shape in oneDNN's grouped format or in its documented one, told apart by the data's channels."""
     fmt, groups = attrs.weights_format, attrs.groups
     if len(shape) != len(attrs.strides) + 2:
         raise ShapeError(

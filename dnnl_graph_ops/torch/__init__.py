@@ -3,7 +3,7 @@
     model = dgt.optimize(model)
 
 The modules Conv1d to ConvTranspose3d then run in this package's engine on the CPU, in training and in inference, if
-that is measured to be faster than PyTorch's own kernels; everything else is unchanged. `dgt.report(model, *inputs)`
+that is measured to be faster than PyTorch's kernels; everything else is unchanged. `dgt.report(model, *inputs)`
 lists the engine and the speedup of each layer. `dgt.refresh(model)` is for weights that changed without PyTorch's
 version counter.
 

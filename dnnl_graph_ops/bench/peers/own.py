@@ -70,7 +70,7 @@ def precision(task: Task | ModelTask, inputs: Sequence[np.ndarray]) -> dict[str,
 
 
 def _quantized(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
-    """A layer in QDQ form, or with precision "f32" in floats."""
+    """A layer in QDQ format, or with precision "f32" in floats."""
     problem, ops = task.problem, dgo.ops
     layer = quantized.layer(problem, task.weights)
     operands = task.operands()

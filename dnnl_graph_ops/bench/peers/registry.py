@@ -16,7 +16,7 @@ OWN: Final = "dgo"
 TORCH: Final = "torch"
 # this package inside PyTorch
 OPTIMIZED: Final = "torch-optimized"
-# oneDNN's own kernels, through this package
+# oneDNN's kernels, through this package
 LITERAL: Final = "onednn"
 # OpenVINO with fewer bits than f32
 LENIENT: Final = "openvino-default"

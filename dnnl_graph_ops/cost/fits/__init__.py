@@ -149,7 +149,7 @@ def _complete(content: Any) -> Fits:
 def parse(content: Any) -> Fits:
     """Returns the constants in the content of a file.
 
-    Content of another form raises ValueError, TypeError, KeyError or AttributeError.
+    Content of another format raises ValueError, TypeError, KeyError or AttributeError.
     """
     return {
         dtype: {

@@ -1,4 +1,4 @@
-"""Graphs as ONNX models, for other engines to read: quantized ones in QDQ form.
+"""Graphs as ONNX models, for other engines to read: quantized ones in QDQ format.
 
 Source: the ONNX operator specifications, opset 20.
 """

@@ -50,7 +50,7 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None, *, shapes: Input
         Dynamic shapes: symbolic dims of the model are dynamic dims of the graph. Nodes that depend on sizes are built
         at the first call with each shape.
 
-        Memory: for a model from a path without dynamic dims, a net keeps only the packed form of large initializers.
+        Memory: for a model from a path without dynamic dims, a net keeps large initializers only in packed order.
         The file stays open, and initializers are read again when they are needed (by another `compile`, for other
         strides, by `pickle`), which is an error if the file was changed. Deleting the file, or renaming another file
         to its name, has no effect.

@@ -298,9 +298,7 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
     except MemoryError:
         raise
     except Exception as error:
-        place = (
-            f"; its data is read from {folder}, the folder that the model's path leads to" if external else ""
-        )
+        place = f"; its data is read from {folder}, the folder that the model's path leads to" if external else ""
         raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}{place}") from None
     if array.shape != tuple(tensor.dims):
         raise ShapeError(f"{where}: has {array.shape} elements, but dims {tuple(tensor.dims)}")

@@ -1,4 +1,4 @@
-"""Operators on quantized tensors, as ONNX Runtime's QOperator form has them, written apart: floats between a
+"""Operators on quantized tensors, as ONNX Runtime's QOperator format has them, written apart: floats between a
 DequantizeLinear of every operand and a QuantizeLinear of the result, which convolutions of integers are made of.
 
 Source: the ONNX operators QLinearConv and QLinearMatMul, and ONNX Runtime's contributed operators.

@@ -57,7 +57,7 @@ def refusal(kind: str, attrs: Mapping[str, Any], head: str, dtype: str, env: Env
     """Returns why the library must not compute an op on this dtype as a post-op of its op `head`; "" where it may.
 
     `head` ALONE: as a step of its own. A library that was not measured on an instruction set is taken for as bad as the
-    worst that was. Where the package's own kernels are switched off, or operands are `finite`, post-ops may lose NaN. A
+    worst that was. Where builtin kernels are switched off, or operands are `finite`, post-ops may lose NaN. A
     device is not judged.
     """
     if kind not in schema.POST_OPS:
@@ -134,7 +134,7 @@ def worst() -> Table:
 def parse(content: Any) -> Table:
     """Returns the table in the content of a file for an instruction set: {"head dtype": {post-op: [ulps, NaN]}}.
 
-    Content of another form raises ValueError, TypeError, KeyError or AttributeError.
+    Content of another format raises ValueError, TypeError, KeyError or AttributeError.
     """
     return {
         (*head.split(), post_op): Measured(float(ulps), *map(_NAN.__getitem__, nan))

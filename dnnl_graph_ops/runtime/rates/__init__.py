@@ -201,7 +201,7 @@ def package() -> Mapping[str, Rates]:
 def parse(content: Any, source: str) -> Rates:
     """Returns the record in the content of a file.
 
-    Content of another form raises ValueError, TypeError, KeyError or AttributeError.
+    Content of another format raises ValueError, TypeError, KeyError or AttributeError.
     """
     rates = {str(unit): float(rate) for unit, rate in content["rates"].items()}
     if BUILTIN_F32 not in rates or not all(0 < rate < math.inf for rate in rates.values()):
