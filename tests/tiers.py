@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-LEFT_OUT = ("child", "corpus", "docs", "bench", "slow")  # marks of tests that the default tier leaves to --all
+# marks of tests that the default tier leaves to --all
+LEFT_OUT = ("child", "corpus", "docs", "bench", "cookbook", "slow")
 BY_TIER = {"amount", "start", "number"}  # what tests take of which each tier has more
 
 

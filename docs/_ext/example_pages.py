@@ -1,8 +1,9 @@
 """A page for each example: its source, what it printed on a recorded machine, what it draws.
 
 Examples run as the pages are built, so that one that fails fails the build; what they print then is not shown, as times
-of the machine that builds would stand in the pages. `DNNL_GRAPH_OPS_EXAMPLES` names a folder where a run of an example
-has left `NAME/output.txt` and pictures; those that are not there run here, the long ones shortened.
+of the machine that builds would stand in the pages. Recipes of the cookbook do not run then: they need many packages.
+`DNNL_GRAPH_OPS_EXAMPLES` names a folder where a run of an example has left `NAME/output.txt` and pictures; those that
+are not there run here, the long ones shortened.
 """
 
 import json
@@ -10,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,11 @@ from recorded import EXAMPLES, run
 from sphinx.application import Sphinx
 
 NOTEBOOKS = EXAMPLES / "notebooks"
-_LINK = re.compile(r"\]\((?:\.\./)+examples/(?:notebooks/)?(\w+)\.(?:md|py|ipynb)\)")
+_LINK = re.compile(r"\]\((?:\.\./)+examples/(?:notebooks/|cookbook/)?(\w+)\.(?:md|py|ipynb)\)")
 _PICTURES = {".png", ".svg"}
+_THUMBNAIL = "thumbnail.svg"
+# lines and columns of printed text that a thumbnail shows
+_LINES, _COLUMNS = 9, 58
 
 
 def _sentence(source: str) -> tuple[str, str]:
@@ -35,9 +40,7 @@ def page(source: Path, folder: Path, record: dict[str, Any]) -> Iterator[str]:
     first, rest = _sentence(text)
     yield f"# {source.stem}"
     yield f"\n{first}\n\n{rest}\n"
-    drawn = (path for path in folder.rglob("*") if path.suffix in _PICTURES)
-    pictures = sorted(path for path in drawn if path.name not in recorded.TIMED)
-    for path in pictures:
+    for path in pictures(folder):
         yield f"![{source.stem}: {path.name}]({path.relative_to(folder.parent).as_posix()})\n"
     yield "## What it printed\n"
     yield f"On {record['machine']}, {record['date']}.\n"
@@ -45,6 +48,37 @@ def page(source: Path, folder: Path, record: dict[str, Any]) -> Iterator[str]:
     yield "## Source\n"
     yield f"`examples/{source.relative_to(EXAMPLES).as_posix()}`\n"
     yield f"````python\n{text.rstrip()}\n````"
+    if source in recorded.recipes():
+        yield f"\n`examples/cookbook/{recorded.COMPARE.name}`, which all recipes share:\n"
+        yield f"````python\n{recorded.COMPARE.read_text('utf-8').rstrip()}\n````"
+
+
+def pictures(folder: Path) -> list[Path]:
+    """Returns what an example has drawn, but for thumbnails and pictures that show times."""
+    drawn = (path for path in folder.rglob("*") if path.suffix in _PICTURES)
+    return sorted(path for path in drawn if path.name not in recorded.TIMED and path.name != _THUMBNAIL)
+
+
+def thumbnail(text: str) -> str:
+    """Returns an SVG of the first lines of a text, for an example that draws nothing."""
+    lines = [escape(line[:_COLUMNS]) for line in text.splitlines() if line.strip()][:_LINES]
+    rows = "".join(f'<text x="12" y="{24 + 18 * i}" xml:space="preserve">{line}</text>' for i, line in enumerate(lines))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 380 {24 + 18 * _LINES}" font-family="monospace" '
+        f'font-size="10.5" fill="#24292f"><rect width="100%" height="100%" fill="#eef2f4"/>{rows}</svg>\n'
+    )
+
+
+def card(source: Path, folder: Path, text: str) -> Iterator[str]:
+    """A card of the gallery: the picture that the example draws, or what it prints, above its sentence."""
+    drawn = pictures(folder)
+    if not drawn:
+        folder.mkdir(exist_ok=True)
+        (folder / _THUMBNAIL).write_text(thumbnail(text), "utf-8")
+        drawn = [folder / _THUMBNAIL]
+    yield f":::{{grid-item-card}} {source.stem}\n:link: {source.stem}\n:link-type: doc"
+    yield f":img-top: {drawn[0].relative_to(folder.parent).as_posix()}\n:class-img-top: thumbnail\n"
+    yield f"{_sentence(source.read_text('utf-8'))[0]}\n:::\n"
 
 
 def notebook_page(source: Path) -> Iterator[str]:
@@ -69,18 +103,21 @@ def write(app: Sphinx) -> None:
     folder.mkdir(exist_ok=True)
     sources, records = recorded.sources(), recorded.texts()
     lines = ["# Examples", "", "Short scripts, with their output on a recorded machine, and what they draw.", ""]
+    lines += ["The last ten are the recipes of the [cookbook](../howto/cookbook.md).", "", "::::{grid} 1 2 3 3", ""]
     for source in sources:
         own = folder / source.stem
         kept = Path(given, source.stem) if given else own
-        if not (own / "output.txt").exists() or (own / "output.txt").stat().st_mtime < source.stat().st_mtime:
+        if source in recorded.recipes():
+            pass
+        elif not (own / "output.txt").exists() or (own / "output.txt").stat().st_mtime < source.stat().st_mtime:
             if (kept / "output.txt").exists() and kept != own:
                 shutil.copytree(kept, own, dirs_exist_ok=True)
             else:
                 run(source, own)
         put(folder / f"{source.stem}.md", page(source, own, records[source.stem]))
-        lines.append(f"- [{source.stem}]({source.stem}.md): {_sentence(source.read_text('utf-8'))[0]}")
+        lines += card(source, own, records[source.stem]["text"])
     notebooks = list(_write_notebooks(folder))
-    lines += ["", "Notebooks:", "", *(f"- [{name}]({name}.md)" for name in notebooks)]
+    lines += ["::::", "", "Notebooks:", "", *(f"- [{name}]({name}.md)" for name in notebooks)]
     lines += ["", "```{toctree}", ":hidden:", "", *(source.stem for source in sources), *notebooks, "```"]
     put(folder / "index.md", iter(lines))
 

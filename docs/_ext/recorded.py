@@ -21,6 +21,8 @@ from typing import Any
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FOLDER = EXAMPLES / "recorded"
 TEXTS = FOLDER / "outputs.json"
+# what the recipes of the cookbook share
+COMPARE = EXAMPLES / "cookbook" / "compare.py"
 # pictures that show times
 TIMED = {"vocoder.png", "torch_training.png"}
 SECONDS = 300
@@ -31,10 +33,15 @@ SHORTER = {
 }
 
 
+def recipes() -> list[Path]:
+    """Returns the files of the cookbook, which need packages that the examples do without."""
+    return sorted(path for path in EXAMPLES.glob("cookbook/*.py") if path.name != COMPARE.name)
+
+
 def sources() -> list[Path]:
     """Returns the files of the examples, in the order of their pages."""
     of_graph_api = (path for path in EXAMPLES.glob("graph_api/*.py") if not path.stem.endswith("_utils"))
-    return [*sorted(EXAMPLES.glob("[0-9]*.py")), *sorted(of_graph_api)]
+    return [*sorted(EXAMPLES.glob("[0-9]*.py")), *sorted(of_graph_api), *recipes()]
 
 
 def run(source: Path, folder: Path) -> None:

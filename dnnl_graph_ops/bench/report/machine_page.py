@@ -81,7 +81,7 @@ def overview(records: Sequence[Record]) -> list[str]:
     means = [_means(record["rows"]) for record in records]
     keys = sorted(set().union(*means), key=lambda key: (min(geometric_mean(m[key]) for m in means if key in m), key))
     body = [[*_suite_cells(key), *(_mean_and_lowest(m.get(key)) for m in means)] for key in keys]
-    heads = [_head_of(record) for record in records]
+    heads = [head_of(record) for record in records]
     compared = [_compared(record["rows"]) for record in records]
     slower = [f"{sum(speedup < 1 for speedup, _, _ in rows)} of {len(rows)}" for rows in compared]
     return table.piped(
@@ -89,7 +89,8 @@ def overview(records: Sequence[Record]) -> list[str]:
     )
 
 
-def _head_of(record: Record) -> str:
+def head_of(record: Record) -> str:
+    """Returns a machine in a line: CPU, ISA, threads if there are several, date and commit."""
     machine, commit = record["machine"], record.get("commit")
     name = re.sub(r"\((?:R|TM)\)", "", machine["cpu"])
     threads = f", {threads_text(machine['threads'])}" if machine["threads"] > 1 else ""
