@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import textwrap
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -61,7 +62,8 @@ def pictures(folder: Path) -> list[Path]:
 
 def thumbnail(text: str) -> str:
     """Returns an SVG of the first lines of a text, for an example that draws nothing."""
-    lines = [escape(line[:_COLUMNS]) for line in text.splitlines() if line.strip()][:_LINES]
+    wrapped = (part for line in text.splitlines() for part in textwrap.wrap(line, _COLUMNS, drop_whitespace=False))
+    lines = [escape(line) for line in wrapped if line.strip()][:_LINES]
     rows = "".join(f'<text x="12" y="{24 + 18 * i}" xml:space="preserve">{line}</text>' for i, line in enumerate(lines))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 380 {24 + 18 * _LINES}" font-family="monospace" '
