@@ -54,12 +54,17 @@ class Case(NamedTuple):
     exporter: str
 
 
-def case_of(row: Mapping[str, Any], folder: Path) -> Case:
-    """Returns the model with its outputs and its file, which is written where there is none."""
+def built(row: Mapping[str, Any]) -> tuple[Flat, tuple[Tensor, ...]]:
+    """Returns the model in eval mode and its inputs."""
     torch.manual_seed(SEED)
     module, inputs = BUILDERS[row["package"]](row["name"], row["shrink"])
     taken = named(module, inputs)
-    flat, given = Flat(seeded(module), list(taken)).eval(), tuple(taken.values())
+    return Flat(seeded(module), list(taken)).eval(), tuple(taken.values())
+
+
+def case_of(row: Mapping[str, Any], folder: Path) -> Case:
+    """Returns the model with its outputs and its file, which is written where there is none."""
+    flat, given = built(row)
     with torch.inference_mode():
         torch.manual_seed(SEED)
         outputs = list(flat(*given))

@@ -3,6 +3,8 @@
 `python benchmarks/torch_roads.py inference [NAME...]` calls each model for SECONDS by each way, then times all in
 turns, at sizes that no table of times was made with. `training [NAME...]` times the first steps of small models with
 lengths that vary, by each way in a process of its own: what the captures cost, and what a step takes afterwards.
+`packages [NAME...]` times the models of `packages.json` in eager mode and optimized, and adds a line for each to the
+file `--rows`, but for models that it has a line of.
 Seconds are of the processor, compilers that inductor starts included.
 """
 
@@ -15,7 +17,8 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
@@ -121,6 +124,49 @@ def inference(name: str) -> dict[str, Any]:
     }
 
 
+def package(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The ratio of eager mode's times to those of an optimized model, after its seconds of calls, and how it runs."""
+    from package_files import built
+    from package_models import operators
+
+    import dnnl_graph_ops.torch as dgt
+    from dnnl_graph_ops.torch.whole_model.capture import states
+
+    operators()
+    module, inputs = built(row)
+    line = dgt.optimize(module)
+    runs: dict[str, Callable[[], Any]] = {"eager": lambda: module(*inputs), "line": lambda: line(*inputs)}
+    with torch.no_grad():
+        begin = clock()
+        while clock() - begin < SECONDS:
+            line(*inputs)
+        times = in_turns(runs, counts(runs, LEAST_SECONDS), within(ROUNDS_SECONDS, 6, 25))
+    ms = {way: round(1e3 * statistics.median(some), 3) for way, some in times.items()}
+    gain = statistics.median(a / b for a, b in zip(times["eager"], times["line"], strict=True))
+    return {"package": row["package"], "name": row["name"], "gain": round(gain, 3), "ms": ms, "captures": states(line)}
+
+
+def packages(names: Sequence[str], rows: Path, seconds: float) -> None:
+    """Times each model in a process of its own."""
+    drawn = json.loads(Path(__file__).with_name("packages.json").read_text())["models"]
+    lines = map(json.loads, rows.read_text().splitlines() if rows.exists() else ())
+    known = {(line["package"], line["name"]) for line in lines}
+    for row in drawn:
+        if (names and row["name"] not in names) or (row["package"], row["name"]) in known:
+            continue
+        command = [sys.executable, __file__, "package", json.dumps(row)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+            made = [line for line in done.stdout.splitlines() if line.startswith('{"package"')]
+            failed = done.stderr.strip().splitlines()[-1:]
+        except subprocess.TimeoutExpired:
+            made, failed = [], [f"took more than {seconds} s"]
+        line = made[-1] if made else json.dumps({"package": row["package"], "name": row["name"], "failed": failed})
+        print(line, flush=True)
+        with rows.open("a") as file:
+            file.write(line + "\n")
+
+
 def training(name: str, way: str, steps: int) -> dict[str, Any]:
     """The seconds of the first steps of a model, whose lengths vary, and of later ones."""
     model = zoo.build(name, small=True).train().requires_grad_(True)
@@ -150,13 +196,19 @@ def training(name: str, way: str, steps: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
-    parser.add_argument("what", choices=("inference", "training"))
+    parser.add_argument("what", choices=("inference", "training", "packages", "package"))
     parser.add_argument("names", nargs="*")
     parser.add_argument("--steps", type=int, default=90)
     parser.add_argument("--way", choices=WAYS, help="this process trains by one way")
+    parser.add_argument("--rows", type=Path, default=Path("packages_line.jsonl"))
+    parser.add_argument("--seconds", type=float, default=300, help="at most, for a model of a package")
     options = parser.parse_args()
+    if options.what == "packages":
+        return packages(options.names, options.rows, options.seconds)
     torch.set_num_threads(1)
     dgo.set_num_threads(1)
+    if options.what == "package":
+        return print(json.dumps(package(json.loads(options.names[0]))))
     for name in options.names or (HELD_OUT if options.what == "inference" else TRAINED):
         if options.way:
             print(json.dumps(training(name, options.way, options.steps)))

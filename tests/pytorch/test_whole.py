@@ -281,6 +281,25 @@ def test_random_numbers_are_those_of_pytorch():
             assert_near(*found)
 
 
+def test_attention_without_dropout_draws_no_random_numbers():
+    """PyTorch tags the op as one that may."""
+
+    class Attending(Block):
+        def forward(self, x):
+            y = super().forward(x).flatten(2).transpose(1, 2)
+            return nn.functional.scaled_dot_product_attention(y, y, y, dropout_p=self.p)
+
+    theirs, x = with_integers(Attending()).eval(), integers(1, 4, 5, 5)
+    for p, is_captured in ((0.0, True), (0.5, False)):
+        Attending.p = p
+        ours = captured(dgt.optimize(theirs), x)
+        assert (hits(ours) > 0) is is_captured
+        assert ("UnsupportedError: random numbers are drawn" in capture.states(ours)[""]) is not is_captured
+        if is_captured:
+            with torch.no_grad():
+                assert_near(ours(x), theirs(x))
+
+
 def test_inside_of_what_cannot_be_captured():
     class Telling(nn.Module):
         def __init__(self):

@@ -218,11 +218,9 @@ class _Convolution(_Ours, Convolution):
         route = state.routes.get(key_of(x, own["training"], needs))
         if route is None or state.given != _given(own):
             return None
-        return self._follow(route, x, w, b, needs)
+        return their_forward(route.call.spec, x, w, b) if route.theirs else self._follow(route, x, w, b, needs)
 
     def _follow(self, route: Route, x: Tensor, w: Tensor, b: Tensor | None, needs: Needs) -> Tensor | None:
-        if route.theirs:
-            return their_forward(route.call.spec, x, w, b)
         if watcher is not None or type(w) not in PLAIN or pool.count != get_num_threads():
             return None
         if route.net is not None:

@@ -61,6 +61,8 @@ _FIRST_BUILDS, _RUNS_OF_A_BUILD = 8, 16
 # for graphs that take longer (seconds), one run of both engines decides
 _LONG = 5e-3
 _FLOATS = ("f32", "bf16", "f16")
+# arguments of random ops that draw nothing where one of these is 0 or False
+_STILL = ("dropout_p", "dropout", "train", "training")
 _CPU = torch.device("cpu")
 LEFT = "PyTorch runs ops"
 _BETWEEN = f"{LEFT} that no net of ours has, or that are alone between such"
@@ -238,7 +240,14 @@ def _is_number(node: fx.Node) -> bool:
 
 
 def _is_random(node: fx.Node) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    """Whether an op draws random numbers: attention without dropout, dropout in inference and the like draw none."""
+    target: Any = node.target
+    if torch.Tag.nondeterministic_seeded not in getattr(target, "tags", ()):
+        return False
+    arguments = target._schema.arguments
+    given = {one.name: one.default_value for one in arguments}
+    given |= {**dict(zip(given, node.args, strict=False)), **node.kwargs}
+    return all(given.get(name, True) not in (0, False) for name in _STILL)
 
 
 def _placeholders(module: fx.GraphModule) -> list[fx.Node]:

@@ -340,7 +340,9 @@ class Whole:
         except (
             Exception
         ) as error:  # PyTorch's compiler raises errors of all types; an uncompiled call shows what is wrong
-            why = f"{type(error).__name__}: {error}"
+            # PyTorch wraps the backend's own errors
+            inner = getattr(error, "inner_exception", error)
+            why = f"{type(inner).__name__}: {inner}"
         else:
             self._due, self._why = None, ""
             if counts.works > works:
