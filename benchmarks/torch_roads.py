@@ -2,7 +2,8 @@
 
 `python benchmarks/torch_roads.py inference [NAME...]` calls each model for SECONDS by each way, then times all in
 turns, at sizes that no table of times was made with. `training [NAME...]` times the first steps of small models with
-lengths that vary, by each way in a process of its own: what the captures cost, and what a step takes afterwards.
+lengths that vary, by each way in a process of its own: what the captures cost, what a step takes afterwards, and the
+largest relative difference of the losses from eager mode's, also from weights that are perturbed by 1e-7.
 `packages [NAME...]` times the models of `packages.json` in eager mode and optimized, and adds a line for each to the
 file `--rows`, but for models that it has a line of.
 Seconds are of the processor, compilers that inductor starts included.
@@ -53,6 +54,8 @@ TRAINED: Final[Mapping[str, tuple[tuple[int, ...], ...]]] = {
     "encodec_decoder": ((2, 128, 8), (2, 128, 10), (2, 128, 12)),
     "unet": ((2, 1, 32, 32), (2, 1, 32, 48), (2, 1, 32, 64)),
     "vae_decoder": ((1, 4, 8, 8), (1, 4, 8, 12), (1, 4, 8, 16)),
+    "resnet18": ((2, 3, 32, 32), (2, 3, 32, 48), (2, 3, 32, 64)),
+    "cyclegan": ((1, 3, 32, 32), (1, 3, 32, 48), (1, 3, 32, 64)),
 }
 BACKEND: Final = "dnnl_graph_ops"
 
@@ -75,8 +78,16 @@ def _inductor(model: nn.Module) -> nn.Module:
     return compiled
 
 
+def _perturbed(model: nn.Module) -> nn.Module:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1 + 1e-7 * torch.randn_like(parameter))
+    return model
+
+
 WAYS: Final[Mapping[str, Callable[[nn.Module], Any]]] = {
     "eager": lambda model: model,
+    "perturbed": _perturbed,
     "aot_eager": lambda model: torch.compile(model, backend="aot_eager"),
     "inductor": _inductor,
     "compile": lambda model: torch.compile(model, backend=BACKEND),
@@ -174,8 +185,8 @@ def training(name: str, way: str, steps: int) -> dict[str, Any]:
     batches = [torch.randn(shape) for shape in TRAINED[name]]
     targets = [torch.randn_like(_first(model(x)).detach()) for x in batches]
     run = WAYS[way](model)
-    optimizer = torch.optim.SGD(model.parameters() if way != "line" else run.parameters(), 1e-4)
-    times, loss = [], torch.zeros(())
+    optimizer = torch.optim.SGD(run.parameters(), 1e-3, momentum=0.9)
+    times, losses = [], []
     for step in range(steps):
         begin = clock()
         optimizer.zero_grad()
@@ -183,8 +194,9 @@ def training(name: str, way: str, steps: int) -> dict[str, Any]:
         loss.backward()
         optimizer.step()
         times.append(clock() - begin)
+        losses.append(loss.item())
     later = times[steps // 2 :]
-    row = {"name": name, "way": way, "all s": sum(times), "step ms": 1e3 * statistics.fmean(later), "loss": loss.item()}
+    row = {"name": name, "way": way, "all s": sum(times), "step ms": 1e3 * statistics.fmean(later), "losses": losses}
     row["captures s"] = sum(times[: steps // 2]) - statistics.fmean(later) * (steps // 2)
     if way == "compile":
         import dnnl_graph_ops.torch as dgt
@@ -194,12 +206,28 @@ def training(name: str, way: str, steps: int) -> dict[str, Any]:
     return row
 
 
+def trainings(name: str, ways: Sequence[str], steps: int) -> None:
+    """Prints a row for each way, with the first and last losses and the largest difference from eager mode's."""
+    wanted: list[float] = []
+    for way in ("eager", *(way for way in ways if way != "eager")):
+        command = [sys.executable, __file__, "training", name, "--way", way, "--steps", str(steps)]
+        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]
+        for row in rows:
+            losses = row.pop("losses")
+            wanted = wanted or losses
+            apart = [abs(a - b) / abs(b) for a, b in zip(losses, wanted, strict=True)]
+            row |= {"first loss": losses[0], "last loss": losses[-1], "apart at first": apart[0], "apart": max(apart)}
+            print(json.dumps(row), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("what", choices=("inference", "training", "packages", "package"))
     parser.add_argument("names", nargs="*")
     parser.add_argument("--steps", type=int, default=90)
     parser.add_argument("--way", choices=WAYS, help="this process trains by one way")
+    parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=WAYS, help="ways of training")
     parser.add_argument("--rows", type=Path, default=Path("packages_line.jsonl"))
     parser.add_argument("--seconds", type=float, default=300, help="at most, for a model of a package")
     options = parser.parse_args()
@@ -213,9 +241,7 @@ def main() -> None:
         if options.way:
             print(json.dumps(training(name, options.way, options.steps)))
         elif options.what == "training":
-            for way in WAYS:
-                command = [sys.executable, __file__, "training", name, "--way", way, "--steps", str(options.steps)]
-                subprocess.run(command, check=False)
+            trainings(name, options.ways, options.steps)
         elif options.names and len(options.names) == 1:
             print(json.dumps(inference(name)), flush=True)
         else:
