@@ -141,3 +141,21 @@ def test_nested_branches():
             for inner in (True, False):
                 chosen = torch.tensor(outer), torch.tensor(inner)
                 assert torch.equal(compiled(x, *chosen), branching(x, *chosen))
+
+
+def emptied(x):
+    """Frees the memory of its operand between two ops that do not depend on that."""
+    y = torch.sin(x + 1)
+    storage = x.untyped_storage()
+    storage.resize_(0)
+    return torch.cos(y), storage
+
+
+def test_memory_that_a_graph_frees(monkeypatch):
+    torch._dynamo.reset()
+    monkeypatch.setattr(backend._Entry, "is_faster", lambda entry, args: True)
+    x = torch.randn(10)
+    expected = torch.cos(torch.sin(x + 1))
+    y, storage = torch.compile(emptied, backend="dnnl_graph_ops", fullgraph=True)(x)
+    torch.testing.assert_close(y, expected)
+    assert storage.size() == x.untyped_storage().size() == 0

@@ -196,7 +196,7 @@ def _compiler(options: Mapping[str, Any], building: Callable[[], None] | None = 
             raise UnsupportedError("random numbers are drawn")
         metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
         static = frozenset(getattr(metadata, "static_input_indices", None) or ())
-        if not all(isinstance(one, Tensor | torch.SymInt | int) for one in inputs):
+        if not all(isinstance(one, Tensor | torch.SymInt | int) for one in inputs) or _writes(module.graph):
             return make_boxed_func(module.forward)
         if all(_runs(node) for node in module.graph.nodes if node.op == "call_function"):
             return make_boxed_func(Region(module, static, options, building))
@@ -248,6 +248,14 @@ def _is_random(node: fx.Node) -> bool:
     given = {one.name: one.default_value for one in arguments}
     given |= {**dict(zip(given, node.args, strict=False)), **node.kwargs}
     return all(given.get(name, True) not in (0, False) for name in _STILL)
+
+
+def _writes(graph: fx.Graph) -> bool:
+    """Whether ops write to their operands, or free their memory: nets next to them might run too early or too late."""
+    calls = (node.target for node in graph.nodes if node.op == "call_function")
+    schemas = (schema for target in calls if (schema := getattr(target, "_schema", None)) is not None)
+    # resize_storage_bytes_ declares no write
+    return any(schema.is_mutable or schema.name.endswith("_") for schema in schemas)
 
 
 def _placeholders(module: fx.GraphModule) -> list[fx.Node]:
