@@ -28,4 +28,14 @@ struct Kernel {
     std::string by;
 };
 
+// A kernel that needs scratch memory: `scratch_bytes`, 64-byte aligned, is the operand before the destination.
+struct ScratchKernel : Kernel {
+    int64_t scratch_bytes = 0;
+    bool over_operands = false;  // an operand of post-ops that lies as dst does, in f32, may be where dst is
+    int64_t products = 0;  // multiplications of one run, with the padding of narrow channels
+};
+
+// Larger f32 results than caches hold are written past them: nothing is read in to be overwritten.
+constexpr int64_t kVastBytes = 24 * 1024 * 1024;
+
 }  // namespace dgo

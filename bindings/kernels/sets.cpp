@@ -106,6 +106,10 @@ std::string code_name(const std::string& operation, const char* isa, int64_t row
     return operation + "_" + isa + "_" + std::to_string(rows) + "x" + std::to_string(columns);
 }
 
+std::string dot_name(const Dot& dot) {
+    return code_name(std::string("dot_") + dot.type, dot.isa, dot.rows, dot.columns);
+}
+
 const VectorCode& vector_code_of(const std::string& isa) {
     return isa.empty() ? vector_code() : *static_cast<const VectorCode*>(vector_sets().named(isa).code);
 }

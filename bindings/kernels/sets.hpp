@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cpu.hpp"
-#include "kernels/dot/dot.hpp"
+#include "kernels/product/dot.hpp"
 
 namespace dgo {
 
@@ -47,5 +47,8 @@ struct Sets : SetTable {
 
 const Sets<Dot>& bf16_sets();
 const Sets<Dot>& int8_sets();
+
+// For example 'dot_bf16_amx_32x32'.
+std::string dot_name(const Dot& dot);
 
 }  // namespace dgo

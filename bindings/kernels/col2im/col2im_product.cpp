@@ -6,8 +6,8 @@
 
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
-#include "kernels/filtering/axis.hpp"
-#include "kernels/filtering/described.hpp"
+#include "kernels/product/axis.hpp"
+#include "kernels/product/described.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/col2im/vtable.hpp"
 

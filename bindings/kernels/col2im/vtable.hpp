@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/element_type.hpp"
-#include "kernels/filtering/filter_product.hpp"
+#include "kernels/product/problem.hpp"
 #include "kernels/epilogue/call.hpp"
 
 namespace dgo {

@@ -6,6 +6,7 @@
 
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
+#include "kernels/dot/depthwise.hpp"
 #include "kernels/dot/int8.hpp"
 #include "kernels/epilogue/epilogue.hpp"
 #include "kernels/isa.hpp"

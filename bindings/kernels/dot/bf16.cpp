@@ -6,7 +6,8 @@
 #include "kernels/declaration.hpp"
 #include "kernels/dot/plan.hpp"
 #include "kernels/sets.hpp"
-#include "kernels/filtering/described.hpp"
+#include "kernels/filtering/filter_product.hpp"
+#include "kernels/product/described.hpp"
 #include "kernels/isa.hpp"
 
 namespace dgo {

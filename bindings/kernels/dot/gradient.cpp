@@ -9,8 +9,8 @@
 #include "kernels/dot/gradient_params.hpp"
 #include "kernels/dot/plan.hpp"
 #include "kernels/sets.hpp"
-#include "kernels/filtering/arrangement.hpp"
-#include "kernels/filtering/described.hpp"
+#include "kernels/product/arrangement.hpp"
+#include "kernels/product/described.hpp"
 #include "kernels/isa.hpp"
 
 namespace dgo {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/element_type.hpp"
-#include "kernels/dot/dot.hpp"
-#include "kernels/filtering/filter_product.hpp"
+#include "kernels/product/dot.hpp"
+#include "kernels/product/problem.hpp"
 
 namespace dgo {
 

@@ -13,7 +13,7 @@
 #include "kernels/dot/int8.hpp"
 #include "kernels/dot/plan.hpp"
 #include "kernels/sets.hpp"
-#include "kernels/filtering/described.hpp"
+#include "kernels/product/described.hpp"
 #include "kernels/isa.hpp"
 
 namespace dgo {

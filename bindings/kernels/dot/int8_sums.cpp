@@ -7,7 +7,7 @@
 #include "kernels/declaration.hpp"
 #include "kernels/dot/int8.hpp"
 #include "kernels/dot/plan.hpp"
-#include "kernels/filtering/described.hpp"
+#include "kernels/product/described.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/isa.hpp"
-
 namespace dgo {
 
 namespace {
@@ -57,10 +55,6 @@ DotPlan::DotPlan(const Joined& joined, FilterDirection direction, const PanelSiz
     } else {
         lay_out_tasks(params, arrangement);
     }
-}
-
-std::string dot_name(const Dot& dot) {
-    return code_name(std::string("dot_") + dot.type, dot.isa, dot.rows, dot.columns);
 }
 
 bool is_tiled(const FilterProblem& problem) {

@@ -1,7 +1,11 @@
 // The plan of products in bf16 and in 8 bits: the part that does not depend on the type.
 #pragma once
 
-#include "kernels/filtering/arrangement.hpp"
+#include <memory>
+#include <string>
+
+#include "kernels/kernel.hpp"
+#include "kernels/product/arrangement.hpp"
 #include "kernels/dot/vtable.hpp"
 #include "kernels/epilogue/epilogue.hpp"
 
@@ -34,9 +38,6 @@ int64_t packed_bytes(const std::string& name, const Arrangement& of, const Filte
 std::unique_ptr<Kernel> dot_pack(const char* name, const Dot& dot, const FilterProblem& problem,
                                  FilterDirection direction, const FilterWeights& weights, ElementType type, int threads,
                                  int64_t channels = 0, bool has_points = false);
-
-// For example 'dot_bf16_amx_32x32'.
-std::string dot_name(const Dot& dot);
 
 // Whether tiles have several results: Winograd.
 bool is_tiled(const FilterProblem& problem);

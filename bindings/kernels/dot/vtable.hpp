@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/dot/call.hpp"
-#include "kernels/dot/dot.hpp"
-#include "kernels/filtering/vtable.hpp"
+#include "kernels/product/dot.hpp"
+#include "kernels/product/params.hpp"
 
 namespace dgo {
 

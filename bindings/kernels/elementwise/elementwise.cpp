@@ -7,7 +7,7 @@
 #include "kernels/copy/copy.hpp"
 #include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
-#include "kernels/filtering/filter_product.hpp"
+#include "kernels/kernel.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"

@@ -8,13 +8,13 @@
 
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
-#include "kernels/dot/plan.hpp"
-#include "kernels/filtering/arrangement.hpp"
-#include "kernels/filtering/described.hpp"
+#include "kernels/product/arrangement.hpp"
+#include "kernels/product/described.hpp"
 #include "kernels/filtering/gradient_params.hpp"
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/scratch.hpp"
+#include "kernels/sets.hpp"
 
 namespace dgo {
 
@@ -25,7 +25,6 @@ namespace {
 constexpr int64_t kLeastLeftBytes = 256 * 1024;
 constexpr int64_t kMostLeftBytes = 2048 * 1024;
 constexpr int64_t kGradientBytes = 2048 * 1024;  // both factors of a step of wgrad
-constexpr int64_t kParallelWork = 1 << 19;       // multiplications
 constexpr int64_t kParallelFloats = 1 << 16;     // of transformed weights
 constexpr int64_t kFewTiles = 128;
 constexpr int64_t kMostTiles = 96;
@@ -305,13 +304,6 @@ std::unique_ptr<ScratchKernel> filter_product(const Joined& joined, FilterDirect
 std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
                                     const FilterWeights& weights, int threads, bool dot) {
     return std::make_unique<PackKernel>(problem, direction, weights, threads, dot);
-}
-
-int filter_threads(const FilterProblem& p, int threads) {
-    double work = static_cast<double>(p.batch * p.groups) * static_cast<double>(p.in_channels * p.out_channels);
-    for (int a = 0; a < kFilterAxes; ++a) work *= static_cast<double>(p.in[a] * p.kernel[a]);
-    if (work < kParallelWork) return 1;
-    return threads > 0 ? threads : omp_get_max_threads();
 }
 
 GradientParams gradient_params(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,

@@ -1,66 +1,14 @@
-// A transposed convolution and its two gradients as blocks of small matrix products, on each axis directly or by
-// Winograd. Directions are those of the ordinary convolution, of which a transposed one is dgrad.
-//
-// With o + pad = s * q + r, output phase r of an axis is a stride-1 convolution over q with the taps k = r + s * j.
-// A tile of m outputs of such a filter of t taps needs m + t - 1 products per axis instead of m * t.
-// The design is told in docs/internals/kernels.md.
+// Dgrad and fprop with tiles of f32 or bf16, and the packing of their weights.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "kernels/kernel.hpp"
+#include "kernels/product/problem.hpp"
 
 namespace dgo {
 
 class Epilogue;
-
-constexpr int kFilterAxes = 3;     // fewer spatial axes are padded with plain ones in front
-constexpr int kFilterPlanes = 64;  // four points on three axes; more only on two
-constexpr int kFilterPoints = 6;   // of an axis
-
-// A plain array with value semantics; never a standard template, see isa/lanes.hpp.
-struct Axes {
-    int64_t axis[kFilterAxes];
-    __attribute__((always_inline)) int64_t& operator[](int64_t a) { return axis[a]; }
-    __attribute__((always_inline)) constexpr const int64_t& operator[](int64_t a) const { return axis[a]; }
-};
-
-// One transposed convolution, channels last, of src to dst: the dgrad of an ordinary one. Strides in elements.
-struct FilterProblem {
-    static constexpr const char* kClass = "FilterProblem";
-    int spatial_rank = 0;
-    int64_t batch = 0, groups = 1;
-    int64_t in_channels = 0, out_channels = 0;  // of one group
-    Axes in{{1, 1, 1}}, out{{1, 1, 1}}, kernel{{1, 1, 1}}, stride{{1, 1, 1}}, pad{{0, 0, 0}}, dilation{{1, 1, 1}};
-    Axes tile{{1, 1, 1}};  // outputs per tile: 1 is the direct form; 2 to 4 for two taps per phase, 2 or 4 for three
-    bool any_size = false;  // the weights are packed as for large sizes, whatever those here
-};
-
-struct FilterTensor {
-    int dtype = 0;
-    int64_t batch_stride = 0;
-    Axes strides{{0, 0, 0}};
-};
-
-// Weights are seen as [group][in channel][out channel][tap...].
-struct FilterWeights {
-    int dtype = 0;
-    int64_t group_stride = 0, in_stride = 0, out_stride = 0;
-    Axes tap_strides{{0, 0, 0}};
-};
-
-enum class FilterDirection { dgrad, fprop };
-
-// A kernel that needs scratch memory: `scratch_bytes`, 64-byte aligned, is the operand before the destination.
-struct ScratchKernel : Kernel {
-    int64_t scratch_bytes = 0;
-    bool over_operands = false;  // an operand of post-ops that lies as dst does, in f32, may be where dst is
-    int64_t products = 0;  // multiplications of one run, with the padding of narrow channels
-};
-
 struct Dot;
 struct Joined;
 
@@ -70,13 +18,6 @@ std::unique_ptr<ScratchKernel> filter_product(const Joined& joined, FilterDirect
 // The packing of its weights, of any dtype; dot: for products of bf16.
 std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
                                     const FilterWeights& weights, int threads, bool dot);
-
-// Larger f32 results than caches hold are written past them: nothing is read in to be overwritten.
-constexpr int64_t kVastBytes = 24 * 1024 * 1024;
-
-// Threads for a run: a second one costs more than it saves on a problem of some microseconds; threads 0: as many as
-// OpenMP gives.
-int filter_threads(const FilterProblem& problem, int threads);
 
 // Whether dgrad or fprop is computed in strips: rows of src that nothing is looked up for.
 bool filter_in_strips(const FilterProblem& problem, FilterDirection direction, const FilterTensor& src,

@@ -1,7 +1,7 @@
 // How wgrad shares out its work.
 #pragma once
 
-#include "kernels/filtering/axis.hpp"
+#include "kernels/product/axis.hpp"
 #include "kernels/isa.hpp"
 
 namespace dgo {

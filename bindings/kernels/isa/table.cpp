@@ -1,5 +1,5 @@
 // The table of kernels of one instruction set.
-#include "kernels/isa/lanes.hpp"
+#include "kernels/isa/vector/lanes.hpp"
 #include "kernels/isa/table.hpp"
 
 namespace dgo::DGO_ISA {

@@ -1,9 +1,9 @@
 #include "kernels/attention/vtable.hpp"
 
-#include "kernels/isa/filtering/transpose_panels.hpp"
-#include "kernels/isa/gemm_tile.hpp"
+#include "kernels/isa/vector/transpose_panels.hpp"
+#include "kernels/isa/product/gemm_tile.hpp"
 #include "kernels/isa/table.hpp"
-#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/isa/vector/functions.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

@@ -1,8 +1,8 @@
 #include <omp.h>
 
-#include "kernels/isa/filtering/tiles.hpp"
-#include "kernels/isa/gemm_tile.hpp"
-#include "kernels/isa/scratch_carver.hpp"
+#include "kernels/isa/vector/convert.hpp"
+#include "kernels/isa/product/gemm_tile.hpp"
+#include "kernels/isa/vector/scratch_carver.hpp"
 #include "kernels/isa/table.hpp"
 #include "kernels/isa/epilogue/rows.hpp"
 

@@ -1,7 +1,7 @@
 // Two-dimensional copies for every pair of elements, in the four kinds of copy/vtable.hpp.
 #include "kernels/copy/vtable.hpp"
 #include "kernels/isa/copy/lines.hpp"
-#include "kernels/isa/transpose.hpp"
+#include "kernels/isa/vector/transpose.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

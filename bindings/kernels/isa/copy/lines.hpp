@@ -2,7 +2,7 @@
 // of two apart, share a set.
 #pragma once
 
-#include "kernels/isa/elements.hpp"
+#include "kernels/isa/vector/elements.hpp"
 
 namespace dgo::DGO_ISA {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/depthwise/vtable.hpp"
-#include "kernels/isa/elements.hpp"
+#include "kernels/isa/vector/elements.hpp"
 #include "kernels/isa/epilogue/fused_activation.hpp"
 
 namespace dgo::DGO_ISA {

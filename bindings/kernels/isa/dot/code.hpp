@@ -3,7 +3,7 @@
 
 #include "kernels/dot/gradient_params.hpp"
 #include "kernels/dot/vtable.hpp"
-#include "kernels/isa/dot/thread.hpp"
+#include "kernels/isa/product/thread.hpp"
 
 namespace dgo::DGO_ISA {
 

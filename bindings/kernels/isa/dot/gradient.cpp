@@ -2,8 +2,8 @@
 #include <omp.h>
 
 #include "kernels/isa/dot/gradient_pack.hpp"
-#include "kernels/isa/filtering/tiles.hpp"
-#include "kernels/isa/filtering/transpose_panels.hpp"
+#include "kernels/isa/vector/convert.hpp"
+#include "kernels/isa/vector/transpose_panels.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/isa/dot/gradient_scratch.hpp"
-#include "kernels/isa/transpose.hpp"
+#include "kernels/isa/vector/transpose.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

@@ -1,8 +1,8 @@
 // Products of 8 bits by Winograd: words are transformed and multiplied, sums are transformed back in s32 and
 // divided by what the weights' transform was multiplied with. Integers, so that each of these is exact.
 #include "kernels/isa/dot/int8_finish.hpp"
-#include "kernels/isa/filtering/planes.hpp"
-#include "kernels/isa/filtering/transform_tables.hpp"
+#include "kernels/isa/product/planes.hpp"
+#include "kernels/isa/product/transform_tables.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

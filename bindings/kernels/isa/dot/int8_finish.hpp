@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/isa/dot/products.hpp"
-#include "kernels/isa/quotient.hpp"
+#include "kernels/isa/vector/quotient.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

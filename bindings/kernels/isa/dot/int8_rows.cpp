@@ -1,7 +1,7 @@
 // Activations of 8 bits -> rows.
 #include <omp.h>
 
-#include "kernels/isa/elements.hpp"
+#include "kernels/isa/vector/elements.hpp"
 #include "kernels/isa/dot/code.hpp"
 
 namespace dgo::DGO_ISA {

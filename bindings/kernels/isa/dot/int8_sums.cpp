@@ -1,6 +1,6 @@
 // Sums of bytes: of the channels of each position.
 #include "kernels/isa/dot/code.hpp"
-#include "kernels/isa/lanes.hpp"
+#include "kernels/isa/vector/lanes.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

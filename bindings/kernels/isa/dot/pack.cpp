@@ -3,8 +3,8 @@
 #include <omp.h>
 
 #include "kernels/isa/dot/code.hpp"
-#include "kernels/isa/filtering/vtable.hpp"
-#include "kernels/isa/transpose.hpp"
+#include "kernels/isa/product/sizes.hpp"
+#include "kernels/isa/vector/transpose.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

@@ -1,10 +1,9 @@
 // Weights of 8 bits -> their transform for Winograd in words, in panels of pairs of the depth.
 #include <omp.h>
 
-#include "kernels/isa/elements.hpp"
+#include "kernels/isa/vector/elements.hpp"
 #include "kernels/isa/dot/code.hpp"
-#include "kernels/isa/filtering/transform_tables.hpp"
-#include "kernels/isa/filtering/vtable.hpp"
+#include "kernels/isa/product/transform_tables.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

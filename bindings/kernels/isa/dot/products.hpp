@@ -5,7 +5,7 @@
 #include <omp.h>
 
 #include "kernels/isa/dot/code.hpp"
-#include "kernels/isa/filtering/product_scratch.hpp"
+#include "kernels/isa/product/scratch.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

@@ -1,8 +1,8 @@
 // Types of operands, and a table of a tile's functions, for all ways of multiplying.
 #pragma once
 
-#include "kernels/dot/dot.hpp"
-#include "kernels/isa/lanes.hpp"
+#include "kernels/product/dot.hpp"
+#include "kernels/isa/vector/lanes.hpp"
 
 namespace dgo::DGO_ISA {
 

@@ -1,7 +1,7 @@
 // Products by tiles, registers of 16 rows of 64 bytes: of AMX, and the same in plain C++.
 #pragma once
 
-#include "kernels/isa/elements.hpp"
+#include "kernels/isa/vector/elements.hpp"
 #include "kernels/isa/dot/set.hpp"
 
 namespace dgo::DGO_ISA {

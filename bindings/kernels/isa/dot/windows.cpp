@@ -1,7 +1,7 @@
 // Windows of Winograd for products of bf16: transformed in f32 and rounded once.
 #include "kernels/isa/dot/broadcast.hpp"
 #include "kernels/isa/dot/tiles.hpp"
-#include "kernels/isa/filtering/transform_tables.hpp"
+#include "kernels/isa/product/transform_tables.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

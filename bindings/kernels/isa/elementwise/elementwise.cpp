@@ -1,12 +1,12 @@
 #include "kernels/elementwise/vtable.hpp"
 
-#include "kernels/isa/filtering/tiles.hpp"
+#include "kernels/isa/vector/convert.hpp"
 #include "kernels/isa/elementwise/lookup.hpp"
 #include "kernels/isa/elementwise/requantize.hpp"
-#include "kernels/isa/quotient.hpp"
+#include "kernels/isa/vector/quotient.hpp"
 #include "kernels/isa/table.hpp"
 #include "kernels/isa/epilogue/execute.hpp"
-#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/isa/vector/functions.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

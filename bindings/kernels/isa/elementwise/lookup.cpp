@@ -1,7 +1,7 @@
 // Bytes by a table of 256: shuffles find the low 4 bits of each in 16 parts of the table, the high 4 choose the part.
 #include "kernels/isa/elementwise/lookup.hpp"
 
-#include "kernels/isa/lanes.hpp"
+#include "kernels/isa/vector/lanes.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

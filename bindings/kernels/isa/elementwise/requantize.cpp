@@ -1,7 +1,7 @@
 // Compiled without contraction: each operation is rounded.
 #include "kernels/isa/elementwise/requantize.hpp"
 
-#include "kernels/isa/quotient.hpp"
+#include "kernels/isa/vector/quotient.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

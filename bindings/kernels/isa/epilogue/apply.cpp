@@ -1,6 +1,6 @@
 #include "kernels/isa/epilogue/apply.hpp"
 
-#include "kernels/isa/filtering/tiles.hpp"
+#include "kernels/isa/vector/convert.hpp"
 #include "kernels/isa/table.hpp"
 #include "kernels/isa/epilogue/execute.hpp"
 

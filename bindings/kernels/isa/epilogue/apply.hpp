@@ -1,7 +1,7 @@
 // Post-ops on a register tile's results, for the kernels of the same instruction set.
 #pragma once
 
-#include "kernels/isa/integer.hpp"
+#include "kernels/isa/vector/integer.hpp"
 #include "kernels/epilogue/vtable.hpp"
 
 namespace dgo::DGO_ISA {

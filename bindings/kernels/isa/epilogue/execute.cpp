@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/isa/vector/functions.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

@@ -1,7 +1,7 @@
 // One step of a program on rows of f32.
 #pragma once
 
-#include "kernels/isa/integer.hpp"
+#include "kernels/isa/vector/integer.hpp"
 #include "kernels/epilogue/vtable.hpp"
 
 namespace dgo::DGO_ISA {

@@ -1,13 +1,10 @@
 // Post-ops on results that are still in registers, as the interpreter of post-ops has them.
 #pragma once
 
-#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/isa/vector/functions.hpp"
 #include "kernels/epilogue/vtable.hpp"
 
 namespace dgo::DGO_ISA {
-
-template <int L>
-using Floats = typename Vec<L>::f32;
 
 // Calls each(function) with what makes a result of a sum; not at all where sums are results.
 template <int L, class Each>

@@ -1,7 +1,7 @@
 // Rows of results on their way to dst, handed to an epilogue as many at once as are alike.
 #pragma once
 
-#include "kernels/isa/integer.hpp"
+#include "kernels/isa/vector/integer.hpp"
 #include "kernels/isa/epilogue/apply.hpp"
 
 namespace dgo::DGO_ISA {

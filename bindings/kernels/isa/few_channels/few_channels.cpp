@@ -1,7 +1,7 @@
 #include "kernels/few_channels/vtable.hpp"
 
-#include "kernels/isa/filtering/tiles.hpp"
-#include "kernels/isa/gemm_tile.hpp"
+#include "kernels/isa/vector/convert.hpp"
+#include "kernels/isa/product/gemm_tile.hpp"
 #include "kernels/isa/table.hpp"
 
 namespace dgo::DGO_ISA {

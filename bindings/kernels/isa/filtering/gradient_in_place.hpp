@@ -1,7 +1,7 @@
 // Wgrad of narrow layers in the direct form: lines of both tensors are multiplied where they lie.
 #pragma once
 
-#include "kernels/isa/filtering/tiles.hpp"
+#include "kernels/isa/product/tiles.hpp"
 #include "kernels/isa/filtering/vtable.hpp"
 
 namespace dgo::DGO_ISA {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/isa/filtering/gradient_in_place.hpp"
-#include "kernels/isa/scratch_carver.hpp"
+#include "kernels/isa/vector/scratch_carver.hpp"
 
 namespace dgo::DGO_ISA {
 

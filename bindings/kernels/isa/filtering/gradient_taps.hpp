@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/isa/filtering/gradient_scratch.hpp"
-#include "kernels/isa/filtering/tiles.hpp"
-#include "kernels/isa/filtering/transpose_panels.hpp"
+#include "kernels/isa/product/tiles.hpp"
+#include "kernels/isa/vector/transpose_panels.hpp"
 
 namespace dgo::DGO_ISA {
 

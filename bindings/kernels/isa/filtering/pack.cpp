@@ -1,8 +1,8 @@
 // Weights -> their transform, packed in panels of columns for the products.
 #include <omp.h>
 
-#include "kernels/isa/filtering/transforms.hpp"
-#include "kernels/isa/filtering/transpose_panels.hpp"
+#include "kernels/isa/product/transforms.hpp"
+#include "kernels/isa/vector/transpose_panels.hpp"
 #include "kernels/isa/filtering/vtable.hpp"
 
 namespace dgo::DGO_ISA {

@@ -1,7 +1,7 @@
 // Products that are results, written without a transform.
 #pragma once
 
-#include "kernels/isa/filtering/product_scratch.hpp"
+#include "kernels/isa/product/scratch.hpp"
 
 namespace dgo::DGO_ISA {
 

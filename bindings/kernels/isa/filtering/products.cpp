@@ -2,8 +2,8 @@
 // axes the taps are segments of the windows, and nothing is transformed.
 #include <omp.h>
 
-#include "kernels/isa/dot/thread.hpp"
-#include "kernels/isa/filtering/planes.hpp"
+#include "kernels/isa/product/thread.hpp"
+#include "kernels/isa/product/planes.hpp"
 #include "kernels/isa/filtering/product_strips.hpp"
 
 namespace dgo::DGO_ISA {

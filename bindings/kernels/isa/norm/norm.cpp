@@ -1,7 +1,7 @@
 #include "kernels/norm/vtable.hpp"
 
-#include "kernels/isa/filtering/tiles.hpp"
-#include "kernels/isa/norm/elements_of_rows.hpp"
+#include "kernels/isa/vector/convert.hpp"
+#include "kernels/isa/vector/elements_of_rows.hpp"
 #include "kernels/isa/norm/row_norm.hpp"
 #include "kernels/isa/norm/softmax.hpp"
 #include "kernels/isa/table.hpp"

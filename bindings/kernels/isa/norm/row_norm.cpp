@@ -1,8 +1,8 @@
 #include "kernels/isa/norm/row_norm.hpp"
 
-#include "kernels/isa/cascade.hpp"
-#include "kernels/isa/norm/elements_of_rows.hpp"
-#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/isa/vector/cascade.hpp"
+#include "kernels/isa/vector/elements_of_rows.hpp"
+#include "kernels/isa/vector/functions.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

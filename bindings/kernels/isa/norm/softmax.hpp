@@ -1,7 +1,7 @@
 // Softmax of a block and its gradient, for the table of the same instruction set.
 #pragma once
 
-#include "kernels/isa/integer.hpp"
+#include "kernels/isa/vector/integer.hpp"
 #include "kernels/norm/vtable.hpp"
 
 namespace dgo::DGO_ISA {

@@ -1,6 +1,6 @@
-#include "kernels/isa/norm/elements_of_rows.hpp"
+#include "kernels/isa/vector/elements_of_rows.hpp"
 #include "kernels/isa/norm/softmax.hpp"
-#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/isa/vector/functions.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/recurrent/vtable.hpp"
 
 #include "kernels/isa/table.hpp"
-#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/isa/vector/functions.hpp"
 #include "kernels/recurrent/part.hpp"
 
 namespace dgo::DGO_ISA {

@@ -1,7 +1,7 @@
 // Products of rows: b is read as it lies in memory, once for each block of a's rows, and widened on the way. Few rows of
 // a are dot products with those of b; for many, rows of b are put across to panels.
-#include "kernels/isa/filtering/transpose_panels.hpp"
-#include "kernels/isa/gemm_tile.hpp"
+#include "kernels/isa/vector/transpose_panels.hpp"
+#include "kernels/isa/product/gemm_tile.hpp"
 #include "kernels/isa/table.hpp"
 
 namespace dgo::DGO_ISA {

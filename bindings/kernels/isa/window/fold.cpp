@@ -1,6 +1,6 @@
 // Taps folded in registers.
-#include "kernels/isa/cascade.hpp"
-#include "kernels/isa/norm/elements_of_rows.hpp"
+#include "kernels/isa/vector/cascade.hpp"
+#include "kernels/isa/vector/elements_of_rows.hpp"
 #include "kernels/isa/table.hpp"
 #include "kernels/isa/window/code.hpp"
 #include "kernels/isa/window/lane.hpp"

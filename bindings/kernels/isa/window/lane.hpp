@@ -1,14 +1,11 @@
 // Vectors of any width down to one lane, and how they are folded.
 #pragma once
 
-#include "kernels/isa/elements.hpp"
-#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/isa/vector/elements.hpp"
+#include "kernels/isa/vector/functions.hpp"
 #include "kernels/window/vtable.hpp"
 
 namespace dgo::DGO_ISA {
-
-template <int L>
-using Floats = typename Vec<L>::f32;
 
 // K of L lanes; the others are not defined.
 template <class C, int L, int K = L>

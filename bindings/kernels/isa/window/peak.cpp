@@ -1,6 +1,6 @@
 // The gradients of largest elements.
-#include "kernels/isa/norm/elements_of_rows.hpp"
-#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/isa/vector/elements_of_rows.hpp"
+#include "kernels/isa/vector/functions.hpp"
 #include "kernels/isa/window/code.hpp"
 
 namespace dgo::DGO_ISA {

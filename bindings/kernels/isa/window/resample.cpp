@@ -1,5 +1,5 @@
 // Weighted sums of rows and of neighbours, and pixels that are repeated.
-#include "kernels/isa/quotient.hpp"
+#include "kernels/isa/vector/quotient.hpp"
 #include "kernels/isa/window/code.hpp"
 #include "kernels/isa/window/lane.hpp"
 

@@ -1,8 +1,8 @@
 // Vectors of rows in any float type, of which the last may be short.
 #pragma once
 
-#include "kernels/isa/elements.hpp"
-#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/isa/vector/elements.hpp"
+#include "kernels/isa/vector/functions.hpp"
 
 namespace dgo::DGO_ISA {
 

@@ -15,9 +15,9 @@
 #define DGO_TEXT_(x) #x
 #define DGO_TEXT(x) DGO_TEXT_(x)
 
-#include "kernels/isa/integer.hpp"
+#include "kernels/isa/vector/integer.hpp"
 #ifdef DGO_EMULATE_AVX512
-#include "kernels/isa/emulated.hpp"
+#include "kernels/isa/vector/emulated.hpp"
 #endif
 
 namespace dgo::DGO_ISA {
@@ -38,6 +38,8 @@ struct Vec {
     typedef uint32_t u32 __attribute__((vector_size(4 * L)));
     typedef int32_t s32 __attribute__((vector_size(4 * L)));
 };
+template <int L>
+using Floats = typename Vec<L>::f32;
 
 template <class V>
 DGO_INLINE V load_bytes(const void* at) {

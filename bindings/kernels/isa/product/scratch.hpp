@@ -2,10 +2,10 @@
 // in place and by strips.
 #pragma once
 
-#include "kernels/isa/filtering/tiles.hpp"
-#include "kernels/isa/filtering/vtable.hpp"
-#include "kernels/isa/scratch_carver.hpp"
+#include "kernels/isa/product/tiles.hpp"
+#include "kernels/isa/vector/scratch_carver.hpp"
 #include "kernels/isa/epilogue/rows.hpp"
+#include "kernels/kernel.hpp"
 
 namespace dgo::DGO_ISA {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/checked.hpp"
-#include "kernels/filtering/axis.hpp"
+#include "kernels/product/axis.hpp"
 
 namespace dgo {
 

@@ -2,7 +2,7 @@
 // subnormal results and NaN for NaN. The polynomials are fitted to the functions on the ranges that the comments name.
 #pragma once
 
-#include "kernels/isa/lanes.hpp"
+#include "kernels/isa/vector/lanes.hpp"
 
 namespace dgo::DGO_ISA {
 

@@ -1,4 +1,6 @@
-#include "kernels/filtering/arrangement.hpp"
+#include "kernels/product/arrangement.hpp"
+
+#include <omp.h>
 
 #include <algorithm>
 #include <iterator>
@@ -11,6 +13,7 @@ namespace dgo {
 
 namespace {
 
+constexpr int64_t kParallelWork = 1 << 19;  // multiplications
 constexpr double kRunCost = 400;                          // of one run of results, in multiplications
 constexpr int64_t kLarge[kFilterAxes] = {1024, 128, 32};  // positions of an axis, by how many there are
 
@@ -231,6 +234,13 @@ PackParams Arrangement::pack_params(const FilterProblem& problem, FilterDirectio
     params.planes = static_cast<int>(layout.planes);
     params.kernel = problem.kernel;
     return params;
+}
+
+int filter_threads(const FilterProblem& p, int threads) {
+    double work = static_cast<double>(p.batch * p.groups) * static_cast<double>(p.in_channels * p.out_channels);
+    for (int a = 0; a < kFilterAxes; ++a) work *= static_cast<double>(p.in[a] * p.kernel[a]);
+    if (work < kParallelWork) return 1;
+    return threads > 0 ? threads : omp_get_max_threads();
 }
 
 }  // namespace dgo

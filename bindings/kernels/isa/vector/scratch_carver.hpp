@@ -1,7 +1,7 @@
 // Scratch memory divided into arrays, each of which starts at a multiple of 64 bytes.
 #pragma once
 
-#include "kernels/isa/integer.hpp"
+#include "kernels/isa/vector/integer.hpp"
 
 namespace dgo::DGO_ISA {
 

@@ -1,7 +1,7 @@
 // Sums of sums, whose error grows with the logarithm of their number.
 #pragma once
 
-#include "kernels/isa/window/lane.hpp"
+#include "kernels/isa/vector/lanes.hpp"
 
 namespace dgo::DGO_ISA {
 

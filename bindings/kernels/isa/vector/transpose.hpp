@@ -1,7 +1,7 @@
 // Transposition in registers of 8 x 8 elements, converting on the way.
 #pragma once
 
-#include "kernels/isa/elements.hpp"
+#include "kernels/isa/vector/elements.hpp"
 
 namespace dgo::DGO_ISA {
 

@@ -1,8 +1,8 @@
 // Around the products of a thread.
 #pragma once
 
-#include "kernels/dot/dot.hpp"
-#include "kernels/isa/integer.hpp"
+#include "kernels/product/dot.hpp"
+#include "kernels/isa/vector/integer.hpp"
 
 namespace dgo::DGO_ISA {
 

@@ -1,5 +1,5 @@
 // The transforms of Winograd in f32, in three tables: this is the only unit that compiles them.
-#include "kernels/isa/filtering/transform_tables.hpp"
+#include "kernels/isa/product/transform_tables.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

@@ -4,10 +4,11 @@
 
 #include <cstdint>
 
-#include "kernels/dot/depthwise.hpp"
-#include "kernels/filtering/spread.hpp"
+#include "kernels/product/spread.hpp"
 
 namespace dgo {
+
+struct DotDepthwise;
 
 // A block of up to kDotBlockRows rows and kDotColumns columns stays in registers while a list of terms is summed; kDotRows
 // of its rows lie a pitch apart.

@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "kernels/filtering/filter_product.hpp"
+#include "kernels/kernel.hpp"
+#include "kernels/product/problem.hpp"
 
 namespace dgo {
 

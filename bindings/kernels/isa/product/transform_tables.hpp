@@ -1,8 +1,8 @@
 // Every transform of Winograd as a template, and tables of them by the shapes of the axes.
 #pragma once
 
-#include "kernels/isa/elements.hpp"
-#include "kernels/isa/filtering/transforms.hpp"
+#include "kernels/isa/vector/elements.hpp"
+#include "kernels/isa/product/transforms.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

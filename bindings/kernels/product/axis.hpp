@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kernels/division.hpp"
-#include "kernels/filtering/vtable.hpp"
 #include "kernels/epilogue/fitted.hpp"
+#include "kernels/product/params.hpp"
 
 namespace dgo {
 

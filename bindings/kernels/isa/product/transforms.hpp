@@ -1,8 +1,7 @@
 // The transforms of Winograd on vectors of channels, for up to three axes.
 #pragma once
 
-#include "kernels/filtering/vtable.hpp"
-#include "kernels/isa/gemm_tile.hpp"
+#include "kernels/isa/product/sizes.hpp"
 
 namespace dgo::DGO_ISA {
 

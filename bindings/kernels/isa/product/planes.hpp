@@ -1,7 +1,7 @@
 // Tiles of several results, in planes: what floats, bf16 and integers share.
 #pragma once
 
-#include "kernels/isa/filtering/product_scratch.hpp"
+#include "kernels/isa/product/scratch.hpp"
 
 namespace dgo::DGO_ISA {
 

@@ -1,7 +1,7 @@
 // Transposition of weights of any size, eight by eight.
 #pragma once
 
-#include "kernels/isa/transpose.hpp"
+#include "kernels/isa/vector/transpose.hpp"
 
 namespace dgo::DGO_ISA {
 

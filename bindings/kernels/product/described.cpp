@@ -1,10 +1,10 @@
-#include "kernels/filtering/described.hpp"
+#include "kernels/product/described.hpp"
 
 #include <algorithm>
 
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
-#include "kernels/filtering/axis.hpp"
+#include "kernels/product/axis.hpp"
 
 namespace dgo {
 namespace {

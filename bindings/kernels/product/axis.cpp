@@ -1,4 +1,4 @@
-#include "kernels/filtering/axis.hpp"
+#include "kernels/product/axis.hpp"
 
 #include <algorithm>
 #include <string>

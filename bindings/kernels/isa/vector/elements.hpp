@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/element_type.hpp"
-#include "kernels/isa/lanes.hpp"
+#include "kernels/isa/vector/lanes.hpp"
 
 namespace dgo::DGO_ISA {
 

@@ -1,7 +1,7 @@
 // Floats -> integers of 8 bits, 32 at once.
 #pragma once
 
-#include "kernels/isa/epilogue/functions.hpp"
+#include "kernels/isa/vector/functions.hpp"
 #include "kernels/quotient.hpp"
 
 namespace dgo::DGO_ISA {

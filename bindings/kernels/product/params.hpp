@@ -1,0 +1,109 @@
+// The parameters of the vector code of dgrad and fprop, and of its packing: plain data, the same for f32, bf16 and 8 bits.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/element_type.hpp"
+#include "kernels/epilogue/call.hpp"
+#include "kernels/product/dot.hpp"
+#include "kernels/product/problem.hpp"
+
+namespace dgo {
+
+// One axis of a tile: points of a window; taps of a filter, or results of a tile. The first shape is direct convolution.
+struct TileShape {
+    int points, length;
+};
+constexpr int kShapes = 8;
+constexpr TileShape kShapeSizes[kShapes] = {{1, 1}, {3, 2}, {4, 2}, {4, 3}, {5, 2}, {5, 4}, {6, 3}, {6, 4}};
+constexpr int64_t kLargeTile = 3;  // results; larger tiles have coefficients that round, and go with their like only
+
+// One side of a product: `segments` images interleaved in memory by stride, each of `channels` contiguous ones.
+// Position i of segment g on axis a is element step[a] * i + first[g][a], absent outside [0, size[a]).
+// `fold` segments that follow each other on the last axis and in memory are one run of fold * channels elements.
+struct FilterImage {
+    ElementType type;
+    int64_t item;
+    int64_t channels, segments;  // channels of one group
+    int64_t fold, run, runs;  // fold * channels, segments / fold
+    bool gapless;  // the runs of neighbouring positions follow each other in memory
+    int64_t batch_stride;
+    Axes strides, step, size;
+    const Axes* first;
+};
+
+// Segments of the destination whose tiles share their windows: `tiles` per axis from position `base`. Their
+// columns follow each other, channels fastest.
+struct TargetGroup {
+    const int32_t* targets;
+    int64_t target_count;
+    Axes base, tiles;
+    int64_t first_task, blocks, parts;
+    bool folded;  // the targets are whole runs of the destination
+    int64_t packed;  // offset of its weights in those of one group of channels
+};
+
+// Dgrad and fprop: dst tiles = inverse(transform(src windows) * packed).
+struct ProductParams {
+    const Dot* dot;  // products of bf16; null: of f32
+    FilterImage src, dst;
+    int64_t batch, channel_groups;
+    Axes points, outputs;  // per axis
+    ShapeIndex filter_shape[kFilterAxes], output_shape[kFilterAxes];
+    int planes;
+    const uint8_t* zero;  // [plane][source segment][target]: the transformed taps are all zero; null: never
+    const TargetGroup* groups;
+    int64_t group_count, tasks;  // tasks of one group of channels
+    int64_t packed;  // weights of one group of channels
+    int64_t block;  // tiles per task
+    bool strips;  // results are sums of rows a step apart, each of one run
+    int64_t scratch_per_thread;  // bytes
+    int threads;
+    ElementType bias_type;
+    bool has_bias;
+    FusedActivation activation;  // all of the post-ops, where sums are finished in registers; else nothing
+};
+
+// The tap that position j of a filter holds, or -1: tap[axis][(segment * targets + target) * length + j].
+struct TapTable {
+    const int16_t* tap[kFilterAxes];
+    Axes segments, targets, length;
+};
+
+// Offsets of the taps of one filter by the strides of the taps, -1 for an absent one.
+__attribute__((always_inline)) inline void tap_offsets(const TapTable& taps, const Axes& strides, int64_t segment,
+                                                       int64_t target, int64_t* offset) {
+    const int16_t* at[kFilterAxes];
+    for (int a = kFilterAxes - 1; a >= 0; --a) {
+        const int64_t s = segment % taps.segments[a], t = target % taps.targets[a];
+        at[a] = taps.tap[a] + (s * taps.targets[a] + t) * taps.length[a];
+        segment /= taps.segments[a];
+        target /= taps.targets[a];
+    }
+    for (int64_t i = 0; i < taps.length[0]; ++i) {
+        for (int64_t j = 0; j < taps.length[1]; ++j) {
+            for (int64_t k = 0; k < taps.length[2]; ++k) {
+                const bool absent = at[0][i] < 0 || at[1][j] < 0 || at[2][k] < 0;
+                *offset++ = absent ? -1 : at[0][i] * strides[0] + at[1][j] * strides[1] + at[2][k] * strides[2];
+            }
+        }
+    }
+}
+
+struct PackParams {
+    bool bf16;  // rounded for products of bf16, or f32
+    int64_t n, k;  // channels that are columns and rows of a product
+    int64_t channel_groups;
+    TapTable taps;
+    const TargetGroup* groups;
+    int64_t group_count, packed;
+    ElementType type;
+    int64_t item, group_stride, n_stride, k_stride;
+    Axes tap_strides;
+    ShapeIndex shape[kFilterAxes];
+    int planes;
+    Axes kernel;
+    int threads;
+};
+
+}  // namespace dgo
