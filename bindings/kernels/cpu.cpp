@@ -15,7 +15,7 @@ extern const bool kEmulated;  // made of AVX2 instructions
 
 namespace {
 
-// In tests: the process does what this CPU lacks of AMX, AVX512-BF16 and VNNI by a handler of signals.
+// Whether, in tests, a handler of signals does what this CPU lacks of AMX, AVX512-BF16 and VNNI.
 bool trapped() {
 #ifdef DGO_TEST_SETS
     return !variable("DNNL_GRAPH_OPS_TRAPPED").empty();
@@ -46,7 +46,7 @@ std::string avx512_refusal() {
     return __builtin_cpu_supports("avx512vl") ? "" : lacking("AVX512VL");
 }
 
-// Code of 512 bits that needs these instructions as well.
+// Whether the CPU runs 512-bit code that needs these instructions as well.
 std::string wide_refusal(bool has, const char* what) {
     return (has || trapped()) && avx512_refusal().empty() ? "" : lacking(what);
 }
@@ -93,7 +93,7 @@ std::string variable(const char* name) {
     return value == nullptr ? "" : value;
 }
 
-// These ask whether the operating system saves the registers, too.
+// These builtins also ask whether the operating system saves the registers.
 std::string refusal(Needs needs) {
     __builtin_cpu_init();
     switch (needs) {

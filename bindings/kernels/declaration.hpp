@@ -20,7 +20,7 @@ struct ScratchKernel;
 
 using Handle = void*;  // a value of the language on the other side of the border
 
-// Bytes that are no text.
+// Bytes that are not text.
 struct Bytes {
     std::string bytes;
 };
@@ -53,7 +53,7 @@ public:
     virtual Handle give(std::shared_ptr<Kernel> kernel) = 0;
     virtual Handle give(std::shared_ptr<const void> object, const char* type) = 0;
 
-    size_t position = 0;  // of the argument that is read
+    size_t position = 0;  // the number of the argument that is read
 };
 
 // How a C++ type is read, written and called in a stub. Below: objects of a class, which has its name as kClass.
@@ -252,7 +252,7 @@ T object_of(Parts... parts) {
     return T{std::move(parts)...};
 }
 
-// All of them, by class and name.
+// Returns all declarations, by class and name.
 std::vector<const Declaration*> declarations();
 
 }  // namespace dgo

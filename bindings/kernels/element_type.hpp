@@ -16,7 +16,7 @@ int64_t item_size(int dtype);
 // The number type of a oneDNN data type; an error if kernels cannot convert it.
 ElementType number_type(int dtype);
 
-// The same, restricted to f32, bf16 and f16.
+// Returns the number type of f32, bf16 or f16; an error for others.
 ElementType float_type(int dtype);
 
 // The raw type of 1, 2, 4, 8, 16 or 32 bytes.

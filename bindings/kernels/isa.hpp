@@ -38,12 +38,14 @@ struct VectorCode {
     const WindowCode& window;
 };
 
-// The code for this CPU, chosen at the first call: what DNNL_GRAPH_OPS_ISA names (avx2, avx512), or else the widest
-// that ONEDNN_MAX_CPU_ISA allows the library, too. An error where the CPU lacks what is asked for, or AVX2, FMA and F16C.
+// Returns the code for this CPU, chosen at the first call: the set that DNNL_GRAPH_OPS_ISA names (avx2, avx512), or
+// else the widest one that ONEDNN_MAX_CPU_ISA allows the library, too. Throws if the CPU lacks the named set, or AVX2,
+// FMA and F16C.
 const VectorCode& vector_code();
 // For example 'conv_fprop_f32_avx512_12x32': operation, type, instruction set, rows and columns of registers that hold sums.
 std::string code_name(const std::string& operation, const char* isa, int64_t rows, int64_t columns);
-// One by its name, or the one above without; to be read and never run: this CPU may lack what it is made of.
+// Returns the code of a set by its name, or vector_code() for an empty name; only to be read: this CPU may lack its
+// instructions.
 const VectorCode& vector_code_of(const std::string& isa);
 
 }  // namespace dgo

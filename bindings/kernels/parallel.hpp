@@ -12,8 +12,8 @@ namespace dgo {
 // Waking a team costs a few microseconds: less work than this per thread is done faster by fewer threads.
 constexpr double kBytesPerThread = 32 * 1024;
 
-// `bytes`: what all tasks move, or arithmetic worth as many; a floating number, as it may be past all bounds. Within a team
-// each thread goes on alone.
+// Returns the threads for some work. bytes: the bytes that all tasks move, or arithmetic worth as many; a floating
+// number, as it may be past all bounds. Within a team each thread goes on alone.
 inline int threads_for(int64_t tasks, double bytes) {
     if (omp_in_parallel()) return 1;
     const double useful = std::min(static_cast<double>(tasks), bytes / kBytesPerThread);
@@ -44,7 +44,7 @@ void parallel_parts(int threads, int64_t tasks, Run&& run) {
     if (error) std::rethrow_exception(error);
 }
 
-// The same with as many threads as so many bytes are worth; calls run(begin, end).
+// Calls run(begin, end) on parts of [0, tasks) with threads_for(bytes) threads.
 template <class Run>
 void parallel_for(int64_t tasks, double bytes, Run&& run) {
     parallel_parts(threads_for(tasks, bytes), tasks, [&](int64_t begin, int64_t end, int) { run(begin, end); });

@@ -7,11 +7,11 @@ namespace dgo {
 
 struct Quotient {
     float scale = 1;
-    float inverse = 1;  // of the scale
+    float inverse = 1;  // 1 / scale
     // distance of x * inverse and its nearest integer above which x / scale may have another one; -1: any
     float doubtful = 2;
     int zero = 0;
-    int low = 0, high = 0;  // results are between these
+    int low = 0, high = 0;  // the least and the greatest result
 };
 
 // Within 512, beyond which every result is the lowest or the highest, quotients and products by the inverse differ by

@@ -13,9 +13,9 @@ namespace dgo {
 
 // A block of channels, worked on together in f32.
 struct ChannelBlock {
-    static constexpr int64_t kLeast = 16;  // of a full block
+    static constexpr int64_t kLeast = 16;  // channels of a full block, at least
     int64_t first, real;                   // channels of the layer
-    int64_t lanes;                         // of a block in scratch memory: `real` rounded up to whole vectors
+    int64_t lanes;  // channels in scratch memory: `real` rounded up to vectors
     // Channels of a full block for rows of this width: short rows are not worth a task for few channels.
     static int64_t size_for(int64_t width) { return width <= 32 ? 64 : width <= 64 ? 32 : kLeast; }
     static int64_t number(int64_t channels, int64_t size) { return ceil_div(channels, size); }

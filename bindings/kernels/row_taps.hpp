@@ -27,7 +27,7 @@ int64_t product(const Dims& dims);
 // The taps of one output row on the outer axes.
 struct RowTap {
     int64_t source[2];  // indices on the outer axes, the missing ones 0
-    int64_t tap;        // of the kernel's rows
+    int64_t tap;  // the number of the kernel's row
 };
 
 // One side of the problem seen as rows along the innermost axis.
@@ -37,7 +37,7 @@ struct RowLayout {
 
     RowLayout(const Dims& spatial, const Dims& strides);
     int64_t rows() const { return extent(0) * extent(1); }
-    int64_t extent(int axis) const;  // of an outer axis
+    int64_t extent(int axis) const;  // positions of dst on an outer axis
     int64_t width() const { return spatial.back(); }
     int64_t offset(int64_t n, int64_t c, int64_t i, int64_t j) const {
         return n * batch + c * channel + i * outer[0] + j * outer[1];

@@ -19,7 +19,7 @@ struct BandCall {
 // Calls that one thread runs in order; tasks may run concurrently.
 using BandTask = std::vector<BandCall>;
 
-constexpr int kMostOperands = 64;  // of a kernel that is part of bands
+constexpr int kMostOperands = 64;  // operands of a kernel in a list
 
 class RowTilingKernel final : public Kernel {
 public:
@@ -104,10 +104,9 @@ std::shared_ptr<Kernel> make_row_tiling(const std::vector<std::shared_ptr<Kernel
 
 }  // namespace
 
-const Declaration kRowTiling{"row_tiling(kernels, tasks, operands, scratch_bytes, threads)", make_row_tiling,
-                             "sources..., scratch, dst",
-                             "every task is a list of (number of a kernel, its operands as (number of one of the "
-                             "`operands` here, offset in bytes)) that a thread runs in order, with scratch_bytes of "
-                             "scratch of its own."};
+const Declaration kRowTiling{
+    "row_tiling(kernels, tasks, operands, scratch_bytes, threads)", make_row_tiling, "sources..., scratch, dst",
+    "Each task is a list of (number of a kernel, its operands as (number of one of the `operands` here, offset in "
+    "bytes)), which a thread runs in order, with scratch_bytes of scratch memory."};
 
 }  // namespace dgo

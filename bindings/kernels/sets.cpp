@@ -119,8 +119,9 @@ BlockFn copy_block(BlockKind kind, ElementType src, ElementType dst) {
 }
 
 const Declaration kIsa[] = {
-    {"isa()", +[] { return std::string(vector_code().isa); }, "The instruction set in use: 'avx2' or 'avx512'."},
-    {"isa_reason()", +[] { return vector_sets().isa_and_reason().second; }, "Why that is not a wider one, or ''."},
+    {"isa()", +[] { return std::string(vector_code().isa); },
+     "Returns the instruction set in use: 'avx2' or 'avx512'."},
+    {"isa_reason()", +[] { return vector_sets().isa_and_reason().second; }, "Returns why no wider set is used, or ''."},
 };
 
 }  // namespace dgo

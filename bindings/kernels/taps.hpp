@@ -1,4 +1,4 @@
-// Which taps of a (transposed) convolution meet which outputs on one axis, without a division per output.
+// The taps of a (transposed) convolution that each output meets on one axis, without a division per output.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ public:
 
     int64_t phases = 1, advance = 1;
     int64_t outputs = 0, sources = 0, kernel = 1;
-    std::vector<std::vector<Tap>> taps;  // of each phase
+    std::vector<std::vector<Tap>> taps;  // [phase]: its taps
 
     // Outputs of a phase.
     int64_t count(int64_t phase) const { return ceil_div(outputs - phase, phases); }

@@ -23,17 +23,17 @@ struct Work {
 
 enum class WorkOf { dgrad, fprop, wgrad };
 
-// In products per result: what beginning and storing a register tile takes.
+// Products per result that take as long as beginning and storing a register tile.
 constexpr double kTilePrice = 8;
-// The same in strips, which sum up all taps, and products and values there against those of other tiles.
+// Products per result for a tile in strips, which sum up all taps; products and values there, relative to other tiles.
 constexpr double kStripPrice = 3, kInStrips = 0.88, kStripValues = 0.7;
 // Results that do not fill whole panels go through the scratch.
 constexpr double kThroughScratch = 2.5;
 // Absent taps of Winograd break the long sums of fprop into short ones.
 constexpr double kBrokenSums = 1.1;
-// Transforms of tiles of more than 3 results take more additions for a value.
+// The factor of transforms of tiles of more than 3 results, which take more additions for a value.
 constexpr double kLargeTransform = 2.0;
-// Lines multiplied where they lie, against packed ones.
+// The cost of lines multiplied in place, relative to packed ones.
 constexpr double kInLines = 1.1;
 
 double padded(double count, int64_t multiple) {
@@ -187,7 +187,7 @@ double part(const Work& work) {
 }  // namespace
 
 const Declaration kWorks[] = {
-    {"Work", "What a run of a kernel comes to; estimates of its time go by that."},
+    {"Work", "The work of a run of a kernel, from which its time is estimated."},
     {"Work.products", part<&Work::products>,
      "Multiplications, with those that only fill up vectors and register tiles."},
     {"Work.values", part<&Work::values>, "Elements that pass through a transform or a gather."},
@@ -198,15 +198,16 @@ const Declaration kWorks[] = {
          const std::string& isa) {
          return filter_work(p, work_of(direction), src_dtype, dst_dtype, threads, vector_code_of(isa));
      },
-     "Of filter_* between dense activations, channels last; isa: of another CPU."},
+     "Returns the work of filter_* between dense activations, channels last. isa: the set of another CPU."},
     {"col2im_work(problem, isa='')",
      +[](const FilterProblem& p, const std::string& isa) { return col2im_work(p, vector_code_of(isa)); },
-     "Of col2im_product."},
+     "Returns the work of col2im_product."},
     {"row_product_work(rows, columns, depth, isa='')",
      +[](int64_t rows, int64_t columns, int64_t depth, const std::string& isa) {
          return row_product_work(rows, columns, depth, vector_code_of(isa));
      },
-     "Of row_product; depth: of all images. weights: elements of the right factor that are put across."},
+     "Returns the work of row_product. depth: of all images together. Its weights are elements of the right factor "
+     "that are transposed."},
 };
 
 }  // namespace dgo

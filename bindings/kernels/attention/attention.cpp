@@ -23,14 +23,14 @@ struct AttentionProblem {
     std::vector<Dims> masks;
     Dims dst;
     double scale;
-    std::string zeros;  // a key of kZeroRows
-    Dims seen;  // of each row, the keys from the first on that count at all; empty: all do
+    std::string zeros;  // a name in kZeroRows
+    Dims seen;  // [row]: it sees this many keys, from the first on; empty: all
 };
 
 constexpr const char* kName = "attention";
-// of fewer rows each key and value is read where it lies
+// rows of q below which keys and values are read as they lie, without panels
 constexpr int64_t kFewRows = 4;
-// of each product of a query and a key
+// the work of a product of a query and a key, in bytes of threads_for
 constexpr double kBytesOfProduct = 0.25;
 
 const std::map<std::string, ZeroRows> kZeroRows{
@@ -167,9 +167,9 @@ const Declaration kAttention{
               std::vector<Dims>, Dims, double, std::string, Dims>,
     "q (batch, rows, depth), k (batch, keys, depth), v (batch, keys, width), masks (batch, rows, keys)..., dst (batch, "
     "rows, width)",
-    "f32: dst = softmax(scale * q k' + the masks) v. Strides of each: the batch's axes, then row and depth of q, key "
-    "and depth of k, key and width of v, row and key of a mask, row and width of dst. zeros: rows of shares that "
-    "become zeros: none, nan: those of NaN, unseen: those whose scores all are -Inf; seen: of each row, the keys from "
-    "the first on that count at all."};
+    "dst = softmax(scale * q k' + masks) v, in f32. Strides of each operand: the batch's axes, then row and depth of "
+    "q, key and depth of k, key and width of v, row and key of a mask, row and width of dst. zeros names the rows of "
+    "shares that become zeros: none, nan (rows of NaN) or unseen (rows whose scores are all -Inf). seen[row]: the row "
+    "sees this many keys, from the first on; empty: all."};
 
 }  // namespace dgo

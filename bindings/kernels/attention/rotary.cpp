@@ -24,7 +24,7 @@ constexpr const char* kName = "rotary";
 constexpr size_t kOperands = 4;
 constexpr const char* kNames[kOperands] = {"src", "cos", "sin", "dst"};
 
-constexpr int64_t kRows = 16;  // of a task, along the last axis
+constexpr int64_t kRows = 16;  // positions of a task on the last axis
 
 struct Table {
     const float *cos, *sin;
@@ -114,8 +114,8 @@ const Declaration kRotary{
     "rotary(shape, half, strides, interleaved=False, whole=False)",
     kernel_of<Rotary, RotaryProblem, Dims, int64_t, std::vector<Dims>, bool, bool>,
     "src (shape, 2 half), cos (shape, half), sin (shape, half), dst (shape, 2 half)",
-    "f32: pairs (a, b) of 2 * half neighbours become a cos - b sin and b cos + a sin; they are i and half + i, or, "
-    "interleaved, 2 i and 2 i + 1. whole: cos and sin have further numbers for the second of each pair. Strides of "
-    "each operand for the axes of shape."};
+    "dst = (a cos - b sin, b cos + a sin) for pairs (a, b) of 2 * half neighbours, in f32. Pairs are elements i and "
+    "half + i or, if interleaved, 2 i and 2 i + 1. whole: cos and sin have further numbers for the second of each "
+    "pair. Strides of each operand are those of the axes of shape."};
 
 }  // namespace dgo

@@ -24,7 +24,7 @@ struct AttentionBlock {
     AttentionMask masks[kMostMasks];
     int64_t mask_count;
     int64_t rows, keys, depth, width;
-    const int64_t* seen;  // of each row, the keys from the first on that it may see; null: all
+    const int64_t* seen;  // [row]: it sees this many keys, from the first on; null: all
     float scale;
     ZeroRows zeros;
     bool packed;  // scratch holds what pack() left there
@@ -32,7 +32,7 @@ struct AttentionBlock {
 };
 
 struct AttentionCode {
-    int64_t rows;  // of a block at most
+    int64_t rows;  // rows of a block, at most
     int64_t (*scratch)(int64_t keys, int64_t depth, int64_t width);
     // Keys and values of an item, for blocks of many rows.
     void (*pack)(const AttentionBlock& block);

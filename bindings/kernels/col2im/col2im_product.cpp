@@ -15,17 +15,17 @@ namespace dgo {
 
 namespace {
 
-constexpr int64_t kColumnBytes = 192 * 1024;  // that wait to be added up, in the second cache level
+constexpr int64_t kColumnBytes = 192 * 1024;  // columns that wait to be added up, in the second cache level
 constexpr int64_t kFewestRuns = 24;
 constexpr int64_t kShortRun = 64;
-constexpr int64_t kRowsTogether = 48;  // of src, if a line has fewer
-constexpr int64_t kLinesOfTask = 8;    // of src: its first ones are multiplied by the task before it as well
+constexpr int64_t kRowsTogether = 48;  // rows of src multiplied together, where a line has fewer
+constexpr int64_t kLinesOfTask = 8;  // lines of src; the task before multiplies the first ones, too
 
 Col2imImage image(const FilterTensor& tensor, int64_t channels, const Axes& size) {
     return {float_type(tensor.dtype), item_size(tensor.dtype), channels, tensor.batch_stride, size, tensor.strides};
 }
 
-// The same layer with its taps side by side instead of overlapping: its packed weights are those of col2im_product.
+// Returns the layer with its taps side by side instead of overlapping: col2im_product takes its packed weights.
 FilterProblem taps_apart(const FilterProblem& problem) {
     FilterProblem p = problem;
     for (int a = 0; a < kFilterAxes; ++a) {
@@ -37,7 +37,7 @@ FilterProblem taps_apart(const FilterProblem& problem) {
     return p;
 }
 
-// Why col2im_product does not compute the problem, or empty.
+// Returns why col2im_product does not compute the problem; empty if it does.
 std::string col2im_refusal(const FilterProblem& p) {
     constexpr int last = kFilterAxes - 1;
     const std::string why = axes_refusal(p);
@@ -135,13 +135,16 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, int src_dtyp
 
 const Declaration kCol2imProduct[] = {
     {"FilterProblem.col2im_refusal(self)", col2im_refusal,
-     "Why col2im_product does not compute the layer; empty if it does."},
-    {"FilterProblem.taps_apart(self)", taps_apart, "The layer whose packed weights col2im_product takes for this one."},
+     "Returns why col2im_product does not compute the layer; empty if it does."},
+    {"FilterProblem.taps_apart(self)", taps_apart,
+     "Returns the layer whose packed weights col2im_product takes for this one."},
     {"col2im_product(problem, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, epilogue=...)",
      make_product,
      "src (batch, in_spatial, in_channels), packed, [bias (out_channels)], epilogue's..., scratch, dst (batch, "
      "out_spatial, out_channels)",
-     "as filter_dgrad; packed: of problem.taps_apart(). One group, a last axis without dilation."},
+     "dst = bias + the transposed convolution of src, as filter_dgrad computes it, by products whose overlaps are "
+     "added up. packed: the weights of problem.taps_apart(). The problem has one group and no dilation on the last "
+     "axis."},
 };
 
 }  // namespace dgo

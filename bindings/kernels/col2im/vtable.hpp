@@ -26,9 +26,9 @@ struct Col2imParams {
     int64_t batch;
     int64_t run;                  // elements of dst from one position of src to the next
     int64_t shifts;               // positions of src that meet in a run
-    int64_t first_run, all_runs;  // of a line of dst
-    int64_t runs, sections;       // of a task, and of a line
-    int64_t blocks;               // of lines: tasks of a position of axis 0
+    int64_t first_run, all_runs;  // the first run of a line of dst; all runs
+    int64_t runs, sections;  // runs of a task; sections of a line
+    int64_t blocks;  // blocks of lines: the tasks of a position of axis 0
     int64_t planes;               // positions of axis 0 that meet in a line of dst
     int64_t live, together;       // lines of src that meet in a line of dst, and that are multiplied at once
     int64_t width;                // elements from the columns of one position to those of the next

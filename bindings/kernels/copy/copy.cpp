@@ -17,7 +17,7 @@ constexpr int64_t kTaskBytes = 256 * 1024;
 // Transposed blocks: elements of a side before cuts, and the unit of the cuts.
 constexpr int64_t kSquare = 256, kLeastPart = 64;
 constexpr int64_t kLongRun = 256;           // elements
-constexpr double kCachedBytes = 1024 * 1024;  // of both sides
+constexpr double kCachedBytes = 1024 * 1024;  // bytes of src and dst together
 
 void check_strides(const char* operand, size_t rank, const std::vector<int64_t>& strides) {
     if (strides.size() != rank) {
@@ -37,7 +37,7 @@ std::vector<int64_t> magnitudes(const std::vector<int64_t>& strides) {
 
 }  // namespace
 
-// Axes in the order of the destination, outermost first, neighbours merged where both sides allow it.
+// Returns the axes in the order of dst, outermost first, merged with their neighbours where both sides allow it.
 std::vector<StridedCopy::Axis> StridedCopy::coalesce(const std::vector<int64_t>& shape,
                                                      const std::vector<int64_t>& src_strides,
                                                      const std::vector<int64_t>& dst_strides) {
@@ -76,7 +76,7 @@ int64_t StridedCopy::widen_elements(std::vector<Axis>& axes, int64_t size) {
     return wide;
 }
 
-// Takes the two axes of the block out of `axes`.
+// Removes the two axes of the block from `axes` and returns them.
 BlockKind StridedCopy::choose_block(std::vector<Axis>& axes) {
     const auto take = [&axes](size_t index) {
         if (index >= axes.size()) return Axis{1, 0, 0};
@@ -198,7 +198,7 @@ StridedCopy::StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const
 
     const int64_t elements = std::max<int64_t>(kTaskBytes / (src_size + dst_size), 1);
     if (kind == BlockKind::transposed) {
-        // Square, so that as few pages as possible are in use.
+        // Makes blocks square, so that as few pages as possible are in use.
         const auto part = [](int64_t extent, int64_t most, const CopyFold& fold) {
             const int64_t unit = std::max<int64_t>(fold.size, 1), step = unit * ceil_div(kLeastPart, unit);
             return std::min(extent, std::max(most / step * step, step));
@@ -268,6 +268,6 @@ std::shared_ptr<Kernel> make_copy(const Dims& shape, int src_dtype, const Dims& 
 }
 
 const Declaration kCopy{"copy(shape, src_dtype, src_strides, dst_dtype, dst_strides)", make_copy,
-                        "src (shape), dst (shape)", "dst = src, element by element, converted."};
+                        "src (shape), dst (shape)", "dst = src, element by element, converted to dst's type."};
 
 }  // namespace dgo

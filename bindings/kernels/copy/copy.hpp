@@ -20,7 +20,7 @@ public:
                 int dst_dtype, const std::vector<int64_t>& dst_strides);
 
     void run(const char* src, char* dst) const;
-    // A part of the tasks [0, tasks()), on the calling thread.
+    // Runs a part of the tasks [0, tasks()) on the calling thread.
     void run_part(const char* src, char* dst, int64_t begin, int64_t end) const;
 
     int64_t tasks() const { return tasks_; }
@@ -37,7 +37,7 @@ private:
     void cut(const std::vector<Axis>& outer, int64_t src_size, int64_t dst_size);
 
     BlockFn block_fn_ = nullptr;
-    CopyBlock block_{};        // of a task that is not cut off by an edge
+    CopyBlock block_{};  // the block of a task that no edge cuts off
     int64_t n0_ = 0, n1_ = 0;  // the whole two-dimensional copy
     int axes_ = 0;             // the last two count blocks along n0 and n1
     int64_t size_[kMaxAxes + 2], src_[kMaxAxes + 2], dst_[kMaxAxes + 2];  // strides in bytes

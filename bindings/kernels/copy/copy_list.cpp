@@ -55,8 +55,8 @@ std::shared_ptr<Kernel> make_copy_list(const std::vector<CopyItem>& items, int s
     return kernel;
 }
 
-const Declaration kCopyList{"copy_list(items, src_dtype, dst_dtype, zero_elements=0)", make_copy_list, "src, dst",
-                            "dst[0:zero_elements] = 0, then every item (shape, src_offset, src_strides, dst_offset, "
-                            "dst_strides) as a copy."};
+const Declaration kCopyList{
+    "copy_list(items, src_dtype, dst_dtype, zero_elements=0)", make_copy_list, "src, dst",
+    "dst[0:zero_elements] = 0, then each item (shape, src_offset, src_strides, dst_offset, dst_strides) is copied."};
 
 }  // namespace dgo

@@ -28,7 +28,7 @@ private:
         int64_t src, dst;
     };
     std::vector<Item> items_;
-    std::vector<int64_t> first_task_ = {0};  // of each item, and the number of all tasks
+    std::vector<int64_t> first_task_ = {0};  // the first task of each item; last, the number of all tasks
     int64_t zero_bytes_;
     double bytes_ = 0;
 };

@@ -41,7 +41,7 @@ const Declaration kFills[] = {
     {"fill(shape, dtype, strides, value)", kernel_by<FillKernel, Dims, int, Dims, double>, "dst (shape)",
      "dst = value."},
     {"fill_channel(shape, dtype, dst_strides, axis, bias_dtype)", make_fill_channel, "bias (shape[axis]), dst (shape)",
-     "dst = bias of the element's index on `axis`."},
+     "dst[..., i, ...] = bias[i], where i is the index on `axis`."},
 };
 
 }  // namespace dgo

@@ -17,7 +17,7 @@ struct CopyBlock {
     int64_t n0, n1;
     int64_t src0, src1;
     int64_t dst0, dst1;
-    CopyFold fold0{}, fold1{};  // of the rows of dst and of src, where the block is transposed
+    CopyFold fold0{}, fold1{};  // folds of dst's rows; of src's, where the block is transposed
     bool cached = false;        // both sides are likely to be in the second cache
 };
 using BlockFn = void (*)(const char* src, char* dst, const CopyBlock& block);
@@ -31,11 +31,11 @@ enum class BlockKind {
 };
 
 struct CopyCode {
-    // Null for a pair of elements that is not converted.
+    // Returns null for a pair of elements that is not converted.
     BlockFn (*block)(BlockKind kind, ElementType src, ElementType dst);
 };
 
-// The one of this CPU.
+// Returns the block function of this CPU.
 BlockFn copy_block(BlockKind kind, ElementType src, ElementType dst);
 
 }  // namespace dgo

@@ -21,7 +21,7 @@ struct GatherOptions {
     Epilogue epilogue;    // f32 only
 };
 
-// 8-bit layers that are summed in f32: exact while integers stay below 2^24.
+// The results of 8-bit layers that are summed in f32: exact while integers stay below 2^24.
 struct GatherIntegers {
     Int8Params params;
     uint32_t flip = 0;
@@ -29,12 +29,12 @@ struct GatherIntegers {
     ElementType dst;
     int64_t item;  // bytes of a result
 };
-constexpr int kGatherIntegers = 3;   // of DepthwiseCode::gather
+constexpr int kGatherIntegers = 3;  // index into DepthwiseCode::gather
 constexpr int64_t kBeyond = 64;      // elements after the last channel that may be read
 
-constexpr int64_t kSectionBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
+constexpr int64_t kSectionBytes = 32 * 1024;  // bytes of outputs that a task along the channels writes, at least
 constexpr int64_t kBlockElements = 512;          // positions that a task on a block of channels covers
-constexpr int64_t kSectionElements = 4096;       // of a row that a task along space reads or writes
+constexpr int64_t kSectionElements = 4096;  // elements of a row that a task along space reads or writes
 
 EpilogueParams params_of(const Epilogue& epilogue, int64_t channels, int64_t batch, const RowLayout& to) {
     return epilogue.params(channels, {batch, to.extent(0), to.extent(1), to.width()},
@@ -47,12 +47,12 @@ struct GatherKernel : Kernel {
     const DepthwiseCode& code;
     TapAxes axes;
     RowLayout from, to;
-    int64_t row_taps, taps;  // of a kernel row, of the kernel
+    int64_t row_taps, taps;  // taps of a kernel row; of the kernel
     Path path;
     bool has_bias, ready;  // ready: the weights come packed
     Epilogue epilogue;
     EpilogueParams after;  // results
-    FusedActivation last;  // what the vector code makes of them; all of `after`, or nothing
+    FusedActivation last;  // all post-ops, where the vector code applies them; else none
     std::optional<GatherIntegers> integers;
     std::vector<RowSection> sections;
     Widest widest;
@@ -63,8 +63,8 @@ struct GatherKernel : Kernel {
     ChannelTasks channel_tasks;
     StridedCopy weights_copy;
     StridedCopy bias_copy;
-    double work;  // as of threads_for
-    // of a run: what all threads read, and what each of them works in
+    double work;  // the work of a run, in units of threads_for
+    // scratch of a run: arrays that all threads read, and the memory of each thread
     ScratchLayout shared, each;
     ScratchArray<float> weights_part, scales_part, bias_part, result_part;
     ScratchArray<GatherSegment> segments_part;
@@ -100,7 +100,7 @@ struct GatherKernel : Kernel {
         lay_out_scratch();
     }
 
-    // Outputs of a section, in each phase.
+    // Returns the outputs of a section in each phase.
     int64_t outputs_of_section() const {
         const int64_t step = axes.inner.phases * axes.inner.advance;
         if (path == Path::blocks) return std::max<int64_t>(kBlockElements / step, 16);
@@ -119,7 +119,7 @@ struct GatherKernel : Kernel {
             segments_part = each.add<GatherSegment>(taps);
         }
         if (integers) {
-            // of the last task, which has the rest
+            // the channels of the last task, which takes the rest
             const int64_t channels = std::min(2 * channel_tasks.each, p.c);
             result_part = each.add<float>(widest.outputs * axes.inner.phases * channels + kBeyond);
         }
@@ -168,10 +168,10 @@ struct GatherKernel : Kernel {
         const float *weights, *bias;
         const char* const* epilogue;
         char* dst;
-        const float* scales;  // of integers
+        const float* scales;  // the scales of integer results, by channel
     };
 
-    // Numbers of all channels, or zeros, and after them the first ones again.
+    // to = the numbers of all channels (null: zeros), and after them the first ones again.
     void copy_channels(const char* from, float* to) const {
         if (from == nullptr) {
             std::fill_n(to, p.c, 0.0f);
@@ -181,7 +181,7 @@ struct GatherKernel : Kernel {
         for (int64_t i = 0; i < kBeyond; ++i) to[p.c + i] = to[i];
     }
 
-    // Sums of positions from `first` on of a row -> results of 8 bits, or f32.
+    // Makes results of 8 bits, or f32, of the sums of positions from `first` on of a row.
     void finish_integers(const Operands& operands, float* sums, int64_t offset, int64_t first, int64_t end,
                          int64_t channel, int64_t channels) const {
         offset += first * to.inner + channel;
@@ -205,7 +205,7 @@ struct GatherKernel : Kernel {
         positions(results, false, true);
     }
 
-    // The post-ops on results from `first` on of a row, whose values are `step` apart.
+    // Applies the post-ops to results from `first` on of a row, whose values are `step` apart.
     void finish(const Operands& operands, float* values, int64_t step, int64_t row_offset, int64_t first, int64_t end,
                 int64_t channel, int64_t channels) const {
         if (epilogue.empty() || last.as != FusedActivation::As::it_is) return;
@@ -214,11 +214,11 @@ struct GatherKernel : Kernel {
                        EpilogueRun{values, step, offset, to.inner, end - first, channels, channel});
     }
 
-    // Rows with channels as neighbours. Every address is that of position 0, steps count elements.
+    // The rows of a task along the channels. Every address is the address of position 0; steps count elements.
     struct ChannelRows {
         int type;  // float_index
-        int64_t channels, first, head;  // of a layer with groups: the first one
-        const char* const* src;  // of every tap of the row list
+        int64_t channels, first, head;  // of a layer with groups: the first channel
+        const char* const* src;  // the source of every tap in the row list
         int64_t src_step;
         const float *weights, *bias;
         char* dst;
@@ -233,7 +233,7 @@ struct GatherKernel : Kernel {
         }
     }
 
-    // Outputs [begin, end) of a phase.
+    // Computes outputs [begin, end) of a phase.
     void run_phase(int64_t phase, int64_t begin, int64_t end, const std::vector<RowTap>& row_list,
                    const ChannelRows& rows, GatherSegment* memory) const {
         const TapAxis& inner = axes.inner;
@@ -373,7 +373,7 @@ struct GatherKernel : Kernel {
         }
     }
 
-    // The post-ops on a row of one channel, phase by phase.
+    // Applies the post-ops to a row of one channel, phase by phase.
     void finish_space(const Operands& operands, const RowSection& section, float* out, int64_t n, int64_t c,
                       int64_t row) const {
         if (epilogue.empty()) return;
@@ -491,20 +491,19 @@ std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_packing(const Dept
 const Declaration kDepthwiseGather[] = {
     {"depthwise_dgrad(problem, has_bias=False, bias_dtype=None, packed=False, epilogue=...)", make_gather<true>,
      "src (n, c, src_spatial), weights (c, kernel), [bias (c)], epilogue's..., dst (n, c, dst_spatial)",
-     "transposed convolution."},
+     "dst = bias + the transposed convolution of src; every channel has its own kernel."},
     {"depthwise_fprop(problem, has_bias=False, bias_dtype=None, packed=False, epilogue=...)", make_gather<false>,
      "diff_dst (n, c, dst_spatial), weights (c, kernel), [bias (c)], epilogue's..., diff_src (n, c, src_spatial)",
-     "bias and epilogue are those of an ordinary convolution."},
+     "diff_src = bias + the ordinary convolution of diff_dst; every channel has its own kernel."},
     {"int8_depthwise_gather(problem, dgrad, src_zero, dst_dtype, dst_scale=1.0, dst_zero=0, dst_low=-128, "
      "dst_high=255, has_bias=False, epilogue=...)",
      make_int8_gather, "src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)",
-     "a problem of s8 or u8, channels last; packed: as depthwise_packing wrote it, of whole numbers. Sums are f32, "
-     "exact "
-     "where they stay below 2^24; results as of int8_product."},
-    {"int8_depthwise_gathers(problem)", gathers_integers, "Whether int8_depthwise_gather takes a problem."},
+     "dst = results of the sums of src * weights, as int8_product makes them. The problem is of s8 or u8, channels "
+     "last; packed holds integers in f32, from depthwise_packing. Sums are f32, exact below 2^24."},
+    {"int8_depthwise_gathers(problem)", gathers_integers, "Returns whether int8_depthwise_gather takes a problem."},
     {"depthwise_packing(problem, dgrad)", make_packing, "weights (c, kernel), packed",
-     "for kernels of the direction with packed=True; the floats of packed, and the shape and the strides there of what "
-     "is copied."},
+     "Returns the kernel that packs weights for kernels of the direction with packed=True, the floats of packed, and "
+     "the shape and strides of the weights in packed."},
 };
 
 }  // namespace dgo

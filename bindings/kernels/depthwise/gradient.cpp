@@ -10,7 +10,7 @@
 namespace dgo {
 namespace {
 
-constexpr int64_t kSectionElements = 2048;  // of a row, between additions to the sums in memory
+constexpr int64_t kSectionElements = 2048;  // positions of a row between two additions to the sums in memory
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kSlice = 128;  // channels of a task at least, where parts are too few for many threads
 constexpr int64_t kLeastOfPart = 128;  // positions: fewer cost less than adding up another part's sums
@@ -35,8 +35,8 @@ struct GradientKernel : Kernel {
     ChannelTasks channel_tasks;
     StridedCopy weights_copy;
     int64_t rows_together;
-    double work;  // as of threads_for
-    // of a run: the sums of all parts, and what each thread works in
+    double work;  // the work of a run, in units of threads_for
+    // scratch of a run: the sums of all parts, and the memory of each thread
     ScratchLayout shared, each;
     ScratchArray<float> sums_part, src_part;
     ScratchArray<const float*> diffs_part;
@@ -121,12 +121,12 @@ struct GradientKernel : Kernel {
         weights_copy.run(reinterpret_cast<const char*>(sums), operands[2]);
     }
 
-    // A section of a row of src and those of diff_dst that it meets, with channels as neighbours. Every address is that
-    // of position 0.
+    // A section of a row of src, and the rows of diff_dst that it meets, with channels as neighbours. Every address is
+    // the address of position 0.
     struct ChannelRow {
         const RowSection* section;
         const char* src;
-        std::vector<const char*> diff;  // of every row of the kernel; null: none
+        std::vector<const char*> diff;  // [row of the kernel]: the row of diff_dst that it meets; null: none
     };
     // Parameters that all rows share; steps count elements.
     struct ChannelRows {
@@ -305,6 +305,7 @@ std::shared_ptr<Kernel> make_gradient(const DepthwiseProblem& problem) {
 
 const Declaration kDepthwiseGradient{"depthwise_wgrad(problem)", make_gradient,
                                      "src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (c, kernel)",
-                                     "the same sums for any number of threads. No groups."};
+                                     "diff_weights[c, k] = the sum over n and positions of src * diff_dst, with the "
+                                     "same bits for any number of threads. The problem has no groups."};
 
 }  // namespace dgo

@@ -19,11 +19,11 @@ namespace dgo {
 namespace {
 
 constexpr const char* kName = "int8_depthwise";
-constexpr int64_t kMixedBytes = 16 * 1024;  // of a section, if it is not short
+constexpr int64_t kMixedBytes = 16 * 1024;  // mixed bytes of a section, if it is not short
 constexpr int64_t kShortest = 16;           // outputs
 constexpr int64_t kStrip = 32;              // outputs that are summed before they are rounded
 constexpr int64_t kBeyond = 32;             // elements after the last channel that may be read
-constexpr double kBytesOfTap = 0.1;         // what a product is worth, see threads_for
+constexpr double kBytesOfTap = 0.1;  // bytes that cost as much as a product, see threads_for
 
 const Dot& set_of(const std::string& isa) {
     const Dot& dot = int8_sets().of(isa);
@@ -33,7 +33,7 @@ const Dot& set_of(const std::string& isa) {
     return dot;
 }
 
-// The taps of a phase of both outer axes, row by row, and where its weights and starts are packed, by the inner phase.
+// A phase of both outer axes: its taps, row by row, and where its weights and starts are packed, by the inner phase.
 // `steps` have room for the sources of all rows of dst that are computed together.
 struct OuterPhase {
     struct Row {
@@ -52,14 +52,14 @@ struct Int8DepthwiseLayout {
     const DotDepthwise& code;
     TapAxes axes;
     int64_t block, blocks;  // channels of a block
-    int64_t step_bytes;     // of a position of mixed, or of a tap
+    int64_t step_bytes;  // bytes of a mixed position, and of a tap
     std::vector<OuterPhase> phases;
-    int64_t bytes = 0;  // of the packed weights
-    // Rows of dst that share mixed rows of src, with weights that lie so many rows further for each
+    int64_t bytes = 0;  // bytes of the packed weights
+    // together: rows of dst that share mixed rows of src. further: weights of each lie this many rows further.
     int64_t together = 1, further = 1;
     // Kernels of one row mix neighbouring taps in place of rows: copies of the row of src, `apart` positions apart.
     int64_t apart = 0;
-    std::vector<std::vector<Tap>> inner;  // of each phase of the last axis, the first of those that are mixed
+    std::vector<std::vector<Tap>> inner;  // [phase of the last axis]: the first tap of each mixed group
 
     Int8DepthwiseLayout(const LayerSizes& sizes, bool dgrad, const Dot& dot)
         : layer(sizes), code(*dot.depthwise), axes(sizes, dgrad), block(kDepthwiseVectors * code.lanes),
@@ -212,7 +212,7 @@ public:
         const int threads = threads_for(tasks, work_);
         const Scratch scratch(shared_, each_, threads);
         float *scales = scales_.in(scratch.shared()), *bias = bias_.in(scratch.shared());
-        // zeros after the last channel: what lies in memory may be numbers that take long
+        // zeros after the last channel: uninitialised memory may hold denormal numbers, which take long
         const int64_t channels = layout_.layer.c, padded = channels + kBeyond;
         const auto copy = [&](const char* from, float* to) {
             const int64_t count = from == nullptr ? 0 : channels;
@@ -232,7 +232,7 @@ public:
     }
 
 private:
-    // Sections of outputs of a phase, whose mixed positions stay near.
+    // Cuts a phase into sections of outputs, whose mixed positions stay near.
     void lay_out() {
         const TapAxis& inner = layout_.axes.inner;
         int64_t most_steps = 1, last = 0;
@@ -306,7 +306,7 @@ private:
         mix.flip = flip_;
         mix.filling = filling_;
         mix.mixed = mixed_.in(memory);
-        // what the next rows of dst need besides; a single block reads all that lies on its way
+        // fetches the further rows that the next rows of dst need; a single block reads them in order anyway
         mix.fetched = together * outer[1].advance;
         mix.ahead = mix.fetched * from_.outer[1];
         if (layout_.apart > 0) copy_row(mix, lines, copied_.in(memory));
@@ -322,10 +322,10 @@ private:
         }
     }
 
-    // Positions of a row that are copied for so many mixed ones.
+    // Returns the positions of a row that are copied for `positions` mixed ones.
     int64_t beside(int64_t positions) const { return positions + (layout_.code.rows - 1) * layout_.apart; }
 
-    // In place of a row, copies of it, as many as are mixed; all of their positions exist.
+    // Copies a row as often as rows are mixed; all of its positions exist.
     void copy_row(DepthwiseMix& mix, std::vector<const char*>& lines, char* memory) const {
         const int64_t block = layout_.block, count = beside(mix.positions);
         const int64_t end = std::clamp<int64_t>(mix.end, mix.begin, count);
@@ -342,7 +342,7 @@ private:
         mix.end = mix.positions;
     }
 
-    // Outputs [q, end) of row v of those that are computed together.
+    // Computes outputs [q, end) of row v of the rows that are computed together.
     void run_strip(char* const* operands, const OuterPhase& phase, int64_t p, int64_t n, int64_t row, int64_t v,
                    int64_t q, int64_t begin, int64_t end, int64_t first, int64_t channels, float* scales, float* bias,
                    char* memory) const {
@@ -383,7 +383,7 @@ private:
     const RowLayout from_, to_;
     const Epilogue epilogue_;
     const EpilogueParams after_;
-    const int64_t rows_, columns_;  // of dst on both outer axes, and on the second
+    const int64_t rows_, columns_;  // positions of dst on both outer axes; on the second
     const bool has_bias_;
     const ElementType type_;
     const int64_t item_;  // bytes of a result
@@ -393,7 +393,7 @@ private:
     int64_t section_ = 0;
     std::vector<std::vector<std::vector<int64_t>>> taps_;  // bytes of mixed, by the outer phase and the inner one
     double work_ = 0;
-    // of a run: what all threads read, and what each of them works in
+    // scratch of a run: arrays that all threads read, and the memory of each thread
     ScratchLayout shared_, each_;
     ScratchArray<float> scales_, bias_;
     ScratchArray<char> mixed_, copied_;
@@ -425,16 +425,18 @@ std::unique_ptr<Kernel> make_product(const LayerSizes& sizes, bool dgrad, int sr
 }  // namespace
 
 const Declaration kInt8Depthwise[] = {
-    {"int8_depthwise_size(layer, dgrad, isa='')", packed_size, "Bytes of the weights that int8_depthwise takes."},
+    {"int8_depthwise_size(layer, dgrad, isa='')", packed_size,
+     "Returns the bytes of the packed weights of int8_depthwise."},
     {"int8_depthwise_pack(layer, dgrad, weights_dtype, weights_strides, src_dtype, src_zero, has_points=False, "
      "isa='')",
      make_pack, "weights (c, kernel), [points (c)], packed",
-     "dgrad: of a transposed convolution. points: zero points in s32, for sets that multiply words; u8 has the zero "
-     "point 128 for the others."},
+     "packed = weights for int8_depthwise. dgrad: for a transposed convolution. points are zero points in s32, for "
+     "sets that multiply words; for the other sets the zero point of u8 is 128."},
     {"int8_depthwise(layer, dgrad, src_dtype, src_strides, src_zero, dst_dtype, dst_strides, dst_scale=1.0, "
      "dst_zero=0, dst_low=-128, dst_high=255, bias_dtype=0, epilogue=..., isa='')",
      make_product, "src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)",
-     "Strides: n, c, spatial, channels contiguous. Sums are exact; results as of int8_product."},
+     "dst = results of the exact sums of (src - src_zero) * weights, as int8_product makes them. Strides: n, c, "
+     "spatial; channels are contiguous."},
 };
 
 }  // namespace dgo

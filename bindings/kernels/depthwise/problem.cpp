@@ -15,10 +15,10 @@ bool gathers_groups(int64_t channels, int64_t width) {
 }
 
 constexpr int64_t kLeastOfClass = 4;       // outputs: fewer fill no tile
-constexpr int64_t kNearBytes = 32 * 1024;  // of sources or weights that are read again and again
-constexpr int64_t kManyRows = 4;           // of a kernel: their sources are worth staying near
+constexpr int64_t kNearBytes = 32 * 1024;  // bytes of sources or weights that are read repeatedly
+constexpr int64_t kManyRows = 4;  // kernel rows from which sources are kept near
 constexpr int64_t kVast = 64;              // readings of a source
-constexpr int64_t kWorthAligning = 4;      // vectors: of fewer, one more is too much
+constexpr int64_t kWorthAligning = 4;  // vectors from which one more costs little
 
 }  // namespace
 
@@ -54,7 +54,7 @@ void check_depthwise(const std::string& what, const DepthwiseProblem& p) {
 
 namespace {
 
-// How often a source is read on the first axes, or on all.
+// Returns how often a source is read on the first `axes` axes.
 int64_t readings(const DepthwiseProblem& p, size_t axes) {
     int64_t all = 1;
     for (size_t axis = 0; axis < axes; ++axis) all *= ceil_div(p.kernel[axis], p.strides[axis]);
@@ -74,13 +74,14 @@ Path choose_path(const DepthwiseProblem& p) {
 
 namespace {
 
-// Channels of so many rows that the nearest cache holds; the sizes may multiply to more than a number has.
+// Returns the channels of `rows` rows that the nearest cache holds; the sizes may multiply to more than an integer has.
 int64_t near_channels(int64_t rows, int64_t width, int64_t item_size) {
     const double bytes = static_cast<double>(rows) * static_cast<double>(std::max<int64_t>(width, 1) * item_size);
     return static_cast<int64_t>(static_cast<double>(kNearBytes) / bytes);
 }
 
-// Channels of a block: short rows are not worth a task for few, many rows of many do not stay in the nearest cache.
+// Returns the channels of a block: short rows are not worth a task for few channels; many rows of many channels do not
+// stay in the nearest cache.
 int64_t block_size(const DepthwiseProblem& p) {
     const int64_t width = std::max(p.src_spatial.back(), p.dst_spatial.back()), rows = readings(p, p.kernel.size() - 1);
     const int64_t size = ChannelBlock::size_for(width);
@@ -196,10 +197,11 @@ ChannelTasks::Part ChannelTasks::at(int64_t index, int64_t head) const {
 const Declaration kDepthwise[] = {
     {"DepthwiseProblem(layer, dtype, src_strides, weights_strides, dst_strides, width=1)",
      object_of<DepthwiseProblem, LayerSizes, int, Dims, Dims, Dims, int64_t>,
-     "One kernel a channel, or groups of `width` channels in and out, 1 to 3 spatial axes. Strides count elements: n, "
-     "c, spatial for src and dst; c, kernel for the weights, or group, in channel, out channel, kernel. Sums are f32."},
+     "A layer with a kernel for each channel, or groups of `width` channels in and out, and 1 to 3 spatial axes. "
+     "Strides count elements: n, c, spatial for src and dst; c, kernel for the weights, or group, in channel, out "
+     "channel, kernel. Sums are f32."},
     {"gathers_groups(channels, width)", gathers_groups,
-     "Whether groups of `width` of all channels have kernels on this CPU."},
+     "Returns whether this CPU has kernels for groups of `width` of `channels` channels."},
 };
 
 }  // namespace dgo

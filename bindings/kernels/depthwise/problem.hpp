@@ -19,26 +19,26 @@ namespace dgo {
 // dst, c, kernel for the weights.
 struct DepthwiseProblem : LayerSizes {
     static constexpr const char* kClass = "DepthwiseProblem";
-    int dtype;  // of all tensors: f32, bf16 or f16; sums are f32
+    int dtype;  // the type of all tensors: f32, bf16 or f16; sums are f32
     Dims src_strides, weights_strides, dst_strides;
     // channels of a group, as many in as out; above 1 src and dst must be channels last, and the weights' strides are
     // those of group, in channel, out channel, kernel
     int64_t width = 1;
 };
 
-// Checks what check_layer does, and the strides.
+// Checks the sizes, as check_layer does, and the strides.
 void check_depthwise(const std::string& what, const DepthwiseProblem& problem);
 
-// The work of a run, in units of threads_for: bytes of src and dst, or multiplications.
+// Returns the work of a run, in units of threads_for: bytes of src and dst, or multiplications.
 double work_of(const DepthwiseProblem& problem);
 
-// Whether rows of sources need no copies to be near each other; so many that each is read often rarely are.
+// Whether rows of sources are read without copies: so many rows that each is read often rarely are near each other.
 bool reads_where_they_lie(const DepthwiseProblem& problem);
 
 // How the sums are vectorised.
 enum class Path {
     channels,  // channels are neighbours in memory and enough for a vector
-    blocks,    // by channels too, on rows transposed into blocks of neighbours in f32
+    blocks,  // along the channels of blocks, transposed to f32 neighbours
     space,     // along the innermost axis, f32 copies of the rows
 };
 Path choose_path(const DepthwiseProblem& problem);
@@ -46,10 +46,10 @@ Path choose_path(const DepthwiseProblem& problem);
 // For example 'depthwise_fprop_f32_avx512_channels'; the direction is that of the ordinary convolution.
 std::string depthwise_name(const char* direction, Path path);
 
-// The weights as the paths read them, f32: kernel by source channels of a group by channels, padded to whole blocks, or
-// channels by kernel.
+// The packed weights, f32: kernel by source channels of a group by channels, padded to whole blocks, or channels by
+// kernel.
 struct PackedWeights {
-    Dims shape, strides;       // in the order of the problem's own
+    Dims shape, strides;  // in the order of the problem's weights
     int64_t block;             // channels of a full block
     int64_t vector;            // its vectors' lanes
     int64_t channels, floats;  // channels of a kernel position, padded to whole blocks; of all
@@ -62,10 +62,10 @@ private:
     int64_t all;
 };
 
-// How the taps of one phase on the innermost axis are gathered: as segments of equally many neighbours, or one by one.
+// The taps of one phase on the innermost axis: segments of equally many neighbours, or single taps.
 struct PhaseTaps {
     std::vector<Tap> taps;  // the sources rising
-    int64_t distance = 0;  // of their sources
+    int64_t distance = 0;  // units between the sources of neighbouring taps
     int64_t classes = 1, advance = 1;  // outputs `classes` apart are `advance` units apart
     int64_t unit = 1;  // sources
     int64_t counts[2] = {0, 0}, sizes[2] = {1, 1};  // segments of a kernel row and their taps, by part
@@ -84,10 +84,10 @@ struct ChannelTasks {
     int64_t all, each, number;
     bool grouped;  // tasks are cut between groups, wherever these begin
 
-    // `sources` of a row that are read; at most so many channels, and the rest in the last task.
+    // sources: elements of a row that are read. A task has at most `most` channels, and the last one the rest.
     ChannelTasks(const DepthwiseProblem& problem, Path path, const std::vector<PhaseTaps>& phases, int64_t sources,
                  int64_t most = INT64_MAX);
-    // The channels before the first one whose vectors are aligned at every position; 0 if there is none.
+    // Returns the channels before the first one whose vectors are aligned at every position; 0 if there is none.
     int64_t head(const char* data, const RowLayout& layout, int64_t item_size) const;
     Part at(int64_t index, int64_t head) const;
 };

@@ -10,7 +10,7 @@ namespace dgo {
 // Taps of one kernel row whose sources lie at equal distances: unit u = output * advance + tap is at src + u * unit and
 // exists from `begin` to `end`.
 struct GatherSegment {
-    const char* src;  // of unit 0, whether it exists or not
+    const char* src;  // the address of unit 0, whether or not it exists
     const float* weights;
     int64_t begin, end;
 };
@@ -31,8 +31,8 @@ struct GatherRun {
     int64_t outputs;
     int64_t advance;             // 1 or 2
     int64_t unit, dst_step;
-    int64_t tap_step, input_step;  // of the weights: from tap to tap, from a source channel of a group to the next
-    GatherPart parts[2];           // of the second there may be none
+    int64_t tap_step, input_step;  // weights between taps; between source channels of a group
+    GatherPart parts[2];  // the second part may be empty
     const float* bias;             // null: none
     char* dst;
     FusedActivation activation;
@@ -51,7 +51,7 @@ struct ChannelsRun {
     char* dst;
 };
 
-// The sum over taps of src[tap] * weights[tap] for one channel and neighbouring outputs, f32 in and out.
+// dst[q] = the sum over taps of src[tap][q] * weights[tap], for one channel and neighbouring outputs, f32 in and out.
 struct SpaceRun {
     int64_t count, taps;
     const float* const* src;
@@ -67,7 +67,7 @@ struct GradientSegment {
     int64_t begin, end;  // no less than `begin`; equal where the row of diff_dst does not exist
 };
 
-// `count` positions of src, and the row's `number` segments; the same sums in all rows of a run.
+// A row of `count` positions of src and its `number` segments; all rows of a run have the same sums.
 struct GradientRow {
     const char* src;
     int64_t count;
@@ -93,17 +93,17 @@ struct SpaceGradient {
 };
 
 struct DepthwiseCode {
-    int64_t min_channels;  // of the functions over channels
-    int64_t lanes;         // from so many channels on, segments may have several taps
-    int64_t most_taps[2];  // of a segment: depthwise, of groups
-    void (*gather[4])(const GatherRun&);  // the last one: of 8 bits, depthwise
+    int64_t min_channels;  // fewest channels of the functions over channels
+    int64_t lanes;  // fewest channels of segments with several taps
+    int64_t most_taps[2];  // taps of a segment: depthwise; of groups
+    void (*gather[4])(const GatherRun&);  // the last function: depthwise, 8 bits
     void (*sum_channels[3])(const ChannelsRun&);
     void (*channels_gradient[3])(const ChannelsGradient&);
     void (*space)(const SpaceRun&);
     void (*space_gradient)(const SpaceGradient&);
 };
 
-// Index into the arrays above.
+// Returns the index of a type into the arrays above.
 inline int float_index(ElementType type) { return type == ElementType::f32 ? 0 : type == ElementType::bf16 ? 1 : 2; }
 
 }  // namespace dgo

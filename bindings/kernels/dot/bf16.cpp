@@ -85,18 +85,21 @@ std::pair<std::string, std::string> isa_and_reason() { return bf16_sets().isa_an
 // isa: the set by its name, or empty for the chosen one.
 const Declaration kBf16[] = {
     {"FilterProblem.bf16_packed_size(self, direction)", packed_size,
-     "bf16 elements of the weights that bf16_product takes."},
-    {"FilterProblem.bf16_packing(self, direction)", packing, "As `packing`, for bf16_pack."},
+     "Returns the bf16 elements of the packed weights of bf16_product."},
+    {"FilterProblem.bf16_packing(self, direction)", packing,
+     "Returns the parameters of bf16_pack as bytes, as `packing` does for filter_pack."},
     {"bf16_isa()", isa_and_reason,
-     "The instruction set of narrow products: 'amx', 'avx512bf16', 'emulated', or '' for none; and why no better one "
-     "is used, or ''."},
+     "Returns the instruction set of bf16 products: 'amx', 'avx512bf16', 'emulated', or '' for none; and why no better "
+     "one is used, or ''."},
     {"bf16_pack(problem, direction, weights_dtype, weights_strides, threads=0, isa='')", make_pack,
      "weights (in_channels, out_channels / groups, kernel), packed",
-     "as filter_pack; packed is bf16, and so are weights where tiles have one result."},
+     "packed = weights for bf16_product, with the strides of filter_pack. packed is bf16, and so are weights where "
+     "tiles have one result."},
     {"bf16_product(problem, direction, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, "
      "epilogue=..., isa='')",
      make_product, "src, packed, [bias], epilogue's..., scratch, dst",
-     "as filter_dgrad or filter_fprop: packed is bf16, and so is src where tiles have one result; sums f32."},
+     "dst = bias + the convolution of src in a direction, as filter_dgrad and filter_fprop compute it, in products of "
+     "bf16 with sums in f32. packed is bf16, and so is src where tiles have one result."},
 };
 
 }  // namespace dgo

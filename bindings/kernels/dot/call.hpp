@@ -8,19 +8,20 @@
 
 namespace dgo {
 
-// How sums in s32 become results. An element of the left factor stands for itself less `src_zero`.
+// The parameters that make results of sums in s32. An element x of the left factor stands for x - src_zero.
 struct Int8Params {
     int32_t src_zero = 0;
     float src_scale = 1;   // a factor of all scales
-    bool sums = false;     // results are the sums, in s32
+    bool sums = false;  // results are the sums themselves, in s32
     int shift = 0;         // sums transformed back are 2^shift times those of the layer
-    Quotient quotient;     // integer results are those of it
+    Quotient quotient;  // the quotient that makes results of 8 bits
     int64_t panel_depth = 0;  // elements of the packed weights for each column
     int64_t pitch = 1;     // bytes of dst from one position to the next
 };
 
-// Scales and what follows them are of integers only: vectors of all channels, and the sums of what each position reads,
-// for each group of channels; points (zero points of the weights) and sums may be null.
+// The operands of a run. `integer` and all after it are for 8 bits only: vectors of all channels, and `sums`, the sum
+// of the elements that each position reads in each group of channels; points (zero points of the weights) and sums may
+// be null.
 struct DotCall {
     const char *src, *packed, *bias;
     EpilogueCall epilogue;
@@ -28,7 +29,7 @@ struct DotCall {
     const float* scales = nullptr;
     const int32_t* points = nullptr;
     const int32_t* sums = nullptr;
-    const int32_t* totals = nullptr;  // of the columns of the packed weights
+    const int32_t* totals = nullptr;  // the sum of each column of the packed weights
 };
 
 }  // namespace dgo

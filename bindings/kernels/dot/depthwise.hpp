@@ -5,18 +5,18 @@
 
 namespace dgo {
 
-// Channels are in blocks of so many vectors; so many outputs are summed at once, for which there is always room.
+// Channels of a block, in vectors, and outputs that are summed at once: memory has room for all of them.
 constexpr int64_t kDepthwiseVectors = 4, kDepthwiseOutputs = 4;
 
-// Rows of src -> mixed [position][step][channel of the block][row of the step]: a step is as many rows of the kernel as an
-// instruction sums up. Positions outside of [begin, end) and rows that are null have the filling.
+// mixed[position][step][channel of the block][row of the step] = rows of src: a step has as many rows of the kernel as
+// an instruction sums up. Positions outside of [begin, end) and rows that are null have the filling.
 struct DepthwiseMix {
-    const char* const* rows;  // of position 0
+    const char* const* rows;  // addresses of position 0
     int64_t row_count, pitch;  // bytes from one position to the next
     int64_t positions, begin, end;
     int64_t readable;  // bytes of the last position that may be read
     uint8_t flip, filling;  // flip: bits of src
-    int64_t fetched, ahead;  // of so many rows, the last ones, what lies so many bytes further is needed later
+    int64_t fetched, ahead;  // the last `fetched` rows are prefetched `ahead` bytes further
     char* mixed;
 };
 

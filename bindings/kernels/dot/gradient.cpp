@@ -20,19 +20,20 @@ namespace {
 constexpr const char* kName = "bf16_wgrad";
 constexpr int64_t kUnit = 32;                     // channels of a block of products
 constexpr int64_t kDepth = 512;                   // positions of a step, for which sums are loaded and stored once
-constexpr int64_t kLeastDepth = 128;              // of steps that keep to a plane
-constexpr int64_t kSumBytes = 1024 * 1024;        // of a task's sums, which each step loads again
-constexpr int64_t kSingleStepSumBytes = 256 * 1024;        // of a task's sums where all positions are one step
-constexpr int64_t kRightBytes = 512 * 1024;       // of a step
-constexpr int64_t kInUnits = 16, kFewUnits = 2;   // of a task
+constexpr int64_t kLeastDepth = 128;  // positions of a step within one plane, at least
+constexpr int64_t kSumBytes = 1024 * 1024;  // bytes of a task's sums, which each step loads again
+constexpr int64_t kSingleStepSumBytes = 256 * 1024;  // bytes of a task's sums if all positions are one step
+constexpr int64_t kRightBytes = 512 * 1024;  // bytes of the right factor of a step
+constexpr int64_t kInUnits = 16, kFewUnits = 2;  // units of a task
 constexpr int64_t kTasksPerThread = 4;
 
 int64_t units_of(int64_t channels) { return ceil_div(channels, kUnit); }
 
-// Units of a part, if `units` are cut into as few parts of at most `most` units as possible, all of about one size.
+// Returns the units of a part if `units` are cut into as few parts of at most `most` units as possible, of about equal
+// sizes.
 int64_t evened(int64_t units, int64_t most) { return ceil_div(units, ceil_div(units, most)); }
 
-// Positions of src that meet diff_dst by one tap.
+// Returns the positions of src that meet diff_dst by one tap.
 GradientRange meeting(const FilterProblem& p, int a, int64_t tap) {
     const int64_t shift = p.dilation[a] * tap - p.pad[a];
     const int64_t first = std::clamp<int64_t>(ceil_div(-shift, p.stride[a]), 0, p.in[a]);
@@ -88,7 +89,7 @@ public:
     }
 
 private:
-    // Gives how many there are for a tap of the first axis, at most.
+    // Lays out the steps; returns the most steps of a tap of the first axis.
     int64_t lay_out_steps(const FilterProblem& p) {
         const int64_t padded = ceil_div(p.in[2], 2) * 2, height = p.in[1];
         params_.width = p.in[2];
@@ -106,8 +107,8 @@ private:
                               : planes * params_.line_steps * params_.width_steps;
     }
 
-    // Taps of the middle axis that are summed together: of so many classes, whose taps are a stride apart and share
-    // lines, and of a class no more than `of_class`.
+    // Groups the taps of the middle axis that are summed together: of `classes` classes, whose taps are a stride apart
+    // and share lines, and of a class at most `of_class` taps.
     void lay_out_taps(const FilterProblem& p, int64_t classes, int64_t of_class) {
         const int64_t stride = p.stride[1], dilation = p.dilation[1];
         std::vector<std::vector<int64_t>> all;
@@ -197,7 +198,7 @@ private:
         params_.out_units = columns;
         params_.in_parts = ceil_div(in, rows);
         params_.out_parts = ceil_div(out, columns);
-        // Few tasks: their steps are shared out, and the sums of the parts added up.
+        // With few tasks their steps are shared out, and the sums of the parts added up.
         const int64_t team = params_.threads;
         params_.step_parts = 1;
         while (params_.step_parts < std::min(steps, team) && tasks() * params_.step_parts % team != 0 &&
@@ -277,6 +278,7 @@ const Declaration kBf16WeightsGradient{
     make_gradient,
     "src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights "
     "(in_channels, out_channels / groups, kernel)",
-    "src and diff_dst in bf16, sums in f32, diff_weights in either. The same sums for the same number of threads."};
+    "diff_weights = the sum over batch and positions of src * diff_dst. src and diff_dst are bf16, sums f32, "
+    "diff_weights bf16 or f32. The same number of threads gives the same bits."};
 
 }  // namespace dgo

@@ -29,7 +29,7 @@ int threads_for(int64_t bytes, int threads) {
     return threads > 0 ? threads : omp_get_max_threads();
 }
 
-// Elements of the packed weights for each column.
+// Returns the elements of the packed weights for each column.
 int64_t panel_depth(const Arrangement& of, const Dot& dot) {
     const int64_t depth = panels(dot).depth;
     return of.layout.segments * (ceil_div(of.rows, depth) * depth);
@@ -75,13 +75,13 @@ public:
         }
         set_results(name, how, dst_dtype, bias_dtype, integer_);
         const int zero = unsigned_zero(name, how.src_dtype, how.src_zero);
-        // rows of words have none
+        // rows of words have lost their zero points
         integer_.src_zero = dot.item == 1 ? zero : 0;
         integer_.panel_depth = panel_depth(layout_.arrangement, dot);
         if (how.has_points) {
             check_number(name, "position", position, joined.problem.groups * params.dst.channels, kMostSize);
             integer_.pitch = position * params.dst.item;
-            // a run of several positions would meet several sums
+            // a run of several positions would need several sums
             for (TargetGroup& group : layout_.arrangement.groups.groups) group.folded = false;
         }
         arity = (integer_.sums ? 4 : 5) + how.has_scale + how.has_zero + (params.has_bias ? 1 : 0) +
@@ -125,7 +125,7 @@ private:
     const int64_t totals_;
 };
 
-// Elements of a position of rows.
+// Returns the elements of a position of rows.
 int64_t pitch_of(int64_t channels, const Dot& dot) {
     const int64_t step = kPositionBytes / dot.item;
     return ceil_div(channels, step) * step;
@@ -206,24 +206,25 @@ std::pair<std::string, std::string> isa_and_reason() { return int8_sets().isa_an
 
 const Declaration kInt8[] = {
     {"int8_isa()", isa_and_reason,
-     "The instruction set of integer products, or '' for none; and why no better one is used, or ''."},
+     "Returns the instruction set of 8-bit products, or '' for none; and why no better one is used, or ''."},
     {"int8_layout(channels, src_dtype, isa='')", layout_of,
-     "Of rows: bytes of an element, elements of a position, and whether src is its rows as it lies."},
+     "Returns the layout of rows: bytes of an element, elements of a position, and whether src is rows as it lies."},
     {"int8_pack_subtracts(isa='')", pack_subtracts,
-     "Whether zero points of weights go to int8_pack rather than to int8_product."},
-    {"int8_packed_size(problem, direction, isa='')", packed_size, "Bytes of the weights that int8_product takes."},
-    {"int8_packing(problem, direction, isa='')", packing, "As FilterProblem.packing, for int8_pack."},
+     "Returns whether int8_pack takes the zero points of weights, rather than int8_product."},
+    {"int8_packed_size(problem, direction, isa='')", packed_size,
+     "Returns the bytes of the packed weights of int8_product."},
+    {"int8_packing(problem, direction, isa='')", packing,
+     "Returns the parameters of int8_pack as bytes, as FilterProblem.packing does for filter_pack."},
     {"int8_rows(sizes, strides, channels, src_dtype, src_zero, threads=0, isa='', before=0, pitch=0, has_zero=False)",
      make_rows, "src (sizes, channels), [zero (1)], rows",
-     "Sizes and strides: of all axes but the channels, which are contiguous; src_zero: src's zero point, which may be "
-     "an "
-     "operand of src's type, and fills up `before` elements before the channels, and what is left of `pitch` behind "
-     "them; 0: as int8_layout says."},
+     "rows[position, before + c] = src[position, c]: the left factor of int8_product. sizes and strides are those of "
+     "all axes but the channels, which are contiguous. src_zero, or the operand zero of src's type, fills up `before` "
+     "elements before the channels and the rest of `pitch` after them; a pitch of 0 is that of int8_layout."},
     {"int8_pack(problem, direction, weights_dtype, weights_strides, channels, has_points=False, threads=0, isa='')",
      make_pack, "weights (in_channels, out_channels / groups, kernel), [points (out_channels)], packed",
-     "as filter_pack, tiles of several results where the set multiplies words; weights are s8 or u8, points s32. "
-     "channels: of a group, what weights have of those that are "
-     "read; the others fill up a position of rows, and their weights are zero."},
+     "packed = weights for int8_product, with the strides of filter_pack; sets that multiply words take tiles of "
+     "several results. weights are s8 or u8, points s32. channels: how many in channels of a group the weights have; "
+     "the weights of the others, which fill up a position of rows, are zero."},
     {"int8_product(problem, direction, rows_strides, dst_dtype, dst_strides, src_dtype, src_zero, dst_scale=1.0, "
      "dst_zero=0, dst_low=-128, dst_high=255, has_points=False, bias_dtype=0, position=0, threads=0, epilogue=..., "
      "isa='', has_scale=False, has_zero=False)",
@@ -232,12 +233,11 @@ const Declaration kInt8[] = {
      "[sums], epilogue's..., "
      "scratch, "
      "dst",
-     "Sums are exact; scales and bias are f32 of all out channels; scale: a factor of all of them; zero: src's zero "
-     "point, in src's type, in place of src_zero; points: zero points of the weights in s32; sums: of int8_sums. "
-     "Results "
-     "in s8 or u8, from dst_low to dst_high, are rounded quotients by dst_scale, plus dst_zero; in s32 they are the "
-     "sums, without scales. `position`: elements of dst from one position to the next; strides of dst are multiples of "
-     "it."},
+     "dst = scale * scales * sum + bias and the epilogue, where sum is exact: the sum of (rows - zero) * (weights - "
+     "points). scales and bias are f32 for all out channels; scale is a factor of all of them; zero, in src's type, "
+     "takes the place of src_zero; points are zero points of the weights in s32; sums come from int8_sums. A dst of s8 "
+     "or u8 has quotients by dst_scale, rounded, plus dst_zero, from dst_low to dst_high; a dst of s32 has the sums "
+     "without scales. position: elements of dst from one position to the next; strides of dst are multiples of it."},
 };
 
 }  // namespace dgo

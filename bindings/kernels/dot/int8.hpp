@@ -1,4 +1,4 @@
-// How kernels of 8 bits read their integers, and how they make results of sums.
+// Zero points and types of kernels of 8 bits, and the results of their sums.
 #pragma once
 
 #include <string>
@@ -18,21 +18,21 @@ struct IntegerQuantization {
     bool has_scale = false, has_zero = false;
 };
 
-// s8 or u8; throws for others.
+// Returns the element type of s8 or u8; throws for others.
 ElementType integer_type(const std::string& kernel, const char* name, int dtype);
 
-// Bytes count from 0: those of s8 are so much more.
+// Returns how much larger a byte is than the number it stands for: kernels read s8 as u8, 128 more.
 inline int32_t sign_shift(ElementType type) { return type == ElementType::s8 ? 128 : 0; }
 
-// The zero point of src that is an operand, by src's own type.
+// Returns the zero point of src that is an operand of src's type.
 inline int32_t zero_at(const char* operand, ElementType type) {
     return type == ElementType::s8 ? static_cast<int8_t>(*operand) : static_cast<uint8_t>(*operand);
 }
 
-// The zero point of src where bytes count from 0.
+// Returns the zero point of src as an unsigned byte.
 int unsigned_zero(const std::string& kernel, int dtype, int zero);
 
-// Scale, zero and bounds of results; throws where they are no such numbers, or where there is a bias that is not f32.
+// Sets scale, zero point and bounds of results; throws for invalid ones, and for a bias that is not f32.
 void set_results(const std::string& kernel, const IntegerQuantization& how, int dst_dtype, int bias_dtype,
                  Int8Params& params);
 

@@ -16,7 +16,7 @@ namespace dgo {
 namespace {
 
 constexpr const char* kName = "int8_sums";
-constexpr double kLeastBytes = 1 << 16;  // of rows, for more than one thread
+constexpr double kLeastBytes = 1 << 16;  // bytes of rows from which more than one thread works
 
 // An axis of windows: tap k joins positions j * src_step + shift(k) of src and j * dst_step of dst, or the other way round.
 struct WindowAxis {
@@ -26,7 +26,7 @@ struct WindowAxis {
     bool plain() const { return taps == 1 && stride == 1 && pad == 0 && src == dst; }
     int64_t shift(int64_t tap) const { return tap * dilation - pad; }
 
-    // The position of src that a tap adds to a position of dst, or -1.
+    // Returns the position of src that a tap adds to a position of dst, or -1.
     int64_t source(int64_t position, int64_t tap) const {
         int64_t at = scatters ? position - shift(tap) : position * stride + shift(tap);
         if (scatters && at % stride != 0) return -1;
@@ -34,7 +34,7 @@ struct WindowAxis {
         return at >= 0 && at < src ? at : -1;
     }
 
-    // to[dst] = sums of from[src], whole lines.
+    // to[position of dst] = the sum over the taps of from[position of src], whole lines.
     void add_line(const uint32_t* from, uint32_t* to) const {
         std::fill(to, to + dst, 0);
         for (int64_t tap = 0; tap < taps; ++tap) {
@@ -97,7 +97,7 @@ public:
     }
 
 private:
-    // Lines of sums along the last axis -> dst.
+    // dst = lines of sums along the last axis, summed along the other axes.
     void join(const uint32_t* sums, uint32_t* dst) const {
         const WindowAxis &depth = axes_[0], &height = axes_[1];
         const int64_t width = axes_[2].dst;
@@ -144,7 +144,7 @@ std::unique_ptr<Kernel> make_sums(const FilterProblem& p, const std::string& dir
     const bool dgrad = to == FilterDirection::dgrad;
     const FilterTensor rows = filter_tensor(p, src_dtype, rows_strides, "rows_strides", dgrad ? p.in : p.out);
     const ElementType type = integer_type(kName, "src", src_dtype);
-    // in s32 for sure
+    // the largest sum, which must fit into s32
     check_number(kName, "channels", channels, 1, std::min<int64_t>(dgrad ? p.in_channels : p.out_channels, 1 << 20));
     const int zero = unsigned_zero(kName, src_dtype, src_zero);
     return std::make_unique<Int8Sums>(p, to, rows, channels, type, zero, has_zero, threads);
@@ -155,9 +155,9 @@ std::unique_ptr<Kernel> make_sums(const FilterProblem& p, const std::string& dir
 const Declaration kInt8Sums[] = {
     {"int8_sums(problem, direction, rows_strides, channels, src_dtype, src_zero, threads=0, has_zero=False)", make_sums,
      "rows, [zero (1)], sums",
-     "The sums in s32 of what each position of dst reads in each group, (batch, spatial, groups), of rows of bytes "
-     "less "
-     "src's zero point, which may be an operand of src's type. channels: of a group, the first of a position of rows."},
+     "sums[n, position of dst, group] = the sum in s32 of the elements of rows that the position reads, less src's "
+     "zero point, which may be an operand of src's type. rows are bytes. channels: how many channels of a group are "
+     "summed, from the first of a position of rows on."},
 };
 
 }  // namespace dgo

@@ -43,7 +43,7 @@ private:
     void find_taps() {
         const PackParams& params = params_.weights;
         const Axes &kernel = params.kernel, &strides = params.tap_strides;
-        const Axes numbers{{kernel[1] * kernel[2], kernel[2], 1}};  // of taps, in order
+        const Axes numbers{{kernel[1] * kernel[2], kernel[2], 1}};  // strides of the taps' numbers, in order
         for (int64_t i = 0; i < kernel[0] * numbers[0]; ++i) {
             const int64_t lines = i / kernel[2];
             taps_.push_back(

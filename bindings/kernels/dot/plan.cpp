@@ -6,7 +6,7 @@ namespace dgo {
 
 namespace {
 
-// Rows of a task: as many bytes of their copies as stay near, within these bounds.
+// Bounds of the rows of a task, whose copies should stay near.
 constexpr int64_t kLeftBytes = 2048 * 1024, kFewestRows = 128, kMostRows = 256;
 
 void lay_out_tasks(ProductParams& params, Arrangement& arrangement) {
@@ -21,7 +21,7 @@ void lay_out_tasks(ProductParams& params, Arrangement& arrangement) {
         // Few blocks are rounded up to a multiple of the threads, so that each thread computes equally many.
         const bool uneven = group.blocks > 1 && group.blocks < 8 * params.threads;
         if (uneven) group.blocks = std::min(ceil_div(group.blocks, params.threads) * params.threads, units);
-        // Few tiles: the columns are shared out, too, and each thread finds the rows for itself.
+        // With few tiles the columns are shared out, too, and each thread looks up the rows for itself.
         const int64_t panels = std::max<int64_t>(1, ceil_div(columns, kDotColumns));
         const int64_t blocks = group.blocks * params.channel_groups;
         const bool many = params.threads == 1 || blocks == 0 || blocks >= 4 * params.threads;

@@ -24,17 +24,18 @@ struct DotPlan {
 
 PanelSizes panels(const Dot& dot);
 
-// Tensors and weights as geometry is laid out with: the code for floats knows no integers.
+// Returns a tensor or weights with the dtype f32: the geometry of f32 knows no integers.
 template <class T>
 T as_floats(T tensor) {
     tensor.dtype = kF32;
     return tensor;
 }
 
-// The size of the packed weights; in 8 bits the totals of the columns follow them.
+// Returns the bytes of the packed weights; in 8 bits the totals of the columns follow them.
 int64_t packed_bytes(const std::string& name, const Arrangement& of, const FilterProblem& problem, const Dot& dot);
 
-// Packs weights; channels: of a group, those that weights of 8 bits have, or 0 for all.
+// Returns the kernel that packs weights. channels: how many in channels of a group weights of 8 bits have, or 0 for
+// all.
 std::unique_ptr<Kernel> dot_pack(const char* name, const Dot& dot, const FilterProblem& problem,
                                  FilterDirection direction, const FilterWeights& weights, ElementType type, int threads,
                                  int64_t channels = 0, bool has_points = false);
@@ -42,8 +43,8 @@ std::unique_ptr<Kernel> dot_pack(const char* name, const Dot& dot, const FilterP
 // Whether tiles have several results: Winograd.
 bool is_tiled(const FilterProblem& problem);
 
-// Throws where tiles have more than 3 results: their coefficients make errors of bf16 several times as large, and are no
-// integers. Or more than one where elements are bytes, which have no room for transformed ones.
+// Throws if tiles have more than 3 results, whose coefficients make the errors of bf16 several times as large and are
+// no integers; or more than one where elements are bytes, which have no room for transformed values.
 void check_tiles(const FilterProblem& problem, const Dot& dot);
 
 }  // namespace dgo

@@ -11,8 +11,8 @@ namespace dgo {
 
 struct Bf16GradientParams;
 
-// A tap of the weights: the element where its channels begin, the byte of the first panel where they go (below zero:
-// nowhere), and the column of the first of them.
+// A tap of the weights: the element where its channels begin (from), the byte of the first panel that takes them (to;
+// below zero: none), and the column of the first of them.
 struct DotTap {
     int64_t from, to, column;
 };
@@ -23,30 +23,31 @@ struct DotPackParams {
     int64_t tap_count, run;  // run: so many lie side by side in memory and are packed together; 0: channels do
 };
 
-// Activations of 8 bits -> rows of the left factor: dense positions of `pitch` elements, `before` of which, and what the
-// channels leave, are the zero point.
+// rows[position][before + c] = src[position][c]: activations of 8 bits as rows of the left factor, dense positions of
+// `pitch` elements. The first `before` elements and those after the channels are the zero point.
 struct Int8Rows {
-    int64_t sizes[4], strides[4];  // of all axes but the channels, which are contiguous; in elements
+    int64_t sizes[4], strides[4];  // all axes but the contiguous channels; in elements
     int64_t channels, pitch, before;
     ElementType type;
-    int32_t zero;  // is subtracted where elements have 16 bits
+    int32_t zero;  // the zero point that words lose
     int threads;
 };
 
-// Sums of some channels of neighbouring positions -> results. Of scales and bias, as of sums, 32 more may be read.
+// Sums of some channels of neighbouring positions, and their results. Scales, bias and sums have 32 more readable
+// elements.
 struct Int8Positions {
     const Int8Params* integer;
     const float *scales, *bias;
     ElementType type;
     int64_t count, channels;
     int32_t* sums;
-    int64_t step, pitch;  // from one position to the next: sums, bytes of dst
+    int64_t step, pitch;  // between positions: elements of sums; bytes of dst
     char* dst;
     bool floats = false;  // sums are whole numbers in f32
     bool joined = false;  // positions follow each other, in sums and in dst; scales and bias begin again after the last
 };
 
-// The products of one type of operands by one algorithm; scratch: bytes per thread.
+// The products of one type of operands by one algorithm. scratch returns bytes per thread.
 struct DotProducts {
     int64_t (*scratch)(const Dot& dot, const ProductParams& params);
     void (*run)(const Dot& dot, const ProductParams& params, const DotCall& call, char* scratch, char* dst);
@@ -61,11 +62,12 @@ struct DotGradient {
 struct DotCode {
     const DotProducts &bf16, &int8, &int8_filtering;
     const DotGradient& gradient;
-    // points: zero points of all out channels, to be subtracted here where 8 bits become 16, else null; totals: of 8 bits
+    // Packs weights. points: zero points of all out channels, subtracted here where 8 bits become 16, else null;
+    // totals: the sum of each column of 8 bits.
     void (*pack)(const Dot& dot, const DotPackParams& params, const char* weights, const int32_t* points, char* packed,
                  int32_t* totals);
     void (*int8_rows)(const Dot& dot, const Int8Rows& params, const char* src, char* rows);
-    // Sums to floats in place, floats to results, or both.
+    // Makes floats of sums in place (scale), results of floats (round), or both.
     void (*int8_positions)(const Int8Positions& positions, bool scale, bool round);
     // sums[p] = the sum of `count` bytes from rows + p * pitch on, minus `less`
     void (*int8_sums)(const char* rows, int64_t positions, int64_t pitch, int64_t count, int32_t less, int32_t* sums);

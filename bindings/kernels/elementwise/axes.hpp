@@ -1,4 +1,4 @@
-// Tensors of one shape, some of them stretched, by as few axes as there are.
+// The axes of tensors of one shape, some of them stretched, merged to as few as possible.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ struct ElementwiseAxis {
     std::vector<int64_t> strides;
 };
 
-// The axes in the order of dst, outermost first, neighbours merged where all tensors allow it.
+// Returns the axes in the order of dst, outermost first, merged with their neighbours where all tensors allow it.
 std::vector<ElementwiseAxis> merged_axes(const std::vector<int64_t>& shape,
                                          const std::vector<std::vector<int64_t>>& strides);
 
-// The finest of them as rows, and where each of these begins.
+// The finest axis as rows, and the place of each row in every tensor.
 struct ElementwiseRows {
     std::vector<ElementwiseAxis> outer;
     ElementwiseAxis row;
@@ -26,9 +26,9 @@ struct ElementwiseRows {
     ElementwiseRows(const char* kernel, const std::vector<int64_t>& shape,
                     const std::vector<std::vector<int64_t>>& strides);
 
-    // To each tensor's place the elements up to a row.
+    // Adds to each tensor's place the elements up to a row.
     void add_offsets(int64_t number, int64_t* offsets) const;
-    // How many rows are to be computed.
+    // Returns the number of rows.
     int64_t tasks() const { return row.size == 0 ? 0 : rows; }
 };
 

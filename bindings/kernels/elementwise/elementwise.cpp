@@ -1,4 +1,4 @@
-// Groups of element-wise ops on strided tensors: what fits into the first cache is computed together, op by op.
+// Groups of element-wise ops on strided tensors: a part that fits into the first cache is computed op by op.
 #include <algorithm>
 #include <numeric>
 
@@ -18,11 +18,11 @@ namespace {
 
 constexpr const char* kName = "elementwise";
 constexpr int64_t kBlockElements = 16 * 1024;
-constexpr int64_t kFewElements = 256;  // of the two finest axes: as many rows as there are go together then
+constexpr int64_t kFewElements = 256;  // elements of the two finest axes: with fewer all rows go together
 constexpr int64_t kLookedUp = 2048;  // elements of 8 bits from which a table of all 256 results pays
-constexpr double kBytesOfStep = 4;  // that take as long to move as a step on an element
+constexpr double kBytesOfStep = 4;  // bytes whose move takes as long as a step on an element
 
-// The axis of most elements takes the place of the second finest where that makes blocks too small.
+// Makes the axis of most elements the second finest where blocks would be too small.
 void widen_blocks(std::vector<ElementwiseAxis>& axes) {
     if (axes.size() < 3) return;
     ElementwiseAxis& rows = axes[axes.size() - 2];
@@ -80,7 +80,7 @@ struct ElementwiseKernel : Kernel {
         vast = dst.type == ElementType::f32 && dst.column == 1 && elements * item_size(kF32) > kVastBytes;
     }
 
-    // The side of which the results are a table, 0 where there is none.
+    // Returns the side that alone decides the result, so that a table holds all results; 0: none.
     size_t find_looked_up() const {
         size_t varying = 0;
         for (size_t i = 1; i < sides.size(); ++i) {
@@ -93,7 +93,7 @@ struct ElementwiseKernel : Kernel {
         return elements >= kLookedUp && bytes_in_a_row(0) && bytes_in_a_row(varying) ? varying : 0;
     }
 
-    // All results, by the bits of the side that is looked up.
+    // Computes all 256 results, by the bits of the side that is looked up.
     void tabulate(char* const* operands, float* memory, uint8_t* table) const {
         std::vector<ElementwiseSide> all = sides;
         uint8_t bits[256];
@@ -210,8 +210,8 @@ std::shared_ptr<Kernel> make_elementwise(const Dims& shape, const std::vector<Ep
 
 const Declaration kElementwise{
     "elementwise(shape, steps, operands, dst_dtype, dst_strides)", make_elementwise, "operands (shape)..., dst (shape)",
-    "element-wise steps as of Epilogue, but no register is written at first and the last step alone "
-    "writes register 0. Operands are (data type, strides), each f32, bf16 or f16; strides may be "
-    "0. dst may be an operand of the same strides and item size."};
+    "dst = the value of the last step. Steps are those of Epilogue, but no register is written at first, and only the "
+    "last step writes register 0. Operands are (data type, strides), each f32, bf16 or f16; strides may be 0. dst may "
+    "be an operand of the same strides and item size."};
 
 }  // namespace dgo

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kName = "elementwise_int";
 
-// A byte of which 0 is false.
+// A truth value in a byte: 0 is false.
 struct Truth {
     uint8_t byte;
     operator bool() const { return byte != 0; }
@@ -233,7 +233,7 @@ std::shared_ptr<Kernel> make_elementwise_int(const std::string& op, const Dims& 
 const Declaration kElementwiseInt{
     "elementwise_int(op, shape, strides, src_dtype, dst_dtype)", make_elementwise_int,
     "src_0 (shape), [src_1 (shape)], dst (shape)",
-    "an element-wise op on numbers or truth values as they are; strides: of each operand, in elements, 0 where it is "
-    "stretched."};
+    "dst = op(src_0, src_1) on integers, floats or truth values as they are, without conversion. strides of each "
+    "operand count elements and are 0 where it is stretched."};
 
 }  // namespace dgo

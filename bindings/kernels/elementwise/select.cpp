@@ -1,4 +1,4 @@
-// Elements of one of two tensors, as a third says.
+// dst = cond ? src_0 : src_1, element by element.
 #include "common/error.hpp"
 #include "kernels/elementwise/axes.hpp"
 #include "kernels/checked.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kName = "select";
 constexpr size_t kOperands = 4;
-// as axes have them
+// the strides of one axis
 constexpr const char* kNames[kOperands] = {"dst", "cond", "src_0", "src_1"};
 
 // kStretched: the operand is one element.
@@ -89,9 +89,9 @@ std::shared_ptr<Kernel> make_select(const Dims& shape, const std::vector<Dims>& 
 
 }  // namespace
 
-const Declaration kSelect{
-    "select(shape, strides, item)", make_select, "cond (shape), src_0 (shape), src_1 (shape), dst (shape)",
-    "src_0 where cond, of bytes, is not 0, else src_1; strides: of each operand, in elements of `item` bytes (1, 2, 4 "
-    "or 8), 0 where it is stretched."};
+const Declaration kSelect{"select(shape, strides, item)", make_select,
+                          "cond (shape), src_0 (shape), src_1 (shape), dst (shape)",
+                          "dst = src_0 where cond, of bytes, is not 0, else src_1. strides of each operand count "
+                          "elements of `item` bytes (1, 2, 4 or 8), and are 0 where it is stretched."};
 
 }  // namespace dgo

@@ -31,7 +31,7 @@ struct ElementwiseBlock {
 
 struct ElementwiseCode {
     int64_t most_joined;  // columns of rows that are joined
-    // Floats for a block of so many operands.
+    // Returns the scratch floats of a block of `operands` operands.
     int64_t (*scratch)(int64_t operands);
     void (*run)(const ElementwiseBlock& block);
     // to[i] = table[from[i]] of bytes in rows, a table of 256; both may be the same place.

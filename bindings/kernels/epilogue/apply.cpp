@@ -13,8 +13,8 @@ namespace dgo {
 namespace {
 
 constexpr const char* kName = "epilogue";
-constexpr int64_t kRows = 32;        // that are handed over together
-constexpr int64_t kFewChannels = 64;  // of rows that are taken as one
+constexpr int64_t kRows = 32;  // rows in a call of the vector code
+constexpr int64_t kFewChannels = 64;  // with fewer channels, many pixels are a row
 
 struct EpilogueKernel : Kernel {
     Epilogue epilogue;
@@ -84,9 +84,9 @@ void apply_epilogue(const EpilogueParams& params, const char* const* operands, c
     }
 }
 
-const Declaration kEpilogue{
-    "epilogue(epilogue, positions, channels, strides)", make_epilogue, "epilogue's..., dst (positions, channels)",
-    "the post-ops on dst itself, f32, channels last; positions: the sizes of its axes without the "
-    "channels, images first, and their strides."};
+const Declaration kEpilogue{"epilogue(epilogue, positions, channels, strides)", make_epilogue,
+                            "epilogue's..., dst (positions, channels)",
+                            "dst = the post-ops of dst, in place, f32, channels last. positions and strides are those "
+                            "of its axes without the channels, images first."};
 
 }  // namespace dgo

@@ -31,7 +31,7 @@ constexpr OpRow kOps[] = {
 struct SpreadRow {
     const char* name;
     EpilogueSpread spread;
-    bool vector;  // of channels, which are f32
+    bool vector;  // one f32 for each channel
 };
 
 constexpr SpreadRow kSpreads[] = {
@@ -164,8 +164,8 @@ Epilogue make_epilogue(const std::vector<EpilogueStepTuple>& steps,
 
 const Declaration kEpilogues[] = {
     {"Epilogue(steps=(), operands=())", make_epilogue,
-     "Post-ops: steps (op, left, right, to, alpha, beta) on registers, of which 0 is the value that is written, and "
-     "operands, numbered from OPERANDS; operands are (spread, data type)."},
+     "Post-ops: steps (op, left, right, to, alpha, beta) on registers, of which 0 is the value that is written, and on "
+     "operands, numbered from OPERANDS. Operands are (spread, data type)."},
     {"Epilogue.REGISTERS", +[] { return int64_t{kEpilogueRegisters}; }, "Registers that steps have."},
     {"Epilogue.OPERANDS", +[] { return int64_t{kEpilogueOperands}; }, "The number of the first operand."},
     {"Epilogue.REPEAT", +[] { return int64_t{kEpilogueRepeat}; },

@@ -16,7 +16,7 @@ struct EpilogueStepSpec {
     double alpha, beta;
 };
 
-// Its parts as declarations read them.
+// The parts of a step as declarations read them.
 using EpilogueStepTuple = std::tuple<std::string, int64_t, int64_t, int64_t, double, double>;
 std::vector<EpilogueStepSpec> epilogue_step_specs(const std::vector<EpilogueStepTuple>& steps);
 
@@ -34,14 +34,14 @@ public:
     Epilogue(const std::vector<EpilogueStepSpec>& steps, const std::vector<EpilogueOperandSpec>& operands);
 
     bool empty() const { return steps_.empty(); }
-    // The number of its operands: a kernel's operands after the bias, before scratch and destination.
+    // Returns the number of operands: they follow the bias among a kernel's operands, before scratch and destination.
     int operands() const { return static_cast<int>(operands_.size()); }
-    // For a dst whose axes other than the channels have these sizes and strides, the images first; points into this
-    // object. Throws where an operand's spread does not fit such strides.
+    // Returns the parameters for a dst whose axes other than the channels have these sizes and strides, the images
+    // first; they point into this object. Throws if an operand's spread does not fit the strides.
     EpilogueParams params(int64_t channels, const std::vector<int64_t>& sizes,
                           const std::vector<int64_t>& strides) const;
 
-    // Whether it has no operands but single elements, so that it is the same for all elements of dst.
+    // Whether all operands are single elements, so that the post-ops are the same for all elements of dst.
     bool alike() const;
 
 private:
@@ -49,20 +49,20 @@ private:
     std::vector<EpilogueOperand> operands_;
 };
 
-// Post-ops that are a single one which the registers of sums can take; else none.
+// Returns the post-ops as one activation on sums in registers, if they are one; else none.
 FusedActivation fused_activation_of(const EpilogueParams& params);
 
-// Results of positions that are the same step of dst apart, in one image or several.
+// Results of positions that lie equal steps of dst apart, in one image or several.
 struct EpilogueRun {
     float* values;
-    int64_t step;           // of the values, from one position to the next
-    int64_t offset, pitch;  // in dst: of the first value, and from one position to the next
+    int64_t step;  // floats from one position to the next
+    int64_t offset, pitch;  // elements of dst: to the first value; between positions
     int64_t count, channels;
     int64_t channel;  // the first one
 };
 void apply_epilogue(const EpilogueParams& params, const char* const* operands, const EpilogueRun& run);
 
-// The steps of a program that begins with register 0 written, or with none.
+// Returns the steps of a program; at its begin register 0 is written, or none.
 std::vector<EpilogueStep> epilogue_steps(const std::vector<EpilogueStepSpec>& steps, size_t operands, bool begun);
 
 }  // namespace dgo

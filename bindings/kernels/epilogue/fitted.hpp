@@ -10,7 +10,7 @@ namespace dgo {
 
 class FittedEpilogue {
 public:
-    // The arguments of Epilogue::params, which is not called where there are no post-ops.
+    // Takes the arguments of Epilogue::params; calls it only if there are post-ops.
     FittedEpilogue(const Epilogue& epilogue, int64_t channels, const std::vector<int64_t>& sizes,
                    const std::vector<int64_t>& strides)
         : epilogue_(epilogue) {
@@ -22,9 +22,9 @@ public:
     // Whether there are post-ops.
     explicit operator bool() const { return !epilogue_.empty(); }
     int operands() const { return epilogue_.operands(); }
-    // All of them, where the registers of sums can take them.
+    // Returns all post-ops as an activation, where registers of sums can take them.
     FusedActivation activation() const { return epilogue_.empty() ? FusedActivation{} : fused_activation_of(params_); }
-    // With the addresses of its operands.
+    // Returns the call with the addresses of its operands.
     EpilogueCall call(const char* const* operands) const { return {epilogue_.empty() ? nullptr : &params_, operands}; }
 
 private:

@@ -18,7 +18,7 @@ enum class EpilogueOp : uint8_t {
 #undef OTHER
 };
 
-// How an operand lies over dst.
+// The spread of an operand over dst.
 enum class EpilogueSpread : uint8_t {
     one,            // a single element
     channel,        // f32, one for each channel
@@ -29,8 +29,8 @@ enum class EpilogueSpread : uint8_t {
 
 constexpr int kEpilogueRegisters = 8;
 constexpr int kEpilogueOperands = 64;  // numbers from here on are operands
-// Elements that vectors of channels go on for after the last channel, beginning again with the first: rows that are
-// many pixels of few channels meet them at any place.
+// Elements after the last channel of vectors of channels, which begin again with the first one: rows that are many
+// pixels of few channels start at any channel.
 constexpr int64_t kEpilogueRepeat = 512;
 
 // to = op(left, right). Registers: 0 is the value that is written; the others are empty at first.
@@ -61,13 +61,13 @@ struct FusedActivation {
     float alpha, beta;
 };
 
-// Rows of `columns` values, in f32 and wherever they are. A row stays within a pixel, or the pixel pitch is the number of
+// Rows of `columns` values in f32 in any memory. A row stays within a pixel, or the pixel pitch is the number of
 // channels and it stays within an image.
 struct EpilogueTile {
     float* const* rows;
-    const int64_t* offsets;  // of the rows' first elements from dst's first, in elements of dst
+    const int64_t* offsets;  // elements of dst from its first one to that of each row
     int64_t count, columns;
-    int64_t channel;  // of the first column
+    int64_t channel;  // the channel of column 0
 };
 
 struct EpilogueCode {

@@ -38,15 +38,15 @@ struct FewChannelsKernel : Kernel {
     bool has_bias;
     Epilogue epilogue;
     EpilogueParams after;  // results
-    FusedActivation last;       // what the vector code makes of them; all of `after`, or nothing
+    FusedActivation last;  // all post-ops, where the vector code applies them; else none
     bool in_place;     // channels of the results lie side by side, and are written as they come
     BlockFn store;
     StridedCopy bias_copy;
     int64_t item;  // bytes of a result
     int64_t panels;
     std::vector<FewChannelsStep> steps;
-    double work;  // as of threads_for
-    // of a run: what all threads read, and what each of them works in
+    double work;  // the work of a run, in units of threads_for
+    // scratch of a run: arrays that all threads read, and the memory of each thread
     ScratchLayout shared, each;
     ScratchArray<float> bias_part, copy_part, result_part;
 
@@ -73,7 +73,7 @@ struct FewChannelsKernel : Kernel {
         result_part = each.add<float>(in_place ? 0 : checked_product(kName, {layout.outputs, code().panel}));
     }
 
-    // Whether nothing is left to do on results that the vector code writes.
+    // Whether the vector code writes finished results.
     bool finished() const { return epilogue.empty() || last.as != FusedActivation::As::it_is; }
 
     bool vast(const char* dst) const {
@@ -136,7 +136,7 @@ struct FewChannelsKernel : Kernel {
         if (row.vast) _mm_sfence();
     }
 
-    // The post-ops on results of neighbouring positions.
+    // Applies the post-ops to results of neighbouring positions.
     void finish(const char* const* operands, float* values, int64_t step, int64_t offset, int64_t count,
                 int64_t channel, int64_t channels) const {
         if (finished()) return;
@@ -144,14 +144,14 @@ struct FewChannelsKernel : Kernel {
                        EpilogueRun{values, step, offset + channel, to.inner, count, channels, channel});
     }
 
-    // A panel after the other by way of scratch memory, from where its results are moved to their planes.
+    // Computes panel by panel in scratch memory, and moves the results to their planes.
     void run_apart(FewChannelsRow row, float* result, const char* const* epilogue_operands, int64_t offset,
                    char* target) const {
         const int64_t panel = code().panel;
         row.to = reinterpret_cast<char*>(result);
         for (int64_t c = 0; c < p.channels; c += panel, row.weights += row.panel, row.bias += panel) {
             row.channels = std::min(p.channels - c, panel);
-            // the lines of so many planes are fetched by nobody else while the sums are computed
+            // fetches the lines of the planes, which the processor does not foresee, while sums are computed
             for (int64_t i = 0; to.inner == 1 && i < row.channels; ++i) {
                 const char* plane = target + (c + i) * to.channel * item;
                 for (int64_t at = 0; at < row.count * item; at += 64) __builtin_prefetch(plane + at, 1);
@@ -255,17 +255,19 @@ std::shared_ptr<Kernel> make_product(const LayerSizes& layer, int64_t channels, 
 
 const Declaration kFewChannels[] = {
     {"few_channels_refusal(layer)", few_channels_refusal,
-     "Why few_channels_product does not compute a layer whose dst has c channels; empty if it does."},
-    {"few_channels_packed_size(layer, channels)", few_channels_packed_size, "f32 elements of the packed weights."},
+     "Returns why few_channels_product does not compute a layer whose dst has c channels; empty if it does."},
+    {"few_channels_packed_size(layer, channels)", few_channels_packed_size,
+     "Returns the f32 elements of the packed weights of few_channels_product."},
     {"few_channels_pack(layer, channels, weights_dtype, weights_strides)", make_pack,
-     "weights (channels, c, kernel), packed", "Strides: channel of src, channel of dst, kernel."},
+     "weights (channels, c, kernel), packed",
+     "packed = weights for few_channels_product. Strides: channel of src, channel of dst, kernel."},
     {"few_channels_product(layer, channels, diff_dst_dtype, diff_dst_strides, diff_src_dtype, diff_src_strides, "
      "bias_dtype=0, "
      "epilogue=...)",
      make_product,
      "diff_dst (n, c, dst_spatial), packed, [bias (channels)], epilogue's..., diff_src (n, channels, src_spatial)",
-     "fprop of a layer whose dst has c channels, few, and src `channels`. Strides: n, channel, spatial; "
-     "bias_dtype 0 means none. Sums are f32."},
+     "diff_src = bias + the ordinary convolution of diff_dst, which has few (c) channels, to `channels` channels. "
+     "Strides: n, channel, spatial. A bias_dtype of 0 means no bias. Sums are f32."},
 };
 
 }  // namespace dgo

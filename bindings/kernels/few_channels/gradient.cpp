@@ -28,7 +28,7 @@ struct FewChannelsGradientKernel : Kernel {
     std::vector<FewChannelsStep> steps;
     int64_t sums, pitch;  // floats of all sums, and from one position of copied results to the next
     std::shared_ptr<Kernel> unpack;
-    double work;  // as of threads_for
+    double work;  // the work of a run, in units of threads_for
     ScratchLayout shared, each;
     ScratchArray<float> copy_part, results_part;
 
@@ -59,7 +59,7 @@ struct FewChannelsGradientKernel : Kernel {
         const bool nothing = p.channels == 0 || layout.inner.outputs == 0;
         const int64_t tasks = nothing ? 0 : p.n * layout.sections * from.rows();
         const int threads = threads_for(tasks, work);
-        // sums of each thread's own, added up in their order
+        // each thread has sums; they are added up in order
         ScratchLayout all = shared;
         const ScratchArray<float> sums_part = all.add<float>(checked_product(kName, {sums, threads}));
         const Scratch scratch(all, each, threads);
@@ -125,8 +125,7 @@ const Declaration kFewChannelsGradient{
     "few_channels_gradient(layer, channels, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
     "weights_strides)",
     make_gradient, "src (n, channels, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (channels, c, kernel)",
-    "wgrad of the layers of few_channels_product, strides as of few_channels_product and few_channels_pack; "
-    "the same sums for the "
-    "same number of threads."};
+    "diff_weights = the sum over n and positions of src * diff_dst, for the layers of few_channels_product, with the "
+    "strides of few_channels_product and few_channels_pack. The same number of threads gives the same bits."};
 
 }  // namespace dgo

@@ -6,11 +6,11 @@ namespace dgo {
 
 namespace {
 
-constexpr int64_t kRowFloats = 6 * 1024;  // of the copies that a row of results meets, next to weights nearby
-constexpr int64_t kBlockFloats = 32 * 1024;  // of the copies that a block of rows meets
-constexpr int64_t kFewestOutputs = 24;  // of a section: two register tiles
-constexpr int64_t kMostFloats = 4 * 1024 * 1024;  // of copies
-constexpr double kProductsOfByte = 8;  // that take as long as moving one
+constexpr int64_t kRowFloats = 6 * 1024;  // copied floats that a row of results reads: they stay near the weights
+constexpr int64_t kBlockFloats = 32 * 1024;  // copied floats that a block of rows reads
+constexpr int64_t kFewestOutputs = 24;  // outputs of a section: two register tiles
+constexpr int64_t kMostFloats = 4 * 1024 * 1024;  // floats of all copies
+constexpr double kProductsOfByte = 8;  // products that take as long as moving a byte
 
 }  // namespace
 
@@ -34,7 +34,7 @@ FewChannelsLayout::FewChannelsLayout(const LayerSizes& p) : planes(p, 0), lines(
     row_floats = inner.span(outputs) * p.c;
     const int64_t rows = kBlockFloats / std::min(row_floats * planes.kernel, kBlockFloats);
     block = std::clamp<int64_t>((rows - lines.span(1)) / lines.stride + 1, 1, std::max<int64_t>(lines.outputs, 1));
-    // beyond any bound the layer is refused
+    // a layer beyond any bound is refused
     plane_floats = std::min(lines.span(block), kMostFloats) * std::min(row_floats, kMostFloats);
 }
 
@@ -89,7 +89,7 @@ void FewChannelsImage::copy(const char* image, int64_t n, int64_t plane, int64_t
     }
 }
 
-// Positions [begin, end) of a row.
+// Copies positions [begin, end) of a row.
 void FewChannelsImage::copy_row(const char* row, int64_t begin, int64_t end, float* to) const {
     const int64_t first = std::clamp<int64_t>(0, begin, end), last = std::clamp(layout.inner.size, first, end);
     std::fill_n(to, (first - begin) * channels_, 0.0f);

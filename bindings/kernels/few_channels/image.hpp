@@ -22,13 +22,13 @@ struct FewChannelsProblem : LayerSizes {
     Dims src_strides;
 };
 
-// A spatial axis; those that are missing in front have one position.
+// Returns the size of a spatial axis; axes that are missing in front have one position.
 struct FewChannelsAxis {
     int64_t outputs = 1, size = 1, kernel = 1, stride = 1, pad = 0, dilation = 1;
 
     FewChannelsAxis(const LayerSizes& p, int number);
     int64_t reach() const { return dilation * (kernel - 1); }
-    // Positions that so many outputs may meet, from the first to the last one.
+    // Returns the positions from the first to the last one that `outputs` outputs may meet.
     int64_t span(int64_t count) const { return std::max<int64_t>(count - 1, 0) * stride + reach() + 1; }
 };
 
@@ -36,9 +36,9 @@ struct FewChannelsAxis {
 // once.
 struct FewChannelsLayout {
     FewChannelsAxis planes, lines, inner;
-    int64_t sections, outputs;         // of a row, and at most of a section
+    int64_t sections, outputs;  // sections of a row; outputs of a section, at most
     int64_t block;                     // sections of a block
-    int64_t row_floats, plane_floats;  // of a copied row, and of copied rows under each other
+    int64_t row_floats, plane_floats;  // floats of a copied row; of all copied rows of a plane
 
     explicit FewChannelsLayout(const LayerSizes& p);
     int64_t begin(int64_t section) const { return inner.outputs * section / sections; }
@@ -62,9 +62,9 @@ public:
 
     const FewChannelsLayout layout;
 
-    // The size of the copies that one block reads.
+    // Returns the floats of the copies that one block reads.
     int64_t floats() const;
-    // All steps of the kernel: values of the copies of a block, from where its first result has its first value.
+    // Returns all steps of the kernel: the values of a block's copies, from the first value of its first result on.
     std::vector<FewChannelsStep> steps(int64_t panel) const;
     // Copies the elements of src that `rows` rows of `count` results from `output` on read, and zeros for padding.
     void copy(const char* image, int64_t n, int64_t plane, int64_t line, int64_t rows, int64_t output, int64_t count,
@@ -79,16 +79,16 @@ private:
     BlockFn load_;
 };
 
-// The work of a run, in units of threads_for; item: bytes of an element of src.
+// Returns the work of a run, in units of threads_for. item: bytes of an element of src.
 double few_channels_work(const LayerSizes& layer, int64_t channels, int64_t item);
 
 // Throws unless the kernels compute the problem.
 void check_few_channels(const FewChannelsProblem& problem);
 
-// Elements (f32) of the packed weights.
+// Returns the f32 elements of the packed weights.
 int64_t few_channels_packed_size(const LayerSizes& layer, int64_t channels);
 
-// The copies from weights of these strides to packed ones.
+// Returns the copies from weights of these strides to packed ones.
 std::vector<CopyItem> few_channels_packing(const LayerSizes& layer, int64_t channels, const Dims& strides);
 
 }  // namespace dgo

@@ -7,7 +7,8 @@
 
 namespace dgo {
 
-// A value of the image times a panel's weights: from where position 0 has its first value, and the panel its weights.
+// A step: a value of the image times a panel's weights. source: the offset of position 0's first value; weights: the
+// offset of the panel's weights.
 struct FewChannelsStep {
     int32_t source, weights;
 };
@@ -21,8 +22,8 @@ struct FewChannelsRow {
     int64_t advance;
     const float* weights;
     int64_t panel;      // floats from one packed panel to the next
-    const float* bias;  // of whole panels
-    ElementType type;          // of the results
+    const float* bias;  // f32, filled up to whole panels
+    ElementType type;  // the results' type
     char* to;
     int64_t to_step;  // elements from one position to the next
     FusedActivation activation;
@@ -45,7 +46,7 @@ struct FewChannelsGradient {
 };
 
 struct FewChannelsCode {
-    int64_t rows;       // of a register tile
+    int64_t rows;  // positions of a register tile
     int64_t panel;      // channels of a packed panel
     int64_t alignment;  // bytes, of results that are vast
     void (*run)(const FewChannelsRow& row);

@@ -25,18 +25,18 @@ namespace {
 constexpr int64_t kLeastLeftBytes = 256 * 1024;
 constexpr int64_t kMostLeftBytes = 2048 * 1024;
 constexpr int64_t kGradientBytes = 2048 * 1024;  // both factors of a step of wgrad
-constexpr int64_t kParallelFloats = 1 << 16;     // of transformed weights
+constexpr int64_t kParallelFloats = 1 << 16;  // transformed weights
 constexpr int64_t kFewTiles = 128;
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
 constexpr int64_t kShortestStrip = 24, kStripTiles = 1024;               // results of a line, tiles of a task
-constexpr int64_t kStripBytes = 9 * 1024 * 1024;                         // of both tensors
-constexpr int64_t kStripColumns = 512, kStripWeights = 64 * 1024;        // of a position
+constexpr int64_t kStripBytes = 9 * 1024 * 1024;  // bytes of src and dst together
+constexpr int64_t kStripColumns = 512, kStripWeights = 64 * 1024;  // columns of a position; its weights
 constexpr int64_t kNarrowRun = 64, kNarrowOddRun = 128;  // channels of a position in lines
 
 const FilterCode& code() { return vector_code().filter; }
 
-// A count that only estimates go by.
+// Returns the count as an integer, bounded; only estimates read it.
 int64_t whole(double count) { return static_cast<int64_t>(std::min(count, 1e18)); }
 
 // Narrows tiles [begin, end) of a line to those whose runs all lie inside the image.
@@ -50,11 +50,11 @@ void keep_whole(const FilterImage& image, int64_t base, int64_t& begin, int64_t&
     }
 }
 
-// Direct sums of few weights on lines long enough, of which each result is one run.
+// Whether sums are computed in strips: the direct form, few weights, long lines, and results of one run.
 bool is_in_strips(const FilterImage& src, const FilterImage& dst, int64_t batch, const Arrangement& of) {
     constexpr int last = kFilterAxes - 1;
     if (of.layout.planes != 1 || src.type != ElementType::f32 || dst.type != ElementType::f32) return false;
-    // Data in memory is better fetched ahead, as the products that write whole vectors do.
+    // Large tensors come from memory: products that write whole vectors fetch ahead and are faster.
     const int64_t bytes = batch * (src.batch_stride * src.item + dst.batch_stride * dst.item);
     if (bytes > kStripBytes && dst.run % (code().panel / 2) == 0) return false;
     for (size_t g = 0; g < of.groups.groups.size(); ++g) {
@@ -160,7 +160,7 @@ void lay_out_tasks(GradientParams& params, const FilterCode& of) {
             const double part = static_cast<double>(ceil_div(tiles_of(params), by_tile));
             const double rows = static_cast<double>(ceil_div(params.src.channels, by_row));
             const double wide = static_cast<double>(columns) / static_cast<double>(by_column);
-            // In multiplications: the products, the transforms, adding the sums up (about 32 per value).
+            // The cost in multiplications: the products, the transforms, and adding the sums up (about 32 per value).
             const double products = rows * wide + kTransformCost * (rows + wide);
             const double parts = static_cast<double>(by_tile) / static_cast<double>(threads);
             const double adding = by_tile > 1 ? 32.0 * set * parts : 0.0;
@@ -266,7 +266,7 @@ int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement) {
         const int64_t tiles = params.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
         const int64_t columns = group.target_count * params.dst.channels;
         const int64_t left = std::clamp(row_bytes * columns, kLeastLeftBytes, kMostLeftBytes);
-        // A strip finds next to nothing; threads share lines out.
+        // A strip looks up next to nothing; threads share the lines.
         const int64_t share = std::max(kStripTiles / 8, tiles / (4 * params.threads));
         const int64_t strip = params.threads == 1 ? kStripTiles : std::min(kStripTiles, share);
         const int64_t block =
@@ -376,27 +376,29 @@ std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& p, int src_dty
 }  // namespace
 
 const Declaration kFilter[] = {
-    {"FilterProblem.refusal(self)", axes_refusal, "Why no filter kernel computes the layer; empty if they do."},
+    {"FilterProblem.refusal(self)", axes_refusal, "Returns why no filter kernel computes the layer; empty if they do."},
     {"FilterProblem.packed_size(self, direction)", packed_size,
-     "f32 elements of the packed weights of 'dgrad' or 'fprop'."},
+     "Returns the f32 elements of the packed weights of 'dgrad' or 'fprop'."},
     {"FilterProblem.packing(self, direction)", packing,
-     "What the packed weights depend on besides the weights' own layout and data: equal bytes, equal packing."},
+     "Returns the parameters of filter_pack as bytes, without the weights' layout and data: equal bytes, equal packed "
+     "weights."},
     {"filter_pack(problem, direction, weights_dtype, weights_strides, threads=0)", make_pack,
      "weights (in_channels, out_channels / groups, kernel), packed",
-     "weights_strides: in channel, out channel (of one group), taps; the in channels of the groups follow each other. "
-     "threads 0: as many as OpenMP gives."},
+     "packed = weights for filter_dgrad or filter_fprop. weights_strides: in channel, out channel (of one group), "
+     "taps; the in channels of the groups follow each other. threads 0: the number that OpenMP gives."},
     {"filter_dgrad(problem, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, epilogue=...)",
      make_product<FilterDirection::dgrad>,
      "src (batch, in_spatial, in_channels), packed, [bias (out_channels)], epilogue's..., scratch, dst (batch, "
      "out_spatial, out_channels)",
-     "bias_dtype 0 means none. Strides: batch, then spatial axes; the channels are contiguous."},
+     "dst = bias + the transposed convolution of src. A bias_dtype of 0 means no bias. Strides: batch, then spatial "
+     "axes; the channels are contiguous."},
     {"filter_fprop(problem, diff_dst_dtype, diff_dst_strides, diff_src_dtype, diff_src_strides, bias_dtype=0, "
      "threads=0, epilogue=...)",
      make_product<FilterDirection::fprop>,
      "diff_dst (batch, out_spatial, out_channels), packed, [bias (in_channels)], epilogue's..., scratch, diff_src "
      "(batch, "
      "in_spatial, in_channels)",
-     "bias and epilogue are those of an ordinary convolution."},
+     "diff_src = bias + the ordinary convolution of diff_dst. Strides as in filter_dgrad."},
     {"filter_wgrad(problem, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
      "weights_strides, threads=0)",
      make_gradient,

@@ -12,14 +12,14 @@ class Epilogue;
 struct Dot;
 struct Joined;
 
-// Dgrad or fprop; dot: a set that multiplies bf16, by which tiles of several results are multiplied, or null.
+// Returns the kernel of dgrad or fprop. dot: the set that multiplies tiles of several results in bf16, or null for f32.
 std::unique_ptr<ScratchKernel> filter_product(const Joined& joined, FilterDirection direction, int bias_dtype,
                                               int threads, const Epilogue& epilogue, const Dot* dot);
-// The packing of its weights, of any dtype; dot: for products of bf16.
+// Returns the kernel that packs weights of any dtype for filter_product. dot: for products of bf16.
 std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
                                     const FilterWeights& weights, int threads, bool dot);
 
-// Whether dgrad or fprop is computed in strips: rows of src that nothing is looked up for.
+// Whether dgrad or fprop is computed in strips of rows a step apart, without looking up addresses.
 bool filter_in_strips(const FilterProblem& problem, FilterDirection direction, const FilterTensor& src,
                       const FilterTensor& dst);
 

@@ -1,4 +1,4 @@
-// How wgrad shares out its work.
+// The parameters of wgrad in f32, with its work shared out.
 #pragma once
 
 #include "kernels/product/axis.hpp"
@@ -6,8 +6,8 @@
 
 namespace dgo {
 
-// All but what only the weights tell; `layout`, fprop_layout(problem), must outlive it. `of`: the vector code it is
-// for.
+// Returns all parameters that do not depend on the weights' strides. `layout`, fprop_layout(problem), must outlive
+// them. of: the vector code that runs them.
 GradientParams gradient_params(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,
                                const FilterLayout& layout, int threads, const VectorCode& of);
 

@@ -18,7 +18,7 @@ struct GradientParams {
     int planes;
     const uint8_t* zero;  // [plane][segment of diff]; null: never
     int64_t block;  // tiles per step
-    int64_t row_parts, column_parts, tile_parts;  // of in channels, of (segment, out channel), of tiles
+    int64_t row_parts, column_parts, tile_parts;  // parts of the in channels, of (segment, out channel), of the tiles
     bool in_items;  // all tiles in one step, and what it sums is finished at once
     bool in_lines;  // lines of both tensors are multiplied where they lie
     int64_t scratch_per_thread, sums;  // bytes; sums: offset of the accumulators

@@ -17,11 +17,11 @@
 namespace dgo {
 namespace {
 
-constexpr int64_t kSectionBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
-constexpr int64_t kSectionOutputs = 2048;     // of a row, where a task handles one channel
+constexpr int64_t kSectionBytes = 32 * 1024;  // bytes of outputs that a task along the channels writes, at least
+constexpr int64_t kSectionOutputs = 2048;  // outputs of a row in a task of one channel
 constexpr int64_t kLeastRun = 8;            // kernel positions worth a vector
 
-// Strides of the columns with two outer axes, those that do not exist 0.
+// Returns the strides of the columns with two outer axes, 0 for absent ones.
 struct ColumnLayout {
     int64_t batch, position[3] = {}, kernel[3] = {}, channel;
 
@@ -34,7 +34,7 @@ struct ColumnLayout {
     }
 };
 
-// Images first.
+// Returns the axes with the images first.
 Dims of_positions(int64_t images, Dims axes) {
     axes.insert(axes.begin(), images);
     return axes;
@@ -43,7 +43,7 @@ Dims of_positions(int64_t images, Dims axes) {
 // How the sums are vectorised.
 enum class Along {
     channels,  // neighbours in the columns, or transposed into blocks of neighbours first
-    taps,      // kernel positions are neighbours, and no others are: whole strides of outputs at once
+    taps,  // only kernel positions are neighbours: whole strides of outputs at once
     space,     // outputs of a phase
 };
 
@@ -64,8 +64,8 @@ struct Col2imKernel : Kernel {
     BlockMover store_block;
     StridedCopy bias_copy;
     BlockFn gather, gather_by_tap, gather_by_position;
-    double work;  // as of threads_for
-    // of a run: what all threads read, and what each of them works in
+    double work;  // the work of a run, in units of threads_for
+    // scratch of a run: arrays that all threads read, and the memory of each thread
     ScratchLayout shared, each;
     ScratchArray<float> ones_part, bias_part, result_part, rows_part;
     ScratchArray<const char*> sources_part;
@@ -115,7 +115,7 @@ struct Col2imKernel : Kernel {
             col.channel == 1 ? 0 : checked_product(name, {lines, widest.groups, axes.inner.kernel, channels}));
     }
 
-    // Tasks for a section of a line.
+    // Returns the tasks of a section of a line.
     int64_t slices() const { return whole ? 1 : blocks(); }
 
     static BlockFn gather_block(int64_t stride) {
@@ -129,7 +129,7 @@ struct Col2imKernel : Kernel {
         return p.c >= code.min_channels ? Along::channels : Along::space;
     }
 
-    // Blocks of nearly equal size, none below a vector.
+    // Returns the channels of a block: nearly equal sizes, none below a vector.
     int64_t blocks() const { return along == Along::channels ? ChannelBlock::number(p.c, ChannelBlock::kLeast) : p.c; }
 
     int64_t offset(int64_t n, int64_t c, const RowTap& row, int64_t source, int64_t k) const {
@@ -202,7 +202,7 @@ struct Col2imKernel : Kernel {
         return std::min(section.end * axes.inner.phases, to.width());
     }
 
-    // Post-ops on channels [first, last) of a section; row: offset of the row of dst.
+    // Applies the post-ops to channels [first, last) of a section. row: the offset of the row of dst.
     void apply(const EpilogueCall& after, float* sums, int64_t row, int64_t first, int64_t last,
                const RowSection& section) const {
         const int64_t begin = first_output(section), step = direct ? to.inner : last - first;
@@ -216,7 +216,8 @@ struct Col2imKernel : Kernel {
                           dst_row);
     }
 
-    // Channels [first, last), straight into dst or into a block in f32; where the section's first result is.
+    // Sums channels [first, last) straight into dst or into a block in f32; returns the address of the section's first
+    // result.
     float* add_channels(const float* columns, const float* bias, int64_t n, int64_t first, int64_t last,
                         const RowSection& section, const std::vector<RowTap>& row_list, char* dst_row,
                         char* memory) const {
@@ -343,9 +344,9 @@ std::shared_ptr<Kernel> make_col2im(const LayerSizes& layer, const Dims& col_str
 const Declaration kCol2im[] = {
     {"col2im(layer, col_strides, dst_dtype, dst_strides, has_bias=False, bias_dtype=None, epilogue=...)", make_col2im,
      "col (n, src_spatial, kernel, c), [bias (c)], epilogue's..., dst (n, c, dst_spatial)",
-     "dst = bias + the sum of the f32 columns that meet a position; the reverse of im2col."},
+     "dst[position] = bias + the sum of the f32 columns that meet the position: the reverse of im2col."},
     {"col2im_takes_epilogue(channels, dst_strides)", takes_epilogue,
-     "Whether col2im takes an epilogue for so many channels and these strides of dst."},
+     "Returns whether col2im takes an epilogue for `channels` channels and these strides of dst."},
 };
 
 }  // namespace dgo

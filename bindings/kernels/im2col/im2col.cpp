@@ -12,7 +12,7 @@
 namespace dgo {
 namespace {
 
-// Sources [first, last) of an axis, all of which meet exactly the taps [tap, tap_end).
+// A stretch of an axis: sources [first, last), each of which meets exactly the taps [tap, tap_end).
 struct SourceStretch {
     int64_t first, last;
     int64_t tap, tap_end;
@@ -51,7 +51,7 @@ public:
     std::shared_ptr<Kernel> kernel() const { return kernel_; }
 
 private:
-    // Every combination of the axes' stretches.
+    // Lists a copy for every combination of the axes' stretches.
     void visit(std::vector<SourceStretch>& chosen) {
         if (chosen.size() == rank_) return add(chosen);
         for (const SourceStretch& stretch : axes_[chosen.size()]) {
@@ -62,7 +62,7 @@ private:
     }
 
     void add(const std::vector<SourceStretch>& box) {
-        // Zeros: the first axis whose tap does not exist is `axis`; the ones before it exist, the rest is
+        // Lists the zeros for which `axis` is the first axis without a tap: the axes before it have one, the others are
         // free.
         std::vector<SourceStretch> part = box;
         for (size_t axis = 0; axis < rank_; ++axis) {
@@ -146,8 +146,8 @@ std::shared_ptr<Kernel> make_im2col(const LayerSizes& layer, int dst_dtype, cons
 
 const Declaration kIm2col{"im2col(layer, dst_dtype, dst_strides, col_dtype, col_strides)", make_im2col,
                           "dst (n, c, dst_spatial), col (n, src_spatial, kernel, c)",
-                          "the positions of a transposed convolution's dst that every source position meets, zero "
-                          "where there is none. Strides count elements: n, source axes, kernel axes, c for col; n, c, "
-                          "spatial for dst."};
+                          "col[n, src position, tap, c] = the element of a transposed convolution's dst that the "
+                          "source position meets by the tap, 0 where there is none. Strides count elements: n, source "
+                          "axes, kernel axes, c for col; n, c, spatial for dst."};
 
 }  // namespace dgo

@@ -1,4 +1,4 @@
-// Rows of a tensor by their places.
+// dst[o, r] = src[o, places[o, r]]: rows of a tensor by their places.
 #include <algorithm>
 #include <cstring>
 
@@ -79,7 +79,7 @@ struct Gather : Kernel {
     }
 
     void move(const char* from, const int64_t* found, char* to, int64_t count) const {
-        // of a size that the compiler knows each row is one move
+        // rows of a size that the compiler knows are moved at once
         if (bytes == 1) return move_of(1, from, found, to, count);
         if (bytes == 2) return move_of(2, from, found, to, count);
         if (bytes == 4) return move_of(4, from, found, to, count);
@@ -116,7 +116,7 @@ const Declaration kGather{
     "gather(outer, sizes, inner, rows, item, index, batched=False)",
     kernel_of<Gather, GatherProblem, int64_t, Dims, int64_t, int64_t, int64_t, int64_t, bool>,
     "src (outer, sizes, inner), places (outer if batched, rows, len(sizes)), dst (outer, rows, inner)",
-    "all in a row, src of `item` and places of `index` bytes: dst[o, r] = src[o, places[o, r]]. Places below 0 count "
-    "from the end; what lies outside is an error."};
+    "dst[o, r] = src[o, places[o, r]], all dense. Elements of src have `item` bytes, those of places `index` bytes. "
+    "Places below 0 count from the end; a place outside is an error."};
 
 }  // namespace dgo

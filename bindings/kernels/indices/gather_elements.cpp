@@ -53,10 +53,11 @@ struct GatherElements : Kernel {
 const Declaration kGatherElements[] = {
     {"IndexProblem(outer, sizes, row, item, count, index_item=8, each=False)",
      object_of<IndexProblem, int64_t, Dims, int64_t, int64_t, int64_t, int64_t, bool>,
-     "Rows of data (outer, *sizes, row) of `item` bytes an element. Indices (count, axes), or with `each` (outer, "
-     "count, row) on one axis; negative ones count from the end."},
+     "Rows of data (outer, *sizes, row), elements of `item` bytes, and indices (count, axes), or with `each` (outer, "
+     "count, row) on one axis. Negative indices count from the end."},
     {"gather_elements(problem)", kernel_by<GatherElements, IndexProblem>,
-     "data (outer, sizes, row), indices, dst (outer, count, row)", "dst = the elements, each by its own index."},
+     "data (outer, sizes, row), indices, dst (outer, count, row)",
+     "dst[o, i, j] = data[o, indices[o, i, j], j], or the row data[o, *indices[i]]."},
 };
 
 }  // namespace dgo

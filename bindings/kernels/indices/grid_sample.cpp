@@ -22,7 +22,7 @@ struct GridSampleProblem {
 };
 
 constexpr const char* kName = "grid_sample";
-// places whose pixels and weights are found once for all channels
+// places whose pixels and weights are computed once for all channels
 constexpr int64_t kBlock = 256;
 
 enum class Padding { zeros, border, reflection };
@@ -63,7 +63,7 @@ struct Neighbours {
     bool is_zero[2];
 };
 
-// A pixel, or 0 where no bit of the mask is set: 0 times a pixel would not do for Inf and NaN.
+// Returns a pixel, or 0 where no bit of the mask is set: 0 times a pixel would be NaN for Inf and NaN.
 inline float masked(float pixel, uint32_t mask) {
     uint32_t bits;
     std::memcpy(&bits, &pixel, sizeof(bits));
@@ -136,7 +136,7 @@ struct Sample : Kernel {
         if (!p.linear) at = std::nearbyint(at);
         if (padding == Padding::border) at = std::min(std::max(at, 0.0f), axis.last);
         if (padding == Padding::reflection) at = axis.mirrored(at);
-        // far outside is as good as any place outside; not a number is there as well
+        // bounds the place: far outside equals any place outside, and NaN counts as outside
         if (!(at > -2.0f)) at = -2.0f;
         at = std::min(at, axis.last + 2.0f);
         int32_t low = static_cast<int32_t>(at);
@@ -161,6 +161,7 @@ const Declaration kGridSample{
     "grid_sample(images, channels, height, width, places, linear=True, padding='zeros', align_corners=False)",
     kernel_of<Sample, GridSampleProblem, int64_t, int64_t, int64_t, int64_t, int64_t, bool, std::string, bool>,
     "src (images, channels, height, width), grid (images, places, 2), dst (images, channels, places)",
-    "f32 in a row: images read at x and y from -1 to 1, as ONNX's GridSample has them."};
+    "dst[n, c, i] = src[n, c] at the place grid[n, i] = (x, y), from -1 to 1, as ONNX's GridSample defines it; f32, "
+    "all dense."};
 
 }  // namespace dgo

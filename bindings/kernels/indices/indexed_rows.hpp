@@ -22,7 +22,7 @@ struct IndexProblem {
     bool each;
 };
 
-// Numbers of elements from the first one of an outer part.
+// Offsets in elements from the first element of an outer part.
 class Rows {
 public:
     Rows(const char* kernel, const IndexProblem& p) : kernel_(kernel), p_(p) {
@@ -46,7 +46,7 @@ public:
     int64_t span() const { return span_; }
     int64_t elements() const { return elements_; }
 
-    // The offset of row i.
+    // Returns the offset of row i.
     template <class Index>
     int64_t of(const Index* indices, int64_t i) const {
         const size_t axes = p_.sizes.size();
@@ -56,7 +56,7 @@ public:
         return offset;
     }
 
-    // An index as a place on an axis of this size.
+    // Returns an index as a place on an axis of this size; throws if it lies outside.
     int64_t place(int64_t index, int64_t size) const {
         if (index < 0) index += size;
         if (static_cast<uint64_t>(index) < static_cast<uint64_t>(size)) return index;

@@ -8,7 +8,7 @@ namespace dgo {
 namespace {
 
 constexpr const char* kName = "scatter";
-// Elements of a row that one thread writes for all indices: nothing is combined by two, and the order stays.
+// The elements of a row that one thread writes for all indices: no two threads combine a place, and the order stays.
 constexpr int64_t kColumns = 16;
 
 struct Replace {
@@ -97,10 +97,9 @@ struct Scatter : Kernel {
 
 }  // namespace
 
-const Declaration kScatter{
-    "scatter(problem, how='none')", kernel_by<Scatter, IndexProblem, std::string>,
-    "data (outer, sizes, row), indices, updates (outer, count, row), dst (outer, sizes, row)",
-    "dst = data with updates in the place of rows (none), of any item, or of f32 combined with them "
-    "in their order: add, mul, max or min, the last two NaN of any NaN."};
+const Declaration kScatter{"scatter(problem, how='none')", kernel_by<Scatter, IndexProblem, std::string>,
+                           "data (outer, sizes, row), indices, updates (outer, count, row), dst (outer, sizes, row)",
+                           "dst = data, then each row at indices becomes its update (none; any item), or is combined "
+                           "with it in order, in f32: add, mul, max or min; the last two give NaN for any NaN."};
 
 }  // namespace dgo

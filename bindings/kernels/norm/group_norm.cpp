@@ -33,7 +33,7 @@ struct GroupNormProblem {
 };
 
 constexpr const char* kName = "group_norm";
-constexpr int64_t kRows = 128;  // of a block
+constexpr int64_t kRows = 128;  // rows of a block
 constexpr int64_t kColumns = 64;  // a row of neighbours that belong together is cut into rows of so many
 constexpr int64_t kMostFolded = 256;  // columns of neighbouring positions of few channels
 
@@ -108,7 +108,7 @@ struct GroupNormKernel : Kernel {
         for (size_t a = 0; a < p.spatial.size(); ++a) {
             if (p.spatial[a] != 1) all.push_back({p.spatial[a], p.src_strides[a + 2], p.dst_strides[a + 2]});
         }
-        // sums do not mind the order of positions
+        // sums do not depend on the order of positions
         std::stable_sort(all.begin(), all.end(), [](const OuterAxis& a, const OuterAxis& b) { return a.src > b.src; });
         for (const OuterAxis& axis : all) {
             if (!joined.empty() && joined.back().src == axis.size * axis.src &&
@@ -191,7 +191,7 @@ struct GroupNormKernel : Kernel {
         return block;
     }
 
-    // Scratch memory of an item: sums of all blocks, then by column.
+    // The scratch memory of an item: sums of all blocks, then sums by column.
     struct Parts {
         ScratchArray<float> sums, mean, scale, shift, work;
         ScratchArray<double> total, center, group;
@@ -251,8 +251,8 @@ struct GroupNormKernel : Kernel {
     }
 
     struct Affine {
-        const float *scale, *shift;  // by channel, or none
-        const char* const* operands;  // of the epilogue
+        const float *scale, *shift;  // one for each channel, or null
+        const char* const* operands;  // the operands of the epilogue
         float *mean, *scales, *shifts, *work;
     };
 
@@ -272,7 +272,7 @@ struct GroupNormKernel : Kernel {
         for (int64_t j = 0; j < width; ++j) coefficients(group, group_of(j), j % p.channels, to, j);
     }
 
-    // Backwards: the last blocks are still near.
+    // Normalises backwards: the last blocks are still near.
     void normalise(const char* src, char* dst, int64_t item, int64_t begin, int64_t end, const double* group,
                    const Affine& by) const {
         for (int64_t b = end; b-- > begin;) {
@@ -322,7 +322,7 @@ struct GroupNormKernel : Kernel {
             });
             return;
         }
-        // all threads at one item after the other
+        // all threads work on one item after the other
         ScratchLayout shared, each;
         const Parts in = parts(shared);
         const auto own_mean = each.add<float>(width), own_scale = each.add<float>(width),
@@ -355,9 +355,9 @@ const Declaration kGroupNorm{
     kernel_of<GroupNormKernel, GroupNormProblem, int64_t, int64_t, int64_t, Dims, int, Dims, int, Dims, double, bool,
               Epilogue>,
     "src (n, channels, spatial), [scale (channels), shift (channels)], epilogue's..., dst (n, channels, spatial)",
-    "each group of channels of each image to mean 0 and variance 1, then scaled and shifted by channel (f32). Strides: "
-    "n, channel, spatial; src and dst are both channels last or both channels first, with an epilogue channels last. "
-    "The "
-    "same bits for any number of threads."};
+    "dst = (src - mean) / sqrt(variance + epsilon) * scale + shift, with the mean and variance of each group of "
+    "channels of each image; scale and shift are f32 by channel. Strides: n, channel, spatial; src and dst are both "
+    "channels last or both channels first, with an epilogue channels last. The bits are the same for any number of "
+    "threads."};
 
 }  // namespace dgo

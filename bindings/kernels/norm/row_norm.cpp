@@ -11,7 +11,7 @@
 namespace dgo {
 namespace {
 
-constexpr int64_t kRows = 16;  // of a task
+constexpr int64_t kRows = 16;  // rows of a task
 
 struct RowNormKernel : Kernel {
     ElementType src_type, dst_type;
@@ -72,13 +72,13 @@ const Declaration kLayerNorm{
     "layer_norm(rows, width, src_dtype, src_pitch, dst_dtype, dst_pitch, epsilon, affine=False)",
     kernel_by<LayerNorm, int64_t, int64_t, int, int64_t, int, int64_t, double, bool>,
     "src (rows, width), [scale (width), shift (width)], dst (rows, width)",
-    "rows of neighbours, pitches apart, less their means, divided by the roots of their variances plus epsilon, then "
-    "scaled and shifted (f32)."};
+    "dst = (src - mean) / sqrt(variance + epsilon) * scale + shift, with the mean and variance of each row of "
+    "neighbours; rows lie pitches apart, scale and shift are f32."};
 
-const Declaration kRmsNorm{
-    "rms_norm(rows, width, src_dtype, src_pitch, dst_dtype, dst_pitch, epsilon, scaled=False)",
-    kernel_by<RmsNorm, int64_t, int64_t, int, int64_t, int, int64_t, double, bool>,
-    "src (rows, width), [scale (width)], dst (rows, width)",
-    "rows of neighbours, pitches apart, divided by the roots of their mean squares plus epsilon, and scaled (f32)."};
+const Declaration kRmsNorm{"rms_norm(rows, width, src_dtype, src_pitch, dst_dtype, dst_pitch, epsilon, scaled=False)",
+                           kernel_by<RmsNorm, int64_t, int64_t, int, int64_t, int, int64_t, double, bool>,
+                           "src (rows, width), [scale (width)], dst (rows, width)",
+                           "dst = src / sqrt(mean of src^2 + epsilon) * scale for each row of neighbours; rows lie "
+                           "pitches apart, scale is f32."};
 
 }  // namespace dgo

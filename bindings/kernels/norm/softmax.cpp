@@ -14,7 +14,7 @@ namespace dgo {
 namespace {
 
 constexpr const char* kName = "softmax";
-constexpr int64_t kColumns = 64;  // of a block
+constexpr int64_t kColumns = 64;  // columns of a block
 constexpr int64_t kVector = 16;  // floats at most
 constexpr double kExponential = 16;  // bytes that take as long to move as a power to compute
 
@@ -58,7 +58,7 @@ struct SoftmaxKernel : Kernel {
             fail(ErrorKind::invalid_argument,
                  std::string(kName) + ": no axis has neighbours in both src and dst; copy one of them");
         } else if (length < kVector && !outer.empty()) {
-            // rows shorter than a vector: many of them at once
+            // rows shorter than a vector: many rows at once
             columns = outer.back().size;
             src_column = outer.back().src;
             dst_column = outer.back().dst;
@@ -70,11 +70,11 @@ struct SoftmaxKernel : Kernel {
         bytes = static_cast<double>(tasks / std::max<int64_t>(parts, 1)) *
                 static_cast<double>(length * std::max<int64_t>(columns, 1)) *
                 (static_cast<double>(src_item + dst_item) + kExponential);
-        // the last vector along neighbours is written as a whole
+        // the last vector along neighbours is stored whole
         powers = each.add<float>(columns == 0 ? length + kVector : checked_product(kName, {2, length, kColumns}));
     }
 
-    // Axes that lie next to each other as one are one.
+    // Joins axes that follow each other in memory.
     void add_outer(const Axis& axis) {
         const Axis* const before = outer.empty() ? nullptr : &outer.back();
         if (before && before->src == axis.size * axis.src && before->dst == axis.size * axis.dst) {
@@ -136,7 +136,7 @@ std::shared_ptr<Kernel> make_softmax(const Dims& shape, int64_t axis, int src_dt
 
 const Declaration kSoftmax{"softmax(shape, axis, src_dtype, src_strides, dst_dtype, dst_strides, logarithm=False)",
                            make_softmax, "src (shape), dst (shape)",
-                           "softmax over an axis, or its logarithm. In both src and dst the elements of the axis are "
-                           "neighbours, or those of another axis."};
+                           "dst = softmax of src over an axis, or its logarithm. In both src and dst the elements of "
+                           "the axis are neighbours, or those of another axis."};
 
 }  // namespace dgo

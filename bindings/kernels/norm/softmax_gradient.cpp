@@ -12,7 +12,7 @@ namespace dgo {
 namespace {
 
 constexpr const char* kName = "softmax_gradient";
-constexpr int64_t kColumns = 64;  // of a task
+constexpr int64_t kColumns = 64;  // columns of a task
 
 struct SoftmaxGradientProblem {
     int64_t outer, length, inner;
@@ -59,6 +59,7 @@ const Declaration kSoftmaxGradient{
     "softmax_gradient(outer, length, inner, dtype, logarithm=False)",
     kernel_of<SoftmaxGradientKernel, SoftmaxGradientProblem, int64_t, int64_t, int64_t, int, bool>,
     "diff_dst (outer, length, inner), dst (outer, length, inner), diff_src (outer, length, inner)",
-    "the gradient of a softmax over the middle axis, or of its logarithm, from the results dst; all in a row."};
+    "diff_src = dst * (diff_dst - the sum of diff_dst * dst over the middle axis), or for the logarithm diff_dst - "
+    "e^dst * the sum of diff_dst; all dense."};
 
 }  // namespace dgo

@@ -8,7 +8,7 @@
 
 namespace dgo {
 
-// Rows of neighbouring values under each other, `pitch` elements apart.
+// A block of rows of neighbouring values, `pitch` elements apart.
 struct NormRows {
     ElementType type;
     const char* at;
@@ -37,19 +37,20 @@ struct NormAffine {
     float* scratch;  // norm_scratch(width) floats
 };
 
-// Over an axis of `length`, `columns` times side by side, or over neighbours where that is 0. Steps count elements.
+// Softmax over an axis of `length` elements, `columns` times side by side; columns 0: over neighbours. Steps count
+// elements.
 struct SoftmaxBlock {
     ElementType src_type, dst_type;
     const char* src;
     char* dst;
     int64_t length, src_step, dst_step, columns;
-    int64_t src_column, dst_column;  // from column to column
+    int64_t src_column, dst_column;  // elements between columns
     bool log;
     float* scratch;  // `length` floats for each column, twice where a column's step is not 1
 };
 
-// The gradient over an axis of `length` elements, `step` elements apart, for `columns` neighbours. A step of 1: along
-// neighbours, for `rows` of them next to each other.
+// The gradient of softmax over an axis of `length` elements, `step` apart, for `columns` neighbours. A step of 1: along
+// neighbours, for `rows` rows next to each other.
 struct SoftmaxGradientBlock {
     ElementType type;
     const char *diff, *dst;
@@ -77,7 +78,7 @@ struct NormCode {
     // total[j] += the squares of column j's distances from mean[j]
     void (*add_squares)(const NormSums& block, int64_t rows, int64_t width, const double* mean, double* total);
     void (*affine)(const NormAffine& block);
-    // Floats that post-ops of rows of this width are applied in.
+    // Returns the scratch floats of post-ops on rows of this width.
     int64_t (*scratch)(int64_t width);
     void (*softmax)(const SoftmaxBlock& block);
     void (*softmax_gradient)(const SoftmaxGradientBlock& block);

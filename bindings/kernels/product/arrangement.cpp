@@ -14,17 +14,18 @@ namespace dgo {
 namespace {
 
 constexpr int64_t kParallelWork = 1 << 19;  // multiplications
-constexpr double kRunCost = 400;                          // of one run of results, in multiplications
+constexpr double kRunCost = 400;  // multiplications that take as long as one run of results
 constexpr int64_t kLarge[kFilterAxes] = {1024, 128, 32};  // positions of an axis, by how many there are
 
 int64_t round_up(int64_t count, int64_t step) { return ceil_div(count, step) * step; }
 
-// Positions of the last axis without a gap.
+// Whether positions of the last axis follow each other without a gap.
 bool strides_follow(const FilterTensor& tensor, int64_t channels) {
     return tensor.strides[kFilterAxes - 1] == channels;
 }
 
-// Segments of the last axis, which runs fastest, if each begins one position after the one before; or else 1.
+// Returns the number of segments of the last axis, which runs fastest, if each begins one position after the one
+// before; else 1.
 int64_t last_axis_run(const std::vector<Axes>& first) {
     constexpr int last = kFilterAxes - 1;
     const auto follows = [&](size_t i) { return first[i][last] == first[i - 1][last] + 1; };
@@ -60,8 +61,8 @@ TargetGroups groups_of(const FilterLayout& layout, unsigned apart) {
     return result;
 }
 
-// Windows are transformed once per group: groups apart must save more products than their transforms cost. The axes, a
-// bit for each, on which they are apart.
+// Returns the axes, a bit for each, on which groups are apart. A window is transformed once per group: groups apart
+// must save more products than their transforms cost.
 unsigned cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns, const PanelSizes& of) {
     unsigned best = 0;
     double best_cost = -1;
@@ -130,7 +131,7 @@ double padded(int64_t products, int64_t columns, const PanelSizes& of) {
     return static_cast<double>(products) * panels / static_cast<double>(std::max<int64_t>(1, columns));
 }
 
-// Every run of the destination is in the targets as a whole.
+// Whether the targets contain whole runs of dst only.
 bool whole_runs(const std::vector<int32_t>& targets, int64_t fold) {
     for (size_t i = 0; i < targets.size(); ++i) {
         if (targets[i] % fold != static_cast<int64_t>(i) % fold) return false;
@@ -167,7 +168,7 @@ FilterImage apart(FilterImage image, int64_t depth) {
     return image;
 }
 
-// Products of one tile for each pair of channels.
+// Returns the products of one tile for each pair of channels.
 int64_t used_products(const FilterLayout& layout, const std::vector<int32_t>& targets) {
     const int64_t pairs = layout.planes * layout.segments;
     if (layout.zero.empty()) return pairs * static_cast<int64_t>(targets.size());

@@ -9,25 +9,25 @@
 
 namespace dgo {
 
-constexpr double kTransformCost = 16;  // of one value, in multiplications
+constexpr double kTransformCost = 16;  // multiplications that take as long as transforming one value
 
 // Packed weights: columns of a panel, columns of a task step, and the unit that the channels of a segment are rounded up to.
 struct PanelSizes {
     int64_t columns, chunk, depth;
 };
-PanelSizes filter_panels();  // of this process's vector code
+PanelSizes filter_panels();  // the sizes of this process's vector code
 constexpr PanelSizes kBf16Panels{kDotColumns, 64, kBf16Unit};
 
-// `products` on `columns` columns, with those that only fill up the panels.
+// Returns `products` on `columns` columns together with the products that only fill up panels.
 double padded(int64_t products, int64_t columns, const PanelSizes& of);
 
-// Every run of the destination is in the targets as a whole.
+// Whether the targets contain whole runs of dst only.
 bool whole_runs(const std::vector<int32_t>& targets, int64_t fold);
 
 FilterImage image(const FilterTensor& tensor, int64_t channels, const Axes& size, const Axes& step,
                   const std::vector<Axes>& first);
 
-// The same with one run for each segment where channels do not fill whole units of the depth.
+// Returns the image with one run for each segment if channels do not fill whole units of the depth.
 FilterImage apart(FilterImage image, int64_t depth);
 
 struct TargetGroups {
@@ -36,7 +36,7 @@ struct TargetGroups {
     int64_t packed = 0;
 };
 
-// Products of one tile for each pair of channels.
+// Returns the products of one tile for each pair of channels.
 int64_t used_products(const FilterLayout& layout, const std::vector<int32_t>& targets);
 
 struct Arrangement {
@@ -47,11 +47,12 @@ struct Arrangement {
 
     Arrangement(const FilterProblem& problem, FilterDirection direction, const PanelSizes& of = filter_panels());
 
-    // The packing's parameters besides the weights' layout and data, as bytes: equal bytes, equal packed weights.
+    // Returns the packing's parameters as bytes, without the weights' layout and data: equal bytes, equal packed
+    // weights.
     std::string packing(const FilterProblem& problem) const;
-    // Elements of the packed weights.
+    // Returns the elements of the packed weights.
     int64_t packed_size(const FilterProblem& problem) const;
-    // All arguments of packing but the number of threads.
+    // Returns all parameters of packing but the number of threads.
     PackParams pack_params(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights) const;
 };
 
@@ -69,14 +70,15 @@ private:
           dst(image(to, of.columns, dgrad ? p.out : p.in, of.layout.dst_step, of.layout.dst_first)) {}
 };
 
-// All but the tasks, `dot` and the activation.
+// Returns all parameters but the tasks, `dot` and the activation.
 ProductParams product_params(const FilterProblem& problem, const Arrangement& of, const Images& images, int bias_dtype,
                              int threads);
 
-// Shares tiles out into tasks; gives how many multiplications they are.
+// Shares tiles out into tasks; returns the number of multiplications.
 int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement);
 
-// The same layer and tensors with axes of one tap as one axis where their positions follow each other in both.
+// A layer and its tensors with axes of one tap joined to one axis where their positions follow each other in both
+// tensors.
 struct Joined {
     FilterProblem problem;
     FilterTensor src, dst;

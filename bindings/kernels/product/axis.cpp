@@ -9,7 +9,7 @@ namespace dgo {
 
 namespace {
 
-constexpr int64_t kMostPairs = 1 << 24;  // of segments and targets: a byte each
+constexpr int64_t kMostPairs = 1 << 24;  // pairs of a segment and a target, a byte each
 
 std::string axis_refusal(const FilterProblem& p, int a) {
     const int64_t kernel = p.kernel[a], stride = p.stride[a], tile = p.tile[a], dilation = p.dilation[a];
@@ -54,7 +54,7 @@ std::string tiles_refusal(const FilterProblem& p) {
     return "";
 }
 
-// Phases of dst that have elements, in order.
+// Returns the phases of dst that have elements, in order.
 std::vector<int64_t> phases_of(const FilterProblem& p, int a) {
     std::vector<int64_t> phases;
     const int64_t stride = p.stride[a];
@@ -248,7 +248,7 @@ TapTable FilterLayout::taps() const {
 
 std::string axes_refusal(const FilterProblem& problem) {
     const FilterProblem& p = problem;
-    double src = 1, dst = 1, weights = 1, pairs = 1;  // of segments and targets
+    double src = 1, dst = 1, weights = 1, pairs = 1;  // pairs of a segment and a target
     for (const int64_t size : {p.batch, p.groups, p.in_channels, p.out_channels}) {
         if (size < 1 || size > kMostSize) {
             return "batch " + std::to_string(p.batch) + ", " + std::to_string(p.groups) + " groups of " +

@@ -10,8 +10,8 @@
 
 namespace dgo {
 
-// Taps of one filter of a tiled axis: all of a phase, or where there are more than three, as many as the tile is for;
-// and how many filters those of a phase are.
+// filter_length: the taps of one filter of a tiled axis, all taps of a phase or, of more than three, as many as the
+// tile is for. filters: the number of filters that hold the taps of a phase.
 int64_t filter_length(const FilterProblem& problem, int axis);
 int64_t filters(const FilterProblem& problem, int axis);
 
@@ -29,13 +29,13 @@ struct FilterAxis {
     bool zero(int64_t point, int64_t segment, int64_t target) const;
 };
 
-// The targets of one axis whose tiles begin together.
+// A group of targets of one axis whose tiles begin at the same position.
 struct AxisGroup {
     std::vector<int64_t> targets;
     int64_t base = 0, tiles = 0;
 };
 
-// All targets with the same windows, or apart by their first position, which may take fewer tiles.
+// Returns one group of all targets with the same windows, or groups by first positions, which may take fewer tiles.
 std::vector<AxisGroup> axis_groups(const FilterAxis& axis, bool apart);
 
 // The axes together; combined indices run with the last axis fastest.
@@ -53,13 +53,13 @@ struct FilterLayout {
     TapTable taps() const;
 };
 
-// Why no kernel here takes the problem: an axis without such a kernel, stride or tile, or sizes beyond any array; else
-// empty.
+// Returns why no kernel here takes the problem: an axis without such a kernel, stride or tile, or sizes beyond any
+// array; empty if one does.
 std::string axes_refusal(const FilterProblem& problem);
-// Throws what axes_refusal says.
+// Throws the text of axes_refusal unless it is empty.
 void check_axes(const FilterProblem& problem);
 
-// An epilogue for results of this shape.
+// Returns an epilogue for results of this shape.
 FittedEpilogue fitted_epilogue(const Epilogue& epilogue, int64_t batch, int64_t channels, const Axes& size,
                                const FilterTensor& dst);
 

@@ -9,7 +9,7 @@
 namespace dgo {
 namespace {
 
-// Fewer than three axes are the last ones.
+// Returns three axes: fewer become the last ones.
 Axes axes(const Dims& values, size_t rank, int64_t missing, const char* name) {
     if (values.size() != rank || rank < 1 || rank > kFilterAxes) {
         fail(ErrorKind::invalid_argument, std::string("filter product: ") + name + " has " +
@@ -81,7 +81,7 @@ FilterWeights filter_weights(const FilterProblem& p, int dtype, const Dims& stri
     check_axes(p);
     const int64_t in_channels = p.groups * p.in_channels;
     check_reach("weights", {in_channels, p.out_channels}, p.kernel, {w.in_stride, w.out_stride}, w.tap_strides);
-    // with one group it may be any number
+    // with one group the stride of groups may be any number
     w.group_stride = p.groups == 1 ? 0 : p.in_channels * w.in_stride;
     return w;
 }
@@ -102,8 +102,8 @@ const Declaration kFilterProblem{
     "FilterProblem(batch, in_channels, out_channels, in_spatial, out_spatial, kernel, strides, pads_begin, tile, "
     "dilations=(), groups=1, any_size=False)",
     make_problem,
-    "A transposed convolution, channels last. `tile`: results per tile and axis: 1 is the direct form of that axis, "
-    "for any kernel; Winograd has 2, 3 and 4 for two taps per phase, 2 and 4 for three, without dilation; 4 "
-    "on the last two axes, alike. `any_size`: weights are packed as for large sizes, whatever the sizes are."};
+    "A transposed convolution, channels last. tile: results of a tile on each axis; 1 is the direct form of that axis, "
+    "for any kernel; Winograd has 2, 3 and 4 for two taps per phase, 2 and 4 for three, without dilation; 4 on the "
+    "last two axes only if both have it. any_size: weights are packed as for large sizes, whatever the sizes are."};
 
 }  // namespace dgo

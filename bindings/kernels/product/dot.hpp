@@ -13,7 +13,7 @@ struct DotDepthwise;
 // A block of up to kDotBlockRows rows and kDotColumns columns stays in registers while a list of terms is summed; kDotRows
 // of its rows lie a pitch apart.
 constexpr int64_t kDotRows = 16, kDotBlockRows = 32, kDotColumns = 32;
-constexpr int64_t kBf16Unit = 32;  // of the depth, of all sets that multiply bf16
+constexpr int64_t kBf16Unit = 32;  // elements of the depth in a unit of bf16, in every set
 
 // 16 rows of the left factor; pitch in bytes.
 struct DotRows {
@@ -21,10 +21,11 @@ struct DotRows {
     int64_t pitch;
 };
 
-// Some of the depth: `depth` elements of each row, rounded up to a step, by as many units of a panel, which begin `panel`
-// bytes into it. Rows must be readable and finite up to the end of the last unit, where the panel's weights are zero.
+// A range of the depth: `depth` elements of each row, rounded up to a step, and as many units of a panel, which begin
+// `panel` bytes into it. Rows must be readable and finite up to the end of the last unit, where the panel's weights are
+// zero.
 struct DotTerm {
-    DotRows rows[2];  // the second are not looked at for a block of 16 rows
+    DotRows rows[2];  // rows[1] is read only for blocks of more than 16 rows
     int64_t panel, depth;
 };
 
@@ -43,7 +44,7 @@ struct DotSums {
     int64_t to_step;
 };
 
-// A run of the destination: of it elements [low, high) exist.
+// A run of dst, of which elements [low, high) exist.
 template <class T>
 struct RunTarget {
     T* at;
@@ -61,19 +62,19 @@ struct DotWindows {
 // rows of 64 bytes, in a row 4 bytes of the depth for each column.
 struct Dot {
     const char* isa;
-    const char* type;  // of the factors
-    int rows, columns;  // of the registers that hold sums
+    const char* type;  // the factors' type, for example "bf16"
+    int rows, columns;  // rows and columns of the sums in registers
     int64_t item;  // bytes of an element of both factors: 2 where those of 8 bits are widened
     int64_t step;  // elements of a row that are read at once
     int64_t unit;
-    // Around the products of each thread.
+    // Each thread calls begin() before its products and end() after them.
     void (*begin)();
     void (*end)();
     // to[i][j] = start[i][j] + the sum of all terms, for 16 or 32 columns and up to 32 rows, or a few more: whole tiles.
     void (*product)(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums, int64_t rows,
                     int64_t columns);
-    // Rounds elements [begin, end) of rows of sums, `step` apart, to bf16, 32 at a time; returns whether elements are left.
-    // Null: the set cannot.
+    // Rounds elements [begin, end) of rows of sums, `step` apart, to bf16, 32 at a time; returns whether elements are
+    // left. Null: the set has no such function.
     bool (*round)(const float* from, int64_t step, const DotTarget* targets, int64_t rows, int64_t begin, int64_t end);
     const DotWindows* windows;  // null: not for 8 bits
     const DotDepthwise* depthwise;  // null: not for bf16, nor of tiles

@@ -32,8 +32,8 @@ struct FilterImage {
     const Axes* first;
 };
 
-// Segments of the destination whose tiles share their windows: `tiles` per axis from position `base`. Their
-// columns follow each other, channels fastest.
+// Segments of dst whose tiles share their windows: `tiles` on each axis from position `base`. Their columns follow each
+// other, channels fastest.
 struct TargetGroup {
     const int32_t* targets;
     int64_t target_count;
@@ -70,7 +70,7 @@ struct TapTable {
     Axes segments, targets, length;
 };
 
-// Offsets of the taps of one filter by the strides of the taps, -1 for an absent one.
+// offset[tap] = the offset of each tap of one filter by the strides of the taps, -1 for an absent tap.
 __attribute__((always_inline)) inline void tap_offsets(const TapTable& taps, const Axes& strides, int64_t segment,
                                                        int64_t target, int64_t* offset) {
     const int16_t* at[kFilterAxes];

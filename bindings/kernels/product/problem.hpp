@@ -12,7 +12,7 @@ namespace dgo {
 
 constexpr int kFilterAxes = 3;     // fewer spatial axes are padded with plain ones in front
 constexpr int kFilterPlanes = 64;  // four points on three axes; more only on two
-constexpr int kFilterPoints = 6;   // of an axis
+constexpr int kFilterPoints = 6;  // points of an axis, at most
 
 // A plain array with value semantics; never a standard template, see isa/vector/lanes.hpp.
 struct Axes {
@@ -26,7 +26,7 @@ struct FilterProblem {
     static constexpr const char* kClass = "FilterProblem";
     int spatial_rank = 0;
     int64_t batch = 0, groups = 1;
-    int64_t in_channels = 0, out_channels = 0;  // of one group
+    int64_t in_channels = 0, out_channels = 0;  // channels of one group
     Axes in{{1, 1, 1}}, out{{1, 1, 1}}, kernel{{1, 1, 1}}, stride{{1, 1, 1}}, pad{{0, 0, 0}}, dilation{{1, 1, 1}};
     Axes tile{{1, 1, 1}};  // outputs per tile: 1 is the direct form; 2 to 4 for two taps per phase, 2 or 4 for three
     bool any_size = false;  // the weights are packed as for large sizes, whatever those here
@@ -47,8 +47,8 @@ struct FilterWeights {
 
 enum class FilterDirection { dgrad, fprop };
 
-// Threads for a run: a second one costs more than it saves on a problem of some microseconds; threads 0: as many as
-// OpenMP gives.
+// Returns the threads of a run: one where a second costs more than it saves, on a problem of some microseconds. threads
+// 0: the number that OpenMP gives.
 int filter_threads(const FilterProblem& problem, int threads);
 
 }  // namespace dgo

@@ -38,7 +38,7 @@ const Kind& kind_of(const std::string& name) {
     fail(ErrorKind::invalid_argument, std::string(kName) + ": '" + name + "' is no cell");
 }
 
-// `count` rows, as columns of the parts of panels; the last columns are zeros.
+// Packs `count` rows as columns of the parts of panels; the last columns are zeros.
 void pack(const float* rows, int64_t count, int64_t depth, float* to) {
     for (int64_t first = 0; first < ceil_div(count, kPanel) * kPanel; first += kPart, to += kPart * depth) {
         const int64_t filled = std::clamp<int64_t>(count - first, 0, kPart);
@@ -131,7 +131,7 @@ struct RecurrentKernel : Kernel {
         const double rows = static_cast<double>(steps) * static_cast<double>(batch);
         bytes = static_cast<double>(all) * static_cast<double>(size) * rows;
         input_bytes = static_cast<double>(block.ready_pitch) * static_cast<double>(width) * rows;
-        // few sequences are spread over the threads, many go together
+        // few sequences are spread over the threads, many are computed together
         tasks = ceil_div(batch, kSequences);
         sums = each.add<float>(checked_product(kName, {kSequences, all + 2 * size}));
         panels = shared.add<float>(packed ? 0 : all_panels.state_floats());
@@ -196,13 +196,15 @@ const Declaration kRecurrent[] = {
      kernel_by<RecurrentKernel, std::string, int64_t, int64_t, int64_t, int64_t, bool, int64_t, bool>,
      "src (steps, batch, width), input_weights (gates, size, width), input_bias (gates, size), weights (gates, size, "
      "size), bias (size), h (batch, size), c (batch, size), rows, last_h (batch, size), last_c (batch, size)",
-     "all f32: one direction. input_bias holds all biases but `bias`, that gru_before_reset adds to the new state's "
-     "product; weights: of the state. The gates are i, o, f, c (lstm) or z, r and the new state (gru). c and last_c "
-     "are read and written for lstm only; rows: h of step t at t * row_step. packed: both weights come so."},
+     "rows[t] = h of step t of one direction, in f32. input_bias holds all biases but `bias`, which gru_before_reset "
+     "adds to the new state's product; weights are those of the state. The gates are i, o, f, c (lstm) or z, r and the "
+     "new state (gru). Only lstm reads and writes c and last_c. h of step t lies at t * row_step. packed: both weights "
+     "come packed."},
     {"recurrent_pack(cell, width, size)", kernel_by<RecurrentPack, std::string, int64_t, int64_t>,
      "input_weights (gates, size, width), weights (gates, size, size), packed_input_weights, packed_weights",
-     "all f32."},
-    {"recurrent_packed(cell, width, size)", packed_floats, "The floats of packed_input_weights and of packed_weights."},
+     "packed_input_weights, packed_weights = both weights for recurrent with packed=True, in f32."},
+    {"recurrent_packed(cell, width, size)", packed_floats,
+     "Returns the floats of packed_input_weights and of packed_weights."},
 };
 
 }  // namespace dgo

@@ -5,8 +5,8 @@
 
 namespace dgo {
 
-constexpr int64_t kPanel = 64;         // columns of weights side by side
-constexpr int64_t kSequences = 4;      // that one block computes at once
+constexpr int64_t kPanel = 64;  // columns of a panel of weights
+constexpr int64_t kSequences = 4;  // sequences of a block
 enum class RecurrentCell { rnn_tanh, rnn_relu, gru, gru_before_reset, lstm };
 
 // Up to kSequences sequences side by side, through all steps. Weights are panels of kPanel columns, `size` rows each,
@@ -15,10 +15,10 @@ struct RecurrentBlock {
     RecurrentCell cell;
     int64_t sequences, steps, size;
     bool backwards;
-    const float* ready;  // of step t, sequence s: what the inputs give, at t * ready_step + s * ready_pitch
+    const float* ready;  // products of the inputs of step t, sequence s: at t * ready_step + s * ready_pitch
     int64_t ready_step, ready_pitch;
     const float *weights, *late_weights;
-    const float* bias;  // of the new state of gru_before_reset
+    const float* bias;  // the bias of gru_before_reset's new state
     float *h, *c;       // the state before, then after the last step: rows of `size`
     float* rows;        // h of all steps, at t * row_step + s * size
     int64_t row_step;

@@ -23,9 +23,9 @@ struct RowProduct {
     int64_t c_row, c_column;
     bool add;
 };
-constexpr int64_t kPanelDepth = 512;        // of panels at once
-constexpr int64_t kRowProductDepth = 1024;  // of dot products at once: tiles of both factors stay in the first cache
-constexpr int64_t kRowProductRows = 96;     // of a at once: that many such rows stay in the second cache
+constexpr int64_t kPanelDepth = 512;  // the depth of panels in one pass
+constexpr int64_t kRowProductDepth = 1024;  // the depth of dot products in one pass: both tiles stay near
+constexpr int64_t kRowProductRows = 96;  // rows of a in one pass: they stay in the second cache
 
 // Fewer rows of a than `few` are multiplied with b as it lies: dot products of so many rows of both at once, or vectors
 // across b's rows, of which no more than kRowsAcross are worth it. For more, b's rows are put across in panels.

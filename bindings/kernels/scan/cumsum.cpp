@@ -11,7 +11,7 @@ namespace dgo {
 namespace {
 
 constexpr const char* kName = "cumsum";
-constexpr int64_t kColumns = 256;  // that are summed side by side
+constexpr int64_t kColumns = 256;  // columns that are summed side by side
 
 struct CumSum : Kernel {
     int64_t length, inner, blocks, tasks;
@@ -63,10 +63,10 @@ struct CumSum : Kernel {
 
 }  // namespace
 
-const Declaration kCumSum{
-    "cumsum(outer, length, inner, exclusive=False, reverse=False)",
-    kernel_by<CumSum, int64_t, int64_t, int64_t, bool, bool>, "src (outer, length, inner), dst (outer, length, inner)",
-    "f32 in a row: dst = the sums of src along the length up to each element, made in f64 and rounded once. exclusive: "
-    "without the element itself; reverse: from the end."};
+const Declaration kCumSum{"cumsum(outer, length, inner, exclusive=False, reverse=False)",
+                          kernel_by<CumSum, int64_t, int64_t, int64_t, bool, bool>,
+                          "src (outer, length, inner), dst (outer, length, inner)",
+                          "dst[o, i, j] = the sum of src[o, 0 .. i, j], f32, all dense, summed in f64 and rounded "
+                          "once. exclusive: without element i; reverse: from the end."};
 
 }  // namespace dgo

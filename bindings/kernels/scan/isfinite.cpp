@@ -114,9 +114,8 @@ std::shared_ptr<Kernel> make_isfinite(const std::vector<ScanItem>& items) {
 
 }  // namespace
 
-const Declaration kIsFinite{
-    "isfinite(items)", make_isfinite, "src..., flag",
-    "flag, one s32, = whether any element of the sources is Inf or NaN. Each item is a shape, a data type (f32, bf16 "
-    "or f16) and strides."};
+const Declaration kIsFinite{"isfinite(items)", make_isfinite, "src..., flag",
+                            "flag = whether any element of the sources is Inf or NaN, as one s32. Each item is a "
+                            "shape, a data type (f32, bf16 or f16) and strides."};
 
 }  // namespace dgo

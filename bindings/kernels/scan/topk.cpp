@@ -14,8 +14,8 @@ namespace dgo {
 namespace {
 
 constexpr const char* kName = "topk";
-constexpr int64_t kColumns = 64;   // that are looked through side by side
-constexpr int64_t kInserted = 32;  // of so few each one is put in its place, more are sorted
+constexpr int64_t kColumns = 64;  // columns that are searched side by side
+constexpr int64_t kInserted = 32;  // up to this count values are inserted in order, more are sorted
 
 struct TopK : Kernel {
     int64_t length, inner, count, blocks, tasks;
@@ -117,11 +117,10 @@ struct TopK : Kernel {
 
 }  // namespace
 
-const Declaration kTopK{
-    "topk(outer, length, inner, count, largest=True, has_values=True)",
-    kernel_by<TopK, int64_t, int64_t, int64_t, int64_t, bool, bool>,
-    "src (outer, length, inner), [values (outer, count, inner)], places (outer, count, inner)",
-    "f32, and s64 for places, in a row: the largest or smallest along the length in their order, of "
-    "equal ones the first; NaN counts as the largest."};
+const Declaration kTopK{"topk(outer, length, inner, count, largest=True, has_values=True)",
+                        kernel_by<TopK, int64_t, int64_t, int64_t, int64_t, bool, bool>,
+                        "src (outer, length, inner), [values (outer, count, inner)], places (outer, count, inner)",
+                        "values, places = the `count` largest (or smallest) f32 along the length, in order, and their "
+                        "places in s64; all dense. Of equal values the first comes first; NaN counts as the largest."};
 
 }  // namespace dgo

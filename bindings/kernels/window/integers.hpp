@@ -29,7 +29,7 @@ struct WindowTypes {
     void check_terms(const std::string& what, int64_t terms) const;
     // Rescales sums of `taps` integers, divided by `count`.
     Rescale rescale(double count, int64_t taps) const { return {scale, count * to_scale, zero * taps, to_zero, 0}; }
-    // The same with a factor, if all sums that are possible have the same results by it.
+    // Rescales as `rescale` does, with a factor in f32 if it gives the same results for all possible sums.
     Rescale in_f32(double count, int64_t taps) const;
     // The type of sums.
     ElementType sums() const { return whole ? ElementType::s32 : ElementType::f32; }

@@ -77,7 +77,7 @@ const Declaration kMixAxis{
     "mix_axis(outer, size, inner, dtype, starts, sources, weights)",
     kernel_of<MixAxisKernel, MixAxisProblem, int64_t, int64_t, int64_t, int, Dims, Dims, std::vector<double>>,
     "src (outer, size, inner), dst f32 (outer, results, inner)",
-    "Weighted sums along an axis: result r, of one less than there are starts, is the sum of weights[i] times the "
-    "element sources[i], for i from starts[r] up to starts[r + 1]."};
+    "dst[o, r, j] = the sum of weights[i] * src[o, sources[i], j] for i from starts[r] up to starts[r + 1]; there is "
+    "one result fewer than starts."};
 
 }  // namespace dgo

@@ -18,7 +18,7 @@
 namespace dgo {
 namespace {
 
-// Over the axes that are `reduced`; the strides of dst on these do not count. `scales`: of integers.
+// A reduction over the axes that are `reduced`; the strides of dst on these are ignored. scales: of integers.
 struct ReduceProblem {
     Dims shape;
     std::vector<bool> reduced;
@@ -38,7 +38,7 @@ struct Axis {
     int64_t size, stride;
 };
 
-// The slowest first, neighbours as one where they are one.
+// Returns the axes with the slowest first, merged with neighbours that follow them in memory.
 std::vector<Axis> merged(std::vector<Axis> axes) {
     std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
     std::vector<Axis> found;
@@ -52,7 +52,7 @@ std::vector<Axis> merged(std::vector<Axis> axes) {
     return found;
 }
 
-// Offsets of all elements of these axes, in row-major order.
+// Returns the offsets of all elements of these axes, in row-major order.
 std::vector<int64_t> offsets_of(const std::vector<Axis>& axes) {
     std::vector<int64_t> found = {0};
     for (const Axis& axis : axes) {
@@ -74,13 +74,13 @@ struct ReduceKernel : Kernel {
     Rescale rescale;
     bool along = false;          // the numbers of a sum are neighbours, else sums of neighbours are made at once
     int64_t channels = 1;        // results that are neighbours in the source
-    std::vector<Axis> outer;     // of such runs
-    int64_t runs = 1;            // how many there are
-    std::vector<int64_t> rows;   // of the numbers of one result
-    Axis taps{1, 0};             // of each row
+    std::vector<Axis> outer;  // the axes of the runs of results
+    int64_t runs = 1;  // the number of runs
+    std::vector<int64_t> rows;  // element offsets of the rows of one result
+    Axis taps{1, 0};  // the numbers of a row
     int64_t strip, strips, parts;
     int64_t results = 1, of_each = 1;
-    std::optional<StridedCopy> store;  // of results as `stored`; none: they are written where they belong
+    std::optional<StridedCopy> store;  // copies results to dst; none: they are written there
     ElementType stored;
     bool keeps;  // sums, from which results are made at the end
     ScratchLayout shared, each;
@@ -145,7 +145,7 @@ struct ReduceKernel : Kernel {
         bool dense = true;
         for (int64_t i = static_cast<int64_t>(sizes.size()) - 1, step = 1; i >= 0; step *= sizes[i--])
             dense = dense && to[i] == step;
-        // integers have results of their own type also where sums are kept first
+        // results of integers have the integers' type also where sums are kept first
         keeps = types.whole && along;
         stored = types.whole || (dense && !along) ? types.to : ElementType::f32;
         if (!dense || stored != types.to) {
@@ -192,7 +192,7 @@ struct ReduceKernel : Kernel {
 
     int64_t stored_item() const { return stored == ElementType::f32 ? int64_t{sizeof(float)} : types.to_item; }
 
-    // Into results, or sums: those of part 0, of part 1, ...
+    // Folds the parts into results, or into sums: the sums of part 0, of part 1, ...
     void fold_parts(const char* from, char* to, int threads, const Scratch& scratch) const {
         const int64_t tasks = runs * strips * parts;
         // runs next to each other on the finest axis around are the outputs of one call, unless they are cut
@@ -231,7 +231,7 @@ struct ReduceKernel : Kernel {
         });
     }
 
-    // Results [begin, end), run by run of the finest axis around.
+    // Folds results [begin, end), run by run of the finest axis around.
     void fold_rows(const char* from, float* to, int64_t begin, int64_t end) const {
         const Axis inner = outer.empty() ? Axis{1, 0} : outer.back();
         while (begin < end) {
@@ -254,7 +254,7 @@ struct ReduceKernel : Kernel {
         return offset;
     }
 
-    // The rows of one part of the taps.
+    // Folds the rows of one part of the taps.
     FoldRun run_of(const char* from, const char** at, int64_t part) const {
         const int64_t begin = taps.size * part / parts, end = taps.size * (part + 1) / parts;
         for (size_t i = 0; i < rows.size(); ++i) at[i] = from + (rows[i] + begin * taps.stride) * types.from_item;
@@ -273,7 +273,7 @@ struct ReduceKernel : Kernel {
 
     void run_one(FoldRun run) const {
         if (!along) return vector_code().window.fold(run);
-        // in f32, as results of this kind are, or s32
+        // sums are f32, as results of this kind are, or s32
         vector_code().window.fold_row(fold, types.from, run.rows, run.row_count, run.taps, run.dst);
         if (keeps) return;
         auto* const result = reinterpret_cast<float*>(run.dst);
@@ -303,8 +303,8 @@ std::shared_ptr<Kernel> make_reduce(const std::string& kind, const Dims& shape, 
 const Declaration kReduce{
     "reduce(kind, shape, reduced, src_dtype, src_strides, dst_dtype, dst_strides, scales=None)", make_reduce,
     "src (shape), dst (shape)",
-    "sum, mean, max, min, prod, l1 (sum of magnitudes) or l2 (root of the sum of squares) over the axes that are "
-    "`reduced`, none of size 0. The strides of dst on these do not count. Results are f32 or of src's type. "
+    "dst = sum, mean, max, min, prod, l1 (sum of magnitudes) or l2 (root of the sum of squares) of src over the axes "
+    "that are `reduced`, none of size 0; the strides of dst on these are ignored. Results are f32 or of src's type. "
     "With scales (scale and zero point of src, of dst) src is of 8-bit integers, dst too or f32: sum, mean and max are "
     "exact, and rounded once, ties to even."};
 

@@ -31,12 +31,12 @@ struct ResampleProblem {
 constexpr const char* kName = "resample";
 constexpr int64_t kBeyond = 32;  // floats that may be read past a row that is rounded
 
-// Where the results of one axis are read: at `left`, and where `part` is not 0 one further as well.
+// The sources of the results of one axis: at `left` and, where `part` is not 0, one element further as well.
 struct Places {
     std::vector<int64_t> left;
     std::vector<float> part;
 
-    // By integers: floats would round the places of long axes.
+    // Computes by integers: floats would round the places of long axes.
     Places(int64_t size, int64_t results, bool linear, bool align_corners) {
         const int64_t by = std::max<int64_t>(align_corners ? results - 1 : 2 * results, 1);
         for (int64_t i = 0; i < results; ++i) {
@@ -59,8 +59,8 @@ struct ResampleKernel : Kernel {
     std::vector<Places> axes;
     WindowPieces cut;
     double work;
-    std::vector<LinearTap> taps;   // of a row of results, by elements of the source
-    std::vector<int64_t> offsets;  // the same in bytes
+    std::vector<LinearTap> taps;  // the sources of each result of a row, in elements
+    std::vector<int64_t> offsets;  // the sources of each result of a row, in bytes
     ScratchLayout each;
     ScratchArray<float> buffer_part, row_part;
     ScratchArray<LinearTap> tap_part;
@@ -102,7 +102,7 @@ struct ResampleKernel : Kernel {
         return static_cast<double>(p.src_spatial.back()) /
                static_cast<double>(std::max<int64_t>(p.dst_spatial.back(), 1));
     }
-    // After the last column that the piece of results from `start` on reads.
+    // Returns the end of the columns that the piece of results from `start` on reads.
     int64_t end_of(int64_t start) const {
         const int64_t last = std::min(start + cut.piece, out[2]) - 1;
         return std::min(axes[2].left[last] + 2, size[2]);
@@ -180,8 +180,8 @@ const Declaration kResample{
     kernel_of<ResampleKernel, ResampleProblem, int64_t, int64_t, Dims, Dims, int, Dims, int, Dims, bool, bool,
               IntegerScales>,
     "src (n, c, src_spatial), dst (n, c, dst_spatial)",
-    "linear between, or the nearest of, the elements. Strides: n, c, spatial; channels lie side by side. Results have "
-    "src's type. With scales (scale and zero point of src, of dst) src is of 8-bit integers, dst too or f32: what they "
-    "stand for is mixed in f32."};
+    "dst = src at each result's place: the nearest element, or linear between its neighbours. Strides: n, c, spatial; "
+    "channels are contiguous. Results have src's type. With scales (scale and zero point of src, of dst) src is of "
+    "8-bit integers, dst too or f32: their values are mixed in f32."};
 
 }  // namespace dgo

@@ -26,10 +26,10 @@ struct FoldRun {
     int64_t channels, outputs;
     const char* const* rows;  // the first tap of output 0
     int64_t row_count, taps;
-    int64_t tap_step, advance;  // from tap to tap, from output to output
+    int64_t tap_step, advance;  // elements between taps; between outputs
     char* dst;
     int64_t dst_step;
-    float divisor;  // of sums of floats
+    float divisor;  // sums of floats are divided by it
     bool root;      // the results are square roots of sums of floats
     Rescale rescale;
 };
@@ -68,16 +68,16 @@ struct PeakRun {
     float* to;
     const int64_t *src_taps, *to_taps;  // offsets of the taps
     int64_t taps;
-    int64_t src_step, diff_step, to_step;  // from output to output
+    int64_t src_step, diff_step, to_step;  // elements between outputs
 };
 
 // One place between two sources, by elements from the first one of a row. Where `part` is 0, `right` is not read.
 struct LinearTap {
     int64_t left, right;
-    float part;  // what the right one counts
+    float part;  // the weight of `right`
 };
 
-// Integers as in MixRun.
+// Mixes integers as MixRun does.
 struct LinearRun {
     ElementType from, to;
     int64_t channels, outputs;
@@ -110,7 +110,7 @@ struct MoveRun {
 
 struct WindowCode {
     void (*fold)(const FoldRun& run);
-    // All numbers of rows of `count` neighbours, as f32, or s32 of integers.
+    // Folds all numbers of rows of `count` neighbours to f32, or to s32 for integers.
     void (*fold_row)(Fold fold, ElementType from, const char* const* rows, int64_t row_count, int64_t count, char* to);
     void (*fold_rows)(const RowFold& rows);
     void (*mix)(const MixRun& run);

@@ -8,11 +8,11 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int64_t kRows = 4 * kTileRows;  // of a block
+constexpr int64_t kRows = 4 * kTileRows;  // rows of q in a block
 
 // Scratch: panels of keys, panels of values, scores.
 struct Layout {
-    int64_t pitch;  // of a row of scores
+    int64_t pitch;  // floats from one row of scores to the next
     int64_t values, scores, floats;
 
     Layout(int64_t keys, int64_t depth, int64_t width) {
@@ -70,7 +70,8 @@ void pack(const AttentionBlock& block) {
     }
 }
 
-// c[i][:] = scales[i] * sum over k of a[i][k] * b[k][:], of `columns` columns; without scales the sums, in whole vectors.
+// c[i][:] = scales[i] * sum over k of a[i][k] * b[k][:], `columns` columns; with scales null, the sums in whole
+// vectors.
 struct Product {
     const float* a;
     int64_t a_row;
@@ -140,7 +141,7 @@ struct Together {
     static constexpr int kValue = kNumber;
 };
 
-// Without panels: scores of one row of queries.
+// Computes the scores of one row of q, reading k as it lies.
 void scores_of_row(const AttentionBlock& block, const float* q, float* scores) {
     const int64_t depth = block.depth;
     if (block.k_depth != 1) {
@@ -176,7 +177,7 @@ void scores_of_row(const AttentionBlock& block, const float* q, float* scores) {
     while (j < block.keys) some(Together<1>{});
 }
 
-// Without panels: a row of results.
+// Computes a row of dst, reading v as it lies.
 void results_of_row(const AttentionBlock& block, const float* shares, int64_t keys, float scale, float* to) {
     constexpr int kWide = 4;
     int64_t j = 0;
@@ -196,13 +197,13 @@ void results_of_row(const AttentionBlock& block, const float* shares, int64_t ke
 
 DGO_INLINE Lanes larger_lanes(Lanes a, Lanes b) { return a > b ? a : b; }
 
-// 1 / the sum of a row's powers, and whether all its scores are -Inf.
+// 1 / the sum of a row's e^score, and whether all scores of the row are -Inf.
 struct Share {
     float scale;
     bool unseen;
 };
 
-// Powers of what is scaled and masked, in place, over `keys` keys, zeros in the rest of the last panel.
+// row = e^(scale * row + masks - largest), in place, over `keys` keys; zeros in the rest of the last panel.
 template <int kMasks>
 Share shares_of(float* row, int64_t keys, int64_t pitch, float scale, const AttentionMask (&masks)[kMostMasks],
                 int64_t number) {
@@ -258,7 +259,7 @@ void run(const AttentionBlock& block) {
     const Layout layout(block);
     float* const scores = block.scratch + layout.scores;
     float scales[kRows];
-    // what no row of the block sees is left out
+    // keys that no row of the block sees are left out
     int64_t keys = block.seen != nullptr ? 0 : block.keys;
     for (int64_t i = 0; block.seen != nullptr && i < block.rows; ++i) keys = larger(keys, block.seen[i]);
     const int64_t pitch = round_up(keys, kLanes);

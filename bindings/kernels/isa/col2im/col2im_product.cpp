@@ -12,9 +12,9 @@ namespace {
 constexpr int64_t kRowsNear = 8 * kTileRows;
 constexpr int64_t kStripFloats = 2048;
 constexpr int kRunsAtOnce = 4;
-constexpr int64_t kEpilogueFloats = 2048;  // results that an epilogue finds in the first cache level
+constexpr int64_t kEpilogueFloats = 2048;  // results of a step, which stay in the first cache level for the epilogue
 
-// One term of the runs of a line: where that of the first run lies, of which `count` lanes exist.
+// One term of the runs of a line: the address of the first run's term, of which `count` lanes exist.
 struct Term {
     const float* at;
     int64_t count;
@@ -25,7 +25,7 @@ struct Col2imScratch {
     float *bias, *few, *trash, *line, *wide, *columns;
     const float** bases;
     Term* terms;
-    EpilogueRows* epilogue;  // what results pass through; null: nothing
+    EpilogueRows* epilogue;  // the post-ops of results; null: none
 };
 
 Col2imScratch divide(const Col2imParams& params, char* memory) {
@@ -56,7 +56,7 @@ void for_each_tap(const Col2imParams& params, int axis, int64_t o, Visit&& visit
     }
 }
 
-// The runs that a task writes of a line, and the positions of src that they need.
+// The runs of a line that a task writes, and the positions of src that they need.
 struct LineSection {
     int64_t image, plane;  // plane: position of dst on axis 0
     int64_t first_run, runs, first, positions;
@@ -64,7 +64,7 @@ struct LineSection {
 
 // ---- products ---------------------------------------------------------------------------------------------
 
-// The panels that hold the columns of one tap of axis 0, which begin `offset` after the first one does.
+// The panels with the columns of one tap of axis 0, which begin `offset` columns after the first panel does.
 struct Panels {
     int64_t begin, end, last, offset;  // last: columns up to the end of the last panel that are wanted
 
@@ -77,26 +77,26 @@ struct Panels {
     }
 };
 
-// Columns of a line of src of the plane's `index`-th tap of axis 0; lines take turns.
+// Returns the columns of a line of src for the plane's `index`-th tap of axis 0, in the ring of lines.
 float* columns_of(const Col2imParams& params, const Col2imScratch& scratch, int64_t index, int64_t line) {
     return scratch.columns + (index * params.kept() + line % params.kept()) * params.positions() * params.width;
 }
 
-// Rows of src that meet one panel after the other: few, so that they and their columns stay near, or enough for weights
-// that do not.
+// Returns the rows of src that one panel after the other multiplies: few, so that they and their columns stay near, or
+// enough for weights that do not.
 int64_t strip_rows(const Col2imParams& params) {
     if (params.columns() * params.src.channels * 4 > kNearBytes) return kRowsNear;
     const int64_t widest = larger(params.src.channels, params.width / 4);
     return larger(kStripFloats / widest / kTileRows, 1) * kTileRows;
 }
 
-// The columns of `count` rows of src, in f32 and `step` apart.
+// Computes the columns of `count` rows of src, f32 and `step` apart.
 void multiply_rows(const Col2imParams& params, const Panels& panels, const float* rows, int64_t step, int64_t count,
                    const float* packed, float* to, const Col2imScratch& scratch) {
     const int64_t depth = params.src.channels;
     const Span all{0, 0, depth};
     const auto multiply = [&](const float* from, int64_t from_step, int64_t some, float* columns) {
-        // the rows that come next
+        // fetches the next rows
         Ahead ahead{reinterpret_cast<const char*>(from + some * from_step), 4 * kTileRows};
         for (int64_t p = panels.begin; p < panels.end; ++p, columns += kPanel, ahead.step = 0) {
             const bool half = p + 1 == panels.end && panels.last <= kLanes;
@@ -110,7 +110,7 @@ void multiply_rows(const Col2imParams& params, const Panels& panels, const float
         multiply(rows + first * step, step, smaller(chunk, whole - first), to + first * params.width);
     }
     if (whole == count) return;
-    // the rest with rows that were multiplied before, or are there twice
+    // the last tile repeats rows: earlier ones, or one of them
     const int64_t last = count - kTileRows;
     if (last > 0) return multiply(rows + last * step, step, kTileRows, to + last * params.width);
     for (int64_t i = 0; i < kTileRows; ++i) {
@@ -121,7 +121,7 @@ void multiply_rows(const Col2imParams& params, const Panels& panels, const float
     __builtin_memcpy(to, scratch.trash, static_cast<size_t>(count * params.width) * sizeof(float));
 }
 
-// The columns of lines [begin, end) of src, for each tap of axis 0 that the section meets.
+// Computes the columns of lines [begin, end) of src for each tap of axis 0 that the section meets.
 void multiply_lines(const Col2imParams& params, const LineSection& section, int64_t begin, int64_t end, const char* src,
                     const float* packed, const Col2imScratch& scratch) {
     const Col2imImage& image = params.src;
@@ -178,7 +178,7 @@ DGO_INLINE void add_runs(const Term* terms, int64_t count, int64_t offset, int64
     for (int j = 0; j < kRuns; ++j) *reinterpret_cast<LanesAt*>(to + j * run) = sum[j];
 }
 
-// Runs [begin, end). What is written beyond one is written again by the next.
+// Adds up runs [begin, end). The next run overwrites the lanes beyond a run.
 template <bool kCut>
 void add_terms(const Term* terms, int64_t count, int64_t begin, int64_t end, int64_t width, const float* start,
                float* to, int64_t run) {
@@ -190,7 +190,7 @@ void add_terms(const Term* terms, int64_t count, int64_t begin, int64_t end, int
     for (; i < end; ++i) add_runs<1, kCut>(terms, count, i * width, width, first, to + i * run, run);
 }
 
-// Runs [begin, end) of a section, to which `lines` lines of columns contribute: run i to `to` + i * params.run.
+// Adds up runs [begin, end) of a section from `lines` lines of columns: run i at `to` + i * params.run.
 void add_line(const Col2imParams& params, const LineSection& section, int64_t begin, int64_t end, int64_t lines,
               float* to, const Col2imScratch& scratch) {
     const int64_t channels = params.dst.channels, size = params.src.size[2];
@@ -219,7 +219,7 @@ void add_line(const Col2imParams& params, const LineSection& section, int64_t be
     }
 }
 
-// Positions [begin, end) of a line of dst, without the padding, from `from` on.
+// Writes positions [begin, end) of a line of dst, without the padding, from `from` on.
 void write_line(const Col2imParams& params, float* from, int64_t begin, int64_t end, char* line,
                 EpilogueRows* epilogue) {
     const int64_t channels = params.dst.channels, step = params.dst.strides[2] * params.dst.item;
@@ -242,8 +242,8 @@ void write_line(const Col2imParams& params, float* from, int64_t begin, int64_t 
     }
 }
 
-// A section of a line of dst. Runs that are whole, and the lanes beyond them, are written where they belong; the others
-// by way of scratch memory.
+// Computes a section of a line of dst. Whole runs, and the lanes beyond them, are written to dst; cut runs by way of
+// scratch memory.
 void finish_line(const Col2imParams& params, const LineSection& section, int64_t lines, char* line,
                  const Col2imScratch& scratch) {
     const int64_t stride = params.stride[2], origin = section.first_run * stride - params.pad[2];

@@ -31,7 +31,7 @@ constexpr bool kByLanes<Raw4, Raw4> = true;
 
 // ---- rows -----------------------------------------------------------------------------------------------
 
-// At least 8 elements; the last vector overlaps the one before it.
+// Copies a row of at least 8 elements; the last vector overlaps the one before it.
 template <class S, class D>
 DGO_INLINE void convert_long(const typename S::T* src, typename D::T* dst, int64_t n) {
     int64_t i = 0;
@@ -50,7 +50,7 @@ DGO_INLINE void convert_long(const typename S::T* src, typename D::T* dst, int64
     if (i < n) store<D, 8>(dst + n - 8, load<S, 8>(src + n - 8));
 }
 
-// K elements a row, K known to the compiler.
+// Copies rows of K elements, K known to the compiler.
 template <class S, class D, int K>
 void short_rows(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
     for (int64_t i = 0; i < b.n0; ++i) {
@@ -151,7 +151,7 @@ void transposed_one_by_one(const typename S::T* src, typename D::T* dst, const C
     }
 }
 
-// Few destination columns, at least 8 source columns.
+// Transposes to few columns of dst, at least 8 of src.
 template <class S, class D, int K>
 void interleave(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
     for (int64_t i = 0; i < b.n0; i += 8) {
@@ -164,7 +164,7 @@ void interleave(const typename S::T* src, typename D::T* dst, const CopyBlock& b
     }
 }
 
-// Few source columns, at least 8 destination columns.
+// Transposes few columns of src to at least 8 of dst.
 template <class S, class D, int K>
 void deinterleave(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
     for (int64_t j = 0; j < b.n1; j += 8) {
@@ -179,14 +179,14 @@ void deinterleave(const typename S::T* src, typename D::T* dst, const CopyBlock&
 
 constexpr int64_t kFetched = 64;  // elements ahead
 
-// At least 8 in both directions. Two tiles along the source row use up a cache line of it before the next
-// rows push it out.
+// Transposes at least 8 by 8. Two tiles along the source row use up a cache line of it before the next rows push it
+// out.
 template <class S, class D>
 void transposed_from_far(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
     for (int64_t i = 0; i < b.n0; i += 16) {
         for (int64_t j = 0; j < b.n1; j += 8) {
             const int64_t column = smaller(j, b.n1 - 8);
-            // Source rows may be megabytes apart: nobody else fetches their next lines.
+            // Fetches the next lines of source rows, which may lie megabytes apart.
             for (int64_t c = column; c < column + 8; ++c) {
                 _mm_prefetch(reinterpret_cast<const char*>(src + i + kFetched + c * b.src1), _MM_HINT_T0);
             }
@@ -199,8 +199,8 @@ void transposed_from_far(const typename S::T* src, typename D::T* dst, const Cop
     }
 }
 
-// The same where it is the rows written that are far apart: often by a power of two, so that few of them have room in
-// a cache together. Lines of few rows are filled one after the other.
+// Transposes at least 8 by 8 to rows of dst that lie far apart, often by a power of two, so that few of them have room
+// in a cache together: lines of few rows are filled one after the other.
 template <class S, class D>
 void transposed_to_far(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
     for (int64_t i = 0; i < b.n0; i += 8) {
@@ -217,7 +217,7 @@ void transposed_tiles(const typename S::T* src, typename D::T* dst, const CopyBl
     return b.src1 < b.dst0 ? transposed_to_far<S, D>(src, dst, b) : transposed_from_far<S, D>(src, dst, b);
 }
 
-// Blocks of less than a line on either side.
+// Transposes blocks of less than a cache line on either side.
 template <class S, class D>
 void transposed_elements(const typename S::T* src, typename D::T* dst, CopyBlock b) {
     if constexpr (kByLanes<S, D>) {
@@ -247,7 +247,7 @@ void transposed_elements(const typename S::T* src, typename D::T* dst, CopyBlock
 
 constexpr int64_t kAtOnce = 256;  // rows of either side whose addresses are at hand
 
-// Rows that lie a step apart, or such rows again and again.
+// at[i] = the address of row begin + i: rows lie `step` apart, or folded on a second axis.
 template <class Row>
 DGO_INLINE void addresses(Row first, int64_t begin, int64_t count, int64_t step, const CopyFold& fold, Row* at) {
     if (fold.size == 0) {
@@ -264,7 +264,7 @@ DGO_INLINE void addresses(Row first, int64_t begin, int64_t count, int64_t step,
 constexpr int64_t kAhead = 2;          // tiles
 constexpr int64_t kSameSets = 1024;    // bytes from row to row by which a column of lines shares few sets of a cache
 
-// Lines of a tile that will be read or written: rows may be megabytes apart, so that nobody else fetches them.
+// Fetches the lines of a tile that will be read or written: rows may lie megabytes apart.
 template <int Write, class Row>
 DGO_INLINE void fetch(const Row* rows, int64_t count, int64_t at, int64_t elements) {
     constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(*Row{}));
@@ -273,7 +273,7 @@ DGO_INLINE void fetch(const Row* rows, int64_t count, int64_t at, int64_t elemen
     }
 }
 
-// The tiles of a matrix one after the other, the last ones over those before them.
+// Walks the tiles of a matrix; the last tiles overlap earlier ones.
 template <int64_t Wide, int64_t Tall>
 struct TileWalk {
     int64_t rows, columns;
@@ -294,12 +294,12 @@ struct TileWalk {
     }
 };
 
-// `tile` on all of a block, `Wide` by `Tall` of which it turns.
+// Calls `tile` for all of a block; a tile transposes Wide by Tall elements.
 template <class S, class D, int64_t Wide, int64_t Tall, class Tile>
 DGO_INLINE void by_tiles(const typename S::T* src, typename D::T* dst, const CopyBlock& b, Tile&& tile) {
     const typename S::T* from[kAtOnce];
     typename D::T* to[kAtOnce];
-    // Columns of lines that would push each other out are written along the rows.
+    // Lines of a column that share sets of the cache are written along the rows.
     const bool along_columns = b.dst0 * static_cast<int64_t>(sizeof(*dst)) % kSameSets == 0;
     const int64_t ahead = b.cached ? 0 : kAhead;
     for (int64_t j0 = 0; j0 < b.n1; j0 += kAtOnce) {
@@ -342,7 +342,7 @@ void transposed(const char* src_bytes, char* dst_bytes, const CopyBlock& b) {
             }
         }
     }
-    // one part after the other
+    // part by part
     const int64_t rows = b.fold0.size != 0 ? b.fold0.size : b.n0, columns = b.fold1.size != 0 ? b.fold1.size : b.n1;
     for (int64_t i = 0; i < b.n0; i += rows) {
         for (int64_t j = 0; j < b.n1; j += columns) {
@@ -399,7 +399,7 @@ constexpr BlockFn pick(BlockKind kind) {
     return strided<S, D>;
 }
 
-// Equal elements are moved as raw ones.
+// Elements of equal types are moved as raw bits.
 template <class S, class D>
 constexpr BlockFn pick_other(BlockKind kind) {
     if constexpr (kSame<S, D>)

@@ -8,8 +8,8 @@ namespace dgo::DGO_ISA {
 
 // ---- whole vectors of words -------------------------------------------------------------------------------------
 
-// Instructions seldom cross the borders between pieces of 16 bytes, the quarters of a line.
-constexpr int kQuarters = kLanes / 4;  // of a vector
+// Quarters are pieces of 16 bytes, whose borders few instructions cross.
+constexpr int kQuarters = kLanes / 4;  // quarters (16 bytes) of a vector
 constexpr int kLineQuarters = 4;
 
 #define DGO_UNPACK(bits_, size)                                                                     \
@@ -43,7 +43,7 @@ struct WholeOf<16> {
         q[3] = _mm512_extracti32x4_epi32(v, 3);
     }
     static DGO_INLINE V of_eights(const __m256i (&v)[2]) { return joined(v[0], v[1]); }
-    // The first quarters of a to d, then the second ones, and so on.
+    // Collects the first quarters of a to d in one vector, the second ones in the next, and so on.
     static DGO_INLINE void turned(V a, V b, V c, V d, V (&to)[4]) {
         const V ab = _mm512_shuffle_i64x2(a, b, 0x44), cd = _mm512_shuffle_i64x2(c, d, 0x44);
         const V ab2 = _mm512_shuffle_i64x2(a, b, 0xee), cd2 = _mm512_shuffle_i64x2(c, d, 0xee);
@@ -128,7 +128,7 @@ DGO_INLINE void transpose_quarters(Whole (&r)[16 / Size]) {
     }
 }
 
-// The quarters of two vectors of words (f32 bits, in order) as one vector of their 16-bit words, rounded.
+// Returns the quarters of two vectors of words (f32 bits, in order) as one vector of 16-bit words, rounded.
 template <class D>
 DGO_INLINE Whole narrow_two(typename Vec<kLanes>::u32 a, typename Vec<kLanes>::u32 b) {
     if constexpr (kSame<D, F16>) {
@@ -144,7 +144,7 @@ DGO_INLINE Whole narrow_two(typename Vec<kLanes>::u32 a, typename Vec<kLanes>::u
     }
 }
 
-// Words of 16 bits as f32 bits: eight, or half a vector.
+// Returns words of 16 bits as f32 bits: eight, or half a vector.
 template <class S>
 DGO_INLINE typename Vec<8>::u32 widened(__m128i words) {
     if constexpr (kSame<S, F16>)
@@ -165,11 +165,11 @@ DGO_INLINE typename Vec<16>::u32 widened(__m256i words) {
 
 constexpr int least(int a, int b) { return a < b ? a : b; }
 
-// Elements are turned as words of the narrower type: on the way in or out they are converted.
+// Elements are transposed as words of the narrower type: they are converted at the load or at the store.
 template <class S, class D>
 struct Turned {
     static constexpr int kSize = least(S::kSize, D::kSize);
-    static constexpr int kRows = 16 / kSize;            // of a group, whose quarters are turned
+    static constexpr int kRows = 16 / kSize;  // rows of a group, whose quarters are transposed
     static constexpr int kTall = kLineQuarters * kRows;  // source rows that fill a line
     static constexpr int kWide = 4 * kLanes / kSize;     // words of a vector
     static constexpr bool kNarrows = !kSame<S, D> && D::kSize == kSize;

@@ -8,7 +8,7 @@ namespace {
 
 // ---- along the channels -----------------------------------------------------------------------------------
 
-// Q outputs times V vectors of channels from channel c.
+// Computes Q outputs of V vectors of channels from channel c on.
 template <class D, int L, int Q, int V>
 DGO_INLINE void channels_tile(const ChannelsRun& run, int64_t q, int64_t c) {
     Floats<L> sum[Q][V];

@@ -18,16 +18,16 @@ void gather_u8(const GatherRun& run);
 
 namespace {
 
-// Whose sources a lane of results multiplies: its own channel's, those of its group within the vector, or those of the one
-// group that the vector is a part of.
+// The channels of src that a lane of results multiplies: its own, those of its group within the vector, or those of the
+// one group that the vector is a part of.
 enum class Lay { own, within, around };
 
-// Outputs of a tile: as many as fit into the registers with the weights of a segment. The rest of a row uses tiles of half
-// as many.
+// Outputs of a tile: they fit into the registers with the weights of a segment. The rest of a row uses tiles of half as
+// many.
 template <int L>
 constexpr int kOutputs = L;
 
-// Keeps a value that several products share from being loaded for each of them.
+// Keeps a value that several products share in a register.
 template <int L, int K>
 DGO_INLINE void hold(Floats<L>& x) {
     constexpr int kRegisters = 16;
@@ -47,7 +47,7 @@ DGO_INLINE Floats<L> permute(Floats<L> v, typename Vec<L>::s32 lanes) {
     }
 }
 
-// The type of results.
+// The type of the results of sources of type C.
 template <class C>
 struct Result {
     using Type = C;
@@ -57,7 +57,7 @@ struct Result<U8> {
     using Type = F32;
 };
 
-// Integers from bytes.
+// Makes floats of bytes.
 template <int L>
 struct FromBytes {
     typename Vec<L>::u32 flip;
@@ -75,7 +75,7 @@ struct Number {
     static constexpr int value = N;
 };
 
-// The tile's outputs [q, q + outputs).
+// A tile of outputs [q, q + outputs).
 struct GatherTile {
     int64_t q, outputs;
     int64_t block;  // results of a vector: whole groups
@@ -122,7 +122,7 @@ DGO_INLINE void add_units(Floats<L> (&sum)[Q], const typename C::T* src, int64_t
     }
 }
 
-// Adds the products of all taps of a segment: K, or where K is 0 as many as the run says.
+// Adds the products of all taps of a segment: K taps, or `taps` where K is 0.
 template <class C, int L, int Q, int K, int A, bool Edge, Lay lay>
 DGO_INLINE void add_taps(Floats<L> (&sum)[Q], const typename C::T* src, int64_t unit, const float* weights,
                          int64_t tap_step, int64_t taps, uint64_t present, typename Vec<L>::s32 lanes,
@@ -141,7 +141,7 @@ DGO_INLINE void add_taps(Floats<L> (&sum)[Q], const typename C::T* src, int64_t 
     }
 }
 
-// Bits [first, last) of a number, as far as it has them.
+// Returns the bits [first, last) of a number that it has.
 DGO_INLINE uint64_t bits_between(int64_t first, int64_t last) {
     first = larger(first, 0);
     last = smaller(last, 63);
@@ -152,7 +152,7 @@ template <class C, int L, int Q, int K, int A, bool Edge, Lay lay>
 void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile& tile) {
     using T = typename C::T;
     using Lane = typename Vec<L>::s32;
-    // copies, which no store can change
+    // a copy, which no store changes
     const int64_t unit = run.unit, tap_step = run.tap_step, input_step = run.input_step, width = run.width;
     const int64_t dst_step = run.dst_step, count = part.count, first_unit = tile.q * A;
     const int64_t taps = part.taps, units = (tile.outputs - 1) * A + taps;
@@ -216,7 +216,7 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
         activate_all<L>(activation, sum);
         using Made = typename Result<C>::Type;
         auto* dst = reinterpret_cast<typename Made::T*>(run.dst) + tile.q * dst_step + c;
-        // what a vector writes after its groups, the next one replaces
+        // the next vector overwrites the lanes after the groups
         const int64_t stored = done + L <= run.channels ? L : tile.block;
 #pragma GCC unroll 16
         for (int j = 0; j < Q; ++j) {

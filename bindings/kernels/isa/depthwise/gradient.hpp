@@ -16,7 +16,7 @@ namespace {
 constexpr int kQuad = 4;  // positions between two looks at the edges
 constexpr int kRows = kLanes == 16 ? 7 : 3;  // taps up to which three kernel rows fit into the registers
 
-// `Quad` positions from q on with the K taps of R segments; at an edge those which exist.
+// Adds the products of Quad positions from q on with the K taps of R segments; at an edge only of those that exist.
 template <class C, int L, int K, int A, int R, int Quad, bool Edge>
 DGO_INLINE void add_positions(Floats<L> (&sum)[R][K], const ChannelsGradient& run, const char* row,
                               const GradientSegment* segments, int64_t q, int64_t c) {
@@ -44,7 +44,7 @@ DGO_INLINE void add_positions(Floats<L> (&sum)[R][K], const ChannelsGradient& ru
     }
 }
 
-// All rows with R segments from `first` on for the channels of a vector from `done` on.
+// Computes all rows with R segments from `first` on for the channels of a vector from `done` on.
 template <class C, int L, int K, int A, int R>
 DGO_INLINE void gradient_tile(const ChannelsGradient& run, int64_t first, int64_t c, int64_t done) {
     Floats<L> sum[R][K] = {};

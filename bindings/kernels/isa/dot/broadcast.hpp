@@ -1,4 +1,4 @@
-// Products of 4 bytes of a row, spread to all lanes, with those of as many columns.
+// sum[column] += row[0 .. 4 bytes) * column[0 .. 4 bytes): the row's bytes are spread to all lanes.
 #pragma once
 
 #include "kernels/isa/dot/depthwise.hpp"
@@ -53,7 +53,7 @@ struct Broadcast {
     static void begin() {}
     static void end() {}
 
-    // kRows rows from `row` of a half on.
+    // Computes rows [row, row + kRows) of a half.
     template <int kRows, int kVectors, bool kFetch>
     static void rows_of(const DotTerm* terms, int64_t count, int half, int64_t row, const DotPanel& panel,
                         const DotSums& sums) {

@@ -6,7 +6,7 @@
 
 namespace dgo::DGO_ISA {
 
-// Halves of each 128 bits, element by element of 1 or 2 bytes in turn.
+// Interleaves the halves of each 128 bits, by elements of 1 or 2 bytes.
 template <int Size, bool High, int L = kLanes>
 DGO_INLINE Lanes zip(Lanes a, Lanes b) {
     if constexpr (L == 16) {
@@ -37,7 +37,7 @@ struct Depthwise {
     static constexpr int64_t kBytes = 4 * kLanes, kBlock = kDepthwiseVectors * kBytes;
     typedef uint8_t Bytes __attribute__((vector_size(kBytes)));
 
-    // The same channel of kReal rows side by side. What is in place of the other rows meets weights of zero.
+    // Puts a channel of kReal rows side by side. The places of the other rows meet weights of zero.
     template <int kReal>
     static DGO_INLINE void store_mixed(const char* (&at)[kRows], Lanes flips, char* to) {
         if constexpr (kReal == 1) {
@@ -69,7 +69,8 @@ struct Depthwise {
         }
     }
 
-    // A step of kReal rows of `left`; whole: positions from which whole vectors may be read, the others end with src.
+    // Mixes a step of kReal rows of `left`. whole: positions from which whole vectors may be read; the others end with
+    // src.
     template <int kReal>
     static void mix_step(const DepthwiseMix& of, const char* const* lines, int64_t left, int64_t whole, char* mixed,
                          int64_t to_next) {
@@ -121,7 +122,7 @@ struct Depthwise {
         }
     }
 
-    // kCount vectors of channels from the first one on.
+    // Sums kCount vectors of channels from the first one on.
     template <int kCount>
     static void sum_vectors(const DepthwiseSum& of, int64_t first) {
         constexpr int kOutputs = kDepthwiseOutputs;

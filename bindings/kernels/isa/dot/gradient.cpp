@@ -41,8 +41,8 @@ void multiply(const Step& step, const GradientTask& task, const GradientSizes& s
     }
 }
 
-// The sums of up to 32 in channels from `row` of the task on -> diff_weights; those of `parts`, `part` floats apart, are
-// added up in place.
+// diff_weights = the sums of up to 32 in channels from `row` of the task on; the sums of `parts` parts, `part` floats
+// apart, are added up in place.
 void write_rows(const Bf16GradientParams& params, const GradientTask& task, int64_t row, int64_t parts, int64_t part,
                 char* weights) {
     const GradientSizes s = sizes_of(params);
@@ -85,7 +85,7 @@ void write_rows(const Bf16GradientParams& params, const GradientTask& task, int6
     }
 }
 
-// Each 32 in channels are written as soon as they are summed.
+// Sums a task and writes each 32 in channels as soon as they are summed.
 void finish_at_once(const Bf16GradientParams& params, const GradientTask& task, const char* src, const char* diff,
                     const GradientMemory& memory, char* weights) {
     const GradientSizes s = sizes_of(params);

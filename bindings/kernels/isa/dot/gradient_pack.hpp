@@ -12,7 +12,7 @@ struct Sixteen {
     Vec<kLanes>::u32 part[kVectors];
 };
 
-// The first channels of 16 at one position; the others are zero, and their memory is not touched.
+// Loads the first channels of 16 at one position; the other lanes are zero, and their memory is not read.
 struct Channels {
     int64_t count;
 
@@ -33,7 +33,7 @@ struct Channels {
     }
 };
 
-// Positions 0, 1, ... of a line, `step` bytes apart, of which [begin, end) exist; the others are zero.
+// Visits positions 0, 1, ... of a line, `step` bytes apart, of which [begin, end) exist; the others are zero.
 struct Line {
     const char* at;
     int64_t step, begin, end;
@@ -118,7 +118,7 @@ Step step_of(const Bf16GradientParams& params, int64_t plane, int64_t number) {
     return step;
 }
 
-// Rows of the left factor: in channels [first, end), their positions side by side.
+// Packs rows of the left factor: in channels [first, end), the positions of each side by side.
 void pack_left(const Step& step, int64_t first, int64_t end, const GradientSizes& s, const char* src,
                const GradientMemory& memory) {
     const Bf16GradientParams& params = step.params;
@@ -142,7 +142,7 @@ void pack_left(const Step& step, int64_t first, int64_t end, const GradientSizes
     }
 }
 
-// Panels of the right factor: out channels of diff_dst, for each tap of the last axis a copy of the lines.
+// Packs panels of the right factor: out channels of diff_dst, a copy of the lines for each tap of the last axis.
 void pack_right(const Step& step, const GradientTask& task, const GradientSizes& s, const char* diff,
                 const GradientMemory& memory) {
     const Bf16GradientParams& params = step.params;
@@ -178,7 +178,7 @@ void pack_right(const Step& step, const GradientTask& task, const GradientSizes&
     }
 }
 
-// Where whole units are read, the last one of a tap, filled up with zeros, is apart: after the lines, in bytes.
+// Where whole units are read, the last unit of a tap, filled up with zeros, lies apart: after the lines, in bytes.
 int64_t last_unit(const Step& step, int64_t number) {
     return (step.params.slot_count * step.pairs + number * kUnitPairs) * kPairBytes;
 }

@@ -1,4 +1,4 @@
-// Sizes of bf16 wgrad that the packing, the products and the writing of taps agree on.
+// The sizes of bf16 wgrad, for packing, products and the writing of taps.
 #pragma once
 
 #include "kernels/isa/dot/code.hpp"
@@ -12,8 +12,8 @@ constexpr int64_t kPairBytes = 64;   // a pair of positions of them
 constexpr int64_t kUnitPairs = kBf16Unit / 2;
 constexpr int64_t kBlock = kDotColumns * kDotColumns + 16;  // floats; not a multiple of 4 KB, a cache set's step
 
-// The sums of one thread: a tap of the first axis and some taps of the others, for in channels [in, in_end) and out
-// channels [out, out_end) of a group, over steps [step, step_end).
+// A thread's part of the sums: a tap of the first axis and some taps of the others, for in channels [in, in_end) and
+// out channels [out, out_end) of a group, over steps [step, step_end).
 struct GradientTask {
     int64_t group, plane, in, in_end, out, out_end, step, step_end;
     GradientTaps taps;
@@ -23,8 +23,8 @@ struct GradientTask {
 
 struct GradientSizes {
     int64_t taps, pairs, units;  // pairs, units: of a step, the most
-    int64_t in_units;  // whose sums are kept
-    int64_t in_halves, out_halves;  // of a task, the most; in: that are packed
+    int64_t in_units;  // units of in channels whose sums are kept
+    int64_t in_halves, out_halves;  // the most halves of a task; of in channels those that are packed
     int64_t pitch, panel;  // bytes of a row of the left factor, of 16 columns of the right one
     int64_t tap, task;  // floats of the sums
 };
@@ -49,7 +49,7 @@ GradientSizes sizes_of(const Bf16GradientParams& params) {
     return s;
 }
 
-// How the taps lie in memory decides in which order they are put together; lines: of the last axis.
+// The order in which taps are put together, by their strides in diff_weights. lines: of the last axis.
 enum class TapOrder { columns, rows, taps, lines, none };
 
 TapOrder order_of(const Bf16GradientParams& params) {

@@ -6,7 +6,7 @@ namespace dgo::DGO_ISA {
 const DotProducts kInt8Products = kProductsOf<Products<Int8Finish>>;
 
 void run_int8_positions(const Int8Positions& positions, bool scale, bool round) {
-    const Int8Positions of = positions;  // which no store changes
+    const Int8Positions of = positions;  // a copy, which no store changes
     const Int8Values values{*of.integer, of.scales, of.bias, nullptr};
     const bool bytes = of.type == ElementType::s8 || of.type == ElementType::u8;
     int32_t* row = of.sums;

@@ -8,13 +8,13 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// Sums of neighbouring channels -> results. Of what is read by channel, there are kBytesAtOnce more.
+// Makes results of the sums of neighbouring channels. Arrays by channel have kBytesAtOnce more elements.
 struct Int8Values {
     Int8Params params;
     const float *scales, *bias;
     const int32_t* points;  // null: none
 
-    // To floats in place, from channel `first` on; read: the sum of what the position read.
+    // sums = their floats, in place, from channel `first` on. read: the sum of the elements that the position reads.
     void scale(int32_t* row, int64_t first, int64_t count, int32_t read, bool is_float = false) const {
         auto* floats = reinterpret_cast<float*>(row);
         for (int64_t c = 0; c < count; c += kLanes) {
@@ -22,7 +22,7 @@ struct Int8Values {
         }
     }
 
-    // Subtracts from sums the terms of the weights' zero points; read: as for `scale`.
+    // sums -= the terms of the weights' zero points. read: as for `scale`.
     void correct(int32_t* row, int64_t first, int64_t count, int32_t read) const {
         for (int64_t c = 0; c < count; c += kLanes) {
             const Integers sum = corrected(row + c, first + c, read);
@@ -39,7 +39,7 @@ struct Int8Values {
         }
     }
 
-    // Both at once.
+    // Scales and rounds in one pass.
     void scale_and_round(ElementType type, int32_t* row, int64_t first, int64_t count, int32_t read, char* to) const {
         if (type != ElementType::s8 && type != ElementType::u8) {
             scale(row, first, count, read);
@@ -120,12 +120,12 @@ struct Int8Finish {
                 bias_[i + c] = params.has_bias ? load_bytes<float>(call.bias + (first + c) * 4) : 0.0f;
             }
         }
-        // what lies in memory may be numbers that take long
+        // uninitialised memory may hold denormal numbers, which take long
         __builtin_memset(scales_ + count, 0, kBytesAtOnce * sizeof(float));
         __builtin_memset(bias_ + count, 0, kBytesAtOnce * sizeof(float));
     }
 
-    // The contribution of the left factor's zero point to each column.
+    // Computes the contribution of the left factor's zero point to each column.
     void start(const TargetGroup& targets, const FilterImage&, int64_t column, int64_t count, int32_t* to) const {
         const int32_t* totals =
             call.totals + group * group_totals + targets.packed / values.params.panel_depth + column;
@@ -133,7 +133,7 @@ struct Int8Finish {
         for (int64_t c = 0; c < count; ++c) to[c] = static_cast<int32_t>(0u - zero * static_cast<uint32_t>(totals[c]));
     }
 
-    // A row's sums, from element `low` of its run on, to floats.
+    // Makes floats of a row's sums, from element `low` of its run on.
     void scale(int32_t* row, const char* to, int64_t low, int64_t count) const {
         if (!values.params.sums) values.scale(row, group * run + low, count, sum_read(to));
     }
@@ -157,7 +157,7 @@ struct Int8Finish {
     }
 
 private:
-    // The sum of what the position read that is written at `to`.
+    // Returns the sum of the elements that the position at `to` reads.
     int32_t sum_read(const char* to) const {
         return values.points == nullptr ? 0
                                         : call.sums[(to - dst) / values.params.pitch * params.channel_groups + group];

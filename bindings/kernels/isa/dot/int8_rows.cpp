@@ -1,4 +1,4 @@
-// Activations of 8 bits -> rows.
+// Makes rows of activations of 8 bits.
 #include <omp.h>
 
 #include "kernels/isa/vector/elements.hpp"
@@ -7,14 +7,14 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int64_t kFew = 4;    // elements of a position that are found one by one
-constexpr int64_t kMany = 16;  // and at once
+constexpr int64_t kFew = 4;  // elements of a position that are written one by one
+constexpr int64_t kMany = 16;  // elements that are written at once
 
 template <class Element>
 void make_rows(const Int8Rows& params, const char* src, Element* rows) {
     const int64_t* sizes = params.sizes;
     const int64_t lines = sizes[0] * sizes[1] * sizes[2];
-    // what tells s8 from u8 in bytes
+    // the sign bit, which s8 has flipped
     const int flip = params.type == ElementType::s8 ? 0x80 : 0;
     const auto less = static_cast<Element>(sizeof(Element) == 2 ? flip + params.zero : 0);
     const auto filling = static_cast<Element>(sizeof(Element) == 2 ? 0 : flip + params.zero);
@@ -24,7 +24,7 @@ void make_rows(const Int8Rows& params, const char* src, Element* rows) {
         const int64_t at[] = {line / (sizes[1] * sizes[2]), line / sizes[2] % sizes[1], line % sizes[2]};
         const char* from = src + at[0] * params.strides[0] + at[1] * params.strides[1] + at[2] * params.strides[2];
         Element* position = rows + line * sizes[3] * params.pitch;
-        // values of its own, which no store changes
+        // a copy, which no store changes
         const auto row_element = [flip, less](Words::u8 element) {
             return static_cast<Element>((element ^ flip) - less);
         };

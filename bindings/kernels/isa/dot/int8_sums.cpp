@@ -5,9 +5,9 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int64_t kPositions = 4;  // at once
+constexpr int64_t kPositions = 4;  // positions that are summed together
 
-// Four partial sums of bytes.
+// Adds four partial sums of bytes.
 DGO_INLINE __m256i partial_sums(const char* at, int64_t count) {
     const __m256i zero = _mm256_setzero_si256();
     __m256i sums = zero;

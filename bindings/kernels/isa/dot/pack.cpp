@@ -9,12 +9,13 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int64_t kColumns = 8;  // that are turned together
-constexpr int64_t kMostTaps = 64;  // of a task: each writes somewhere else
-constexpr int64_t kDepthAtOnce = 32;  // of taps that are read together
+constexpr int64_t kColumns = 8;  // columns that are transposed together
+constexpr int64_t kMostTaps = 64;  // taps of a task: each of them writes to another place
+constexpr int64_t kDepthAtOnce = 32;  // the depth at once where taps are read together
 constexpr int64_t kHalfColumns = 16, kStepBytes = 4 * kHalfColumns;  // a step of the depth: 4 bytes of each column
 
-// Where up to 8 columns of a step go: those from `cut` on begin the next 16 columns. Null: nowhere.
+// The addresses of up to 8 columns of a step: columns from `cut` on begin the next 16 columns, at `over`. Null: nothing
+// is stored.
 struct Sink {
     char *to, *over;
     int64_t cut, count;
@@ -22,7 +23,7 @@ struct Sink {
     bool whole() const { return to != nullptr && cut == kColumns; }
 };
 
-// Columns [begin, end) of 8 to `to` and on.
+// to[column - begin] = column, for columns [begin, end) of 8.
 DGO_INLINE void put_some(char* to, __m256 steps, int64_t begin, int64_t end) {
     if constexpr (kWide) {
         _mm256_mask_storeu_ps(to - 4 * begin, static_cast<__mmask8>((1u << end) - (1u << begin)), steps);
@@ -58,7 +59,7 @@ int64_t segment_bytes(const Dot& dot, const PackParams& params) {
     return ceil_div(params.k, dot.unit) * unit_bytes(dot);
 }
 
-// Elements of weights -> steps of kStep elements, which are as wide or wider.
+// Packs elements of weights as steps of kStep elements of the same width or wider.
 template <class Source, int64_t kStep>
 struct Packer {
     using T = typename Source::T;
@@ -73,14 +74,14 @@ struct Packer {
     // The offset, within a column, of row k of a segment; k begins a step. Units are powers of two.
     static DGO_INLINE int64_t step_at(int64_t k, int64_t unit) { return kStepBytes / kStep * (k + (k & -unit)); }
 
-    // `next`: where the 32 columns after those of `segment` begin.
+    // next: the address of the 32 columns after the columns of `segment`.
     Sink sink_at(char* segment, int64_t column, int64_t count, char* next) const {
         const int64_t half = column / kHalfColumns, in_half = column % kHalfColumns;
         return {segment + half * half_bytes + in_half * 4, half == 0 ? segment + half_bytes : next,
                 smaller(count, kHalfColumns - in_half), count};
     }
 
-    // kCount elements; what else is there is not touched.
+    // Loads kCount elements and reads nothing else.
     template <int kCount>
     static DGO_INLINE __m256i load_taps(const T* at) {
         if constexpr (kCount == 8) return bits<__m256i>(load_words<Source::kSize, 8>(at));
@@ -90,7 +91,7 @@ struct Packer {
         }
     }
 
-    // The first `count` of 8 elements; the others are not touched.
+    // Loads the first `count` of 8 elements and reads nothing else.
     static DGO_INLINE __m256i load_some(const T* at, int64_t count) {
         if (count == kColumns) return load_taps<8>(at);
         if constexpr (kWide) {
@@ -104,13 +105,13 @@ struct Packer {
         }
     }
 
-    // Eight steps of a column whose depth lies side by side.
+    // Loads eight steps of a column whose depth lies side by side.
     static DGO_INLINE __m256 load_across(const T* at) {
         if constexpr (Source::kSize * kStep == 4) return load_bytes<__m256>(at);
         if constexpr (Source::kSize * kStep == 2) return bits<__m256>(_mm256_cvtepu8_epi16(load_bytes<__m128i>(at)));
     }
 
-    // A step, or at the end of the depth `present` elements of it, from those of 8 columns or taps: load(0) and on.
+    // Joins a step of 8 columns or taps from load(0), load(1), ...; at the end of the depth only `present` elements.
     template <class Load>
     static DGO_INLINE __m256i join(int64_t present, Load load) {
         __m256i steps = load(0);
@@ -121,7 +122,7 @@ struct Packer {
         return steps;
     }
 
-    // A step of 8 columns or what there are; kCount taps of each side by side.
+    // Packs a step of up to 8 columns, in each of which kCount taps lie side by side.
     template <int kCount, bool kWhole>
     static DGO_INLINE void put_taps(const T* from, int64_t ks, int64_t ns, int64_t present, const Sink* sinks,
                                     int64_t at) {
@@ -138,7 +139,7 @@ struct Packer {
         for (int i = 0; i < kCount; ++i) put<kWhole>(sinks[i], at, r[i]);
     }
 
-    // Some of the depth from k on for one or two times 8 columns.
+    // Packs a part of the depth from k on of 8 or 16 columns.
     template <int kCount>
     void put_depth(const T* weights, int64_t k, const Sink* const* sinks, int64_t blocks) const {
         bool whole = true;
@@ -164,8 +165,8 @@ struct Packer {
         }
     }
 
-    // Channels [n, n + count) of all targets, at most 16, and all of the depth for taps [first, end), which lie side by
-    // side.
+    // Packs channels [n, n + count), at most 16, of all targets, and the whole depth, for taps [first, end), which lie
+    // side by side.
     void pack_taps(const T* weights, int64_t n, int64_t count, int64_t first, int64_t end, char* packed) const {
         const int64_t taps = end - first, blocks = ceil_div(count, kColumns);
         Sink sinks[2][kMostTaps];
@@ -196,10 +197,11 @@ struct Packer {
         }
     }
 
-    // All of the depth of one segment for up to 8 columns; channels of one kind lie side by side.
+    // Packs the whole depth of one segment for up to 8 columns; the channels of columns or of the depth lie side by
+    // side.
     template <bool kWhole>
     void put_slice(const T* from, const Sink& given) const {
-        const Sink sink = given;  // which no store changes
+        const Sink sink = given;  // a copy, which no store changes
         const int64_t ks = params.k_stride, ns = params.n_stride, depth = params.k, even = depth & -kStep,
                       of_unit = unit;
         const int64_t count = kWhole ? kColumns : sink.count;
@@ -215,7 +217,7 @@ struct Packer {
         };
         if (ks == 1 && depth >= kAcross) {
             for (; k + kAcross <= depth; k += kAcross) put_across(k);
-            // the last ones once more, but for those that are no whole step
+            // the last whole steps are packed twice
             if (k < even) put_across(even - kAcross);
             k = even;
         }
@@ -236,7 +238,7 @@ struct Packer {
         });
     }
 
-    // One segment of one panel: zeros where nothing else comes, and what is not taken together.
+    // Packs one segment of one panel: zeros for absent taps, and the taps that are not packed together.
     void pack_segment(const TargetGroup& group, int64_t panel, int64_t segment, const T* weights, char* to) const {
         const int64_t first = panel * kDotColumns, all = group.target_count * params.n;
         const int64_t end = smaller(first + kDotColumns, all);

@@ -32,7 +32,7 @@ struct FilterCoefficients {
     }
 };
 
-// One panel of every plane; planes are `plane` bytes apart.
+// Packs one panel of every plane; planes lie `plane` bytes apart.
 template <class Source>
 void pack_filters(const Dot& dot, const PackParams& params, const FilterCoefficients& by, const TargetGroup& group,
                   int64_t panel, const typename Source::T* from, const int32_t* points, char* to, int64_t plane) {

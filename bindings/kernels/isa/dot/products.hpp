@@ -10,11 +10,11 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// Results, and bytes of a panel, that are computed at a time: the rows of a block stay in the first cache level, the weights
-// and the rows and sums of a task in the second.
+// kChunk, kPartBytes: columns and bytes of a panel in one pass. The rows of a block stay in the first cache level; the
+// weights, and the rows and sums of a task, in the second.
 constexpr int64_t kChunk = 256, kPartBytes = 32 * 1024;
 
-// Some of the depth whose weights are not all zero: elements of a run, and where their units begin in a panel.
+// A range of the depth whose weights are not all zero: elements of a run, and where their units begin in a panel.
 struct DotSpan {
     int64_t run, begin, depth, panel;
 };
@@ -25,7 +25,7 @@ struct Piece {
     TilePlace place;
 };
 
-// One thread's products. Finish: what sums of its type begin with, and what becomes of them.
+// The products of one thread. Finish gives the values that sums begin with, and makes results of sums.
 template <class Finish>
 class Products {
 public:
@@ -41,7 +41,7 @@ public:
         left_ = carver.take<char>(groups * runs * kDotRows * copy_pitch());
         finish_.carve(carver);
         columns_start_ = carver.take<Sum>(kChunk);
-        // what finishes a row may read a panel beyond it
+        // finishing a row may read a panel beyond its end
         result_ = carver.take<Sum>((parts() > 1 ? params.block : kDotBlockRows) * kChunk + kDotColumns);
         rows_ = carver.take<DotRows>((groups + 1) * runs);
         targets_ =
@@ -86,15 +86,16 @@ public:
 private:
     int64_t unit_count() const { return ceil_div(params_.src.channels, dot_.unit); }
     int64_t panel_bytes() const { return params_.src.segments * unit_count() * unit_bytes(dot_); }
-    // Elements of a column in `bytes` of a panel.
+    // Returns the elements of a column in `bytes` bytes of a panel.
     int64_t elements(int64_t bytes) const { return bytes / kDotColumns >> (dot_.item == 2 ? 1 : 0); }
     int64_t parts() const { return ceil_div(panel_bytes(), kPartBytes); }
     int64_t most_spans() const { return params_.src.segments + parts(); }
     int64_t run_bytes() const { return round_up(params_.src.run, dot_.unit) * dot_.item; }
-    // From one copied row to the next: not a multiple of 4 KB apart, which would share one cache set.
+    // Returns the bytes from one copied row to the next: not a multiple of 4 KB, at which rows would share one set of
+    // the cache.
     int64_t copy_pitch() const { return run_bytes() % 1024 == 0 ? run_bytes() + 64 : run_bytes(); }
 
-    // One run of 16 tiles, copied; what is absent, or fills up, is the filling.
+    // Copies one run of 16 tiles; absent elements, and elements that fill up a step, become the filling.
     void copy_rows(const char* src, const Piece* pieces, int64_t piece_count, int64_t run, char* to,
                    int64_t pitch) const {
         constexpr int last = kFilterAxes - 1;
@@ -122,7 +123,7 @@ private:
         for (; done < kDotRows; ++done) __builtin_memset(to + done * pitch, finish_.filling, width);
     }
 
-    // The rows of the left factor, 16 at a time.
+    // Finds the rows of the left factor, 16 at a time.
     void find_rows(const TargetGroup& group, int64_t first, int64_t count, const char* src) {
         constexpr int last = kFilterAxes - 1;
         const FilterImage& image = params_.src;
@@ -153,8 +154,8 @@ private:
         }
     }
 
-    // The spans of the panel at a column of a group, none in two parts of the depth; neighbours in a run become one where
-    // no unit is filled up.
+    // Lists the spans of the panel at a column of a group, each within one part of the depth; neighbouring spans of a
+    // run become one where no unit is filled up.
     int64_t find_spans(const TargetGroup& group, int64_t column, DotSpan* spans) const {
         const int64_t channels = params_.src.channels, fold = params_.src.fold, element = kDotColumns * dot_.item,
                       of_segment = unit_count() * unit_bytes(dot_);
@@ -182,8 +183,8 @@ private:
         return count;
     }
 
-    // The terms of up to 32 rows for the spans of one part of the depth, or of all. `below`: so many rows on the second 16
-    // begin, or 0 where there are none.
+    // Lists the terms of up to 32 rows for the spans of one part of the depth, or of all. below: rows from the first 16
+    // to the second 16, or 0 where there are none.
     int64_t find_terms(const DotRows* rows, int64_t below, const DotSpan* spans, int64_t count, int64_t part) {
         int64_t found = 0;
         for (const DotSpan* span = spans; span != spans + count; ++span) {
@@ -196,10 +197,10 @@ private:
         return found;
     }
 
-    // Rows [t, end) of columns [begin, stop) from `result` to where they belong.
+    // Writes rows [t, end) of columns [begin, stop) from `result` to dst.
     void write_rows(const FilterImage& image, int64_t begin, int64_t stop, int64_t t, int64_t end, Sum* result) {
         const DotTarget* targets = targets_;
-        const Finish finish = finish_;  // which no store changes
+        const Finish finish = finish_;  // a copy, which no store changes
         for (int64_t column = begin, next; column < stop; column = next, targets += params_.block) {
             next = smaller((column / image.run + 1) * image.run, stop);
             const int64_t n = column % image.run, until = n + next - column;
@@ -225,11 +226,11 @@ private:
         }
     }
 
-    // Columns [begin, end) of a block of tiles.
+    // Computes columns [begin, end) of a block of tiles.
     void write_columns(const FilterImage& image, const TargetGroup& group, int64_t first, int64_t count, int64_t begin,
                        int64_t end, const char* packed, char* dst) {
         const int64_t bytes = panel_bytes(), runs = params_.src.runs, most = most_spans();
-        // rows of one block find all of their weights once: in order
+        // the rows of one block read each weight once: in order
         const int64_t part_count = count > kDotBlockRows ? parts() : 1;
         // without zeros all panels have the same spans
         const bool alike = params_.zero == nullptr;
@@ -304,7 +305,7 @@ void run_products_of(const Dot& dot, const ProductParams& params, const DotCall&
     }
 }
 
-// Worker: one thread's products, as `Products` computes them.
+// Worker: the products of one thread, an instance of `Products`.
 template <class Worker>
 constexpr DotProducts kProductsOf = {products_scratch_of<Worker>, run_products_of<Worker>};
 

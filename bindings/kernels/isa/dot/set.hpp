@@ -6,7 +6,7 @@
 
 namespace dgo::DGO_ISA {
 
-// Sums -> bf16; see Dot.
+// Rounds sums to bf16; see Dot::round.
 inline bool round_pairs(const float* from, int64_t step, const DotTarget* targets, int64_t rows, int64_t begin,
                         int64_t end) {
     bool left = false;
@@ -23,7 +23,7 @@ inline bool round_pairs(const float* from, int64_t step, const DotTarget* target
 }
 
 using RoundFn = decltype(Dot::round);
-extern const DotWindows kBf16Windows;  // of the sets that multiply bf16
+extern const DotWindows kBf16Windows;  // Winograd's windows in the sets that multiply bf16
 struct Bf16Pairs {
     static constexpr const char* kType = "bf16";
     static constexpr int64_t kItem = 2;
@@ -48,8 +48,8 @@ struct WordPairs {
     static constexpr const DotWindows* kWindows = nullptr;
 };
 
-// Weights that the first rows of a block ask for ahead of their use: those of few rows come from memory. Panels follow each
-// other, and what is asked for in vain after the last one is never waited for.
+// Fetches weights ahead of their use by the first rows of a block: weights of few rows come from memory. Panels follow
+// each other, and fetches past the last one cost no waiting.
 constexpr int64_t kFetchedAhead = 8192;
 
 DGO_INLINE void fetch_ahead(const char* line) {

@@ -49,7 +49,7 @@ struct AmxTiles : Tiles<Type, AmxTiles<Type, Multiply>> {
     static void begin() {
         struct __attribute__((packed)) {
             uint8_t palette = 1, start = 0, unused[14] = {};
-            uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};  // of a row
+            uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};  // bytes of a row of each tile
             uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
         } shape;
         written(&shape);
@@ -106,7 +106,7 @@ DGO_INLINE float flushed(float value) {
 
 DGO_INLINE float bf16_at(const char* at) { return flushed(bits<float>(uint32_t{load_bytes<uint16_t>(at)} << 16)); }
 
-// For tests, in plain C++: operands, and a sum with the products of a unit of a row and of a column.
+// A set for tests, in plain C++: the operands, and a sum plus the products of a unit of a row and of a column.
 struct PlainBf16 {
     static constexpr const char* kType = "bf16";
     static constexpr int64_t kItem = 2;

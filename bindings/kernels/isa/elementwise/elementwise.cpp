@@ -11,9 +11,9 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int64_t kMostRows = 32, kMostFloats = 1024;  // of what is computed together
+constexpr int64_t kMostRows = 32, kMostFloats = 1024;  // rows and floats that are computed together
 
-// Whole numbers of 8 bits as floats.
+// Returns integers of 8 bits as floats.
 template <class C>
 struct Whole {
     using T = typename C::T;
@@ -27,7 +27,7 @@ struct Whole {
     }
 };
 
-// x * alpha[0] + beta[0], and that times alpha[1] plus beta[1]: what a Dequantize does, rounded after each operation.
+// y = (x * alpha[0] + beta[0]) * alpha[1] + beta[1], rounded after each operation, as a Dequantize does it.
 struct Affine {
     float alpha[2], beta[2];
 
@@ -49,7 +49,7 @@ void widen_whole(const char* from, int64_t count, const Affine& affine, float* t
     for (; c < count; ++c) to[c] = affine.of(W::get(at + c));
 }
 
-// round(x / scale) + zero: what a Quantize does before it bounds.
+// y = round(x / scale) + zero: a Quantize before its bounds.
 float rounded_quotient(float x, const Quotient& by) { return __builtin_rintf(x / by.scale) + by.zero; }
 
 // Nothing past the last float is read.
@@ -76,7 +76,7 @@ DGO_INLINE void by_type(ElementType type, Elements&& run) {
 
 bool is_whole(const ElementwiseSide& side) { return side.type == ElementType::u8 || side.type == ElementType::s8; }
 
-// An operand with what is done to its whole numbers as they become floats.
+// An operand, and the affine function that its integers pass through as they become floats.
 struct Side : ElementwiseSide {
     Affine affine;
 
@@ -140,18 +140,18 @@ float* whole_vector(const Side& side, int64_t offset, float* to) {
     return to;
 }
 
-// An operand of a block, and the values of a part of it: where they lie, or in scratch memory.
+// An operand of a block, and the values of a part of it: in the operand's memory or in scratch memory.
 struct Operand {
     Side side;
     float* values;
     const float* rows[kMostRows];
     EpilogueSource source;
-    bool settled;  // the same values in every part
+    bool settled;  // every part of the block has the same values
 
     bool direct() const { return side.column == 1 && side.type == ElementType::f32; }
 };
 
-// Elements [begin, begin + count) of rows that are joined; begin lies where a row does.
+// to = elements [begin, begin + count) of joined rows; `begin` is the begin of a row.
 void fetch_joined(const Side& side, int64_t columns, int64_t begin, int64_t count, float* to) {
     int64_t offset = begin / columns * side.row;
     for (const float* const end = to + count; to < end; to += columns, offset += side.row) {
@@ -166,7 +166,7 @@ void fetch_joined(const Side& side, int64_t columns, int64_t begin, int64_t coun
     }
 }
 
-// Part of a block: so many rows and columns, or one row of joined ones.
+// A part of a block: `rows` by `columns`, or one row of joined rows.
 struct Part {
     int64_t row, rows, column, columns;
 
@@ -222,7 +222,7 @@ bool written_directly(const ElementwiseBlock& block) {
     return block.dst.column == 1 && block.dst.type == ElementType::f32 && !block.vast;
 }
 
-// Whether a single step reads and writes everything where it lies: nothing of it is kept, however long a part is.
+// Whether a single step reads its operands and writes dst in place: no scratch memory bounds the size of a part.
 bool in_place(const ElementwiseBlock& block) {
     bool all = !block.joined && block.count == 1 && written_directly(block);
     for (int64_t i = 0; i < block.operand_count; ++i) {
@@ -233,9 +233,9 @@ bool in_place(const ElementwiseBlock& block) {
 }
 
 constexpr int64_t kMostSteps = 64;
-constexpr float kMostShift = 256;  // of quotients, see quotient_by
+constexpr float kMostShift = 256;  // the largest zero point of quotients, see quotient_by
 
-// The steps of a block without those that are done as integers are read and written.
+// The steps of a block without the Dequantize and Quantize steps that loads and stores of integers do.
 struct Folded {
     EpilogueStep kept[kMostSteps];
     const EpilogueStep* steps;
@@ -243,7 +243,7 @@ struct Folded {
     int64_t result;  // the number of what is written
     Quotient quotient;
 
-    // Whether all that is left is to requantize an operand, or the sum or product of two.
+    // Whether the remaining steps only requantize an operand, or the sum or product of two.
     bool requantizes(const ElementwiseBlock& block, const Operand* operands) const {
         if (block.joined || !is_whole(block.dst) || block.dst.column != 1) return false;
         const auto whole = [&](int64_t number) {
@@ -258,7 +258,7 @@ struct Folded {
 
 bool reads(const EpilogueStep& step, int64_t number) { return step.left == number || step.right == number; }
 
-// Whether step `at` alone reads what a number stands for there.
+// Whether only step `at` reads the value that register `number` holds there.
 bool read_once(const ElementwiseBlock& block, int64_t at, int64_t number) {
     for (int64_t i = at; i-- > 0;) {
         if (block.steps[i].to == number) break;
@@ -270,14 +270,14 @@ bool read_once(const ElementwiseBlock& block, int64_t at, int64_t number) {
     return true;
 }
 
-// One number for all elements, in f32; null: another operand.
+// Returns the operand that is one f32 for all elements, or null.
 const Side* lone(const Operand* operands, int64_t number) {
     if (number < kEpilogueOperands) return nullptr;
     const Side& side = operands[number - kEpilogueOperands].side;
     return side.row != 0 || side.column != 0 || is_whole(side) ? nullptr : &side;
 }
 
-// A Quantize at the end of the steps, with a constant zero point or an operand, or none.
+// Folds a Quantize at the end of the steps into the stores; its zero point is a constant, an operand or absent.
 void fold_quantize(const ElementwiseBlock& block, const Operand* operands, Folded& folded) {
     int64_t count = folded.count;
     if (!is_whole(block.dst) || count == 0) return;
@@ -301,7 +301,8 @@ void fold_quantize(const ElementwiseBlock& block, const Operand* operands, Folde
     folded.result = divide.left;
 }
 
-// Every Dequantize of an operand and the Quantize of the result, where these are steps on one number.
+// Folds every Dequantize of an operand and the Quantize of the result, where their scale and zero point are single
+// numbers.
 void fold(const ElementwiseBlock& block, Operand* operands, Folded& folded) {
     int64_t stands[kEpilogueRegisters], stages[kElementwiseOperands] = {};
     for (int64_t& one : stands) one = -1;

@@ -31,7 +31,7 @@ struct Call {
     char* to;
 };
 
-// In whole vectors: what follows the last element is read elsewhere.
+// Computes whole vectors: elements after the last one are read from a copy.
 template <bool kSigned, bool kSmall, class Combine>
 void run(const Call& call, Combine&& combine) {
     const Dequantized &left = call.left, &right = call.right;
@@ -50,7 +50,7 @@ void run(const Call& call, Combine&& combine) {
     some(last[0], last[1], rest, call.to + whole);
 }
 
-// The largest magnitude of a dequantized operand.
+// Returns the largest magnitude of a dequantized operand.
 float reach(const Dequantized& of) { return (256 + __builtin_fabsf(of.zero)) * __builtin_fabsf(of.scale); }
 
 // most: the largest magnitude of results.

@@ -7,17 +7,17 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int64_t kMostRows = 32, kMostFloats = 1024;  // of a part of a tile
+constexpr int64_t kMostRows = 32, kMostFloats = 1024;  // rows and floats of a part of a tile
 
-// A part of a tile small enough for temporaries on the stack.
+// A part of a tile that is small enough for temporaries on the stack.
 struct Part {
     const EpilogueParams& params;
     const char* const* operands;
-    const int64_t* offsets;  // without the column
+    const int64_t* offsets;  // offset of column 0
     int64_t rows, columns, column, channel;
-    bool crossing;  // rows are many pixels
+    bool crossing;  // a row is many pixels
 
-    // Where an operand is not read where it lies: both sides of a step may be such.
+    // Memory for operands that are not read in place: both sides of a step may need it.
     struct Side {
         alignas(64) float values[kMostFloats];
         const float* rows[kMostRows];

@@ -6,7 +6,7 @@
 
 namespace dgo::DGO_ISA {
 
-// Calls each(function) with what makes a result of a sum; not at all where sums are results.
+// Calls each(function) with the function that makes a result of a sum; makes no call where sums are results.
 template <int L, class Each>
 DGO_INLINE void activate_with(const FusedActivation& activation, Each&& each) {
     using V = Floats<L>;
@@ -29,7 +29,7 @@ DGO_INLINE void activate_with(const FusedActivation& activation, Each&& each) {
     }
 }
 
-// All of some vectors.
+// Activates V vectors.
 template <int L, int kCount>
 DGO_INLINE void activate_all(const FusedActivation& activation, Floats<L> (&sums)[kCount]) {
     activate_with<L>(activation, [&](auto function) __attribute__((always_inline)) {
@@ -38,7 +38,7 @@ DGO_INLINE void activate_all(const FusedActivation& activation, Floats<L> (&sums
     });
 }
 
-// All of a register tile.
+// Activates a register tile.
 template <int kVectors, int kRows>
 DGO_INLINE void activate_tile(const FusedActivation& activation, Lanes (&sums)[kRows][kVectors]) {
     activate_with<kLanes>(activation, [&](auto function) __attribute__((always_inline)) {

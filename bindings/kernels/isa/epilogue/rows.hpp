@@ -8,7 +8,7 @@ namespace dgo::DGO_ISA {
 
 class EpilogueRows {
 public:
-    int64_t first_channel = 0;  // of the group that rows belong to
+    int64_t first_channel = 0;  // the first channel of the rows' group
 
     // dst: its first element; channels: of one group.
     EpilogueRows(EpilogueCall call, const void* dst, int64_t item, int64_t channels)
@@ -19,7 +19,8 @@ public:
     EpilogueRows(const EpilogueRows&) = delete;
     EpilogueRows& operator=(const EpilogueRows&) = delete;
 
-    // `count` results at `row`, which belong at `at` in dst; the first one is element n of a run of whole positions.
+    // Adds `count` results at `row`, which belong to `at` in dst; the first one is element n of a run of whole
+    // positions.
     void add(float* row, const void* at, int64_t n, int64_t count) {
         if (count <= 0) return;
         const int64_t channel = first_channel + (n < channels_ ? n : n % channels_);
@@ -41,7 +42,7 @@ private:
 
     const EpilogueCall call_;
     const char* const dst_;
-    const int shift_;  // of a byte offset to one in elements
+    const int shift_;  // element offset = byte offset >> shift_
     const int64_t channels_;
     float* rows_[kMost];
     int64_t offsets_[kMost];

@@ -7,16 +7,16 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// Weights that stay in the first cache level next to the rows: all panels follow each other at each tile.
+// Floats of weights that stay in the first cache level next to the rows: each tile reads all panels.
 constexpr int64_t kFirstLevelBytes = 32 * 1024;
 
-// Sums of so many steps take as long as it takes to fetch the lines that they go to.
+// Steps of a sum that take as long as fetching the lines of its results.
 constexpr int64_t kFetchSteps = 20;
 
 // Rows of a tile of two vectors; the remaining registers hold two rows of weights and a value of the image.
 constexpr int kMostRows = kLanes == 16 ? 14 : 6;
 
-// Results, in floats, that all steps of the gradient meet before the next ones.
+// Floats of results that all steps of the gradient read before the next results.
 constexpr int64_t kResultsNear = 24 * 1024;
 
 // A register tile: positions of a row times channels of a panel.
@@ -69,7 +69,7 @@ __attribute__((noinline)) void run_tile(const FewChannelsRow& row, const Tile& p
             for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(value), right[j]);
             if (i % 4 != 3) continue;
             at += 4 * advance;
-            // else it keeps a register for every position, and has not as many
+            // otherwise the compiler keeps a register for every position, and runs out of them
             asm("" : "+r"(at));
         }
     }
@@ -116,7 +116,7 @@ DGO_INLINE void run_rows(const FewChannelsRow& row, int64_t rows, const Tile& pl
     run_tile<kRows, kVectors>(row, place);
 }
 
-// Channels [begin, end), in panels of so many vectors, by tiles of at most so many rows.
+// Computes channels [begin, end) in panels of kVectors vectors, by tiles of at most kRows rows.
 template <int kVectors, int kRows>
 void run_panels(const FewChannelsRow& row, int64_t begin, int64_t end) {
     if (begin == end) return;

@@ -6,13 +6,13 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// The sums of one thread: in channels [row, row_end), panels [panel, panel_end), tiles [tile, tile_end).
+// A thread's part of the sums: in channels [row, row_end), panels [panel, panel_end), tiles [tile, tile_end).
 struct SumTask {
     int64_t row, row_end, panel, panel_end, tile, tile_end;
     float* sums;
 };
 
-// The windows of diff_dst of tiles t .. t + n - 1 -> those rows of the panels of a task.
+// Transforms the windows of diff_dst of tiles t .. t + n - 1 to rows t .. t + n - 1 of a task's panels.
 void transform_right(const GradientParams& params, const SumTask& task, const TilePlace& p, int64_t t, int64_t n,
                      const char* diff, const GradientScratch& scratch) {
     const Sizes s = sizes_of(params);
@@ -47,7 +47,7 @@ void transform_right(const GradientParams& params, const SumTask& task, const Ti
     }
 }
 
-// The direct form in f32 only moves runs: whole lines of tiles at a time, without the search for each one's place.
+// Whether the factors are runs of f32 as they lie (the direct form): whole lines of tiles are moved at once.
 bool moves(const GradientParams& params) {
     return params.planes == 1 && params.src.type == ElementType::f32 && params.diff.type == ElementType::f32 &&
            params.diff.run % kPanel == 0;
@@ -123,7 +123,7 @@ void transform_block(const GradientParams& params, const SumTask& task, int64_t 
                                      kStrip,
                                      scratch.zeros,
                                      scratch.wide};
-    // Panels that do not begin with a run are put together tile by tile.
+    // Panels in which a run begins elsewhere than at column 0 are put together tile by tile.
     const bool alone = params.diff.run % kPanel != 0;
     for_each_line(params.tiles, kOrigin, params.window, first, count, [&](int64_t t, int64_t n, TilePlace p) {
         left.to(scratch.left + t * kStrip, p, n, 0, task.row, task.row_end - task.row);
@@ -188,7 +188,8 @@ void sum_task(const GradientParams& params, const SumTask& task, const char* src
     }
 }
 
-// Few tiles: the sums of an item are complete after one step, so that they need not go through memory.
+// Sums a task and writes its taps at once. With few tiles the sums of an item are complete after one step, and need not
+// go through memory.
 void sum_and_finish(const GradientParams& params, const SumTask& task, const char* src, const char* diff, char* weights,
                     const GradientScratch& scratch) {
     if (task.row == task.row_end) return;

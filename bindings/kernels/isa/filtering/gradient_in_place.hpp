@@ -6,10 +6,10 @@
 
 namespace dgo::DGO_ISA {
 
-constexpr int64_t kLineBytes = 24 * 1024;  // of both lines, which stay in the first cache level
+constexpr int64_t kLineBytes = 24 * 1024;  // bytes of a line of src and one of diff_dst, which stay in the first cache
 constexpr int64_t kLineTile = kTileRows * kPanel;
 
-// `count` elements in tiles of `size`, the last of which may overlap the one before.
+// Calls visit(begin) for tiles of `size` elements that cover `count`; the last tile may overlap the one before.
 struct Tiling {
     int64_t count, size;
 
@@ -59,7 +59,7 @@ __attribute__((noinline)) void product_line(const float* a, int64_t a_step, cons
     }
 }
 
-// `count` positions of src from `a` on times those of one run of diff_dst from `b` on.
+// Adds the products of `count` positions of src from `a` on and one run of diff_dst from `b` on.
 inline void multiply_line(const GradientParams& params, const float* a, int64_t a_step, const float* b, int64_t b_step,
                           int64_t count, float* sums) {
     const Tiling rows = line_rows(params), vectors = line_vectors(params);
@@ -72,7 +72,7 @@ inline void multiply_line(const GradientParams& params, const float* a, int64_t 
     }
 }
 
-// The sums of tiles [first, end), per run of diff_dst.
+// Sums tiles [first, end) for each run of diff_dst.
 inline void sum_lines(const GradientParams& params, int64_t first, int64_t end, const char* src, const char* diff,
                       float* sums, float* wide) {
     constexpr int last = kFilterAxes - 1;

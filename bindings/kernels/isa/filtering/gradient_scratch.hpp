@@ -6,11 +6,11 @@
 
 namespace dgo::DGO_ISA {
 
-// In channels finished together: whole cache lines of weights whose in channels are contiguous, whole register tiles.
+// In channels of an item: whole cache lines of weights where in channels are contiguous, whole register tiles.
 constexpr int64_t kRowBlock = 48;
-constexpr int64_t kTapFloats = 65536;  // of a task that puts taps together, where there is a choice
+constexpr int64_t kTapFloats = 65536;  // floats of the taps that a task writes, if that is free
 
-// Columns of the products: (segment of diff_dst, out channel), channels fastest, in panels.
+// The sizes of the products. Columns are (segment of diff_dst, out channel), channels fastest, in panels.
 struct Sizes {
     int64_t rows, strips, columns, panels, plane;  // plane: accumulators of one plane, [panel][row][kPanel]
 };
@@ -29,7 +29,7 @@ inline int64_t tap_count(const GradientParams& params) {
     return params.kernel[0] * params.kernel[1] * params.kernel[2];
 }
 
-// How the taps lie in memory decides in which order they are put together.
+// The order in which taps are put together, by their strides in diff_weights.
 enum class Order { rows, columns, taps, none };
 
 inline Order order_of(const GradientParams& params) {
@@ -42,8 +42,8 @@ inline Order order_of(const GradientParams& params) {
     return Order::taps;
 }
 
-// An item of the last step: a block of in channels and all taps of some out channels, or of all of them where panels
-// straddle the taps.
+// Whether an item of the last step is a block of in channels and all taps of kPanel out channels; else it has all out
+// channels, as panels straddle the taps.
 inline bool aligned(const GradientParams& params) { return params.diff.channels % kPanel == 0; }
 inline int64_t item_columns(const GradientParams& params) { return aligned(params) ? kPanel : params.diff.channels; }
 inline int64_t item_panels(const GradientParams& params) {

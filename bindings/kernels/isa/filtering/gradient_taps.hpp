@@ -7,7 +7,7 @@
 
 namespace dgo::DGO_ISA {
 
-// Adds the sums of the other parts of the tiles to the first's.
+// sums of part 0 += sums of each other part of the tiles.
 inline void add_parts(const GradientParams& params, int64_t panel, float* sums) {
     const Sizes s = sizes_of(params);
     for (int p = 0; p < params.planes; ++p) {
@@ -20,13 +20,14 @@ inline void add_parts(const GradientParams& params, int64_t panel, float* sums) 
     }
 }
 
-// Where sums are: plane, panel, in channel from `row` on.
+// The address and strides of sums, [plane][panel][in channel], from in channel `row` on.
 struct Sums {
     float* at;
     int64_t plane, panel, row;
 };
 
-// One tap of `rows` in channels from `row` on and `count` out channels from `channel` on. `column`: of the item.
+// Writes one tap of in channels [row, row + rows) and out channels [channel, channel + count). column: the first column
+// of the item.
 inline void write_tap(const GradientParams& params, const float* values, int64_t tap, int64_t row, int64_t rows,
                       int64_t channel, int64_t column, int64_t count, char* weights, const GradientScratch& scratch) {
     const Order order = order_of(params);
@@ -48,8 +49,7 @@ inline void write_tap(const GradientParams& params, const float* values, int64_t
     }
 }
 
-// The sums of in channels [row, row_end) and the item's panels -> taps -> diff_weights. `own`: the sums are only the
-// item's.
+// diff_weights = the taps of in channels [row, row_end) and of the item's panels. own: `sums` holds only the item's.
 inline void finish(const GradientParams& params, int64_t row, int64_t row_end, int64_t first, const Sums& sums,
                    bool own, char* weights, const GradientScratch& scratch) {
     const Sizes s = sizes_of(params);

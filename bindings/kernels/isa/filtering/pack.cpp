@@ -8,11 +8,11 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int64_t kTransposedFloats = 4096;  // of a task, where the panels leave the choice: half a first cache level
+constexpr int64_t kTransposedFloats = 4096;  // floats that a task transposes: half a first cache level
 constexpr int64_t kCachedWeights = 1 << 18;
 constexpr int64_t kFetched = 3;  // rows ahead
 constexpr int64_t kTogether = 4;  // taps
-constexpr int64_t kMostRows = 16;  // of a panel at once
+constexpr int64_t kMostRows = 16;  // rows of a panel that are packed together
 
 // `count` consecutive columns of a panel: channels of one target.
 struct PanelSlice {
@@ -32,11 +32,11 @@ Axes dense_taps(const PackParams& params, int64_t step) {
     return Axes{{params.kernel[1] * params.kernel[2] * step, params.kernel[2] * step, step}};
 }
 
-// Rows of a task.
+// Returns how many rows of a panel a task packs.
 int64_t row_block(const PackParams& params) { return tap_count(params) > 256 ? 8 : kMostRows; }
 
-// The taps of one pair of channels lie together: they are read together, too, unless the weights stay in the cache from
-// one tap to the next and whole vectors of taps do not become whole panels.
+// Whether the taps of a pair of channels are read together, as they lie in memory. They are not if the weights stay in
+// the cache from one tap to the next, and whole vectors of taps do not become whole panels.
 bool taps_together(const PackParams& params) {
     const bool cached = tap_count(params) * params.n * params.k < kCachedWeights;
     const bool even = tap_count(params) % kLanes == 0 && params.n % kPanel == 0;
@@ -48,7 +48,7 @@ bool taps_together(const PackParams& params) {
     return params.k_stride != 1 && params.n_stride != 1;
 }
 
-// Columns of one task: a part of each target, in whole panels, or all.
+// Returns how many columns of each target a task packs: whole panels, or all channels.
 int64_t column_block(const PackParams& params) {
     if (params.n % kPanel != 0) return params.n;
     const int64_t most = kTransposedFloats / (tap_count(params) * row_block(params)) / kPanel * kPanel;
@@ -57,7 +57,7 @@ int64_t column_block(const PackParams& params) {
 
 int64_t padded_block(const PackParams& params) { return round_up(column_block(params), 8); }
 
-// `rows` rows and `columns` columns of one tap: to[row * kPanel + column].
+// to[row * kPanel + column] = one tap of `rows` rows and `columns` columns.
 template <class C>
 void read_tap(const PackParams& params, const char* weights, int64_t rows, int64_t columns, float* to) {
     const auto* from = reinterpret_cast<const typename C::T*>(weights);
@@ -74,7 +74,7 @@ void read_tap(const PackParams& params, const char* weights, int64_t rows, int64
     }
 }
 
-// Where rows of one segment of a panel go: f32 as they are, or bf16, rounded once, in pairs of the depth.
+// Packs rows of one segment of a panel: f32 as they are, or bf16, rounded once, in pairs of the depth.
 struct PanelRows {
     static constexpr int64_t kHalf = 16, kHalfBytes = kHalf * kBf16Unit * 2;
     const PackParams& params;
@@ -89,7 +89,7 @@ struct PanelRows {
           some(scratch) {
         const int64_t columns = group.target_count * of.n, segments = segment_count(of), column = panel * kPanel;
         if (of.bf16) {
-            const int64_t bytes = round_up(of.k, kBf16Unit) * kDotColumns * 2;  // of a segment
+            const int64_t bytes = round_up(of.k, kBf16Unit) * kDotColumns * 2;  // bytes of a segment of a panel
             to += (column / kDotColumns * segments + segment) * bytes + column % kDotColumns / kHalf * kHalfBytes;
             spread = {ceil_div(columns, kDotColumns) * segments * bytes, kPanel, 0};
         } else {
@@ -98,7 +98,7 @@ struct PanelRows {
         }
     }
 
-    // The direct form only passes a row on.
+    // The direct form passes each row on as it is.
     DGO_INLINE void put(int64_t row, const float* const* from) const {
         if (params.bf16) {
             transform(from, kPanel, some + row % kMostRows * kPanel, Spread{kMostRows * kPanel, kPanel, 0});
@@ -109,7 +109,8 @@ struct PanelRows {
         for (int64_t c = 0; c < kPanel; c += kLanes) store_bytes(at + c, load_bytes<Lanes>(from[0] + c));
     }
 
-    // Rows [begin, end), at most kMostRows from a multiple of it on, have been put.
+    // Rounds rows [begin, end) to bf16 after all of them were put; `begin` is a multiple of kMostRows, and they are at
+    // most as many.
     void finish(int64_t begin, int64_t end) const {
         if (!params.bf16) return;
         const int64_t filled = end == params.k ? round_up(end, kBf16Unit) : end;
@@ -129,7 +130,7 @@ struct PanelRows {
     }
 };
 
-// One segment of one panel, read tap by tap.
+// Packs one segment of one panel, reading the weights tap by tap.
 void pack_taps(const PackParams& params, const char* weights, int64_t segment, const PanelSlice* slices,
                int64_t slice_count, const PanelRows& to) {
     const int64_t length = params.taps.length[0] * params.taps.length[1] * params.taps.length[2];
@@ -161,7 +162,7 @@ void pack_taps(const PackParams& params, const char* weights, int64_t segment, c
     }
 }
 
-// `rows` rows from `first` of one segment of one panel.
+// Packs rows [first, first + rows) of one segment of one panel.
 void pack_segment(const PackParams& params, const TapColumns& columns, int64_t segment, const PanelSlice* slices,
                   int64_t slice_count, int64_t first, int64_t rows, const PanelRows& to) {
     const int64_t length = params.taps.length[0] * params.taps.length[1] * params.taps.length[2];
@@ -178,7 +179,7 @@ void pack_segment(const PackParams& params, const TapColumns& columns, int64_t s
     if (whole && params.planes == 1) {
         const int64_t at = offset[0][0] + slices[0].channel - columns.first;
         for (int64_t k = 0; k < rows; ++k) {
-            // where the next segment goes
+            // fetches the place of the next segment
             __builtin_prefetch(to.to + (params.k + first + k) * kPanel * 4, 1);
             const float* row = offset[0][0] < 0 ? zeros : columns.at + k * columns.row_stride + at;
             to.put(first + k, &row);
@@ -230,7 +231,8 @@ void pack_panel(const PackParams& params, const TargetGroup& group, const TapCol
     }
 }
 
-// Rows from `k` and a block of columns from `n` on of one group of channels: all taps are transposed, then packed.
+// Packs rows from `k` on and a block of columns from `n` on of one group of channels: all taps are transposed, then
+// packed.
 void pack_block(const PackParams& params, const char* weights, int64_t k, int64_t n, float* scratch, char* packed) {
     const int64_t rows = smaller(row_block(params), params.k - k), stride = padded_block(params);
     const int64_t block = column_block(params), width = smaller(block, params.n - n), all = row_block(params) * stride;
@@ -240,7 +242,7 @@ void pack_block(const PackParams& params, const char* weights, int64_t k, int64_
         using C = decltype(type);
         const auto* at = reinterpret_cast<const typename C::T*>(weights);
         for (int64_t row = 0; row < rows; ++row, at += params.k_stride) {
-            // Columns may be far apart: nobody else fetches their next lines.
+            // Fetches the next lines of columns, which may lie too far apart for the processor to foresee them.
             for (int64_t c = 0; c < width; c += of_line) {
                 _mm_prefetch(reinterpret_cast<const char*>(at + kFetched * params.k_stride + c * params.n_stride),
                              _MM_HINT_T0);

@@ -5,7 +5,7 @@
 
 namespace dgo::DGO_ISA {
 
-// The rows of the left factor as addresses of runs; only what is cut off or of a narrow type is copied.
+// Finds the rows of the left factor as addresses of runs in src; only cut runs and runs of bf16 or f16 are copied.
 inline void find_block(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count,
                        const char* src, const ProductScratch& scratch) {
     constexpr int last = kFilterAxes - 1;
@@ -38,18 +38,18 @@ inline void find_block(const ProductParams& params, const TargetGroup& group, in
     for (int64_t i = 0; i < kTileRows * image.runs; ++i) end[i] = end[i - image.runs];
 }
 
-// Products that are results, whole panels of a run at a time: they need not go through scratch memory.
+// Whether sums are results, in whole panels of a run: they need no scratch memory.
 inline bool direct(const ProductParams& params, const FilterImage& image) {
     return in_place(params) && image.type == ElementType::f32 && image.run % kPanel == 0;
 }
 
-// Columns [column, end) of a group that are elements of one run from `n` on.
+// Columns [column, end) of a group, which are elements n, n + 1, ... of one run.
 struct ColumnRange {
     int64_t column, end, n;
     const Target* targets;
 };
 
-// Elements [n, n + kPanel) of a run as far as they exist, to or from `scratch`.
+// Copies the elements of [n, n + kPanel) of a run that exist to `scratch`, or back.
 inline void copy_cut(const Target& target, int64_t n, float* scratch, bool back) {
     const int64_t from = larger(n, target.low), until = smaller(n + kPanel, target.high);
     if (from >= until) return;
@@ -57,17 +57,17 @@ inline void copy_cut(const Target& target, int64_t n, float* scratch, bool back)
     __builtin_memcpy(back ? there : here, back ? here : there, static_cast<size_t>(until - from) * sizeof(float));
 }
 
-// One pass over a part of the depth, for all tiles.
+// A pass of all tiles over a part of the depth.
 struct Pass {
-    const float *packed, *bias;  // no bias: the sums go on
-    bool last;                   // they are complete then
+    const float *packed, *bias;  // this part of the depth adds to earlier sums, without a bias
+    bool last;  // the sums are complete after this part of the depth
     int64_t span_count;
     int64_t further;  // distance of the panels to fetch, or 0
-    int64_t lines;    // of src to fetch next to each panel
+    int64_t lines;  // cache lines of src to fetch with each panel
     FetchSplit split;
 };
 
-// The results of one row of register tiles, by way of scratch memory where a part of them does not exist.
+// Computes the results of one row of register tiles, by way of scratch memory where a part of them does not exist.
 template <class Rows>
 inline void write_tiles(const ProductParams& params, const TargetGroup& group, int64_t t, int64_t count, ColumnRange at,
                         const Pass& pass, Fetch<Rows>& fetch, const ProductScratch& scratch) {
@@ -90,7 +90,7 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
             if (pass.bias == nullptr && i < present) copy_cut(at.targets[t + i], at.n, to[i], false);
         }
         const Spans spans = spans_at(params, at.column, pass.span_count, scratch);
-        // Stores would wait for their lines one after the other.
+        // Fetches the lines of the results, for which stores would wait one after the other.
         for (float*& line : below) {
             for (int j = 0; j < kPanel; j += 16) __builtin_prefetch(line + j, 1);
             line += kPanel;
@@ -113,8 +113,8 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
     scratch.epilogue->flush();
 }
 
-// Columns [begin, end) of products that are results: as many panels at a time as stay near, for one row of tiles after
-// the other, so that the rows of both sides are touched in order.
+// Computes columns [begin, end) of the results: as many panels at a time as stay near, for one row of tiles after the
+// other, so that the rows of both sides are touched in order.
 inline void write_products(const ProductParams& params, const FilterImage& image, const TargetGroup& group,
                            int64_t first, int64_t count, int64_t begin, int64_t end, const float* packed,
                            const float* bias, char* dst, const ProductScratch& scratch) {
@@ -125,7 +125,7 @@ inline void write_products(const ProductParams& params, const FilterImage& image
     const int64_t panels = all ? (end - begin) / kPanel : larger(kNearBytes / 2 / (deep * kPanel * 4), 1);
     const int64_t first_column = begin;
     find_spans(params, group, begin, end, scratch);
-    int64_t found = -1;  // the run that scratch.targets begin with
+    int64_t found = -1;  // the run of scratch.targets[0]
     for (int64_t stop; begin < end; begin = stop) {
         stop = smaller(begin + panels * kPanel, end);
         if (!all) stop = smaller(stop, (begin / image.run + 1) * image.run);
@@ -135,11 +135,11 @@ inline void write_products(const ProductParams& params, const FilterImage& image
                          scratch.targets + (run - base) * params.block);
         }
         found = base;
-        // The rows of src are fetched once, a few lines next to each panel; later columns find them near.
+        // The first columns fetch the rows of src, a few lines next to each panel; later columns find them near.
         const int64_t row_lines = kTileRows * (depth.all / 16 + runs);
         const int64_t once = begin > first_column ? 0 : row_lines * kPanel / (stop - begin) + 1;
         for (int64_t part = 0; part < depth.parts; ++part) {
-            // the next panels of this part of the depth, or these of the next
+            // fetches the next panels of this part of the depth, or these panels in the next part
             const bool deeper = part + 1 < depth.parts;
             Pass pass{packed, part == 0 ? bias : nullptr, !deeper, 0, 0, part == 0 ? once : 0, {deep, count}};
             if (params.zero == nullptr) {
@@ -160,14 +160,14 @@ inline void write_products(const ProductParams& params, const FilterImage& image
     }
 }
 
-// Products that are results as well, but of panels that straddle the runs of the destination: rows of columns are put
-// together in scratch memory before they are written.
+// Whether sums are results whose panels straddle the runs of dst: rows of columns are put together in scratch memory
+// before they are written.
 inline bool is_staged(const ProductParams& params, const FilterImage& image) {
     return in_place(params) && image.type == ElementType::f32 && image.run % kLanes == 0 && image.run % kPanel != 0 &&
            depth_of(params).parts == 1;
 }
 
-// Rows [t, end) of columns [begin, stop) from scratch memory to where they belong.
+// Writes rows [t, end) of columns [begin, stop) from scratch memory to dst.
 inline void write_staged_rows(const FilterImage& image, int64_t begin, int64_t stop, int64_t t, int64_t end,
                               int64_t stride, const Target* targets, int64_t block, bool vast, float* from,
                               EpilogueRows* epilogue) {
@@ -192,7 +192,7 @@ inline void write_staged_rows(const FilterImage& image, int64_t begin, int64_t s
     }
 }
 
-// Columns [begin, end) of products that are results, by way of scratch memory.
+// Computes columns [begin, end) of the results by way of scratch memory.
 inline void write_staged(const ProductParams& params, const FilterImage& image, const TargetGroup& group, int64_t first,
                          int64_t count, int64_t begin, int64_t end, const float* packed, const float* bias, char* dst,
                          const ProductScratch& scratch) {

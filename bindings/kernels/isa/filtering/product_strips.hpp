@@ -1,5 +1,5 @@
-// Products that are results, of rows that lie a step apart on both sides: along a line of the last axis, away from its
-// ends, nothing is looked for, and narrow results are written where they belong.
+// dst rows = sums of src rows, where both lie a step apart: along a line of the last axis, away from its ends, no
+// address is looked up, and narrow results are written straight to dst.
 #pragma once
 
 #include "kernels/isa/filtering/product_in_place.hpp"
@@ -8,15 +8,15 @@ namespace dgo::DGO_ISA {
 
 constexpr int kOneVectorRows = kWide ? 24 : 12;
 
-// Rows of a register tile: one vector of columns leaves room for more of them.
+// Rows of a register tile: one vector of columns leaves registers for more rows.
 template <int kVectors>
 constexpr int kStripRows = kVectors == 1 ? kOneVectorRows : kTileRows;
 
-constexpr int kFewestRows = 8;             // of a strip
-constexpr int64_t kStripFloats = 1 << 13;  // results that an epilogue finds near
-constexpr int kFewSteps = 4;               // without a branch
+constexpr int kFewestRows = 8;  // rows of a strip
+constexpr int64_t kStripFloats = 1 << 13;  // results that stay near for the epilogue
+constexpr int kFewSteps = 4;  // steps of the depth without a branch
 
-// The elements of rows that are a step apart, multiplied a few at a time. kIndexed: an instruction addresses them by two
+// Multiplies elements of rows that lie a step apart, a few at a time. kIndexed: an instruction addresses them by two
 // registers.
 template <int kVectors, int kRows, bool kIndexed = kWide && kVectors == 1>
 struct RowElements {
@@ -35,7 +35,7 @@ struct RowElements {
     }
 };
 
-// One vector of columns leaves no time to look for the rows: five of them share a pointer.
+// With one vector of columns, computing addresses would take too long: five rows share a pointer.
 template <int kRows>
 struct RowElements<1, kRows, true> {
     static constexpr int kPointers = (kRows + 4) / 5;
@@ -73,7 +73,7 @@ struct RowElements<1, kRows, true> {
     }
 };
 
-// The operand of post-ops that lies next to some rows.
+// The operands of post-ops of some rows, which lie as the rows of dst do.
 struct RowsBeside {
     const char* at[Beside::kMost];
     int64_t step;  // bytes
@@ -130,7 +130,7 @@ __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_co
     }
 }
 
-// The same for any number of rows from kFewestRows on; some of the last ones are computed twice.
+// Computes any number of rows from kFewestRows on; some of the last ones are computed twice.
 template <int kVectors>
 inline void multiply_strip(const Term* terms, int64_t term_count, Strip strip, const float* panel, const float* bias,
                            float* to, int64_t last, const FusedActivation& activation, const RowsBeside& beside) {
@@ -187,7 +187,7 @@ struct StripWriter {
     }
     bool is_half(int64_t column) const { return columns() - column <= kLanes; }
 
-    // Tiles [first, first + count).
+    // Computes tiles [first, first + count).
     void write(int64_t first, int64_t count) {
         find_spans(params, group, 0, columns(), scratch);
         for_each_line(group.tiles, group.base, params.outputs, first, count,
@@ -227,7 +227,7 @@ struct StripWriter {
         }
     }
 
-    // Rows from tile `first` on, whose results belong `there`.
+    // Multiplies rows from tile `first` on, whose results belong to `there` in dst.
     void multiply(int64_t first, Strip strip, float* to, const float* there, int64_t step) const {
         const int64_t all = all_spans(), width = columns();
         int64_t count = 0;
@@ -251,7 +251,7 @@ struct StripWriter {
         }
     }
 
-    // Post-ops on rows `apart`, which belong `there`.
+    // Applies the post-ops to rows that lie `apart`, and belong to `there` in dst.
     void finish(float* rows, int64_t apart, const float* there, int64_t step, int64_t count) const {
         const int64_t width = columns();
         if (step == width && params.channel_groups == 1) {
@@ -270,7 +270,7 @@ struct StripWriter {
         }
     }
 
-    // Tiles with positions that are absent: those of several lines are multiplied together.
+    // Collects tiles with absent positions: tiles of several lines are multiplied together.
     void add_edges(int64_t first, int64_t count) {
         for (int64_t n; count > 0; first += n, count -= n) {
             n = smaller(count, kStagedRows - edges);

@@ -26,7 +26,7 @@ struct RowTiles {
 
     explicit RowTiles(int64_t count) {
         const int64_t units = ceil_div(count, kFewRows);
-        // two of two thirds rather than a whole one and a third
+        // two tiles of two thirds take less time than a whole tile and one of a third
         const bool even = units % 3 == 1 && units > 1;
         whole = units / 3 - (even ? 1 : 0);
         two_thirds = even ? 2 : units % 3 == 2 ? 1 : 0;
@@ -34,7 +34,7 @@ struct RowTiles {
     }
 };
 
-// A panel of one plane times some rows of the left factor.
+// Multiplies some rows of the left factor by a panel of one plane.
 struct PanelProduct {
     const float *left, *panel, *start;
     const Span* spans;
@@ -61,7 +61,7 @@ struct PanelProduct {
     }
 };
 
-// Columns [column, column + columns) of every plane to scratch.result.
+// Computes columns [column, column + columns) of every plane into scratch.result.
 void multiply(const ProductParams& params, const TargetGroup& group, int64_t column, int64_t columns, int64_t count,
               const float* packed, const ProductScratch& scratch) {
     const Depth depth = depth_of(params);
@@ -107,7 +107,7 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
     }
 }
 
-constexpr int64_t kReachedBytes = 512 * 1024;  // of an operand of post-ops; of less, all is near
+constexpr int64_t kReachedBytes = 512 * 1024;  // an operand of post-ops with fewer bytes stays near
 
 void write_slice(const ProductParams& params, const FilterImage& image, const TargetGroup& group, int64_t first,
                  int64_t count, const RunSlice& slice, char* dst, const ProductScratch& scratch) {
@@ -130,7 +130,7 @@ void write_slice(const ProductParams& params, const FilterImage& image, const Ta
         }
         char* moved = dst;
         for (const int64_t stop = t + m; t < stop; ++t, moved += step) {
-            // Stores to lines not yet owned would wait for them one after the other.
+            // Fetches the lines of the results, for which stores would wait one after the other.
             for (int64_t i = 0; t + 1 < stop && !later && image.run <= kLineRun && i < outputs; ++i) {
                 const char* next = reinterpret_cast<const char*>(to[i]) + step;
                 for (int64_t c = 0; c < slice.count * image.item; c += 64) __builtin_prefetch(next + c, 1);
@@ -144,7 +144,7 @@ void write_slice(const ProductParams& params, const FilterImage& image, const Ta
                 scratch.epilogue->add(to[i] + from - slice.begin, moved + runs.at[i] + from * image.item, from,
                                       until - from);
             }
-            // the next tile's take the same scratch memory
+            // the results of the next tile take the same scratch memory
             if (scratch.epilogue != nullptr && later) scratch.epilogue->flush();
             for (int64_t i = 0; i < outputs; ++i) {
                 if (!later) {
@@ -164,7 +164,7 @@ void write_slice(const ProductParams& params, const FilterImage& image, const Ta
     if (scratch.epilogue != nullptr) scratch.epilogue->flush();
 }
 
-// Whole runs that follow each other in memory from tile to tile: a line of them is written at once.
+// Writes whole runs that follow each other in memory from tile to tile, a line of them at once.
 void write_lines(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count,
                  const RunSlice& slice, char* dst, const ProductScratch& scratch) {
     constexpr int last = kFilterAxes - 1;
@@ -173,7 +173,7 @@ void write_lines(const ProductParams& params, const TargetGroup& group, int64_t 
     const int64_t lines = params.outputs[0] * params.outputs[1], per_line = params.outputs[2];
     const int64_t width = round_up(image.run, kLanes);
     const bool vast = is_vast(params);
-    // Whole vectors are stored in rising order: what they spill is overwritten.
+    // Whole vectors are stored in rising order: the next one overwrites the lanes beyond a run.
     const bool straight = width == image.run || lines * per_line == 1;
     for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
         const int64_t stride = n * per_line * image.run + kLanes, step = per_line * image.run * image.item;
@@ -288,7 +288,7 @@ void run_products(const ProductParams& params, const char* src, const char* pack
         const int64_t zeros = larger(params.src.run, kFilterChunk) + kLanes;
         const int64_t outputs = params.channel_groups * params.dst.run + kLanes;
         __builtin_memset(scratch.zeros, 0, static_cast<size_t>(zeros) * sizeof(float));
-        // Transforms store whole vectors; what else of a step is read must be finite numbers.
+        // Transforms store whole vectors; the other elements of a step are read as well, and must be finite.
         constexpr int64_t kFewestLanes = 8;
         const int64_t channels = params.src.channels;
         if (params.dot != nullptr && round_up(channels, params.dot->step) > round_up(channels, kFewestLanes)) {

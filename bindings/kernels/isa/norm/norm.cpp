@@ -10,7 +10,7 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int64_t kMostRows = 32, kMostFloats = 4096;  // normalised before the post-ops
+constexpr int64_t kMostRows = 32, kMostFloats = 4096;  // floats that are normalised before their post-ops
 constexpr int kTogether = 4;       // vectors of a row whose sums stay in registers
 constexpr int64_t kCentral = 4;   // rows whose mean is near that of the block
 constexpr int64_t kCascade = 16;  // rows that are summed before their sum is added to others
@@ -102,7 +102,7 @@ void add_squares(const NormSums& block, int64_t rows, int64_t width, const doubl
 
 // ---- normalisation ------------------------------------------------------------------------------------------
 
-// So many vectors of each row, from column j on; `count`: columns of the last vector.
+// Normalises V vectors of each row from column j on. count: columns of the last vector.
 template <class C, class D, int kVectors>
 DGO_INLINE void affine_columns(const NormAffine& block, int64_t j, int64_t count) {
     const auto* from = reinterpret_cast<const typename C::T*>(block.from.at) + j;

@@ -8,10 +8,10 @@ namespace dgo::DGO_ISA {
 namespace {
 
 constexpr int kTogether = 4;  // sums side by side
-// Numbers that are summed before their sum is added to others.
+// Numbers in a partial sum.
 constexpr int64_t kSummed = 64 * kTogether * kLanes;
 
-// The mean of term(x) of the numbers x of a row.
+// Returns the mean of term(x) over the numbers x of a row.
 template <class C, class Term>
 DGO_INLINE float mean_of(const typename C::T* from, int64_t width, const Term& term) {
     constexpr int64_t kStep = kTogether * kLanes;
@@ -41,7 +41,7 @@ DGO_INLINE void run(const RowNorm& block) {
     auto* to = reinterpret_cast<typename D::T*>(block.to);
     const int64_t width = block.from.width;
     for (int64_t i = 0; i < block.from.rows; ++i, from += block.from.pitch, to += block.pitch) {
-        // Distances from an element, so that a common part of all takes no digits.
+        // The mean is summed as distances from an element, so that a common part of all takes no digits.
         Lanes near = {}, mean = {};
         if constexpr (Centered) {
             near = lanes_of(C::get(from));

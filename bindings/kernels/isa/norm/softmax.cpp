@@ -8,14 +8,14 @@ namespace dgo::DGO_ISA {
 namespace {
 
 constexpr int kTogether = 4;
-// Powers of a row, and of a column, that are summed before their sum is added to others.
+// Powers in a partial sum along a row, and along a column.
 constexpr int64_t kSummed = 256 * kTogether * kLanes, kSummedRows = 64;
 
 DGO_INLINE float largest_across(Lanes v) {
     return across(v, [](auto a, auto b) __attribute__((always_inline)) { return a > b ? a : b; });
 }
 
-// Along neighbours. The largest is that of the numbers: a NaN reaches every result by the sum of powers.
+// Softmax along neighbours. The largest value is taken of the numbers: a NaN reaches every result by the sum of powers.
 template <class C, class D>
 DGO_INLINE void softmax_row(const SoftmaxBlock& block) {
     constexpr int64_t kSide = 4;  // vectors side by side, as one waits for the one before it
@@ -61,7 +61,7 @@ DGO_INLINE void softmax_row(const SoftmaxBlock& block) {
     if (rest > 0) store_lanes<D>(to + whole, result(last, whole), rest);
 }
 
-// So many vectors of columns, the last of `count`, each by itself.
+// Softmax of V vectors of columns, each column by itself. count: columns of the last vector.
 template <class C, class D, int kVectors>
 DGO_INLINE void softmax_columns(const SoftmaxBlock& block, int64_t column, int64_t count) {
     const auto* from = reinterpret_cast<const typename C::T*>(block.src) + column;

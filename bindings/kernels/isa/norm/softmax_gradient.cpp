@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kTogether = 4;
 
-// The term of a pair of diff and dst in the sum.
+// Returns the term of a pair of diff and dst in the sum.
 template <bool kLog>
 DGO_INLINE Lanes share(Lanes diff, Lanes dst) {
     return kLog ? diff : diff * dst;
@@ -17,7 +17,7 @@ DGO_INLINE Lanes gradient(Lanes diff, Lanes dst, Lanes sum) {
     return kLog ? diff - exponential(dst) * sum : (diff - sum) * dst;
 }
 
-// Along neighbours, row by row.
+// The gradient along neighbours, row by row.
 template <class C, bool kLog>
 DGO_INLINE void along(const SoftmaxGradientBlock& block) {
     using T = typename C::T;
@@ -39,7 +39,7 @@ DGO_INLINE void along(const SoftmaxGradientBlock& block) {
     }
 }
 
-// So many vectors of columns, the last of `count`, each by itself.
+// The gradient of V vectors of columns, each column by itself. count: columns of the last vector.
 template <class C, bool kLog, int kVectors>
 DGO_INLINE void across_columns(const SoftmaxGradientBlock& block, int64_t column, int64_t count) {
     using T = typename C::T;

@@ -45,7 +45,7 @@ struct Span {
     int64_t run, begin, end;
 };
 
-// Memory that a later tile needs: each step of a product asks for a little more of it.
+// Memory that a later tile reads: each step of a product fetches a little of it.
 struct Ahead {
     const char* at;
     int64_t step;  // bytes
@@ -57,7 +57,7 @@ struct Ahead {
     }
 };
 
-// Asks for rows [next, end), each `length` elements from row(next) on, a few cache lines at a time.
+// Fetches rows [next, end), `length` elements of each from row(i) on, a few cache lines at a time.
 template <class Row>
 struct Fetch {
     Row row;
@@ -119,7 +119,7 @@ auto tile_of(int64_t rows) {
            : rows > kFewRows   ? &tile_product<kVectors, 2 * kFewRows>
                                : &tile_product<kVectors, kFewRows>;
 }
-// The same of a panel of which so many columns are left.
+// Returns the smallest tile of at least `rows` rows for a panel of which `columns` columns are left.
 inline auto tile_of(int64_t rows, int64_t columns) {
     return columns > kLanes ? tile_of<kTileVectors>(rows) : tile_of<1>(rows);
 }
@@ -129,8 +129,8 @@ struct Strip {
     int64_t count, row_step, to_step;
 };
 
-// The same for strip.count rows of whole tiles of kRows and one run: row i is at rows + i * row_step, its result at
-// to + i * to_step. Plain sums begin with zero and have one span: short ones have no time for more.
+// to[i * to_step][:] = bias + the sum over the spans of rows[i * row_step][k] * panel[k][:] for i < strip.count, whole
+// tiles of kRows, with rows of one run. Plain sums begin with zero and have one span: short sums have no time for more.
 template <int kVectors = kTileVectors, bool kElementwiseInt = false, int kRows = kTileRows>
 __attribute__((noinline)) void strip_product(const float* rows, Strip strip, const Span* spans, int64_t span_count,
                                              const float* panel, const float* bias, float* to, Ahead ahead) {

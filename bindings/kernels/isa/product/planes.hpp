@@ -1,4 +1,4 @@
-// Tiles of several results, in planes: what floats, bf16 and integers share.
+// Tiles of several results (Winograd): windows transformed to planes, for f32, bf16 and 8 bits.
 #pragma once
 
 #include "kernels/isa/product/scratch.hpp"
@@ -26,7 +26,7 @@ void transform_windows(const ProductParams& params, const TargetGroup& group, in
     });
 }
 
-// Columns [column, column + columns) of every plane to scratch.result, by a set that multiplies words.
+// Computes columns [column, column + columns) of every plane into scratch.result, by a set that multiplies words.
 inline void multiply_by_set(const ProductParams& params, const TargetGroup& group, int64_t column, int64_t columns,
                             int64_t count, const char* packed, const ProductScratch& scratch) {
     const Dot& dot = *params.dot;
@@ -58,8 +58,8 @@ inline void multiply_by_set(const ProductParams& params, const TargetGroup& grou
     }
 }
 
-// Some tiles of a group, and a part of its columns. Blocks are of equal size, as a short last one would leave a thread
-// idle, and of whole register tiles of so many rows.
+// The tiles and columns of a task. Blocks have equal sizes, as a short last one would leave a thread idle, and whole
+// register tiles of `rows` rows.
 struct TaskBlock {
     const TargetGroup* group;
     int64_t first, count, part;
@@ -75,7 +75,7 @@ struct TaskBlock {
     }
 };
 
-// Columns of a chunk that belong to one run of the destination: its elements [begin, begin + count).
+// The columns of a chunk that belong to one run of dst: its elements [begin, begin + count).
 struct RunSlice {
     int64_t run, begin, count, column;
     const float* bias;

@@ -9,7 +9,7 @@
 
 namespace dgo::DGO_ISA {
 
-// Results whose runs are narrower than this are put together to whole lines before they are written.
+// Elements of a run below which results are put together to whole lines before they are written.
 constexpr int64_t kLineRun = 64;
 
 // Floats of one plane of a block's results, up to the last row of a register tile.
@@ -18,30 +18,30 @@ inline int64_t result_stride(const ProductParams& params) {
 }
 
 constexpr int64_t kNearRuns = 16;
-constexpr int64_t kDepth = 2048;  // of the inner dimension at once
+constexpr int64_t kDepth = 2048;  // steps of the inner dimension in one pass
 
 inline bool is_vast(const ProductParams& params) {
     return params.dst.type == ElementType::f32 && params.batch * params.dst.batch_stride * params.dst.item > kVastBytes;
 }
 
-// Results put together in scratch memory before they are written: rows of a few register tiles, which find panels near.
+// Rows and columns of results that are put together in scratch memory: a few register tiles, so that panels stay near.
 constexpr int64_t kStagedRows = 4 * kTileRows;
 constexpr int64_t kStagedColumns = 512;
 
 using Target = RunTarget<float>;
 
-// A part of the inner dimension: its elements of the first of some rows, and where its weights begin in a panel.
+// A part of the inner dimension: the address of its elements in the first row, and where its weights begin in a panel.
 struct Term {
     const float* at;
     int64_t begin, count;
 };
 
-// Operands of post-ops that lie as the results do.
+// The operands of post-ops that lie as dst does.
 struct Beside {
     static constexpr int kMost = 3;
     int64_t from_dst[kMost];  // bytes
-    int count = 0;  // of those that are fetched while results are computed
-    bool over = false;  // one is where the results go
+    int count = 0;  // operands that are fetched while sums are computed
+    bool over = false;  // an operand lies where the results go
 
     Beside(const EpilogueCall& epilogue, const char* dst, bool fetched) {
         if (epilogue.params == nullptr) return;
@@ -65,25 +65,25 @@ struct ProductScratch {
     int64_t bytes;
     float *zeros, *bias, *trash, *wide, *left, *result, *lines, *columns_bias;
     const float** rows;  // [tile][run]: the left factor, a run at a time, the last one repeated for a register tile
-    Target* targets;  // [run][tile]: where products go that are results
+    Target* targets;  // [run][tile]: the addresses of results
     Span* spans;  // [panel of a group][span]
     int64_t* span_counts;  // [panel of a group]
     const float** starts;  // [run]: of the first row of a line; null where there is none
     Term* terms;  // [span]
     DotTerm* dot_terms;  // [segment]
     const Beside* beside;
-    EpilogueRows* epilogue;  // what results pass through; null: nothing
+    EpilogueRows* epilogue;  // the post-ops of results; null: none
 };
 
-// The epilogue that results pass through after they are written; null: registers have applied all of it.
+// Returns the epilogue of results that are written already; null if registers have applied all of it.
 inline EpilogueRows* epilogue_behind(const ProductParams& params, const ProductScratch& scratch) {
     return params.activation.as == FusedActivation::As::it_is ? scratch.epilogue : nullptr;
 }
 
-// Tiles that rows, targets and copies are found for at once.
+// Returns the number of tiles whose rows, targets and copies are looked up at once.
 inline int64_t found_tiles(const ProductParams& params) { return params.strips ? kStagedRows : params.block; }
 
-// In elements of the left factor: f32, or bf16 where there is a dot.
+// Returns the elements (f32, or bf16 with a dot) from one plane of the left factor to the next.
 inline int64_t left_plane(const ProductParams& params) {
     const int64_t elements = found_tiles(params) * left_stride(params);
     return params.dot != nullptr ? 2 * plane_stride(ceil_div(elements, 2)) : plane_stride(elements);
@@ -93,13 +93,13 @@ inline int64_t left_floats(const ProductParams& params) {
     return params.planes * left_plane(params) / (params.dot != nullptr ? 2 : 1);
 }
 
-// Bytes of a packed weight.
+// Returns the bytes of a packed weight.
 inline int64_t packed_item(const ProductParams& params) { return params.dot != nullptr ? params.dot->item : 4; }
 
-// On direct axes alone nothing is transformed: the left factor is read where it is.
+// Whether the left factor is read in src: with direct axes alone nothing is transformed.
 inline bool in_place(const ProductParams& params) { return params.planes == 1; }
 
-// The runs that a row of the left factor consists of, and their length.
+// Returns the number of runs in a row of the left factor, and their length.
 inline int64_t row_runs(const ProductParams& params) { return in_place(params) ? params.src.runs : 1; }
 inline int64_t row_run(const ProductParams& params) {
     return in_place(params) ? params.src.run : params.src.segments * params.src.channels;
@@ -111,7 +111,7 @@ inline int64_t group_columns(const ProductParams& params, const TargetGroup& gro
     return group.target_count * params.dst.channels;
 }
 
-// The bias of each result of a run, [group][run].
+// to[group][element of a run] = the bias.
 inline void widen_bias(const ProductParams& params, const char* bias, float* to) {
     const int64_t channels = params.dst.channels, fold = params.dst.fold;
     for (int64_t i = 0; params.has_bias && i < params.channel_groups * fold; ++i) {
@@ -120,7 +120,7 @@ inline void widen_bias(const ProductParams& params, const char* bias, float* to)
     }
 }
 
-// Where one run of a block's tiles goes.
+// Finds the addresses in dst of one run of a block's tiles.
 template <class T>
 void find_targets(const ProductParams& params, const FilterImage& image, const TargetGroup& group, int64_t first,
                   int64_t count, int64_t run, char* dst, RunTarget<T>* targets) {
@@ -193,7 +193,8 @@ inline bool all_zero(const ProductParams& params, const TargetGroup& group, int6
     return true;
 }
 
-// The spans of the inner dimension whose weights are not all zero in columns [column, column + kPanel).
+// Lists the spans of the inner dimension whose weights are not all zero in columns [column, column + kPanel); returns
+// their number.
 inline int64_t spans_of(const ProductParams& params, const TargetGroup& group, int plane, int64_t column, Span* spans) {
     const int64_t depth = params.src.channels, runs = row_runs(params), per_run = params.src.segments / runs;
     int64_t count = 0;
@@ -224,21 +225,21 @@ struct Spans {
     int64_t count;
 };
 
-// The spans of the panel at a column; `all` of scratch.spans if no weights are all zero.
+// Returns the spans of the panel at a column; the first `all` of scratch.spans if no weights are all zero.
 inline Spans spans_at(const ProductParams& params, int64_t column, int64_t all, const ProductScratch& scratch) {
     if (params.zero == nullptr) return {scratch.spans, all};
     return {scratch.spans + column / kPanel * most_spans(params), scratch.span_counts[column / kPanel]};
 }
 
-// A panel of a plane: its weights, and where they lie among those of the group.
+// Returns the address of a panel of a plane within the packed weights of a group.
 inline const float* panel_at(const ProductParams& params, const TargetGroup& group, int64_t plane, int64_t column,
                              const float* packed) {
     const int64_t panels = ceil_div(group_columns(params, group), kPanel);
     return packed + (plane * panels + column / kPanel) * params.src.segments * params.src.channels * kPanel;
 }
 
-// The inner dimension in parts, so that those of both factors stay in the second cache level. Where some of its weights
-// are all zero it is one.
+// The inner dimension in parts, so that the part of each factor stays in the second cache level. It is one part where
+// some of its weights are all zero.
 struct Depth {
     int64_t all, parts;
 
@@ -250,7 +251,7 @@ inline Depth depth_of(const ProductParams& params) {
     return {all, params.zero == nullptr ? larger(ceil_div(all, kDepth), 1) : 1};
 }
 
-// The tiles of a block divide between them what is to be fetched: `depth` rows of a later panel.
+// Divides the fetching of `depth` rows of a later panel between the tiles of a block.
 struct FetchSplit {
     int64_t size, step;  // bytes
 
@@ -265,7 +266,7 @@ struct FetchSplit {
     }
 };
 
-// Elements [begin, end) of the inner dimension.
+// Lists the spans of elements [begin, end) of the inner dimension; returns their number.
 inline int64_t spans_between(const ProductParams& params, int64_t begin, int64_t end, Span* spans) {
     const int64_t length = row_run(params);
     int64_t count = 0;

@@ -14,12 +14,14 @@ inline int64_t segment_count(const PackParams& params) {
     return params.taps.segments[0] * params.taps.segments[1] * params.taps.segments[2];
 }
 
-// Channels of a segment in a row of the left factor: where words are multiplied, whole vectors and units of the depth.
+// Returns the channels of a segment in a row of the left factor; where words are multiplied, rounded up to whole
+// vectors and units of the depth.
 inline int64_t left_depth(const ProductParams& params) {
     return params.dot != nullptr ? round_up(params.src.channels, kBf16Unit) : params.src.channels;
 }
 
-// Rows of the left factor: whole vectors, and not a multiple of 4 KB apart, which would share one cache set.
+// Returns the elements between rows of the left factor: whole vectors, and not a multiple of 4 KB, at which rows would
+// share one set of the cache.
 inline int64_t left_stride(const ProductParams& params) {
     if (params.dot != nullptr) {
         const int64_t depth = params.src.segments * left_depth(params);
@@ -31,7 +33,8 @@ inline int64_t left_stride(const ProductParams& params) {
     return depth % 512 == 0 ? depth + 16 : depth;
 }
 
-// From one plane to the next: an element's values in all of them lie in different cache sets.
+// Returns the floats from one plane to the next: the values of an element in all planes lie in different sets of the
+// cache.
 constexpr int64_t plane_stride(int64_t floats) { return round_up(floats, 1024) + 64; }
 
 }  // namespace dgo::DGO_ISA

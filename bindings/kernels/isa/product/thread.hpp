@@ -1,4 +1,4 @@
-// Around the products of a thread.
+// Calls a set's begin() and end() around the products of a thread.
 #pragma once
 
 #include "kernels/product/dot.hpp"
@@ -6,7 +6,7 @@
 
 namespace dgo::DGO_ISA {
 
-// One object in a thread's part of a parallel region; null: there are none.
+// Lives during a thread's part of a parallel region. dot null: the set needs neither call.
 struct DotThread {
     const Dot* dot;
 

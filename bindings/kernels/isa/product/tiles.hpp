@@ -6,7 +6,7 @@
 
 namespace dgo::DGO_ISA {
 
-// One run for each segment.
+// Returns the image with one run for each segment.
 inline FilterImage unfolded(FilterImage image) {
     image.fold = 1;
     image.run = image.channels;
@@ -15,7 +15,7 @@ inline FilterImage unfolded(FilterImage image) {
     return image;
 }
 
-// A tile's number -> its image and its first position on each axis.
+// The image of a tile and its first position on each axis, by the tile's number.
 struct TilePlace {
     int64_t image;
     int64_t at[kFilterAxes];
@@ -46,8 +46,8 @@ DGO_INLINE void for_each_line(const Axes& tiles, const Axes& base, const Axes& s
 
 constexpr int64_t kAbsent = INT64_MIN;
 
-// A run of the windows of tiles that follow each other on the last axis: where the first one's begins, and its position
-// there.
+// A run in the windows of tiles that follow each other on the last axis: where the first tile's run begins, and its
+// position on that axis.
 struct LineRun {
     int64_t offset;  // elements, at position 0 of the last axis
     int64_t position;
@@ -66,8 +66,8 @@ DGO_INLINE LineRun line_run(const FilterImage& image, const TilePlace& p, int64_
     return line;
 }
 
-// Byte offsets of the counts[0] x counts[1] x counts[2] runs from `p` on, kAbsent where there is none. Of those at
-// index k of the last axis only elements [low[k], high[k]) exist.
+// at[i]: byte offsets of the counts[0] x counts[1] x counts[2] runs from `p` on, kAbsent for an absent run. At index k
+// of the last axis only elements [low[k], high[k]) exist.
 struct RunOffsets {
     int64_t at[kFilterPlanes];
     int64_t low[kFilterPoints], high[kFilterPoints];
@@ -81,7 +81,7 @@ struct RunOffsets {
     }
 };
 
-// The same where all of them are whole; false where they are not.
+// Fills `out` if all runs are whole; returns false otherwise.
 DGO_INLINE bool find_inner_runs(const FilterImage& image, const TilePlace& p, int64_t run, const Axes& counts,
                                 RunOffsets& out) {
     constexpr int last = kFilterAxes - 1;
@@ -147,7 +147,7 @@ DGO_INLINE void read_as(ElementType, const char* from, int64_t count, Word* to) 
     __builtin_memcpy(to, from, static_cast<size_t>(count) * 2);
 }
 
-// Elements [begin, end) of a run in `wide`, zeros where they are absent.
+// wide[0 .. end - begin) = elements [begin, end) of a run, zeros where they are absent.
 template <class From>
 DGO_INLINE void widen_run(const FilterImage& image, const char* run, int64_t begin, int64_t end, int64_t low,
                           int64_t high, From* wide) {
@@ -156,8 +156,9 @@ DGO_INLINE void widen_run(const FilterImage& image, const char* run, int64_t beg
     read_as(image.type, run + from * image.item, to - from, wide + from - begin);
 }
 
-// Calls visit(t, m, runs) for tiles t .. t + n - 1 of a line whose windows or results, of `counts`, are `tile` apart:
-// `runs` are those of tile t, and where all of them are whole those of the m - 1 next ones are each line_step further.
+// Calls visit(t, m, runs) for tiles t .. t + n - 1 of a line, `tile` positions apart, whose windows or results have
+// `counts` runs: `runs` are the runs of tile t. If all of them are whole, the runs of the next m - 1 tiles are
+// line_step further each.
 template <class Visit>
 DGO_INLINE void for_each_runs(const FilterImage& image, TilePlace p, int64_t run, const Axes& counts, int64_t tile,
                               int64_t t, int64_t n, Visit&& visit) {
@@ -175,16 +176,16 @@ DGO_INLINE void for_each_runs(const FilterImage& image, TilePlace p, int64_t run
     }
 }
 
-// From a run of one tile to that of the next on the last axis, in bytes.
+// Returns the bytes from a run of one tile to that run of the next tile on the last axis.
 DGO_INLINE int64_t line_step(const FilterImage& image, int64_t tile) {
     constexpr int last = kFilterAxes - 1;
     return image.step[last] * tile * image.strides[last] * image.item;
 }
 
-constexpr int64_t kFetchedBytes = 1024;  // of each position; what follows is foreseen
+constexpr int64_t kFetchedBytes = 1024;  // bytes of each position; the processor foresees the rest
 
-// How windows are transformed: those of tiles that follow each other lie `tile` apart, and their transforms `stride`.
-// From, To: what the transform reads and stores.
+// Transforms the windows of a line of tiles: windows lie `tile` positions apart, their transforms `stride` elements.
+// From, To: the types that the transform reads and stores.
 template <class From, class To>
 struct Windows {
     const FilterImage& image;
@@ -197,7 +198,7 @@ struct Windows {
     const From* zeros;
     From* wide;
 
-    // Asks for the positions of the next window that this one has not: its rows are too far apart to be foreseen.
+    // Fetches the positions that the next window adds: its rows lie too far apart for the processor to foresee them.
     DGO_INLINE void fetch_next(const From* const* from, int64_t step, int64_t count) const {
         constexpr int last = kFilterAxes - 1;
         const int64_t bytes = smaller(count * static_cast<int64_t>(sizeof(From)), kFetchedBytes);
@@ -210,7 +211,7 @@ struct Windows {
         }
     }
 
-    // Elements [begin, begin + count) of one run of the windows of n tiles from p on.
+    // Transforms elements [begin, begin + count) of one run in the windows of n tiles from p on.
     DGO_INLINE void to(To* at, const TilePlace& p, int64_t n, int64_t run, int64_t begin, int64_t count) const {
         const int64_t end = begin + count, all = counts[0] * counts[1] * counts[2], step = line_step(image, tile);
         const bool straight = sizeof(From) == 2 || image.type == ElementType::f32;

@@ -83,7 +83,7 @@ struct Row {
         for (int j = 0; j < columns; ++j) found += at(j) != 0 ? 1 : 0;
         return found;
     }
-    // The last one that is not zero.
+    // Returns the index of the last coefficient that is not zero.
     static constexpr double lead() {
         double last = 1;
         for (int j = 0; j < columns; ++j) last = at(j) != 0 ? at(j) : last;
@@ -215,7 +215,7 @@ typedef int16_t WordLanes __attribute__((vector_size(4 * kLanes)));
 DGO_INLINE WordLanes load_lanes(const int16_t* at) { return load_bytes<WordLanes>(at); }
 DGO_INLINE WordLanes load_lanes(const int16_t* at, int64_t) { return load_lanes(at); }
 
-// Elements of a vector that a transform reads at once.
+// The elements that a transform reads at once.
 template <class From>
 constexpr int64_t kAtOnce = kLanes;
 template <>
@@ -266,7 +266,8 @@ using MatrixOf = Matrix<kKind, kShapeSizes[kCode].points, kShapeSizes[kCode].len
 
 constexpr bool is_large(ShapeIndex code) { return kShapeSizes[code].points > 4; }
 
-// Windows of so many points have one transform, whatever the filter's length.
+// Returns the shape by its points alone: windows of equally many points have one transform, whatever the filter's
+// length.
 constexpr ShapeIndex window_shape(ShapeIndex code) {
     return code > 0 && kShapeSizes[code - 1].points == kShapeSizes[code].points ? code - 1 : code;
 }

@@ -7,8 +7,8 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int kRegisters = kLanes == 16 ? 16 : 8;  // that hold sums
-constexpr int kRowsAtOnce = 6;                     // of inputs: with two vectors of each, all registers but a few
+constexpr int kRegisters = kLanes == 16 ? 16 : 8;  // vectors of sums in registers
+constexpr int kRowsAtOnce = 6;  // rows of inputs: two vectors of sums for each fill the registers
 
 // to[s][j] = the sum over k of from[s][k] * part[k][j], of kVectors vectors from column j on. Several parts of the depth
 // are summed side by side where too few sums would wait for each other.
@@ -70,7 +70,7 @@ void product(int64_t count, const float* weights, int64_t panels, const float* f
     }
 }
 
-// Vector by vector of a state: run(j, elements of the vector).
+// Calls run(j, elements of the vector) for each vector of a state.
 template <class Run>
 DGO_INLINE void each_vector(int64_t size, Run&& run) {
     int64_t j = 0;
@@ -78,7 +78,7 @@ DGO_INLINE void each_vector(int64_t size, Run&& run) {
     if (j < size) run(j, size - j);
 }
 
-// Panel by panel: what all rows are multiplied by stays near.
+// Multiplies all rows by one panel after the other, so that a panel stays near.
 void inputs(const RecurrentInputs& b) {
     const int64_t pitch = b.panels * kPanel;
     for (int64_t p = 0; p < b.panels; ++p) {
@@ -123,7 +123,7 @@ DGO_INLINE void lstm_step(const RecurrentBlock& b, const float* ready, const flo
     });
 }
 
-// The update gate goes where its sum was; what is reset is the state, or the new state's sum.
+// Writes the update gate over its sum; the reset gate multiplies the state, or the sum of the new state.
 DGO_INLINE void gru_gates(const RecurrentBlock& b, const float* ready, float* sums, const float* h, float* reset) {
     const int64_t size = b.size;
     each_vector(size, [&](int64_t j, int64_t n) __attribute__((always_inline)) {

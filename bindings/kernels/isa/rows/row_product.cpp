@@ -9,7 +9,7 @@ namespace {
 
 constexpr RowTiles kRowTiles{24, 4, kLanes == 16 ? 6 : 3};
 constexpr int kRows = kRowTiles.rows, kColumns = kRowTiles.columns;
-constexpr int64_t kPitch = kRowProductDepth + 16;  // between rows in scratch, which share no sets of a cache so
+constexpr int64_t kPitch = kRowProductDepth + 16;  // floats between rows in scratch: another set of the cache for each
 constexpr int64_t kPanelPitch = kPanelDepth + 16;
 
 DGO_INLINE float total(Lanes v) {
@@ -26,7 +26,7 @@ DGO_INLINE const typename C::T* elements(const char* at) {
     return reinterpret_cast<const typename C::T*>(at);
 }
 
-// One tile; rows and columns beyond `rows` and `columns` repeat the last one and are not stored.
+// Computes one tile; rows and columns beyond `rows` and `columns` repeat the last one and are not stored.
 template <class C, int Rows>
 __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const typename C::T* b, float* c, int64_t rows,
                                     int64_t columns, int64_t depth, bool add) {
@@ -64,7 +64,7 @@ __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const t
     }
 }
 
-// Rows of a, elements [k, k + depth) of each, as f32 that are `pitch` apart.
+// to[i * pitch + j] = a[i][k + j] for j < depth, in f32.
 void widen_rows(const RowProduct& p, const char* a, int64_t k, int64_t depth, float* to, int64_t pitch) {
     with_type(p.a.type, [&](auto c) __attribute__((always_inline)) {
         using C = decltype(c);
@@ -87,7 +87,7 @@ template <class C>
 void dot_products(const RowProduct& p, const char* a, const typename C::T* b, float* c, float* scratch) {
     for (int64_t k = 0; k < p.depth; k += kRowProductDepth) {
         const int64_t depth = p.depth - k < kRowProductDepth ? p.depth - k : kRowProductDepth;
-        // Rows of a may lie such that they push each other out of the caches; these do not.
+        // Copies rows of a to a pitch at which they share no sets of the caches.
         widen_rows(p, a, k, depth, scratch, kPitch);
         // b comes from memory, once: the tiles that share rows of it fetch the next ones. One tile would only wait.
         const int64_t tiles = ceil_div(p.rows, kRows);
@@ -112,9 +112,9 @@ void dot_products(const RowProduct& p, const char* a, const typename C::T* b, fl
 
 // ---- few rows of a, b contiguous across the depth: sums of several vectors of b's rows stay in registers ----
 
-constexpr int64_t kAcrossDepth = 48;  // at once: rows of b that lie far apart share few sets of the first cache
+constexpr int64_t kAcrossDepth = 48;  // the depth at once: far rows of b share few sets of the first cache
 
-// The tile has `columns` columns; rows beyond `rows` repeat the last row and are not stored.
+// Computes a tile of `columns` columns; rows beyond `rows` repeat the last row and are not stored.
 template <class C, int Rows, int Vectors>
 __attribute__((noinline)) void tile_across(const RowProduct& p, const float* a, const typename C::T* b, int64_t step,
                                            float* c, int64_t rows, int64_t columns, int64_t depth, bool add) {
@@ -125,7 +125,7 @@ __attribute__((noinline)) void tile_across(const RowProduct& p, const float* a, 
         Lanes right[Vectors];
 #pragma GCC unroll 4
         for (int v = 0; v < Vectors; ++v) right[v] = load_float<C, kLanes>(b + v * kLanes);
-        // what the next tile reads
+        // fetches the rows of the next tile
         _mm_prefetch(reinterpret_cast<const char*>(b + Vectors * kLanes), _MM_HINT_T1);
 #pragma GCC unroll 8
         for (int i = 0; i < Rows; ++i) {
@@ -157,7 +157,7 @@ __attribute__((noinline)) void tile_across(const RowProduct& p, const float* a, 
     }
 }
 
-// All rows and columns by so many of both.
+// Computes all rows and columns in tiles of Rows rows and Vectors vectors of columns.
 template <class C, int Rows, int Vectors>
 void tiles_across(const RowProduct& p, const float* a, const typename C::T* b, float* c, int64_t depth, bool add) {
     constexpr int64_t kWide = Vectors * kLanes;
@@ -198,13 +198,13 @@ void products_across(const RowProduct& p, const char* a, const typename C::T* b,
 
 // ---- many rows of a -------------------------------------------------------------------------------------------
 
-// The next rows of b, which come from memory.
+// Fetches the next rows of b, which come from memory.
 template <class C>
 struct Next {
     const typename C::T* at;
     int64_t rows, row, depth;
 
-    // The rows that the tile at i of `count` rows fetches: one row in parts, others whole.
+    // Returns the rows that the tile at row i of `count` fetches: one row in parts, others whole.
     Ahead part(int64_t i, int64_t count) const {
         const int64_t tiles = ceil_div(count, kTileRows), tile = i / kTileRows;
         const int64_t begin = rows * tile / tiles, end = rows * (tile + 1) / tiles;
@@ -215,7 +215,7 @@ struct Next {
     }
 };
 
-// A panel times all rows of a, by way of `sums` where c's columns do not follow each other.
+// Multiplies all rows of a by a panel, by way of `sums` where c's columns do not follow each other.
 template <int kVectors, class C>
 void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth, const float* panel, float* sums,
                     float* c, int64_t columns, bool add, const Next<C>& next) {
@@ -239,7 +239,7 @@ void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth,
     }
 }
 
-// Columns of b, k from 0 to `depth`, as panels one after the other.
+// Packs columns of b, k from 0 to `depth`, as panels one after the other.
 template <class C>
 void pack_panels(const RowProduct& p, const typename C::T* b, int64_t depth, int64_t columns, float* panels) {
     const int64_t size = depth * kPanel;
@@ -279,7 +279,7 @@ template <class C>
 void panel_products(const RowProduct& p, const char* a, const typename C::T* b, float* c, const PanelScratch& scratch) {
     const float* row[kMostTiled];  // the last one repeated for a register tile
     const bool in_place = p.a.type == ElementType::f32 && p.a.along_depth;
-    // Where columns are contiguous in memory, whole lines are packed: many columns at a time.
+    // Packs whole lines, many columns at a time, where columns are contiguous in memory.
     const int64_t most = p.b.along_depth ? kPanelDepth : kPanelDepth / 4;
     for (int64_t k = 0; k < p.depth; k += most) {
         const int64_t depth = smaller(most, p.depth - k), size = depth * kPanel;
@@ -303,7 +303,7 @@ void panel_products(const RowProduct& p, const char* a, const typename C::T* b, 
     }
 }
 
-// A register tile that is rounded as it is stored: of its rows and columns so many exist.
+// Computes a register tile and rounds it as it is stored; only row_count rows and `columns` columns exist.
 template <class D, int Vectors>
 __attribute__((noinline)) void tile_whole(const float* rows, int64_t pitch, const float* panel, int64_t depth,
                                           typename D::T* c, int64_t c_row, int64_t row_count, int64_t columns) {
@@ -334,7 +334,7 @@ __attribute__((noinline)) void tile_whole(const float* rows, int64_t pitch, cons
     }
 }
 
-// A product of one pass over the depth, by tiles of rows: each writes its rows of c from end to end.
+// Computes c in one pass over the depth, by tiles of rows: each task writes its rows of c from end to end.
 template <class C, class D>
 void whole_products(const RowProduct& p, const char* a, const typename C::T* b, typename D::T* c,
                     const PanelScratch& scratch) {

@@ -1,4 +1,4 @@
-// Sums of sums, whose error grows with the logarithm of their number.
+// Sums of many numbers, whose error grows with the logarithm of their count.
 #pragma once
 
 #include "kernels/isa/vector/lanes.hpp"

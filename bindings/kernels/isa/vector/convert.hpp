@@ -27,7 +27,7 @@ DGO_INLINE void narrow(ElementType type, const float* from, int64_t count, char*
     });
 }
 
-// The same to elements `stride` apart.
+// to[i * stride] = from[i] in the type, for i < count.
 inline void narrow_apart(ElementType type, const float* from, int64_t count, int64_t stride, char* to) {
     with_type(type, [&](auto tag) {
         using C = decltype(tag);
@@ -36,7 +36,7 @@ inline void narrow_apart(ElementType type, const float* from, int64_t count, int
     });
 }
 
-// Floats as they are, without a place in the caches.
+// to = from, `count` floats, past the caches.
 inline void stream(const float* from, int64_t count, float* to) {
     constexpr int64_t kStep = 8;
     int64_t c = 0;

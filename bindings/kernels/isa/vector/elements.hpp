@@ -6,8 +6,8 @@
 
 namespace dgo::DGO_ISA {
 
-// T in memory and `value` in arithmetic, both one by one; where vectors exist, kSize is the size of a
-// word, and `widen` and `narrow` convert between lanes of words and lanes of values (floats as f32 bits).
+// An element type has T in memory and `value` in arithmetic. If vectors exist, kSize is the size of a word, and `widen`
+// and `narrow` convert between lanes of words and lanes of values (floats as f32 bits).
 
 // Storage types: any address is good enough and any object may lie there.
 struct Words {
@@ -80,7 +80,7 @@ struct Bf16 {
     using T = Words::u16;
     using value = float;
     static constexpr int kSize = 2;
-    // To nearest, ties to even.
+    // Rounds to nearest, ties to even.
     template <class U>
     static DGO_INLINE U round(U u) {
         return (u + (((u >> 16) & 1u) + 0x7fffu)) >> 16;
@@ -170,7 +170,7 @@ DGO_INLINE void store(typename C::T* at, typename Vec<L>::u32 v) {
     }
 }
 
-// K elements, 2 to 4.
+// Loads K elements, 2 to 4.
 template <class C, int K>
 DGO_INLINE Vec<4>::u32 load_few(const typename C::T* at) {
     if constexpr (kSame<C, F16>) {

@@ -36,7 +36,7 @@ DGO_INLINE void store_lanes(typename C::T* at, Lanes v, int64_t count) {
     for (int64_t i = 0; i < count; ++i) C::put(at + i, values[i]);
 }
 
-// The first `count` lanes of v, after them those of `rest`.
+// Returns the first `count` lanes of v, and after them the lanes of `rest`.
 DGO_INLINE Lanes lanes_before(Lanes v, int64_t count, Lanes rest) {
     Integers number;
     for (int i = 0; i < kLanes; ++i) number[i] = i;

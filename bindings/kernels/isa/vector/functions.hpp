@@ -10,7 +10,7 @@ using Integers = Vec<kLanes>::s32;
 
 DGO_INLINE Lanes lanes_of(float value) { return value - Lanes{}; }
 
-// NaN where either is.
+// Returns the smaller, and the larger, of x and y; NaN where either is NaN.
 DGO_INLINE Lanes smaller_of(Lanes x, Lanes y) { return x != x ? x : (x > y ? y : (y != y ? y : x)); }
 DGO_INLINE Lanes larger_of(Lanes x, Lanes y) { return x != x ? x : (x < y ? y : (y != y ? y : x)); }
 DGO_INLINE Lanes absolute(Lanes x) { return bits<Lanes>(bits<Integers>(x) & 0x7fffffff); }
@@ -48,7 +48,7 @@ DGO_INLINE Lanes to_floats(Integers x) {
     if constexpr (kNative) return bits<Lanes>(_mm512_cvtepi32_ps(bits<__m512i>(x)));
     return by_eights<Lanes>(x, [](__m256 v) { return _mm256_cvtepi32_ps(_mm256_castps_si256(v)); });
 }
-// The nearest, ties to even.
+// Rounds to nearest, ties to even.
 template <bool kNative = kWide>
 DGO_INLINE Integers to_integers(Lanes x) {
     if constexpr (kNative) return bits<Integers>(_mm512_cvtps_epi32(bits<__m512>(x)));
@@ -124,7 +124,7 @@ struct Powers {
     }
 };
 
-// A NaN goes through all of these.
+// A NaN passes through all of these steps.
 DGO_INLINE Lanes exponential(Lanes x) {
     const Powers e(at_least(at_most(x, 89.0f), -104.0f));
     return scaled(e.rest + 1.0f, e.power);

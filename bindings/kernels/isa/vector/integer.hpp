@@ -1,4 +1,4 @@
-// Whole numbers: where vector code gets its divisions from, in the namespace of its instruction set.
+// Divisions of integers for vector code, in the namespace of its instruction set.
 #pragma once
 
 #include <cstdint>

@@ -99,7 +99,7 @@ DGO_INLINE void store_words(void* at, typename Vec<L>::u32 v) {
     }
 }
 
-// Size bytes word by word: a copy through memory would stall on its own store.
+// Loads Size bytes word by word: a copy through memory would stall on its own store.
 template <int Size>
 DGO_INLINE int64_t load_short(const void* at) {
     if constexpr (Size == 8) return load_bytes<int64_t>(at);
@@ -124,7 +124,7 @@ DGO_INLINE void store_short(void* at, int64_t v) {
     }
 }
 
-// K words, 2 to 4; the lanes beyond are not defined.
+// Loads K words, 2 to 4; the other lanes are not defined.
 template <int Size, int K>
 DGO_INLINE Vec<4>::u32 load_few_words(const void* at) {
     using V = Vec<4>::u32;
@@ -207,7 +207,7 @@ DGO_INLINE void store_some(float* at, Lanes v, int64_t count) {
     }
 }
 
-// All lanes as one: combine(a, b) takes vectors of any width.
+// Combines all lanes to one number: combine(a, b) takes vectors of any width.
 template <class Combine>
 DGO_INLINE float across(Lanes v, Combine&& combine) {
     __m256 eight = load_bytes<__m256>(&v);

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kBytesAtOnce = 32;
 constexpr int kByteVectors = kBytesAtOnce / kLanes;
 
-// The larger one of `farthest` and the distance of v to the nearest integer, where that is a number.
+// Returns the larger one of `farthest` and the distance of v to the nearest integer; `farthest` where that is NaN.
 template <bool kNative = kWide>
 DGO_INLINE Lanes farther(Lanes farthest, Lanes v) {
     constexpr int kLargerMagnitude = 0b1011;
@@ -32,7 +32,8 @@ DGO_INLINE bool any_above(Lanes v, float limit) {
     return _mm256_movemask_epi8(any) != 0;
 }
 
-// 32 nearest integers of 16 bits plus `zero`, as far as they go, in two halves; gives the order of fours of their bytes.
+// left, right = the 32 nearest integers plus `zero`, saturated to 16 bits, in two halves; returns the order of fours of
+// their bytes.
 template <bool kNative = kWide>
 DGO_INLINE __m256i words_of(const Lanes (&v)[kByteVectors], int16_t zero, __m256i& left, __m256i& right) {
     if constexpr (kNative) {
@@ -68,7 +69,7 @@ DGO_INLINE void store_integers(const Lanes (&v)[kByteVectors], const Quotient& b
     store_bytes(to, bytes);
 }
 
-// The first bytes of some vectors.
+// Stores the first `count` bytes of some vectors, fewer than 32.
 DGO_INLINE void store_first(char* to, const char* from, int64_t count) {
     const auto put = [&](auto part) __attribute__((always_inline)) {
         if ((count & static_cast<int64_t>(sizeof(part))) == 0) return;
@@ -83,7 +84,7 @@ DGO_INLINE void store_first(char* to, const char* from, int64_t count) {
     put(uint8_t{});
 }
 
-// See store_quotients. kExact: products by the inverse are the quotients.
+// store_quotients for one case. kExact: products by the inverse are the quotients.
 template <bool kBounds, bool kSmall, bool kExact, class Values>
 DGO_INLINE void store_quotients_by(const Quotient& by, bool signs, int64_t count, char* to, Values& values) {
     constexpr float kMost = 32767;  // past all of 8 bits

@@ -7,7 +7,7 @@ namespace dgo::DGO_ISA {
 
 struct ScratchCarver {
     static constexpr int64_t kMost = INT64_MAX / 4;
-    char* memory;  // null: only the size is wanted
+    char* memory;  // null: only `bytes` is computed
     int64_t bytes = 0;
 
     explicit ScratchCarver(char* scratch) : memory(scratch) {}

@@ -5,7 +5,7 @@
 
 namespace dgo::DGO_ISA {
 
-// Eight elements, of which `count` exist.
+// Loads eight elements, of which `count` exist.
 template <class C>
 DGO_INLINE __m256 load_row(const typename C::T* at, int64_t count) {
     if (count >= 8) return bits<__m256>(load_float<C, 8>(at));
@@ -24,7 +24,7 @@ DGO_INLINE void store_row(float* at, __m256 row, int64_t count) {
     for (int64_t i = 0; i < count; ++i) at[i] = some[i];
 }
 
-// Eight rows of eight columns; of the rows the first `count` are stored.
+// Transposes eight rows of eight columns, and stores the first `count` rows.
 template <class C>
 DGO_INLINE void transpose_eight(const typename C::T* from, int64_t from_stride, int64_t count, float* to,
                                 int64_t to_stride) {
@@ -45,10 +45,10 @@ template <class C>
 void transpose_to(const typename C::T* from, int64_t from_stride, int64_t rows, int64_t columns, float* to,
                   int64_t to_stride) {
     for (int64_t next = 0; next < columns; next += 8) {
-        // the last eight columns, and rows, may be among those before
+        // the last eight columns and rows may overlap earlier ones
         const int64_t j = larger(smaller(next, columns - 8), 0);
         const typename C::T* at = from + j * from_stride;
-        // few rows are read with what follows them, while that is of columns, too
+        // few rows are read with the elements after them, while these belong to columns as well
         if (columns >= 8 && (rows >= 8 || (columns - 8 - j) * from_stride + rows >= 8)) {
             for (int64_t i = 0; i < rows; i += 8) {
                 const int64_t row = larger(smaller(i, rows - 8), 0);
@@ -67,7 +67,7 @@ void transpose_to(const typename C::T* from, int64_t from_stride, int64_t rows, 
     }
 }
 
-// Elements of 2 bytes in lanes; of 8 floats `count` exist.
+// Returns floats as elements of 2 bytes in lanes; of 8 floats `count` exist.
 template <class C>
 DGO_INLINE Vec<8>::u32 narrow_row(const float* at, int64_t count) {
     const __m256 row = load_row<F32>(reinterpret_cast<const F32::T*>(at), count);
@@ -78,7 +78,7 @@ DGO_INLINE Vec<8>::u32 narrow_row(const float* at, int64_t count) {
     }
 }
 
-// `count` of 16 words, or all of them.
+// Stores `count` of 16 words, or all of them.
 DGO_INLINE void store_some_words(char* to, __m256i words, int64_t count) {
     if (count >= 16) return store_bytes(to, words);
     __m128i part = _mm256_castsi256_si128(words);
@@ -123,7 +123,7 @@ void narrow_pairs_across(const float* from, int64_t from_stride, int64_t rows, i
     }
 }
 
-// The same to elements of the type.
+// to[i * stride + j] = from[i + j * from_stride], in the type.
 inline void narrow_across(ElementType type, const float* from, int64_t from_stride, int64_t rows, int64_t columns,
                           int64_t stride, char* to) {
     if (type == ElementType::bf16) return narrow_pairs_across<Bf16>(from, from_stride, rows, columns, stride, to);

@@ -9,9 +9,9 @@ namespace dgo::DGO_ISA {
 namespace {
 
 constexpr int64_t kManyTaps = 16;
-// Taps whose sum is rounded on its own, so that the error does not grow with the square of an image.
+// Taps in a partial sum, so that the error does not grow with the number of pixels.
 constexpr int64_t kChunk = 256;
-// More neighbours than this are summed in halves.
+// The most neighbours that are not summed in halves.
 constexpr int64_t kHalved = 16 * kChunk * kLanes;
 
 template <Fold F, class In>
@@ -66,7 +66,7 @@ struct FoldPixel {
         }
     }
 
-    // All taps of all rows, in chunks of which `add` takes the sums.
+    // Folds all taps of all rows in chunks, whose sums `add` takes.
     template <int L, int V, int K, class Add>
     DGO_INLINE void chunks(int64_t offset, const Add& add) const {
         const auto start = [&](int64_t r) { return reinterpret_cast<const typename In::T*>(run.rows[r]) + offset; };
@@ -152,7 +152,7 @@ struct Folds {
 
     static void fold(const FoldRun& run) { by_width(run.channels, FoldPixels<F, In>{run}); }
 
-    // `count` neighbours, as a vector of results for parts of them.
+    // Folds `count` neighbours to a vector of partial results.
     static DGO_INLINE Lanes fold_lanes(const typename In::T* at, int64_t count) {
         if constexpr (J == Fold::sum) {
             if (count > kHalved) return fold_halves(at, count);
@@ -213,7 +213,7 @@ struct Folds {
         return all[0];
     }
 
-    // Each lane of even number with the next: those of a, then those of b.
+    // Folds each lane of even number with the next one: the results of a, then those of b.
     static DGO_INLINE Lanes neighbours_folded(Lanes a, Lanes b) {
         Integers even;
         for (int i = 0; i < kLanes; ++i) even[i] = 2 * i;

@@ -6,7 +6,7 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// Beyond all integers of 8 bits.
+// A float beyond all integers of 8 bits.
 template <Fold F>
 constexpr int32_t kFirstWhole = F == Fold::max ? -(1 << 30) : 0;
 
@@ -49,7 +49,7 @@ struct Quarters {
     }
 };
 
-// In f64, for any number of lanes.
+// Rescales in f64, for any number of lanes.
 struct Rescaled {
     __m256d zero, scale, divisor, low, high;
     __m128i to_zero;
@@ -94,7 +94,7 @@ struct Rescaled {
     }
 };
 
-// In f32, for whole vectors.
+// Rescales in f32, for whole vectors.
 struct Multiplied {
     int32_t zero, to_zero;
     float factor, low, high;
@@ -227,10 +227,10 @@ DGO_INLINE ByteLanes larger_bytes(ByteLanes a, ByteLanes v) {
     return load_bytes<ByteLanes>(x);
 }
 
-// Bytes as they are.
+// Loads and stores bytes as they are.
 struct Kept {};
 
-// The largest of 8 bits, in vectors of bytes, of which channels are at least one and windows have taps.
+// The largest of 8 bits, in vectors of bytes; there is at least one vector of channels, and windows have taps.
 template <class In>
 struct ByteMaxima {
     static constexpr int64_t kBytes = 4 * kLanes;

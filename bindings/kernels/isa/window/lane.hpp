@@ -7,7 +7,7 @@
 
 namespace dgo::DGO_ISA {
 
-// K of L lanes; the others are not defined.
+// Loads K of L lanes; the others are not defined.
 template <class C, int L, int K = L>
 DGO_INLINE Floats<L> load_lanes(const typename C::T* at) {
     if constexpr (L == 1) {
@@ -33,7 +33,7 @@ DGO_INLINE void store_lanes(typename C::T* at, Floats<L> v) {
 template <int L>
 using Wholes = typename Vec<L>::s32;
 
-// The same of integers.
+// Loads K of L lanes of integers; the others are not defined.
 template <class C, int L, int K = L>
 DGO_INLINE Wholes<L> load_wholes(const typename C::T* at) {
     constexpr int kSize = kSame<C, S32> ? 4 : 1;
@@ -88,7 +88,7 @@ DGO_INLINE Floats<L> folded(Floats<L> a, Floats<L> v) {
     }
 }
 
-// A number of the source after others.
+// Folds one more number of the source, v, into a.
 template <Fold F, int L>
 DGO_INLINE Floats<L> taken(Floats<L> a, Floats<L> v) {
     if constexpr (F == Fold::squares) v *= v;
@@ -110,8 +110,8 @@ constexpr float kFirst = F == Fold::max       ? -__builtin_inff()
                          : F == Fold::product ? 1.0f
                                               : 0.0f;
 
-// Calls piece.at<L, V, K>(c) for V vectors of channels from c on, until all are treated; K < L: of a vector's lanes so
-// many are all. The last may begin within what is before it: what is computed twice is the same twice.
+// Calls piece.at<L, V, K>(c) for V vectors of channels from c on, until all channels are done. K < L: a vector has only
+// K channels. The last vector may overlap the one before: its results are computed twice, alike.
 template <int L, int K, class Piece>
 DGO_INLINE void pieces(int64_t channels, const Piece& piece) {
     if constexpr (K < L) return piece.template at<L, 1, K>(0);
@@ -126,7 +126,8 @@ DGO_INLINE void pieces(int64_t channels, const Piece& piece) {
     for (; c < channels; c += L) piece.template at<L, 1, L>(smaller(c, channels - L));
 }
 
-// Calls body.template with<L, K>() with the widest vectors that so many channels fill, K < L: in part.
+// Calls body.template with<L, K>() with the widest vectors that `channels` channels fill; K < L: with the part of one
+// that they fill.
 template <class Body>
 DGO_INLINE void by_width(int64_t channels, const Body& body) {
     if (channels >= kLanes) return body.template with<kLanes, kLanes>();

@@ -6,7 +6,7 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// up to which every tap is written, in vectors, though one of a lane's grows
+// vectors of windows up to which every tap is written, though only one tap of a lane grows
 constexpr int64_t kFewTaps = 9;
 constexpr int kTogether = 4;  // vectors, as a comparison waits for the one before it
 

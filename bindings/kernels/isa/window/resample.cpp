@@ -6,7 +6,7 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// Elements as floats; integers as a Dequantize has them.
+// Loads elements as floats; integers as a Dequantize has them.
 template <class C, int L, int K, class Run>
 DGO_INLINE Floats<L> load_scaled(const Run& run, const typename C::T* at) {
     if constexpr (kSame<C, U8> || kSame<C, S8>) {
@@ -133,7 +133,7 @@ struct Bytes {
     typedef uint8_t V __attribute__((vector_size(Size)));
 };
 
-// From Size to 2 * Size bytes.
+// Copies from Size to 2 * Size bytes.
 template <int Size>
 DGO_INLINE void move_ends(const char* src, char* dst, int64_t bytes) {
     using V = typename Bytes<Size>::V;
