@@ -1,5 +1,6 @@
 // A product of rows shared between threads: blocks of a's rows times ranges of b's.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/error.hpp"
@@ -41,28 +42,43 @@ struct PositionsEpilogue {
 
 constexpr int64_t kNarrow = 128;                   // columns of a thread that are hard to share out evenly
 constexpr int64_t kNear = kRowProductRows * 512;  // sums of a task that stay in the second cache until they are rounded
-constexpr int64_t kTaller = 4;  // so many more rows than columns are better put across
+constexpr int64_t kTaller = 4;  // with more rows than this times the columns the factors are exchanged
 
 // A block of c, which is computed in f32.
 struct Block {
     int64_t image, row, rows, column, columns;
 };
 
+// A task multiplies a block of a's rows by a range of b's, over a part of the depth. With several parts of the depth,
+// and where results are rounded or pass through an epilogue, sums go through f32 scratch memory.
+struct RowProductPlan {
+    int64_t threads;  // that the tasks are cut for
+    int64_t depths, ranges, tasks;
+    bool through;  // each task rounds its sums
+    ScratchLayout shared, each;
+    ScratchArray<float> partial, bias, turned_all;  // of a run
+    ScratchArray<float> memory, sums, turned;  // of a thread
+};
+
 struct RowProductKernel : Kernel {
     RowProductProblem p;
     RowProduct whole;
-    bool exchanged, summed, has_bias;
+    bool exchanged, has_bias;
     ElementType type;
     FittedEpilogue epilogue;
     int64_t of_image;  // rows of c, or columns where factors are exchanged
     BlockFn store, turn, store_rows;
+    std::optional<StridedCopy> widen_bias;
+    int64_t tile, tiles, blocks;  // rows of a register tile; tiles and blocks of a's rows
+    int64_t results, all;  // results of all images, and the depth that they sum
+    double work;
+    RowProductPlan planned, alone;  // for this process's threads, and for one
 
     RowProductKernel(const RowProductProblem& problem, const RowProduct& product, bool factors_exchanged,
                      const PositionsEpilogue& after)
-        : p(problem), whole(product), exchanged(factors_exchanged), summed(p.c.strides[0] == 0),
-          has_bias(p.bias_dtype != 0), type(float_type(p.c.dtype)),
-          epilogue(after.epilogue, after.channels, after.sizes, after.strides), of_image(rows_of_image(after)),
-          turn(copy_block(BlockKind::transposed, ElementType::f32, ElementType::f32)),
+        : p(problem), whole(product), exchanged(factors_exchanged), has_bias(p.bias_dtype != 0),
+          type(float_type(p.c.dtype)), epilogue(after.epilogue, after.channels, after.sizes, after.strides),
+          of_image(rows_of_image(after)), turn(copy_block(BlockKind::transposed, ElementType::f32, ElementType::f32)),
           store_rows(copy_block(BlockKind::rows, ElementType::f32, type)) {
         arity = (has_bias ? 4 : 3) + epilogue.operands();
         name = "row_product";
@@ -77,93 +93,116 @@ struct RowProductKernel : Kernel {
                            : whole.c_row == 1  ? BlockKind::transposed
                                                : BlockKind::strided,
                            ElementType::f32, type);
+        if (has_bias) widen_bias.emplace(Dims{bias_size()}, p.bias_dtype, Dims{1}, kF32, Dims{1});
+        tile = code.filter.rows;
+        tiles = ceil_div(whole.rows, tile);
+        blocks = ceil_div(tiles, kRowProductRows / tile);
+        const bool summed = p.c.strides[0] == 0;
+        results = summed ? 1 : p.images;
+        all = summed ? p.images * whole.depth : whole.depth;
+        work = static_cast<double>(results * whole.rows) * static_cast<double>(whole.columns * all) / 4;
+        planned = plan_for(threads_now());
+        alone = plan_for(1);
     }
 
-    void run(char* const* operands) const override {
-        const char *a = operands[exchanged ? 1 : 0], *b = operands[exchanged ? 0 : 1];
-        char* c = operands[arity - 1];
-        const int64_t tile = vector_code().filter.rows, tiles = ceil_div(whole.rows, tile);
-        const int64_t blocks = ceil_div(tiles, kRowProductRows / tile);
-        const int64_t all = summed ? p.images * whole.depth : whole.depth, results = summed ? 1 : p.images;
-        const double work = static_cast<double>(results * whole.rows) * static_cast<double>(whole.columns * all) / 4;
-        const int64_t threads = threads_for(results * blocks * whole.columns, work);
+    int64_t threads_now() const { return threads_for(results * blocks * whole.columns, work); }
+
+    RowProductPlan plan_for(int64_t threads) const {
+        RowProductPlan plan{};
+        plan.threads = threads;
         // Every range of columns reads all of a again, every range of the depth has sums of its own: no more of them
         // than keep the threads busy, or than sums that are rounded later have to be near.
         const bool few = results * blocks < 3 * threads;
         const bool narrow = results == 1 && whole.columns < kNarrow * threads && all >= kRowProductDepth * threads;
-        const int64_t depths = few && narrow ? threads : 1;
+        plan.depths = few && narrow ? threads : 1;
         const RowCode& code = vector_code().rows;
         // Panels of all the depth are rounded as soon as they are multiplied; other sums are complete at the end.
         const bool at_once = whole.rows >= code.tiles.few && !has_bias && !epilogue && whole.c_column == 1 &&
                              whole.depth <= kPanelDepth && all == whole.depth;
-        const bool through = type != ElementType::f32 && depths == 1 && !at_once;
-        const bool later = through || epilogue;
-        const int64_t near = later ? ceil_div(whole.columns * std::min(whole.rows, kRowProductRows), kNear) : 1;
-        const int64_t ranges = depths > 1 ? 1 : std::min(whole.columns, few ? ceil_div(near, threads) * threads : near);
-        const int64_t sums = whole.rows * whole.columns, apart = depths == 1 ? 0 : sums;
-        ScratchLayout shared, each;
-        const ScratchArray<float> partial_part = shared.add<float>(apart * depths);
-        const ScratchArray<float> bias_part = shared.add<float>(has_bias ? bias_size() : 0);
-        const ScratchArray<float> scratch_part = each.add<float>(code.scratch());
-        const int64_t of_task = through ? std::min(whole.rows, kRowProductRows) * ceil_div(whole.columns, ranges) : 0;
-        const ScratchArray<float> sums_part = each.add<float>(of_task);
+        plan.through = type != ElementType::f32 && plan.depths == 1 && !at_once;
+        const int64_t most = std::min(whole.rows, kRowProductRows);
+        const int64_t near = plan.through || epilogue ? ceil_div(whole.columns * most, kNear) : 1;
+        plan.ranges = plan.depths > 1 ? 1 : std::min(whole.columns, few ? ceil_div(near, threads) * threads : near);
+        plan.tasks = results * blocks * plan.ranges * plan.depths;
+        const int64_t apart = plan.depths == 1 ? 0 : whole.rows * whole.columns;
+        const int64_t of_task = plan.through ? most * ceil_div(whole.columns, plan.ranges) : 0;
         const bool turns = epilogue && exchanged;
-        const ScratchArray<float> turned_part = each.add<float>(turns ? of_task : 0);
-        const ScratchArray<float> turned_all = shared.add<float>(turns ? apart : 0);
+        plan.partial = plan.shared.add<float>(apart * plan.depths);
+        plan.bias = plan.shared.add<float>(has_bias ? bias_size() : 0);
+        plan.turned_all = plan.shared.add<float>(turns ? apart : 0);
+        plan.memory = plan.each.add<float>(code.scratch());
+        plan.sums = plan.each.add<float>(of_task);
+        plan.turned = plan.each.add<float>(turns ? of_task : 0);
+        return plan;
+    }
+
+    void run(char* const* operands) const override {
+        const int64_t threads = threads_now();
+        if (threads == planned.threads) return run(planned, operands);
+        if (threads == 1) return run(alone, operands);
+        run(plan_for(threads), operands);
+    }
+
+    void run(const RowProductPlan& plan, char* const* operands) const {
+        char* const c = operands[arity - 1];
         const EpilogueCall after = epilogue.call(operands + (has_bias ? 3 : 2));
-        const int64_t tasks = results * blocks * ranges * depths;
-        const int team = threads_for(tasks, work);
-        const Scratch scratch(shared, each, team);
-        float* partial = partial_part.in(scratch.shared());
-        const float* bias = nullptr;
-        if (has_bias) {
-            bias = bias_part.in(scratch.shared());
-            StridedCopy({bias_size()}, p.bias_dtype, {1}, kF32, {1})
-                .run(operands[2], reinterpret_cast<char*>(bias_part.in(scratch.shared())));
-        }
-        parallel_parts(team, tasks, [&](int64_t begin, int64_t end, int rank) {
-            float* memory = scratch_part.in(scratch.of(rank));
+        const int team = threads_for(plan.tasks, work);
+        const Scratch scratch(plan.shared, plan.each, team);
+        if (has_bias) widen_bias->run(operands[2], reinterpret_cast<char*>(plan.bias.in(scratch.shared())));
+        parallel_parts(team, plan.tasks, [&](int64_t begin, int64_t end, int rank) {
             for (int64_t task = begin; task < end; ++task) {
-                const int64_t deep = task % depths, range = task / depths % ranges,
-                              block = task / depths / ranges % blocks;
-                Block at{task / depths / ranges / blocks, tiles * block / blocks * tile, 0,
-                         whole.columns * range / ranges, 0};
-                at.rows = std::min(tiles * (block + 1) / blocks * tile, whole.rows) - at.row;
-                at.columns = whole.columns * (range + 1) / ranges - at.column;
-                RowProduct part = whole;
-                part.rows = at.rows;
-                part.columns = at.columns;
-                char* to = address(c, at);
-                float* between = depths > 1 ? partial + deep * sums + at.row * whole.columns
-                                 : through  ? sums_part.in(scratch.of(rank))
-                                            : nullptr;
-                if (between != nullptr) {
-                    to = reinterpret_cast<char*>(between);
-                    part.c_type = ElementType::f32;
-                    part.c_row = at.columns;
-                    part.c_column = 1;
-                }
-                part.add = has_bias && deep == 0;
-                if (part.add) begin_with(bias, at, part, reinterpret_cast<float*>(to));
-                const int64_t last = all * (deep + 1) / depths;
-                for (int64_t from = all * deep / depths; from < last; from += part.depth, part.add = true) {
-                    const int64_t image = at.image + from / whole.depth, k = from % whole.depth;
-                    part.depth = std::min(whole.depth - k, last - from);
-                    code.product(part, a + offset(p.a, whole.a, image, at.row, k),
-                                 b + offset(p.b, whole.b, image, at.column, k), to, memory);
-                }
-                if (through) {
-                    finish(between, turned_part.in(scratch.of(rank)), at, c, after);
-                } else if (depths == 1 && epilogue) {
-                    apply_in_place(at, c, after);
-                }
+                run_task(plan, operands, task, after, scratch.shared(), scratch.of(rank));
             }
         });
-        if (depths == 1) return;
-        for (int64_t d = 1; d < depths; ++d) {
+        if (plan.depths == 1) return;
+        float* const partial = plan.partial.in(scratch.shared());
+        const int64_t sums = whole.rows * whole.columns;
+        for (int64_t d = 1; d < plan.depths; ++d) {
             for (int64_t i = 0; i < sums; ++i) partial[i] += partial[d * sums + i];
         }
-        finish(partial, turned_all.in(scratch.shared()), {0, 0, whole.rows, 0, whole.columns}, c, after);
+        finish(partial, plan.turned_all.in(scratch.shared()), {0, 0, whole.rows, 0, whole.columns}, c, after);
+    }
+
+    void run_task(const RowProductPlan& plan, char* const* operands, int64_t task, const EpilogueCall& after,
+                  char* shared, char* each) const {
+        const char *a = operands[exchanged ? 1 : 0], *b = operands[exchanged ? 0 : 1];
+        char* const c = operands[arity - 1];
+        const int64_t deep = task % plan.depths, range = task / plan.depths % plan.ranges;
+        const int64_t block = task / plan.depths / plan.ranges % blocks;
+        Block at{task / plan.depths / plan.ranges / blocks, tiles * block / blocks * tile, 0,
+                 whole.columns * range / plan.ranges, 0};
+        at.rows = std::min(tiles * (block + 1) / blocks * tile, whole.rows) - at.row;
+        at.columns = whole.columns * (range + 1) / plan.ranges - at.column;
+        RowProduct part = whole;
+        part.rows = at.rows;
+        part.columns = at.columns;
+        char* to = address(c, at);
+        float* between = nullptr;
+        if (plan.depths > 1) {
+            between = plan.partial.in(shared) + (deep * whole.rows + at.row) * whole.columns;
+        } else if (plan.through) {
+            between = plan.sums.in(each);
+        }
+        if (between != nullptr) {
+            to = reinterpret_cast<char*>(between);
+            part.c_type = ElementType::f32;
+            part.c_row = at.columns;
+            part.c_column = 1;
+        }
+        part.add = has_bias && deep == 0;
+        if (part.add) begin_with(plan.bias.in(shared), at, part, reinterpret_cast<float*>(to));
+        const int64_t last = all * (deep + 1) / plan.depths;
+        for (int64_t from = all * deep / plan.depths; from < last; from += part.depth, part.add = true) {
+            const int64_t image = at.image + from / whole.depth, k = from % whole.depth;
+            part.depth = std::min(whole.depth - k, last - from);
+            vector_code().rows.product(part, a + offset(p.a, whole.a, image, at.row, k),
+                                       b + offset(p.b, whole.b, image, at.column, k), to, plan.memory.in(each));
+        }
+        if (plan.through) {
+            finish(between, plan.turned.in(each), at, c, after);
+        } else if (plan.depths == 1 && epilogue) {
+            apply_in_place(at, c, after);
+        }
     }
 
     int64_t rows_of_image(const PositionsEpilogue& after) const {
@@ -186,7 +225,7 @@ struct RowProductKernel : Kernel {
         store_rows(from, address(c, at), {at.columns, at.rows, at.rows, 1, whole.c_column, 1});
     }
 
-    // The same of sums that are in c.
+    // Applies the post-ops to sums of a block that are in c.
     void apply_in_place(const Block& at, char* c, const EpilogueCall& after) const {
         char* const sums = address(c, at);
         apply(after, reinterpret_cast<float*>(sums), at, exchanged ? whole.c_column : whole.c_row, sums - c);
@@ -298,10 +337,10 @@ const Declaration kRowProduct{
     make_row_product,
     "a (images, rows, depth), b (images, columns, depth), [bias (columns or rows)], epilogue's..., c (images, rows, "
     "columns)",
-    "c[n, i, j] = bias[j] + sum over k of a[n, i, k] * b[n, j, k]; bias[i] where bias_axis is 0. Each is f32, bf16 or "
-    "f16; sums are f32 and rounded once. Strides count elements: image, row and depth for a and b, one of whose last "
-    "two has to be 1; image, row and column for c. Images of c with the stride 0 are summed. A bias_dtype of 0: no "
-    "bias. The epilogue is for c's channels, with the sizes and strides of its other axes, images first; columns are "
-    "contiguous then."};
+    "c[n, i, j] = bias[j] + sum over k of a[n, i, k] * b[n, j, k]; bias[i] where bias_axis is 0. Each operand is f32, "
+    "bf16 or f16; sums are f32 and rounded once. Strides count elements: image, row and depth for a and b, one of "
+    "whose last two has to be 1; image, row and column for c. Images of c with the stride 0 are summed. A bias_dtype "
+    "of 0 means no bias. The epilogue is for c's channels, with the sizes and strides of its other axes, images first; "
+    "columns are contiguous then."};
 
 }  // namespace dgo

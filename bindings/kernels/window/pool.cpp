@@ -33,11 +33,11 @@ struct PoolProblem {
 };
 
 constexpr const char* kName = "pool";
-// Windows, and terms of a sum, for which factors in f32 are looked for.
+// The most windows, and terms of a sum, for which factors in f32 are looked up.
 constexpr size_t kMostWindows = 64;
 
-// The windows on one axis: of each position the first tap within the source, how many there are, and by how many
-// elements an average divides.
+// The windows on one axis: for each position the first tap within the source, the number of taps, and the divisor of an
+// average.
 struct PoolAxis {
     int64_t kernel, stride, begin, dilation;
     std::vector<int64_t> first, taps, counts;
@@ -89,16 +89,30 @@ std::vector<PoolAxis> axes_of(const PoolProblem& p) {
     return axes;
 }
 
+// Neighbouring results of a piece whose windows have equally many taps on the last axis.
+struct PoolResults {
+    int64_t position, count;        // the first result; how many results
+    int64_t column, taps, divisor;  // of the first result's window; divisor: what the axis contributes
+};
+
+// A piece of a row of results, and the columns [low, high) of the source that it reads.
+struct PoolPiece {
+    int64_t low = INT64_MAX, high = 0;
+    std::vector<PoolResults> results;
+};
+
 struct PoolKernel : Kernel {
     int64_t n, c;
     WindowTypes types;
     Fold fold;
     WindowSide src, dst;
     std::vector<PoolAxis> axes;
-    std::map<std::pair<int64_t, int64_t>, Rescale> rescales;  // by what a sum is divided by, and its terms
+    std::map<std::pair<int64_t, int64_t>, Rescale> rescales;  // by (divisor, number of terms) of a sum
     int64_t out[kWindowAxes];
-    bool two_passes;  // rows become one first
+    bool two_passes;  // the rows of windows are folded to one first
     WindowPieces cut;
+    std::vector<PoolPiece> pieces;
+    FoldRun base{};
     double work;
     ScratchLayout each;
     ScratchArray<const char*> row_part;
@@ -119,6 +133,13 @@ struct PoolKernel : Kernel {
                         static_cast<double>(std::min(axes[2].most, axes[2].stride)));
         types.check_terms(kName, checked_product(kName, {axes[0].most, axes[1].most, axes[2].most}));
         if (types.whole) list_rescales();
+        for (int64_t i = 0; i < cut.pieces; ++i) {
+            pieces.push_back(piece_of(i * cut.piece, std::min((i + 1) * cut.piece, out[2])));
+        }
+        base.fold = fold;
+        base.from = types.from;
+        base.to = types.to;
+        base.dst_step = dst.axis[2];
         row_part = each.add<const char*>(checked_product(kName, {axes[0].most, axes[1].most}));
         if (two_passes) buffer_part = each.add<float>(checked_product(kName, {columns(cut.piece), cut.strip}));
     }
@@ -144,8 +165,26 @@ struct PoolKernel : Kernel {
         }
     }
 
+    PoolPiece piece_of(int64_t start, int64_t stop) const {
+        const PoolAxis& pixels = axes[2];
+        PoolPiece piece;
+        for (int64_t o = start; o < stop; ++o) {
+            if (pixels.taps[o] == 0) continue;
+            piece.low = std::min(piece.low, pixels.first[o]);
+            // dilated taps of an earlier position may reach further
+            piece.high = std::max(piece.high, pixels.first[o] + (pixels.taps[o] - 1) * pixels.dilation + 1);
+        }
+        piece.low = std::min(piece.low, piece.high);
+        for (int64_t o = start; o < stop; o += piece.results.back().count) {
+            const bool whole = o >= pixels.whole[0] && o < pixels.whole[1];
+            const int64_t count = whole ? std::min(stop, pixels.whole[1]) - o : 1;
+            piece.results.push_back({o, count, pixels.first[o], pixels.taps[o], pixels.counts[o]});
+        }
+        return piece;
+    }
+
     static int64_t reach(const PoolAxis& axis) { return (axis.most - 1) * axis.dilation + 1; }
-    // Columns of the source that so many positions read at most.
+    // Returns the columns of the source that `positions` positions read, at most.
     int64_t columns(int64_t positions) const { return (positions - 1) * axes[2].stride + reach(axes[2]); }
 
     bool compares_bytes() const { return types.whole && fold == Fold::max; }
@@ -166,74 +205,61 @@ struct PoolKernel : Kernel {
     void run_task(const char* from, char* to, const WindowTask& task, char* memory) const {
         const auto [image, plane, line, start, results, channel, channels] = task;
         const PoolAxis &planes = axes[0], &lines = axes[1], &pixels = axes[2];
+        const PoolPiece& piece = pieces[static_cast<size_t>(start / cut.piece)];
         const char** const rows = row_part.in(memory);
-        FoldRun run{};
+        FoldRun run = base;
         const int64_t item = types.from_item;
-        run.fold = fold;
-        run.from = types.from;
-        run.to = types.to;
         run.channels = channels;
         run.rows = rows;
-        run.dst_step = dst.axis[2];
-        from += (image * src.batch + channel) * item;
+        from += (image * src.batch + piece.low * src.axis[2] + channel) * item;
         to += (image * dst.batch + plane * dst.axis[0] + line * dst.axis[1] + channel) * types.to_item;
-        const int64_t stop = start + results;
-        // the columns that are read
-        int64_t low = INT64_MAX, high = 0;
-        for (int64_t o = start; o < stop; ++o) {
-            if (pixels.taps[o] == 0) continue;
-            low = std::min(low, pixels.first[o]);
-            // dilated taps of an earlier position may reach further
-            high = std::max(high, pixels.first[o] + (pixels.taps[o] - 1) * pixels.dilation + 1);
-        }
-        if (low > high) low = high;
         for (int64_t d = 0; d < planes.taps[plane]; ++d) {
             for (int64_t h = 0; h < lines.taps[line]; ++h) {
-                rows[run.row_count++] =
-                    from + ((planes.first[plane] + d * planes.dilation) * src.axis[0] +
-                            (lines.first[line] + h * lines.dilation) * src.axis[1] + low * src.axis[2]) *
-                               item;
+                rows[run.row_count++] = from + ((planes.first[plane] + d * planes.dilation) * src.axis[0] +
+                                                (lines.first[line] + h * lines.dilation) * src.axis[1]) *
+                                                   item;
             }
         }
         int64_t pitch = src.axis[2], bytes = item;
-        if (two_passes && run.row_count > 0 && high > low) {
-            FoldRun first = run;
-            float* const buffer = buffer_part.in(memory);
-            first.to = compares_bytes() ? types.from : types.sums();
-            first.rescale = {1, 1, 0, 0, 1};
-            first.taps = 1;
-            first.outputs = high - low;
-            first.advance = pitch;
-            first.dst = reinterpret_cast<char*>(buffer);
-            first.dst_step = run.channels;
-            first.divisor = 1.0f;
-            if (pitch == run.channels) {
-                first.channels *= first.outputs;
-                first.outputs = 1;
-            }
-            vector_code().window.fold(first);
-            rows[0] = first.dst;
-            run.row_count = 1;
-            run.from = first.to;
-            pitch = run.channels;
+        if (two_passes && run.row_count > 0 && piece.high > piece.low) {
+            fold_rows(run, piece, rows, buffer_part.in(memory));
+            pitch = channels;
             if (!compares_bytes()) bytes = sizeof(float);
         }
         run.tap_step = pixels.dilation * pitch;
+        run.advance = pixels.stride * pitch;
         const int64_t beside = planes.taps[plane] * lines.taps[line];
         const double rest = static_cast<double>(planes.counts[plane]) * static_cast<double>(lines.counts[line]);
-        for (int64_t o = start; o < stop;) {
-            // positions with all taps at once
-            const bool whole = o >= pixels.whole[0] && o < pixels.whole[1];
-            run.outputs = whole ? std::min(stop, pixels.whole[1]) - o : 1;
-            run.advance = pixels.stride * pitch;
-            run.taps = pixels.taps[o];
-            const double count = std::max(rest * static_cast<double>(pixels.counts[o]), 1.0);
+        for (const PoolResults& of : piece.results) {
+            run.outputs = of.count;
+            run.taps = of.taps;
+            const double count = std::max(rest * static_cast<double>(of.divisor), 1.0);
             run.divisor = static_cast<float>(count);
             if (types.whole) run.rescale = rescale_of(count, beside * run.taps);
-            run.dst = to + o * dst.axis[2] * types.to_item;
-            run_at(run, rows, (pixels.first[o] - low) * pitch * bytes);
-            o += run.outputs;
+            run.dst = to + of.position * dst.axis[2] * types.to_item;
+            run_at(run, rows, (of.column - piece.low) * pitch * bytes);
         }
+    }
+
+    // Folds the rows of a piece's windows to one row in `buffer`, which `run` reads from then on.
+    void fold_rows(FoldRun& run, const PoolPiece& piece, const char** rows, float* buffer) const {
+        FoldRun first = run;
+        first.to = compares_bytes() ? types.from : types.sums();
+        first.rescale = {1, 1, 0, 0, 1};
+        first.taps = 1;
+        first.outputs = piece.high - piece.low;
+        first.advance = src.axis[2];
+        first.dst = reinterpret_cast<char*>(buffer);
+        first.dst_step = run.channels;
+        first.divisor = 1.0f;
+        if (first.advance == run.channels) {
+            first.channels *= first.outputs;
+            first.outputs = 1;
+        }
+        vector_code().window.fold(first);
+        rows[0] = first.dst;
+        run.row_count = 1;
+        run.from = first.to;
     }
 
     Rescale rescale_of(double count, int64_t taps) const {
@@ -241,12 +267,12 @@ struct PoolKernel : Kernel {
         const auto found = rescales.find({static_cast<int64_t>(count), taps});
         if (found != rescales.end()) return found->second;
         Rescale by = types.rescale(count, taps);
-        // the largest of none is -Inf
+        // the largest of no elements is -Inf
         if (fold == Fold::max) by.scale = std::numeric_limits<double>::infinity();
         return by;
     }
 
-    // From so many bytes after the rows on.
+    // Folds from `offset` bytes after the begin of each row on.
     void run_at(FoldRun run, const char** rows, int64_t offset) const {
         if (run.taps == 0) run.row_count = 0;
         for (int64_t i = 0; i < run.row_count; ++i) rows[i] += offset;
@@ -335,7 +361,7 @@ struct MaxPoolGradientKernel : Kernel {
         return place[0] * side.axis[0] + place[1] * side.axis[1] + place[2] * side.axis[2];
     }
 
-    // The offsets of the taps of a window from the first one, in src and in dst.
+    // The offsets of a window's taps from its first tap, in src and in dst.
     void list_taps(int64_t z, int64_t y, int64_t x, int64_t* in_src, int64_t* in_dst) const {
         for (int64_t d = 0; d < axes[0].taps[z]; ++d) {
             for (int64_t h = 0; h < axes[1].taps[y]; ++h) {
@@ -367,8 +393,8 @@ const Declaration kMaxPoolGradient{
     "max_pool_gradient(n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations, dtype, "
     "src_strides, diff_strides, to_strides)",
     make_max_pool_gradient, "src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_src f32 (n, c, src_spatial)",
-    "the gradient of the largest element of each window, which goes to the first of the largest. Strides: n, c, "
-    "spatial; channels lie side by side."};
+    "diff_src = the gradient of a max pool: the element of diff_dst of each window is added at the window's first "
+    "largest element of src. Strides: n, c, spatial; channels are contiguous."};
 
 const Declaration kPool{
     "pool(n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations, src_dtype, src_strides, "
@@ -376,9 +402,8 @@ const Declaration kPool{
     kernel_of<PoolKernel, PoolProblem, int64_t, int64_t, Dims, Dims, Dims, Dims, Dims, Dims, Dims, int, Dims, int, Dims,
               bool, bool, IntegerScales>,
     "src (n, c, src_spatial), dst (n, c, dst_spatial)",
-    "the largest of each window, or the mean. Strides: n, c, spatial; channels lie side by side. Results have src's "
-    "type. With scales (scale and zero point of src, of dst) src is of 8-bit integers, dst too or f32: largest and "
-    "sums "
-    "are exact, and rounded once, ties to even."};
+    "dst = the largest element of each window of src, or the mean. Strides: n, c, spatial; channels are contiguous. "
+    "Results have src's type. With scales (scale and zero point of src, of dst) src is of 8-bit integers, dst too or "
+    "f32: largest and sums are exact, and rounded once, ties to even."};
 
 }  // namespace dgo
